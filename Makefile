@@ -1,0 +1,43 @@
+# One command per job; each one makes the environment it needs.
+#   make demo    the whole story on the Palmer penguins, into demo-output/
+#   make test    lint, types and every test
+PYTHON ?= python3
+VENV   ?= .venv
+BIN     = $(VENV)/bin
+READY   = $(VENV)/.ready
+
+.PHONY: help setup demo test lint types tests format clean
+help:
+	@grep -E '^#   make' Makefile | cut -c3-
+
+# torch first and pinned: an unpinned torch pulls a CUDA build of several gigabytes.
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable ".[dev]"
+	@touch $(READY)
+
+setup: $(READY)
+
+demo: $(READY)
+	$(BIN)/harpoon demo --output demo-output
+
+test: lint types tests
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(READY)
+	$(BIN)/mypy
+
+# One thread per worker: two workers on two cores, and small networks gain nothing from more.
+tests: $(READY)
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --cov --cov-report=term-missing:skip-covered
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) demo-output .mypy_cache .ruff_cache .pytest_cache .coverage

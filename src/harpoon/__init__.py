@@ -1,0 +1,40 @@
+"""Harpoon: train one diffusion model on a table, then fill any hole and draw rows under any condition."""
+
+from harpoon._version import __version__
+from harpoon.errors import (
+    ColumnLeftOut,
+    HarpoonError,
+    HarpoonWarning,
+    InvalidOption,
+    InvalidTable,
+    MissingExtra,
+    ModelFileError,
+    NotFitted,
+    SchemaMismatch,
+    TrainingFailed,
+    UnseenCategory,
+)
+from harpoon.model import Harpoon
+from harpoon.schema import Column, Kind, Schema
+
+load = Harpoon.load
+
+__all__ = [
+    "Column",
+    "ColumnLeftOut",
+    "Harpoon",
+    "HarpoonError",
+    "HarpoonWarning",
+    "InvalidOption",
+    "InvalidTable",
+    "Kind",
+    "MissingExtra",
+    "ModelFileError",
+    "NotFitted",
+    "Schema",
+    "SchemaMismatch",
+    "TrainingFailed",
+    "UnseenCategory",
+    "__version__",
+    "load",
+]

@@ -1,0 +1,352 @@
+"""Rows of a table to encoded rows, and back.
+
+An encoded row is the vector x_0 of the paper (Sec. 3.1): one number per numeric column, one number per label
+of a categorical column (or a single number with the integer encoding). A codec is two functions, `encode` and
+`decode`, one small class per way of encoding a column; `Codec` lays them side by side.
+
+Encoding is exact in double precision, so `decode(encode(rows))` gives the rows back.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harpoon.errors import UnseenCategory, listed
+from harpoon.frames import Cells, Storage, Table
+from harpoon.schema import Column, Kind, Schema, check_columns, check_known, conform, unseen_labels
+
+Floats = NDArray[np.float64]
+Rows = dict[str, Cells]
+
+QUANTILES = 1000
+STORAGE: dict[Kind, Storage] = {
+    Kind.NUMBER: "float",
+    Kind.INTEGER: "integer",
+    Kind.DATE: "date",
+    Kind.DATETIME: "datetime",
+    Kind.DURATION: "duration",
+}
+
+
+class Scaling(Protocol):
+    """A monotone map of the real line onto the scale the network sees."""
+
+    def forward(self, x: Floats) -> Floats:
+        """To the network's scale."""
+
+    def inverse(self, z: Floats) -> Floats:
+        """To the table's units."""
+
+
+@dataclass(frozen=True)
+class Standard:
+    """Zero mean and unit deviation on the training rows (ddof 0, as the paper scores)."""
+
+    name: ClassVar[str] = "standard"
+    mean: float
+    deviation: float
+
+    @classmethod
+    def fit(cls, x: Floats) -> Standard:
+        """Learn from the observed values."""
+        if not len(x):
+            return cls(0.0, 1.0)
+        return cls(float(x.mean()), float(x.std()) or 1.0)
+
+    def forward(self, x: Floats) -> Floats:
+        """To zero mean and unit deviation."""
+        return (x - self.mean) / self.deviation
+
+    def inverse(self, z: Floats) -> Floats:
+        """To the table's units."""
+        return z * self.deviation + self.mean
+
+
+@dataclass(frozen=True)
+class Quantile:
+    """The share of training values below, which is uniform on [0, 1] (the paper's scaling ablation).
+
+    A value that repeats stands for the middle of the shares it spans.
+    """
+
+    name: ClassVar[str] = "quantile"
+    quantiles: tuple[float, ...]
+
+    @classmethod
+    def fit(cls, x: Floats) -> Quantile:
+        """Learn from the observed values."""
+        if not len(x):
+            return cls((0.0, 1.0))
+        return cls(tuple(np.quantile(x, np.linspace(0, 1, min(QUANTILES, max(len(x), 2)))).tolist()))
+
+    @cached_property
+    def _shares(self) -> Floats:
+        return np.linspace(0, 1, len(self.quantiles))
+
+    def forward(self, x: Floats) -> Floats:
+        """To shares in [0, 1]."""
+        q = np.maximum.accumulate(self.quantiles)
+        from_left = np.interp(x, q, self._shares)
+        from_right = -np.interp(-x, -q[::-1], -self._shares[::-1])
+        return (from_left + from_right) / 2
+
+    def inverse(self, z: Floats) -> Floats:
+        """To the table's units."""
+        return np.interp(z, self._shares, self.quantiles)
+
+
+class ColumnCodec(Protocol):
+    """Encodes the cells of one column into `width` numbers per row."""
+
+    column: Column
+
+    @property
+    def width(self) -> int:
+        """How many numbers a cell takes."""
+
+    def encode(self, cells: Cells) -> Floats:
+        """Cells to (rows, width); a missing cell is all zeros."""
+
+    def decode(self, x: Floats) -> Cells:
+        """(rows, width) to cells, none missing."""
+
+
+@dataclass(frozen=True)
+class NumberCodec:
+    """A numeric column as one scaled number; decoding returns to the column's grid and range."""
+
+    column: Column
+    scaling: Standard | Quantile
+    width: ClassVar[int] = 1
+
+    @classmethod
+    def fit(cls, column: Column, cells: Cells, scaling: str) -> NumberCodec:
+        """Learn the scale from the observed cells."""
+        return cls(column, SCALINGS[scaling].fit(_centred(cells.observed, _origin(column))))
+
+    def encode(self, cells: Cells) -> Floats:
+        """Scaled values."""
+        x = self.scaling.forward(_centred(cells.values, _origin(self.column)))
+        return np.where(cells.missing, 0.0, x)[:, None]
+
+    def decode(self, x: Floats) -> Cells:
+        """Values on the column's grid, within its range unless that is lifted."""
+        values = _on_grid(self.scaling.inverse(x[:, 0]), self.column)
+        if self.column.clip and self.column.minimum is not None:
+            values = np.clip(values, self.column.minimum, self.column.maximum)
+        missing = np.zeros(len(x), dtype=np.bool_)
+        return Cells(STORAGE[self.column.kind], values, missing, unit=self.column.unit)
+
+
+@dataclass(frozen=True)
+class OneHotCodec:
+    """A categorical column as one number per label, 1 for the cell's label and 0 for the others."""
+
+    column: Column
+
+    @property
+    def width(self) -> int:
+        """The number of labels."""
+        return len(_labels(self.column))
+
+    def encode(self, cells: Cells) -> Floats:
+        """Corners of the simplex."""
+        x = np.zeros((len(cells), self.width))
+        seen = np.flatnonzero(~cells.missing)
+        x[seen, cells.values[seen]] = 1.0
+        return x
+
+    def decode(self, x: Floats) -> Cells:
+        """The label with the largest number."""
+        return _category(self.column, x.argmax(axis=1))
+
+
+@dataclass(frozen=True)
+class IntegerCodec:
+    """A categorical column as the scaled position of its label (the paper's encoding ablation)."""
+
+    column: Column
+    scaling: Standard | Quantile
+    width: ClassVar[int] = 1
+
+    @classmethod
+    def fit(cls, column: Column, cells: Cells, scaling: str) -> IntegerCodec:
+        """Learn the scale from the observed positions."""
+        return cls(column, SCALINGS[scaling].fit(cells.observed.astype(np.float64)))
+
+    def encode(self, cells: Cells) -> Floats:
+        """Scaled positions."""
+        x = self.scaling.forward(cells.values.astype(np.float64))
+        return np.where(cells.missing, 0.0, x)[:, None]
+
+    def decode(self, x: Floats) -> Cells:
+        """The label at the nearest position."""
+        codes = np.clip(np.rint(self.scaling.inverse(x[:, 0])), 0, len(_labels(self.column)) - 1)
+        return _category(self.column, codes.astype(np.int64))
+
+
+@dataclass(frozen=True)
+class Block:
+    """Where a column stands in the encoded row."""
+
+    name: str
+    start: int
+    stop: int
+    one_hot: bool
+
+
+@dataclass(frozen=True)
+class Codec:
+    """The codecs of all modelled columns, side by side."""
+
+    schema: Schema
+    columns: tuple[ColumnCodec, ...]
+
+    @classmethod
+    def fit(cls, schema: Schema, table: Table, *, encoding: str, scaling: str) -> Codec:
+        """Learn the scales from the training table."""
+        make = ENCODINGS[encoding]
+        codecs: list[ColumnCodec] = []
+        for column in schema.modelled:
+            cells = conform(table.cells(column.name), column)
+            codecs.append(make(column, cells, scaling))
+        return cls(schema, tuple(codecs))
+
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        """Where each column stands in the encoded row."""
+        stops = np.cumsum([codec.width for codec in self.columns]).tolist()
+        return tuple(
+            Block(codec.column.name, stop - codec.width, stop, isinstance(codec, OneHotCodec))
+            for codec, stop in zip(self.columns, stops, strict=True)
+        )
+
+    @property
+    def width(self) -> int:
+        """The length d of an encoded row."""
+        return sum(codec.width for codec in self.columns)
+
+    def read(self, table: Table, *, partial: bool = False) -> Rows:
+        """The modelled columns of a table, checked against the schema.
+
+        A `partial` table may lack columns; they count as missing. Labels that the model does not know count as
+        missing too, with a warning.
+        """
+        check = check_known if partial else check_columns
+        check(table.names, self.schema.names)
+        rows = {}
+        for codec in self.columns:
+            column = codec.column
+            absent = column.name not in table.names
+            cells = _absent(table.height) if absent else table.cells(column.name)
+            rows[column.name] = conform(cells, column)
+            _warn_unseen(cells, column, rows[column.name])
+        return rows
+
+    def encode(self, rows: Rows) -> Floats:
+        """Encoded rows, (n, d); a missing cell is all zeros."""
+        return np.concatenate([codec.encode(rows[codec.column.name]) for codec in self.columns], axis=1)
+
+    def known(self, rows: Rows) -> NDArray[np.bool_]:
+        """Which cells are there, (n, columns)."""
+        return np.stack([~rows[codec.column.name].missing for codec in self.columns], axis=1)
+
+    def spread(self, by_column: NDArray[Any]) -> NDArray[Any]:
+        """One value per column repeated over the column's numbers: (n, columns) to (n, d)."""
+        return np.repeat(by_column, [codec.width for codec in self.columns], axis=1)
+
+    def decode(self, x: Floats) -> Rows:
+        """Encoded rows back to cells."""
+        return {
+            codec.column.name: codec.decode(x[:, block.start : block.stop])
+            for codec, block in zip(self.columns, self.blocks, strict=True)
+        }
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """What was learnt, as plain data."""
+        return [_codec_to_json(codec) for codec in self.columns]
+
+    @classmethod
+    def from_json(cls, schema: Schema, data: list[Mapping[str, Any]]) -> Codec:
+        """Back from `to_json`."""
+        pairs = zip(schema.modelled, data, strict=True)
+        return cls(schema, tuple(_codec_from_json(column, item) for column, item in pairs))
+
+
+def _codec_to_json(codec: ColumnCodec) -> dict[str, Any]:
+    data: dict[str, Any] = {"codec": type(codec).__name__}
+    if isinstance(codec, NumberCodec | IntegerCodec):
+        data |= {"scaling": codec.scaling.name, **asdict(codec.scaling)}
+    return data
+
+
+def _codec_from_json(column: Column, data: Mapping[str, Any]) -> ColumnCodec:
+    rest = dict(data)
+    make = {cls.__name__: cls for cls in (NumberCodec, OneHotCodec, IntegerCodec)}[rest.pop("codec")]
+    if make is OneHotCodec:
+        return OneHotCodec(column)
+    scaling = SCALINGS[rest.pop("scaling")]
+    return make(column, scaling(**{k: tuple(v) if isinstance(v, list) else v for k, v in rest.items()}))
+
+
+def _origin(column: Column) -> int:
+    """Subtracted as an integer before going to floats, so that large integers and times stay exact."""
+    return 0 if column.kind is Kind.NUMBER or column.minimum is None else int(column.minimum)
+
+
+def _centred(values: NDArray[Any], origin: int) -> Floats:
+    return (values - origin).astype(np.float64)
+
+
+def _on_grid(x: Floats, column: Column) -> NDArray[Any]:
+    """The nearest value that the column can hold."""
+    if column.kind is Kind.NUMBER:
+        return np.round(x, round(-np.log10(column.step))) if column.step else x
+    step, origin = int(column.step or 1), _origin(column)
+    return np.rint(x / step).astype(np.int64) * step + origin
+
+
+def _labels(column: Column) -> tuple[Any, ...]:
+    return column.labels or ()
+
+
+def _category(column: Column, codes: NDArray[np.int64]) -> Cells:
+    storage: Storage = "boolean" if column.kind is Kind.BOOLEAN else "category"
+    return Cells(storage, codes, np.zeros(len(codes), dtype=np.bool_), _labels(column), column.ordered)
+
+
+def _absent(height: int) -> Cells:
+    return Cells("null", np.zeros(height, dtype=np.int64), np.ones(height, dtype=np.bool_))
+
+
+def _warn_unseen(cells: Cells, column: Column, conformed: Cells) -> None:
+    unseen = unseen_labels(cells, column)
+    if unseen:
+        count = int((conformed.missing & ~cells.missing).sum())
+        warnings.warn(
+            f"Column {column.name!r} holds {listed(unseen)} in {count} {'cell' if count == 1 else 'cells'}, unknown to "
+            "the model: treated as missing.",
+            UnseenCategory,
+            stacklevel=4,
+        )
+
+
+SCALINGS: dict[str, type[Standard] | type[Quantile]] = {"standard": Standard, "quantile": Quantile}
+
+
+def _one_hot(column: Column, cells: Cells, scaling: str) -> ColumnCodec:
+    return OneHotCodec(column) if column.kind.discrete else NumberCodec.fit(column, cells, scaling)
+
+
+def _integer(column: Column, cells: Cells, scaling: str) -> ColumnCodec:
+    return (IntegerCodec if column.kind.discrete else NumberCodec).fit(column, cells, scaling)
+
+
+ENCODINGS = {"onehot": _one_hot, "integer": _integer}

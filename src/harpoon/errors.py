@@ -1,0 +1,121 @@
+"""Every error and warning of Harpoon.
+
+    HarpoonError
+      InvalidTable      the table itself cannot be used
+      SchemaMismatch    the table does not fit the one the model was trained on
+      InvalidOption     an argument has a value it cannot have
+      NotFitted         the model has not been trained
+      TrainingFailed    the training did not lead anywhere
+      ModelFileError    a model file cannot be read or written
+      MissingExtra      an optional package is not installed
+
+    HarpoonWarning
+      ColumnLeftOut     a column is not modelled, and why
+      UnseenCategory    a category the model does not know is treated as missing
+
+A message says what was required, what was got and what to do. The leaves also derive from the built-in
+exception that a caller would have caught anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
+
+SHOWN = 5
+
+
+class HarpoonError(Exception):
+    """Base of everything Harpoon raises on purpose."""
+
+
+class InvalidTable(HarpoonError, ValueError):
+    """The table itself cannot be used."""
+
+
+class SchemaMismatch(HarpoonError, ValueError):
+    """The table does not fit the one the model was trained on."""
+
+    @classmethod
+    def missing_columns(cls, missing: Sequence[str], present: Sequence[str]) -> SchemaMismatch:
+        """Columns the model needs and the table does not have."""
+        return cls(
+            f"The model was trained on {_columns(missing)}, which the table does not have "
+            f"(it has {listed(present)}). Add {'it' if len(missing) == 1 else 'them'}, "
+            "with empty cells if the values are not known."
+        )
+
+    @classmethod
+    def extra_columns(cls, extra: Sequence[str], known: Sequence[str]) -> SchemaMismatch:
+        """Columns the model has never seen."""
+        near = [f"{name!r} (did you mean {match!r}?)" for name in extra for match in closest(name, known)[:1]]
+        hint = f" Close names: {', '.join(near[:SHOWN])}." if near else ""
+        return cls(
+            f"The table has {_columns(extra)}, which the model was not trained on "
+            f"(it knows {listed(known)}).{hint} Drop or rename {'it' if len(extra) == 1 else 'them'}."
+        )
+
+
+class InvalidOption(HarpoonError, ValueError):
+    """An argument has a value it cannot have."""
+
+    @classmethod
+    def one_of(cls, name: str, got: object, options: Iterable[str]) -> InvalidOption:
+        """An argument that takes one of a few words."""
+        options = sorted(options)
+        near = closest(str(got), options)
+        hint = f" Did you mean {near[0]!r}?" if near else ""
+        return cls(f"{name} must be one of {listed(options, shown=20)}, got {got!r}.{hint}")
+
+
+class NotFitted(HarpoonError, AttributeError):
+    """The model has not been trained."""
+
+
+class TrainingFailed(HarpoonError, RuntimeError):
+    """The training did not lead anywhere."""
+
+
+class ModelFileError(HarpoonError, OSError):
+    """A model file cannot be read or written."""
+
+
+class MissingExtra(HarpoonError, ImportError):
+    """An optional package is not installed."""
+
+    @classmethod
+    def named(cls, package: str, extra: str, purpose: str) -> MissingExtra:
+        """The extra that brings the package."""
+        return cls(
+            f"{purpose} needs the package {package!r}, which is not installed. "
+            f'Install it with: pip install "tabharpoon[{extra}]"'
+        )
+
+
+class HarpoonWarning(UserWarning):
+    """Base of everything Harpoon warns about."""
+
+
+class ColumnLeftOut(HarpoonWarning):
+    """A column is not modelled, and why."""
+
+
+class UnseenCategory(HarpoonWarning):
+    """A category the model does not know is treated as missing."""
+
+
+def closest(name: str, names: Iterable[str]) -> list[str]:
+    """The names a user may have meant, nearest first."""
+    by_folded = {str(other).casefold(): str(other) for other in names}
+    return [by_folded[match] for match in get_close_matches(name.casefold(), by_folded, n=3, cutoff=0.6)]
+
+
+def listed(names: Iterable[object], *, shown: int = SHOWN) -> str:
+    """Names as a short text: the first few, then how many more there are."""
+    names = list(names)
+    text = ", ".join(repr(name) for name in names[:shown])
+    return f"{text} and {len(names) - shown} more" if len(names) > shown else text or "none"
+
+
+def _columns(names: Sequence[str]) -> str:
+    return f"the column {names[0]!r}" if len(names) == 1 else f"the columns {listed(names)}"

@@ -1,0 +1,400 @@
+"""Dataframes in, dataframes out: the only module that touches pandas, polars or pyarrow frames.
+
+A frame is read once into a `Table`. A column of it is read as `Cells`: plain NumPy values with a mask of what
+is missing, whatever the library calls a missing cell. What the model produces is written back either into the
+holes of a given frame (`Table.fill`) or as a new frame that looks like the one trained on (`Template.build`).
+
+Arrow is the common language underneath: each library converts to and from it without loss, and one Arrow
+schema remembers the dtypes of all three.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal
+
+import narwhals as nw
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from narwhals.exceptions import NarwhalsError
+from numpy.typing import NDArray
+
+from harpoon.errors import InvalidTable, listed
+
+Storage = Literal[
+    "float", "integer", "boolean", "text", "category", "date", "datetime", "duration", "null", "other"
+]
+LIBRARIES = ("pandas", "polars", "pyarrow")
+NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
+
+
+@dataclass(frozen=True)
+class Cells:
+    """One column's cells as NumPy arrays.
+
+    `values` holds floats for the storage "float", positions in `labels` for "boolean", "text" and
+    "category", and integers otherwise: days for "date", ticks of `unit` for "datetime" and "duration".
+    A missing cell holds 0 and is marked in `missing`.
+    """
+
+    storage: Storage
+    values: NDArray[Any]
+    missing: NDArray[np.bool_]
+    labels: tuple[Any, ...] = ()
+    ordered: bool = False
+    unit: str = ""
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, rows: slice | NDArray[Any]) -> Cells:
+        return replace(self, values=self.values[rows], missing=self.missing[rows])
+
+    @property
+    def observed(self) -> NDArray[Any]:
+        """The values of the cells that are not missing."""
+        return self.values[~self.missing]
+
+
+@dataclass(frozen=True)
+class Template:
+    """What a frame looked like: its library, its column names and their dtypes, as an Arrow schema."""
+
+    library: str
+    schema: pa.Schema
+
+    def build(self, columns: Mapping[str, Cells]) -> Any:  # noqa: ANN401
+        """A frame of the same library and dtypes from cells; columns not given are left out."""
+        names = [name for name in self.schema.names if name in columns]
+        fields = [_settled(self.schema.field(name), columns[name]) for name in names]
+        arrays = [_to_arrow(columns[name], f.type) for name, f in zip(names, fields, strict=True)]
+        schema = pa.schema(fields, metadata=self.schema.metadata)
+        return _to_native(pa.Table.from_arrays(arrays, schema=schema), self.library)
+
+    def constant(self, name: str, value: object, height: int) -> Cells:
+        """A column that holds one value."""
+        dtype = self.schema.field(name).type
+        storage, present = _storage(dtype), np.zeros(height, dtype=np.bool_)
+        if storage in ("boolean", "text", "category"):
+            return Cells(storage, np.zeros(height, dtype=np.int64), present, labels=(value,))
+        unit = dtype.unit if storage in ("datetime", "duration") else ""
+        return Cells(storage, np.full(height, value), present, unit=unit)
+
+    def to_json(self) -> dict[str, str]:
+        """As plain strings."""
+        return {
+            "library": self.library,
+            "schema": base64.b64encode(self.schema.serialize().to_pybytes()).decode(),
+        }
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, str]) -> Template:
+        """Back from `to_json`."""
+        if data["library"] not in LIBRARIES:
+            raise ValueError(f"unknown dataframe library {data['library']!r}")
+        buffer = pa.py_buffer(base64.b64decode(data["schema"], validate=True))
+        return cls(data["library"], pa.ipc.read_schema(buffer))
+
+
+@dataclass(frozen=True)
+class Table:
+    """A dataframe read once."""
+
+    native: Any
+    library: str
+    arrow: pa.Table = field(repr=False)
+    mixed: frozenset[str] = frozenset()
+
+    @property
+    def names(self) -> list[str]:
+        """The column names, as text."""
+        return list(self.arrow.schema.names)
+
+    @property
+    def height(self) -> int:
+        """The number of rows."""
+        return int(self.arrow.num_rows)
+
+    @cached_property
+    def template(self) -> Template:
+        """What the frame looks like, to build others like it."""
+        return Template(self.library, self.arrow.schema)
+
+    def cells(self, name: str) -> Cells:
+        """One column as NumPy arrays."""
+        return _from_arrow(self.arrow.column(name)) if name not in self.mixed else _opaque(self.height)
+
+    def fill(
+        self, columns: Mapping[str, Cells], holes: Mapping[str, NDArray[np.bool_]], like: Template
+    ) -> Any:  # noqa: ANN401
+        """The same frame with the cells of `columns` written where `holes` is true; the others stay, bit for bit.
+
+        A column whose dtype had changed only because of its holes goes back to the dtype in `like`. Columns that
+        the frame does not have are added whole, and all then stand in the order of `like`.
+        """
+        fields, arrays = [], []
+        for name, cells in columns.items():
+            if name not in self.names:
+                wanted = _settled(like.schema.field(name), cells)
+                array = _to_arrow(cells, wanted.type)
+            elif holes[name].any():
+                wanted = self._filled_field(name, cells, like)
+                array = _merged(self.arrow.column(name), _to_arrow(cells, wanted.type), holes[name])
+            else:
+                continue
+            fields.append(wanted.with_type(array.type))
+            arrays.append(array)
+        if not fields:
+            return self.native
+        metadata = self.arrow.schema.metadata if self.library == like.library else None
+        schema = pa.schema(fields, metadata=metadata or like.schema.metadata)
+        return self._with(_to_native(pa.Table.from_arrays(arrays, schema=schema), self.library), like.schema.names)
+
+    def _filled_field(self, name: str, cells: Cells, like: Template) -> pa.Field:
+        own = self.arrow.schema.field(name)
+        whole = cells.storage in ("integer", "boolean") or all(isinstance(v, int) for v in cells.labels)
+        changed_by_holes = pa.types.is_null(own.type) or (_storage(own.type) == "float" and whole)
+        return _settled(like.schema.field(name), cells) if changed_by_holes else own
+
+    def _with(self, new: Any, order: list[str]) -> Any:  # noqa: ANN401
+        """The frame with new or replaced columns."""
+        added = set(nw.from_native(new, eager_only=True).columns) - set(self.names)
+        if self.library == "pandas":
+            frame = self.native.copy()  # columns go in by position: the index and odd names stay as they are
+            new.index = frame.index
+            for name in new.columns:
+                if name in self.names:
+                    frame.isetitem(self.names.index(name), new[name])
+                else:
+                    frame[name] = new[name]
+        else:
+            columns = nw.from_native(new, eager_only=True)
+            frame = nw.from_native(self.native, eager_only=True).with_columns(*columns.iter_columns()).to_native()
+        if not added:
+            return frame
+        whole = nw.from_native(frame, eager_only=True)
+        return whole.select([name for name in order if name in {*self.names, *added}]).to_native()
+
+
+def read(data: object) -> Table:
+    """Read a pandas, polars or pyarrow frame.
+
+    >>> import pyarrow as pa
+    >>> table = read(pa.table({"x": [1.5, None], "y": ["a", "b"]}))
+    >>> table.names, table.height, table.cells("x").missing.tolist()
+    (['x', 'y'], 2, [False, True])
+    """
+    if isinstance(data, Table):
+        return data
+    frame = _narwhals(data)
+    library = str(frame.implementation)
+    if library not in LIBRARIES:
+        raise InvalidTable(f"A table must be a pandas, polars or pyarrow frame, got one of {library}.")
+    native = frame.to_native()
+    names = [str(name) for name in frame.columns]
+    repeated = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
+    if repeated:
+        raise InvalidTable(f"Column names must differ, but {listed(repeated)} occur twice. Rename them.")
+    arrow, mixed = _arrow_table(frame, library, names)
+    return Table(native, library, arrow, mixed)
+
+
+def repeated(values: Mapping[str, object], height: int) -> Table:
+    """A table of equal rows, which have the given values."""
+    arrays = {}
+    for name, value in values.items():
+        try:
+            arrays[str(name)] = pa.repeat(pa.scalar(value), height)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+            raise InvalidTable(f"The value given for column {name!r} must be a plain value: {error}") from None
+    rows = pa.table({"": pa.nulls(height)})
+    table = pa.table(arrays) if arrays else rows.select([])
+    return Table(table, "pyarrow", table)
+
+
+def _narwhals(data: object) -> nw.DataFrame[Any]:
+    wanted = "A table must be a pandas, polars or pyarrow frame"
+    columns = getattr(data, "columns", None)
+    if hasattr(columns, "duplicated") and columns.duplicated().any():  # before narwhals says it less clearly
+        repeated = sorted({str(name) for name in columns[columns.duplicated()]})
+        raise InvalidTable(f"Column names must differ, but {listed(repeated)} occur twice. Rename them.")
+    try:
+        frame = nw.from_native(data)
+    except TypeError:
+        raise InvalidTable(f"{wanted}, got {type(data).__name__}.") from None
+    except NarwhalsError as error:
+        raise InvalidTable(f"{wanted} with distinct column names: {error}") from None
+    if isinstance(frame, nw.LazyFrame):
+        raise InvalidTable(f"{wanted} held in memory, got a lazy one. Call .collect() on it first.")
+    return frame
+
+
+def _arrow_table(frame: nw.DataFrame[Any], library: str, names: list[str]) -> tuple[pa.Table, frozenset[str]]:
+    """The frame as Arrow, and the names of the columns that no Arrow type can hold."""
+    if library == "pyarrow":
+        return frame.to_native().rename_columns(names), frozenset()
+    if library == "polars":
+        return frame.to_arrow(), frozenset()
+    native = frame.to_native().set_axis(names, axis=1)
+    arrays, mixed = {}, set()
+    for name in names:
+        try:
+            arrays[name] = pa.Array.from_pandas(native[name])
+        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+            arrays[name] = pa.nulls(len(native))
+            mixed.add(name)
+    flat = native.drop(columns=list(mixed)).reset_index(drop=True)
+    metadata = pa.Schema.from_pandas(flat, preserve_index=False).metadata
+    empty = pa.table({"_": pa.nulls(len(native))}).select([])
+    table = pa.table(arrays) if arrays else empty
+    return table.replace_schema_metadata(metadata), frozenset(mixed)
+
+
+def _storage(dtype: pa.DataType) -> Storage:
+    """Which of our few storages an Arrow type belongs to."""
+    tests: Sequence[tuple[Storage, Any]] = (
+        ("null", pa.types.is_null),
+        ("boolean", pa.types.is_boolean),
+        ("integer", pa.types.is_integer),
+        ("float", lambda t: pa.types.is_floating(t) or pa.types.is_decimal(t)),
+        ("date", pa.types.is_date),
+        ("datetime", pa.types.is_timestamp),
+        ("duration", pa.types.is_duration),
+        (
+            "text",
+            lambda t: pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t),
+        ),
+        ("category", lambda t: pa.types.is_dictionary(t) and _storage(t.value_type) in ("text", "integer")),
+    )
+    return next((storage for storage, test in tests if test(dtype)), "other")
+
+
+def _opaque(height: int, storage: Storage = "other") -> Cells:
+    missing = np.full(height, storage == "null")
+    return Cells(storage, np.zeros(height, dtype=np.int64), missing)
+
+
+def _from_arrow(column: pa.ChunkedArray) -> Cells:
+    storage = _storage(column.type)
+    if storage in ("null", "other"):
+        return _opaque(len(column), storage)
+    if storage == "float":
+        column = column.cast(pa.float64())
+    missing = np.asarray(pc.is_null(column, nan_is_null=True))
+    if storage in ("text", "category"):
+        return _coded(column, storage, missing)
+    if storage == "float":
+        return Cells(storage, np.nan_to_num(np.asarray(column.fill_null(0.0)), nan=0.0, posinf=np.inf, neginf=-np.inf), missing)
+    if storage == "boolean":
+        values = np.asarray(column.fill_null(False)).astype(np.int64)  # noqa: FBT003
+        return Cells(storage, values, missing, labels=(False, True))
+    unit = column.type.unit if storage in ("datetime", "duration") else ""
+    if storage == "date":
+        column = column.cast(pa.date32()).cast(pa.int32())
+    try:
+        values = np.asarray(column.cast(pa.int64()).fill_null(0))
+    except pa.ArrowInvalid:  # an unsigned integer beyond 2**63
+        return Cells("float", np.asarray(column.cast(pa.float64()).fill_null(0.0)), missing)
+    return Cells(storage, values, missing, unit=unit)
+
+
+def _coded(column: pa.ChunkedArray, storage: Storage, missing: NDArray[np.bool_]) -> Cells:
+    ordered = bool(storage == "category" and column.type.ordered)
+    coded = column.unify_dictionaries() if storage == "category" else column.dictionary_encode()
+    chunks = coded.chunks
+    labels = tuple(chunks[0].dictionary.to_pylist()) if chunks else ()
+    codes = [np.asarray(chunk.indices.cast(pa.int64()).fill_null(0)) for chunk in chunks]
+    values = np.concatenate(codes) if codes else np.zeros(0, dtype=np.int64)
+    return Cells(storage, values, missing, labels=labels, ordered=ordered)
+
+
+def _settled(f: pa.Field, cells: Cells) -> pa.Field:
+    """The field, unless it was left without a type because every cell was missing."""
+    return f if not pa.types.is_null(f.type) else f.with_type(_natural_type(cells))
+
+
+def _natural_type(cells: Cells) -> pa.DataType:
+    natural = {
+        "float": pa.float64(),
+        "integer": pa.int64(),
+        "boolean": pa.bool_(),
+        "date": pa.date32(),
+        "null": pa.null(),
+    }
+    if cells.storage == "datetime":
+        return pa.timestamp(cells.unit)
+    if cells.storage == "duration":
+        return pa.duration(cells.unit)
+    return natural[cells.storage] if cells.storage in natural else pa.array(cells.labels).type
+
+
+def _to_arrow(cells: Cells, dtype: pa.DataType) -> pa.Array:
+    """Cells as an Arrow array of the given type, or of a wider one where the values need it."""
+    if pa.types.is_dictionary(dtype):
+        labels = pa.array(cells.labels).cast(dtype.value_type)
+        codes = pa.array(cells.values.astype(np.int64), mask=cells.missing)
+        return pa.DictionaryArray.from_arrays(codes.cast(_index_type(dtype, len(labels))), labels, ordered=dtype.ordered)
+    if cells.storage in ("boolean", "text", "category"):
+        codes = pa.array(cells.values.astype(np.int64), mask=cells.missing)
+        return pa.array(cells.labels).take(codes).cast(dtype)
+    if cells.storage == "null":
+        return pa.nulls(len(cells), dtype)
+    values = cells.values.astype(np.int32) if cells.storage == "date" else cells.values
+    array = pa.array(values, mask=cells.missing).cast(_natural_type(cells))
+    try:
+        return array.cast(dtype, safe=cells.storage == "integer")
+    except pa.ArrowInvalid:
+        return array  # an edited range went beyond the dtype: the wider type is the honest answer
+
+
+def _index_type(dtype: pa.DataType, labels: int) -> pa.DataType:
+    fits = labels <= 2 ** (dtype.index_type.bit_width - 1)
+    return dtype.index_type if fits else pa.int32()
+
+
+def _merged(own: pa.ChunkedArray, new: pa.Array, holes: NDArray[np.bool_]) -> pa.Array:
+    """The new cells in the holes, the own ones elsewhere."""
+    own = own.combine_chunks()
+    if isinstance(own, pa.ChunkedArray):  # an empty one has no chunks to combine
+        return new
+    mask = pa.array(holes)
+    if not pa.types.is_dictionary(new.type):
+        kept = pc.if_else(mask, pa.scalar(None, own.type), own)
+        kept = kept.cast(new.type) if not pa.types.is_dictionary(own.type) else kept.dictionary_decode().cast(new.type)
+        return pc.if_else(mask, new, kept)
+    if not pa.types.is_dictionary(own.type):
+        own = own.cast(new.type.value_type).dictionary_encode()
+    labels = own.dictionary.to_pylist()
+    place = {label: i for i, label in enumerate(labels)}
+    extra = [label for label in new.dictionary.to_pylist() if label not in place]
+    place |= {label: len(labels) + i for i, label in enumerate(extra)}
+    moved = np.array([place[label] for label in new.dictionary.to_pylist()], dtype=np.int64)
+    new_codes = pa.array(moved[np.asarray(new.indices.fill_null(0)).astype(np.int64)])
+    codes = pc.if_else(mask, new_codes, own.indices.cast(pa.int64()))
+    values = pa.concat_arrays([own.dictionary, pa.array(extra, type=own.dictionary.type)])
+    index = _index_type(new.type, len(values))
+    return pa.DictionaryArray.from_arrays(codes.cast(index), values, ordered=new.type.ordered)
+
+
+def _to_native(table: pa.Table, library: str) -> Any:  # noqa: ANN401
+    try:
+        frame = nw.from_arrow(table, backend=library).to_native()
+    except ImportError:
+        raise InvalidTable(
+            f"The model was trained on a {library} frame, and {library} is not installed here. Install it."
+        ) from None
+    if library == "pandas":  # Arrow reads text into pandas' own text dtype; object it was, object it stays
+        for name, dtype in _pandas_objects(table):
+            if frame[name].dtype != dtype:
+                frame[name] = frame[name].astype(dtype)
+    return frame
+
+
+def _pandas_objects(table: pa.Table) -> list[tuple[str, str]]:
+    columns = (table.schema.pandas_metadata or {}).get("columns", [])
+    text = {name for name in table.schema.names if _storage(table.schema.field(name).type) == "text"}
+    return [(c["name"], "object") for c in columns if c["name"] in text and c["numpy_type"] == "object"]

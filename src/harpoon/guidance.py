@@ -1,0 +1,51 @@
+"""Guidance: from a penalty on the clean estimate to a gradient on the noisy row. Knows no columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from harpoon.network import Estimator, Given
+
+Penalty = Callable[[Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Guidance:
+    """A penalty on x̂_0, one number per row, and how hard to follow its gradient.
+
+    `strength` is η as a function of how far the reverse process has come, 0 at its start and near 1 at its end.
+    """
+
+    penalty: Penalty
+    strength: Callable[[float], float]
+
+
+def constant(eta: float) -> Callable[[float], float]:
+    """The same η at every step (the paper's default)."""
+    return lambda _progress: eta
+
+
+def linear(eta: float) -> Callable[[float], float]:
+    """η growing from zero (the paper's schedule ablation)."""
+    return lambda progress: eta * progress
+
+
+def tangential_gradient(
+    estimate: Estimator, x_t: Tensor, t: int, penalty: Penalty, given: Given | None = None
+) -> tuple[Tensor, Tensor]:
+    """The dirty estimate x̂_0 and g = ∇_{x_t} L(x̂_0) (Algorithm 1, lines 5 and 6; Theorem 3.2)."""
+    with torch.enable_grad():
+        x_t = x_t.detach().requires_grad_()
+        x0_hat = estimate(x_t, t, given)
+        penalties = penalty(x0_hat)
+        if not penalties.requires_grad:  # a penalty that does not look at the rows does not move them
+            return x0_hat.detach(), torch.zeros_like(x_t)
+        (gradient,) = torch.autograd.grad(penalties.sum(), x_t)
+    return x0_hat.detach(), gradient
+
+
+SCHEDULES = {"constant": constant, "linear": linear}

@@ -1,0 +1,387 @@
+"""The estimator: fit, impute, sample, save, load. Orchestration only; each step lives in a module of its own."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any, Self, Unpack
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from harpoon import frames, presets, storage
+from harpoon.codec import Codec, Rows
+from harpoon.errors import ColumnLeftOut, HarpoonError, InvalidOption, InvalidTable, NotFitted
+from harpoon.frames import Cells, Table, Template
+from harpoon.guidance import SCHEDULES, Guidance
+from harpoon.network import Denoiser, Given, initialise
+from harpoon.penalties import reconstruction
+from harpoon.presets import SamplingOptions, Settings
+from harpoon.progress import drawing_bar, training_bar
+from harpoon.sampling import STARTS, STEPS, reverse, row_noise
+from harpoon.schema import Kind, Schema
+from harpoon.training import Epoch, History, train
+
+RandomState = int | np.random.Generator | None
+NOISE_NUMBERS = 2**26  # at most this many random numbers are held at once, whatever the number of columns
+
+
+class Harpoon:
+    """One diffusion model of one table, to fill its holes and to draw new rows.
+
+    Args:
+        preset: The settings to start from; "paper" is the paper's system to the letter.
+        max_time: Seconds of training at the most.
+        max_epochs: Passes over the table at the most.
+        random_state: A seed or a NumPy generator, for a training that can be repeated. `impute` and `sample` use it
+            too unless they are given their own; with an integer they then answer the same each time.
+        device: "cpu", "cuda", or "auto" for CUDA where there is one.
+        schema: What the columns are, where it should not be inferred (`Schema.infer(df, kinds=...)`).
+        progress: Whether to show progress bars.
+        **options: Any other field of `harpoon.presets.Settings`.
+
+    >>> import pyarrow as pa
+    >>> table = pa.table({"x": [0.1, 0.9, 0.2, None] * 25, "kind": ["low", "high", None, "low"] * 25})
+    >>> model = Harpoon(hidden=16, max_epochs=2, incomplete="mask", random_state=0, progress=False).fit(table)
+    >>> filled = model.impute(table)
+    >>> filled["x"].null_count, filled["kind"].null_count
+    (0, 0)
+    >>> model.sample(3, given={"kind": "high"})["kind"].to_pylist()
+    ['high', 'high', 'high']
+    """
+
+    schema_: Schema
+    history_: History
+
+    def __init__(
+        self,
+        preset: str = "paper",
+        *,
+        max_time: float | None = None,
+        max_epochs: int | None = None,
+        random_state: RandomState = None,
+        device: str = "auto",
+        schema: Schema | None = None,
+        progress: bool = True,
+        **options: Any,  # noqa: ANN401
+    ) -> None:
+        limits = {"max_time": max_time, "max_epochs": max_epochs}
+        given = {name: value for name, value in limits.items() if value is not None}
+        self.preset = preset
+        self.settings: Settings = presets.preset(preset).changed({**options, **given})
+        self.random_state = _checked_state(random_state)
+        self.device = _device(device)
+        self.schema = schema
+        self.progress = progress
+
+    def fit(self, data: object) -> Self:
+        """Train on a table. Ctrl-C ends the training and leaves a usable model.
+
+        Args:
+            data: A pandas, polars or pyarrow frame, with or without holes.
+        """
+        table = frames.read(data)
+        _check_trainable(table)
+        schema = self.schema.completed(table) if self.schema else Schema.infer(table)
+        _announce(schema)
+        settings, seed = self.settings, _seed(self.random_state)
+        codec = Codec.fit(schema, table, encoding=settings.encoding, scaling=settings.scaling)
+        encoded = self._training_rows(codec, codec.read(table))
+        denoiser = settings.denoiser(codec)
+        initialise(denoiser, torch.Generator().manual_seed(seed % 2**63))
+        denoiser.learn_moments(encoded)
+        denoiser.to(self.device)
+        with training_bar(settings.plan(), show=self.progress) as on_epoch:
+            self.history_ = train(denoiser, _moved(encoded, self.device), settings.plan(), seed % 2**63, on_epoch)
+        self.schema_, self._codec, self._denoiser, self._template = schema, codec, denoiser, table.template
+        return self
+
+    def impute(
+        self, data: object, *, random_state: RandomState = None, **options: Unpack[SamplingOptions]
+    ) -> Any:  # noqa: ANN401
+        """Fill the missing cells of a table; the others come back as they are.
+
+        Args:
+            data: A frame with the columns of the training table, in any order. A row may be wholly missing.
+            random_state: A seed or a NumPy generator for this call.
+            **options: Sampling options for this call, such as `loss="mse+ce"` or `strength=0.1`.
+
+        Returns:
+            A frame of the same library, with the same dtypes, index and columns.
+        """
+        codec = self._fitted()
+        table = frames.read(data)
+        rows = codec.read(table)
+        return self._complete(table, rows, random_state, options)
+
+    def sample(
+        self,
+        n: int | None = None,
+        *,
+        given: object = None,
+        random_state: RandomState = None,
+        **options: Unpack[SamplingOptions],
+    ) -> Any:  # noqa: ANN401
+        """Draw new rows.
+
+        Args:
+            n: How many rows.
+            given: What is already decided: a mapping of columns to values that all n rows share, or a frame of
+                partial rows, which are completed one by one (its cells are kept, its holes and the columns it lacks
+                are drawn).
+            random_state: A seed or a NumPy generator for this call.
+            **options: Sampling options for this call, as for `impute`.
+
+        Returns:
+            A frame like the training table (or of the library of `given`), without the columns that are not
+            modelled.
+        """
+        codec = self._fitted()
+        if given is not None and not isinstance(given, Mapping):
+            if n is not None:
+                raise InvalidOption("n must be left out when given is a frame: one row is drawn for each of its rows.")
+            table = frames.read(given)
+            return self._complete(table, codec.read(table, partial=True), random_state, options)
+        table = frames.repeated(given or {}, _row_count(n))
+        rows = codec.read(table, partial=True)
+        _check_given(table, rows)
+        drawn = self._draw(rows, np.arange(table.height), random_state, options)
+        constants = {c.name: _constant(self._template, c, table.height) for c in self.schema_ if _is_constant(c)}
+        return self._template.build({**constants, **_merged(rows, drawn)})
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file, all or nothing. It holds no rows of the training table."""
+        codec = self._fitted()
+        content = {
+            "preset": self.preset,
+            "settings": self.settings.to_json(),
+            "random_state": self.random_state if isinstance(self.random_state, int) else None,
+            "schema": self.schema_.to_json(),
+            "codec": codec.to_json(),
+            "frame": self._template.to_json(),
+            "history": asdict(self.history_),
+        }
+        storage.write(path, self._denoiser.state_dict(), content)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, device: str = "auto", progress: bool = True) -> Self:
+        """Read a model from a file that `save` wrote. Nothing in the file is ever run."""
+        tensors, content = storage.read(path)
+        try:
+            model = cls(
+                content["preset"],
+                random_state=content["random_state"],
+                device=device,
+                progress=progress,
+                **content["settings"],
+            )
+            model.schema_ = Schema.from_json(content["schema"])
+            model._codec = Codec.from_json(model.schema_, content["codec"])
+            model._template = Template.from_json(content["frame"])
+            epochs = [Epoch(**epoch) for epoch in content["history"]["epochs"]]
+            model.history_ = History(epochs, content["history"]["stopped_by"])
+            with torch.device("meta"):  # sizes are compared before any memory is taken
+                model._denoiser = model.settings.denoiser(model._codec)
+            model._denoiser.load_state_dict(tensors, assign=True)
+        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, HarpoonError) as error:
+            raise storage.damaged(path, f"{type(error).__name__}: {error}") from None
+        model._denoiser.to(model.device).eval()
+        return model
+
+    def __repr__(self) -> str:
+        state = "not fitted"
+        if hasattr(self, "_codec"):
+            state = f"fitted on {len(self.schema_)} columns, {len(self.schema_.modelled)} of them modelled"
+        return f"Harpoon(preset={self.preset!r}): {state}"
+
+    def _fitted(self) -> Codec:
+        if not hasattr(self, "_codec"):
+            raise NotFitted("This model has not been trained. Call fit(table) first, or load a saved model.")
+        return self._codec
+
+    def _training_rows(self, codec: Codec, rows: Rows) -> Given:
+        encoded = _given(codec, rows)
+        if self.settings.incomplete == "mask":
+            return encoded
+        complete = encoded.known.all(dim=1)
+        if int(complete.sum()) < 2:  # noqa: PLR2004
+            raise InvalidTable(
+                f"With incomplete='drop' the model trains on complete rows, as the paper does, and the table has "
+                f"{int(complete.sum())} of them; it needs at least 2. Use incomplete='mask' to train on all rows."
+            )
+        return Given(encoded.x[complete], encoded.known[complete])
+
+    def _complete(
+        self, table: Table, rows: Rows, random_state: RandomState, options: SamplingOptions
+    ) -> Any:  # noqa: ANN401
+        """Fill the holes of a table, drawing only the rows that have one."""
+        holes = {name: cells.missing.copy() for name, cells in rows.items()}
+        index = np.flatnonzero(~self._codec.known(rows).all(axis=1))
+        drawn = self._draw({name: cells[index] for name, cells in rows.items()}, index, random_state, options)
+        columns = {name: _placed(cells, drawn[name], index) for name, cells in rows.items()}
+        for column in self.schema_:
+            if _is_constant(column):
+                name, height = column.name, table.height
+                columns[name] = _constant(self._template, column, height)
+                there = name in table.names
+                holes[name] = table.cells(name).missing if there else np.ones(height, dtype=np.bool_)
+        return table.fill(columns, holes, self._template)
+
+    def _draw(
+        self, rows: Rows, index: NDArray[np.int64], random_state: RandomState, options: SamplingOptions
+    ) -> Rows:
+        """Rows with every cell drawn, numbered by `index`; known cells pull through guidance."""
+        settings = self.settings.changed(options)
+        seed = _seed(self.random_state if random_state is None else _checked_state(random_state))
+        size = _batch_rows(settings, self._codec.width)
+        batches = [slice(start, start + size) for start in range(0, len(index), size)]
+        parts = []
+        with drawing_bar(len(batches) * settings.steps, show=self.progress and len(batches) > 0) as on_step:
+            for batch in batches:
+                given = _moved(_given(self._codec, {n: c[batch] for n, c in rows.items()}), self.device)
+                noise = row_noise(seed, index[batch], settings.steps + 1, self._codec.width).to(self.device)
+                x = _reverse(self._denoiser, self._codec, settings, given, noise, on_step)
+                parts.append(self._codec.decode(given.write_into(x).cpu().double().numpy()))
+        return _joined(parts) if parts else dict(rows)
+
+
+def _reverse(
+    denoiser: Denoiser,
+    codec: Codec,
+    settings: Settings,
+    given: Given,
+    noise: torch.Tensor,
+    on_step: Callable[[], None],
+) -> torch.Tensor:
+    guidance = None
+    if bool(given.known.any()) and settings.strength:
+        strength = SCHEDULES[settings.strength_schedule](settings.strength)
+        guidance = Guidance(reconstruction(settings.loss, given, codec.blocks), strength)
+    return reverse(
+        denoiser,
+        noise,
+        start=STARTS[settings.start],
+        step=STEPS[settings.noise_scale],
+        given=given,
+        guidance=guidance,
+        on_step=on_step,
+    )
+
+
+def _given(codec: Codec, rows: Rows) -> Given:
+    known = torch.from_numpy(codec.spread(codec.known(rows)))
+    return Given(torch.from_numpy(codec.encode(rows)).float(), known)
+
+
+def _moved(given: Given, device: torch.device) -> Given:
+    return Given(given.x.to(device), given.known.to(device))
+
+
+def _batch_rows(settings: Settings, width: int) -> int:
+    """Rows per batch: as asked, but never more than the noise of one batch has room for."""
+    return max(1, min(settings.sampling_batch_size, NOISE_NUMBERS // ((settings.steps + 1) * width)))
+
+
+def _placed(cells: Cells, drawn: Cells, index: NDArray[np.int64]) -> Cells:
+    """Drawn cells, of some rows, laid over the cells of all rows."""
+    values = cells.values.astype(drawn.values.dtype).copy()
+    values[index] = drawn.values
+    missing = np.zeros(len(values), dtype=np.bool_)
+    return Cells(drawn.storage, values, missing, drawn.labels, drawn.ordered, drawn.unit)
+
+
+def _merged(rows: Rows, drawn: Rows) -> Rows:
+    """Drawn cells where nothing was given."""
+    merged = {}
+    for name, cells in drawn.items():
+        values = np.where(rows[name].missing, cells.values, rows[name].values)
+        merged[name] = Cells(cells.storage, values, cells.missing, cells.labels, cells.ordered, cells.unit)
+    return merged
+
+
+def _joined(parts: list[Rows]) -> Rows:
+    joined = {}
+    for name, first in parts[0].items():
+        values = np.concatenate([part[name].values for part in parts])
+        missing = np.zeros(len(values), dtype=np.bool_)
+        joined[name] = Cells(first.storage, values, missing, first.labels, first.ordered, first.unit)
+    return joined
+
+
+def _is_constant(column: Any) -> bool:  # noqa: ANN401
+    return bool(column.kind is Kind.CONSTANT)
+
+
+def _constant(template: Template, column: Any, height: int) -> Cells:  # noqa: ANN401
+    return template.constant(column.name, column.labels[0], height)
+
+
+def _check_trainable(table: Table) -> None:
+    if not table.names:
+        raise InvalidTable("A table to train on must have columns, got one without any.")
+    if table.height < 2:  # noqa: PLR2004
+        raise InvalidTable(f"A table to train on must have at least 2 rows, got {table.height}.")
+
+
+def _announce(schema: Schema) -> None:
+    """One line for each column that is not modelled."""
+    for column in schema:
+        if not column.kind.modelled:
+            warnings.warn(f"Column {column.name!r} is {FATE[column.kind]}: {column.note}.", ColumnLeftOut, stacklevel=3)
+    if not schema.modelled:
+        raise InvalidTable("A table to train on must have a column that can be modelled, and this one has none.")
+
+
+def _check_given(table: Table, rows: Rows) -> None:
+    """A value that is given must be one the model knows: drawing rows with another one would be a lie."""
+    for name in table.names:
+        if name in rows and rows[name].missing.any() and not table.cells(name).missing.any():
+            raise InvalidOption(f"The value given for column {name!r} is none of those the model knows.")
+
+
+def _row_count(n: object) -> int:
+    if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 1:
+        raise InvalidOption(f"n, the number of rows to draw, must be a whole number of at least 1, got {n!r}.")
+    return int(n)
+
+
+def _checked_state(random_state: object) -> RandomState:
+    if isinstance(random_state, np.random.Generator) or random_state is None:
+        return random_state
+    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool) and random_state >= 0:
+        return int(random_state)
+    raise InvalidOption(
+        f"random_state must be a whole number of at least 0, a NumPy Generator or None, got {random_state!r}."
+    )
+
+
+def _seed(random_state: RandomState) -> int:
+    """A number of 64 bits; a generator is advanced by taking one."""
+    if isinstance(random_state, int):
+        return int(np.random.SeedSequence(random_state).generate_state(1, np.uint64)[0])
+    generator = np.random.default_rng() if random_state is None else random_state
+    return int(generator.integers(2**63))
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        device = torch.device(name)
+    except (RuntimeError, TypeError):
+        raise InvalidOption(f'device must be "auto", "cpu" or "cuda", got {name!r}.') from None
+    if device.type == "cuda" and not torch.cuda.is_available():
+        raise InvalidOption(f'device={name!r} needs CUDA, which this machine or this torch lacks. Use device="cpu".')
+    return device
+
+
+FATE = {
+    Kind.CONSTANT: "constant, and not learnt",
+    Kind.EMPTY: "empty, and stays so",
+    Kind.TEXT: "text: kept by impute, left out of drawn rows",
+    Kind.IDENTIFIER: "an identifier: kept by impute, left out of drawn rows",
+    Kind.SKIPPED: "skipped: kept by impute, left out of drawn rows",
+}

@@ -1,0 +1,134 @@
+"""Denoisers: from a noisy row to the dirty estimate of the clean one (Definition 1)."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from harpoon.schedule import LinearSchedule
+
+MAX_PERIOD = 10_000
+
+
+@dataclass(frozen=True)
+class Given:
+    """What is known of some rows: encoded values, and which of them are known. Both (n, d)."""
+
+    x: Tensor
+    known: Tensor
+
+    def write_into(self, x: Tensor) -> Tensor:
+        """The known values where they are known, x elsewhere."""
+        return torch.where(self.known, self.x, x)
+
+
+class Estimator(Protocol):
+    """The dirty estimate x̂_0 = Q_t(x_t), as guidance and geometry see it."""
+
+    def __call__(self, x_t: Tensor, t: int, given: Given | None = None) -> Tensor:
+        """Estimate the clean rows."""
+
+
+class Denoiser(nn.Module, ABC):
+    """A network with the schedule it is trained on and the moments of the rows it is trained on."""
+
+    mean: Tensor
+    variance: Tensor
+
+    def __init__(self, width: int, schedule: LinearSchedule) -> None:
+        super().__init__()
+        self.schedule = schedule
+        self.register_buffer("mean", torch.zeros(width))
+        self.register_buffer("variance", torch.ones(width))
+
+    @abstractmethod
+    def forward(self, x_t: Tensor, t: int, given: Given | None = None) -> Tensor:
+        """The dirty estimate x̂_0 of the clean rows (Definition 1)."""
+
+    @abstractmethod
+    def loss(self, data: Given, generator: torch.Generator) -> Tensor:
+        """The training objective on a batch."""
+
+    def learn_moments(self, data: Given) -> None:
+        """Mean and variance of the encoded training rows, where the forward process starts from."""
+        count = data.known.sum(dim=0).clamp(min=1)
+        self.mean.copy_((data.x * data.known).sum(dim=0) / count)
+        self.variance.copy_((((data.x - self.mean) * data.known) ** 2).sum(dim=0) / count)
+
+
+class PaperDenoiser(Denoiser):
+    """The paper's denoiser: an unconditional network that predicts the noise.
+
+    It does not look at what is known of a row; conditions reach it through guidance alone.
+    """
+
+    def __init__(self, width: int, hidden: int, schedule: LinearSchedule) -> None:
+        super().__init__(width, schedule)
+        self.noise = PaperNetwork(width, hidden)
+
+    def forward(self, x_t: Tensor, t: int, given: Given | None = None) -> Tensor:  # noqa: ARG002
+        """The dirty estimate (eq. 3): x̂_0 = (x_t - sqrt(1 - ᾱ_t) ε_θ(x_t, t)) / sqrt(ᾱ_t)."""
+        level = self.schedule.level(t)
+        times = torch.full((len(x_t),), t, device=x_t.device)
+        predicted: Tensor = self.noise(x_t, times)
+        return (x_t - level.s * predicted) / level.a
+
+    def loss(self, data: Given, generator: torch.Generator) -> Tensor:
+        """Mean squared error of the predicted noise (eq. 2).
+
+        A cell that is missing in the training table is noised from zero and is never a target.
+        """
+        device = data.x.device
+        t = torch.randint(1, self.schedule.steps + 1, (len(data.x),), generator=generator, device=device)
+        epsilon = torch.randn(data.x.shape, generator=generator, device=device)
+        a, s = self.schedule.levels(t)
+        error: Tensor = (epsilon - self.noise(a * data.x + s * epsilon, t)) ** 2
+        return (error * data.known).sum() / data.known.sum().clamp(min=1)
+
+
+class PaperNetwork(nn.Module):
+    """ε_θ(x_t, t): a projection to `hidden`, the time embedding added, then four linear layers with SiLU."""
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.hidden = hidden
+        self.project = nn.Linear(width, hidden)
+        self.time = nn.Sequential(nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, hidden))
+        self.layers = nn.Sequential(
+            nn.Linear(hidden, 2 * hidden),
+            nn.SiLU(),
+            nn.Linear(2 * hidden, 2 * hidden),
+            nn.SiLU(),
+            nn.Linear(2 * hidden, hidden),
+            nn.SiLU(),
+            nn.Linear(hidden, width),
+        )
+
+    def forward(self, x_t: Tensor, t: Tensor) -> Tensor:
+        """The predicted noise."""
+        embedded: Tensor = self.time(sinusoidal(t, self.hidden))
+        predicted: Tensor = self.layers(self.project(x_t) + embedded)
+        return predicted
+
+
+def sinusoidal(t: Tensor, channels: int) -> Tensor:
+    """Sines and cosines of t at geometrically spaced frequencies, (n, channels)."""
+    half = channels // 2
+    frequencies = torch.exp(-math.log(MAX_PERIOD) / half * torch.arange(half, device=t.device))
+    angles = t.unsqueeze(1).float() * frequencies
+    return torch.cat([angles.sin(), angles.cos()], dim=1)
+
+
+def initialise(module: nn.Module, generator: torch.Generator) -> None:
+    """PyTorch's default for linear layers, from a generator of our own instead of the global one."""
+    for layer in module.modules():
+        if isinstance(layer, nn.Linear):
+            bound = 1 / math.sqrt(layer.in_features)
+            with torch.no_grad():
+                layer.weight.uniform_(-bound, bound, generator=generator)
+                layer.bias.uniform_(-bound, bound, generator=generator)

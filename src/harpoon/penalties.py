@@ -1,0 +1,40 @@
+"""Penalties on the dirty estimate: how far encoded rows are from what is asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from harpoon.codec import Block
+from harpoon.guidance import Penalty
+from harpoon.network import Given
+
+
+def reconstruction(loss: str, given: Given, blocks: Sequence[Block]) -> Penalty:
+    """The imputation loss (eq. 4): the distance of x̂_0 from the known cells, summed over them.
+
+    `loss` is "mae", "mse", "mae+ce" or "mse+ce"; the cross-entropy reads the numbers of a one-hot column as
+    logits.
+    """
+    distance, cross_entropy = LOSSES[loss]
+    categories = [block for block in blocks if block.one_hot] if cross_entropy else []
+
+    def penalty(x0_hat: Tensor) -> Tensor:
+        total = torch.where(given.known, distance(x0_hat - given.x), 0.0).sum(dim=1)
+        for block in categories:
+            part = slice(block.start, block.stop)
+            log_p = x0_hat[:, part].log_softmax(dim=1)
+            total = total - (given.x[:, part] * log_p * given.known[:, part]).sum(dim=1)
+        return total
+
+    return penalty
+
+
+LOSSES = {
+    "mae": (torch.abs, False),
+    "mse": (torch.square, False),
+    "mae+ce": (torch.abs, True),
+    "mse+ce": (torch.square, True),
+}

@@ -1,0 +1,145 @@
+"""Everything that can be set, with the values of each preset.
+
+`preset="paper"` is the paper to the letter. Where its published code and its text differ, or leave a choice, there
+is a named option, and the preset holds the published value:
+
+    learning_rate_schedule  "plateau": the published code lowers the rate when the loss stalls; "constant": the text
+    noise_scale             "variance": Algorithm 1, line 7; "deviation": its square root, as DDPM derives it
+    start                   "standard": N(0, I); "matched": the moments the forward process really ends with
+    incomplete              "drop": train on complete rows; "mask": on all rows, missing cells never a target
+    held_out                0.05: that share of the rows only watches the training; 0: as in the paper, none
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any, TypedDict
+
+from harpoon.codec import ENCODINGS, SCALINGS, Codec
+from harpoon.errors import InvalidOption
+from harpoon.guidance import SCHEDULES
+from harpoon.network import Denoiser, PaperDenoiser
+from harpoon.penalties import LOSSES
+from harpoon.sampling import STARTS, STEPS
+from harpoon.schedule import LinearSchedule
+from harpoon.training import Plan
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options of a model; the defaults are the paper's."""
+
+    # The encoded row.
+    encoding: str = "onehot"
+    scaling: str = "standard"
+    # The network and its noise.
+    hidden: int = 1024
+    steps: int = 200
+    beta_start: float = 1e-4
+    beta_end: float = 0.02
+    # Training.
+    batch_size: int = 1024
+    learning_rate: float = 1e-4
+    learning_rate_schedule: str = "plateau"
+    max_epochs: int | None = 1000
+    max_time: float | None = None
+    patience: int | None = None
+    held_out: float = 0.05
+    incomplete: str = "drop"
+    # Sampling.
+    loss: str = "mae"
+    strength: float = 0.2
+    strength_schedule: str = "constant"
+    noise_scale: str = "variance"
+    start: str = "standard"
+    sampling_batch_size: int = 1024
+
+    def __post_init__(self) -> None:
+        for name, options in CHOICES.items():
+            if getattr(self, name) not in options:
+                raise InvalidOption.one_of(name, getattr(self, name), options)
+        for name, (whole, lowest, highest) in RANGES.items():
+            _check_range(name, getattr(self, name), whole=whole, lowest=lowest, highest=highest)
+        if self.hidden % 2:
+            raise InvalidOption(f"hidden must be even, got {self.hidden}.")
+        if self.max_epochs is None and self.max_time is None and self.patience is None:
+            raise InvalidOption("One of max_epochs, max_time and patience must be set, or training never ends.")
+
+    def changed(self, options: Mapping[str, Any]) -> Settings:
+        """A copy with some options changed."""
+        known = [f.name for f in fields(self)]
+        for name in options:
+            if name not in known:
+                raise InvalidOption.one_of("An option", name, known)
+        return replace(self, **options)
+
+    def denoiser(self, codec: Codec) -> Denoiser:
+        """A network for encoded rows of this codec."""
+        schedule = LinearSchedule(self.steps, self.beta_start, self.beta_end)
+        return PaperDenoiser(codec.width, self.hidden, schedule)
+
+    def plan(self) -> Plan:
+        """How to train."""
+        return Plan(**{f.name: getattr(self, f.name) for f in fields(Plan)})
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
+        return asdict(self)
+
+
+class SamplingOptions(TypedDict, total=False):
+    """The options that `impute` and `sample` take for one call."""
+
+    loss: str
+    strength: float
+    strength_schedule: str
+    noise_scale: str
+    start: str
+    sampling_batch_size: int
+
+
+def preset(name: str) -> Settings:
+    """The settings of a preset."""
+    if name not in PRESETS:
+        raise InvalidOption.one_of("preset", name, PRESETS)
+    return PRESETS[name]
+
+
+def _check_range(name: str, value: object, *, whole: bool, lowest: float, highest: float) -> None:
+    if value is None and name in OPTIONAL:
+        return
+    number = isinstance(value, int if whole else int | float) and not isinstance(value, bool)
+    if not number or not lowest <= value <= highest:  # type: ignore[operator]
+        kind = "a whole number" if whole else "a number"
+        limit = f"of at least {lowest:g}" if highest == math.inf else f"from {lowest:g} to {highest:g}"
+        raise InvalidOption(f"{name} must be {kind} {limit}{' or None' if name in OPTIONAL else ''}, got {value!r}.")
+
+
+CHOICES: dict[str, Mapping[str, object]] = {
+    "encoding": ENCODINGS,
+    "scaling": SCALINGS,
+    "learning_rate_schedule": {"plateau": None, "constant": None},
+    "incomplete": {"drop": None, "mask": None},
+    "loss": LOSSES,
+    "strength_schedule": SCHEDULES,
+    "noise_scale": STEPS,
+    "start": STARTS,
+}
+OPTIONAL = ("max_epochs", "max_time", "patience")
+RANGES: dict[str, tuple[bool, float, float]] = {
+    "hidden": (True, 2, 2**16),
+    "steps": (True, 1, 10_000),
+    "beta_start": (False, 1e-9, 0.999),
+    "beta_end": (False, 1e-9, 0.999),
+    "batch_size": (True, 1, math.inf),
+    "learning_rate": (False, 1e-9, 1.0),
+    "max_epochs": (True, 1, math.inf),
+    "max_time": (False, 1e-3, 1e9),
+    "patience": (True, 1, math.inf),
+    "held_out": (False, 0.0, 0.5),
+    "strength": (False, 0.0, 1e6),
+    "sampling_batch_size": (True, 1, math.inf),
+}
+PRESETS = {"paper": Settings()}

@@ -1,0 +1,48 @@
+"""Progress for people: bars on a terminal or in a notebook, nothing elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from harpoon.training import Epoch, Plan
+
+
+@contextmanager
+def training_bar(plan: Plan, *, show: bool) -> Iterator[Callable[[Epoch], None]]:
+    """A bar that follows the epochs of a training: loss, held-out loss and time left."""
+    if not show:
+        yield lambda _epoch: None
+        return
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"), TimeRemainingColumn())
+    with Progress(*columns) as progress:
+        task = progress.add_task("Training", total=1.0, state="")
+
+        def on_epoch(epoch: Epoch) -> None:
+            held_out = "" if epoch.held_out_loss is None else f", held-out {epoch.held_out_loss:.4f}"
+            state = f"epoch {epoch.number}, loss {epoch.loss:.4f}{held_out}"
+            progress.update(task, completed=share_done(epoch, plan), state=state)
+
+        yield on_epoch
+
+
+@contextmanager
+def drawing_bar(steps: int, *, show: bool) -> Iterator[Callable[[], None]]:
+    """A bar that follows the steps of the reverse process."""
+    if not show:
+        yield lambda: None
+        return
+    from rich.progress import Progress
+
+    with Progress() as progress:
+        task = progress.add_task("Drawing", total=steps)
+        yield lambda: progress.advance(task)
+
+
+def share_done(epoch: Epoch, plan: Plan) -> float:
+    """How much of the training is behind us, by the limit that comes first."""
+    by_epochs = epoch.number / plan.max_epochs if plan.max_epochs else 0.0
+    by_time = epoch.seconds / plan.max_time if plan.max_time else 0.0
+    return min(max(by_epochs, by_time), 1.0)

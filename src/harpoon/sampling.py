@@ -1,0 +1,109 @@
+"""The reverse process: one loop from noise to rows. Imputing and sampling are this loop; what differs between
+them enters as arguments."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from harpoon.guidance import Guidance, tangential_gradient
+from harpoon.network import Given, Denoiser
+from harpoon.schedule import Level
+
+Step = Callable[[Tensor, Tensor, Level, Level, Tensor], Tensor]
+Start = Callable[[Denoiser, Tensor], Tensor]
+
+
+@torch.no_grad()
+def reverse(
+    denoiser: Denoiser,
+    noise: Tensor,
+    *,
+    start: Start,
+    step: Step,
+    given: Given | None = None,
+    guidance: Guidance | None = None,
+    on_step: Callable[[], None] = lambda: None,
+) -> Tensor:
+    """Algorithm 1: from noise to encoded rows.
+
+    Args:
+        denoiser: Gives the dirty estimate, and the schedule it was trained on.
+        noise: Standard normal, (T + 1, n, d): for the start, then for each step.
+        start: Makes x_T from the first noise.
+        step: One step of unconditional denoising.
+        given: Known cells, for denoisers that look at them.
+        guidance: What pulls the rows; without it nothing is differentiated.
+        on_step: Called after each step, for progress.
+    """
+    schedule = denoiser.schedule
+    x = start(denoiser, noise[0])
+    for done, (t, t_next) in enumerate(pairwise(schedule.times)):
+        if guidance is None:
+            x0_hat, pull = denoiser(x, t, given), None
+        else:
+            x0_hat, g = tangential_gradient(denoiser, x, t, guidance.penalty, given)
+            pull = guidance.strength(done / schedule.steps) * g
+        x = step(x, x0_hat, schedule.level(t), schedule.level(t_next), noise[done + 1])
+        if pull is not None:
+            x = x - pull  # line 9
+        on_step()
+    return x
+
+
+def standard_start(denoiser: Denoiser, z: Tensor) -> Tensor:  # noqa: ARG001
+    """x_T ~ N(0, I) (Algorithm 1, line 1)."""
+    return z
+
+
+def matched_start(denoiser: Denoiser, z: Tensor) -> Tensor:
+    """x_T with the mean and variance that the forward process ends with: ᾱ_T is 0.13, not 0."""
+    level = denoiser.schedule.level(denoiser.schedule.steps)
+    deviation = (level.a**2 * denoiser.variance + level.s**2).sqrt()
+    return level.a * denoiser.mean + deviation * z
+
+
+def posterior_variance(now: Level, after: Level) -> float:
+    """σ_t = (1 - α_t)(1 - ᾱ_{t-1}) / (1 - ᾱ_t) (Algorithm 1, line 7); zero on the last step."""
+    alpha = (now.a / after.a) ** 2
+    return (1 - alpha) * after.s**2 / now.s**2
+
+
+def denoised(x_t: Tensor, x0_hat: Tensor, now: Level, after: Level) -> Tensor:
+    """The mean of the next row (Algorithm 1, line 8): (x_t - (1 - α_t) / sqrt(1 - ᾱ_t) ε_θ) / sqrt(α_t)."""
+    alpha = (now.a / after.a) ** 2
+    epsilon = (x_t - now.a * x0_hat) / now.s
+    return (x_t - (1 - alpha) / now.s * epsilon) / math.sqrt(alpha)
+
+
+def variance_step(x_t: Tensor, x0_hat: Tensor, now: Level, after: Level, z: Tensor) -> Tensor:
+    """One step with the noise scaled by the posterior variance, as printed in Algorithm 1."""
+    return denoised(x_t, x0_hat, now, after) + posterior_variance(now, after) * z
+
+
+def deviation_step(x_t: Tensor, x0_hat: Tensor, now: Level, after: Level, z: Tensor) -> Tensor:
+    """One step with the noise scaled by the posterior deviation, as DDPM derives it."""
+    return denoised(x_t, x0_hat, now, after) + math.sqrt(posterior_variance(now, after)) * z
+
+
+def row_noise(seed: int, rows: NDArray[np.int64], steps: int, width: int) -> Tensor:
+    """Standard normal noise, (steps, rows, width), that depends on the seed and the row's number alone.
+
+    Philox counts: the seed is its key and the row stands in its counter, so a row has the same noise in any
+    batch, on any machine.
+    """
+    noise = np.empty((steps, len(rows), width), dtype=np.float32)
+    for place, row in enumerate(rows.tolist()):
+        philox = np.random.Philox(key=seed, counter=[0, 0, row, 0])
+        noise[:, place] = np.random.Generator(philox).standard_normal((steps, width), dtype=np.float32)
+    return torch.from_numpy(noise)
+
+
+STARTS: dict[str, Start] = {"standard": standard_start, "matched": matched_start}
+STEPS: dict[str, Step] = {"variance": variance_step, "deviation": deviation_step}

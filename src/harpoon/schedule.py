@@ -1,0 +1,59 @@
+"""Noise schedules: what the forward process is, apart from how it is reversed.
+
+At time t a clean row x_0 has become x_t = a_t x_0 + s_t ε (eq. 1), with a_t = sqrt(ᾱ_t), s_t = sqrt(1 - ᾱ_t).
+A `Level` is that pair; a schedule maps times to levels.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Level:
+    """How much of the signal (a_t) and of the noise (s_t) is in x_t; a_t² + s_t² = 1."""
+
+    a: float
+    s: float
+
+
+@dataclass(frozen=True)
+class LinearSchedule:
+    """The paper's schedule: T discrete steps, β_t linear from `beta_start` to `beta_end`, α_t = 1 - β_t.
+
+    Time 0 is the clean row, time T the noisiest.
+
+    >>> schedule = LinearSchedule(steps=200, beta_start=1e-4, beta_end=0.02)
+    >>> round(schedule.level(200).a ** 2, 3)
+    0.132
+    """
+
+    steps: int = 200
+    beta_start: float = 1e-4
+    beta_end: float = 0.02
+
+    @cached_property
+    def alpha_bars(self) -> Tensor:
+        """ᾱ_0 = 1, ᾱ_1, ..., ᾱ_T: the products of α_s up to t, in double precision."""
+        betas = torch.linspace(self.beta_start, self.beta_end, self.steps, dtype=torch.float64)
+        return torch.cat([torch.ones(1, dtype=torch.float64), torch.cumprod(1 - betas, dim=0)])
+
+    @property
+    def times(self) -> range:
+        """T, T - 1, ..., 0: the times that the reverse process visits."""
+        return range(self.steps, -1, -1)
+
+    def level(self, t: int) -> Level:
+        """Signal and noise at time t."""
+        alpha_bar = float(self.alpha_bars[t])
+        return Level(math.sqrt(alpha_bar), math.sqrt(1 - alpha_bar))
+
+    def levels(self, t: Tensor) -> tuple[Tensor, Tensor]:
+        """Signal and noise at many times, as columns that multiply rows."""
+        alpha_bars = self.alpha_bars.to(t.device)[t].unsqueeze(1)
+        return alpha_bars.sqrt().float(), (1 - alpha_bars).sqrt().float()

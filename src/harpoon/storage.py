@@ -1,0 +1,108 @@
+"""A saved model: a safetensors file whose header carries the rest as JSON.
+
+No pickle: reading a file runs nothing. The JSON holds the format's version and a checksum of the tensors, so that a
+damaged file is told from a good one. A file appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from harpoon._version import __version__
+from harpoon.errors import ModelFileError
+
+FORMAT = 1
+KEY = "harpoon"
+
+
+def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], content: Mapping[str, Any]) -> None:
+    """Write a model file, all or nothing."""
+    target = Path(path)
+    held = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    header = {"format": FORMAT, "version": __version__, "checksum": _checksum(held), **content}
+    data = save(held, metadata={KEY: json.dumps(header)})
+    temporary = None
+    try:
+        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
+            temporary = Path(file.name)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.chmod(0o666 & ~_umask())
+        temporary.replace(target)
+    except OSError as error:
+        raise ModelFileError(
+            f"The model cannot be written to {str(target)!r}: {error.strerror or error}. "
+            "Choose a file in a folder that exists and that you may write to."
+        ) from None
+    finally:
+        if temporary is not None:
+            with suppress(OSError):
+                temporary.unlink(missing_ok=True)
+
+
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read a model file: its tensors and its content. Whatever is wrong with it is a `ModelFileError`."""
+    name = str(path)
+    try:
+        with safe_open(Path(path), framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+    except FileNotFoundError:
+        raise ModelFileError(f"There is no model file {name!r}. Give the path that `save` wrote to.") from None
+    except (SafetensorError, OSError, ValueError) as error:
+        raise ModelFileError(
+            f"{name!r} is not a Harpoon model, or it is damaged ({error}). Save the model again."
+        ) from None
+    if KEY not in metadata:
+        raise ModelFileError(f"{name!r} is a safetensors file, but not a Harpoon model. Give one that `save` wrote.")
+    return tensors, _checked(name, metadata[KEY], tensors)
+
+
+def damaged(path: str | os.PathLike[str], reason: object) -> ModelFileError:
+    """A file whose content makes no sense."""
+    return ModelFileError(f"{str(path)!r} is damaged: {reason}. Save the model again.")
+
+
+def _checked(name: str, text: str, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    try:
+        content = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise damaged(name, error) from None
+    if not isinstance(content, dict) or not isinstance(content.get("format"), int):
+        raise damaged(name, "its header names no format")
+    if content["format"] > FORMAT:
+        raise ModelFileError(
+            f"{name!r} was written by Harpoon {content.get('version')} in format {content['format']}; this one "
+            f"({__version__}) reads up to format {FORMAT}. Update tabharpoon."
+        )
+    if content.get("checksum") != _checksum(tensors):
+        raise damaged(name, "its weights do not match their checksum")
+    return content
+
+
+def _checksum(tensors: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256()
+    for name in sorted(tensors):
+        value = tensors[name]
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        digest.update(value.contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
