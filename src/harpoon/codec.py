@@ -60,6 +60,11 @@ class Standard:
             return cls(0.0, 1.0)
         return cls(float(x.mean()), float(x.std()) or 1.0)
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Standard:
+        """Back from its fields."""
+        return cls(float(data["mean"]), float(data["deviation"]))
+
     def forward(self, x: Floats) -> Floats:
         """To zero mean and unit deviation."""
         return (x - self.mean) / self.deviation
@@ -86,6 +91,11 @@ class Quantile:
             return cls((0.0, 1.0))
         return cls(tuple(np.quantile(x, np.linspace(0, 1, min(QUANTILES, max(len(x), 2)))).tolist()))
 
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Quantile:
+        """Back from its fields."""
+        return cls(tuple(float(q) for q in data["quantiles"]))
+
     @cached_property
     def _shares(self) -> Floats:
         return np.linspace(0, 1, len(self.quantiles))
@@ -105,7 +115,9 @@ class Quantile:
 class ColumnCodec(Protocol):
     """Encodes the cells of one column into `width` numbers per row."""
 
-    column: Column
+    @property
+    def column(self) -> Column:
+        """The column it encodes."""
 
     @property
     def width(self) -> int:
@@ -288,12 +300,10 @@ def _codec_to_json(codec: ColumnCodec) -> dict[str, Any]:
 
 
 def _codec_from_json(column: Column, data: Mapping[str, Any]) -> ColumnCodec:
-    rest = dict(data)
-    make = {cls.__name__: cls for cls in (NumberCodec, OneHotCodec, IntegerCodec)}[rest.pop("codec")]
-    if make is OneHotCodec:
+    if data["codec"] == OneHotCodec.__name__:
         return OneHotCodec(column)
-    scaling = SCALINGS[rest.pop("scaling")]
-    return make(column, scaling(**{k: tuple(v) if isinstance(v, list) else v for k, v in rest.items()}))
+    scaled = {cls.__name__: cls for cls in (NumberCodec, IntegerCodec)}
+    return scaled[data["codec"]](column, SCALINGS[data["scaling"]].from_json(data))
 
 
 def _origin(column: Column) -> int:

@@ -25,10 +25,9 @@ from numpy.typing import NDArray
 
 from harpoon.errors import InvalidTable, listed
 
-Storage = Literal[
-    "float", "integer", "boolean", "text", "category", "date", "datetime", "duration", "null", "other"
-]
+Storage = Literal["float", "integer", "boolean", "text", "category", "date", "datetime", "duration", "null", "other"]
 LIBRARIES = ("pandas", "polars", "pyarrow")
+IMPLEMENTATIONS: dict[str, Any] = {name: nw.Implementation.from_string(name) for name in LIBRARIES}
 NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
@@ -128,9 +127,7 @@ class Table:
         """One column as NumPy arrays."""
         return _from_arrow(self.arrow.column(name)) if name not in self.mixed else _opaque(self.height)
 
-    def fill(
-        self, columns: Mapping[str, Cells], holes: Mapping[str, NDArray[np.bool_]], like: Template
-    ) -> Any:  # noqa: ANN401
+    def fill(self, columns: Mapping[str, Cells], holes: Mapping[str, NDArray[np.bool_]], like: Template) -> Any:  # noqa: ANN401
         """The same frame with the cells of `columns` written where `holes` is true; the others stay, bit for bit.
 
         A column whose dtype had changed only because of its holes goes back to the dtype in `like`. Columns that
@@ -216,14 +213,14 @@ def repeated(values: Mapping[str, object], height: int) -> Table:
     return Table(table, "pyarrow", table)
 
 
-def _narwhals(data: object) -> nw.DataFrame[Any]:
+def _narwhals(data: Any) -> nw.DataFrame[Any]:  # noqa: ANN401
     wanted = "A table must be a pandas, polars or pyarrow frame"
-    columns = getattr(data, "columns", None)
+    columns: Any = getattr(data, "columns", None)
     if hasattr(columns, "duplicated") and columns.duplicated().any():  # before narwhals says it less clearly
         repeated = sorted({str(name) for name in columns[columns.duplicated()]})
         raise InvalidTable(f"Column names must differ, but {listed(repeated)} occur twice. Rename them.")
     try:
-        frame = nw.from_native(data)
+        frame: nw.DataFrame[Any] | nw.LazyFrame[Any] = nw.from_native(data)
     except TypeError:
         raise InvalidTable(f"{wanted}, got {type(data).__name__}.") from None
     except NarwhalsError as error:
@@ -288,7 +285,11 @@ def _from_arrow(column: pa.ChunkedArray) -> Cells:
     if storage in ("text", "category"):
         return _coded(column, storage, missing)
     if storage == "float":
-        return Cells(storage, np.nan_to_num(np.asarray(column.fill_null(0.0)), nan=0.0, posinf=np.inf, neginf=-np.inf), missing)
+        return Cells(
+            storage,
+            np.nan_to_num(np.asarray(column.fill_null(0.0)), nan=0.0, posinf=np.inf, neginf=-np.inf),
+            missing,
+        )
     if storage == "boolean":
         values = np.asarray(column.fill_null(False)).astype(np.int64)  # noqa: FBT003
         return Cells(storage, values, missing, labels=(False, True))
@@ -337,7 +338,9 @@ def _to_arrow(cells: Cells, dtype: pa.DataType) -> pa.Array:
     if pa.types.is_dictionary(dtype):
         labels = pa.array(cells.labels).cast(dtype.value_type)
         codes = pa.array(cells.values.astype(np.int64), mask=cells.missing)
-        return pa.DictionaryArray.from_arrays(codes.cast(_index_type(dtype, len(labels))), labels, ordered=dtype.ordered)
+        return pa.DictionaryArray.from_arrays(
+            codes.cast(_index_type(dtype, len(labels))), labels, ordered=dtype.ordered
+        )
     if cells.storage in ("boolean", "text", "category"):
         codes = pa.array(cells.values.astype(np.int64), mask=cells.missing)
         return pa.array(cells.labels).take(codes).cast(dtype)
@@ -382,7 +385,7 @@ def _merged(own: pa.ChunkedArray, new: pa.Array, holes: NDArray[np.bool_]) -> pa
 
 def _to_native(table: pa.Table, library: str) -> Any:  # noqa: ANN401
     try:
-        frame = nw.from_arrow(table, backend=library).to_native()
+        frame: Any = nw.from_arrow(table, backend=IMPLEMENTATIONS[library]).to_native()
     except ImportError:
         raise InvalidTable(
             f"The model was trained on a {library} frame, and {library} is not installed here. Install it."

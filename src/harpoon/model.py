@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any, Self, Unpack
 
@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 
 from harpoon import frames, presets, storage
-from harpoon.codec import Codec, Rows
+from harpoon.codec import Block, Codec, Rows
 from harpoon.errors import ColumnLeftOut, HarpoonError, InvalidOption, InvalidTable, NotFitted
 from harpoon.frames import Cells, Table, Template
 from harpoon.guidance import SCHEDULES, Guidance
@@ -22,10 +22,11 @@ from harpoon.penalties import reconstruction
 from harpoon.presets import SamplingOptions, Settings
 from harpoon.progress import drawing_bar, training_bar
 from harpoon.sampling import STARTS, STEPS, reverse, row_noise
-from harpoon.schema import Kind, Schema
+from harpoon.schema import Column, Kind, Schema
 from harpoon.training import Epoch, History, train
 
 RandomState = int | np.random.Generator | None
+MIN_ROWS = 2
 NOISE_NUMBERS = 2**26  # at most this many random numbers are held at once, whatever the number of columns
 
 
@@ -55,6 +56,9 @@ class Harpoon:
 
     schema_: Schema
     history_: History
+    codec_: Codec
+    denoiser_: Denoiser
+    template_: Template
 
     def __init__(
         self,
@@ -89,19 +93,17 @@ class Harpoon:
         _announce(schema)
         settings, seed = self.settings, _seed(self.random_state)
         codec = Codec.fit(schema, table, encoding=settings.encoding, scaling=settings.scaling)
-        encoded = self._training_rows(codec, codec.read(table))
+        encoded = self._training_rows(_given(codec, codec.read(table)))
         denoiser = settings.denoiser(codec)
         initialise(denoiser, torch.Generator().manual_seed(seed % 2**63))
         denoiser.learn_moments(encoded)
         denoiser.to(self.device)
         with training_bar(settings.plan(), show=self.progress) as on_epoch:
-            self.history_ = train(denoiser, _moved(encoded, self.device), settings.plan(), seed % 2**63, on_epoch)
-        self.schema_, self._codec, self._denoiser, self._template = schema, codec, denoiser, table.template
+            self.history_ = train(denoiser, encoded.to(self.device), settings.plan(), seed % 2**63, on_epoch)
+        self.schema_, self.codec_, self.denoiser_, self.template_ = schema, codec, denoiser, table.template
         return self
 
-    def impute(
-        self, data: object, *, random_state: RandomState = None, **options: Unpack[SamplingOptions]
-    ) -> Any:  # noqa: ANN401
+    def impute(self, data: object, *, random_state: RandomState = None, **options: Unpack[SamplingOptions]) -> Any:  # noqa: ANN401
         """Fill the missing cells of a table; the others come back as they are.
 
         Args:
@@ -149,8 +151,13 @@ class Harpoon:
         rows = codec.read(table, partial=True)
         _check_given(table, rows)
         drawn = self._draw(rows, np.arange(table.height), random_state, options)
-        constants = {c.name: _constant(self._template, c, table.height) for c in self.schema_ if _is_constant(c)}
-        return self._template.build({**constants, **_merged(rows, drawn)})
+        constants = {c.name: _constant(self.template_, c, table.height) for c in self.schema_ if _is_constant(c)}
+        return self.template_.build({**constants, **_merged(rows, drawn)})
+
+    def encode(self, data: object) -> Given:
+        """A table as the network sees it: encoded rows and which of their numbers are known."""
+        codec = self._fitted()
+        return _given(codec, codec.read(frames.read(data))).to(self.device)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file, all or nothing. It holds no rows of the training table."""
@@ -161,10 +168,10 @@ class Harpoon:
             "random_state": self.random_state if isinstance(self.random_state, int) else None,
             "schema": self.schema_.to_json(),
             "codec": codec.to_json(),
-            "frame": self._template.to_json(),
+            "frame": self.template_.to_json(),
             "history": asdict(self.history_),
         }
-        storage.write(path, self._denoiser.state_dict(), content)
+        storage.write(path, self.denoiser_.state_dict(), content)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, device: str = "auto", progress: bool = True) -> Self:
@@ -179,105 +186,89 @@ class Harpoon:
                 **content["settings"],
             )
             model.schema_ = Schema.from_json(content["schema"])
-            model._codec = Codec.from_json(model.schema_, content["codec"])
-            model._template = Template.from_json(content["frame"])
+            model.codec_ = Codec.from_json(model.schema_, content["codec"])
+            model.template_ = Template.from_json(content["frame"])
             epochs = [Epoch(**epoch) for epoch in content["history"]["epochs"]]
             model.history_ = History(epochs, content["history"]["stopped_by"])
             with torch.device("meta"):  # sizes are compared before any memory is taken
-                model._denoiser = model.settings.denoiser(model._codec)
-            model._denoiser.load_state_dict(tensors, assign=True)
+                model.denoiser_ = model.settings.denoiser(model.codec_)
+            model.denoiser_.load_state_dict(tensors, assign=True)
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, HarpoonError) as error:
             raise storage.damaged(path, f"{type(error).__name__}: {error}") from None
-        model._denoiser.to(model.device).eval()
+        model.denoiser_.to(model.device).eval()
         return model
 
     def __repr__(self) -> str:
         state = "not fitted"
-        if hasattr(self, "_codec"):
+        if hasattr(self, "codec_"):
             state = f"fitted on {len(self.schema_)} columns, {len(self.schema_.modelled)} of them modelled"
         return f"Harpoon(preset={self.preset!r}): {state}"
 
     def _fitted(self) -> Codec:
-        if not hasattr(self, "_codec"):
+        if not hasattr(self, "codec_"):
             raise NotFitted("This model has not been trained. Call fit(table) first, or load a saved model.")
-        return self._codec
+        return self.codec_
 
-    def _training_rows(self, codec: Codec, rows: Rows) -> Given:
-        encoded = _given(codec, rows)
+    def _training_rows(self, encoded: Given) -> Given:
         if self.settings.incomplete == "mask":
             return encoded
-        complete = encoded.known.all(dim=1)
-        if int(complete.sum()) < 2:  # noqa: PLR2004
+        complete = encoded.complete()
+        if len(complete.x) < MIN_ROWS:
             raise InvalidTable(
-                f"With incomplete='drop' the model trains on complete rows, as the paper does, and the table has "
-                f"{int(complete.sum())} of them; it needs at least 2. Use incomplete='mask' to train on all rows."
+                "With incomplete='drop' the model trains on complete rows, as the paper does, and the table has "
+                f"{len(complete.x)} of them; it needs at least {MIN_ROWS}. Use incomplete='mask' to train on all rows."
             )
-        return Given(encoded.x[complete], encoded.known[complete])
+        return complete
 
-    def _complete(
-        self, table: Table, rows: Rows, random_state: RandomState, options: SamplingOptions
-    ) -> Any:  # noqa: ANN401
+    def _complete(self, table: Table, rows: Rows, random_state: RandomState, options: SamplingOptions) -> Any:  # noqa: ANN401
         """Fill the holes of a table, drawing only the rows that have one."""
         holes = {name: cells.missing.copy() for name, cells in rows.items()}
-        index = np.flatnonzero(~self._codec.known(rows).all(axis=1))
+        index = np.flatnonzero(~self.codec_.known(rows).all(axis=1))
         drawn = self._draw({name: cells[index] for name, cells in rows.items()}, index, random_state, options)
         columns = {name: _placed(cells, drawn[name], index) for name, cells in rows.items()}
         for column in self.schema_:
             if _is_constant(column):
                 name, height = column.name, table.height
-                columns[name] = _constant(self._template, column, height)
+                columns[name] = _constant(self.template_, column, height)
                 there = name in table.names
                 holes[name] = table.cells(name).missing if there else np.ones(height, dtype=np.bool_)
-        return table.fill(columns, holes, self._template)
+        return table.fill(columns, holes, self.template_)
 
-    def _draw(
-        self, rows: Rows, index: NDArray[np.int64], random_state: RandomState, options: SamplingOptions
-    ) -> Rows:
+    def _draw(self, rows: Rows, index: NDArray[np.int64], random_state: RandomState, options: SamplingOptions) -> Rows:
         """Rows with every cell drawn, numbered by `index`; known cells pull through guidance."""
         settings = self.settings.changed(options)
         seed = _seed(self.random_state if random_state is None else _checked_state(random_state))
-        size = _batch_rows(settings, self._codec.width)
+        size = _batch_rows(settings, self.codec_.width)
         batches = [slice(start, start + size) for start in range(0, len(index), size)]
         parts = []
         with drawing_bar(len(batches) * settings.steps, show=self.progress and len(batches) > 0) as on_step:
             for batch in batches:
-                given = _moved(_given(self._codec, {n: c[batch] for n, c in rows.items()}), self.device)
-                noise = row_noise(seed, index[batch], settings.steps + 1, self._codec.width).to(self.device)
-                x = _reverse(self._denoiser, self._codec, settings, given, noise, on_step)
-                parts.append(self._codec.decode(given.write_into(x).cpu().double().numpy()))
+                given = _given(self.codec_, {n: c[batch] for n, c in rows.items()}).to(self.device)
+                noise = row_noise(seed, index[batch], settings.steps + 1, self.codec_.width).to(self.device)
+                x = reverse(
+                    self.denoiser_,
+                    noise,
+                    start=STARTS[settings.start],
+                    step=STEPS[settings.noise_scale],
+                    given=given,
+                    guidance=_pull(settings, given, self.codec_.blocks),
+                    on_step=on_step,
+                )
+                parts.append(self.codec_.decode(given.write_into(x).cpu().double().numpy()))
         return _joined(parts) if parts else dict(rows)
 
 
-def _reverse(
-    denoiser: Denoiser,
-    codec: Codec,
-    settings: Settings,
-    given: Given,
-    noise: torch.Tensor,
-    on_step: Callable[[], None],
-) -> torch.Tensor:
-    guidance = None
-    if bool(given.known.any()) and settings.strength:
-        strength = SCHEDULES[settings.strength_schedule](settings.strength)
-        guidance = Guidance(reconstruction(settings.loss, given, codec.blocks), strength)
-    return reverse(
-        denoiser,
-        noise,
-        start=STARTS[settings.start],
-        step=STEPS[settings.noise_scale],
-        given=given,
-        guidance=guidance,
-        on_step=on_step,
-    )
+def _pull(settings: Settings, given: Given, blocks: tuple[Block, ...]) -> Guidance | None:
+    """Guidance towards the known cells, if there are any."""
+    if not bool(given.known.any()) or not settings.strength:
+        return None
+    strength = SCHEDULES[settings.strength_schedule](settings.strength)
+    return Guidance(reconstruction(settings.loss, given, blocks), strength)
 
 
 def _given(codec: Codec, rows: Rows) -> Given:
     known = torch.from_numpy(codec.spread(codec.known(rows)))
     return Given(torch.from_numpy(codec.encode(rows)).float(), known)
-
-
-def _moved(given: Given, device: torch.device) -> Given:
-    return Given(given.x.to(device), given.known.to(device))
 
 
 def _batch_rows(settings: Settings, width: int) -> int:
@@ -311,19 +302,19 @@ def _joined(parts: list[Rows]) -> Rows:
     return joined
 
 
-def _is_constant(column: Any) -> bool:  # noqa: ANN401
-    return bool(column.kind is Kind.CONSTANT)
+def _is_constant(column: Column) -> bool:
+    return column.kind is Kind.CONSTANT
 
 
-def _constant(template: Template, column: Any, height: int) -> Cells:  # noqa: ANN401
-    return template.constant(column.name, column.labels[0], height)
+def _constant(template: Template, column: Column, height: int) -> Cells:
+    return template.constant(column.name, (column.labels or (None,))[0], height)
 
 
 def _check_trainable(table: Table) -> None:
     if not table.names:
         raise InvalidTable("A table to train on must have columns, got one without any.")
-    if table.height < 2:  # noqa: PLR2004
-        raise InvalidTable(f"A table to train on must have at least 2 rows, got {table.height}.")
+    if table.height < MIN_ROWS:
+        raise InvalidTable(f"A table to train on must have at least {MIN_ROWS} rows, got {table.height}.")
 
 
 def _announce(schema: Schema) -> None:

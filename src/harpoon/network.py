@@ -22,6 +22,17 @@ class Given:
     x: Tensor
     known: Tensor
 
+    def __getitem__(self, rows: slice | Tensor) -> Given:
+        return Given(self.x[rows], self.known[rows])
+
+    def to(self, device: torch.device) -> Given:
+        """The same, on another device."""
+        return Given(self.x.to(device), self.known.to(device))
+
+    def complete(self) -> Given:
+        """The rows of which everything is known."""
+        return self[self.known.all(dim=1)]
+
     def write_into(self, x: Tensor) -> Tensor:
         """The known values where they are known, x elsewhere."""
         return torch.where(self.known, self.x, x)

@@ -16,7 +16,12 @@ def training_bar(plan: Plan, *, show: bool) -> Iterator[Callable[[Epoch], None]]
         return
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[state]}"), TimeRemainingColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[state]}"),
+        TimeRemainingColumn(),
+    )
     with Progress(*columns) as progress:
         task = progress.add_task("Training", total=1.0, state="")
 

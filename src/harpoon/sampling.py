@@ -1,5 +1,7 @@
-"""The reverse process: one loop from noise to rows. Imputing and sampling are this loop; what differs between
-them enters as arguments."""
+"""The reverse process: one loop from noise to rows.
+
+Imputing and sampling are this loop; what differs between them enters as arguments.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from harpoon.guidance import Guidance, tangential_gradient
-from harpoon.network import Given, Denoiser
+from harpoon.network import Denoiser, Given
 from harpoon.schedule import Level
 
 Step = Callable[[Tensor, Tensor, Level, Level, Tensor], Tensor]

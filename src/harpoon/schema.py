@@ -165,9 +165,7 @@ class Schema:
         return [column for column in self if column.kind.modelled]
 
     @classmethod
-    def infer(
-        cls, data: object, *, kinds: Mapping[str, str] | None = None, exclude: Iterable[str] = ()
-    ) -> Schema:
+    def infer(cls, data: object, *, kinds: Mapping[str, str] | None = None, exclude: Iterable[str] = ()) -> Schema:
         """Read the schema off a table.
 
         Args:
@@ -309,7 +307,7 @@ def _conform_labels(cells: Cells, column: Column) -> Cells:
         raise _changed(cells, column)
     if cells.storage in ("date", "datetime", "duration", "other"):
         raise _changed(cells, column)
-    cells = _as_labels(cells)
+    cells = as_labels(cells)
     if column.labels is None:
         return cells
     if _is_text(cells.labels) != _is_text(column.labels):
@@ -325,12 +323,12 @@ def unseen_labels(cells: Cells, column: Column) -> list[Any]:
     """The labels in use that the column does not know."""
     if not column.kind.discrete or cells.missing.all():
         return []
-    cells = _as_labels(cells)
+    cells = as_labels(cells)
     used = {cells.labels[code] for code in np.unique(cells.observed)}
     return sorted(used - set(column.labels or ()), key=str)
 
 
-def _as_labels(cells: Cells) -> Cells:
+def as_labels(cells: Cells) -> Cells:
     """Any column as positions in a list of labels; a whole number counts as an integer."""
     if cells.storage in ("boolean", "text", "category"):
         return cells
@@ -436,10 +434,10 @@ def _step(observed: NDArray[Any], cells: Cells, kind: Kind) -> float | int:
     if kind.temporal:
         tick = NANOSECONDS[cells.unit]
         steps = [step // tick for step in TIME_STEPS if step >= tick]
-        return next(step for step in steps if not (observed % step).any())
+        return int(next(step for step in steps if not (observed % step).any()))
     if kind is Kind.INTEGER:
         powers = [10**k for k in range(18, -1, -1)]
-        return next(power for power in powers if power == 1 or not (observed % power).any())
+        return int(next(power for power in powers if power == 1 or not (observed % power).any()))
     for decimals in range(MAX_DECIMALS + 1):
         if np.array_equal(np.round(observed, decimals), observed):
             return float(10.0**-decimals)

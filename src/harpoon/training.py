@@ -121,10 +121,9 @@ class _Run:
         return Epoch(number, total / rows, self._held_out_loss(), time.monotonic() - self.began)
 
     def _batches(self) -> Iterator[Given]:
-        x, known = self.train_data.x, self.train_data.known
-        order = torch.randperm(len(x), generator=self.generator, device=self.device)
-        for rows in order.split(self.plan.batch_size):
-            yield Given(x[rows], known[rows])
+        order = torch.randperm(len(self.train_data.x), generator=self.generator, device=self.device)
+        for rows in torch.split(order, self.plan.batch_size):
+            yield self.train_data[rows]
 
     @torch.no_grad()
     def _held_out_loss(self) -> float | None:
@@ -145,17 +144,14 @@ def _split(data: Given, share: float, generator: torch.Generator) -> tuple[Given
     if count == 0 or n < MIN_ROWS_TO_HOLD_OUT:
         return data, None
     order = torch.randperm(n, generator=generator, device=data.x.device)
-    held, kept = order[:count], order[count:]
-    return Given(data.x[kept], data.known[kept]), Given(data.x[held], data.known[held])
+    return data[order[count:]], data[order[:count]]
 
 
 def _scheduler(optimiser: torch.optim.Optimizer, plan: Plan) -> Callable[[float], None]:
     """What to do with the learning rate after an epoch, given its loss."""
     if plan.learning_rate_schedule == "constant":
         return lambda _loss: None
-    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
-        optimiser, factor=PLATEAU_FACTOR, patience=PLATEAU_EPOCHS
-    )
+    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimiser, factor=PLATEAU_FACTOR, patience=PLATEAU_EPOCHS)
     return plateau.step
 
 

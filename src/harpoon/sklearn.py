@@ -1,0 +1,125 @@
+"""Harpoon as a scikit-learn transformer."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from harpoon.errors import ColumnLeftOut
+from harpoon.model import Harpoon, RandomState
+from harpoon.schema import Schema
+
+
+class HarpoonImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Fills missing cells with a Harpoon model; trains in `fit`, never in `transform`.
+
+    It takes numeric arrays and pandas, polars or pyarrow frames with columns of any kind. An array comes back as an
+    array, a frame as a frame, unless `set_output` says otherwise.
+
+    Args:
+        preset: As for `Harpoon`.
+        max_time: Seconds of training at the most.
+        max_epochs: Passes over the table at the most.
+        random_state: A seed, a NumPy generator or a NumPy RandomState.
+        device: "cpu", "cuda" or "auto".
+        schema: What the columns are, where it should not be inferred.
+        progress: Whether to show progress bars.
+        options: Any other options of `Harpoon`, as a dictionary.
+
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(50, 3))
+    >>> X[::5, 1] = np.nan
+    >>> imputer = HarpoonImputer(max_epochs=2, options={"hidden": 16}, random_state=0)
+    >>> bool(np.isnan(imputer.fit_transform(X)).any())
+    False
+    """
+
+    def __init__(
+        self,
+        preset: str = "paper",
+        *,
+        max_time: float | None = None,
+        max_epochs: int | None = None,
+        random_state: RandomState | np.random.RandomState = None,
+        device: str = "auto",
+        schema: Schema | None = None,
+        progress: bool = False,
+        options: dict[str, Any] | None = None,
+    ) -> None:
+        self.preset = preset
+        self.max_time = max_time
+        self.max_epochs = max_epochs
+        self.random_state = random_state
+        self.device = device
+        self.schema = schema
+        self.progress = progress
+        self.options = options
+
+    def fit(self, X: Any, y: object = None) -> Self:  # noqa: ANN401, ARG002
+        """Train on a table with holes."""
+        table = self._table(X, reset=True)
+        model = Harpoon(
+            self.preset,
+            max_time=self.max_time,
+            max_epochs=self.max_epochs,
+            random_state=_plain_state(self.random_state),
+            device=self.device,
+            schema=self.schema,
+            progress=self.progress,
+            **{"incomplete": "mask", **(self.options or {})},
+        )
+        with warnings.catch_warnings():
+            if not _is_frame(X):  # an array has no names that a line about a column could use
+                warnings.simplefilter("ignore", ColumnLeftOut)
+            self.model_ = model.fit(table)
+        return self
+
+    def transform(self, X: Any) -> Any:  # noqa: ANN401
+        """Fill the holes of a table."""
+        check_is_fitted(self, "model_")
+        filled = self.model_.impute(self._table(X, reset=False))
+        return filled if _is_frame(X) else _array(filled)
+
+    def __sklearn_tags__(self) -> Any:  # noqa: ANN401
+        """Missing cells are what it is for, and numbers are not all it takes."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.categorical = True
+        tags.input_tags.string = False
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+    def _table(self, X: Any, *, reset: bool) -> Any:  # noqa: ANN401
+        """A frame as it is, an array as numbers; feature names and their count are checked either way."""
+        if _is_frame(X):
+            validate_data(self, X, reset=reset, skip_check_array=True)
+            return X
+        values = validate_data(
+            self,
+            X,
+            reset=reset,
+            dtype="numeric",
+            ensure_all_finite="allow-nan",
+            ensure_min_samples=2 if reset else 1,
+        )
+        return pa.table({f"x{i}": values[:, i].astype(np.float64) for i in range(values.shape[1])})
+
+
+def _is_frame(X: object) -> bool:
+    return hasattr(X, "columns") or isinstance(X, pa.Table)
+
+
+def _array(filled: pa.Table) -> NDArray[np.float64]:
+    return np.column_stack([column.to_numpy() for column in filled.columns])
+
+
+def _plain_state(random_state: RandomState | np.random.RandomState) -> RandomState:
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(2**31))
+    return random_state
