@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
+from rich.text import Text
 
 from harpoon._version import __version__
 
@@ -52,8 +53,12 @@ def main() -> None:
     try:
         app()
     except HarpoonError as error:
-        Console(stderr=True).print(f"[bold red]Error:[/] {error}", highlight=False)
-        sys.exit(1)
+        _fail(str(error))
     except OSError as error:
-        Console(stderr=True).print(f"[bold red]Error:[/] {error.strerror or error}: {error.filename}", highlight=False)
-        sys.exit(1)
+        _fail(f"{error.strerror or error}: {error.filename}")
+
+
+def _fail(message: str) -> None:
+    sentence = Text.assemble(("Error: ", "bold red"), message)  # as text: a message may hold brackets
+    Console(stderr=True).print(sentence, soft_wrap=True)
+    sys.exit(1)

@@ -94,7 +94,7 @@ class Harpoon:
         settings, seed = self.settings, _seed(self.random_state)
         codec = Codec.fit(schema, table, encoding=settings.encoding, scaling=settings.scaling)
         encoded = self._training_rows(_given(codec, codec.read(table)))
-        denoiser = settings.denoiser(codec)
+        denoiser = _empty_denoiser(settings, codec).to_empty(device="cpu")
         initialise(denoiser, torch.Generator().manual_seed(seed % 2**63))
         denoiser.learn_moments(encoded)
         denoiser.to(self.device)
@@ -190,8 +190,7 @@ class Harpoon:
             model.template_ = Template.from_json(content["frame"])
             epochs = [Epoch(**epoch) for epoch in content["history"]["epochs"]]
             model.history_ = History(epochs, content["history"]["stopped_by"])
-            with torch.device("meta"):  # sizes are compared before any memory is taken
-                model.denoiser_ = model.settings.denoiser(model.codec_)
+            model.denoiser_ = _empty_denoiser(model.settings, model.codec_)
             model.denoiser_.load_state_dict(tensors, assign=True)
         except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, HarpoonError) as error:
             raise storage.damaged(path, f"{type(error).__name__}: {error}") from None
@@ -256,6 +255,12 @@ class Harpoon:
                 )
                 parts.append(self.codec_.decode(given.write_into(x).cpu().double().numpy()))
         return _joined(parts) if parts else dict(rows)
+
+
+def _empty_denoiser(settings: Settings, codec: Codec) -> Denoiser:
+    """A network without weights: it takes no memory and no global random numbers to make."""
+    with torch.device("meta"):
+        return settings.denoiser(codec)
 
 
 def _pull(settings: Settings, given: Given, blocks: tuple[Block, ...]) -> Guidance | None:

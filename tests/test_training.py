@@ -1,0 +1,166 @@
+"""Training stops when it should, shows what it does, and can be interrupted."""
+
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+import torch
+
+from harpoon import Harpoon, TrainingFailed
+from harpoon.network import Given, PaperDenoiser, initialise
+from harpoon.progress import share_done
+from harpoon.schedule import LinearSchedule
+from harpoon.training import Epoch, Plan, train
+
+
+def plan(**changes) -> Plan:
+    defaults = {
+        "batch_size": 32,
+        "learning_rate": 1e-3,
+        "learning_rate_schedule": "constant",
+        "max_epochs": 3,
+        "max_time": None,
+        "patience": None,
+        "held_out": 0.1,
+    }
+    return Plan(**{**defaults, **changes})
+
+
+def data(rows: int = 100) -> Given:
+    x = torch.randn(rows, 2, generator=torch.Generator().manual_seed(0))
+    return Given(x, torch.ones_like(x, dtype=torch.bool))
+
+
+def denoiser() -> PaperDenoiser:
+    made = PaperDenoiser(2, 16, LinearSchedule(steps=20))
+    initialise(made, torch.Generator().manual_seed(0))
+    return made
+
+
+def weights(module: torch.nn.Module) -> torch.Tensor:
+    return torch.cat([p.detach().flatten() for p in module.parameters()])
+
+
+def test_training_stops_by_epochs():
+    history = train(denoiser(), data(), plan(max_epochs=4), seed=0)
+    assert [epoch.number for epoch in history.epochs] == [1, 2, 3, 4]
+    assert history.stopped_by == "epochs"
+    assert history.seconds == history.epochs[-1].seconds
+
+
+def test_training_stops_by_time_even_within_the_first_epoch():
+    history = train(denoiser(), data(5000), plan(max_epochs=None, max_time=1e-3), seed=0)
+    assert history.stopped_by == "time"
+    assert len(history.epochs) == 1
+
+
+def test_training_stops_when_nothing_improves_and_keeps_the_best_weights():
+    model = denoiser()
+    seen = []
+    options = plan(max_epochs=500, patience=3, learning_rate=0.5)  # far too fast: the loss goes up
+    history = train(model, data(), options, seed=0, on_epoch=lambda epoch: seen.append((epoch, weights(model).clone())))
+    assert history.stopped_by == "no improvement"
+    best = min(seen, key=lambda pair: pair[0].held_out_loss)
+    assert best[0].number == len(seen) - 3
+    assert torch.equal(weights(model), best[1])
+
+
+def test_training_lowers_the_loss():
+    x = torch.randn(400, 1, generator=torch.Generator().manual_seed(0)).expand(400, 2)
+    rows = Given(x, torch.ones_like(x, dtype=torch.bool))
+    history = train(denoiser(), rows, plan(max_epochs=40, learning_rate=5e-3), seed=0)
+    assert history.epochs[-1].loss < 0.8 * history.epochs[0].loss
+    assert history.epochs[-1].held_out_loss < 0.8 * history.epochs[0].held_out_loss
+
+
+def test_held_out_rows_are_not_trained_on():
+    rows = data(200)
+    unheard = train(denoiser(), rows, plan(held_out=0.0), seed=0)
+    assert all(epoch.held_out_loss is None for epoch in unheard.epochs)
+    assert train(denoiser(), data(10), plan(), seed=0).epochs[0].held_out_loss is None  # too few to spare any
+
+
+def test_the_same_seed_trains_the_same_weights():
+    first, second = denoiser(), denoiser()
+    train(first, data(), plan(), seed=3)
+    train(second, data(), plan(), seed=3)
+    assert torch.equal(weights(first), weights(second))
+
+
+class Stalled(PaperDenoiser):
+    """Its loss stays at 5 while its gradient is 1: each step of Adam moves the weight by the learning rate."""
+
+    def __init__(self) -> None:
+        super().__init__(1, 2, LinearSchedule(steps=2))
+        self.noise = torch.nn.Identity()
+        self.weight = torch.nn.Parameter(torch.zeros(()))
+
+    def loss(self, data, generator):
+        return 5 + self.weight - self.weight.detach()
+
+
+@pytest.mark.parametrize(
+    ("schedule", "rates"), [("constant", [1.0] * 110), ("plateau", [1.0] * 52 + [0.9] * 51 + [0.81] * 7)]
+)
+def test_the_plateau_schedule_lowers_the_learning_rate_when_the_loss_stalls(schedule, rates):
+    model = Stalled()
+    options = plan(max_epochs=110, learning_rate=0.01, learning_rate_schedule=schedule, held_out=0.0)
+    train(model, data(10), options, seed=0)
+    assert -model.weight.item() == pytest.approx(0.01 * sum(rates), rel=1e-3)
+
+
+def test_a_loss_that_is_no_number_is_an_error_with_a_way_out():
+    broken = Given(torch.full((40, 2), torch.inf), torch.ones(40, 2, dtype=torch.bool))
+    with pytest.raises(TrainingFailed, match="smaller learning_rate"):
+        train(denoiser(), broken, plan(), seed=0)
+
+
+def test_ctrl_c_ends_the_training_and_keeps_the_weights():
+    model = denoiser()
+
+    def interrupt(epoch: Epoch) -> None:
+        if epoch.number == 3:
+            signal.raise_signal(signal.SIGINT)
+
+    history = train(model, data(), plan(max_epochs=1000), seed=0, on_epoch=interrupt)
+    assert history.stopped_by == "interrupted"
+    assert len(history.epochs) == 3
+    assert not model.training
+
+
+def test_ctrl_c_leaves_a_usable_model():
+    script = """
+import os, signal, threading, warnings
+import numpy as np, pyarrow as pa
+from harpoon import Harpoon
+rng = np.random.default_rng(0)
+table = pa.table({"x": rng.normal(size=500), "y": rng.normal(size=500)})
+Harpoon(hidden=2, steps=2, max_epochs=1, progress=False).fit(table)  # everything is imported now
+threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+model = Harpoon(hidden=16, steps=5, max_epochs=10**9, random_state=0).fit(table)
+print(model.history_.stopped_by, model.sample(4).num_rows)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)  # noqa: S603
+    assert "interrupted 4" in done.stdout
+
+
+def test_progress_shows_losses_and_time_left(capsys):
+    rng = np.random.default_rng(0)
+    table = pa.table({"x": rng.normal(size=60), "y": rng.normal(size=60)})
+    model = Harpoon(hidden=8, steps=3, max_epochs=2, random_state=0).fit(table)
+    model.sample(2)
+    shown = capsys.readouterr().out
+    assert "epoch 2, loss" in shown
+    assert "held-out" in shown
+    assert "0:00:00" in shown
+    assert "Drawing" in shown
+
+
+def test_the_share_done_follows_the_limit_that_comes_first():
+    epoch = Epoch(5, 1.0, None, seconds=30.0)
+    assert share_done(epoch, plan(max_epochs=10, max_time=None)) == 0.5
+    assert share_done(epoch, plan(max_epochs=10, max_time=40.0)) == 0.75
+    assert share_done(epoch, plan(max_epochs=None, max_time=20.0)) == 1.0
