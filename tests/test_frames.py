@@ -91,14 +91,17 @@ def test_columns_of_no_plain_type_are_opaque_and_not_missing(values):
         pd.DataFrame({"x": pd.arrays.IntervalArray.from_breaks([0, 1, 2])}),
         pd.DataFrame({"x": np.array([1j, 2j])}),
     ],
-    ids=lambda frame: f"{type(frame).__module__.split('.')[0]} {frame['x'].dtype if hasattr(frame['x'], 'dtype') else frame['x'].type}",
+    ids=lambda frame: (
+        f"{type(frame).__module__.split('.')[0]} {frame['x'].dtype if hasattr(frame['x'], 'dtype') else frame['x'].type}"
+    ),
 )
 def test_columns_of_other_types_are_opaque(frame):
     assert frames.read(frame).cells("x").storage == "other"
 
 
 @pytest.mark.parametrize(
-    "thing", [None, {"x": [1]}, [1, 2], np.zeros((3, 2)), "table", 5, pd.Series([1.0]), pl.Series([1.0]), pa.array([1.0])]
+    "thing",
+    [None, {"x": [1]}, [1, 2], np.zeros((3, 2)), "table", 5, pd.Series([1.0]), pl.Series([1.0]), pa.array([1.0])],
 )
 def test_what_is_not_a_frame_is_refused_by_name(thing):
     with pytest.raises(InvalidTable, match=type(thing).__name__):

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harpoon import Column, ColumnLeftOut, Harpoon, InvalidOption, Kind, Schema, SchemaMismatch, UnseenCategory
+from harpoon import Column, ColumnLeftOut, Harpoon, HarpoonError, InvalidOption, Kind, Schema, SchemaMismatch, UnseenCategory
 
 ROWS = 60
 LONG = [f"note {i} says something of its own" for i in range(ROWS)]
@@ -48,7 +48,9 @@ def test_holes_do_not_change_the_kind(frame_of, library, kind):
 
 def test_the_facts_of_a_column_are_read_off():
     schema = Schema.infer(
-        pa.table({"n": [10, 40, None, 20], "x": [0.25, 1.5, 2.0, None], "c": ["b", "a", None, "b"], "z": [0.1, 1 / 3, 2, 3]})
+        pa.table(
+            {"n": [10, 40, None, 20], "x": [0.25, 1.5, 2.0, None], "c": ["b", "a", None, "b"], "z": [0.1, 1 / 3, 2, 3]}
+        )
     )
     n, x, c, z = schema
     assert (n.minimum, n.maximum, n.step, n.missing) == (10, 40, 10, 0.25)
@@ -60,7 +62,12 @@ def test_the_facts_of_a_column_are_read_off():
 @pytest.mark.parametrize(
     ("values", "unit", "step"),
     [([0, 86_400, 172_800], "s", 86_400), ([0, 3_600, 7_200], "s", 3_600), ([0, 60, 180], "s", 60), ([0, 1, 3], "s", 1)]
-    + [([0, 86_400_000], "ms", 86_400_000), ([0, 5, 1_000], "ms", 1), ([0, 10**9], "ns", 10**9), ([0, 1_000], "ns", 1_000)],
+    + [
+        ([0, 86_400_000], "ms", 86_400_000),
+        ([0, 5, 1_000], "ms", 1),
+        ([0, 10**9], "ns", 10**9),
+        ([0, 1_000], "ns", 1_000),
+    ],
 )
 def test_the_grid_of_times_is_the_largest_unit_that_fits(values, unit, step):
     for dtype in (pa.timestamp(unit), pa.duration(unit)):
@@ -187,22 +194,40 @@ def test_a_lifted_range_lets_values_out(tools):
     assert min(free) < 0 or max(free) > 1
 
 
-LABELS = st.lists(st.text(max_size=5) | st.integers(-(2**53), 2**53) | st.booleans(), max_size=4).map(tuple)
-NUMBERS = st.none() | st.integers(-(2**62), 2**62) | st.floats(allow_nan=False, allow_infinity=False)
-COLUMN = st.builds(
+FINITE = st.integers(-(2**62), 2**62) | st.floats(allow_nan=False, allow_infinity=False)
+ANY_COLUMN = {
+    "name": st.text(max_size=8),
+    "missing": st.floats(0, 1),
+    "note": st.text(max_size=8),
+}
+
+
+@st.composite
+def numeric_columns(draw):
+    low, high = sorted([draw(FINITE), draw(FINITE)])
+    kind = draw(st.sampled_from([k for k in Kind if k.numeric]))
+    return Column(
+        kind=kind,
+        minimum=draw(st.sampled_from([None, low])),
+        maximum=draw(st.sampled_from([None, high])),
+        clip=draw(st.booleans()),
+        step=draw(st.sampled_from([None, 0, 1, 10, 0.01, 1e-9] if kind is Kind.NUMBER else [None, 1, 1000])),
+        unit=draw(st.sampled_from(["s", "ms", "us", "ns"])) if kind in (Kind.DATETIME, Kind.DURATION) else "",
+        **{name: draw(strategy) for name, strategy in ANY_COLUMN.items()},
+    )
+
+
+CATEGORIES = st.builds(
     Column,
-    name=st.text(max_size=8),
-    kind=st.sampled_from(list(Kind)),
-    labels=st.none() | LABELS,
+    kind=st.just(Kind.CATEGORY),
+    labels=st.none()
+    | st.lists(st.text(max_size=5), max_size=4, unique=True).map(tuple)
+    | st.lists(st.integers(-(2**53), 2**53), max_size=4, unique=True).map(tuple),
     ordered=st.booleans(),
-    minimum=NUMBERS,
-    maximum=NUMBERS,
-    clip=st.booleans(),
-    step=st.sampled_from([None, 0, 1, 10, 0.01, 1e-9]),
-    unit=st.sampled_from(["", "s", "ms", "us", "ns"]),
-    missing=st.floats(0, 1),
-    note=st.text(max_size=8),
+    **ANY_COLUMN,
 )
+OTHERS = st.builds(Column, kind=st.sampled_from(LEFT_OUT), **ANY_COLUMN)
+COLUMN = numeric_columns() | CATEGORIES | OTHERS
 
 
 @given(st.lists(COLUMN, max_size=4, unique_by=lambda column: column.name))
@@ -245,7 +270,7 @@ def test_text_that_is_no_schema_is_refused(text):
 
 
 def test_a_missing_schema_file_is_an_error_of_harpoon(tmp_path):
-    with pytest.raises(OSError, match="none"):
+    with pytest.raises(HarpoonError, match="none"):
         Schema.load(tmp_path / "none.json")
 
 

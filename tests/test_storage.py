@@ -1,0 +1,472 @@
+"""Law 8: a saved model answers as the unsaved one, and whatever is wrong with a file is a ModelFileError."""
+
+import json
+import os
+import pickle
+import resource
+import struct
+import zipfile
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import save_file
+
+import harpoon
+import harpoon.frames
+from harpoon import Harpoon, ModelFileError, storage
+
+
+@pytest.fixture(scope="session")
+def saved(arrow_fitted, tmp_path_factory):
+    """A saved model, as bytes."""
+    path = tmp_path_factory.mktemp("saved") / "model.harpoon"
+    arrow_fitted.model.save(path)
+    return path.read_bytes()
+
+
+@pytest.fixture(scope="session")
+def refused(tmp_path_factory):
+    """A function that says whether bytes, read as a model file, are refused properly."""
+    path = tmp_path_factory.mktemp("refused") / "model.harpoon"
+
+    def check(data):
+        path.write_bytes(data)
+        with pytest.raises(ModelFileError, match="model.harpoon") as caught:
+            harpoon.load(path, progress=False)
+        return str(caught.value)
+
+    return check
+
+
+def parts(data):
+    """The header and the tensors of a safetensors file."""
+    (length,) = struct.unpack("<Q", data[:8])
+    return data[8 : 8 + length], data[8 + length :]
+
+
+def joined(header, tensors):
+    return struct.pack("<Q", len(header)) + header + tensors
+
+
+def with_metadata(data, text):
+    """The file with another text in its header, its tensors as they were."""
+    header, tensors = parts(data)
+    content = json.loads(header)
+    content["__metadata__"] = {storage.KEY: text}
+    return joined(json.dumps(content).encode(), tensors)
+
+
+@pytest.mark.parametrize("options", [{}, {"encoding": "integer", "scaling": "quantile"}], ids=["paper", "ablation"])
+def test_a_saved_model_answers_as_the_unsaved_one(frame_of, tools, tmp_path, options):
+    table = frame_of(tools.mixed_columns())
+    model = tools.fit(table, **options)
+    model.save(tmp_path / "m")
+    loaded = harpoon.load(tmp_path / "m", progress=False)
+    tools.assert_same(loaded.impute(table, random_state=5), model.impute(table, random_state=5))
+    tools.assert_same(loaded.impute(table), model.impute(table))
+    tools.assert_same(loaded.sample(7, random_state=5), model.sample(7, random_state=5))
+    given = {"job": "chef", "age": 30}
+    tools.assert_same(loaded.sample(3, given=given), model.sample(3, given=given))
+    assert loaded.schema_ == model.schema_
+    assert loaded.history_ == model.history_
+    assert loaded.settings == model.settings
+
+
+def test_saving_a_loaded_model_gives_the_same_file(saved, tmp_path):
+    (tmp_path / "a").write_bytes(saved)
+    Harpoon.load(tmp_path / "a", progress=False).save(tmp_path / "b")
+    assert (tmp_path / "b").read_bytes() == saved
+
+
+def test_a_loaded_model_can_be_trained_again(saved, tmp_path, arrow_fitted):
+    (tmp_path / "a").write_bytes(saved)
+    again = Harpoon.load(tmp_path / "a", progress=False).fit(arrow_fitted.table)
+    assert again.sample(3).equals(arrow_fitted.model.sample(3))
+
+
+def test_the_file_holds_no_rows_of_the_table(tools, tmp_path):
+    import pyarrow as pa
+
+    table = pa.table({"secret": [f"person-{i}-lives here" for i in range(60)], "x": [0.5, 1.5] * 30})
+    tools.fit(table).save(tmp_path / "m")
+    data = (tmp_path / "m").read_bytes()
+    assert b"person-" not in data
+    assert b"secret" in data
+
+
+@pytest.mark.parametrize("name", ["model", "model.harpoon", "größe 雪.bin", "a" * 250])
+def test_any_file_name_will_do(arrow_fitted, tmp_path, name):
+    arrow_fitted.model.save(str(tmp_path / name))
+    assert os.listdir(tmp_path) == [name]
+    assert harpoon.load(str(tmp_path / name), progress=False).settings == arrow_fitted.model.settings
+
+
+def test_saving_respects_the_umask(arrow_fitted, tmp_path):
+    old = os.umask(0o027)
+    try:
+        arrow_fitted.model.save(tmp_path / "m")
+    finally:
+        os.umask(old)
+    assert (tmp_path / "m").stat().st_mode & 0o777 == 0o640
+
+
+@given(share=st.floats(0, 1, exclude_max=True))
+@settings(max_examples=50, deadline=None)
+def test_a_truncated_file_is_refused(saved, refused, share):
+    refused(saved[: int(share * len(saved))])
+
+
+@pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 100])
+def test_a_file_cut_near_its_start_is_refused(saved, refused, length):
+    refused(saved[:length])
+
+
+def test_a_file_that_lacks_its_last_byte_is_refused(saved, refused):
+    refused(saved[:-1])
+
+
+def test_a_file_with_more_behind_it_is_refused(saved, refused):
+    refused(saved + b"\0")
+
+
+@given(place=st.floats(0, 1, exclude_max=True), region=st.sampled_from(["length", "header", "tensors"]), bit=st.integers(0, 6))
+@settings(max_examples=150, deadline=None)
+def test_a_flipped_bit_is_refused(saved, refused, place, region, bit):
+    header, tensors = parts(saved)
+    start = {"length": 0, "header": 8, "tensors": 8 + len(header)}[region]
+    size = {"length": 8, "header": len(header), "tensors": len(tensors)}[region]
+    damaged = bytearray(saved)
+    damaged[start + int(place * size)] ^= 1 << bit
+    refused(bytes(damaged))
+
+
+@pytest.mark.parametrize("key", ["settings", "schema", "codec", "frame", "random_state", "preset", "history"])
+def test_a_flipped_bit_in_each_part_of_the_content_is_refused(saved, refused, key):
+    header, tensors = parts(saved)
+    start = header.index(f'\\"{key}\\"'.encode())
+    for offset in range(0, 60, 7):
+        damaged = bytearray(header)
+        damaged[start + offset] ^= 1
+        refused(joined(bytes(damaged), tensors))
+
+
+def test_a_changed_digit_in_the_content_is_refused(saved, refused):
+    header, tensors = parts(saved)
+    text = json.loads(header)["__metadata__"][storage.KEY]
+    content = json.loads(text)
+    mean = next(item["mean"] for item in content["codec"] if "mean" in item)
+    changed = text.replace(repr(mean), repr(mean + 1))
+    assert changed != text
+    refused(with_metadata(saved, changed))
+
+
+class Trap:
+    """What pickle would run on reading."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+def test_a_pickle_is_refused_and_not_run(refused, tmp_path):
+    trap = tmp_path / "sprung"
+    refused(pickle.dumps(Trap(trap)))
+    assert not trap.exists()
+
+
+def test_a_torch_file_is_refused_and_not_run(refused, tmp_path):
+    trap = tmp_path / "sprung"
+    torch.save({"x": Trap(trap)}, tmp_path / "m")
+    refused((tmp_path / "m").read_bytes())
+    assert not trap.exists()
+
+
+def test_a_pickle_inside_the_content_is_not_run(saved, refused, tmp_path):
+    trap = tmp_path / "sprung"
+    refused(with_metadata(saved, pickle.dumps(Trap(trap), protocol=0).decode()))
+    assert not trap.exists()
+
+
+def test_foreign_files_are_refused(refused, tmp_path):
+    for data in (b"", b"hello\n", b"{}", b"\0" * 100, b"\xff" * 100, np.arange(500.0).tobytes()):
+        refused(data)
+    with zipfile.ZipFile(tmp_path / "z", "w") as archive:
+        archive.writestr("a", "b")
+    refused((tmp_path / "z").read_bytes())
+
+
+@pytest.mark.parametrize("metadata", [None, {"format": "pt"}])
+def test_a_plain_safetensors_file_is_refused(refused, tmp_path, metadata):
+    save_file({"x": torch.zeros(3)}, tmp_path / "m", metadata=metadata)
+    assert "not a Harpoon model" in refused((tmp_path / "m").read_bytes())
+
+
+def test_a_directory_is_refused(tmp_path):
+    with pytest.raises(ModelFileError, match=tmp_path.name):
+        harpoon.load(tmp_path)
+
+
+def test_a_path_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(ModelFileError, match="There is no model file.*nothing"):
+        harpoon.load(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize("path", ["a\0b", None, 5, b"\xff", "x" * 5000], ids=["null byte", "None", "5", "bytes", "long"])
+def test_what_is_no_path_is_refused(arrow_fitted, path):
+    with pytest.raises(harpoon.HarpoonError):
+        harpoon.load(path)
+    with pytest.raises(harpoon.HarpoonError):
+        arrow_fitted.model.save(path)
+
+
+def test_a_newer_format_is_refused_with_advice(saved, refused):
+    content = json.loads(json.loads(parts(saved)[0])["__metadata__"][storage.KEY])
+    content |= {"format": storage.FORMAT + 1, "version": "99.9"}
+    message = refused(with_metadata(saved, json.dumps(content)))
+    assert "99.9" in message
+    assert "Update" in message
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "null", "[]", "5", '"x"', "{", "{}", '{"format": null}', '{"format": "1"}', '{"format": 1}', '{"format": true}']
+    + ['{"format": 0}', '{"format": -1}', '{"format": 1.0}', '{"format": NaN}', '{"format": 1, "checksum": null}'],
+)
+def test_content_that_says_nothing_is_refused(saved, refused, text):
+    refused(with_metadata(saved, text))
+
+
+@pytest.mark.parametrize("text", ["[" * 200_000, '{"a":' * 200_000, f'{{"format": {"1" * 10_000}}}'], ids=["deep", "deeper", "long"])
+def test_content_made_to_break_the_reader_is_refused(saved, refused, text):
+    refused(with_metadata(saved, text))
+
+
+@pytest.fixture(scope="session")
+def rewritten(saved, tmp_path_factory):
+    """A function that writes the model with changed content or tensors and a checksum that fits, as bytes."""
+    path = tmp_path_factory.mktemp("rewritten") / "m"
+
+    def rewrite(change):
+        path.write_bytes(saved)
+        tensors, content = storage.read(path)
+        content = {k: v for k, v in content.items() if k not in ("format", "version", "checksum")}
+        change(content, tensors)
+        storage.write(path, tensors, content)
+        return path.read_bytes()
+
+    return rewrite
+
+
+def test_rewriting_without_a_change_is_fine(rewritten, saved):
+    assert rewritten(lambda content, tensors: None) == saved
+
+
+def setting(name, value):
+    return lambda content, tensors: content["settings"].__setitem__(name, value)
+
+
+HOSTILE_SETTINGS = [
+    ("hidden", 0), ("hidden", 10**9), ("hidden", -2), ("hidden", 17), ("hidden", "16"), ("hidden", None), ("hidden", True),
+    ("hidden", 18), ("hidden", [16]), ("steps", 0), ("steps", 10**12), ("steps", 1.5), ("beta_start", 2), ("beta_end", None),
+    ("beta_end", float("nan")), ("beta_end", float("inf")), ("loss", "os.system"), ("loss", ["mae"]), ("encoding", "pickle"),
+    ("encoding", {}), ("strength", float("nan")), ("sampling_batch_size", 0), ("unknown", 1), ("device", "cpu"),
+    ("preset", "paper"), ("schema", "x"), ("progress", 3), ("random_state", 4),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), HOSTILE_SETTINGS, ids=str)
+def test_settings_out_of_range_are_refused(rewritten, refused, name, value):
+    refused(rewritten(setting(name, value)))
+
+
+@pytest.mark.parametrize("key", ["preset", "settings", "random_state", "schema", "codec", "frame", "history"])
+def test_a_missing_part_is_refused(rewritten, refused, key):
+    refused(rewritten(lambda content, tensors: content.pop(key)))
+
+
+@pytest.mark.parametrize("value", [5, "x", [], [1], {}, {"x": 1}, True, [[[]]], -1, 1.5], ids=repr)
+@pytest.mark.parametrize("key", ["preset", "settings", "random_state", "schema", "codec", "frame", "history"])
+def test_a_part_of_the_wrong_type_is_refused(rewritten, refused, key, value):
+    if (key, value) in [("random_state", 5)] or (key == "settings" and value == {}):
+        return
+    refused(rewritten(lambda content, tensors: content.__setitem__(key, value)))
+
+
+def column(name, **changes):
+    def change(content, tensors):
+        schema = json.loads(content["schema"])
+        next(c for c in schema["columns"] if c["name"] == name).update(changes)
+        content["schema"] = json.dumps(schema)
+
+    return change
+
+
+HOSTILE_COLUMNS = [
+    ("job", {"kind": "number"}), ("job", {"kind": "text"}), ("job", {"labels": ["a"]}), ("job", {"labels": None}),
+    ("job", {"labels": [["a"], ["b"], ["c"]]}), ("job", {"labels": ["a", "a", "a"]}), ("job", {"labels": "abc"}),
+    ("job", {"labels": {"a": 1, "b": 2, "c": 3}}), ("job", {"labels": [1, "a", None]}), ("job", {"name": "age"}),
+    ("job", {"name": 5}), ("job", {"name": "other"}), ("job", {"kind": ["category"]}), ("age", {"kind": "category"}),
+    ("age", {"minimum": "x"}), ("age", {"minimum": 1e400}), ("age", {"minimum": float("nan")}), ("age", {"minimum": 10**30}),
+    ("age", {"minimum": 90, "maximum": 10}), ("age", {"maximum": None}), ("age", {"step": -1}), ("age", {"step": "1"}),
+    ("age", {"step": 10**30}), ("age", {"step": float("nan")}), ("price", {"step": -0.01}), ("price", {"step": 1e-400}),
+    ("age", {"unit": 5}), ("age", {"clip": "yes"}), ("age", {"missing": "x"}), ("member", {"labels": ["no", "yes"]}),
+    ("member", {"labels": [False, True, False]}), ("age", {"extra": 1}), ("age", {"kind": "datetime", "unit": "week"}),
+]  # fmt: skip
+HARMLESS = [("price", {"step": 1e-400})]  # this is 0: no grid
+
+
+@pytest.mark.parametrize(("name", "changes"), [c for c in HOSTILE_COLUMNS if c not in HARMLESS], ids=str)
+def test_a_schema_that_cannot_be_is_refused(rewritten, refused, name, changes):
+    refused(rewritten(column(name, **changes)))
+
+
+def codec_item(kind, **changes):
+    def change(content, tensors):
+        next(item for item in content["codec"] if item["codec"] == kind).update(changes)
+
+    return change
+
+
+HOSTILE_CODECS = [
+    ("NumberCodec", {"mean": "x"}), ("NumberCodec", {"mean": None}), ("NumberCodec", {"mean": float("nan")}),
+    ("NumberCodec", {"mean": float("inf")}), ("NumberCodec", {"deviation": 0}), ("NumberCodec", {"deviation": -1}),
+    ("NumberCodec", {"deviation": float("nan")}), ("NumberCodec", {"deviation": float("inf")}),
+    ("NumberCodec", {"scaling": "quantile"}), ("NumberCodec", {"scaling": "none"}), ("NumberCodec", {"scaling": []}),
+    ("NumberCodec", {"scaling": "quantile", "quantiles": []}), ("NumberCodec", {"scaling": "quantile", "quantiles": ["x"]}),
+    ("NumberCodec", {"scaling": "quantile", "quantiles": [3.0, 1.0]}),
+    ("NumberCodec", {"scaling": "quantile", "quantiles": [0.0, float("nan")]}),
+    ("NumberCodec", {"codec": "OneHotCodec"}), ("NumberCodec", {"codec": "IntegerCodec"}), ("NumberCodec", {"codec": "exec"}),
+    ("NumberCodec", {"codec": None}), ("OneHotCodec", {"codec": "NumberCodec", "scaling": "standard", "mean": 0, "deviation": 1}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "changes"), HOSTILE_CODECS, ids=str)
+def test_a_scale_that_cannot_be_is_refused(rewritten, refused, kind, changes):
+    refused(rewritten(codec_item(kind, **changes)))
+
+
+HOSTILE_FRAMES = [
+    {"library": "numpy"}, {"library": None}, {"library": ["pandas"]}, {"schema": "!!"}, {"schema": ""}, {"schema": "AAAA"}, {"schema": None},
+    {"schema": "/////wAAAAA="}, {"schema": "A" * 400}, {"schema": "//////8AAAA="},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("changes", HOSTILE_FRAMES, ids=str)
+def test_a_frame_that_cannot_be_is_refused(rewritten, refused, changes):
+    refused(rewritten(lambda content, tensors: content["frame"].update(changes)))
+
+
+def test_a_frame_that_lacks_a_column_is_refused(rewritten, refused):
+    import pyarrow as pa
+
+    other = harpoon.frames.read(pa.table({"x": [1.0]})).template.to_json()
+    refused(rewritten(lambda content, tensors: content["frame"].update(other)))
+
+
+def test_a_frame_with_other_types_is_refused(rewritten, refused):
+    import pyarrow as pa
+
+    names = ["height", "price", "age", "job", "member"]
+    other = harpoon.frames.read(pa.table({name: [[1]] for name in names})).template.to_json()
+    refused(rewritten(lambda content, tensors: content["frame"].update(other)))
+
+
+@pytest.mark.parametrize(
+    "history", [{"epochs": [{}], "stopped_by": ""}, {"epochs": 5, "stopped_by": ""}, {"epochs": [{"zzz": 1}], "stopped_by": ""}], ids=str
+)
+def test_a_history_that_cannot_be_is_refused(rewritten, refused, history):
+    refused(rewritten(lambda content, tensors: content.__setitem__("history", history)))
+
+
+def drop(content, tensors):
+    tensors.pop(next(iter(tensors)))
+
+
+def add(content, tensors):
+    tensors["extra"] = torch.zeros(2)
+
+
+def reshape(content, tensors):
+    name = next(n for n in tensors if n.endswith("weight"))
+    tensors[name] = tensors[name][:-1]
+
+
+def doubles(content, tensors):
+    tensors.update({name: value.double() for name, value in tensors.items()})
+
+
+def integers(content, tensors):
+    tensors.update({name: value.to(torch.int32) for name, value in tensors.items()})
+
+
+def nans(content, tensors):
+    tensors.update({name: torch.full_like(value, float("nan")) for name, value in tensors.items()})
+
+
+def nothing(content, tensors):
+    tensors.clear()
+
+
+@pytest.mark.parametrize("change", [drop, add, reshape, doubles, integers, nans, nothing])
+def test_tensors_that_do_not_fit_are_refused(rewritten, refused, change):
+    refused(rewritten(change))
+
+
+def test_saving_into_a_missing_folder_is_refused_and_leaves_nothing(arrow_fitted, tmp_path):
+    with pytest.raises(ModelFileError, match="missing"):
+        arrow_fitted.model.save(tmp_path / "missing" / "m")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_saving_under_a_file_is_refused_and_leaves_it(arrow_fitted, tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ModelFileError, match="file"):
+        arrow_fitted.model.save(tmp_path / "file" / "m")
+    assert (tmp_path / "file").read_text() == "x"
+
+
+def test_saving_over_a_directory_is_refused_and_leaves_it(arrow_fitted, tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "inside").write_text("x")
+    with pytest.raises(ModelFileError, match="folder"):
+        arrow_fitted.model.save(tmp_path / "folder")
+    assert os.listdir(tmp_path) == ["folder"]
+    assert os.listdir(tmp_path / "folder") == ["inside"]
+
+
+def test_saving_over_a_file_replaces_it(arrow_fitted, saved, tmp_path):
+    (tmp_path / "m").write_bytes(b"old")
+    arrow_fitted.model.save(tmp_path / "m")
+    assert (tmp_path / "m").read_bytes() == saved
+    assert os.listdir(tmp_path) == ["m"]
+
+
+def test_a_write_that_fails_keeps_the_old_file_and_leaves_nothing(arrow_fitted, tmp_path):
+    (tmp_path / "m").write_bytes(b"old")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))  # as a full disk would
+    try:
+        with pytest.raises(ModelFileError, match="cannot be written"):
+            arrow_fitted.model.save(tmp_path / "m")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (tmp_path / "m").read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["m"]
+
+
+def test_a_save_that_is_refused_leaves_the_model_working(arrow_fitted, tmp_path):
+    before = arrow_fitted.model.sample(3)
+    with pytest.raises(ModelFileError):
+        arrow_fitted.model.save(tmp_path)
+    assert arrow_fitted.model.sample(3).equals(before)
+
+
+def test_a_saved_link_keeps_its_target_whole(arrow_fitted, saved, tmp_path):
+    (tmp_path / "m").symlink_to(tmp_path / "real")
+    arrow_fitted.model.save(tmp_path / "m")
+    assert (tmp_path / "m").read_bytes() == saved
