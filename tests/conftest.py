@@ -27,7 +27,11 @@ def make(library, columns):
     table = pa.table(arrays)
     if library == "pandas":
         return table.to_pandas(date_as_object=True)
-    return pl.from_arrow(table) if library == "polars" else table
+    if library == "polars":
+        frame = pl.from_arrow(table)
+        frame.columns = table.schema.names  # polars would rename a column without a name
+        return frame
+    return table
 
 
 def is_missing(value):

@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import re
 import resource
 import struct
 import zipfile
@@ -34,11 +35,15 @@ def refused(tmp_path_factory):
 
     def check(data):
         path.write_bytes(data)
-        with pytest.raises(ModelFileError, match="model.harpoon") as caught:
+        with pytest.raises(ModelFileError, match=r"model\.harpoon") as caught:
             harpoon.load(path, progress=False)
         return str(caught.value)
 
     return check
+
+
+def names_in(folder):
+    return sorted(path.name for path in folder.iterdir())
 
 
 def parts(data):
@@ -57,6 +62,21 @@ def with_metadata(data, text):
     content = json.loads(header)
     content["__metadata__"] = {storage.KEY: text}
     return joined(json.dumps(content).encode(), tensors)
+
+
+@pytest.fixture(scope="session")
+def signed(saved, tmp_path_factory):
+    """A function that puts any text into the file with a checksum that fits, as someone who means harm would."""
+    path = tmp_path_factory.mktemp("signed") / "m"
+    path.write_bytes(saved)
+    tensors, _ = storage.read(path)
+    return lambda text: with_metadata(saved, f"{storage._checksum(text, tensors)} {text}")
+
+
+def test_a_signed_copy_is_read(saved, signed, tmp_path):
+    text = json.loads(parts(saved)[0])["__metadata__"][storage.KEY].partition(" ")[2]
+    (tmp_path / "m").write_bytes(signed(text))
+    assert harpoon.load(tmp_path / "m", progress=False).sample(2) is not None
 
 
 @pytest.mark.parametrize("options", [{}, {"encoding": "integer", "scaling": "quantile"}], ids=["paper", "ablation"])
@@ -100,7 +120,7 @@ def test_the_file_holds_no_rows_of_the_table(tools, tmp_path):
 @pytest.mark.parametrize("name", ["model", "model.harpoon", "größe 雪.bin", "a" * 250])
 def test_any_file_name_will_do(arrow_fitted, tmp_path, name):
     arrow_fitted.model.save(str(tmp_path / name))
-    assert os.listdir(tmp_path) == [name]
+    assert names_in(tmp_path) == [name]
     assert harpoon.load(str(tmp_path / name), progress=False).settings == arrow_fitted.model.settings
 
 
@@ -132,7 +152,11 @@ def test_a_file_with_more_behind_it_is_refused(saved, refused):
     refused(saved + b"\0")
 
 
-@given(place=st.floats(0, 1, exclude_max=True), region=st.sampled_from(["length", "header", "tensors"]), bit=st.integers(0, 6))
+@given(
+    place=st.floats(0, 1, exclude_max=True),
+    region=st.sampled_from(["length", "header", "tensors"]),
+    bit=st.integers(0, 6),
+)
 @settings(max_examples=150, deadline=None)
 def test_a_flipped_bit_is_refused(saved, refused, place, region, bit):
     header, tensors = parts(saved)
@@ -146,21 +170,19 @@ def test_a_flipped_bit_is_refused(saved, refused, place, region, bit):
 @pytest.mark.parametrize("key", ["settings", "schema", "codec", "frame", "random_state", "preset", "history"])
 def test_a_flipped_bit_in_each_part_of_the_content_is_refused(saved, refused, key):
     header, tensors = parts(saved)
-    start = header.index(f'\\"{key}\\"'.encode())
+    start = re.search(rb'\\+"%s\\+"' % key.encode(), header).start()
     for offset in range(0, 60, 7):
         damaged = bytearray(header)
         damaged[start + offset] ^= 1
         refused(joined(bytes(damaged), tensors))
 
 
-def test_a_changed_digit_in_the_content_is_refused(saved, refused):
+@pytest.mark.parametrize("field", ["mean", "deviation", "minimum", "strength", "random_state", "steps"])
+def test_a_changed_digit_in_the_content_is_refused(saved, refused, field):
     header, tensors = parts(saved)
-    text = json.loads(header)["__metadata__"][storage.KEY]
-    content = json.loads(text)
-    mean = next(item["mean"] for item in content["codec"] if "mean" in item)
-    changed = text.replace(repr(mean), repr(mean + 1))
-    assert changed != text
-    refused(with_metadata(saved, changed))
+    digit = re.search(rb'%s\\+": -?(\d)' % field.encode(), header).start(1)
+    other = b"5" if header[digit : digit + 1] != b"5" else b"6"
+    refused(joined(header[:digit] + other + header[digit + 1 :], tensors))
 
 
 class Trap:
@@ -212,11 +234,13 @@ def test_a_directory_is_refused(tmp_path):
 
 
 def test_a_path_that_is_not_there_is_refused(tmp_path):
-    with pytest.raises(ModelFileError, match="There is no model file.*nothing"):
+    with pytest.raises(ModelFileError, match=r"There is no model file.*nothing"):
         harpoon.load(tmp_path / "nothing")
 
 
-@pytest.mark.parametrize("path", ["a\0b", None, 5, b"\xff", "x" * 5000], ids=["null byte", "None", "5", "bytes", "long"])
+@pytest.mark.parametrize(
+    "path", ["a\0b", None, 5, b"\xff", "x" * 5000], ids=["null byte", "None", "5", "bytes", "long"]
+)
 def test_what_is_no_path_is_refused(arrow_fitted, path):
     with pytest.raises(harpoon.HarpoonError):
         harpoon.load(path)
@@ -224,26 +248,38 @@ def test_what_is_no_path_is_refused(arrow_fitted, path):
         arrow_fitted.model.save(path)
 
 
-def test_a_newer_format_is_refused_with_advice(saved, refused):
-    content = json.loads(json.loads(parts(saved)[0])["__metadata__"][storage.KEY])
-    content |= {"format": storage.FORMAT + 1, "version": "99.9"}
-    message = refused(with_metadata(saved, json.dumps(content)))
-    assert "99.9" in message
-    assert "Update" in message
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "null",
+        "[]",
+        "5",
+        '"x"',
+        "{",
+        "{}",
+        '{"format": null}',
+        '{"format": "1"}',
+        '{"format": 1}',
+        '{"format": true}',
+        '{"format": 0}',
+        '{"format": -1}',
+        '{"format": 1.0}',
+        '{"format": NaN}',
+        '{"format": 1, "checksum": null}',
+    ],
+)
+def test_content_that_says_nothing_is_refused(saved, signed, refused, text):
+    refused(with_metadata(saved, text))
+    refused(signed(text))
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "null", "[]", "5", '"x"', "{", "{}", '{"format": null}', '{"format": "1"}', '{"format": 1}', '{"format": true}']
-    + ['{"format": 0}', '{"format": -1}', '{"format": 1.0}', '{"format": NaN}', '{"format": 1, "checksum": null}'],
+    "text", ["[" * 200_000, '{"a":' * 200_000, f'{{"format": {"1" * 10_000}}}'], ids=["deep", "deeper", "long"]
 )
-def test_content_that_says_nothing_is_refused(saved, refused, text):
+def test_content_made_to_break_the_reader_is_refused(saved, signed, refused, text):
     refused(with_metadata(saved, text))
-
-
-@pytest.mark.parametrize("text", ["[" * 200_000, '{"a":' * 200_000, f'{{"format": {"1" * 10_000}}}'], ids=["deep", "deeper", "long"])
-def test_content_made_to_break_the_reader_is_refused(saved, refused, text):
-    refused(with_metadata(saved, text))
+    refused(signed(text))
 
 
 @pytest.fixture(scope="session")
@@ -262,6 +298,13 @@ def rewritten(saved, tmp_path_factory):
     return rewrite
 
 
+def test_a_newer_format_is_refused_with_advice(rewritten, refused):
+    newer = {"format": storage.FORMAT + 1, "version": "99.9"}
+    message = refused(rewritten(lambda content, tensors: content.update(newer)))
+    assert "99.9" in message
+    assert "Update" in message
+
+
 def test_rewriting_without_a_change_is_fine(rewritten, saved):
     assert rewritten(lambda content, tensors: None) == saved
 
@@ -271,12 +314,35 @@ def setting(name, value):
 
 
 HOSTILE_SETTINGS = [
-    ("hidden", 0), ("hidden", 10**9), ("hidden", -2), ("hidden", 17), ("hidden", "16"), ("hidden", None), ("hidden", True),
-    ("hidden", 18), ("hidden", [16]), ("steps", 0), ("steps", 10**12), ("steps", 1.5), ("beta_start", 2), ("beta_end", None),
-    ("beta_end", float("nan")), ("beta_end", float("inf")), ("loss", "os.system"), ("loss", ["mae"]), ("encoding", "pickle"),
-    ("encoding", {}), ("strength", float("nan")), ("sampling_batch_size", 0), ("unknown", 1), ("device", "cpu"),
-    ("preset", "paper"), ("schema", "x"), ("progress", 3), ("random_state", 4),
-]  # fmt: skip
+    ("hidden", 0),
+    ("hidden", 10**9),
+    ("hidden", -2),
+    ("hidden", 17),
+    ("hidden", "16"),
+    ("hidden", None),
+    ("hidden", True),
+    ("hidden", 18),
+    ("hidden", [16]),
+    ("steps", 0),
+    ("steps", 10**12),
+    ("steps", 1.5),
+    ("beta_start", 2),
+    ("beta_end", None),
+    ("beta_end", float("nan")),
+    ("beta_end", float("inf")),
+    ("loss", "os.system"),
+    ("loss", ["mae"]),
+    ("encoding", "pickle"),
+    ("encoding", {}),
+    ("strength", float("nan")),
+    ("sampling_batch_size", 0),
+    ("unknown", 1),
+    ("device", "cpu"),
+    ("preset", "paper"),
+    ("schema", "x"),
+    ("progress", 3),
+    ("random_state", 4),
+]
 
 
 @pytest.mark.parametrize(("name", "value"), HOSTILE_SETTINGS, ids=str)
@@ -289,40 +355,65 @@ def test_a_missing_part_is_refused(rewritten, refused, key):
     refused(rewritten(lambda content, tensors: content.pop(key)))
 
 
-@pytest.mark.parametrize("value", [5, "x", [], [1], {}, {"x": 1}, True, [[[]]], -1, 1.5], ids=repr)
-@pytest.mark.parametrize("key", ["preset", "settings", "random_state", "schema", "codec", "frame", "history"])
+PARTS = ["preset", "settings", "random_state", "schema", "codec", "frame", "history"]
+WRONG = [5, "x", [], [1], {}, {"x": 1}, True, [[[]]], -1, 1.5]
+RIGHT = [("random_state", 5), ("settings", {})]
+
+
+@pytest.mark.parametrize(("key", "value"), [(k, v) for k in PARTS for v in WRONG if (k, v) not in RIGHT], ids=repr)
 def test_a_part_of_the_wrong_type_is_refused(rewritten, refused, key, value):
-    if (key, value) in [("random_state", 5)] or (key == "settings" and value == {}):
-        return
     refused(rewritten(lambda content, tensors: content.__setitem__(key, value)))
 
 
-def column(name, **changes):
+def column(which, changes):
     def change(content, tensors):
         schema = json.loads(content["schema"])
-        next(c for c in schema["columns"] if c["name"] == name).update(changes)
+        next(c for c in schema["columns"] if c["name"] == which).update(changes)
         content["schema"] = json.dumps(schema)
 
     return change
 
 
 HOSTILE_COLUMNS = [
-    ("job", {"kind": "number"}), ("job", {"kind": "text"}), ("job", {"labels": ["a"]}), ("job", {"labels": None}),
-    ("job", {"labels": [["a"], ["b"], ["c"]]}), ("job", {"labels": ["a", "a", "a"]}), ("job", {"labels": "abc"}),
-    ("job", {"labels": {"a": 1, "b": 2, "c": 3}}), ("job", {"labels": [1, "a", None]}), ("job", {"name": "age"}),
-    ("job", {"name": 5}), ("job", {"name": "other"}), ("job", {"kind": ["category"]}), ("age", {"kind": "category"}),
-    ("age", {"minimum": "x"}), ("age", {"minimum": 1e400}), ("age", {"minimum": float("nan")}), ("age", {"minimum": 10**30}),
-    ("age", {"minimum": 90, "maximum": 10}), ("age", {"maximum": None}), ("age", {"step": -1}), ("age", {"step": "1"}),
-    ("age", {"step": 10**30}), ("age", {"step": float("nan")}), ("price", {"step": -0.01}), ("price", {"step": 1e-400}),
-    ("age", {"unit": 5}), ("age", {"clip": "yes"}), ("age", {"missing": "x"}), ("member", {"labels": ["no", "yes"]}),
-    ("member", {"labels": [False, True, False]}), ("age", {"extra": 1}), ("age", {"kind": "datetime", "unit": "week"}),
-]  # fmt: skip
-HARMLESS = [("price", {"step": 1e-400})]  # this is 0: no grid
+    ("job", {"kind": "number"}),
+    ("job", {"kind": "text"}),
+    ("job", {"labels": ["a"]}),
+    ("job", {"labels": None}),
+    ("job", {"labels": [["a"], ["b"], ["c"]]}),
+    ("job", {"labels": ["a", "a", "a"]}),
+    ("job", {"labels": "abc"}),
+    ("job", {"labels": {"a": 1, "b": 2, "c": 3}}),
+    ("job", {"labels": [1, "a", None]}),
+    ("job", {"name": "age"}),
+    ("job", {"name": 5}),
+    ("job", {"name": "other"}),
+    ("job", {"kind": ["category"]}),
+    ("age", {"kind": "category"}),
+    ("age", {"minimum": "x"}),
+    ("age", {"minimum": 1e400}),
+    ("age", {"minimum": float("nan")}),
+    ("age", {"minimum": 10**30}),
+    ("age", {"minimum": 90, "maximum": 10}),
+    ("age", {"maximum": None}),
+    ("age", {"step": -1}),
+    ("age", {"step": "1"}),
+    ("age", {"step": 10**30}),
+    ("age", {"step": float("nan")}),
+    ("price", {"step": -0.01}),
+    ("price", {"step": 1e400}),
+    ("age", {"unit": 5}),
+    ("age", {"clip": "yes"}),
+    ("age", {"missing": "x"}),
+    ("member", {"labels": ["no", "yes"]}),
+    ("member", {"labels": [False, True, False]}),
+    ("age", {"extra": 1}),
+    ("age", {"kind": "datetime", "unit": "week"}),
+]
 
 
-@pytest.mark.parametrize(("name", "changes"), [c for c in HOSTILE_COLUMNS if c not in HARMLESS], ids=str)
+@pytest.mark.parametrize(("name", "changes"), HOSTILE_COLUMNS, ids=str)
 def test_a_schema_that_cannot_be_is_refused(rewritten, refused, name, changes):
-    refused(rewritten(column(name, **changes)))
+    refused(rewritten(column(name, changes)))
 
 
 def codec_item(kind, **changes):
@@ -333,16 +424,27 @@ def codec_item(kind, **changes):
 
 
 HOSTILE_CODECS = [
-    ("NumberCodec", {"mean": "x"}), ("NumberCodec", {"mean": None}), ("NumberCodec", {"mean": float("nan")}),
-    ("NumberCodec", {"mean": float("inf")}), ("NumberCodec", {"deviation": 0}), ("NumberCodec", {"deviation": -1}),
-    ("NumberCodec", {"deviation": float("nan")}), ("NumberCodec", {"deviation": float("inf")}),
-    ("NumberCodec", {"scaling": "quantile"}), ("NumberCodec", {"scaling": "none"}), ("NumberCodec", {"scaling": []}),
-    ("NumberCodec", {"scaling": "quantile", "quantiles": []}), ("NumberCodec", {"scaling": "quantile", "quantiles": ["x"]}),
+    ("NumberCodec", {"mean": "x"}),
+    ("NumberCodec", {"mean": None}),
+    ("NumberCodec", {"mean": float("nan")}),
+    ("NumberCodec", {"mean": float("inf")}),
+    ("NumberCodec", {"deviation": 0}),
+    ("NumberCodec", {"deviation": -1}),
+    ("NumberCodec", {"deviation": float("nan")}),
+    ("NumberCodec", {"deviation": float("inf")}),
+    ("NumberCodec", {"scaling": "quantile"}),
+    ("NumberCodec", {"scaling": "none"}),
+    ("NumberCodec", {"scaling": []}),
+    ("NumberCodec", {"scaling": "quantile", "quantiles": []}),
+    ("NumberCodec", {"scaling": "quantile", "quantiles": ["x"]}),
     ("NumberCodec", {"scaling": "quantile", "quantiles": [3.0, 1.0]}),
     ("NumberCodec", {"scaling": "quantile", "quantiles": [0.0, float("nan")]}),
-    ("NumberCodec", {"codec": "OneHotCodec"}), ("NumberCodec", {"codec": "IntegerCodec"}), ("NumberCodec", {"codec": "exec"}),
-    ("NumberCodec", {"codec": None}), ("OneHotCodec", {"codec": "NumberCodec", "scaling": "standard", "mean": 0, "deviation": 1}),
-]  # fmt: skip
+    ("NumberCodec", {"codec": "OneHotCodec"}),
+    ("NumberCodec", {"codec": "IntegerCodec"}),
+    ("NumberCodec", {"codec": "exec"}),
+    ("NumberCodec", {"codec": None}),
+    ("OneHotCodec", {"codec": "NumberCodec", "scaling": "standard", "mean": 0, "deviation": 1}),
+]
 
 
 @pytest.mark.parametrize(("kind", "changes"), HOSTILE_CODECS, ids=str)
@@ -351,9 +453,17 @@ def test_a_scale_that_cannot_be_is_refused(rewritten, refused, kind, changes):
 
 
 HOSTILE_FRAMES = [
-    {"library": "numpy"}, {"library": None}, {"library": ["pandas"]}, {"schema": "!!"}, {"schema": ""}, {"schema": "AAAA"}, {"schema": None},
-    {"schema": "/////wAAAAA="}, {"schema": "A" * 400}, {"schema": "//////8AAAA="},
-]  # fmt: skip
+    {"library": "numpy"},
+    {"library": None},
+    {"library": ["pandas"]},
+    {"schema": "!!"},
+    {"schema": ""},
+    {"schema": "AAAA"},
+    {"schema": None},
+    {"schema": "/////wAAAAA="},
+    {"schema": "A" * 400},
+    {"schema": "//////8AAAA="},
+]
 
 
 @pytest.mark.parametrize("changes", HOSTILE_FRAMES, ids=str)
@@ -377,7 +487,9 @@ def test_a_frame_with_other_types_is_refused(rewritten, refused):
 
 
 @pytest.mark.parametrize(
-    "history", [{"epochs": [{}], "stopped_by": ""}, {"epochs": 5, "stopped_by": ""}, {"epochs": [{"zzz": 1}], "stopped_by": ""}], ids=str
+    "history",
+    [{"epochs": [{}], "stopped_by": ""}, {"epochs": 5, "stopped_by": ""}, {"epochs": [{"zzz": 1}], "stopped_by": ""}],
+    ids=str,
 )
 def test_a_history_that_cannot_be_is_refused(rewritten, refused, history):
     refused(rewritten(lambda content, tensors: content.__setitem__("history", history)))
@@ -435,15 +547,15 @@ def test_saving_over_a_directory_is_refused_and_leaves_it(arrow_fitted, tmp_path
     (tmp_path / "folder" / "inside").write_text("x")
     with pytest.raises(ModelFileError, match="folder"):
         arrow_fitted.model.save(tmp_path / "folder")
-    assert os.listdir(tmp_path) == ["folder"]
-    assert os.listdir(tmp_path / "folder") == ["inside"]
+    assert names_in(tmp_path) == ["folder"]
+    assert names_in(tmp_path / "folder") == ["inside"]
 
 
 def test_saving_over_a_file_replaces_it(arrow_fitted, saved, tmp_path):
     (tmp_path / "m").write_bytes(b"old")
     arrow_fitted.model.save(tmp_path / "m")
     assert (tmp_path / "m").read_bytes() == saved
-    assert os.listdir(tmp_path) == ["m"]
+    assert names_in(tmp_path) == ["m"]
 
 
 def test_a_write_that_fails_keeps_the_old_file_and_leaves_nothing(arrow_fitted, tmp_path):
@@ -456,7 +568,7 @@ def test_a_write_that_fails_keeps_the_old_file_and_leaves_nothing(arrow_fitted, 
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
     assert (tmp_path / "m").read_bytes() == b"old"
-    assert os.listdir(tmp_path) == ["m"]
+    assert names_in(tmp_path) == ["m"]
 
 
 def test_a_save_that_is_refused_leaves_the_model_working(arrow_fitted, tmp_path):

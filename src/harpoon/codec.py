@@ -9,6 +9,7 @@ Encoding is exact in double precision, so `decode(encode(rows))` gives the rows 
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -18,7 +19,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon.errors import UnseenCategory, listed
+from harpoon.errors import InvalidOption, UnseenCategory, listed
 from harpoon.frames import Cells, Storage, Table
 from harpoon.schema import Column, Kind, Schema, check_columns, check_known, conform, unseen_labels
 
@@ -26,6 +27,8 @@ Floats = NDArray[np.float64]
 Rows = dict[str, Cells]
 
 QUANTILES = 1000
+EXACT = 2**52  # integers up to here are exact as floats
+LOWEST, HIGHEST = -(2**63), 2**63 - 1024  # the whole numbers of 64 bits that are floats too
 STORAGE: dict[Kind, Storage] = {
     Kind.NUMBER: "float",
     Kind.INTEGER: "integer",
@@ -53,12 +56,17 @@ class Standard:
     mean: float
     deviation: float
 
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.mean) or not math.isfinite(self.deviation) or self.deviation <= 0:
+            raise ValueError(f"a scale needs a finite mean and a positive deviation, got {self}")
+
     @classmethod
     def fit(cls, x: Floats) -> Standard:
         """Learn from the observed values."""
         if not len(x):
             return cls(0.0, 1.0)
-        return cls(float(x.mean()), float(x.std()) or 1.0)
+        size = float(np.abs(x).max()) or 1.0  # sums and squares of huge values would overflow
+        return cls(float((x / size).mean()) * size, float((x / size).std()) * size or 1.0)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Standard:
@@ -67,29 +75,37 @@ class Standard:
 
     def forward(self, x: Floats) -> Floats:
         """To zero mean and unit deviation."""
-        return (x - self.mean) / self.deviation
+        return x / self.deviation - self.mean / self.deviation
 
     def inverse(self, z: Floats) -> Floats:
         """To the table's units."""
-        return z * self.deviation + self.mean
+        with np.errstate(over="ignore"):  # too large is clipped to the range by whoever asked
+            return z * self.deviation + self.mean
 
 
 @dataclass(frozen=True)
 class Quantile:
-    """The share of training values below, which is uniform on [0, 1] (the paper's scaling ablation).
+    """The share of training values below, uniform on [0, 1] (the paper's scaling ablation).
 
-    A value that repeats stands for the middle of the shares it spans.
+    As scikit-learn's QuantileTransformer: a value that repeats stands for the middle of the shares it spans, the
+    smallest for 0 and the largest for 1.
     """
 
     name: ClassVar[str] = "quantile"
     quantiles: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        q = np.asarray(self.quantiles)
+        if len(q) < 2 or not np.isfinite(q).all() or (np.diff(q) < 0).any():  # noqa: PLR2004
+            raise ValueError("a scale needs at least two finite quantiles in ascending order")
 
     @classmethod
     def fit(cls, x: Floats) -> Quantile:
         """Learn from the observed values."""
         if not len(x):
             return cls((0.0, 1.0))
-        return cls(tuple(np.quantile(x, np.linspace(0, 1, min(QUANTILES, max(len(x), 2)))).tolist()))
+        shares = np.linspace(0, 1, min(QUANTILES, max(len(x), 2)))
+        return cls(tuple(np.maximum.accumulate(np.quantile(x, shares)).tolist()))
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Quantile:
@@ -102,10 +118,14 @@ class Quantile:
 
     def forward(self, x: Floats) -> Floats:
         """To shares in [0, 1]."""
-        q = np.maximum.accumulate(self.quantiles)
-        from_left = np.interp(x, q, self._shares)
-        from_right = -np.interp(-x, -q[::-1], -self._shares[::-1])
-        return (from_left + from_right) / 2
+        q = np.asarray(self.quantiles)
+        size = np.abs(q).max() or 1.0  # slopes between values at either end of what a float can hold would overflow
+        q, y = q / size, x / size
+        with np.errstate(over="ignore", invalid="ignore"):
+            from_left = np.interp(y, q, self._shares)
+            from_right = -np.interp(-y, -q[::-1], -self._shares[::-1])
+        middle = np.nan_to_num((from_left + from_right) / 2, nan=0.5)
+        return np.where(y <= q[0], 0.0, np.where(y >= q[-1], 1.0, middle))
 
     def inverse(self, z: Floats) -> Floats:
         """To the table's units."""
@@ -151,7 +171,7 @@ class NumberCodec:
     def decode(self, x: Floats) -> Cells:
         """Values on the column's grid, within its range unless that is lifted."""
         values = _on_grid(self.scaling.inverse(x[:, 0]), self.column)
-        if self.column.clip and self.column.minimum is not None:
+        if _clipped(self.column):
             values = np.clip(values, self.column.minimum, self.column.maximum)
         missing = np.zeros(len(x), dtype=np.bool_)
         return Cells(STORAGE[self.column.kind], values, missing, unit=self.column.unit)
@@ -245,11 +265,11 @@ class Codec:
         """The length d of an encoded row."""
         return sum(codec.width for codec in self.columns)
 
-    def read(self, table: Table, *, partial: bool = False) -> Rows:
+    def read(self, table: Table, *, partial: bool = False, strict: bool = False) -> Rows:
         """The modelled columns of a table, checked against the schema.
 
         A `partial` table may lack columns; they count as missing. Labels that the model does not know count as
-        missing too, with a warning.
+        missing too, with a warning, or are an error if `strict`.
         """
         check = check_known if partial else check_columns
         check(table.names, self.schema.names)
@@ -259,7 +279,11 @@ class Codec:
             absent = column.name not in table.names
             cells = _absent(table.height) if absent else table.cells(column.name)
             rows[column.name] = conform(cells, column)
-            _warn_unseen(cells, column, rows[column.name])
+            unseen = unseen_labels(cells, column)
+            if unseen and strict:
+                raise InvalidOption.one_of(f"A value of column {column.name!r}", unseen[0], column.labels or ())
+            if unseen:
+                _warn_unseen(column, unseen, int((rows[column.name].missing & ~cells.missing).sum()))
         return rows
 
     def encode(self, rows: Rows) -> Floats:
@@ -300,6 +324,8 @@ def _codec_to_json(codec: ColumnCodec) -> dict[str, Any]:
 
 
 def _codec_from_json(column: Column, data: Mapping[str, Any]) -> ColumnCodec:
+    if column.kind.discrete != (data["codec"] != NumberCodec.__name__):
+        raise ValueError(f"column {column.name!r} of kind {column.kind} cannot have the codec {data['codec']!r}")
     if data["codec"] == OneHotCodec.__name__:
         return OneHotCodec(column)
     scaled = {cls.__name__: cls for cls in (NumberCodec, IntegerCodec)}
@@ -312,6 +338,8 @@ def _origin(column: Column) -> int:
 
 
 def _centred(values: NDArray[Any], origin: int) -> Floats:
+    if origin and len(values) and abs(int(values.max()) - origin) > EXACT:
+        return values.astype(np.float64) - origin
     return (values - origin).astype(np.float64)
 
 
@@ -320,7 +348,18 @@ def _on_grid(x: Floats, column: Column) -> NDArray[Any]:
     if column.kind is Kind.NUMBER:
         return np.round(x, round(-np.log10(column.step))) if column.step else x
     step, origin = int(column.step or 1), _origin(column)
-    return np.rint(x / step).astype(np.int64) * step + origin
+    low, high = LOWEST - origin, HIGHEST - origin
+    if _clipped(column):
+        low, high = int(column.minimum or 0) - origin, int(column.maximum or 0) - origin
+    steps = np.rint(np.clip(x, low, high) / step)
+    if max(abs(low), abs(high)) <= EXACT:
+        return steps.astype(np.int64) * step + origin
+    whole: NDArray[np.int64] = np.clip(steps * step + origin, LOWEST, HIGHEST).astype(np.int64)
+    return whole
+
+
+def _clipped(column: Column) -> bool:
+    return column.clip and column.minimum is not None and column.maximum is not None
 
 
 def _labels(column: Column) -> tuple[Any, ...]:
@@ -336,16 +375,13 @@ def _absent(height: int) -> Cells:
     return Cells("null", np.zeros(height, dtype=np.int64), np.ones(height, dtype=np.bool_))
 
 
-def _warn_unseen(cells: Cells, column: Column, conformed: Cells) -> None:
-    unseen = unseen_labels(cells, column)
-    if unseen:
-        count = int((conformed.missing & ~cells.missing).sum())
-        warnings.warn(
-            f"Column {column.name!r} holds {listed(unseen)} in {count} {'cell' if count == 1 else 'cells'}, unknown to "
-            "the model: treated as missing.",
-            UnseenCategory,
-            stacklevel=4,
-        )
+def _warn_unseen(column: Column, unseen: list[Any], count: int) -> None:
+    warnings.warn(
+        f"Column {column.name!r} holds {listed(unseen)} in {count} {'cell' if count == 1 else 'cells'}, unknown to "
+        "the model: treated as missing.",
+        UnseenCategory,
+        stacklevel=4,
+    )
 
 
 SCALINGS: dict[str, type[Standard] | type[Quantile]] = {"standard": Standard, "quantile": Quantile}

@@ -6,6 +6,7 @@
       InvalidOption     an argument has a value it cannot have
       NotFitted         the model has not been trained
       TrainingFailed    the training did not lead anywhere
+      SamplingFailed    the reverse process did not lead to rows
       ModelFileError    a model file cannot be read or written
       MissingExtra      an optional package is not installed
 
@@ -39,9 +40,11 @@ class SchemaMismatch(HarpoonError, ValueError):
     @classmethod
     def missing_columns(cls, missing: Sequence[str], present: Sequence[str]) -> SchemaMismatch:
         """Columns the model needs and the table does not have."""
+        near = [f"{match!r} for {name!r}" for name in missing for match in closest(name, present)[:1]]
+        hint = f" Did you mean {', '.join(near[:SHOWN])}?" if near else ""
         return cls(
             f"The model was trained on {_columns(missing)}, which the table does not have "
-            f"(it has {listed(present)}). Add {'it' if len(missing) == 1 else 'them'}, "
+            f"(it has {listed(present)}).{hint} Add {'it' if len(missing) == 1 else 'them'}, "
             "with empty cells if the values are not known."
         )
 
@@ -60,10 +63,10 @@ class InvalidOption(HarpoonError, ValueError):
     """An argument has a value it cannot have."""
 
     @classmethod
-    def one_of(cls, name: str, got: object, options: Iterable[str]) -> InvalidOption:
-        """An argument that takes one of a few words."""
-        options = sorted(options)
-        near = closest(str(got), options)
+    def one_of(cls, name: str, got: object, options: Iterable[object]) -> InvalidOption:
+        """An argument that takes one of a few values."""
+        options = sorted(options, key=str)
+        near = closest(str(got), map(str, options))
         hint = f" Did you mean {near[0]!r}?" if near else ""
         return cls(f"{name} must be one of {listed(options, shown=20)}, got {got!r}.{hint}")
 
@@ -74,6 +77,10 @@ class NotFitted(HarpoonError, AttributeError):
 
 class TrainingFailed(HarpoonError, RuntimeError):
     """The training did not lead anywhere."""
+
+
+class SamplingFailed(HarpoonError, RuntimeError):
+    """The reverse process did not lead to rows."""
 
 
 class ModelFileError(HarpoonError, OSError):

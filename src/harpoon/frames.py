@@ -28,6 +28,15 @@ from harpoon.errors import InvalidTable, listed
 Storage = Literal["float", "integer", "boolean", "text", "category", "date", "datetime", "duration", "null", "other"]
 LIBRARIES = ("pandas", "polars", "pyarrow")
 IMPLEMENTATIONS: dict[str, Any] = {name: nw.Implementation.from_string(name) for name in LIBRARIES}
+HOLDS = {
+    "number": ("float", "integer"),
+    "integer": ("integer", "float"),
+    "boolean": ("boolean", "float", "integer"),
+    "category": ("category", "text", "boolean", "integer", "float"),
+    "date": ("date",),
+    "datetime": ("datetime",),
+    "duration": ("duration",),
+}
 NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
@@ -73,6 +82,14 @@ class Template:
         arrays = [_to_arrow(columns[name], f.type) for name, f in zip(names, fields, strict=True)]
         schema = pa.schema(fields, metadata=self.schema.metadata)
         return _to_native(pa.Table.from_arrays(arrays, schema=schema), self.library)
+
+    def check(self, name: str, kind: str) -> None:
+        """Refuse a frame that cannot hold a column of this kind."""
+        if name not in self.schema.names:
+            raise ValueError(f"the frame has no column {name!r}")
+        storage = _storage(self.schema.field(name).type)
+        if kind in HOLDS and storage not in (*HOLDS[kind], "null"):
+            raise ValueError(f"column {name!r} of kind {kind} cannot be held as {storage}")
 
     def constant(self, name: str, value: object, height: int) -> Cells:
         """A column that holds one value."""
@@ -133,48 +150,55 @@ class Table:
         A column whose dtype had changed only because of its holes goes back to the dtype in `like`. Columns that
         the frame does not have are added whole, and all then stand in the order of `like`.
         """
-        fields, arrays = [], []
+        own, trained = _Columns(self.arrow.schema.metadata), _Columns(like.schema.metadata)
         for name, cells in columns.items():
             if name not in self.names:
                 wanted = _settled(like.schema.field(name), cells)
-                array = _to_arrow(cells, wanted.type)
+                trained.add(wanted, _to_arrow(cells, wanted.type))
             elif holes[name].any():
-                wanted = self._filled_field(name, cells, like)
+                changed = self._changed_by_holes(name, cells)
+                wanted = _settled((like if changed else self.template).schema.field(name), cells)
                 array = _merged(self.arrow.column(name), _to_arrow(cells, wanted.type), holes[name])
-            else:
-                continue
-            fields.append(wanted.with_type(array.type))
-            arrays.append(array)
-        if not fields:
-            return self.native
-        metadata = self.arrow.schema.metadata if self.library == like.library else None
-        schema = pa.schema(fields, metadata=metadata or like.schema.metadata)
-        return self._with(_to_native(pa.Table.from_arrays(arrays, schema=schema), self.library), like.schema.names)
+                (trained if changed else own).add(wanted, array)
+        news = [part.to_native(self.library) for part in (own, trained) if part.arrays]
+        return self._with(news, like.schema.names)
 
-    def _filled_field(self, name: str, cells: Cells, like: Template) -> pa.Field:
-        own = self.arrow.schema.field(name)
+    def _changed_by_holes(self, name: str, cells: Cells) -> bool:
+        dtype = self.arrow.schema.field(name).type
         whole = cells.storage in ("integer", "boolean") or all(isinstance(v, int) for v in cells.labels)
-        changed_by_holes = pa.types.is_null(own.type) or (_storage(own.type) == "float" and whole)
-        return _settled(like.schema.field(name), cells) if changed_by_holes else own
+        return bool(pa.types.is_null(dtype)) or (_storage(dtype) == "float" and whole)
 
-    def _with(self, new: Any, order: list[str]) -> Any:  # noqa: ANN401
+    def _with(self, news: list[Any], order: list[str]) -> Any:  # noqa: ANN401
         """The frame with new or replaced columns."""
-        added = set(nw.from_native(new, eager_only=True).columns) - set(self.names)
-        if self.library == "pandas":
-            frame = self.native.copy()  # columns go in by position: the index and odd names stay as they are
-            new.index = frame.index
-            for name in new.columns:
-                if name in self.names:
-                    frame.isetitem(self.names.index(name), new[name])
-                else:
-                    frame[name] = new[name]
-        else:
-            columns = nw.from_native(new, eager_only=True)
-            frame = nw.from_native(self.native, eager_only=True).with_columns(*columns.iter_columns()).to_native()
-        if not added:
-            return frame
+        frame = self.native.copy() if self.library == "pandas" else self.native
+        for new in news:
+            if self.library == "pandas":  # columns go in by position: the index and odd names stay as they are
+                new.index = frame.index
+                for name in new.columns:
+                    place = self.names.index(name) if name in self.names else len(frame.columns)
+                    frame.isetitem(place, new[name]) if name in self.names else frame.insert(place, name, new[name])
+            else:
+                columns = nw.from_native(new, eager_only=True).iter_columns()
+                frame = nw.from_native(frame, eager_only=True).with_columns(*columns).to_native()
         whole = nw.from_native(frame, eager_only=True)
-        return whole.select([name for name in order if name in {*self.names, *added}]).to_native()
+        if len(whole.columns) == len(self.names):
+            return frame
+        return whole.select([name for name in order if name in set(whole.columns)]).to_native()
+
+
+class _Columns:
+    """Arrow columns on their way to a frame, with the metadata that tells pandas their dtypes."""
+
+    def __init__(self, metadata: Any) -> None:  # noqa: ANN401
+        self.metadata, self.fields, self.arrays = metadata, [], []  # type: ignore[var-annotated]
+
+    def add(self, f: pa.Field, array: pa.Array) -> None:
+        self.fields.append(f.with_type(array.type))
+        self.arrays.append(array)
+
+    def to_native(self, library: str) -> Any:  # noqa: ANN401
+        schema = pa.schema(self.fields, metadata=self.metadata)
+        return _to_native(pa.Table.from_arrays(self.arrays, schema=schema), library)
 
 
 def read(data: object) -> Table:
@@ -206,7 +230,7 @@ def repeated(values: Mapping[str, object], height: int) -> Table:
     for name, value in values.items():
         try:
             arrays[str(name)] = pa.repeat(pa.scalar(value), height)
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
+        except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
             raise InvalidTable(f"The value given for column {name!r} must be a plain value: {error}") from None
     rows = pa.table({"": pa.nulls(height)})
     table = pa.table(arrays) if arrays else rows.select([])
@@ -215,10 +239,6 @@ def repeated(values: Mapping[str, object], height: int) -> Table:
 
 def _narwhals(data: Any) -> nw.DataFrame[Any]:  # noqa: ANN401
     wanted = "A table must be a pandas, polars or pyarrow frame"
-    columns: Any = getattr(data, "columns", None)
-    if hasattr(columns, "duplicated") and columns.duplicated().any():  # before narwhals says it less clearly
-        repeated = sorted({str(name) for name in columns[columns.duplicated()]})
-        raise InvalidTable(f"Column names must differ, but {listed(repeated)} occur twice. Rename them.")
     try:
         frame: nw.DataFrame[Any] | nw.LazyFrame[Any] = nw.from_native(data)
     except TypeError:
@@ -235,13 +255,13 @@ def _arrow_table(frame: nw.DataFrame[Any], library: str, names: list[str]) -> tu
     if library == "pyarrow":
         return frame.to_native().rename_columns(names), frozenset()
     if library == "polars":
-        return frame.to_arrow(), frozenset()
+        return _from_polars(frame)
     native = frame.to_native().set_axis(names, axis=1)
     arrays, mixed = {}, set()
     for name in names:
         try:
             arrays[name] = pa.Array.from_pandas(native[name])
-        except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
+        except (pa.ArrowException, OverflowError, ValueError, TypeError):
             arrays[name] = pa.nulls(len(native))
             mixed.add(name)
     flat = native.drop(columns=list(mixed)).reset_index(drop=True)
@@ -249,6 +269,25 @@ def _arrow_table(frame: nw.DataFrame[Any], library: str, names: list[str]) -> tu
     empty = pa.table({"_": pa.nulls(len(native))}).select([])
     table = pa.table(arrays) if arrays else empty
     return table.replace_schema_metadata(metadata), frozenset(mixed)
+
+
+def _from_polars(frame: nw.DataFrame[Any]) -> tuple[pa.Table, frozenset[str]]:
+    try:
+        return frame.to_arrow().rename_columns(frame.columns), frozenset()
+    except pa.ArrowException:  # polars has types that Arrow has not
+        parts = {name: _from_polars_column(frame.select(name)) for name in frame.columns}
+    mixed = frozenset(name for name, part in parts.items() if part is None)
+    nothing = pa.table({"": pa.nulls(len(frame))})
+    fields = [pa.field(name, pa.null()) if p is None else p.schema.field(0) for name, p in parts.items()]
+    arrays = [(nothing if part is None else part).column(0) for part in parts.values()]
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields)).rename_columns(frame.columns), mixed
+
+
+def _from_polars_column(frame: nw.DataFrame[Any]) -> pa.Table | None:
+    try:
+        return frame.to_arrow()
+    except pa.ArrowException:
+        return None
 
 
 def _storage(dtype: pa.DataType) -> Storage:
@@ -299,7 +338,7 @@ def _from_arrow(column: pa.ChunkedArray) -> Cells:
     try:
         values = np.asarray(column.cast(pa.int64()).fill_null(0))
     except pa.ArrowInvalid:  # an unsigned integer beyond 2**63
-        return Cells("float", np.asarray(column.cast(pa.float64()).fill_null(0.0)), missing)
+        return Cells("float", np.asarray(column.cast(pa.float64(), safe=False).fill_null(0.0)), missing)
     return Cells(storage, values, missing, unit=unit)
 
 
@@ -365,6 +404,8 @@ def _merged(own: pa.ChunkedArray, new: pa.Array, holes: NDArray[np.bool_]) -> pa
     if isinstance(own, pa.ChunkedArray):  # an empty one has no chunks to combine
         return new
     mask = pa.array(holes)
+    if pa.types.is_string_view(new.type):  # Arrow cannot choose between those
+        return _merged(pa.chunked_array([own.cast(pa.string())]), new.cast(pa.string()), holes).cast(new.type)
     if not pa.types.is_dictionary(new.type):
         kept = pc.if_else(mask, pa.scalar(None, own.type), own)
         kept = kept.cast(new.type) if not pa.types.is_dictionary(own.type) else kept.dictionary_decode().cast(new.type)
@@ -390,14 +431,19 @@ def _to_native(table: pa.Table, library: str) -> Any:  # noqa: ANN401
         raise InvalidTable(
             f"The model was trained on a {library} frame, and {library} is not installed here. Install it."
         ) from None
-    if library == "pandas":  # Arrow reads text into pandas' own text dtype; object it was, object it stays
-        for name, dtype in _pandas_objects(table):
-            if frame[name].dtype != dtype:
-                frame[name] = frame[name].astype(dtype)
+    if library == "polars" and frame.columns != table.column_names:  # it names an unnamed column
+        frame.columns = table.column_names
+    if library == "pandas":
+        for name, dtype in _pandas_texts(table, frame):
+            frame[name] = frame[name].astype(dtype)
     return frame
 
 
-def _pandas_objects(table: pa.Table) -> list[tuple[str, str]]:
+def _pandas_texts(table: pa.Table, frame: Any) -> list[tuple[str, Any]]:  # noqa: ANN401
+    """Arrow reads text into pandas' own text dtype; object it was, or Arrow's, so it stays."""
     columns = (table.schema.pandas_metadata or {}).get("columns", [])
-    text = {name for name in table.schema.names if _storage(table.schema.field(name).type) == "text"}
-    return [(c["name"], "object") for c in columns if c["name"] in text and c["numpy_type"] == "object"]
+    texts = {f.name: f.type for f in table.schema if _storage(f.type) == "text"}
+    arrow = nw.get_native_namespace(frame).ArrowDtype
+    kept = {c["name"]: c["numpy_type"] for c in columns if c["name"] in texts}
+    objects = [(name, "object") for name, dtype in kept.items() if dtype == "object"]
+    return objects + [(name, arrow(texts[name])) for name, dtype in kept.items() if dtype.endswith("[pyarrow]")]

@@ -9,12 +9,13 @@ from dataclasses import asdict
 from typing import Any, Self, Unpack
 
 import numpy as np
+import pyarrow as pa
 import torch
 from numpy.typing import NDArray
 
 from harpoon import frames, presets, storage
 from harpoon.codec import Block, Codec, Rows
-from harpoon.errors import ColumnLeftOut, HarpoonError, InvalidOption, InvalidTable, NotFitted
+from harpoon.errors import ColumnLeftOut, HarpoonError, InvalidOption, InvalidTable, NotFitted, SamplingFailed
 from harpoon.frames import Cells, Table, Template
 from harpoon.guidance import SCHEDULES, Guidance
 from harpoon.network import Denoiser, Given, initialise
@@ -78,6 +79,8 @@ class Harpoon:
         self.settings: Settings = presets.preset(preset).changed({**options, **given})
         self.random_state = _checked_state(random_state)
         self.device = _device(device)
+        if not isinstance(schema, Schema | None):
+            raise InvalidOption(f"schema must be a Schema (see Schema.infer and Schema.load), got {schema!r}.")
         self.schema = schema
         self.progress = progress
 
@@ -89,7 +92,7 @@ class Harpoon:
         """
         table = frames.read(data)
         _check_trainable(table)
-        schema = self.schema.completed(table) if self.schema else Schema.infer(table)
+        schema = Schema.infer(table) if self.schema is None else self.schema.completed(table)
         _announce(schema)
         settings, seed = self.settings, _seed(self.random_state)
         codec = Codec.fit(schema, table, encoding=settings.encoding, scaling=settings.scaling)
@@ -148,8 +151,8 @@ class Harpoon:
             table = frames.read(given)
             return self._complete(table, codec.read(table, partial=True), random_state, options)
         table = frames.repeated(given or {}, _row_count(n))
-        rows = codec.read(table, partial=True)
-        _check_given(table, rows)
+        _check_given(given or {}, self.schema_)
+        rows = codec.read(table, partial=True, strict=True)
         drawn = self._draw(rows, np.arange(table.height), random_state, options)
         constants = {c.name: _constant(self.template_, c, table.height) for c in self.schema_ if _is_constant(c)}
         return self.template_.build({**constants, **_merged(rows, drawn)})
@@ -178,21 +181,26 @@ class Harpoon:
         """Read a model from a file that `save` wrote. Nothing in the file is ever run."""
         tensors, content = storage.read(path)
         try:
-            model = cls(
-                content["preset"],
-                random_state=content["random_state"],
-                device=device,
-                progress=progress,
-                **content["settings"],
-            )
+            model = cls(content["preset"], random_state=content["random_state"], device=device, progress=progress)
+            model.settings = Settings(**content["settings"])
             model.schema_ = Schema.from_json(content["schema"])
             model.codec_ = Codec.from_json(model.schema_, content["codec"])
             model.template_ = Template.from_json(content["frame"])
             epochs = [Epoch(**epoch) for epoch in content["history"]["epochs"]]
             model.history_ = History(epochs, content["history"]["stopped_by"])
             model.denoiser_ = _empty_denoiser(model.settings, model.codec_)
+            _check_template(model.template_, model.schema_)
+            _check_tensors(tensors, model.denoiser_)
             model.denoiser_.load_state_dict(tensors, assign=True)
-        except (KeyError, TypeError, ValueError, RuntimeError, AttributeError, HarpoonError) as error:
+        except (
+            LookupError,
+            TypeError,
+            ValueError,
+            RuntimeError,
+            AttributeError,
+            HarpoonError,
+            pa.ArrowException,
+        ) as error:
             raise storage.damaged(path, f"{type(error).__name__}: {error}") from None
         model.denoiser_.to(model.device).eval()
         return model
@@ -235,7 +243,7 @@ class Harpoon:
 
     def _draw(self, rows: Rows, index: NDArray[np.int64], random_state: RandomState, options: SamplingOptions) -> Rows:
         """Rows with every cell drawn, numbered by `index`; known cells pull through guidance."""
-        settings = self.settings.changed(options)
+        settings = self.settings.for_call(options)
         seed = _seed(self.random_state if random_state is None else _checked_state(random_state))
         size = _batch_rows(settings, self.codec_.width)
         batches = [slice(start, start + size) for start in range(0, len(index), size)]
@@ -253,6 +261,7 @@ class Harpoon:
                     guidance=_pull(settings, given, self.codec_.blocks),
                     on_step=on_step,
                 )
+                _check_finite(x, settings)
                 parts.append(self.codec_.decode(given.write_into(x).cpu().double().numpy()))
         return _joined(parts) if parts else dict(rows)
 
@@ -261,6 +270,20 @@ def _empty_denoiser(settings: Settings, codec: Codec) -> Denoiser:
     """A network without weights: it takes no memory and no global random numbers to make."""
     with torch.device("meta"):
         return settings.denoiser(codec)
+
+
+def _check_tensors(tensors: Mapping[str, torch.Tensor], denoiser: Denoiser) -> None:
+    for name, value in denoiser.state_dict().items():
+        if name in tensors and tensors[name].dtype != value.dtype:
+            raise ValueError(f"{name} holds {tensors[name].dtype}, not {value.dtype}")
+
+
+def _check_template(template: Template, schema: Schema) -> None:
+    """The remembered frame must be able to hold what the schema's columns hold."""
+    for column in schema:
+        template.check(column.name, column.kind.value)
+        if column.kind.numeric and (column.minimum is None) != (column.maximum is None):
+            raise ValueError(f"column {column.name!r} has half a range")
 
 
 def _pull(settings: Settings, given: Given, blocks: tuple[Block, ...]) -> Guidance | None:
@@ -274,6 +297,15 @@ def _pull(settings: Settings, given: Given, blocks: tuple[Block, ...]) -> Guidan
 def _given(codec: Codec, rows: Rows) -> Given:
     known = torch.from_numpy(codec.spread(codec.known(rows)))
     return Given(torch.from_numpy(codec.encode(rows)).float(), known)
+
+
+def _check_finite(x: torch.Tensor, settings: Settings) -> None:
+    lost = int((~x.isfinite()).any(dim=1).sum())
+    if lost:
+        raise SamplingFailed(
+            f"The guidance threw {lost} of {len(x)} rows out of the range of numbers: its gradients were too large. "
+            f"Use a smaller strength than {settings.strength:g}, or loss='mae', whose gradients are bounded."
+        )
 
 
 def _batch_rows(settings: Settings, width: int) -> int:
@@ -331,11 +363,16 @@ def _announce(schema: Schema) -> None:
         raise InvalidTable("A table to train on must have a column that can be modelled, and this one has none.")
 
 
-def _check_given(table: Table, rows: Rows) -> None:
-    """A value that is given must be one the model knows: drawing rows with another one would be a lie."""
-    for name in table.names:
-        if name in rows and rows[name].missing.any() and not table.cells(name).missing.any():
-            raise InvalidOption(f"The value given for column {name!r} is none of those the model knows.")
+def _check_given(given: Mapping[str, object], schema: Schema) -> None:
+    """Values can be given for columns that are drawn; a constant one has its value already."""
+    for name, value in given.items():
+        column = schema[name] if name in schema.names else None
+        if column is None or column.kind.modelled or value is None:
+            continue
+        if not _is_constant(column):
+            raise InvalidOption(f"No value can be given for column {name!r}: it is not drawn ({column.note}).")
+        if value != (column.labels or (None,))[0]:
+            raise InvalidOption(f"Column {name!r} is always {(column.labels or (None,))[0]!r}, got {value!r}.")
 
 
 def _row_count(n: object) -> int:
@@ -369,6 +406,8 @@ def _device(name: str) -> torch.device:
         device = torch.device(name)
     except (RuntimeError, TypeError):
         raise InvalidOption(f'device must be "auto", "cpu" or "cuda", got {name!r}.') from None
+    if device.type not in ("cpu", "cuda", "mps"):
+        raise InvalidOption(f'device must be "auto", "cpu" or "cuda", got {name!r}.')
     if device.type == "cuda" and not torch.cuda.is_available():
         raise InvalidOption(f'device={name!r} needs CUDA, which this machine or this torch lacks. Use device="cpu".')
     return device

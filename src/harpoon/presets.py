@@ -17,6 +17,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, TypedDict
 
+import numpy as np
+
 from harpoon.codec import ENCODINGS, SCALINGS, Codec
 from harpoon.errors import InvalidOption
 from harpoon.guidance import SCHEDULES
@@ -58,8 +60,9 @@ class Settings:
 
     def __post_init__(self) -> None:
         for name, options in CHOICES.items():
-            if getattr(self, name) not in options:
-                raise InvalidOption.one_of(name, getattr(self, name), options)
+            value = getattr(self, name)
+            if not isinstance(value, str) or value not in options:
+                raise InvalidOption.one_of(name, value, options)
         for name, (whole, lowest, highest) in RANGES.items():
             _check_range(name, getattr(self, name), whole=whole, lowest=lowest, highest=highest)
         if self.hidden % 2:
@@ -69,11 +72,18 @@ class Settings:
 
     def changed(self, options: Mapping[str, Any]) -> Settings:
         """A copy with some options changed."""
-        known = [f.name for f in fields(self)]
+        return self._changed(options, [f.name for f in fields(self)])
+
+    def for_call(self, options: Mapping[str, Any]) -> Settings:
+        """A copy with some options changed that `impute` and `sample` take."""
+        return self._changed(options, list(SamplingOptions.__annotations__))
+
+    def _changed(self, options: Mapping[str, Any], known: list[str]) -> Settings:
         for name in options:
             if name not in known:
                 raise InvalidOption.one_of("An option", name, known)
-        return replace(self, **options)
+        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
+        return replace(self, **plain)
 
     def denoiser(self, codec: Codec) -> Denoiser:
         """A network for encoded rows of this codec."""
@@ -102,7 +112,7 @@ class SamplingOptions(TypedDict, total=False):
 
 def preset(name: str) -> Settings:
     """The settings of a preset."""
-    if name not in PRESETS:
+    if not isinstance(name, str) or name not in PRESETS:
         raise InvalidOption.one_of("preset", name, PRESETS)
     return PRESETS[name]
 

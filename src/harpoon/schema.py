@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields, replace
 from enum import StrEnum
@@ -25,6 +26,7 @@ FEW = 20  # below this many rows, all values being distinct says nothing
 DENSE_ROWS = 50
 TEXT_SHARE = 0.5
 SHORT_TEXT = 40
+LARGEST_STEP = 10**18
 DAY = 86_400 * 10**9
 TIME_STEPS = (DAY, 3_600 * 10**9, 60 * 10**9, 10**9, 10**6, 10**3, 1)
 
@@ -99,6 +101,11 @@ class Column:
     missing: float = 0.0
     note: str = ""
 
+    def __post_init__(self) -> None:
+        wrong = next((message for message, broken in _column_faults(self) if broken), None)
+        if wrong:
+            raise InvalidOption(f"Column {self.name!r} of the schema is wrong: {wrong}.")
+
     def to_json(self) -> dict[str, Any]:
         """The fields that differ from their defaults."""
         data = {f.name: getattr(self, f.name) for f in fields(self)}
@@ -114,10 +121,33 @@ class Column:
         unknown = sorted(set(data) - known)
         if unknown:
             raise InvalidOption(f"Column {data['name']!r} of the schema has the unknown fields {listed(unknown)}.")
-        if data["kind"] not in set(Kind):
+        if not isinstance(data["kind"], str) or data["kind"] not in set(Kind):
             raise InvalidOption.one_of(f"The kind of column {data['name']!r}", data["kind"], list(Kind))
-        labels = tuple(data["labels"]) if data.get("labels") is not None else None
+        labels = data.get("labels")
+        labels = tuple(labels) if isinstance(labels, list | tuple) else labels
         return cls(**{**data, "kind": Kind(data["kind"]), "labels": labels})
+
+
+def _column_faults(column: Column) -> Iterator[tuple[str, bool]]:
+    """What can be wrong with a column, and whether it is."""
+    labels, low, high = column.labels, column.minimum, column.maximum
+    yield "its name must be text", not isinstance(column.name, str)
+    yield "its labels must be a list", labels is not None and not isinstance(labels, tuple)
+    plain = all(isinstance(label, str | int | float | bool) for label in labels or ())
+    yield "its labels must be texts, numbers or truth values", not plain
+    yield "its labels must differ", plain and len(set(labels or ())) < len(labels or ())
+    for name in ("minimum", "maximum", "step", "missing"):
+        value = getattr(column, name)
+        number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        yield f"its {name} must be a finite number", value is not None and not number
+    yield "its minimum must not be above its maximum", low is not None and high is not None and low > high
+    yield "its step must be from 0 to 1e18", column.step is not None and not 0 <= column.step <= LARGEST_STEP
+    truth = column.kind is not Kind.BOOLEAN or labels in (None, (False, True))
+    yield "a boolean must have the labels false and true", not truth
+    yield 'its unit must be "s", "ms", "us" or "ns"', column.unit not in ("", *NANOSECONDS)
+    for name in ("clip", "ordered"):
+        yield f"its {name} must be true or false", not isinstance(getattr(column, name), bool)
+    yield "its note must be text", not isinstance(column.note, str)
 
 
 @dataclass(frozen=True)
@@ -173,16 +203,16 @@ class Schema:
             kinds: Kinds to use instead of the inferred ones, for example `{"EDUCATION": "category"}`.
             exclude: Columns to leave out of the model.
         """
-        table = frames.read(data)
+        table, exclude = frames.read(data), list(exclude)
         wanted = {**dict.fromkeys(exclude, Kind.SKIPPED), **(kinds or {})}
         unknown = sorted(set(wanted) - set(table.names))
         if unknown:
             raise InvalidOption(f"The table has no column {listed(unknown)}; it has {listed(table.names)}.")
         bare = []
         for name in table.names:
-            if name in wanted and wanted[name] not in set(Kind):
+            if name in wanted and str(wanted[name]) not in set(Kind):
                 raise InvalidOption.one_of(f"The kind of column {name!r}", wanted[name], list(Kind))
-            note = "left out on request" if name in set(exclude) else ""
+            note = "left out on request" if name in exclude else ""
             bare.append((name, Column(name, Kind(wanted[name]), note=note) if name in wanted else None))
         return cls(tuple(infer_column(name, table.cells(name), column) for name, column in bare))
 
@@ -213,7 +243,7 @@ class Schema:
         """Back from `to_json`."""
         try:
             data = json.loads(text)
-        except json.JSONDecodeError as error:
+        except (ValueError, RecursionError, TypeError) as error:
             raise InvalidOption(f"A schema must be JSON: {error}.") from None
         if not isinstance(data, dict) or not isinstance(data.get("columns"), list):
             raise InvalidOption('A schema must be a JSON object with a list "columns".')
@@ -224,12 +254,19 @@ class Schema:
 
     def save(self, path: str | Path) -> None:
         """Write it to a JSON file."""
-        Path(path).write_text(self.to_json(), encoding="utf-8")
+        try:
+            Path(path).write_text(self.to_json(), encoding="utf-8")
+        except OSError as error:
+            raise InvalidOption(f"The schema cannot be written to {str(path)!r}: {error.strerror or error}.") from None
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
         """Read it from a JSON file."""
-        return cls.from_json(Path(path).read_text(encoding="utf-8"))
+        try:
+            text = Path(path).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidOption(f"The schema cannot be read from {str(path)!r}: {error}.") from None
+        return cls.from_json(text)
 
 
 def check_columns(got: list[str], wanted: list[str]) -> None:

@@ -29,13 +29,13 @@ KEY = "harpoon"
 
 def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], content: Mapping[str, Any]) -> None:
     """Write a model file, all or nothing."""
-    target = Path(path)
+    target = _path(path)
     held = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
-    header = {"format": FORMAT, "version": __version__, "checksum": _checksum(held), **content}
-    data = save(held, metadata={KEY: json.dumps(header)})
+    text = json.dumps({"format": FORMAT, "version": __version__, **content})
+    data = save(held, metadata={KEY: f"{_checksum(text, held)} {text}"})  # one key: two would be in any order
     temporary = None
     try:
-        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", delete=False) as file:
+        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".harpoon-", delete=False) as file:
             temporary = Path(file.name)
             file.write(data)
             file.flush()
@@ -55,9 +55,9 @@ def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], content: 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read a model file: its tensors and its content. Whatever is wrong with it is a `ModelFileError`."""
-    name = str(path)
+    name, source = str(path), _path(path)
     try:
-        with safe_open(Path(path), framework="pt") as file:
+        with safe_open(source, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
     except FileNotFoundError:
@@ -68,7 +68,12 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any
         ) from None
     if KEY not in metadata:
         raise ModelFileError(f"{name!r} is a safetensors file, but not a Harpoon model. Give one that `save` wrote.")
-    return tensors, _checked(name, metadata[KEY], tensors)
+    checksum, _, text = metadata[KEY].partition(" ")
+    if checksum != _checksum(text, tensors):
+        raise damaged(name, "its content does not match its checksum")
+    if not all(bool(value.isfinite().all()) for value in tensors.values()):
+        raise damaged(name, "its weights are not all numbers")
+    return tensors, _checked(name, text)
 
 
 def damaged(path: str | os.PathLike[str], reason: object) -> ModelFileError:
@@ -76,10 +81,19 @@ def damaged(path: str | os.PathLike[str], reason: object) -> ModelFileError:
     return ModelFileError(f"{str(path)!r} is damaged: {reason}. Save the model again.")
 
 
-def _checked(name: str, text: str, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+def _path(path: str | os.PathLike[str]) -> Path:
+    try:
+        if "\0" not in str(path):
+            return Path(path)
+    except TypeError:
+        pass
+    raise ModelFileError(f"The path of a model file must be text or a Path, got {path!r}.")
+
+
+def _checked(name: str, text: str) -> dict[str, Any]:
     try:
         content = json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise damaged(name, error) from None
     if not isinstance(content, dict) or not isinstance(content.get("format"), int):
         raise damaged(name, "its header names no format")
@@ -88,13 +102,11 @@ def _checked(name: str, text: str, tensors: Mapping[str, Tensor]) -> dict[str, A
             f"{name!r} was written by Harpoon {content.get('version')} in format {content['format']}; this one "
             f"({__version__}) reads up to format {FORMAT}. Update tabharpoon."
         )
-    if content.get("checksum") != _checksum(tensors):
-        raise damaged(name, "its weights do not match their checksum")
     return content
 
 
-def _checksum(tensors: Mapping[str, Tensor]) -> str:
-    digest = hashlib.sha256()
+def _checksum(text: str, tensors: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256(text.encode())
     for name in sorted(tensors):
         value = tensors[name]
         digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
