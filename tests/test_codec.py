@@ -31,7 +31,7 @@ def sklearn_quantile(x):
 def assert_same_scaling(theirs, queries):
     """Given the same quantiles; where ties begin, a rounding error in them moves a share by a whole step."""
     ours = Quantile(tuple(theirs.quantiles_[:, 0].tolist()))
-    np.testing.assert_allclose(ours.forward(queries), theirs.transform(queries[:, None])[:, 0], rtol=0, atol=1e-6)
+    np.testing.assert_allclose(ours.forward(queries), theirs.transform(queries[:, None])[:, 0], rtol=0, atol=1e-9)
     shares = np.linspace(0, 1, 21)
     wanted = theirs.inverse_transform(shares[:, None])[:, 0]
     np.testing.assert_allclose(ours.inverse(shares), wanted, rtol=0, atol=1e-9 * np.abs(queries).max())

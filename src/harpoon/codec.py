@@ -119,13 +119,11 @@ class Quantile:
     def forward(self, x: Floats) -> Floats:
         """To shares in [0, 1]."""
         q = np.asarray(self.quantiles)
-        size = np.abs(q).max() or 1.0  # slopes between values at either end of what a float can hold would overflow
-        q, y = q / size, x / size
-        with np.errstate(over="ignore", invalid="ignore"):
-            from_left = np.interp(y, q, self._shares)
-            from_right = -np.interp(-y, -q[::-1], -self._shares[::-1])
-        middle = np.nan_to_num((from_left + from_right) / 2, nan=0.5)
-        return np.where(y <= q[0], 0.0, np.where(y >= q[-1], 1.0, middle))
+        with np.errstate(over="ignore", invalid="ignore"):  # slopes at the ends of what a float can hold
+            from_left = np.interp(x, q, self._shares)
+            from_right = -np.interp(-x, -q[::-1], -self._shares[::-1])
+            middle = np.nan_to_num((from_left + from_right) / 2, nan=0.5)
+        return np.where(x <= q[0], 0.0, np.where(x >= q[-1], 1.0, middle))
 
     def inverse(self, z: Floats) -> Floats:
         """To the table's units."""
