@@ -298,7 +298,7 @@ BAD_VALUES = [
     ("start", 5),
     ("noise_scale", {}),
     ("strength_schedule", ""),
-    ("learning_rate_schedule", "cosine"),
+    ("learning_rate_schedule", "linear"),
     ("sampling_batch_size", 0),
 ]
 

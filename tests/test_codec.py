@@ -118,7 +118,7 @@ def test_blocks_lie_side_by_side_and_cover_the_row(frame_of, tools):
         assert stops[-1] == codec.width == codec.encode(codec.read(table)).shape[1]
         assert [b.name for b in codec.blocks] == [c.name for c in codec.schema.modelled]
         one_hot = {"job", "member"} if encoding == "onehot" else set()
-        assert {b.name for b in codec.blocks if b.one_hot} == one_hot
+        assert {b.name for b in codec.blocks if b.simplex} == one_hot
 
 
 def test_spread_repeats_a_column_over_its_numbers():

@@ -36,7 +36,8 @@ def test_the_schedule_is_the_product_of_the_alphas():
         level = schedule.level(t)
         assert level.a == pytest.approx(math.sqrt(expected[t]), abs=1e-12)
         assert level.s == pytest.approx(math.sqrt(1 - expected[t]), abs=1e-12)
-    assert list(schedule.times) == list(range(T, -1, -1))
+    assert schedule.times(T) == list(range(T, -1, -1))
+    assert schedule.times(4) == [200, 150, 100, 50, 0]
     a, s = schedule.levels(torch.tensor([1, 100, 200]))
     assert a.shape == (3, 1)
     assert s[2].item() == pytest.approx(math.sqrt(1 - expected[200]), rel=1e-6)
@@ -156,6 +157,7 @@ def test_the_whole_loop_is_algorithm_1():
     got = reverse(
         denoiser,
         noise,
+        times=denoiser.schedule.times(12),
         start=standard_start,
         step=STEPS["variance"],
         guidance=Guidance(reconstruction("mse", given, ()), linear(0.2)),
@@ -196,7 +198,7 @@ def test_a_missing_cell_is_never_a_target():
     assert last.weight.grad[1].abs().sum() == 0
 
 
-BLOCKS = (Block("x", 0, 1, one_hot=False), Block("c", 1, 4, one_hot=True))
+BLOCKS = (Block("x", 0, 0, 1, simplex=False), Block("c", 1, 1, 4, simplex=True))
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ import torch
 
 from harpoon import Harpoon, TrainingFailed
 from harpoon.network import Given, PaperDenoiser, initialise
-from harpoon.progress import share_done
 from harpoon.schedule import LinearSchedule
 from harpoon.training import Epoch, Plan, train
 
@@ -25,6 +24,11 @@ def plan(**changes) -> Plan:
         "max_time": None,
         "patience": None,
         "held_out": 0.1,
+        "weight_decay": 0.0,
+        "average": 0.0,
+        "largest_gradient": 0.0,
+        "keep_best": False,
+        "steps_per_report": 1,
     }
     return Plan(**{**defaults, **changes})
 
@@ -160,7 +164,6 @@ def test_progress_shows_losses_and_time_left(capsys):
 
 
 def test_the_share_done_follows_the_limit_that_comes_first():
-    epoch = Epoch(5, 1.0, None, seconds=30.0)
-    assert share_done(epoch, plan(max_epochs=10, max_time=None)) == 0.5
-    assert share_done(epoch, plan(max_epochs=10, max_time=40.0)) == 0.75
-    assert share_done(epoch, plan(max_epochs=None, max_time=20.0)) == 1.0
+    assert plan(max_epochs=10, max_time=None).share_done(5, 30.0) == 0.5
+    assert plan(max_epochs=10, max_time=40.0).share_done(5, 30.0) == 0.75
+    assert plan(max_epochs=None, max_time=20.0).share_done(5, 30.0) == 1.0

@@ -27,6 +27,7 @@ Floats = NDArray[np.float64]
 Rows = dict[str, Cells]
 
 QUANTILES = 1000
+SPIKE_SHARE, FEW_VALUES = 0.03, 32
 EXACT = 2**52  # integers up to here are exact as floats
 LOWEST, HIGHEST = -(2**63), 2**63 - 1024  # the whole numbers of 64 bits that are floats too
 STORAGE: dict[Kind, Storage] = {
@@ -130,22 +131,33 @@ class Quantile:
         return np.interp(z, self._shares, self.quantiles)
 
 
+@dataclass(frozen=True)
+class Part:
+    """Some numbers of an encoded cell: a point on the line, or one of a simplex (a category)."""
+
+    width: int
+    simplex: bool
+
+
+LINE = (Part(1, simplex=False),)
+
+
 class ColumnCodec(Protocol):
-    """Encodes the cells of one column into `width` numbers per row."""
+    """Encodes the cells of one column into a few numbers per row."""
 
     @property
     def column(self) -> Column:
         """The column it encodes."""
 
     @property
-    def width(self) -> int:
-        """How many numbers a cell takes."""
+    def parts(self) -> tuple[Part, ...]:
+        """What a cell's numbers are."""
 
     def encode(self, cells: Cells) -> Floats:
         """Cells to (rows, width); a missing cell is all zeros."""
 
-    def decode(self, x: Floats) -> Cells:
-        """(rows, width) to cells, none missing."""
+    def decode(self, x: Floats, *, expected: bool = False) -> Cells:
+        """(rows, width) to cells, none missing. `expected`: x is a mean over rows, not a row."""
 
 
 @dataclass(frozen=True)
@@ -154,19 +166,23 @@ class NumberCodec:
 
     column: Column
     scaling: Standard | Quantile
-    width: ClassVar[int] = 1
+    parts: ClassVar[tuple[Part, ...]] = LINE
 
     @classmethod
     def fit(cls, column: Column, cells: Cells, scaling: str) -> NumberCodec:
         """Learn the scale from the observed cells."""
         return cls(column, SCALINGS[scaling].fit(_centred(cells.observed, _origin(column))))
 
+    def mean(self, x: Floats) -> Floats:
+        """A mean in the table's units, off the grid and beyond the range if that is where it is."""
+        return self.scaling.inverse(x[:, 0]) + _origin(self.column)
+
     def encode(self, cells: Cells) -> Floats:
         """Scaled values."""
         x = self.scaling.forward(_centred(cells.values, _origin(self.column)))
         return np.where(cells.missing, 0.0, x)[:, None]
 
-    def decode(self, x: Floats) -> Cells:
+    def decode(self, x: Floats, *, expected: bool = False) -> Cells:  # noqa: ARG002
         """Values on the column's grid, within its range unless that is lifted."""
         values = _on_grid(self.scaling.inverse(x[:, 0]), self.column)
         if _clipped(self.column):
@@ -182,18 +198,15 @@ class OneHotCodec:
     column: Column
 
     @property
-    def width(self) -> int:
-        """The number of labels."""
-        return len(_labels(self.column))
+    def parts(self) -> tuple[Part, ...]:
+        """As many numbers as labels."""
+        return (Part(len(_labels(self.column)), simplex=True),)
 
     def encode(self, cells: Cells) -> Floats:
         """Corners of the simplex."""
-        x = np.zeros((len(cells), self.width))
-        seen = np.flatnonzero(~cells.missing)
-        x[seen, cells.values[seen]] = 1.0
-        return x
+        return _corners(cells.values, cells.missing, len(_labels(self.column)))
 
-    def decode(self, x: Floats) -> Cells:
+    def decode(self, x: Floats, *, expected: bool = False) -> Cells:  # noqa: ARG002
         """The label with the largest number."""
         return _category(self.column, x.argmax(axis=1))
 
@@ -204,7 +217,7 @@ class IntegerCodec:
 
     column: Column
     scaling: Standard | Quantile
-    width: ClassVar[int] = 1
+    parts: ClassVar[tuple[Part, ...]] = LINE
 
     @classmethod
     def fit(cls, column: Column, cells: Cells, scaling: str) -> IntegerCodec:
@@ -216,20 +229,67 @@ class IntegerCodec:
         x = self.scaling.forward(cells.values.astype(np.float64))
         return np.where(cells.missing, 0.0, x)[:, None]
 
-    def decode(self, x: Floats) -> Cells:
+    def decode(self, x: Floats, *, expected: bool = False) -> Cells:  # noqa: ARG002
         """The label at the nearest position."""
         codes = np.clip(np.rint(self.scaling.inverse(x[:, 0])), 0, len(_labels(self.column)) - 1)
         return _category(self.column, codes.astype(np.int64))
 
 
 @dataclass(frozen=True)
+class SpikeCodec:
+    """A numeric column with point masses: its number, and beside it which of the masses it is, if any.
+
+    Real columns have values that occur again and again (no capital gain, forty hours). A mass is a category, and
+    treating it as one is what lets drawn rows have it exactly as often.
+    """
+
+    number: NumberCodec
+    spikes: tuple[float, ...]
+
+    @classmethod
+    def fit(cls, column: Column, cells: Cells, scaling: str) -> SpikeCodec | NumberCodec:
+        """Find the masses: every value of a column with few, else those that many cells have."""
+        number = NumberCodec.fit(column, cells, scaling)
+        values, counts = np.unique(_centred(cells.observed, _origin(column)), return_counts=True)
+        often = counts >= SPIKE_SHARE * max(counts.sum(), 1)
+        spikes = values if len(values) <= FEW_VALUES else values[often]
+        return cls(number, tuple(spikes.tolist())) if len(spikes) else number
+
+    @property
+    def column(self) -> Column:
+        """The column it encodes."""
+        return self.number.column
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """The number, then no mass or one of them."""
+        return (*LINE, Part(1 + len(self.spikes), simplex=True))
+
+    def encode(self, cells: Cells) -> Floats:
+        """The scaled value and a corner of the simplex."""
+        values, spikes = _centred(cells.values, _origin(self.column)), np.array(self.spikes)
+        place = np.searchsorted(spikes, values).clip(max=len(spikes) - 1)
+        which = np.where(spikes[place] == values, place + 1, 0)
+        return np.hstack([self.number.encode(cells), _corners(which, cells.missing, 1 + len(spikes))])
+
+    def decode(self, x: Floats, *, expected: bool = False) -> Cells:
+        """The mass that a row sits on, else its number; a mean over rows is a number."""
+        if expected:
+            return self.number.decode(x[:, :1])
+        which = x[:, 1:].argmax(axis=1)
+        scaled = self.number.scaling.forward(np.array((0.0, *self.spikes)))
+        return self.number.decode(np.where(which > 0, scaled[which], x[:, 0])[:, None])
+
+
+@dataclass(frozen=True)
 class Block:
-    """Where a column stands in the encoded row."""
+    """Where a part of a column stands in the encoded row."""
 
     name: str
+    column: int
     start: int
     stop: int
-    one_hot: bool
+    simplex: bool
 
 
 @dataclass(frozen=True)
@@ -251,17 +311,23 @@ class Codec:
 
     @cached_property
     def blocks(self) -> tuple[Block, ...]:
-        """Where each column stands in the encoded row."""
-        stops = np.cumsum([codec.width for codec in self.columns]).tolist()
-        return tuple(
-            Block(codec.column.name, stop - codec.width, stop, isinstance(codec, OneHotCodec))
-            for codec, stop in zip(self.columns, stops, strict=True)
-        )
+        """Where each part of each column stands in the encoded row."""
+        blocks, start = [], 0
+        for place, codec in enumerate(self.columns):
+            for part in codec.parts:
+                blocks.append(Block(codec.column.name, place, start, start + part.width, part.simplex))
+                start += part.width
+        return tuple(blocks)
 
     @property
     def width(self) -> int:
         """The length d of an encoded row."""
-        return sum(codec.width for codec in self.columns)
+        return sum(self.widths)
+
+    @cached_property
+    def widths(self) -> list[int]:
+        """How many numbers each column takes."""
+        return [sum(part.width for part in codec.parts) for codec in self.columns]
 
     def read(self, table: Table, *, partial: bool = False, strict: bool = False) -> Rows:
         """The modelled columns of a table, checked against the schema.
@@ -294,14 +360,24 @@ class Codec:
 
     def spread(self, by_column: NDArray[Any]) -> NDArray[Any]:
         """One value per column repeated over the column's numbers: (n, columns) to (n, d)."""
-        return np.repeat(by_column, [codec.width for codec in self.columns], axis=1)
+        return np.repeat(by_column, self.widths, axis=1)
 
-    def decode(self, x: Floats) -> Rows:
-        """Encoded rows back to cells."""
-        return {
-            codec.column.name: codec.decode(x[:, block.start : block.stop])
-            for codec, block in zip(self.columns, self.blocks, strict=True)
-        }
+    def decode(self, x: Floats, *, expected: bool = False) -> Rows:
+        """Encoded rows back to cells; `expected`: x holds means and probabilities instead of rows."""
+        parts = np.split(x, np.cumsum(self.widths)[:-1], axis=1)
+        pairs = zip(self.columns, parts, strict=True)
+        return {codec.column.name: codec.decode(part, expected=expected) for codec, part in pairs}
+
+    def expectation(self, x: Floats) -> tuple[dict[str, Floats], dict[str, Floats]]:
+        """Means of the numeric columns and probabilities of the labels of the others, as they come."""
+        numbers, probabilities = {}, {}
+        for codec, part in zip(self.columns, np.split(x, np.cumsum(self.widths)[:-1], axis=1), strict=True):
+            if isinstance(codec, NumberCodec | SpikeCodec):
+                number = codec.number if isinstance(codec, SpikeCodec) else codec
+                numbers[codec.column.name] = number.mean(part)
+            else:
+                probabilities[codec.column.name] = part
+        return numbers, probabilities
 
     def to_json(self) -> list[dict[str, Any]]:
         """What was learnt, as plain data."""
@@ -316,16 +392,21 @@ class Codec:
 
 def _codec_to_json(codec: ColumnCodec) -> dict[str, Any]:
     data: dict[str, Any] = {"codec": type(codec).__name__}
+    if isinstance(codec, SpikeCodec):
+        return {**_codec_to_json(codec.number), **data, "spikes": list(codec.spikes)}
     if isinstance(codec, NumberCodec | IntegerCodec):
         data |= {"scaling": codec.scaling.name, **asdict(codec.scaling)}
     return data
 
 
 def _codec_from_json(column: Column, data: Mapping[str, Any]) -> ColumnCodec:
-    if column.kind.discrete != (data["codec"] != NumberCodec.__name__):
+    if column.kind.discrete != (data["codec"] not in (NumberCodec.__name__, SpikeCodec.__name__)):
         raise ValueError(f"column {column.name!r} of kind {column.kind} cannot have the codec {data['codec']!r}")
     if data["codec"] == OneHotCodec.__name__:
         return OneHotCodec(column)
+    if data["codec"] == SpikeCodec.__name__:
+        spikes = tuple(sorted(float(spike) for spike in data["spikes"]))
+        return SpikeCodec(NumberCodec(column, SCALINGS[data["scaling"]].from_json(data)), spikes)
     scaled = {cls.__name__: cls for cls in (NumberCodec, IntegerCodec)}
     return scaled[data["codec"]](column, SCALINGS[data["scaling"]].from_json(data))
 
@@ -358,6 +439,14 @@ def _on_grid(x: Floats, column: Column) -> NDArray[Any]:
 
 def _clipped(column: Column) -> bool:
     return column.clip and column.minimum is not None and column.maximum is not None
+
+
+def _corners(which: NDArray[Any], missing: NDArray[np.bool_], corners: int) -> Floats:
+    """Corners of a simplex: 1 in the place of each row, and nothing where it is missing."""
+    x = np.zeros((len(which), corners))
+    seen = np.flatnonzero(~missing)
+    x[seen, which[seen]] = 1.0
+    return x
 
 
 def _labels(column: Column) -> tuple[Any, ...]:
@@ -393,4 +482,8 @@ def _integer(column: Column, cells: Cells, scaling: str) -> ColumnCodec:
     return (IntegerCodec if column.kind.discrete else NumberCodec).fit(column, cells, scaling)
 
 
-ENCODINGS = {"onehot": _one_hot, "integer": _integer}
+def _spiked(column: Column, cells: Cells, scaling: str) -> ColumnCodec:
+    return OneHotCodec(column) if column.kind.discrete else SpikeCodec.fit(column, cells, scaling)
+
+
+ENCODINGS = {"onehot": _one_hot, "integer": _integer, "spiked": _spiked}

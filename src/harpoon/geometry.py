@@ -33,7 +33,7 @@ class Angles:
     """Angles in degrees between gradients and the denoising direction, per step from the noisiest to the cleanest."""
 
     loss: str
-    times: tuple[int, ...]
+    times: tuple[float, ...]
     mean: NDArray[np.float64]
     deviation: NDArray[np.float64]
 
@@ -44,7 +44,7 @@ def gradient_angles(
     *,
     losses: Sequence[str] = tuple(LOSSES),
     rows: int = 100,
-    times: Sequence[int] | None = None,
+    times: Sequence[float] | None = None,
     random_state: int = 0,
 ) -> dict[str, Angles]:
     """The paper's gradient-angle figure for a trained model, as numbers.
@@ -68,7 +68,7 @@ def gradient_angles(
         raise InvalidTable("Gradient angles need complete rows, and the table has none.")
     denoiser, blocks = model.denoiser_, model.codec_.blocks
     schedule = denoiser.schedule
-    steps = tuple(schedule.times[:-1] if times is None else times)
+    steps = tuple(schedule.times(model.settings.steps)[:-1] if times is None else times)
     generator = torch.Generator().manual_seed(random_state)
     angles: dict[str, list[Tensor]] = {loss: [] for loss in losses}
     for t in steps:
@@ -85,7 +85,7 @@ def gradient_angles(
     }
 
 
-def gradient_angle(estimate: Estimator, x_t: Tensor, t: int, penalty: Penalty, level: Level) -> Tensor:
+def gradient_angle(estimate: Estimator, x_t: Tensor, t: float, penalty: Penalty, level: Level) -> Tensor:
     """Per row, the angle in degrees between ∇_{x_t} L(x̂_0) and x_t - sqrt(ᾱ_t) x̂_0; NaN where either is zero."""
     x0_hat, gradient = tangential_gradient(estimate, x_t, t, penalty)
     direction = x_t - level.a * x0_hat

@@ -35,7 +35,7 @@ def linear(eta: float) -> Callable[[float], float]:
 
 
 def tangential_gradient(
-    estimate: Estimator, x_t: Tensor, t: int, penalty: Penalty, given: Given | None = None
+    estimate: Estimator, x_t: Tensor, t: float, penalty: Penalty, given: Given | None = None
 ) -> tuple[Tensor, Tensor]:
     """The dirty estimate x̂_0 and g = ∇_{x_t} L(x̂_0) (Algorithm 1, lines 5 and 6; Theorem 3.2)."""
     with torch.enable_grad():

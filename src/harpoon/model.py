@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any, Self, Unpack
 
@@ -14,11 +14,12 @@ import torch
 from numpy.typing import NDArray
 
 from harpoon import frames, presets, storage
-from harpoon.codec import Block, Codec, Rows
+from harpoon.codec import Block, Codec, Floats, Rows
 from harpoon.errors import ColumnLeftOut, HarpoonError, InvalidOption, InvalidTable, NotFitted, SamplingFailed
 from harpoon.frames import Cells, Table, Template
 from harpoon.guidance import SCHEDULES, Guidance
-from harpoon.network import Denoiser, Given, initialise
+from harpoon.imputation import Expectation
+from harpoon.network import Denoiser, Given
 from harpoon.penalties import reconstruction
 from harpoon.presets import SamplingOptions, Settings
 from harpoon.progress import drawing_bar, training_bar
@@ -27,6 +28,7 @@ from harpoon.schema import Column, Kind, Schema
 from harpoon.training import Epoch, History, train
 
 RandomState = int | np.random.Generator | None
+Index = NDArray[np.int64]
 MIN_ROWS = 2
 NOISE_NUMBERS = 2**26  # at most this many random numbers are held at once, whatever the number of columns
 
@@ -98,19 +100,30 @@ class Harpoon:
         codec = Codec.fit(schema, table, encoding=settings.encoding, scaling=settings.scaling)
         encoded = self._training_rows(_given(codec, codec.read(table)))
         denoiser = _empty_denoiser(settings, codec).to_empty(device="cpu")
-        initialise(denoiser, torch.Generator().manual_seed(seed % 2**63))
-        denoiser.learn_moments(encoded)
+        denoiser.prepare(encoded, torch.Generator().manual_seed(seed % 2**63))
         denoiser.to(self.device)
         with training_bar(settings.plan(), show=self.progress) as on_epoch:
             self.history_ = train(denoiser, encoded.to(self.device), settings.plan(), seed % 2**63, on_epoch)
         self.schema_, self.codec_, self.denoiser_, self.template_ = schema, codec, denoiser, table.template
         return self
 
-    def impute(self, data: object, *, random_state: RandomState = None, **options: Unpack[SamplingOptions]) -> Any:  # noqa: ANN401
+    def impute(
+        self,
+        data: object,
+        *,
+        decode: bool = True,
+        random_state: RandomState = None,
+        **options: Unpack[SamplingOptions],
+    ) -> Any:  # noqa: ANN401
         """Fill the missing cells of a table; the others come back as they are.
+
+        A model that sees what is known (the default) fills in the best single value: the expected number, on the
+        column's grid, and the most probable label, from one evaluation of the network. The paper's model draws a
+        value by its guided reverse process.
 
         Args:
             data: A frame with the columns of the training table, in any order. A row may be wholly missing.
+            decode: False gives an `Expectation` instead: unrounded means and the probabilities of all labels.
             random_state: A seed or a NumPy generator for this call.
             **options: Sampling options for this call, such as `loss="mse+ce"` or `strength=0.1`.
 
@@ -120,7 +133,12 @@ class Harpoon:
         codec = self._fitted()
         table = frames.read(data)
         rows = codec.read(table)
-        return self._complete(table, rows, random_state, options)
+        if not decode:
+            return self._expectation(rows)
+        if self.denoiser_.sees_known:
+            self.settings.for_call(options)
+            return self._complete(table, rows, lambda part, _index: self._expected(part))
+        return self._complete(table, rows, lambda part, index: self._draw(part, index, random_state, options))
 
     def sample(
         self,
@@ -149,7 +167,8 @@ class Harpoon:
             if n is not None:
                 raise InvalidOption("n must be left out when given is a frame: one row is drawn for each of its rows.")
             table = frames.read(given)
-            return self._complete(table, codec.read(table, partial=True), random_state, options)
+            rows = codec.read(table, partial=True)
+            return self._complete(table, rows, lambda part, index: self._draw(part, index, random_state, options))
         table = frames.repeated(given or {}, _row_count(n))
         _check_given(given or {}, self.schema_)
         rows = codec.read(table, partial=True, strict=True)
@@ -227,11 +246,11 @@ class Harpoon:
             )
         return complete
 
-    def _complete(self, table: Table, rows: Rows, random_state: RandomState, options: SamplingOptions) -> Any:  # noqa: ANN401
-        """Fill the holes of a table, drawing only the rows that have one."""
+    def _complete(self, table: Table, rows: Rows, produce: Callable[[Rows, Index], Rows]) -> Any:  # noqa: ANN401
+        """Fill the holes of a table; `produce` is asked only for the rows that have one."""
         holes = {name: cells.missing.copy() for name, cells in rows.items()}
         index = np.flatnonzero(~self.codec_.known(rows).all(axis=1))
-        drawn = self._draw({name: cells[index] for name, cells in rows.items()}, index, random_state, options)
+        drawn = produce({name: cells[index] for name, cells in rows.items()}, index)
         columns = {name: _placed(cells, drawn[name], index) for name, cells in rows.items()}
         for column in self.schema_:
             if _is_constant(column):
@@ -241,24 +260,52 @@ class Harpoon:
                 holes[name] = table.cells(name).missing if there else np.ones(height, dtype=np.bool_)
         return table.fill(columns, holes, self.template_)
 
-    def _draw(self, rows: Rows, index: NDArray[np.int64], random_state: RandomState, options: SamplingOptions) -> Rows:
+    @torch.no_grad()
+    def _estimates(self, rows: Rows) -> Iterator[Floats]:
+        """E[x_0 | known cells], batch after batch: one evaluation where there is nothing but noise."""
+        height, codec = len(next(iter(rows.values()))), self.codec_
+        size = _batch_rows(self.settings.sampling_batch_size, codec.width)
+        noisiest = self.denoiser_.schedule.times(1)[0]
+        for start in range(0, height, size):
+            part = {name: cells[start : start + size] for name, cells in rows.items()}
+            given = _given(codec, part).to(self.device)
+            yield self.denoiser_(torch.zeros_like(given.x), noisiest, given).cpu().double().numpy()
+
+    def _expected(self, rows: Rows) -> Rows:
+        """Every cell at its expected number or its most probable label."""
+        parts = [self.codec_.decode(x, expected=True) for x in self._estimates(rows)]
+        return _joined(parts) if parts else dict(rows)
+
+    def _expectation(self, rows: Rows) -> Expectation:
+        if not self.denoiser_.sees_known:
+            raise InvalidOption("decode=False needs a model that sees what is known, such as preset='anchored'.")
+        parts = [self.codec_.expectation(x) for x in self._estimates(rows)]
+        numbers, probabilities = (
+            {name: np.concatenate([part[kind][name] for part in parts]) for name in parts[0][kind]} for kind in (0, 1)
+        )
+        labels = {name: self.schema_[name].labels or () for name in probabilities}
+        return Expectation(numbers, probabilities, labels)
+
+    def _draw(self, rows: Rows, index: Index, random_state: RandomState, options: SamplingOptions) -> Rows:
         """Rows with every cell drawn, numbered by `index`; known cells pull through guidance."""
         settings = self.settings.for_call(options)
         seed = _seed(self.random_state if random_state is None else _checked_state(random_state))
-        size = _batch_rows(settings, self.codec_.width)
+        times = self.denoiser_.schedule.times(settings.sampling_steps)
+        size = _batch_rows(settings.sampling_batch_size, len(times) * self.codec_.width)
         batches = [slice(start, start + size) for start in range(0, len(index), size)]
         parts = []
-        with drawing_bar(len(batches) * settings.steps, show=self.progress and len(batches) > 0) as on_step:
+        with drawing_bar(len(batches) * (len(times) - 1), show=self.progress and len(batches) > 0) as on_step:
             for batch in batches:
                 given = _given(self.codec_, {n: c[batch] for n, c in rows.items()}).to(self.device)
-                noise = row_noise(seed, index[batch], settings.steps + 1, self.codec_.width).to(self.device)
+                noise = row_noise(seed, index[batch], len(times), self.codec_.width).to(self.device)
                 x = reverse(
                     self.denoiser_,
                     noise,
+                    times=times,
                     start=STARTS[settings.start],
                     step=STEPS[settings.noise_scale],
                     given=given,
-                    guidance=_pull(settings, given, self.codec_.blocks),
+                    guidance=None if self.denoiser_.sees_known else _pull(settings, given, self.codec_.blocks),
                     on_step=on_step,
                 )
                 _check_finite(x, settings)
@@ -308,12 +355,12 @@ def _check_finite(x: torch.Tensor, settings: Settings) -> None:
         )
 
 
-def _batch_rows(settings: Settings, width: int) -> int:
-    """Rows per batch: as asked, but never more than the noise of one batch has room for."""
-    return max(1, min(settings.sampling_batch_size, NOISE_NUMBERS // ((settings.steps + 1) * width)))
+def _batch_rows(asked: int, numbers: int) -> int:
+    """Rows per batch: as asked, but never more than there is room for with so many numbers per row."""
+    return max(1, min(asked, NOISE_NUMBERS // numbers))
 
 
-def _placed(cells: Cells, drawn: Cells, index: NDArray[np.int64]) -> Cells:
+def _placed(cells: Cells, drawn: Cells, index: Index) -> Cells:
     """Drawn cells, of some rows, laid over the cells of all rows."""
     values = cells.values.astype(drawn.values.dtype).copy()
     values[index] = drawn.values

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from harpoon.schedule import LinearSchedule
+from harpoon.schedule import LinearSchedule, Schedule
 
 MAX_PERIOD = 10_000
 
@@ -41,29 +41,35 @@ class Given:
 class Estimator(Protocol):
     """The dirty estimate x̂_0 = Q_t(x_t), as guidance and geometry see it."""
 
-    def __call__(self, x_t: Tensor, t: int, given: Given | None = None) -> Tensor:
+    def __call__(self, x_t: Tensor, t: float, given: Given | None = None) -> Tensor:
         """Estimate the clean rows."""
 
 
 class Denoiser(nn.Module, ABC):
     """A network with the schedule it is trained on and the moments of the rows it is trained on."""
 
+    sees_known: ClassVar[bool]  # whether known cells enter the network, or only pull through guidance
     mean: Tensor
     variance: Tensor
 
-    def __init__(self, width: int, schedule: LinearSchedule) -> None:
+    def __init__(self, width: int, schedule: Schedule) -> None:
         super().__init__()
         self.schedule = schedule
         self.register_buffer("mean", torch.zeros(width))
         self.register_buffer("variance", torch.ones(width))
 
     @abstractmethod
-    def forward(self, x_t: Tensor, t: int, given: Given | None = None) -> Tensor:
+    def forward(self, x_t: Tensor, t: float, given: Given | None = None) -> Tensor:
         """The dirty estimate x̂_0 of the clean rows (Definition 1)."""
 
     @abstractmethod
     def loss(self, data: Given, generator: torch.Generator) -> Tensor:
         """The training objective on a batch."""
+
+    def prepare(self, data: Given, generator: torch.Generator) -> None:
+        """Set the first weights, and what can be read off the training rows before any training."""
+        initialise(self, generator)
+        self.learn_moments(data)
 
     def learn_moments(self, data: Given) -> None:
         """Mean and variance of the encoded training rows, where the forward process starts from."""
@@ -78,11 +84,14 @@ class PaperDenoiser(Denoiser):
     It does not look at what is known of a row; conditions reach it through guidance alone.
     """
 
+    sees_known = False
+    schedule: LinearSchedule
+
     def __init__(self, width: int, hidden: int, schedule: LinearSchedule) -> None:
         super().__init__(width, schedule)
         self.noise = PaperNetwork(width, hidden)
 
-    def forward(self, x_t: Tensor, t: int, given: Given | None = None) -> Tensor:  # noqa: ARG002
+    def forward(self, x_t: Tensor, t: float, given: Given | None = None) -> Tensor:  # noqa: ARG002
         """The dirty estimate (eq. 3): x̂_0 = (x_t - sqrt(1 - ᾱ_t) ε_θ(x_t, t)) / sqrt(ᾱ_t)."""
         level = self.schedule.level(t)
         times = torch.full((len(x_t),), t, device=x_t.device)
@@ -136,10 +145,12 @@ def sinusoidal(t: Tensor, channels: int) -> Tensor:
 
 
 def initialise(module: nn.Module, generator: torch.Generator) -> None:
-    """PyTorch's default for linear layers, from a generator of our own instead of the global one."""
+    """PyTorch's defaults, from a generator of our own instead of the global one."""
     for layer in module.modules():
         if isinstance(layer, nn.Linear):
             bound = 1 / math.sqrt(layer.in_features)
             with torch.no_grad():
                 layer.weight.uniform_(-bound, bound, generator=generator)
                 layer.bias.uniform_(-bound, bound, generator=generator)
+        elif isinstance(layer, nn.LayerNorm):
+            layer.reset_parameters()

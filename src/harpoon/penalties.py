@@ -19,7 +19,7 @@ def reconstruction(loss: str, given: Given, blocks: Sequence[Block]) -> Penalty:
     logits.
     """
     distance, cross_entropy = LOSSES[loss]
-    categories = [block for block in blocks if block.one_hot] if cross_entropy else []
+    categories = [block for block in blocks if block.simplex] if cross_entropy else []
 
     def penalty(x0_hat: Tensor) -> Tensor:
         total = torch.where(given.known, distance(x0_hat - given.x), 0.0).sum(dim=1)

@@ -19,6 +19,7 @@ from typing import Any, TypedDict
 
 import numpy as np
 
+from harpoon.anchored import AnchoredDenoiser, Corruption
 from harpoon.codec import ENCODINGS, SCALINGS, Codec
 from harpoon.errors import InvalidOption
 from harpoon.guidance import SCHEDULES
@@ -31,16 +32,25 @@ from harpoon.training import Plan
 
 @dataclass(frozen=True)
 class Settings:
-    """The options of a model; the defaults are the paper's."""
+    """The options of a model; the defaults are the paper's.
+
+    `steps`, `beta_start` and `beta_end` are the paper's schedule; `depth`, `bins`, `at_noise` and `all_unknown` belong
+    to the anchored network.
+    """
 
     # The encoded row.
     encoding: str = "onehot"
     scaling: str = "standard"
     # The network and its noise.
+    network: str = "paper"
     hidden: int = 1024
     steps: int = 200
     beta_start: float = 1e-4
     beta_end: float = 0.02
+    depth: int = 3
+    bins: int = 16
+    at_noise: float = 0.6
+    all_unknown: float = 0.4
     # Training.
     batch_size: int = 1024
     learning_rate: float = 1e-4
@@ -48,6 +58,11 @@ class Settings:
     max_epochs: int | None = 1000
     max_time: float | None = None
     patience: int | None = None
+    keep_best: bool = False
+    weight_decay: float = 0.0
+    average: float = 0.0
+    largest_gradient: float = 0.0
+    steps_per_report: int = 1
     held_out: float = 0.05
     incomplete: str = "drop"
     # Sampling.
@@ -56,6 +71,7 @@ class Settings:
     strength_schedule: str = "constant"
     noise_scale: str = "variance"
     start: str = "standard"
+    sampling_steps: int = 200
     sampling_batch_size: int = 1024
 
     def __post_init__(self) -> None:
@@ -87,8 +103,7 @@ class Settings:
 
     def denoiser(self, codec: Codec) -> Denoiser:
         """A network for encoded rows of this codec."""
-        schedule = LinearSchedule(self.steps, self.beta_start, self.beta_end)
-        return PaperDenoiser(codec.width, self.hidden, schedule)
+        return NETWORKS[self.network](self, codec)
 
     def plan(self) -> Plan:
         """How to train."""
@@ -107,7 +122,22 @@ class SamplingOptions(TypedDict, total=False):
     strength_schedule: str
     noise_scale: str
     start: str
+    sampling_steps: int
     sampling_batch_size: int
+
+
+def _paper(settings: Settings, codec: Codec) -> Denoiser:
+    schedule = LinearSchedule(settings.steps, settings.beta_start, settings.beta_end)
+    return PaperDenoiser(codec.width, settings.hidden, schedule)
+
+
+def _anchored(settings: Settings, codec: Codec) -> Denoiser:
+    corruption = Corruption(settings.at_noise, settings.all_unknown)
+    size = {"hidden": settings.hidden, "depth": settings.depth, "bins": settings.bins}
+    return AnchoredDenoiser(codec.blocks, corruption=corruption, **size)
+
+
+NETWORKS = {"paper": _paper, "anchored": _anchored}
 
 
 def preset(name: str) -> Settings:
@@ -128,9 +158,10 @@ def _check_range(name: str, value: object, *, whole: bool, lowest: float, highes
 
 
 CHOICES: dict[str, Mapping[str, object]] = {
+    "network": NETWORKS,
     "encoding": ENCODINGS,
     "scaling": SCALINGS,
-    "learning_rate_schedule": {"plateau": None, "constant": None},
+    "learning_rate_schedule": {"plateau": None, "constant": None, "cosine": None},
     "incomplete": {"drop": None, "mask": None},
     "loss": LOSSES,
     "strength_schedule": SCHEDULES,
@@ -141,6 +172,15 @@ OPTIONAL = ("max_epochs", "max_time", "patience")
 RANGES: dict[str, tuple[bool, float, float]] = {
     "hidden": (True, 2, 2**16),
     "steps": (True, 1, 10_000),
+    "depth": (True, 1, 100),
+    "bins": (True, 1, 1000),
+    "at_noise": (False, 0.0, 1.0),
+    "all_unknown": (False, 0.0, 1.0),
+    "weight_decay": (False, 0.0, 1.0),
+    "average": (False, 0.0, 0.999999),
+    "largest_gradient": (False, 0.0, math.inf),
+    "steps_per_report": (True, 1, math.inf),
+    "sampling_steps": (True, 1, 10_000),
     "beta_start": (False, 1e-9, 0.999),
     "beta_end": (False, 1e-9, 0.999),
     "batch_size": (True, 1, math.inf),
@@ -152,4 +192,25 @@ RANGES: dict[str, tuple[bool, float, float]] = {
     "strength": (False, 0.0, 1e6),
     "sampling_batch_size": (True, 1, math.inf),
 }
-PRESETS = {"paper": Settings()}
+PRESETS = {
+    "paper": Settings(),
+    "anchored": Settings(
+        encoding="spiked",
+        network="anchored",
+        hidden=256,
+        batch_size=512,
+        learning_rate=1e-3,
+        learning_rate_schedule="cosine",
+        weight_decay=1e-2,
+        average=0.999,
+        largest_gradient=1.0,
+        keep_best=True,
+        steps_per_report=50,
+        max_epochs=1000,
+        max_time=120.0,
+        incomplete="mask",
+        noise_scale="deviation",
+        sampling_steps=50,
+        sampling_batch_size=4096,
+    ),
+}

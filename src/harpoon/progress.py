@@ -28,7 +28,7 @@ def training_bar(plan: Plan, *, show: bool) -> Iterator[Callable[[Epoch], None]]
         def on_epoch(epoch: Epoch) -> None:
             held_out = "" if epoch.held_out_loss is None else f", held-out {epoch.held_out_loss:.4f}"
             state = f"epoch {epoch.number}, loss {epoch.loss:.4f}{held_out}"
-            progress.update(task, completed=share_done(epoch, plan), state=state)
+            progress.update(task, completed=plan.share_done(epoch.number, epoch.seconds), state=state)
 
         yield on_epoch
 
@@ -44,10 +44,3 @@ def drawing_bar(steps: int, *, show: bool) -> Iterator[Callable[[], None]]:
     with Progress() as progress:
         task = progress.add_task("Drawing", total=steps)
         yield lambda: progress.advance(task)
-
-
-def share_done(epoch: Epoch, plan: Plan) -> float:
-    """How much of the training is behind us, by the limit that comes first."""
-    by_epochs = epoch.number / plan.max_epochs if plan.max_epochs else 0.0
-    by_time = epoch.seconds / plan.max_time if plan.max_time else 0.0
-    return min(max(by_epochs, by_time), 1.0)

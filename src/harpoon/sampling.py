@@ -6,7 +6,7 @@ Imputing and sampling are this loop; what differs between them enters as argumen
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 import numpy as np
@@ -27,6 +27,7 @@ def reverse(
     denoiser: Denoiser,
     noise: Tensor,
     *,
+    times: Sequence[float],
     start: Start,
     step: Step,
     given: Given | None = None,
@@ -37,7 +38,8 @@ def reverse(
 
     Args:
         denoiser: Gives the dirty estimate, and the schedule it was trained on.
-        noise: Standard normal, (T + 1, n, d): for the start, then for each step.
+        noise: Standard normal, (times, n, d): for the start, then for each step.
+        times: The times to visit, from the noisiest to 0.
         start: Makes x_T from the first noise.
         step: One step of unconditional denoising.
         given: Known cells, for denoisers that look at them.
@@ -46,12 +48,12 @@ def reverse(
     """
     schedule = denoiser.schedule
     x = start(denoiser, noise[0])
-    for done, (t, t_next) in enumerate(pairwise(schedule.times)):
+    for done, (t, t_next) in enumerate(pairwise(times)):
         if guidance is None:
             x0_hat, pull = denoiser(x, t, given), None
         else:
             x0_hat, g = tangential_gradient(denoiser, x, t, guidance.penalty, given)
-            pull = guidance.strength(done / schedule.steps) * g
+            pull = guidance.strength(done / (len(times) - 1)) * g
         x = step(x, x0_hat, schedule.level(t), schedule.level(t_next), noise[done + 1])
         if pull is not None:
             x = x - pull  # line 9
@@ -65,8 +67,8 @@ def standard_start(denoiser: Denoiser, z: Tensor) -> Tensor:  # noqa: ARG001
 
 
 def matched_start(denoiser: Denoiser, z: Tensor) -> Tensor:
-    """x_T with the mean and variance that the forward process ends with: ᾱ_T is 0.13, not 0."""
-    level = denoiser.schedule.level(denoiser.schedule.steps)
+    """x_T with the mean and variance that the forward process ends with: in the paper ᾱ_T is 0.13, not 0."""
+    level = denoiser.schedule.level(denoiser.schedule.times(1)[0])
     deviation = (level.a**2 * denoiser.variance + level.s**2).sqrt()
     return level.a * denoiser.mean + deviation * z
 
@@ -78,10 +80,12 @@ def posterior_variance(now: Level, after: Level) -> float:
 
 
 def denoised(x_t: Tensor, x0_hat: Tensor, now: Level, after: Level) -> Tensor:
-    """The mean of the next row (Algorithm 1, line 8): (x_t - (1 - α_t) / sqrt(1 - ᾱ_t) ε_θ) / sqrt(α_t)."""
+    """The mean of the next row (Algorithm 1, line 8): (x_t - (1 - α_t) / sqrt(1 - ᾱ_t) ε_θ) / sqrt(α_t).
+
+    Written as a mean of x̂_0 and x_t, which is the same and does not divide by an α_t near 0.
+    """
     alpha = (now.a / after.a) ** 2
-    epsilon = (x_t - now.a * x0_hat) / now.s
-    return (x_t - (1 - alpha) / now.s * epsilon) / math.sqrt(alpha)
+    return after.a * (1 - alpha) / now.s**2 * x0_hat + math.sqrt(alpha) * after.s**2 / now.s**2 * x_t
 
 
 def variance_step(x_t: Tensor, x0_hat: Tensor, now: Level, after: Level, z: Tensor) -> Tensor:
@@ -92,6 +96,11 @@ def variance_step(x_t: Tensor, x0_hat: Tensor, now: Level, after: Level, z: Tens
 def deviation_step(x_t: Tensor, x0_hat: Tensor, now: Level, after: Level, z: Tensor) -> Tensor:
     """One step with the noise scaled by the posterior deviation, as DDPM derives it."""
     return denoised(x_t, x0_hat, now, after) + math.sqrt(posterior_variance(now, after)) * z
+
+
+def ddim_step(x_t: Tensor, x0_hat: Tensor, now: Level, after: Level, z: Tensor) -> Tensor:  # noqa: ARG001
+    """One step without noise: the estimated clean row, noised again as much as the next time asks (DDIM)."""
+    return after.a * x0_hat + after.s / now.s * (x_t - now.a * x0_hat)
 
 
 def row_noise(seed: int, rows: NDArray[np.int64], steps: int, width: int) -> Tensor:
@@ -108,4 +117,4 @@ def row_noise(seed: int, rows: NDArray[np.int64], steps: int, width: int) -> Ten
 
 
 STARTS: dict[str, Start] = {"standard": standard_start, "matched": matched_start}
-STEPS: dict[str, Step] = {"variance": variance_step, "deviation": deviation_step}
+STEPS: dict[str, Step] = {"variance": variance_step, "deviation": deviation_step, "none": ddim_step}

@@ -43,17 +43,48 @@ class LinearSchedule:
         betas = torch.linspace(self.beta_start, self.beta_end, self.steps, dtype=torch.float64)
         return torch.cat([torch.ones(1, dtype=torch.float64), torch.cumprod(1 - betas, dim=0)])
 
-    @property
-    def times(self) -> range:
-        """T, T - 1, ..., 0: the times that the reverse process visits."""
-        return range(self.steps, -1, -1)
+    def times(self, steps: int) -> list[float]:
+        """The times that the reverse process visits: T, T - 1, ..., 0, or fewer of them, evenly spaced."""
+        steps = min(steps, self.steps)
+        return [float(round(self.steps * i / steps)) for i in range(steps, -1, -1)]
 
-    def level(self, t: int) -> Level:
+    def level(self, t: float) -> Level:
         """Signal and noise at time t."""
-        alpha_bar = float(self.alpha_bars[t])
+        alpha_bar = float(self.alpha_bars[int(t)])
         return Level(math.sqrt(alpha_bar), math.sqrt(1 - alpha_bar))
 
     def levels(self, t: Tensor) -> tuple[Tensor, Tensor]:
         """Signal and noise at many times, as columns that multiply rows."""
         alpha_bars = self.alpha_bars.to(t.device)[t].unsqueeze(1)
         return alpha_bars.sqrt().float(), (1 - alpha_bars).sqrt().float()
+
+
+@dataclass(frozen=True)
+class CosineSchedule:
+    """Continuous time from 0, the clean row, to 1, nothing but noise: a_t = cos(πt/2), s_t = sin(πt/2).
+
+    Rows are noised at times kept off both ends by `margin`; the last step of the reverse process lands on 0.
+    """
+
+    margin: float = 1e-3
+
+    @property
+    def noisiest(self) -> float:
+        """The time at which a row is forgotten."""
+        return 1 - self.margin
+
+    def times(self, steps: int) -> list[float]:
+        """The times that the reverse process visits, from the noisiest to 0."""
+        return [self.noisiest * i / steps for i in range(steps, -1, -1)]
+
+    def level(self, t: float) -> Level:
+        """Signal and noise at time t."""
+        return Level(math.cos(math.pi * t / 2), math.sin(math.pi * t / 2))
+
+    def levels(self, t: Tensor) -> tuple[Tensor, Tensor]:
+        """Signal and noise at many times, as columns that multiply rows."""
+        angle = (math.pi / 2) * t.unsqueeze(1)
+        return angle.cos(), angle.sin()
+
+
+Schedule = LinearSchedule | CosineSchedule

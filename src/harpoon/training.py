@@ -14,7 +14,9 @@ from harpoon.errors import TrainingFailed
 from harpoon.network import Denoiser, Given
 
 MIN_ROWS_TO_HOLD_OUT = 20
+HELD_OUT_ROWS = 2048
 PLATEAU_FACTOR, PLATEAU_EPOCHS = 0.9, 50
+WARM_UP = 0.02
 
 
 @dataclass(frozen=True)
@@ -24,15 +26,26 @@ class Plan:
     batch_size: int
     learning_rate: float
     learning_rate_schedule: str
+    weight_decay: float
+    average: float
+    largest_gradient: float
     max_epochs: int | None
     max_time: float | None
     patience: int | None
+    keep_best: bool
     held_out: float
+    steps_per_report: int
+
+    def share_done(self, epochs: float, seconds: float) -> float:
+        """How much of the training is behind us, by the limit that comes first."""
+        by_epochs = epochs / self.max_epochs if self.max_epochs else 0.0
+        by_time = seconds / self.max_time if self.max_time else 0.0
+        return min(max(by_epochs, by_time), 1.0)
 
 
 @dataclass(frozen=True)
 class Epoch:
-    """One pass over the training rows."""
+    """The state of the training after some passes over the rows."""
 
     number: int
     loss: float
@@ -42,7 +55,7 @@ class Epoch:
 
 @dataclass
 class History:
-    """What happened: every epoch, and what ended the training."""
+    """What happened: the state after each pass (or after several short ones), and what ended the training."""
 
     epochs: list[Epoch] = field(default_factory=list)
     stopped_by: str = ""
@@ -65,60 +78,79 @@ def train(
 
 
 class _Run:
-    """One training: its optimiser, its random numbers and its clock."""
+    """One training: its optimiser, its averaged weights, its random numbers and its clock."""
 
     def __init__(self, denoiser: Denoiser, data: Given, plan: Plan, seed: int) -> None:
         self.denoiser, self.plan, self.seed = denoiser, plan, seed
         self.device = data.x.device
         self.generator = torch.Generator(self.device).manual_seed(seed)
         self.train_data, self.held_out = _split(data, plan.held_out, self.generator)
-        self.optimiser = torch.optim.Adam(denoiser.parameters(), lr=plan.learning_rate, fused=True)
+        self.optimiser = _optimiser(denoiser, plan)
+        self.plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
+            self.optimiser, factor=PLATEAU_FACTOR, patience=PLATEAU_EPOCHS
+        )
+        self.average = _Average(denoiser, plan.average)
         self.history = History()
+        self.passes, self.steps = 0, 0
+        self.best, self.waited = math.inf, 0
+        self.best_weights: dict[str, Tensor] = {}
         self.began = time.monotonic()
 
     def go(self, on_epoch: Callable[[Epoch], None]) -> History:
-        best, best_state, waited = math.inf, None, 0
-        scheduler = _scheduler(self.optimiser, self.plan)
         self.denoiser.train()
         try:
             while not self.history.stopped_by:
-                epoch = self._epoch(len(self.history.epochs) + 1)
+                epoch = self._epoch()
                 self.history.epochs.append(epoch)
-                scheduler(epoch.loss)
                 on_epoch(epoch)
-                if self.plan.patience is not None:
-                    score = epoch.loss if epoch.held_out_loss is None else epoch.held_out_loss
-                    waited = waited + 1 if score >= best else 0
-                    if score < best:
-                        best, best_state = score, _copy(self.denoiser)
-                    if waited >= self.plan.patience:
-                        self.history.stopped_by = "no improvement"
-                if self.plan.max_epochs is not None and epoch.number >= self.plan.max_epochs:
-                    self.history.stopped_by = self.history.stopped_by or "epochs"
         except KeyboardInterrupt:
             self.history.stopped_by = "interrupted"
-        if best_state is not None:
-            self.denoiser.load_state_dict(best_state)
+        self.average.use()
+        if self.best_weights:
+            self.denoiser.load_state_dict(self.best_weights)
         self.denoiser.eval()
         return self.history
 
-    def _epoch(self, number: int) -> Epoch:
-        total, rows = 0.0, 0
-        for batch in self._batches():
-            self.optimiser.zero_grad(set_to_none=True)
-            loss = self.denoiser.loss(batch, self.generator)
-            loss.backward()  # type: ignore[no-untyped-call]
-            self.optimiser.step()
-            total, rows = total + loss.item() * len(batch.x), rows + len(batch.x)
-            if self._out_of_time():
-                self.history.stopped_by = "time"
-                break
+    def _epoch(self) -> Epoch:
+        """Pass over the rows until there is something to report."""
+        total, rows, before = 0.0, 0, self.steps
+        while not self.history.stopped_by and self.steps - before < self.plan.steps_per_report:
+            for batch in self._batches():
+                loss = self._step(batch)
+                total, rows = total + loss * len(batch.x), rows + len(batch.x)
+                if self.plan.max_time is not None and self._seconds() >= self.plan.max_time:
+                    self.history.stopped_by = "time"
+                    break
+            self.passes += 1
+            if self.plan.max_epochs is not None and self.passes >= self.plan.max_epochs:
+                self.history.stopped_by = self.history.stopped_by or "epochs"
         if not math.isfinite(total):
             raise TrainingFailed(
-                f"The training loss became {total} in epoch {number}. Try a smaller learning_rate than "
+                f"The training loss became {total} in epoch {self.passes}. Try a smaller learning_rate than "
                 f"{self.plan.learning_rate:g}, and look for extreme values in the table."
             )
-        return Epoch(number, total / rows, self._held_out_loss(), time.monotonic() - self.began)
+        if self.plan.learning_rate_schedule == "plateau":
+            self.plateau.step(total / rows)
+        with self.average:
+            epoch = Epoch(self.passes, total / rows, self._held_out_loss(), self._seconds())
+            self._judge(epoch.loss if epoch.held_out_loss is None else epoch.held_out_loss)
+        return epoch
+
+    def _step(self, batch: Given) -> float:
+        if self.plan.learning_rate_schedule == "cosine":
+            epochs = self.steps * self.plan.batch_size / len(self.train_data.x)
+            factor = _cosine(self.plan.share_done(epochs, self._seconds()))
+            for group in self.optimiser.param_groups:
+                group["lr"] = self.plan.learning_rate * factor
+        self.optimiser.zero_grad(set_to_none=True)
+        loss = self.denoiser.loss(batch, self.generator)
+        loss.backward()  # type: ignore[no-untyped-call]
+        if self.plan.largest_gradient:
+            torch.nn.utils.clip_grad_norm_(self.denoiser.parameters(), self.plan.largest_gradient)
+        self.optimiser.step()
+        self.steps += 1
+        self.average.update(self.steps)
+        return loss.item()
 
     def _batches(self) -> Iterator[Given]:
         order = torch.randperm(len(self.train_data.x), generator=self.generator, device=self.device)
@@ -133,27 +165,75 @@ class _Run:
         generator = torch.Generator(self.device).manual_seed(self.seed)
         return self.denoiser.loss(self.held_out, generator).item()
 
-    def _out_of_time(self) -> bool:
-        return self.plan.max_time is not None and time.monotonic() - self.began >= self.plan.max_time
+    def _judge(self, score: float) -> None:
+        """Keep the best weights, and stop when nothing has improved for long."""
+        better = score < self.best
+        self.waited = 0 if better else self.waited + 1
+        if better:
+            self.best = score
+            if self.plan.keep_best or self.plan.patience is not None:
+                state = self.denoiser.state_dict()
+                self.best_weights = {name: value.detach().clone() for name, value in state.items()}
+        if self.plan.patience is not None and self.waited >= self.plan.patience:
+            self.history.stopped_by = "no improvement"
+
+    def _seconds(self) -> float:
+        return time.monotonic() - self.began
+
+
+class _Average:
+    """A moving average of the weights, which `with` puts in their place for a while and `use` for good."""
+
+    def __init__(self, denoiser: Denoiser, decay: float) -> None:
+        self.decay = decay
+        self.weights = list(denoiser.parameters()) if decay else []
+        self.means = [weight.detach().clone() for weight in self.weights]
+
+    @torch.no_grad()
+    def update(self, step: int) -> None:
+        """Move towards the weights, faster at first."""
+        share = 1 - min(self.decay, step / (step + 10))
+        for mean, weight in zip(self.means, self.weights, strict=True):
+            mean.lerp_(weight, share)
+
+    @torch.no_grad()
+    def __enter__(self) -> None:
+        self.kept = [weight.detach().clone() for weight in self.weights]
+        self.use()
+
+    @torch.no_grad()
+    def __exit__(self, *_: object) -> None:
+        for weight, kept in zip(self.weights, self.kept, strict=True):
+            weight.copy_(kept)
+
+    @torch.no_grad()
+    def use(self) -> None:
+        """Put the averages in the place of the weights."""
+        for weight, mean in zip(self.weights, self.means, strict=True):
+            weight.copy_(mean)
+
+
+def _optimiser(denoiser: Denoiser, plan: Plan) -> torch.optim.Optimizer:
+    """Adam; with weight decay, on matrices only, AdamW."""
+    if not plan.weight_decay:
+        return torch.optim.Adam(denoiser.parameters(), lr=plan.learning_rate, fused=True)
+    matrices = [weight for weight in denoiser.parameters() if weight.ndim > 1]
+    others = [weight for weight in denoiser.parameters() if weight.ndim <= 1]
+    groups = [{"params": matrices, "weight_decay": plan.weight_decay}, {"params": others, "weight_decay": 0.0}]
+    return torch.optim.AdamW(groups, lr=plan.learning_rate, fused=True)
+
+
+def _cosine(share: float) -> float:
+    """The learning rate over a training: a short rise, then half a cosine down to nothing."""
+    return min(1.0, share / WARM_UP + WARM_UP) * (0.5 + 0.5 * math.cos(math.pi * share))
 
 
 def _split(data: Given, share: float, generator: torch.Generator) -> tuple[Given, Given | None]:
     """Rows to train on, and rows held out to see whether training still helps."""
     n = len(data.x)
-    count = min(round(share * n), 2048)
+    count = min(round(share * n), HELD_OUT_ROWS)
     if count == 0 or n < MIN_ROWS_TO_HOLD_OUT:
         return data, None
     order = torch.randperm(n, generator=generator, device=data.x.device)
-    return data[order[count:]], data[order[:count]]
-
-
-def _scheduler(optimiser: torch.optim.Optimizer, plan: Plan) -> Callable[[float], None]:
-    """What to do with the learning rate after an epoch, given its loss."""
-    if plan.learning_rate_schedule == "constant":
-        return lambda _loss: None
-    plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(optimiser, factor=PLATEAU_FACTOR, patience=PLATEAU_EPOCHS)
-    return plateau.step
-
-
-def _copy(module: Denoiser) -> dict[str, Tensor]:
-    return {name: value.detach().clone() for name, value in module.state_dict().items()}
+    held = order[:count].repeat(math.ceil(HELD_OUT_ROWS / count))  # few rows are judged under many noises
+    return data[order[count:]], data[held]

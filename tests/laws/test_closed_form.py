@@ -81,7 +81,8 @@ def perfect():
 
 def run(denoiser, n, guidance=None):
     noise = row_noise(0, np.arange(n), 201, 4).double()
-    return reverse(denoiser, noise, start=matched_start, step=deviation_step, guidance=guidance).numpy()
+    times = denoiser.schedule.times(200)
+    return reverse(denoiser, noise, times=times, start=matched_start, step=deviation_step, guidance=guidance).numpy()
 
 
 def test_a_perfect_denoiser_draws_the_law(perfect):

@@ -23,9 +23,10 @@ def test_a_zero_penalty_equals_no_guidance(penalty):
     denoiser = PaperDenoiser(3, 16, LinearSchedule(steps=10))
     initialise(denoiser, torch.Generator().manual_seed(0))
     noise = row_noise(1, np.arange(8), 11, 3)
-    free = reverse(denoiser, noise, start=standard_start, step=deviation_step)
+    times = denoiser.schedule.times(10)
+    free = reverse(denoiser, noise, times=times, start=standard_start, step=deviation_step)
     guidance = Guidance(penalty, constant(5.0))
-    guided = reverse(denoiser, noise, start=standard_start, step=deviation_step, guidance=guidance)
+    guided = reverse(denoiser, noise, times=times, start=standard_start, step=deviation_step, guidance=guidance)
     assert torch.equal(free, guided)
 
 
