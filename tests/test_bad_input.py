@@ -17,7 +17,6 @@ from harpoon import (
     NotFitted,
     Schema,
     SchemaMismatch,
-    UnseenCategory,
 )
 
 
@@ -106,7 +105,7 @@ def test_a_table_without_a_column_to_model_is_refused(frame_of, tools, columns):
 def test_too_few_complete_rows_are_refused_with_advice(frame_of, tools):
     frame = frame_of({"x": [0.5, None, 1.5, None], "y": [None, 2.5, None, 3.5]})
     with pytest.raises(InvalidTable, match=r"has 0 of them.*incomplete='mask'"):
-        new(tools).fit(frame)
+        new(tools, incomplete="drop").fit(frame)
 
 
 @pytest.mark.parametrize(
@@ -182,10 +181,9 @@ def test_fractions_among_integers_are_refused_with_the_value(frame_of, tools):
         model.impute(frame_of({"n": [20.5, 1.0], "x": [0.5, None]}))
 
 
-def test_numbers_that_are_no_booleans_count_as_unseen(model, changed, tools):
-    with pytest.warns(UnseenCategory, match=r"'member'.*0\.5"):
-        filled = model.impute(changed(member=[0.5, 7.0] * 30, height=[170.5] * 60))
-    assert {bool(v) for v in tools.read_back(filled)["member"]} <= {False, True}
+def test_numbers_that_are_no_booleans_are_refused(model, changed, tools):
+    with pytest.raises(SchemaMismatch, match=r"'member'.*0\.5"):
+        model.impute(changed(member=[0.5, 7.0] * 30, height=[170.5] * 60))
 
 
 def test_dates_and_durations_do_not_pass_for_each_other(frame_of, tools):
@@ -401,7 +399,6 @@ def test_a_fit_that_is_refused_leaves_the_fitted_model(frame_of, tools):
         frame_of({"x": [0.5]}),
         None,
         frame_of({"x": [np.inf, 1.5]}),
-        frame_of({"x": [None, 0.5, None, 1.5], "y": [2.5, None, 3.5, None]}),
     ]
     for data in bad:
         with pytest.raises(InvalidTable):
@@ -512,7 +509,7 @@ def test_every_error_has_one_base_and_every_warning_another(error):
 
 def test_guidance_that_runs_away_is_an_error_with_a_way_out():
     table = pa.table({"x": [1.0, 2.0, 3.0, 4.0] * 10, "y": [4.0, 1.0, 3.0, 2.0] * 10})
-    model = Harpoon(hidden=8, max_epochs=1, steps=50, random_state=0, progress=False).fit(table)
+    model = Harpoon("paper", hidden=8, max_epochs=1, steps=50, random_state=0, progress=False).fit(table)
     with pytest.raises(harpoon.SamplingFailed, match="smaller strength"):
         model.sample(5, given={"x": 2.0}, loss="mse", strength=1e6)
     assert model.sample(5, given={"x": 2.0}).num_rows == 5

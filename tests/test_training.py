@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from harpoon import Harpoon, TrainingFailed
+from harpoon import Harpoon, RowsDropped, TrainingFailed
 from harpoon.network import Given, PaperDenoiser, initialise
 from harpoon.schedule import LinearSchedule
 from harpoon.training import Epoch, Plan, train
@@ -167,3 +167,18 @@ def test_the_share_done_follows_the_limit_that_comes_first():
     assert plan(max_epochs=10, max_time=None).share_done(5, 30.0) == 0.5
     assert plan(max_epochs=10, max_time=40.0).share_done(5, 30.0) == 0.75
     assert plan(max_epochs=None, max_time=20.0).share_done(5, 30.0) == 1.0
+
+
+def test_a_table_with_many_holes_is_said_to_be_cut_down():
+    rng = np.random.default_rng(0)
+    x = np.where(rng.random(100) < 0.5, np.nan, rng.normal(size=100))
+    table = pa.table({"x": pa.array(x, from_pandas=True), "y": rng.normal(size=100)})
+    with pytest.warns(RowsDropped, match="of 100 rows are complete"):
+        Harpoon("paper", hidden=8, steps=3, max_epochs=1, progress=False).fit(table)
+
+
+def test_who_counts_epochs_gets_no_limit_in_time():
+    assert Harpoon().settings.max_time == 120
+    assert Harpoon(max_epochs=5).settings.max_time is None
+    assert Harpoon(max_epochs=5, max_time=9).settings.max_time == 9
+    assert Harpoon(max_time=9).settings.max_epochs == 1000

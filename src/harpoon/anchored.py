@@ -82,7 +82,7 @@ class AnchoredDenoiser(Denoiser):
         t, lost = self._lose(there[:, self.first_of], generator)
         lost = lost[:, self.column_of]
         a, s = self.schedule.levels(t)
-        epsilon = torch.randn(x_0.shape, generator=generator, device=x_0.device)
+        epsilon = torch.randn(x_0.shape, generator=generator, device=x_0.device, dtype=x_0.dtype)
         x_t = a * x_0 + s * epsilon
         context = self._context(x_t, t, Given(x_0, there & ~lost))
         target = (lost & there).to(x_0.dtype)
@@ -94,7 +94,7 @@ class AnchoredDenoiser(Denoiser):
     def prepare(self, data: Given, generator: torch.Generator) -> None:
         """Also the bins of the numbers, and the log-shares of the labels as the last bias."""
         super().prepare(data, generator)
-        shares = torch.linspace(0, 1, self.edges.shape[1])
+        shares = torch.linspace(0, 1, self.edges.shape[1], dtype=self.edges.dtype)
         for row, place in enumerate(self.numbers):
             values = data.x[data.known[:, place], place]
             self.edges[row] = torch.quantile(_at_most(values, 2**20), shares) if len(values) else shares
@@ -110,7 +110,7 @@ class AnchoredDenoiser(Denoiser):
         rows, device = len(there), there.device
 
         def uniform(*shape: int) -> Tensor:
-            return torch.rand(shape, generator=generator, device=device)
+            return torch.rand(shape, generator=generator, device=device, dtype=torch.float32)
 
         at_noise = uniform(rows) < self.corruption.at_noise
         spread = (torch.randperm(rows, generator=generator, device=device) + uniform(rows)) / rows

@@ -40,19 +40,7 @@ def penguins() -> pd.DataFrame:
 def run(folder: Path, *, seconds: float = SECONDS, progress: bool = True) -> Outcome:
     """Fit, fill, draw, and write the two tables and one picture into a folder."""
     table = penguins()
-    # A narrower network than the paper's, and noise that keeps the spread of the rows: seconds instead of hours.
-    model = Harpoon(
-        "paper",
-        hidden=256,
-        batch_size=128,
-        learning_rate=1e-3,
-        noise_scale="deviation",
-        start="matched",
-        max_epochs=400,
-        max_time=seconds,
-        random_state=0,
-        progress=progress,
-    ).fit(table)
+    model = Harpoon(max_time=seconds, random_state=0, progress=progress).fit(table)
     filled = model.impute(table)
     drawn = model.sample(ROWS, given=CONDITION)
 

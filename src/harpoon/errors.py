@@ -12,6 +12,7 @@
 
     HarpoonWarning
       ColumnLeftOut     a column is not modelled, and why
+      RowsDropped       many rows are incomplete and not trained on
       UnseenCategory    a category the model does not know is treated as missing
 
 A message says what was required, what was got and what to do. The leaves also derive from the built-in
@@ -105,6 +106,10 @@ class HarpoonWarning(UserWarning):
 
 class ColumnLeftOut(HarpoonWarning):
     """A column is not modelled, and why."""
+
+
+class RowsDropped(HarpoonWarning):
+    """Many rows are incomplete and not trained on."""
 
 
 class UnseenCategory(HarpoonWarning):

@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from functools import cached_property
 from typing import Any, Literal
 
@@ -55,6 +56,7 @@ class Cells:
     labels: tuple[Any, ...] = ()
     ordered: bool = False
     unit: str = ""
+    zoned: bool = False  # whether datetimes know their time zone
 
     def __len__(self) -> int:
         return len(self.values)
@@ -74,14 +76,19 @@ class Template:
 
     library: str
     schema: pa.Schema
+    numbered: tuple[str, ...] = ()  # columns whose names are numbers in pandas
 
     def build(self, columns: Mapping[str, Cells]) -> Any:  # noqa: ANN401
         """A frame of the same library and dtypes from cells; columns not given are left out."""
-        names = [name for name in self.schema.names if name in columns]
-        fields = [_settled(self.schema.field(name), columns[name]) for name in names]
-        arrays = [_to_arrow(columns[name], f.type) for name, f in zip(names, fields, strict=True)]
-        schema = pa.schema(fields, metadata=self.schema.metadata)
-        return _to_native(pa.Table.from_arrays(arrays, schema=schema), self.library)
+        made = _Columns(self.schema.metadata)
+        for name in self.schema.names:
+            if name in columns:
+                wanted = _settled(self.schema.field(name), columns[name])
+                made.add(wanted, _to_arrow(columns[name], wanted.type))
+        frame = made.to_native(self.library)
+        if self.numbered:
+            frame.columns = [int(name) if name in self.numbered else name for name in frame.columns]
+        return frame
 
     def check(self, name: str, kind: str) -> None:
         """Refuse a frame that cannot hold a column of this kind."""
@@ -100,20 +107,23 @@ class Template:
         unit = dtype.unit if storage in ("datetime", "duration") else ""
         return Cells(storage, np.full(height, value), present, unit=unit)
 
-    def to_json(self) -> dict[str, str]:
-        """As plain strings."""
+    def to_json(self) -> dict[str, Any]:
+        """As plain data."""
         return {
             "library": self.library,
             "schema": base64.b64encode(self.schema.serialize().to_pybytes()).decode(),
+            "numbered": list(self.numbered),
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, str]) -> Template:
+    def from_json(cls, data: Mapping[str, Any]) -> Template:
         """Back from `to_json`."""
         if data["library"] not in LIBRARIES:
             raise ValueError(f"unknown dataframe library {data['library']!r}")
         buffer = pa.py_buffer(base64.b64decode(data["schema"], validate=True))
-        return cls(data["library"], pa.ipc.read_schema(buffer))
+        schema = pa.ipc.read_schema(buffer)
+        numbered = tuple(name for name in schema.names if name in data["numbered"] and str(int(name)) == name)
+        return cls(data["library"], schema, numbered)
 
 
 @dataclass(frozen=True)
@@ -138,7 +148,10 @@ class Table:
     @cached_property
     def template(self) -> Template:
         """What the frame looks like, to build others like it."""
-        return Template(self.library, self.arrow.schema)
+        numbered: tuple[str, ...] = ()
+        if self.library == "pandas":
+            numbered = tuple(str(name) for name in self.native.columns if type(name) is int)
+        return Template(self.library, self.arrow.schema, numbered)
 
     def cells(self, name: str) -> Cells:
         """One column as NumPy arrays."""
@@ -156,34 +169,48 @@ class Table:
                 wanted = _settled(like.schema.field(name), cells)
                 trained.add(wanted, _to_arrow(cells, wanted.type))
             elif holes[name].any():
-                changed = self._changed_by_holes(name, cells)
+                changed = self._changed_by_holes(name, cells, like, gone=bool(holes[name].all()))
                 wanted = _settled((like if changed else self.template).schema.field(name), cells)
                 array = _merged(self.arrow.column(name), _to_arrow(cells, wanted.type), holes[name])
+                if _has_new_labels(array, self.arrow.column(name)):
+                    wanted = wanted.remove_metadata()  # it lists the labels of an Enum, which are too few now
                 (trained if changed else own).add(wanted, array)
         news = [part.to_native(self.library) for part in (own, trained) if part.arrays]
         return self._with(news, like.schema.names)
 
-    def _changed_by_holes(self, name: str, cells: Cells) -> bool:
-        dtype = self.arrow.schema.field(name).type
-        whole = cells.storage in ("integer", "boolean") or all(isinstance(v, int) for v in cells.labels)
-        return bool(pa.types.is_null(dtype)) or (_storage(dtype) == "float" and whole)
+    def _changed_by_holes(self, name: str, cells: Cells, like: Template, *, gone: bool) -> bool:
+        """Whether the dtype is what it is only because cells, or all of them (`gone`), are missing."""
+        own, trained = (_storage(schema.field(name).type) for schema in (self.arrow.schema, like.schema))
+        labels = bool(cells.labels) and all(isinstance(label, int) for label in cells.labels)
+        whole = cells.storage in ("integer", "boolean") or labels
+        return own == "null" or (own == "float" and whole) or (gone and own != trained)
 
     def _with(self, news: list[Any], order: list[str]) -> Any:  # noqa: ANN401
         """The frame with new or replaced columns."""
-        frame = self.native.copy() if self.library == "pandas" else self.native
+        if self.library == "pandas":
+            return self._with_in_pandas(news, order)
+        whole = nw.from_native(self.native, eager_only=True)
         for new in news:
-            if self.library == "pandas":  # columns go in by position: the index and odd names stay as they are
-                new.index = frame.index
-                for name in new.columns:
-                    place = self.names.index(name) if name in self.names else len(frame.columns)
-                    frame.isetitem(place, new[name]) if name in self.names else frame.insert(place, name, new[name])
-            else:
-                columns = nw.from_native(new, eager_only=True).iter_columns()
-                frame = nw.from_native(frame, eager_only=True).with_columns(*columns).to_native()
-        whole = nw.from_native(frame, eager_only=True)
-        if len(whole.columns) == len(self.names):
+            whole = whole.with_columns(*nw.from_native(new, eager_only=True).iter_columns())
+        if len(whole.columns) > len(self.names):
+            whole = whole.select([name for name in order if name in set(whole.columns)])
+        return whole.to_native()
+
+    def _with_in_pandas(self, news: list[Any], order: list[str]) -> Any:  # noqa: ANN401
+        """Columns go in by position, so that the index and names that are no text stay as they are."""
+        frame, names = self.native.copy(), self.names
+        for new in news:
+            new.index = frame.index
+            for name in new.columns:
+                if name in self.names:
+                    frame.isetitem(self.names.index(name), new[name])
+                else:
+                    key = (name,) + ("",) * (frame.columns.nlevels - 1) if frame.columns.nlevels > 1 else name
+                    frame.insert(len(names), key, new[name])
+                    names = [*names, name]
+        if len(names) == len(self.names):
             return frame
-        return whole.select([name for name in order if name in set(whole.columns)]).to_native()
+        return frame.iloc[:, [names.index(name) for name in order if name in names]]
 
 
 class _Columns:
@@ -333,13 +360,14 @@ def _from_arrow(column: pa.ChunkedArray) -> Cells:
         values = np.asarray(column.fill_null(False)).astype(np.int64)  # noqa: FBT003
         return Cells(storage, values, missing, labels=(False, True))
     unit = column.type.unit if storage in ("datetime", "duration") else ""
+    zoned = storage == "datetime" and column.type.tz is not None
     if storage == "date":
         column = column.cast(pa.date32()).cast(pa.int32())
     try:
         values = np.asarray(column.cast(pa.int64()).fill_null(0))
     except pa.ArrowInvalid:  # an unsigned integer beyond 2**63
         return Cells("float", np.asarray(column.cast(pa.float64(), safe=False).fill_null(0.0)), missing)
-    return Cells(storage, values, missing, unit=unit)
+    return Cells(storage, values, missing, unit=unit, zoned=zoned)
 
 
 def _coded(column: pa.ChunkedArray, storage: Storage, missing: NDArray[np.bool_]) -> Cells:
@@ -388,14 +416,26 @@ def _to_arrow(cells: Cells, dtype: pa.DataType) -> pa.Array:
     values = cells.values.astype(np.int32) if cells.storage == "date" else cells.values
     array = pa.array(values, mask=cells.missing).cast(_natural_type(cells))
     try:
+        if pa.types.is_decimal(dtype):
+            return _to_decimals(array, dtype)
         return array.cast(dtype, safe=cells.storage == "integer")
     except pa.ArrowInvalid:
         return array  # an edited range went beyond the dtype: the wider type is the honest answer
 
 
+def _to_decimals(array: pa.Array, dtype: pa.DataType) -> pa.Array:
+    grid = Decimal(1).scaleb(-dtype.scale)
+    return pa.array([None if v is None else Decimal(repr(v)).quantize(grid) for v in array.to_pylist()], type=dtype)
+
+
 def _index_type(dtype: pa.DataType, labels: int) -> pa.DataType:
     fits = labels <= 2 ** (dtype.index_type.bit_width - 1)
     return dtype.index_type if fits else pa.int32()
+
+
+def _has_new_labels(array: pa.Array, own: pa.ChunkedArray) -> bool:
+    coded = pa.types.is_dictionary(array.type) and pa.types.is_dictionary(own.type) and own.num_chunks > 0
+    return coded and len(array.dictionary) > len(own.unify_dictionaries().chunk(0).dictionary)
 
 
 def _merged(own: pa.ChunkedArray, new: pa.Array, holes: NDArray[np.bool_]) -> pa.Array:
@@ -406,6 +446,8 @@ def _merged(own: pa.ChunkedArray, new: pa.Array, holes: NDArray[np.bool_]) -> pa
     mask = pa.array(holes)
     if pa.types.is_string_view(new.type):  # Arrow cannot choose between those
         return _merged(pa.chunked_array([own.cast(pa.string())]), new.cast(pa.string()), holes).cast(new.type)
+    if holes.all():  # and nothing of the own cells, whose type may be no type at all for these
+        return new
     if not pa.types.is_dictionary(new.type):
         kept = pc.if_else(mask, pa.scalar(None, own.type), own)
         kept = kept.cast(new.type) if not pa.types.is_dictionary(own.type) else kept.dictionary_decode().cast(new.type)
@@ -431,6 +473,9 @@ def _to_native(table: pa.Table, library: str) -> Any:  # noqa: ANN401
         raise InvalidTable(
             f"The model was trained on a {library} frame, and {library} is not installed here. Install it."
         ) from None
+    except (TypeError, ValueError, NotImplementedError):  # a dtype that pandas writes down but cannot read
+        plain = table.replace_schema_metadata(None)
+        frame = nw.from_arrow(plain, backend=IMPLEMENTATIONS[library]).to_native()
     if library == "polars" and frame.columns != table.column_names:  # it names an unnamed column
         frame.columns = table.column_names
     if library == "pandas":

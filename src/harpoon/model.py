@@ -15,7 +15,15 @@ from numpy.typing import NDArray
 
 from harpoon import frames, presets, storage
 from harpoon.codec import Block, Codec, Floats, Rows
-from harpoon.errors import ColumnLeftOut, HarpoonError, InvalidOption, InvalidTable, NotFitted, SamplingFailed
+from harpoon.errors import (
+    ColumnLeftOut,
+    HarpoonError,
+    InvalidOption,
+    InvalidTable,
+    NotFitted,
+    RowsDropped,
+    SamplingFailed,
+)
 from harpoon.frames import Cells, Table, Template
 from harpoon.guidance import SCHEDULES, Guidance
 from harpoon.imputation import Expectation
@@ -30,6 +38,8 @@ from harpoon.training import Epoch, History, train
 RandomState = int | np.random.Generator | None
 Index = NDArray[np.int64]
 MIN_ROWS = 2
+FEWEST_ROWS = 64
+MANY_DROPPED = 0.1
 NOISE_NUMBERS = 2**26  # at most this many random numbers are held at once, whatever the number of columns
 
 
@@ -37,9 +47,10 @@ class Harpoon:
     """One diffusion model of one table, to fill its holes and to draw new rows.
 
     Args:
-        preset: The settings to start from; "paper" is the paper's system to the letter.
-        max_time: Seconds of training at the most.
-        max_epochs: Passes over the table at the most.
+        preset: The settings to start from: "anchored", the default, sees the known cells of a row and imputes with one
+            evaluation of a small network; "paper" is the paper's system to the letter.
+        max_time: Seconds of training at the most; two minutes by default.
+        max_epochs: Passes over the table at the most, and then no limit in time unless one is given too.
         random_state: A seed or a NumPy generator, for a training that can be repeated. `impute` and `sample` use it
             too unless they are given their own; with an integer they then answer the same each time.
         device: "cpu", "cuda", or "auto" for CUDA where there is one.
@@ -49,7 +60,7 @@ class Harpoon:
 
     >>> import pyarrow as pa
     >>> table = pa.table({"x": [0.1, 0.9, 0.2, None] * 25, "kind": ["low", "high", None, "low"] * 25})
-    >>> model = Harpoon(hidden=16, max_epochs=2, incomplete="mask", random_state=0, progress=False).fit(table)
+    >>> model = Harpoon(hidden=16, max_epochs=2, random_state=0, progress=False).fit(table)
     >>> filled = model.impute(table)
     >>> filled["x"].null_count, filled["kind"].null_count
     (0, 0)
@@ -65,7 +76,7 @@ class Harpoon:
 
     def __init__(
         self,
-        preset: str = "paper",
+        preset: str = "anchored",
         *,
         max_time: float | None = None,
         max_epochs: int | None = None,
@@ -77,6 +88,8 @@ class Harpoon:
     ) -> None:
         limits = {"max_time": max_time, "max_epochs": max_epochs}
         given = {name: value for name, value in limits.items() if value is not None}
+        if "max_epochs" in given:  # whoever counts epochs wants the same model on a slow machine
+            options["max_time"] = None
         self.preset = preset
         self.settings: Settings = presets.preset(preset).changed({**options, **given})
         self.random_state = _checked_state(random_state)
@@ -86,6 +99,7 @@ class Harpoon:
         self.schema = schema
         self.progress = progress
 
+    @torch.inference_mode(mode=False)  # weights made in inference mode could never be trained
     def fit(self, data: object) -> Self:
         """Train on a table. Ctrl-C ends the training and leaves a usable model.
 
@@ -137,6 +151,7 @@ class Harpoon:
             return self._expectation(rows)
         if self.denoiser_.sees_known:
             self.settings.for_call(options)
+            _checked_state(random_state)
             return self._complete(table, rows, lambda part, _index: self._expected(part))
         return self._complete(table, rows, lambda part, index: self._draw(part, index, random_state, options))
 
@@ -167,6 +182,8 @@ class Harpoon:
             if n is not None:
                 raise InvalidOption("n must be left out when given is a frame: one row is drawn for each of its rows.")
             table = frames.read(given)
+            if not table.names:
+                raise InvalidOption("A frame of partial rows must have columns; give n to draw rows from nothing.")
             rows = codec.read(table, partial=True)
             return self._complete(table, rows, lambda part, index: self._draw(part, index, random_state, options))
         table = frames.repeated(given or {}, _row_count(n))
@@ -244,6 +261,14 @@ class Harpoon:
                 "With incomplete='drop' the model trains on complete rows, as the paper does, and the table has "
                 f"{len(complete.x)} of them; it needs at least {MIN_ROWS}. Use incomplete='mask' to train on all rows."
             )
+        dropped = len(encoded.x) - len(complete.x)
+        if dropped > MANY_DROPPED * len(encoded.x):
+            warnings.warn(
+                f"Only {len(complete.x)} of {len(encoded.x)} rows are complete, and with incomplete='drop' the model "
+                "trains on those alone, as the paper does. Use incomplete='mask' to train on all rows.",
+                RowsDropped,
+                stacklevel=3,
+            )
         return complete
 
     def _complete(self, table: Table, rows: Rows, produce: Callable[[Rows, Index], Rows]) -> Any:  # noqa: ANN401
@@ -266,10 +291,9 @@ class Harpoon:
         height, codec = len(next(iter(rows.values()))), self.codec_
         size = _batch_rows(self.settings.sampling_batch_size, codec.width)
         noisiest = self.denoiser_.schedule.times(1)[0]
-        for start in range(0, height, size):
-            part = {name: cells[start : start + size] for name, cells in rows.items()}
-            given = _given(codec, part).to(self.device)
-            yield self.denoiser_(torch.zeros_like(given.x), noisiest, given).cpu().double().numpy()
+        for batch, count in _batches(height, size):
+            given = _given(codec, {name: cells[batch] for name, cells in rows.items()}).to(self.device)
+            yield self.denoiser_(torch.zeros_like(given.x), noisiest, given)[:count].cpu().double().numpy()
 
     def _expected(self, rows: Rows) -> Rows:
         """Every cell at its expected number or its most probable label."""
@@ -292,10 +316,10 @@ class Harpoon:
         seed = _seed(self.random_state if random_state is None else _checked_state(random_state))
         times = self.denoiser_.schedule.times(settings.sampling_steps)
         size = _batch_rows(settings.sampling_batch_size, len(times) * self.codec_.width)
-        batches = [slice(start, start + size) for start in range(0, len(index), size)]
+        batches = list(_batches(len(index), size))
         parts = []
         with drawing_bar(len(batches) * (len(times) - 1), show=self.progress and len(batches) > 0) as on_step:
-            for batch in batches:
+            for batch, count in batches:
                 given = _given(self.codec_, {n: c[batch] for n, c in rows.items()}).to(self.device)
                 noise = row_noise(seed, index[batch], len(times), self.codec_.width).to(self.device)
                 x = reverse(
@@ -309,14 +333,14 @@ class Harpoon:
                     on_step=on_step,
                 )
                 _check_finite(x, settings)
-                parts.append(self.codec_.decode(given.write_into(x).cpu().double().numpy()))
+                parts.append(self.codec_.decode(given.write_into(x)[:count].cpu().double().numpy()))
         return _joined(parts) if parts else dict(rows)
 
 
 def _empty_denoiser(settings: Settings, codec: Codec) -> Denoiser:
     """A network without weights: it takes no memory and no global random numbers to make."""
     with torch.device("meta"):
-        return settings.denoiser(codec)
+        return settings.denoiser(codec).float()  # whatever torch's default is
 
 
 def _check_tensors(tensors: Mapping[str, torch.Tensor], denoiser: Denoiser) -> None:
@@ -353,6 +377,17 @@ def _check_finite(x: torch.Tensor, settings: Settings) -> None:
             f"The guidance threw {lost} of {len(x)} rows out of the range of numbers: its gradients were too large. "
             f"Use a smaller strength than {settings.strength:g}, or loss='mae', whose gradients are bounded."
         )
+
+
+def _batches(rows: int, size: int) -> Iterator[tuple[Index, int]]:
+    """The rows of each batch and how many of them count; a small batch is padded with its own rows.
+
+    With a handful of rows, products of matrices are summed in another order, and a guided loop makes that visible: a
+    row would depend on how many others are drawn with it.
+    """
+    for start in range(0, rows, size):
+        batch = np.arange(start, min(start + size, rows))
+        yield np.resize(batch, max(len(batch), FEWEST_ROWS)), len(batch)
 
 
 def _batch_rows(asked: int, numbers: int) -> int:
@@ -405,7 +440,8 @@ def _announce(schema: Schema) -> None:
     """One line for each column that is not modelled."""
     for column in schema:
         if not column.kind.modelled:
-            warnings.warn(f"Column {column.name!r} is {FATE[column.kind]}: {column.note}.", ColumnLeftOut, stacklevel=3)
+            why = column.note or "left out on request"
+            warnings.warn(f"Column {column.name!r} is {FATE[column.kind]}: {why}.", ColumnLeftOut, stacklevel=3)
     if not schema.modelled:
         raise InvalidTable("A table to train on must have a column that can be modelled, and this one has none.")
 
@@ -416,6 +452,8 @@ def _check_given(given: Mapping[str, object], schema: Schema) -> None:
         column = schema[name] if name in schema.names else None
         if column is None or column.kind.modelled or value is None:
             continue
+        if not isinstance(value, str | int | float | bool):
+            raise InvalidOption(f"Column {name!r} is not drawn, and no value like {type(value).__name__} can be given.")
         if not _is_constant(column):
             raise InvalidOption(f"No value can be given for column {name!r}: it is not drawn ({column.note}).")
         if value != (column.labels or (None,))[0]:
@@ -455,6 +493,8 @@ def _device(name: str) -> torch.device:
         raise InvalidOption(f'device must be "auto", "cpu" or "cuda", got {name!r}.') from None
     if device.type not in ("cpu", "cuda", "mps"):
         raise InvalidOption(f'device must be "auto", "cpu" or "cuda", got {name!r}.')
+    if device.type == "mps" and not torch.backends.mps.is_available():
+        raise InvalidOption('device="mps" needs a Mac with a GPU. Use device="cpu".')
     if device.type == "cuda" and not torch.cuda.is_available():
         raise InvalidOption(f'device={name!r} needs CUDA, which this machine or this torch lacks. Use device="cpu".')
     return device

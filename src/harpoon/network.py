@@ -105,7 +105,7 @@ class PaperDenoiser(Denoiser):
         """
         device = data.x.device
         t = torch.randint(1, self.schedule.steps + 1, (len(data.x),), generator=generator, device=device)
-        epsilon = torch.randn(data.x.shape, generator=generator, device=device)
+        epsilon = torch.randn(data.x.shape, generator=generator, device=device, dtype=data.x.dtype)
         a, s = self.schedule.levels(t)
         error: Tensor = (epsilon - self.noise(a * data.x + s * epsilon, t)) ** 2
         return (error * data.known).sum() / data.known.sum().clamp(min=1)
@@ -131,7 +131,7 @@ class PaperNetwork(nn.Module):
 
     def forward(self, x_t: Tensor, t: Tensor) -> Tensor:
         """The predicted noise."""
-        embedded: Tensor = self.time(sinusoidal(t, self.hidden))
+        embedded: Tensor = self.time(sinusoidal(t, self.hidden).to(x_t.dtype))
         predicted: Tensor = self.layers(self.project(x_t) + embedded)
         return predicted
 

@@ -81,6 +81,12 @@ class Settings:
                 raise InvalidOption.one_of(name, value, options)
         for name, (whole, lowest, highest) in RANGES.items():
             _check_range(name, getattr(self, name), whole=whole, lowest=lowest, highest=highest)
+        mean_beta = (self.beta_start + self.beta_end) / 2
+        if -self.steps * math.log1p(-mean_beta) > MOST_NOISE:
+            raise InvalidOption(
+                f"{self.steps} steps with beta from {self.beta_start:g} to {self.beta_end:g} leave nothing of a row: "
+                "use fewer steps or a smaller beta_end."
+            )
         if self.hidden % 2:
             raise InvalidOption(f"hidden must be even, got {self.hidden}.")
         if self.max_epochs is None and self.max_time is None and self.patience is None:
@@ -168,6 +174,7 @@ CHOICES: dict[str, Mapping[str, object]] = {
     "noise_scale": STEPS,
     "start": STARTS,
 }
+MOST_NOISE = 40.0  # ᾱ_T of e^-40 is still a number that can be divided by
 OPTIONAL = ("max_epochs", "max_time", "patience")
 RANGES: dict[str, tuple[bool, float, float]] = {
     "hidden": (True, 2, 2**16),

@@ -31,6 +31,7 @@ def training_bar(plan: Plan, *, show: bool) -> Iterator[Callable[[Epoch], None]]
             progress.update(task, completed=plan.share_done(epoch.number, epoch.seconds), state=state)
 
         yield on_epoch
+        progress.update(task, completed=1.0)
 
 
 @contextmanager

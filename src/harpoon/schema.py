@@ -27,6 +27,7 @@ DENSE_ROWS = 50
 TEXT_SHARE = 0.5
 SHORT_TEXT = 40
 LARGEST_STEP = 10**18
+LARGEST_INTEGER = 2**63
 DAY = 86_400 * 10**9
 TIME_STEPS = (DAY, 3_600 * 10**9, 60 * 10**9, 10**9, 10**6, 10**3, 1)
 
@@ -83,6 +84,7 @@ class Column:
         step: The grid of the values: the largest power of ten, or unit of time, that divides all of them.
             0: no grid.
         unit: Of time, for datetimes and durations: "s", "ms", "us" or "ns".
+        zoned: Whether the datetimes know their time zone.
         missing: The share of cells that were missing.
         note: Why the column is not modelled.
 
@@ -98,6 +100,7 @@ class Column:
     clip: bool = True
     step: float | int | None = None
     unit: str = ""
+    zoned: bool = False
     missing: float = 0.0
     note: str = ""
 
@@ -122,7 +125,9 @@ class Column:
         if unknown:
             raise InvalidOption(f"Column {data['name']!r} of the schema has the unknown fields {listed(unknown)}.")
         if not isinstance(data["kind"], str) or data["kind"] not in set(Kind):
-            raise InvalidOption.one_of(f"The kind of column {data['name']!r}", data["kind"], list(Kind))
+            raise InvalidOption.one_of(
+                f"The kind of column {data['name']!r}", data["kind"], [kind.value for kind in Kind]
+            )
         labels = data.get("labels")
         labels = tuple(labels) if isinstance(labels, list | tuple) else labels
         return cls(**{**data, "kind": Kind(data["kind"]), "labels": labels})
@@ -133,19 +138,28 @@ def _column_faults(column: Column) -> Iterator[tuple[str, bool]]:
     labels, low, high = column.labels, column.minimum, column.maximum
     yield "its name must be text", not isinstance(column.name, str)
     yield "its labels must be a list", labels is not None and not isinstance(labels, tuple)
-    plain = all(isinstance(label, str | int | float | bool) for label in labels or ())
-    yield "its labels must be texts, numbers or truth values", not plain
+    texts = all(isinstance(label, str) for label in labels or ())
+    numbers = all(isinstance(label, int | float) and math.isfinite(label) for label in labels or ())
+    plain = isinstance(labels, tuple | None) and (texts or numbers)
+    yield "its labels must be texts, or all of them numbers or truth values", labels is not None and not plain
     yield "its labels must differ", plain and len(set(labels or ())) < len(labels or ())
     for name in ("minimum", "maximum", "step", "missing"):
         value = getattr(column, name)
         number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         yield f"its {name} must be a finite number", value is not None and not number
     yield "its minimum must not be above its maximum", low is not None and high is not None and low > high
+    counted = column.kind in (Kind.INTEGER, Kind.DATE, Kind.DATETIME, Kind.DURATION)
+    whole = all(v is None or float(v).is_integer() for v in (low, high, column.step))
+    yield "its minimum, maximum and step must be whole", counted and not whole
     yield "its step must be from 0 to 1e18", column.step is not None and not 0 <= column.step <= LARGEST_STEP
+    exponent = math.log10(column.step) if column.step and column.step > 0 else 0.0
+    power = math.isclose(exponent, round(exponent), abs_tol=1e-9)
+    yield "its step must be 0 or a power of ten", column.kind is Kind.NUMBER and not power
+    yield "a constant has one label", column.kind is Kind.CONSTANT and labels is not None and len(labels) != 1
     truth = column.kind is not Kind.BOOLEAN or labels in (None, (False, True))
     yield "a boolean must have the labels false and true", not truth
     yield 'its unit must be "s", "ms", "us" or "ns"', column.unit not in ("", *NANOSECONDS)
-    for name in ("clip", "ordered"):
+    for name in ("clip", "ordered", "zoned"):
         yield f"its {name} must be true or false", not isinstance(getattr(column, name), bool)
     yield "its note must be text", not isinstance(column.note, str)
 
@@ -203,15 +217,16 @@ class Schema:
             kinds: Kinds to use instead of the inferred ones, for example `{"EDUCATION": "category"}`.
             exclude: Columns to leave out of the model.
         """
-        table, exclude = frames.read(data), list(exclude)
-        wanted = {**dict.fromkeys(exclude, Kind.SKIPPED), **(kinds or {})}
+        table = frames.read(data)
+        exclude = [str(name) for name in exclude]
+        wanted = {**{str(n): kind for n, kind in (kinds or {}).items()}, **dict.fromkeys(exclude, Kind.SKIPPED)}
         unknown = sorted(set(wanted) - set(table.names))
         if unknown:
             raise InvalidOption(f"The table has no column {listed(unknown)}; it has {listed(table.names)}.")
         bare = []
         for name in table.names:
             if name in wanted and str(wanted[name]) not in set(Kind):
-                raise InvalidOption.one_of(f"The kind of column {name!r}", wanted[name], list(Kind))
+                raise InvalidOption.one_of(f"The kind of column {name!r}", wanted[name], [kind.value for kind in Kind])
             note = "left out on request" if name in exclude else ""
             bare.append((name, Column(name, Kind(wanted[name]), note=note) if name in wanted else None))
         return cls(tuple(infer_column(name, table.cells(name), column) for name, column in bare))
@@ -256,16 +271,16 @@ class Schema:
         """Write it to a JSON file."""
         try:
             Path(path).write_text(self.to_json(), encoding="utf-8")
-        except OSError as error:
-            raise InvalidOption(f"The schema cannot be written to {str(path)!r}: {error.strerror or error}.") from None
+        except (OSError, ValueError, TypeError) as error:
+            raise InvalidOption(f"The schema cannot be written to {path!r}: {error}.") from None
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
         """Read it from a JSON file."""
         try:
             text = Path(path).read_text(encoding="utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidOption(f"The schema cannot be read from {str(path)!r}: {error}.") from None
+        except (OSError, ValueError, TypeError) as error:
+            raise InvalidOption(f"The schema cannot be read from {path!r}: {error}.") from None
         return cls.from_json(text)
 
 
@@ -288,6 +303,10 @@ def infer_column(name: str, cells: Cells, given: Column | None = None) -> Column
     """One column read off its cells; what `given` already says stays."""
     _check_finite(name, cells)
     kind, note = _kind(name, cells) if given is None else (given.kind, given.note)
+    if given is not None and given.kind not in (Kind.SKIPPED, Kind.EMPTY) and not len(cells.observed):
+        return Column(name, Kind.EMPTY, missing=1.0, note="every cell is missing")
+    if given is not None and given.unit and cells.unit and given.unit != cells.unit:
+        raise InvalidOption(f"Column {name!r} of the schema counts in {given.unit!r}, the table in {cells.unit!r}.")
     found = Column(name, kind, missing=float(cells.missing.mean()) if len(cells) else 0.0, note=note)
     if kind is Kind.CONSTANT:
         found = replace(found, labels=(_first(cells),))
@@ -320,10 +339,10 @@ def _conform_number(cells: Cells, column: Column) -> Cells:
     if column.kind is Kind.NUMBER:
         return replace(cells, storage="float", values=cells.values.astype(np.float64))
     if cells.storage == "float":
-        broken = cells.observed[cells.observed != np.round(cells.observed)]
-        if len(broken):
+        whole = (cells.observed == np.round(cells.observed)) & (np.abs(cells.observed) < LARGEST_INTEGER)
+        if not whole.all():
             raise SchemaMismatch(
-                f"Column {column.name!r} holds integers, but the table has {float(broken[0])!r} in it. "
+                f"Column {column.name!r} holds integers, but the table has {float(cells.observed[~whole][0])!r} in it. "
                 'Round it, or train with the kind "number".'
             )
     return replace(cells, storage="integer", values=cells.values.astype(np.int64))
@@ -332,9 +351,16 @@ def _conform_number(cells: Cells, column: Column) -> Cells:
 def _conform_time(cells: Cells, column: Column) -> Cells:
     if cells.storage != column.kind.value:
         raise _changed(cells, column)
+    if column.unit and cells.zoned != column.zoned:
+        with_, without = ("with", "without") if column.zoned else ("without", "with")
+        raise SchemaMismatch(
+            f"Column {column.name!r} holds times {with_} a time zone, got some {without}. Convert them."
+        )
     if not column.unit or cells.unit == column.unit:
         return cells
     here, there = NANOSECONDS[cells.unit], NANOSECONDS[column.unit]
+    if here > there and int(np.abs(cells.values).max()) > LARGEST_INTEGER // (here // there):
+        raise SchemaMismatch(f"Column {column.name!r} counts time in {column.unit!r}, in which the table's do not fit.")
     values = cells.values * (here // there) if here >= there else cells.values // (there // here)
     return replace(cells, values=values, unit=column.unit)
 
@@ -347,8 +373,15 @@ def _conform_labels(cells: Cells, column: Column) -> Cells:
     cells = as_labels(cells)
     if column.labels is None:
         return cells
-    if _is_text(cells.labels) != _is_text(column.labels):
-        raise _changed(cells, column)
+    if cells.labels and _is_text(cells.labels) != _is_text(column.labels):
+        kinds = {True: "texts", False: "numbers"}
+        raise SchemaMismatch(
+            f"The labels of column {column.name!r} are {kinds[_is_text(column.labels)]}, but the table holds "
+            f"{kinds[_is_text(cells.labels)]} in it. Convert the column, or train again on what it holds now."
+        )
+    strange = [label for label in cells.labels if label not in (0, 1)] if column.kind is Kind.BOOLEAN else []
+    if strange:
+        raise SchemaMismatch(f"Column {column.name!r} holds true and false, but the table has {strange[0]!r} in it.")
     place = {label: i for i, label in enumerate(column.labels)}
     moved = np.array([place.get(label, -1) for label in cells.labels], dtype=np.int64)
     values = moved[cells.values] if len(moved) else cells.values
@@ -390,6 +423,7 @@ def _all_missing(cells: Cells, column: Column) -> Cells:
         column.labels or (),
         column.ordered,
         column.unit,
+        column.zoned,
     )
 
 
@@ -454,9 +488,13 @@ def _details(cells: Cells, kind: Kind) -> dict[str, Any]:
         return {"labels": tuple(sorted(cells.labels, key=lambda label: (str(type(label)), label)))}
     observed = cells.observed
     if not len(observed):
-        return {"unit": cells.unit}
+        return {"unit": cells.unit, "zoned": cells.zoned}
     low, high = observed.min().item(), observed.max().item()
-    return {"minimum": low, "maximum": high, "step": _step(observed, cells, kind), "unit": cells.unit}
+    return {"minimum": low, "maximum": high, "step": _step(observed, cells, kind), **_clock(cells)}
+
+
+def _clock(cells: Cells) -> dict[str, Any]:
+    return {"unit": cells.unit, "zoned": cells.zoned}
 
 
 def _first(cells: Cells) -> Any:  # noqa: ANN401

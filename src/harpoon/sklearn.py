@@ -42,7 +42,7 @@ class HarpoonImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
 
     def __init__(
         self,
-        preset: str = "paper",
+        preset: str = "anchored",
         *,
         max_time: float | None = None,
         max_epochs: int | None = None,
@@ -64,15 +64,12 @@ class HarpoonImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     def fit(self, X: Any, y: object = None) -> Self:  # noqa: ANN401, ARG002
         """Train on a table with holes."""
         table = self._table(X, reset=True)
+        said = {"max_time": self.max_time, "max_epochs": self.max_epochs, "device": self.device, "schema": self.schema}
         model = Harpoon(
             self.preset,
-            max_time=self.max_time,
-            max_epochs=self.max_epochs,
             random_state=_plain_state(self.random_state),
-            device=self.device,
-            schema=self.schema,
             progress=self.progress,
-            **{"incomplete": "mask", **(self.options or {})},
+            **{**said, "incomplete": "mask", **(self.options or {})},
         )
         with warnings.catch_warnings():
             if not _is_frame(X):  # an array has no names that a line about a column could use

@@ -25,26 +25,28 @@ from harpoon.errors import ModelFileError
 
 FORMAT = 1
 KEY = "harpoon"
+TEMPORARY = ".harpoon-"
 
 
 def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], content: Mapping[str, Any]) -> None:
     """Write a model file, all or nothing."""
-    target = _path(path)
+    target = _target(path)
     held = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     text = json.dumps({"format": FORMAT, "version": __version__, **content})
     data = save(held, metadata={KEY: f"{_checksum(text, held)} {text}"})  # one key: two would be in any order
     temporary = None
     try:
-        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=".harpoon-", delete=False) as file:
+        _sweep(target.parent)
+        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f"{TEMPORARY}{os.getpid()}-", delete=False) as file:
             temporary = Path(file.name)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        temporary.chmod(0o666 & ~_umask())
+        temporary.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
         temporary.replace(target)
-    except OSError as error:
+    except (OSError, ValueError) as error:
         raise ModelFileError(
-            f"The model cannot be written to {str(target)!r}: {error.strerror or error}. "
+            f"The model cannot be written to {str(target)!r}: {getattr(error, 'strerror', None) or error}. "
             "Choose a file in a folder that exists and that you may write to."
         ) from None
     finally:
@@ -59,7 +61,8 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any
     try:
         with safe_open(source, framework="pt") as file:
             metadata = file.metadata() or {}
-            tensors = {key: file.get_tensor(key) for key in file.keys()}  # noqa: SIM118
+            # Copies, because memory that is aligned in another way makes products round in another way.
+            tensors = {key: file.get_tensor(key).clone() for key in file.keys()}  # noqa: SIM118
     except FileNotFoundError:
         raise ModelFileError(f"There is no model file {name!r}. Give the path that `save` wrote to.") from None
     except (SafetensorError, OSError, ValueError) as error:
@@ -79,6 +82,38 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any
 def damaged(path: str | os.PathLike[str], reason: object) -> ModelFileError:
     """A file whose content makes no sense."""
     return ModelFileError(f"{str(path)!r} is damaged: {reason}. Save the model again.")
+
+
+def _target(path: str | os.PathLike[str]) -> Path:
+    """The file to write: what a link points to, and nothing that is no file, such as a pipe or a folder."""
+    target = _path(path)
+    try:
+        target = target.resolve() if target.is_symlink() else target
+        special = target.exists() and not target.is_file()
+    except (OSError, ValueError):
+        return target  # writing will say what is wrong
+    if special:
+        raise ModelFileError(f"{str(target)!r} is no ordinary file. Choose another path for the model.")
+    return target
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what a save left behind whose process was killed."""
+    for stray in folder.glob(f"{TEMPORARY}*"):
+        pid = stray.name.removeprefix(TEMPORARY).partition("-")[0]
+        if pid.isdigit() and os.name == "posix" and not _alive(int(pid)):
+            with suppress(OSError):
+                stray.unlink()
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
 
 
 def _path(path: str | os.PathLike[str]) -> Path:

@@ -74,7 +74,8 @@ def train(
     on_epoch: Callable[[Epoch], None] = lambda _epoch: None,
 ) -> History:
     """Train a denoiser in place until time, epochs or improvement run out, or Ctrl-C is pressed."""
-    return _Run(denoiser, data, plan, seed).go(on_epoch)
+    with torch.enable_grad():  # even if the caller has switched gradients off
+        return _Run(denoiser, data, plan, seed).go(on_epoch)
 
 
 class _Run:
@@ -85,10 +86,6 @@ class _Run:
         self.device = data.x.device
         self.generator = torch.Generator(self.device).manual_seed(seed)
         self.train_data, self.held_out = _split(data, plan.held_out, self.generator)
-        self.optimiser = _optimiser(denoiser, plan)
-        self.plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
-            self.optimiser, factor=PLATEAU_FACTOR, patience=PLATEAU_EPOCHS
-        )
         self.average = _Average(denoiser, plan.average)
         self.history = History()
         self.passes, self.steps = 0, 0
@@ -98,7 +95,11 @@ class _Run:
 
     def go(self, on_epoch: Callable[[Epoch], None]) -> History:
         self.denoiser.train()
-        try:
+        try:  # the optimiser is made in here: torch takes seconds to import it, and Ctrl-C may come any time
+            self.optimiser = _optimiser(self.denoiser, self.plan)
+            self.plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
+                self.optimiser, factor=PLATEAU_FACTOR, patience=PLATEAU_EPOCHS
+            )
             while not self.history.stopped_by:
                 epoch = self._epoch()
                 self.history.epochs.append(epoch)

@@ -98,7 +98,7 @@ def circle_model():
     angle = np.random.default_rng(0).uniform(0, 2 * np.pi, 3000)
     table = pa.table({"x": np.cos(angle), "y": np.sin(angle), "half": np.where(angle < np.pi, "upper", "lower")})
     options = {"hidden": 64, "batch_size": 512, "learning_rate": 2e-3, "max_epochs": 60}
-    return Harpoon(random_state=0, progress=False, **options).fit(table), table
+    return Harpoon("paper", random_state=0, progress=False, **options).fit(table), table
 
 
 def test_angles_of_a_trained_model_stay_near_the_right_angle(circle_model):

@@ -11,6 +11,7 @@ from harpoon.network import PaperDenoiser, initialise
 from harpoon.sampling import deviation_step, reverse, row_noise, standard_start
 from harpoon.schedule import LinearSchedule
 
+OPTIONS = {"hidden": 32, "max_epochs": 30, "steps": 20, "learning_rate": 1e-3, "incomplete": "mask"}
 ZERO_PENALTIES = {
     "a constant": lambda x0_hat: torch.zeros(len(x0_hat)),
     "zero times the rows": lambda x0_hat: (0 * x0_hat).sum(dim=1),
@@ -65,7 +66,7 @@ def model_and_table():
             "kind": pa.array(kind, mask=holes[:, 1]),
         }
     )
-    model = Harpoon(hidden=32, max_epochs=30, steps=20, random_state=0, progress=False, learning_rate=1e-3)
+    model = Harpoon("paper", random_state=0, progress=False, **OPTIONS)
     return model.fit(table), table
 
 
@@ -87,7 +88,7 @@ def test_the_same_seed_gives_the_same_rows_whatever_the_batch_size(model_and_tab
 
 def test_the_same_seed_gives_the_same_model(model_and_table):
     model, table = model_and_table
-    again = Harpoon(hidden=32, max_epochs=30, steps=20, random_state=0, progress=False, learning_rate=1e-3).fit(table)
+    again = Harpoon("paper", random_state=0, progress=False, **OPTIONS).fit(table)
     assert again.sample(20, random_state=1) == model.sample(20, random_state=1)
 
 

@@ -1,0 +1,230 @@
+"""What an adversary once broke: each stays mended."""
+
+import datetime as dt
+import os
+import subprocess
+import sys
+from decimal import Decimal
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+import torch
+
+import harpoon
+from harpoon import Harpoon, HarpoonError, InvalidOption, Schema, SchemaMismatch
+from harpoon.sklearn import HarpoonImputer
+
+QUICK = {"hidden": 8, "max_epochs": 1, "steps": 3, "random_state": 0, "progress": False}
+
+
+def fit(table, **changes) -> Harpoon:
+    return Harpoon("paper", **{**QUICK, **changes}).fit(table)
+
+
+def columns(n: int = 40) -> dict:
+    rng = np.random.default_rng(0)
+    return {"x": rng.normal(size=n), "i": rng.integers(0, 9, n), "c": np.array(["a", "b"])[rng.integers(0, 2, n)]}
+
+
+@pytest.mark.parametrize(("trained", "given"), [("float32", "float64"), ("float64", "float32")])
+def test_a_wider_or_narrower_float_keeps_its_cells_and_its_dtype(trained, given):
+    model = fit(pd.DataFrame(columns()).astype({"x": trained}))
+    frame = pd.DataFrame(columns()).astype({"x": given})
+    frame.loc[3, "x"] = np.nan
+    filled = model.impute(frame)
+    assert filled["x"].dtype == given
+    assert (filled["x"].drop(3) == frame["x"].drop(3)).all()
+
+
+def test_decimals_keep_their_digits():
+    digits = [Decimal(i).scaleb(-3) for i in range(40)]
+    model = fit(pa.table({"d": pa.array(digits), "x": columns()["x"]}))
+    frame = pa.table({"d": pa.array([*digits[:39], None], type=pa.decimal128(12, 5)), "x": columns()["x"]})
+    filled = model.impute(frame)
+    assert filled["d"].type == pa.decimal128(12, 5)
+    assert filled["d"].to_pylist()[:39] == frame["d"].to_pylist()[:39]
+    assert filled["d"].null_count == 0
+
+
+@pytest.mark.parametrize("name", ["c", "k", "t", "d", "s"])
+def test_a_column_of_nothing_but_nan_is_filled_whatever_its_kind(name):
+    n = 40
+    table = pd.DataFrame(columns(n)).assign(
+        k=pd.Categorical(columns(n)["c"]),
+        t=pd.date_range("2024-01-01", periods=n),
+        d=[dt.date(2024, 1, 1) + dt.timedelta(i) for i in range(n)],
+        s="always",
+    )
+    with pytest.warns(harpoon.ColumnLeftOut, match="constant"):
+        model = fit(table)
+    filled = model.impute(table.assign(**{name: np.nan}))
+    assert filled[name].notna().all()
+    assert filled[name].dtype == table[name].dtype
+
+
+def test_a_polars_column_of_nothing_but_null_floats_is_filled():
+    table = pl.DataFrame(columns())
+    filled = fit(table).impute(table.with_columns(c=pl.lit(None, dtype=pl.Float64)))
+    assert filled["c"].dtype == pl.String
+    assert filled["c"].null_count() == 0
+
+
+def test_numbers_as_column_names_stay_numbers():
+    table = pd.DataFrame(dict(enumerate(columns().values())))
+    model = fit(table)
+    assert list(model.sample(3).columns) == [0, 1, 2]
+    given = table[[0, 2]].head(2)
+    drawn = model.sample(given=given)
+    assert [str(name) for name in drawn.columns] == ["0", "1", "2"]
+    assert (drawn[[0, 2]] == given).all().all()
+    assert Schema.infer(table, exclude=[0])["0"].kind == "skipped"
+
+
+def test_names_that_are_no_text_are_kept_in_given_rows():
+    table = pd.DataFrame(columns())
+    table.columns = pd.MultiIndex.from_tuples([("a", "x"), ("a", "i"), ("b", "c")])
+    drawn = fit(table).sample(given=table.head(2).iloc[:, [0]])
+    assert drawn.shape == (2, 3)
+    assert (drawn[("a", "x")] == table[("a", "x")].head(2)).all()
+
+
+def test_rows_without_columns_are_refused():
+    with pytest.raises(InvalidOption, match="columns"):
+        fit(pd.DataFrame(columns())).sample(given=pd.DataFrame(index=[7, 8, 9]))
+
+
+@pytest.mark.parametrize("value", [1e300, 1e19, -1e25])
+def test_a_number_too_large_for_an_integer_is_refused(value):
+    model = fit(pa.table(columns()))
+    with pytest.raises(SchemaMismatch, match="integers"):
+        model.sample(2, given={"i": value})
+
+
+def test_times_with_and_without_zone_do_not_mix():
+    aware = pd.DataFrame({"t": pd.date_range("2024-01-01", periods=40, tz="America/New_York"), **columns()})
+    model = fit(aware)
+    with pytest.raises(SchemaMismatch, match="time zone"):
+        model.sample(2, given={"t": dt.datetime(2024, 1, 1, 12)})
+    elsewhere = aware.assign(t=aware["t"].dt.tz_convert("Asia/Tokyo"))
+    elsewhere.loc[0, "x"] = np.nan
+    assert (model.impute(elsewhere)["t"] == elsewhere["t"]).all()
+
+
+def test_times_beyond_the_unit_are_refused():
+    model = fit(pa.table({"t": pa.array(range(40), pa.timestamp("ns")), **columns()}))
+    far = pa.table({"t": pa.array([2**40, None], pa.timestamp("s")), "x": [1.0, 2.0], "i": [1, 2], "c": ["a", "b"]})
+    with pytest.raises(SchemaMismatch, match="do not fit"):
+        model.impute(far)
+
+
+@pytest.mark.parametrize("value", [2, 0.5, -1])
+def test_a_boolean_is_neither_two_nor_a_half(value):
+    model = fit(pa.table({"b": [True, False] * 20, **columns()}))
+    with pytest.raises(SchemaMismatch, match="true and false"):
+        model.sample(2, given={"b": value})
+
+
+def test_an_enum_that_lacks_a_label_is_filled_all_the_same():
+    enum = pl.Enum(["a", "b"])
+    model = fit(pl.DataFrame({"e": pl.Series(["b"] * 39 + ["a"], dtype=enum), **columns()}))
+    frame = pl.DataFrame({"e": pl.Series([None] * 39 + ["a"], dtype=pl.Enum(["a", "q"])), **columns()})
+    filled = model.impute(frame)
+    assert filled["e"].null_count() == 0
+    assert filled["e"][39] == "a"
+
+
+@pytest.mark.parametrize(
+    ("name", "changes"),
+    [
+        ("i", {"step": 0.5}),
+        ("i", {"minimum": 0.5}),
+        ("x", {"step": 25}),
+        ("c", {"labels": ["a", 1]}),
+        ("c", {"labels": [1.0, float("nan")]}),
+        ("c", {"kind": "constant", "labels": []}),
+    ],
+)
+def test_edits_that_make_no_sense_are_refused(name, changes):
+    with pytest.raises(InvalidOption, match=name):
+        Schema.infer(pa.table(columns())).replace(name, **changes)
+
+
+def test_another_unit_than_the_table_s_is_refused():
+    table = pa.table({"t": pa.array(range(40), pa.timestamp("us")), **columns()})
+    with pytest.raises(InvalidOption, match="'us'"):
+        fit(table, schema=Schema.infer(table).replace("t", unit="s"))
+
+
+@pytest.mark.parametrize("kind", ["category", "datetime", "duration", "number", "boolean"])
+def test_an_empty_column_is_empty_whatever_kind_is_asked_for(kind):
+    table = pa.table({"e": pa.nulls(40), **columns()})
+    with pytest.warns(harpoon.ColumnLeftOut, match="empty"):
+        model = fit(table, schema=Schema.infer(table, kinds={"e": kind}))
+    assert model.impute(table)["e"].null_count == 40
+
+
+def test_exclude_wins_over_kinds():
+    assert Schema.infer(pa.table(columns()), kinds={"c": "category"}, exclude=["c"])["c"].kind == "skipped"
+
+
+def test_the_caller_s_torch_settings_do_not_matter(tmp_path):
+    table = pa.table(columns())
+    model = fit(table)
+    model.save(tmp_path / "m.harpoon")
+    with torch.no_grad():
+        fit(table)
+    with torch.inference_mode():
+        assert fit(table).impute(table).equals(table)
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert harpoon.load(tmp_path / "m.harpoon").sample(3) == model.sample(3)
+        assert fit(table).sample(3) == model.sample(3)
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+def test_a_schedule_that_leaves_nothing_is_refused():
+    with pytest.raises(InvalidOption, match="fewer steps"):
+        Harpoon("paper", steps=1000, beta_end=0.9)
+
+
+def test_an_option_may_be_given_to_the_imputer_in_either_way():
+    imputer = HarpoonImputer("paper", random_state=0, options={"max_epochs": 3, "hidden": 8, "steps": 3})
+    assert len(imputer.fit(np.random.default_rng(0).normal(size=(30, 2))).model_.history_.epochs) == 3
+
+
+def test_saving_through_a_link_writes_its_target_and_keeps_the_mode(tmp_path):
+    model = fit(pa.table(columns()))
+    target, link = tmp_path / "real.harpoon", tmp_path / "link.harpoon"
+    target.write_bytes(b"old")
+    target.chmod(0o600)
+    link.symlink_to(target)
+    model.save(link)
+    assert link.is_symlink()
+    assert target.stat().st_mode & 0o777 == 0o600
+    assert harpoon.load(target).sample(2) == model.sample(2)
+
+
+def test_a_pipe_is_no_place_for_a_model(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(HarpoonError, match="ordinary file"):
+        fit(pa.table(columns())).save(tmp_path / "pipe")
+
+
+def test_what_a_killed_save_left_behind_is_swept_up(tmp_path):
+    died = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
+    stray = tmp_path / f".harpoon-{int(died.stdout)}-abc"
+    stray.write_bytes(b"half")
+    alive = tmp_path / f".harpoon-{os.getppid()}-abc"
+    alive.write_bytes(b"still being written")
+    fit(pa.table(columns())).save(tmp_path / "m.harpoon")
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([alive.name, "m.harpoon"])
+
+
+def test_a_mixed_up_message_names_what_is_mixed_up():
+    model = fit(pa.table(columns()))
+    with pytest.raises(SchemaMismatch, match="are texts, but the table holds numbers"):
+        model.impute(pa.table({**columns(), "c": list(range(40))}))
