@@ -69,6 +69,7 @@ def test_training_stops_when_nothing_improves_and_keeps_the_best_weights():
     assert history.stopped_by == "no improvement"
     best = min(seen, key=lambda pair: pair[0].held_out_loss)
     assert best[0].number == len(seen) - 3
+    assert history.epochs[-1].held_out_loss > 1.02 * best[0].held_out_loss
     assert torch.equal(weights(model), best[1])
 
 

@@ -19,7 +19,7 @@ from harpoon.codec import Block
 from harpoon.network import Denoiser, Given
 from harpoon.schedule import CosineSchedule
 
-FREQUENCIES, FASTEST = 16, 50.0
+FREQUENCIES, FASTEST = 16, 8.0
 NARROWEST = 1e-4
 
 
@@ -57,7 +57,7 @@ class AnchoredDenoiser(Denoiser):
         self.column_of = [block.column for block in blocks for _ in range(block.start, block.stop)]
         self.first_of = [self.column_of.index(column) for column in range(blocks[-1].column + 1)]
         self.register_buffer("edges", torch.zeros(len(self.numbers), bins + 1))
-        features = width + len(self.numbers) * bins + len(self.first_of)
+        features = 2 * width + len(self.numbers) * bins + len(self.first_of)
         self.backbone = Backbone(features, width, hidden, depth)
 
     def forward(self, x_t: Tensor, t: float, given: Given | None = None) -> Tensor:
@@ -124,11 +124,11 @@ class AnchoredDenoiser(Denoiser):
     def _context(self, x_t: Tensor, t: Tensor, given: Given) -> Tensor:
         """F: what the network makes of the known cells, the noisy ones, the time and the pattern of what is known."""
         a, _ = self.schedule.levels(t)
-        seen = torch.where(given.known, given.x, a * x_t)
         known = given.known.to(x_t.dtype)
+        clean, noisy = given.x * known, a * x_t * (1 - known)  # apart: one can be relied on and the other cannot
         binned = self._binned(given.x[:, self.numbers]) * known[:, self.numbers].unsqueeze(2)
         unknown = 1 - known[:, self.first_of]
-        found: Tensor = self.backbone(torch.cat([seen, binned.flatten(1), unknown], dim=1), t)
+        found: Tensor = self.backbone(torch.cat([clean, noisy, binned.flatten(1), unknown], dim=1), t)
         return found
 
     def _binned(self, numbers: Tensor) -> Tensor:

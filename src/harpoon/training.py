@@ -17,6 +17,7 @@ MIN_ROWS_TO_HOLD_OUT = 20
 HELD_OUT_ROWS = 2048
 PLATEAU_FACTOR, PLATEAU_EPOCHS = 0.9, 50
 WARM_UP = 0.02
+WORSE = 1.02  # by less than that, on few rows, the last weights are as good as the best ones
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class _Run:
         self.average = _Average(denoiser, plan.average)
         self.history = History()
         self.passes, self.steps = 0, 0
-        self.best, self.waited = math.inf, 0
+        self.best, self.last, self.waited = math.inf, math.inf, 0
         self.best_weights: dict[str, Tensor] = {}
         self.began = time.monotonic()
 
@@ -107,7 +108,7 @@ class _Run:
         except KeyboardInterrupt:
             self.history.stopped_by = "interrupted"
         self.average.use()
-        if self.best_weights:
+        if self.best_weights and self.last > WORSE * self.best:
             self.denoiser.load_state_dict(self.best_weights)
         self.denoiser.eval()
         return self.history
@@ -167,8 +168,8 @@ class _Run:
         return self.denoiser.loss(self.held_out, generator).item()
 
     def _judge(self, score: float) -> None:
-        """Keep the best weights, and stop when nothing has improved for long."""
-        better = score < self.best
+        """Keep the best weights for later, and stop when nothing has improved for long."""
+        self.last, better = score, score < self.best
         self.waited = 0 if better else self.waited + 1
         if better:
             self.best = score
