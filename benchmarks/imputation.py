@@ -4,8 +4,8 @@
 
 FOLDER holds the data sets and protocol.json. For each data set: train once on 70 % of the rows, hide cells of the other
 30 % by MCAR, MAR and MNAR at 25, 50 and 75 % with five masks each, fill them with one evaluation, and score: mean
-squared error on standardised numbers, accuracy in % on categories. One JSON file per data set; what is there is not done
-again. With the published numbers (imputation.csv), counts in how many cells ours is better than the best of them.
+squared error on standardised numbers, accuracy in % on categories. One JSON file per data set; what is there is not
+done again. With the published numbers (imputation.csv), counts in how many cells ours is better than the best of them.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def main() -> None:
             "harpoon_paper": score(schema, test, filled, mask, train),
             "mean_mode": score(schema, test, baseline, mask, train),
         }
-        print(json.dumps(run))
+        print(json.dumps(run), flush=True)
         runs.append(run)
         record = {
             "script": "benchmarks/shoppers_paper.py",

@@ -16,6 +16,7 @@ from harpoon.errors import (
     TrainingFailed,
     UnseenCategory,
 )
+from harpoon.imputation import Expectation, MultipleImputation, Pooled
 from harpoon.model import Harpoon
 from harpoon.schema import Column, Kind, Schema
 
@@ -24,6 +25,7 @@ load = Harpoon.load
 __all__ = [
     "Column",
     "ColumnLeftOut",
+    "Expectation",
     "Harpoon",
     "HarpoonError",
     "HarpoonWarning",
@@ -32,7 +34,9 @@ __all__ = [
     "Kind",
     "MissingExtra",
     "ModelFileError",
+    "MultipleImputation",
     "NotFitted",
+    "Pooled",
     "RowsDropped",
     "SamplingFailed",
     "Schema",

@@ -157,7 +157,13 @@ class Table:
         """One column as NumPy arrays."""
         return _from_arrow(self.arrow.column(name)) if name not in self.mixed else _opaque(self.height)
 
-    def fill(self, columns: Mapping[str, Cells], holes: Mapping[str, NDArray[np.bool_]], like: Template) -> Any:  # noqa: ANN401
+    def fill(
+        self,
+        columns: Mapping[str, Cells],
+        holes: Mapping[str, NDArray[np.bool_]],
+        like: Template,
+        only: Sequence[str] | None = None,
+    ) -> Any:  # noqa: ANN401
         """The same frame with the cells of `columns` written where `holes` is true; the others stay, bit for bit.
 
         A column whose dtype had changed only because of its holes goes back to the dtype in `like`. Columns that
@@ -176,7 +182,12 @@ class Table:
                     wanted = wanted.remove_metadata()  # it lists the labels of an Enum, which are too few now
                 (trained if changed else own).add(wanted, array)
         news = [part.to_native(self.library) for part in (own, trained) if part.arrays]
-        return self._with(news, like.schema.names)
+        filled = self._with(news, like.schema.names)
+        if only is None:
+            return filled
+        if self.library == "pandas":
+            return filled.iloc[:, [self.names.index(name) for name in only]]
+        return nw.from_native(filled, eager_only=True).select(list(only)).to_native()
 
     def _changed_by_holes(self, name: str, cells: Cells, like: Template, *, gone: bool) -> bool:
         """Whether the dtype is what it is only because cells, or all of them (`gone`), are missing."""

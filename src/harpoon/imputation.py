@@ -1,12 +1,20 @@
-"""What an imputation can be besides one filled table."""
+"""What an imputation can be besides one filled table: expectations, and several draws with what they say together."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from harpoon.codec import Rows
+from harpoon.errors import InvalidOption
+from harpoon.frames import Cells, Table, Template
+from harpoon.schema import Schema
+
+Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -20,6 +28,147 @@ class Expectation:
         labels: The labels that the probabilities belong to.
     """
 
-    numbers: dict[str, NDArray[np.float64]]
-    probabilities: dict[str, NDArray[np.float64]]
+    numbers: dict[str, Floats]
+    probabilities: dict[str, Floats]
     labels: dict[str, tuple[Any, ...]]
+
+
+@dataclass(frozen=True)
+class Pooled:
+    """An estimate from several completed tables, by Rubin's rules.
+
+    Attributes:
+        names: What is estimated, where the estimator says so.
+        estimate: The mean over the tables.
+        error: The standard error, from the variance within the tables and between them.
+        freedom: The degrees of freedom of the t law that goes with it (infinite where the tables agree).
+        missing_information: The share of the variance that is due to the missing cells.
+    """
+
+    names: tuple[str, ...]
+    estimate: Floats
+    error: Floats
+    freedom: Floats
+    missing_information: Floats
+
+    def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
+        """The confidence interval of each estimate."""
+        from scipy.stats import t
+
+        reach = t.ppf(0.5 + _checked_level(level) / 2, np.minimum(self.freedom, 1e9)) * self.error
+        return self.estimate - reach, self.estimate + reach
+
+
+@dataclass(frozen=True)
+class MultipleImputation:
+    """Several completed tables, each with its own draw of the missing cells. Iterates as tables.
+
+    >>> import pyarrow as pa
+    >>> from harpoon import Harpoon
+    >>> table = pa.table({"x": [1.0, 2.0, None, 4.0] * 10, "c": ["a", "b", "a", None] * 10})
+    >>> draws = Harpoon(hidden=16, max_epochs=2, random_state=0, progress=False).fit(table).impute(table, draws=3)
+    >>> len(draws), [t["x"].null_count for t in draws]
+    (3, [0, 0, 0])
+    >>> low, high = draws.interval(0.9)
+    >>> low["x"][0] == high["x"][0] == table["x"][0]
+    True
+    """
+
+    tables: list[Any]
+    _table: Table = field(repr=False)
+    _template: Template = field(repr=False)
+    _schema: Schema = field(repr=False)
+    _draws: list[Rows] = field(repr=False)
+    _holes: Mapping[str, NDArray[np.bool_]] = field(repr=False)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.tables)
+
+    def __len__(self) -> int:
+        return len(self.tables)
+
+    def interval(self, level: float = 0.9) -> tuple[Any, Any]:
+        """Two tables of the numeric columns: the lower and the upper end of each cell.
+
+        A known cell is its own interval.
+        The ends are order statistics of the draws such that a new draw falls between them with probability `level`, as
+        far as there are enough draws: 19 for 90 %, 39 for 95 %.
+        """
+        outside = (1 - _checked_level(level)) / 2
+        return self._quantile(outside), self._quantile(1 - outside)
+
+    def mean(self) -> Any:  # noqa: ANN401
+        """One table: the mean of the drawn numbers, on the column's grid, and the label that was drawn most often."""
+        columns = {}
+        for column in self._schema.modelled:
+            drawn = np.stack([draw[column.name].values for draw in self._draws])
+            values = drawn.mean(axis=0) if column.kind.numeric else _mode(drawn)
+            columns[column.name] = self._cells(column.name, values)
+        return self._table.fill(columns, self._holes, self._template)
+
+    def pool(self, estimator: Callable[[Any], Any]) -> Pooled:
+        """Estimate on each completed table and combine by Rubin's rules.
+
+        Args:
+            estimator: A function of a table that returns a fitted result: one with `params` and `bse` (statsmodels),
+                one with `coef_` (scikit-learn, which gives no errors: the error is then that between the tables), or a
+                pair of estimates and their variances.
+        """
+        if len(self) < 2:  # noqa: PLR2004
+            raise InvalidOption("Pooling needs at least 2 draws, got 1. Use impute(table, draws=20).")
+        results = [_estimates(estimator(table)) for table in self.tables]
+        estimates, variances = (np.stack([result[i] for result in results]) for i in (0, 1))
+        m, within, between = len(results), variances.mean(axis=0), estimates.var(axis=0, ddof=1)
+        total = within + (1 + 1 / m) * between
+        share = np.divide((1 + 1 / m) * between, total, out=np.zeros_like(total), where=total > 0)
+        freedom = np.divide(m - 1, share**2, out=np.full_like(total, np.inf), where=share > 0)
+        return Pooled(results[0][2], estimates.mean(axis=0), np.sqrt(total), freedom, share)
+
+    def _quantile(self, share: float) -> Any:  # noqa: ANN401
+        names = [column.name for column in self._schema.modelled if column.kind.numeric]
+        drawn = {name: np.stack([draw[name].values for draw in self._draws]) for name in names}
+        ends = {name: np.quantile(values, share, axis=0, method="weibull") for name, values in drawn.items()}
+        columns = {name: self._cells(name, end) for name, end in ends.items()}
+        return self._table.fill(columns, self._holes, self._template, only=names)
+
+    def _cells(self, name: str, values: NDArray[Any]) -> Cells:
+        first = self._draws[0][name]
+        kept = np.rint(values) if first.values.dtype.kind == "i" else values
+        return Cells(
+            first.storage, kept.astype(first.values.dtype), first.missing, first.labels, first.ordered, first.unit
+        )
+
+
+def _estimates(result: Any) -> tuple[Floats, Floats, tuple[str, ...]]:  # noqa: ANN401
+    """Estimates, their variances and their names, from whatever an estimator returned."""
+    if hasattr(result, "params") and hasattr(result, "bse"):
+        names = tuple(str(name) for name in getattr(result.params, "index", ()))
+        return _flat(result.params), _flat(result.bse) ** 2, names
+    if hasattr(result, "coef_"):
+        coefficients = np.concatenate([_flat(getattr(result, "intercept_", [])), _flat(result.coef_)])
+        return coefficients, np.zeros_like(coefficients), ()
+    try:
+        estimates, variances = (_flat(part) for part in result)
+    except (TypeError, ValueError):
+        raise InvalidOption(
+            "An estimator to pool must return a result with params and bse, one with coef_, or a pair of estimates and "
+            f"variances, got {type(result).__name__}."
+        ) from None
+    return estimates, variances, ()
+
+
+def _flat(values: object) -> Floats:
+    return np.atleast_1d(np.asarray(values, dtype=np.float64)).ravel()
+
+
+def _mode(codes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """For each row, the code that was drawn most often, the first of equals: (draws, n) to (n,)."""
+    counts = np.stack([(codes == code).sum(axis=0) for code in range(int(codes.max(initial=0)) + 1)])
+    most: NDArray[np.int64] = counts.argmax(axis=0)
+    return most
+
+
+def _checked_level(level: float) -> float:
+    if not 0 < level < 1:
+        raise InvalidOption(f"level must be between 0 and 1, such as 0.9, got {level!r}.")
+    return level

@@ -6,6 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
+from functools import partial
 from typing import Any, Self, Unpack
 
 import numpy as np
@@ -26,7 +27,7 @@ from harpoon.errors import (
 )
 from harpoon.frames import Cells, Table, Template
 from harpoon.guidance import SCHEDULES, Guidance
-from harpoon.imputation import Expectation
+from harpoon.imputation import Expectation, MultipleImputation
 from harpoon.network import Denoiser, Given
 from harpoon.penalties import reconstruction
 from harpoon.presets import SamplingOptions, Settings
@@ -125,6 +126,7 @@ class Harpoon:
         self,
         data: object,
         *,
+        draws: int | None = None,
         decode: bool = True,
         random_state: RandomState = None,
         **options: Unpack[SamplingOptions],
@@ -137,6 +139,8 @@ class Harpoon:
 
         Args:
             data: A frame with the columns of the training table, in any order. A row may be wholly missing.
+            draws: How many completed tables to draw instead, as a `MultipleImputation`: with intervals, and to pool
+                estimates over.
             decode: False gives an `Expectation` instead: unrounded means and the probabilities of all labels.
             random_state: A seed or a NumPy generator for this call.
             **options: Sampling options for this call, such as `loss="mse+ce"` or `strength=0.1`.
@@ -147,13 +151,18 @@ class Harpoon:
         codec = self._fitted()
         table = frames.read(data)
         rows = codec.read(table)
+        if draws is not None:
+            return self._imputations(
+                table, rows, _row_count(draws, "draws, the number of tables to draw,"), random_state, options
+            )
         if not decode:
             return self._expectation(rows)
         if self.denoiser_.sees_known:
             self.settings.for_call(options)
             _checked_state(random_state)
             return self._complete(table, rows, lambda part, _index: self._expected(part))
-        return self._complete(table, rows, lambda part, index: self._draw(part, index, random_state, options))
+        seed = self._call_seed(random_state)
+        return self._complete(table, rows, lambda part, index: self._draw(part, index, seed, options))
 
     def sample(
         self,
@@ -185,11 +194,12 @@ class Harpoon:
             if not table.names:
                 raise InvalidOption("A frame of partial rows must have columns; give n to draw rows from nothing.")
             rows = codec.read(table, partial=True)
-            return self._complete(table, rows, lambda part, index: self._draw(part, index, random_state, options))
+            seed = self._call_seed(random_state)
+            return self._complete(table, rows, lambda part, index: self._draw(part, index, seed, options))
         table = frames.repeated(given or {}, _row_count(n))
         _check_given(given or {}, self.schema_)
         rows = codec.read(table, partial=True, strict=True)
-        drawn = self._draw(rows, np.arange(table.height), random_state, options)
+        drawn = self._draw(rows, np.arange(table.height), self._call_seed(random_state), options)
         constants = {c.name: _constant(self.template_, c, table.height) for c in self.schema_ if _is_constant(c)}
         return self.template_.build({**constants, **_merged(rows, drawn)})
 
@@ -273,17 +283,24 @@ class Harpoon:
 
     def _complete(self, table: Table, rows: Rows, produce: Callable[[Rows, Index], Rows]) -> Any:  # noqa: ANN401
         """Fill the holes of a table; `produce` is asked only for the rows that have one."""
-        holes = {name: cells.missing.copy() for name, cells in rows.items()}
+        return self._written(table, rows, self._produced(rows, produce))
+
+    def _produced(self, rows: Rows, produce: Callable[[Rows, Index], Rows]) -> Rows:
         index = np.flatnonzero(~self.codec_.known(rows).all(axis=1))
-        drawn = produce({name: cells[index] for name, cells in rows.items()}, index)
-        columns = {name: _placed(cells, drawn[name], index) for name, cells in rows.items()}
+        new = produce({name: cells[index] for name, cells in rows.items()}, index)
+        return {name: _placed(cells, new[name], index) for name, cells in rows.items()}
+
+    def _written(self, table: Table, rows: Rows, columns: Rows) -> Any:  # noqa: ANN401
+        """The table with new cells in its holes, constant columns included."""
+        holes = {name: cells.missing for name, cells in rows.items()}
+        constants = {}
         for column in self.schema_:
             if _is_constant(column):
                 name, height = column.name, table.height
-                columns[name] = _constant(self.template_, column, height)
+                constants[name] = _constant(self.template_, column, height)
                 there = name in table.names
                 holes[name] = table.cells(name).missing if there else np.ones(height, dtype=np.bool_)
-        return table.fill(columns, holes, self.template_)
+        return table.fill({**columns, **constants}, holes, self.template_)
 
     @torch.no_grad()
     def _estimates(self, rows: Rows) -> Iterator[Floats]:
@@ -310,10 +327,24 @@ class Harpoon:
         labels = {name: self.schema_[name].labels or () for name in probabilities}
         return Expectation(numbers, probabilities, labels)
 
-    def _draw(self, rows: Rows, index: Index, random_state: RandomState, options: SamplingOptions) -> Rows:
-        """Rows with every cell drawn, numbered by `index`; known cells pull through guidance."""
+    def _imputations(
+        self, table: Table, rows: Rows, count: int, random_state: RandomState, options: SamplingOptions
+    ) -> MultipleImputation:
+        seed = self._call_seed(random_state)
+        drawn = []
+        for number in range(count):
+            draw = partial(self._draw, seed=seed, options=options, draw=number)
+            drawn.append(self._produced(rows, draw))
+        tables = [self._written(table, rows, columns) for columns in drawn]
+        holes = {name: cells.missing for name, cells in rows.items()}
+        return MultipleImputation(tables, table, self.template_, self.schema_, drawn, holes)
+
+    def _call_seed(self, random_state: RandomState) -> int:
+        return _seed(self.random_state if random_state is None else _checked_state(random_state))
+
+    def _draw(self, rows: Rows, index: Index, seed: int, options: SamplingOptions, *, draw: int = 0) -> Rows:
+        """Rows with every cell drawn, numbered by `index`; known cells pull through guidance or enter the network."""
         settings = self.settings.for_call(options)
-        seed = _seed(self.random_state if random_state is None else _checked_state(random_state))
         times = self.denoiser_.schedule.times(settings.sampling_steps)
         size = _batch_rows(settings.sampling_batch_size, len(times) * self.codec_.width)
         batches = list(_batches(len(index), size))
@@ -321,7 +352,7 @@ class Harpoon:
         with drawing_bar(len(batches) * (len(times) - 1), show=self.progress and len(batches) > 0) as on_step:
             for batch, count in batches:
                 given = _given(self.codec_, {n: c[batch] for n, c in rows.items()}).to(self.device)
-                noise = row_noise(seed, index[batch], len(times), self.codec_.width).to(self.device)
+                noise = row_noise(seed, index[batch], len(times), self.codec_.width, draw=draw).to(self.device)
                 x = reverse(
                     self.denoiser_,
                     noise,
@@ -460,9 +491,9 @@ def _check_given(given: Mapping[str, object], schema: Schema) -> None:
             raise InvalidOption(f"Column {name!r} is always {(column.labels or (None,))[0]!r}, got {value!r}.")
 
 
-def _row_count(n: object) -> int:
+def _row_count(n: object, words: str = "n, the number of rows to draw,") -> int:
     if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 1:
-        raise InvalidOption(f"n, the number of rows to draw, must be a whole number of at least 1, got {n!r}.")
+        raise InvalidOption(f"{words} must be a whole number of at least 1, got {n!r}.")
     return int(n)
 
 

@@ -103,15 +103,15 @@ def ddim_step(x_t: Tensor, x0_hat: Tensor, now: Level, after: Level, z: Tensor) 
     return after.a * x0_hat + after.s / now.s * (x_t - now.a * x0_hat)
 
 
-def row_noise(seed: int, rows: NDArray[np.int64], steps: int, width: int) -> Tensor:
-    """Standard normal noise, (steps, rows, width), that depends on the seed and the row's number alone.
+def row_noise(seed: int, rows: NDArray[np.int64], steps: int, width: int, *, draw: int = 0) -> Tensor:
+    """Standard normal noise, (steps, rows, width), that depends on the seed, the row's number and the draw's alone.
 
-    Philox counts: the seed is its key and the row stands in its counter, so a row has the same noise in any
+    Philox counts: the seed is its key, row and draw stand in its counter, so a row has the same noise in any
     batch, on any machine.
     """
     noise = np.empty((steps, len(rows), width), dtype=np.float32)
     for place, row in enumerate(rows.tolist()):
-        philox = np.random.Philox(key=seed, counter=[0, 0, row, 0])
+        philox = np.random.Philox(key=seed, counter=[0, 0, row, draw])
         noise[:, place] = np.random.Generator(philox).standard_normal((steps, width), dtype=np.float32)
     return torch.from_numpy(noise)
 

@@ -1,0 +1,131 @@
+"""Several draws, and what they say together."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from sklearn.linear_model import LinearRegression
+
+from harpoon import Harpoon, InvalidOption
+from tests.laws.test_closed_form import draw_table, y_moments
+
+
+@pytest.fixture(scope="module")
+def model():
+    options = {"hidden": 64, "depth": 2, "max_epochs": 150, "learning_rate": 3e-3}
+    return Harpoon(random_state=0, progress=False, **options).fit(draw_table(4000, seed=0))
+
+
+@pytest.fixture(scope="module")
+def holes() -> pa.Table:
+    table = draw_table(400, seed=5)
+    return table.set_column(1, "y", pa.array(table["y"].to_pylist(), mask=np.arange(400) % 2 == 0))
+
+
+@pytest.fixture(scope="module")
+def draws(model, holes):
+    return model.impute(holes, draws=20, random_state=0)
+
+
+def test_draws_are_completed_tables_that_differ_in_the_holes_alone(draws, holes):
+    assert len(draws) == len(list(draws)) == 20
+    first, second = draws.tables[:2]
+    assert first.schema == holes.schema
+    assert first["x"] == second["x"] == holes["x"]
+    known = np.arange(400) % 2 == 1
+    a, b = (np.asarray(table["y"]) for table in (first, second))
+    assert (a[known] == b[known]).all()
+    assert (a[~known] != b[~known]).all()
+
+
+def test_the_same_seed_gives_the_same_draws_and_the_first_of_many_is_the_first_of_few(model, holes, draws):
+    few = model.impute(holes, draws=2, random_state=0)
+    assert few.tables == draws.tables[:2]
+
+
+def test_intervals_cover_what_they_promise(draws):
+    truth = np.asarray(draw_table(400, seed=5)["y"])[::2]
+    low, high = draws.interval(0.9)
+    low, high = np.asarray(low["y"])[::2], np.asarray(high["y"])[::2]
+    assert 0.82 <= np.mean((low <= truth) & (truth <= high)) <= 0.97
+    narrow = draws.interval(0.5)
+    assert np.mean(np.asarray(narrow[1]["y"])[::2] - np.asarray(narrow[0]["y"])[::2]) < np.mean(high - low)
+
+
+def test_a_known_cell_is_its_own_interval(draws, holes):
+    low, high = draws.interval(0.9)
+    assert low.column_names == ["x", "y"]
+    known = np.arange(400) % 2 == 1
+    assert (np.asarray(low["y"])[known] == np.asarray(high["y"])[known]).all()
+    assert low["x"] == holes["x"]
+
+
+def test_the_mean_of_many_draws_is_near_the_expectation(model, draws, holes):
+    mean = np.asarray(draws.mean()["y"])[::2]
+    expected = model.impute(holes, decode=False).numbers["y"][::2]
+    assert np.abs(mean - expected).mean() < 0.3
+    assert y_moments(0.0)[1] > 0.5  # a single draw is this far off
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame])
+def test_intervals_and_means_come_in_the_library_of_the_table(kind):
+    rng = np.random.default_rng(0)
+    x = rng.integers(0, 50, 60).astype(object)
+    x[::4] = None
+    table = kind({"x": pd.array(x, dtype="Int64") if kind is pd.DataFrame else list(x), "c": list("ab" * 30)})
+    drawn = Harpoon(hidden=16, max_epochs=3, random_state=0, progress=False).fit(table).impute(table, draws=3)
+    for frame in (*drawn, *drawn.interval(0.5), drawn.mean()):
+        assert isinstance(frame, kind)
+        assert frame["x"].dtype == table["x"].dtype
+    assert list(drawn.interval()[0].columns) == ["x"]
+
+
+def test_pooling_follows_rubin_s_rules_by_hand(draws):
+    def estimator(table):
+        y = np.asarray(table["y"])
+        return [y.mean(), y.var()], [y.var(ddof=1) / len(y), 0.01]
+
+    pooled = draws.pool(estimator)
+    q = np.array([estimator(table)[0] for table in draws])
+    u = np.array([estimator(table)[1] for table in draws])
+    between = q.var(axis=0, ddof=1)
+    total = u.mean(axis=0) + (1 + 1 / 20) * between
+    assert pooled.estimate == pytest.approx(q.mean(axis=0))
+    assert pooled.error == pytest.approx(np.sqrt(total))
+    assert pooled.missing_information == pytest.approx((1 + 1 / 20) * between / total)
+    assert pooled.freedom == pytest.approx(19 / pooled.missing_information**2)
+    low, high = pooled.interval(0.95)
+    assert (low < pooled.estimate).all()
+    assert (pooled.estimate < high).all()
+
+
+def test_results_of_statsmodels_and_of_scikit_learn_are_understood(draws):
+    def like_statsmodels(table):
+        y = np.asarray(table["y"])
+        error = y.std() / np.sqrt(len(y))
+        return SimpleNamespace(params=pd.Series({"mean": y.mean()}), bse=pd.Series({"mean": error}))
+
+    pooled = draws.pool(like_statsmodels)
+    assert pooled.names == ("mean",)
+    assert pooled.error[0] > 0
+
+    def regression(table):
+        return LinearRegression().fit(np.asarray(table["x"])[:, None], np.asarray(table["y"]))
+
+    truth = regression(draw_table(400, seed=5))
+    pooled = draws.pool(regression)
+    assert pooled.estimate == pytest.approx([truth.intercept_, *truth.coef_], abs=0.15)
+
+
+def test_what_cannot_be_pooled_is_named(draws, model, holes):
+    with pytest.raises(InvalidOption, match="coef_"):
+        draws.pool(lambda _table: "a text")
+    with pytest.raises(InvalidOption, match="at least 2 draws"):
+        model.impute(holes, draws=1).pool(lambda _table: ([1.0], [1.0]))
+    with pytest.raises(InvalidOption, match="between 0 and 1"):
+        draws.interval(90)
+    with pytest.raises(InvalidOption, match="draws"):
+        model.impute(holes, draws=0)
