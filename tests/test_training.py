@@ -131,7 +131,7 @@ def test_ctrl_c_ends_the_training_and_keeps_the_weights():
             signal.raise_signal(signal.SIGINT)
 
     history = train(model, data(), plan(max_epochs=1000), seed=0, on_epoch=interrupt)
-    assert history.stopped_by == "interrupted"
+    assert history.stopped_by == "Ctrl-C"
     assert len(history.epochs) == 3
     assert not model.training
 
@@ -149,7 +149,7 @@ model = Harpoon(hidden=16, steps=5, max_epochs=10**9, random_state=0).fit(table)
 print(model.history_.stopped_by, model.sample(4).num_rows)
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=True)  # noqa: S603
-    assert "interrupted 4" in done.stdout
+    assert "Ctrl-C 4" in done.stdout
 
 
 def test_progress_shows_losses_and_time_left(capsys):
@@ -159,6 +159,7 @@ def test_progress_shows_losses_and_time_left(capsys):
     model.sample(2)
     shown = capsys.readouterr().out
     assert "epoch 2, loss" in shown
+    assert "stopped by epochs" in shown
     assert "held-out" in shown
     assert "0:00:00" in shown
     assert "Drawing" in shown

@@ -267,7 +267,10 @@ def repeated(values: Mapping[str, object], height: int) -> Table:
     arrays = {}
     for name, value in values.items():
         try:
-            arrays[str(name)] = pa.repeat(pa.scalar(value), height)
+            scalar = pa.scalar(value)
+            if pa.types.is_nested(scalar.type):
+                raise TypeError(f"got {value!r}")  # noqa: TRY301
+            arrays[str(name)] = pa.repeat(scalar, height)
         except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
             raise InvalidTable(f"The value given for column {name!r} must be a plain value: {error}") from None
     rows = pa.table({"": pa.nulls(height)})

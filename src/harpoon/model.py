@@ -117,8 +117,10 @@ class Harpoon:
         denoiser = _empty_denoiser(settings, codec).to_empty(device="cpu")
         denoiser.prepare(encoded, torch.Generator().manual_seed(seed % 2**63))
         denoiser.to(self.device)
-        with training_bar(settings.plan(), show=self.progress) as on_epoch:
+        reasons: list[str] = []
+        with training_bar(settings.plan(), reasons, show=self.progress) as on_epoch:
             self.history_ = train(denoiser, encoded.to(self.device), settings.plan(), seed % 2**63, on_epoch)
+            reasons.append(f"stopped by {self.history_.stopped_by}")
         self.schema_, self.codec_, self.denoiser_, self.template_ = schema, codec, denoiser, table.template
         return self
 

@@ -34,8 +34,38 @@ from harpoon.training import Plan
 class Settings:
     """The options of a model; the defaults are the paper's.
 
-    `steps`, `beta_start` and `beta_end` are the paper's schedule; `depth`, `bins`, `at_noise` and `all_unknown` belong
-    to the anchored network.
+    Attributes:
+        encoding: Of categories: "onehot", "integer", or "spiked": one-hot, and numbers with their point masses.
+        scaling: Of numbers: "standard" or "quantile".
+        network: "paper" or "anchored".
+        hidden: The width of the network.
+        steps: T, the length of the paper's schedule.
+        beta_start: β_1 of the paper's schedule.
+        beta_end: β_T of the paper's schedule.
+        depth: Residual blocks of the anchored network.
+        bins: Into how many bins the anchored network sorts a known number.
+        at_noise: The share of training rows whose lost cells are lost wholly (anchored).
+        all_unknown: The share of the other training rows that lose every cell (anchored).
+        batch_size: Rows per training step.
+        learning_rate: Of Adam, at its highest.
+        learning_rate_schedule: "plateau", "constant" or "cosine" (down to nothing over the training).
+        max_epochs: Passes over the rows at the most; None: no limit.
+        max_time: Seconds at the most; None: no limit.
+        patience: Reports without improvement after which to stop; None: never.
+        keep_best: Whether to go back to the best weights if the last ones are clearly worse.
+        weight_decay: Of the matrices, per step and learning rate.
+        average: The decay of the moving average of the weights; 0: none.
+        largest_gradient: The norm that gradients are cut to; 0: no cut.
+        steps_per_report: Training steps between two looks at the held-out rows, at the least.
+        held_out: The share of rows that only watches the training.
+        incomplete: "drop" trains on complete rows, "mask" on all.
+        loss: Of guidance towards known cells: "mae", "mse", "mae+ce" or "mse+ce".
+        strength: η of guidance.
+        strength_schedule: "constant" or "linear" (growing from 0).
+        noise_scale: Of the noise in a reverse step: "variance", "deviation" or "none".
+        start: Of the reverse process: "standard" or "matched".
+        sampling_steps: Steps of the reverse process, at most those of the schedule.
+        sampling_batch_size: Rows that go through it together.
     """
 
     # The encoded row.

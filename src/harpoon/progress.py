@@ -9,8 +9,8 @@ from harpoon.training import Epoch, Plan
 
 
 @contextmanager
-def training_bar(plan: Plan, *, show: bool) -> Iterator[Callable[[Epoch], None]]:
-    """A bar that follows the epochs of a training: loss, held-out loss and time left."""
+def training_bar(plan: Plan, reasons: list[str], *, show: bool) -> Iterator[Callable[[Epoch], None]]:
+    """A bar that follows the epochs of a training: loss, held-out loss and time left, and at the end what ended it."""
     if not show:
         yield lambda _epoch: None
         return
@@ -31,7 +31,7 @@ def training_bar(plan: Plan, *, show: bool) -> Iterator[Callable[[Epoch], None]]
             progress.update(task, completed=plan.share_done(epoch.number, epoch.seconds), state=state)
 
         yield on_epoch
-        progress.update(task, completed=1.0)
+        progress.update(task, completed=1.0, description=f"Trained ({', '.join(reasons)})" if reasons else "Trained")
 
 
 @contextmanager

@@ -519,6 +519,12 @@ def _step(observed: NDArray[Any], cells: Cells, kind: Kind) -> float | int:
     return 0
 
 
+def _moment(column: Column, ticks: float) -> str:
+    """A date, a time or a span as people write it."""
+    kind: Any = np.timedelta64 if column.kind is Kind.DURATION else np.datetime64
+    return str(kind(int(ticks), column.unit or "D"))
+
+
 def _words(column: Column) -> str:
     """One line about a column, for people."""
     parts = []
@@ -526,9 +532,11 @@ def _words(column: Column) -> str:
         parts.append(f"not modelled: {column.note}")
     elif column.labels is not None:
         parts.append(f"{len(column.labels)} values: {listed(column.labels)}")
-    elif column.minimum is not None and not column.kind.temporal:
+    elif column.minimum is not None and column.kind in (Kind.NUMBER, Kind.INTEGER):
         parts.append(f"{column.minimum:g} to {column.maximum:g}")
-    if column.step and not column.kind.temporal:
+    elif column.minimum is not None and column.maximum is not None and column.kind.temporal:
+        parts.append(f"{_moment(column, column.minimum)} to {_moment(column, column.maximum)}")
+    if column.step and column.kind in (Kind.NUMBER, Kind.INTEGER):
         parts.append(f"step {column.step:g}")
     if column.missing:
         parts.append(f"{column.missing:.0%} missing".replace("%", " %"))

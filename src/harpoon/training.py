@@ -106,7 +106,7 @@ class _Run:
                 self.history.epochs.append(epoch)
                 on_epoch(epoch)
         except KeyboardInterrupt:
-            self.history.stopped_by = "interrupted"
+            self.history.stopped_by = "Ctrl-C"
         self.average.use()
         if self.best_weights and self.last > WORSE * self.best:
             self.denoiser.load_state_dict(self.best_weights)
