@@ -11,7 +11,8 @@ from hypothesis.extra.numpy import arrays
 from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
 from harpoon import Schema, SchemaMismatch, frames
-from harpoon.codec import Codec, OneHotCodec, Quantile, Standard
+from harpoon.codec import Codec, OneHotCodec
+from harpoon.scaling import Quantile, Standard
 
 QUICK = settings(max_examples=40, deadline=None)
 SENSIBLE = st.floats(-1e6, 1e6).map(lambda v: v if abs(v) > 1e-100 else 0.0)  # slopes between them are finite

@@ -17,8 +17,9 @@ from harpoon.errors import (
     UnseenCategory,
 )
 from harpoon.imputation import Expectation, MultipleImputation, Pooled
+from harpoon.kinds import Column, Kind
 from harpoon.model import Harpoon
-from harpoon.schema import Column, Kind, Schema
+from harpoon.schema import Schema
 
 load = Harpoon.load
 

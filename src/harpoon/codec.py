@@ -9,7 +9,6 @@ Encoding is exact in double precision, so `decode(encode(rows))` gives the rows 
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -19,116 +18,17 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from harpoon.cells import Cells, Rows, Storage
+from harpoon.conforming import STORAGE, conform, unseen_labels
 from harpoon.errors import InvalidOption, UnseenCategory, listed
-from harpoon.frames import Cells, Storage, Table
-from harpoon.schema import Column, Kind, Schema, check_columns, check_known, conform, unseen_labels
+from harpoon.frames import Table
+from harpoon.kinds import Column, Kind
+from harpoon.scaling import SCALINGS, Floats, Quantile, Standard
+from harpoon.schema import Schema, check_columns, check_known
 
-Floats = NDArray[np.float64]
-Rows = dict[str, Cells]
-
-QUANTILES = 1000
 SPIKE_SHARE, FEW_VALUES = 0.03, 32
 EXACT = 2**52  # integers up to here are exact as floats
 LOWEST, HIGHEST = -(2**63), 2**63 - 1024  # the whole numbers of 64 bits that are floats too
-STORAGE: dict[Kind, Storage] = {
-    Kind.NUMBER: "float",
-    Kind.INTEGER: "integer",
-    Kind.DATE: "date",
-    Kind.DATETIME: "datetime",
-    Kind.DURATION: "duration",
-}
-
-
-class Scaling(Protocol):
-    """A monotone map of the real line onto the scale the network sees."""
-
-    def forward(self, x: Floats) -> Floats:
-        """To the network's scale."""
-
-    def inverse(self, z: Floats) -> Floats:
-        """To the table's units."""
-
-
-@dataclass(frozen=True)
-class Standard:
-    """Zero mean and unit deviation on the training rows (ddof 0, as the paper scores)."""
-
-    name: ClassVar[str] = "standard"
-    mean: float
-    deviation: float
-
-    def __post_init__(self) -> None:
-        if not math.isfinite(self.mean) or not math.isfinite(self.deviation) or self.deviation <= 0:
-            raise ValueError(f"a scale needs a finite mean and a positive deviation, got {self}")
-
-    @classmethod
-    def fit(cls, x: Floats) -> Standard:
-        """Learn from the observed values."""
-        if not len(x):
-            return cls(0.0, 1.0)
-        size = float(np.abs(x).max()) or 1.0  # sums and squares of huge values would overflow
-        return cls(float((x / size).mean()) * size, float((x / size).std()) * size or 1.0)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Standard:
-        """Back from its fields."""
-        return cls(float(data["mean"]), float(data["deviation"]))
-
-    def forward(self, x: Floats) -> Floats:
-        """To zero mean and unit deviation."""
-        return x / self.deviation - self.mean / self.deviation
-
-    def inverse(self, z: Floats) -> Floats:
-        """To the table's units."""
-        with np.errstate(over="ignore"):  # too large is clipped to the range by whoever asked
-            return z * self.deviation + self.mean
-
-
-@dataclass(frozen=True)
-class Quantile:
-    """The share of training values below, uniform on [0, 1] (the paper's scaling ablation).
-
-    As scikit-learn's QuantileTransformer: a value that repeats stands for the middle of the shares it spans, the
-    smallest for 0 and the largest for 1.
-    """
-
-    name: ClassVar[str] = "quantile"
-    quantiles: tuple[float, ...]
-
-    def __post_init__(self) -> None:
-        q = np.asarray(self.quantiles)
-        if len(q) < 2 or not np.isfinite(q).all() or (np.diff(q) < 0).any():  # noqa: PLR2004
-            raise ValueError("a scale needs at least two finite quantiles in ascending order")
-
-    @classmethod
-    def fit(cls, x: Floats) -> Quantile:
-        """Learn from the observed values."""
-        if not len(x):
-            return cls((0.0, 1.0))
-        shares = np.linspace(0, 1, min(QUANTILES, max(len(x), 2)))
-        return cls(tuple(np.maximum.accumulate(np.quantile(x, shares)).tolist()))
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Quantile:
-        """Back from its fields."""
-        return cls(tuple(float(q) for q in data["quantiles"]))
-
-    @cached_property
-    def _shares(self) -> Floats:
-        return np.linspace(0, 1, len(self.quantiles))
-
-    def forward(self, x: Floats) -> Floats:
-        """To shares in [0, 1]."""
-        q = np.asarray(self.quantiles)
-        with np.errstate(over="ignore", invalid="ignore"):  # slopes at the ends of what a float can hold
-            from_left = np.interp(x, q, self._shares)
-            from_right = -np.interp(-x, -q[::-1], -self._shares[::-1])
-            middle = np.nan_to_num((from_left + from_right) / 2, nan=0.5)
-        return np.where(x <= q[0], 0.0, np.where(x >= q[-1], 1.0, middle))
-
-    def inverse(self, z: Floats) -> Floats:
-        """To the table's units."""
-        return np.interp(z, self._shares, self.quantiles)
 
 
 @dataclass(frozen=True)
@@ -469,9 +369,6 @@ def _warn_unseen(column: Column, unseen: list[Any], count: int) -> None:
         UnseenCategory,
         stacklevel=4,
     )
-
-
-SCALINGS: dict[str, type[Standard] | type[Quantile]] = {"standard": Standard, "quantile": Quantile}
 
 
 def _one_hot(column: Column, cells: Cells, scaling: str) -> ColumnCodec:

@@ -12,21 +12,20 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from decimal import Decimal
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any
 
 import narwhals as nw
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from narwhals.exceptions import NarwhalsError
 from numpy.typing import NDArray
 
+from harpoon.arrow import from_arrow, has_new_labels, merged, opaque, settled, storage_of, to_arrow
+from harpoon.cells import Cells
 from harpoon.errors import InvalidTable, listed
 
-Storage = Literal["float", "integer", "boolean", "text", "category", "date", "datetime", "duration", "null", "other"]
 LIBRARIES = ("pandas", "polars", "pyarrow")
 IMPLEMENTATIONS: dict[str, Any] = {name: nw.Implementation.from_string(name) for name in LIBRARIES}
 HOLDS = {
@@ -38,36 +37,6 @@ HOLDS = {
     "datetime": ("datetime",),
     "duration": ("duration",),
 }
-NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
-
-
-@dataclass(frozen=True)
-class Cells:
-    """One column's cells as NumPy arrays.
-
-    `values` holds floats for the storage "float", positions in `labels` for "boolean", "text" and
-    "category", and integers otherwise: days for "date", ticks of `unit` for "datetime" and "duration".
-    A missing cell holds 0 and is marked in `missing`.
-    """
-
-    storage: Storage
-    values: NDArray[Any]
-    missing: NDArray[np.bool_]
-    labels: tuple[Any, ...] = ()
-    ordered: bool = False
-    unit: str = ""
-    zoned: bool = False  # whether datetimes know their time zone
-
-    def __len__(self) -> int:
-        return len(self.values)
-
-    def __getitem__(self, rows: slice | NDArray[Any]) -> Cells:
-        return replace(self, values=self.values[rows], missing=self.missing[rows])
-
-    @property
-    def observed(self) -> NDArray[Any]:
-        """The values of the cells that are not missing."""
-        return self.values[~self.missing]
 
 
 @dataclass(frozen=True)
@@ -83,8 +52,8 @@ class Template:
         made = _Columns(self.schema.metadata)
         for name in self.schema.names:
             if name in columns:
-                wanted = _settled(self.schema.field(name), columns[name])
-                made.add(wanted, _to_arrow(columns[name], wanted.type))
+                wanted = settled(self.schema.field(name), columns[name])
+                made.add(wanted, to_arrow(columns[name], wanted.type))
         frame = made.to_native(self.library)
         if self.numbered:
             frame.columns = [int(name) if name in self.numbered else name for name in frame.columns]
@@ -94,14 +63,14 @@ class Template:
         """Refuse a frame that cannot hold a column of this kind."""
         if name not in self.schema.names:
             raise ValueError(f"the frame has no column {name!r}")
-        storage = _storage(self.schema.field(name).type)
+        storage = storage_of(self.schema.field(name).type)
         if kind in HOLDS and storage not in (*HOLDS[kind], "null"):
             raise ValueError(f"column {name!r} of kind {kind} cannot be held as {storage}")
 
     def constant(self, name: str, value: object, height: int) -> Cells:
         """A column that holds one value."""
         dtype = self.schema.field(name).type
-        storage, present = _storage(dtype), np.zeros(height, dtype=np.bool_)
+        storage, present = storage_of(dtype), np.zeros(height, dtype=np.bool_)
         if storage in ("boolean", "text", "category"):
             return Cells(storage, np.zeros(height, dtype=np.int64), present, labels=(value,))
         unit = dtype.unit if storage in ("datetime", "duration") else ""
@@ -155,7 +124,7 @@ class Table:
 
     def cells(self, name: str) -> Cells:
         """One column as NumPy arrays."""
-        return _from_arrow(self.arrow.column(name)) if name not in self.mixed else _opaque(self.height)
+        return from_arrow(self.arrow.column(name)) if name not in self.mixed else opaque(self.height)
 
     def fill(
         self,
@@ -172,13 +141,13 @@ class Table:
         own, trained = _Columns(self.arrow.schema.metadata), _Columns(like.schema.metadata)
         for name, cells in columns.items():
             if name not in self.names:
-                wanted = _settled(like.schema.field(name), cells)
-                trained.add(wanted, _to_arrow(cells, wanted.type))
+                wanted = settled(like.schema.field(name), cells)
+                trained.add(wanted, to_arrow(cells, wanted.type))
             elif holes[name].any():
                 changed = self._changed_by_holes(name, cells, like, gone=bool(holes[name].all()))
-                wanted = _settled((like if changed else self.template).schema.field(name), cells)
-                array = _merged(self.arrow.column(name), _to_arrow(cells, wanted.type), holes[name])
-                if _has_new_labels(array, self.arrow.column(name)):
+                wanted = settled((like if changed else self.template).schema.field(name), cells)
+                array = merged(self.arrow.column(name), to_arrow(cells, wanted.type), holes[name])
+                if has_new_labels(array, self.arrow.column(name)):
                     wanted = wanted.remove_metadata()  # it lists the labels of an Enum, which are too few now
                 (trained if changed else own).add(wanted, array)
         news = [part.to_native(self.library) for part in (own, trained) if part.arrays]
@@ -191,7 +160,7 @@ class Table:
 
     def _changed_by_holes(self, name: str, cells: Cells, like: Template, *, gone: bool) -> bool:
         """Whether the dtype is what it is only because cells, or all of them (`gone`), are missing."""
-        own, trained = (_storage(schema.field(name).type) for schema in (self.arrow.schema, like.schema))
+        own, trained = (storage_of(schema.field(name).type) for schema in (self.arrow.schema, like.schema))
         labels = bool(cells.labels) and all(isinstance(label, int) for label in cells.labels)
         whole = cells.storage in ("integer", "boolean") or labels
         return own == "null" or (own == "float" and whole) or (gone and own != trained)
@@ -331,155 +300,6 @@ def _from_polars_column(frame: nw.DataFrame[Any]) -> pa.Table | None:
         return None
 
 
-def _storage(dtype: pa.DataType) -> Storage:
-    """Which of our few storages an Arrow type belongs to."""
-    tests: Sequence[tuple[Storage, Any]] = (
-        ("null", pa.types.is_null),
-        ("boolean", pa.types.is_boolean),
-        ("integer", pa.types.is_integer),
-        ("float", lambda t: pa.types.is_floating(t) or pa.types.is_decimal(t)),
-        ("date", pa.types.is_date),
-        ("datetime", pa.types.is_timestamp),
-        ("duration", pa.types.is_duration),
-        (
-            "text",
-            lambda t: pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t),
-        ),
-        ("category", lambda t: pa.types.is_dictionary(t) and _storage(t.value_type) in ("text", "integer")),
-    )
-    return next((storage for storage, test in tests if test(dtype)), "other")
-
-
-def _opaque(height: int, storage: Storage = "other") -> Cells:
-    missing = np.full(height, storage == "null")
-    return Cells(storage, np.zeros(height, dtype=np.int64), missing)
-
-
-def _from_arrow(column: pa.ChunkedArray) -> Cells:
-    storage = _storage(column.type)
-    if storage in ("null", "other"):
-        return _opaque(len(column), storage)
-    if storage == "float":
-        column = column.cast(pa.float64())
-    missing = np.asarray(pc.is_null(column, nan_is_null=True))
-    if storage in ("text", "category"):
-        return _coded(column, storage, missing)
-    if storage == "float":
-        return Cells(
-            storage,
-            np.nan_to_num(np.asarray(column.fill_null(0.0)), nan=0.0, posinf=np.inf, neginf=-np.inf),
-            missing,
-        )
-    if storage == "boolean":
-        values = np.asarray(column.fill_null(False)).astype(np.int64)  # noqa: FBT003
-        return Cells(storage, values, missing, labels=(False, True))
-    unit = column.type.unit if storage in ("datetime", "duration") else ""
-    zoned = storage == "datetime" and column.type.tz is not None
-    if storage == "date":
-        column = column.cast(pa.date32()).cast(pa.int32())
-    try:
-        values = np.asarray(column.cast(pa.int64()).fill_null(0))
-    except pa.ArrowInvalid:  # an unsigned integer beyond 2**63
-        return Cells("float", np.asarray(column.cast(pa.float64(), safe=False).fill_null(0.0)), missing)
-    return Cells(storage, values, missing, unit=unit, zoned=zoned)
-
-
-def _coded(column: pa.ChunkedArray, storage: Storage, missing: NDArray[np.bool_]) -> Cells:
-    ordered = bool(storage == "category" and column.type.ordered)
-    coded = column.unify_dictionaries() if storage == "category" else column.dictionary_encode()
-    chunks = coded.chunks
-    labels = tuple(chunks[0].dictionary.to_pylist()) if chunks else ()
-    codes = [np.asarray(chunk.indices.cast(pa.int64()).fill_null(0)) for chunk in chunks]
-    values = np.concatenate(codes) if codes else np.zeros(0, dtype=np.int64)
-    return Cells(storage, values, missing, labels=labels, ordered=ordered)
-
-
-def _settled(f: pa.Field, cells: Cells) -> pa.Field:
-    """The field, unless it was left without a type because every cell was missing."""
-    return f if not pa.types.is_null(f.type) else f.with_type(_natural_type(cells))
-
-
-def _natural_type(cells: Cells) -> pa.DataType:
-    natural = {
-        "float": pa.float64(),
-        "integer": pa.int64(),
-        "boolean": pa.bool_(),
-        "date": pa.date32(),
-        "null": pa.null(),
-    }
-    if cells.storage == "datetime":
-        return pa.timestamp(cells.unit)
-    if cells.storage == "duration":
-        return pa.duration(cells.unit)
-    return natural[cells.storage] if cells.storage in natural else pa.array(cells.labels).type
-
-
-def _to_arrow(cells: Cells, dtype: pa.DataType) -> pa.Array:
-    """Cells as an Arrow array of the given type, or of a wider one where the values need it."""
-    if pa.types.is_dictionary(dtype):
-        labels = pa.array(cells.labels).cast(dtype.value_type)
-        codes = pa.array(cells.values.astype(np.int64), mask=cells.missing)
-        return pa.DictionaryArray.from_arrays(
-            codes.cast(_index_type(dtype, len(labels))), labels, ordered=dtype.ordered
-        )
-    if cells.storage in ("boolean", "text", "category"):
-        codes = pa.array(cells.values.astype(np.int64), mask=cells.missing)
-        return pa.array(cells.labels).take(codes).cast(dtype)
-    if cells.storage == "null":
-        return pa.nulls(len(cells), dtype)
-    values = cells.values.astype(np.int32) if cells.storage == "date" else cells.values
-    array = pa.array(values, mask=cells.missing).cast(_natural_type(cells))
-    try:
-        if pa.types.is_decimal(dtype):
-            return _to_decimals(array, dtype)
-        return array.cast(dtype, safe=cells.storage == "integer")
-    except pa.ArrowInvalid:
-        return array  # an edited range went beyond the dtype: the wider type is the honest answer
-
-
-def _to_decimals(array: pa.Array, dtype: pa.DataType) -> pa.Array:
-    grid = Decimal(1).scaleb(-dtype.scale)
-    return pa.array([None if v is None else Decimal(repr(v)).quantize(grid) for v in array.to_pylist()], type=dtype)
-
-
-def _index_type(dtype: pa.DataType, labels: int) -> pa.DataType:
-    fits = labels <= 2 ** (dtype.index_type.bit_width - 1)
-    return dtype.index_type if fits else pa.int32()
-
-
-def _has_new_labels(array: pa.Array, own: pa.ChunkedArray) -> bool:
-    coded = pa.types.is_dictionary(array.type) and pa.types.is_dictionary(own.type) and own.num_chunks > 0
-    return coded and len(array.dictionary) > len(own.unify_dictionaries().chunk(0).dictionary)
-
-
-def _merged(own: pa.ChunkedArray, new: pa.Array, holes: NDArray[np.bool_]) -> pa.Array:
-    """The new cells in the holes, the own ones elsewhere."""
-    own = own.combine_chunks()
-    if isinstance(own, pa.ChunkedArray):  # an empty one has no chunks to combine
-        return new
-    mask = pa.array(holes)
-    if pa.types.is_string_view(new.type):  # Arrow cannot choose between those
-        return _merged(pa.chunked_array([own.cast(pa.string())]), new.cast(pa.string()), holes).cast(new.type)
-    if holes.all():  # and nothing of the own cells, whose type may be no type at all for these
-        return new
-    if not pa.types.is_dictionary(new.type):
-        kept = pc.if_else(mask, pa.scalar(None, own.type), own)
-        kept = kept.cast(new.type) if not pa.types.is_dictionary(own.type) else kept.dictionary_decode().cast(new.type)
-        return pc.if_else(mask, new, kept)
-    if not pa.types.is_dictionary(own.type):
-        own = own.cast(new.type.value_type).dictionary_encode()
-    labels = own.dictionary.to_pylist()
-    place = {label: i for i, label in enumerate(labels)}
-    extra = [label for label in new.dictionary.to_pylist() if label not in place]
-    place |= {label: len(labels) + i for i, label in enumerate(extra)}
-    moved = np.array([place[label] for label in new.dictionary.to_pylist()], dtype=np.int64)
-    new_codes = pa.array(moved[np.asarray(new.indices.fill_null(0)).astype(np.int64)])
-    codes = pc.if_else(mask, new_codes, own.indices.cast(pa.int64()))
-    values = pa.concat_arrays([own.dictionary, pa.array(extra, type=own.dictionary.type)])
-    index = _index_type(new.type, len(values))
-    return pa.DictionaryArray.from_arrays(codes.cast(index), values, ordered=new.type.ordered)
-
-
 def _to_native(table: pa.Table, library: str) -> Any:  # noqa: ANN401
     try:
         frame: Any = nw.from_arrow(table, backend=IMPLEMENTATIONS[library]).to_native()
@@ -501,7 +321,7 @@ def _to_native(table: pa.Table, library: str) -> Any:  # noqa: ANN401
 def _pandas_texts(table: pa.Table, frame: Any) -> list[tuple[str, Any]]:  # noqa: ANN401
     """Arrow reads text into pandas' own text dtype; object it was, or Arrow's, so it stays."""
     columns = (table.schema.pandas_metadata or {}).get("columns", [])
-    texts = {f.name: f.type for f in table.schema if _storage(f.type) == "text"}
+    texts = {f.name: f.type for f in table.schema if storage_of(f.type) == "text"}
     arrow = nw.get_native_namespace(frame).ArrowDtype
     kept = {c["name"]: c["numpy_type"] for c in columns if c["name"] in texts}
     objects = [(name, "object") for name, dtype in kept.items() if dtype == "object"]

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon.codec import Rows
+from harpoon.cells import Cells, Rows
 from harpoon.errors import InvalidOption
-from harpoon.frames import Cells, Table, Template
+from harpoon.frames import Table, Template
 from harpoon.schema import Schema
 
 Floats = NDArray[np.float64]

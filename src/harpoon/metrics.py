@@ -8,9 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harpoon import frames
+from harpoon.cells import Cells
+from harpoon.conforming import as_labels, conform
 from harpoon.errors import InvalidTable
-from harpoon.frames import Cells, Table
-from harpoon.schema import Column, Schema, as_labels, conform
+from harpoon.frames import Table
+from harpoon.kinds import Column
+from harpoon.schema import Schema
 
 Mask = NDArray[np.bool_]
 

@@ -12,10 +12,11 @@ from typing import Any, Self, Unpack
 import numpy as np
 import pyarrow as pa
 import torch
-from numpy.typing import NDArray
 
 from harpoon import frames, presets, storage
-from harpoon.codec import Block, Codec, Floats, Rows
+from harpoon.arguments import RandomState, checked_state, count_of, device_of, seed_of
+from harpoon.cells import Cells, Index, Rows, joined, laid_over, taken, written_into
+from harpoon.codec import Block, Codec
 from harpoon.errors import (
     ColumnLeftOut,
     HarpoonError,
@@ -25,19 +26,19 @@ from harpoon.errors import (
     RowsDropped,
     SamplingFailed,
 )
-from harpoon.frames import Cells, Table, Template
+from harpoon.frames import Table, Template
 from harpoon.guidance import SCHEDULES, Guidance
 from harpoon.imputation import Expectation, MultipleImputation
+from harpoon.kinds import Column, Kind
 from harpoon.network import Denoiser, Given
 from harpoon.penalties import reconstruction
 from harpoon.presets import SamplingOptions, Settings
 from harpoon.progress import drawing_bar, training_bar
 from harpoon.sampling import STARTS, STEPS, reverse, row_noise
-from harpoon.schema import Column, Kind, Schema
+from harpoon.scaling import Floats
+from harpoon.schema import Schema
 from harpoon.training import Epoch, History, train
 
-RandomState = int | np.random.Generator | None
-Index = NDArray[np.int64]
 MIN_ROWS = 2
 FEWEST_ROWS = 64
 MANY_DROPPED = 0.1
@@ -93,8 +94,8 @@ class Harpoon:
             options["max_time"] = None
         self.preset = preset
         self.settings: Settings = presets.preset(preset).changed({**options, **given})
-        self.random_state = _checked_state(random_state)
-        self.device = _device(device)
+        self.random_state = checked_state(random_state)
+        self.device = device_of(device)
         if not isinstance(schema, Schema | None):
             raise InvalidOption(f"schema must be a Schema (see Schema.infer and Schema.load), got {schema!r}.")
         self.schema = schema
@@ -111,7 +112,7 @@ class Harpoon:
         _check_trainable(table)
         schema = Schema.infer(table) if self.schema is None else self.schema.completed(table)
         _announce(schema)
-        settings, seed = self.settings, _seed(self.random_state)
+        settings, seed = self.settings, seed_of(self.random_state)
         codec = Codec.fit(schema, table, encoding=settings.encoding, scaling=settings.scaling)
         encoded = self._training_rows(_given(codec, codec.read(table)))
         denoiser = _empty_denoiser(settings, codec).to_empty(device="cpu")
@@ -155,13 +156,13 @@ class Harpoon:
         rows = codec.read(table)
         if draws is not None:
             return self._imputations(
-                table, rows, _row_count(draws, "draws, the number of tables to draw,"), random_state, options
+                table, rows, count_of(draws, "draws, the number of tables to draw,"), random_state, options
             )
         if not decode:
             return self._expectation(rows)
         if self.denoiser_.sees_known:
             self.settings.for_call(options)
-            _checked_state(random_state)
+            checked_state(random_state)
             return self._complete(table, rows, lambda part, _index: self._expected(part))
         seed = self._call_seed(random_state)
         return self._complete(table, rows, lambda part, index: self._draw(part, index, seed, options))
@@ -198,12 +199,12 @@ class Harpoon:
             rows = codec.read(table, partial=True)
             seed = self._call_seed(random_state)
             return self._complete(table, rows, lambda part, index: self._draw(part, index, seed, options))
-        table = frames.repeated(given or {}, _row_count(n))
+        table = frames.repeated(given or {}, count_of(n))
         _check_given(given or {}, self.schema_)
         rows = codec.read(table, partial=True, strict=True)
         drawn = self._draw(rows, np.arange(table.height), self._call_seed(random_state), options)
         constants = {c.name: _constant(self.template_, c, table.height) for c in self.schema_ if _is_constant(c)}
-        return self.template_.build({**constants, **_merged(rows, drawn)})
+        return self.template_.build({**constants, **written_into(rows, drawn)})
 
     def encode(self, data: object) -> Given:
         """A table as the network sees it: encoded rows and which of their numbers are known."""
@@ -289,8 +290,8 @@ class Harpoon:
 
     def _produced(self, rows: Rows, produce: Callable[[Rows, Index], Rows]) -> Rows:
         index = np.flatnonzero(~self.codec_.known(rows).all(axis=1))
-        new = produce({name: cells[index] for name, cells in rows.items()}, index)
-        return {name: _placed(cells, new[name], index) for name, cells in rows.items()}
+        new = produce(taken(rows, index), index)
+        return laid_over(rows, new, index)
 
     def _written(self, table: Table, rows: Rows, columns: Rows) -> Any:  # noqa: ANN401
         """The table with new cells in its holes, constant columns included."""
@@ -311,13 +312,13 @@ class Harpoon:
         size = _batch_rows(self.settings.sampling_batch_size, codec.width)
         noisiest = self.denoiser_.schedule.times(1)[0]
         for batch, count in _batches(height, size):
-            given = _given(codec, {name: cells[batch] for name, cells in rows.items()}).to(self.device)
+            given = _given(codec, taken(rows, batch)).to(self.device)
             yield self.denoiser_(torch.zeros_like(given.x), noisiest, given)[:count].cpu().double().numpy()
 
     def _expected(self, rows: Rows) -> Rows:
         """Every cell at its expected number or its most probable label."""
         parts = [self.codec_.decode(x, expected=True) for x in self._estimates(rows)]
-        return _joined(parts) if parts else dict(rows)
+        return joined(parts) if parts else dict(rows)
 
     def _expectation(self, rows: Rows) -> Expectation:
         if not self.denoiser_.sees_known:
@@ -342,7 +343,7 @@ class Harpoon:
         return MultipleImputation(tables, table, self.template_, self.schema_, drawn, holes)
 
     def _call_seed(self, random_state: RandomState) -> int:
-        return _seed(self.random_state if random_state is None else _checked_state(random_state))
+        return seed_of(self.random_state if random_state is None else checked_state(random_state))
 
     def _draw(self, rows: Rows, index: Index, seed: int, options: SamplingOptions, *, draw: int = 0) -> Rows:
         """Rows with every cell drawn, numbered by `index`; known cells pull through guidance or enter the network."""
@@ -353,7 +354,7 @@ class Harpoon:
         parts = []
         with drawing_bar(len(batches) * (len(times) - 1), show=self.progress and len(batches) > 0) as on_step:
             for batch, count in batches:
-                given = _given(self.codec_, {n: c[batch] for n, c in rows.items()}).to(self.device)
+                given = _given(self.codec_, taken(rows, batch)).to(self.device)
                 noise = row_noise(seed, index[batch], len(times), self.codec_.width, draw=draw).to(self.device)
                 x = reverse(
                     self.denoiser_,
@@ -367,7 +368,7 @@ class Harpoon:
                 )
                 _check_finite(x, settings)
                 parts.append(self.codec_.decode(given.write_into(x)[:count].cpu().double().numpy()))
-        return _joined(parts) if parts else dict(rows)
+        return joined(parts) if parts else dict(rows)
 
 
 def _empty_denoiser(settings: Settings, codec: Codec) -> Denoiser:
@@ -428,32 +429,6 @@ def _batch_rows(asked: int, numbers: int) -> int:
     return max(1, min(asked, NOISE_NUMBERS // numbers))
 
 
-def _placed(cells: Cells, drawn: Cells, index: Index) -> Cells:
-    """Drawn cells, of some rows, laid over the cells of all rows."""
-    values = cells.values.astype(drawn.values.dtype).copy()
-    values[index] = drawn.values
-    missing = np.zeros(len(values), dtype=np.bool_)
-    return Cells(drawn.storage, values, missing, drawn.labels, drawn.ordered, drawn.unit)
-
-
-def _merged(rows: Rows, drawn: Rows) -> Rows:
-    """Drawn cells where nothing was given."""
-    merged = {}
-    for name, cells in drawn.items():
-        values = np.where(rows[name].missing, cells.values, rows[name].values)
-        merged[name] = Cells(cells.storage, values, cells.missing, cells.labels, cells.ordered, cells.unit)
-    return merged
-
-
-def _joined(parts: list[Rows]) -> Rows:
-    joined = {}
-    for name, first in parts[0].items():
-        values = np.concatenate([part[name].values for part in parts])
-        missing = np.zeros(len(values), dtype=np.bool_)
-        joined[name] = Cells(first.storage, values, missing, first.labels, first.ordered, first.unit)
-    return joined
-
-
 def _is_constant(column: Column) -> bool:
     return column.kind is Kind.CONSTANT
 
@@ -491,46 +466,6 @@ def _check_given(given: Mapping[str, object], schema: Schema) -> None:
             raise InvalidOption(f"No value can be given for column {name!r}: it is not drawn ({column.note}).")
         if value != (column.labels or (None,))[0]:
             raise InvalidOption(f"Column {name!r} is always {(column.labels or (None,))[0]!r}, got {value!r}.")
-
-
-def _row_count(n: object, words: str = "n, the number of rows to draw,") -> int:
-    if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 1:
-        raise InvalidOption(f"{words} must be a whole number of at least 1, got {n!r}.")
-    return int(n)
-
-
-def _checked_state(random_state: object) -> RandomState:
-    if isinstance(random_state, np.random.Generator) or random_state is None:
-        return random_state
-    if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool) and random_state >= 0:
-        return int(random_state)
-    raise InvalidOption(
-        f"random_state must be a whole number of at least 0, a NumPy Generator or None, got {random_state!r}."
-    )
-
-
-def _seed(random_state: RandomState) -> int:
-    """A number of 64 bits; a generator is advanced by taking one."""
-    if isinstance(random_state, int):
-        return int(np.random.SeedSequence(random_state).generate_state(1, np.uint64)[0])
-    generator = np.random.default_rng() if random_state is None else random_state
-    return int(generator.integers(2**63))
-
-
-def _device(name: str) -> torch.device:
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        device = torch.device(name)
-    except (RuntimeError, TypeError):
-        raise InvalidOption(f'device must be "auto", "cpu" or "cuda", got {name!r}.') from None
-    if device.type not in ("cpu", "cuda", "mps"):
-        raise InvalidOption(f'device must be "auto", "cpu" or "cuda", got {name!r}.')
-    if device.type == "mps" and not torch.backends.mps.is_available():
-        raise InvalidOption('device="mps" needs a Mac with a GPU. Use device="cpu".')
-    if device.type == "cuda" and not torch.cuda.is_available():
-        raise InvalidOption(f'device={name!r} needs CUDA, which this machine or this torch lacks. Use device="cpu".')
-    return device
 
 
 FATE = {

@@ -20,12 +20,13 @@ from typing import Any, TypedDict
 import numpy as np
 
 from harpoon.anchored import AnchoredDenoiser, Corruption
-from harpoon.codec import ENCODINGS, SCALINGS, Codec
+from harpoon.codec import ENCODINGS, Codec
 from harpoon.errors import InvalidOption
 from harpoon.guidance import SCHEDULES
 from harpoon.network import Denoiser, PaperDenoiser
 from harpoon.penalties import LOSSES
 from harpoon.sampling import STARTS, STEPS
+from harpoon.scaling import SCALINGS
 from harpoon.schedule import LinearSchedule
 from harpoon.training import Plan
 

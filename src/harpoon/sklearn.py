@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from harpoon.arguments import RandomState
 from harpoon.errors import ColumnLeftOut
-from harpoon.model import Harpoon, RandomState
+from harpoon.model import Harpoon
 from harpoon.schema import Schema
 
 

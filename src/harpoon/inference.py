@@ -1,0 +1,118 @@
+"""Reading a column off its cells: its kind, its labels or its range and grid."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harpoon.cells import NANOSECONDS, Cells
+from harpoon.conforming import check_finite, conform
+from harpoon.errors import InvalidOption
+from harpoon.kinds import Column, Kind
+
+MAX_DECIMALS = 9
+FEW = 20  # below this many rows, all values being distinct says nothing
+DENSE_ROWS = 50
+TEXT_SHARE = 0.5
+SHORT_TEXT = 40
+DAY = 86_400 * 10**9
+TIME_STEPS = (DAY, 3_600 * 10**9, 60 * 10**9, 10**9, 10**6, 10**3, 1)
+
+
+def infer_column(name: str, cells: Cells, given: Column | None = None) -> Column:
+    """One column read off its cells; what `given` already says stays."""
+    check_finite(name, cells)
+    kind, note = _kind(name, cells) if given is None else (given.kind, given.note)
+    if given is not None and given.kind not in (Kind.SKIPPED, Kind.EMPTY) and not len(cells.observed):
+        return Column(name, Kind.EMPTY, missing=1.0, note="every cell is missing")
+    if given is not None and given.unit and cells.unit and given.unit != cells.unit:
+        raise InvalidOption(f"Column {name!r} of the schema counts in {given.unit!r}, the table in {cells.unit!r}.")
+    found = Column(name, kind, missing=float(cells.missing.mean()) if len(cells) else 0.0, note=note)
+    if kind is Kind.CONSTANT:
+        found = replace(found, labels=(_first(cells),))
+    if kind.modelled:
+        found = replace(found, **_details(conform(cells, found), kind))
+    if given is None:
+        return found
+    said = {name: value for name, value in vars(given).items() if name in given.to_json() and name != "missing"}
+    return replace(found, **said)
+
+
+def _kind(name: str, cells: Cells) -> tuple[Kind, str]:
+    """The kind that the cells suggest, and for one that is not modelled, why."""
+    if cells.storage == "other":
+        return Kind.SKIPPED, "its values are of mixed or nested types"
+    if not len(cells.observed):
+        return Kind.EMPTY, "every cell is missing"
+    distinct = len(np.unique(cells.observed))
+    if distinct == 1:
+        return Kind.CONSTANT, "every cell has the same value"
+    if cells.storage == "text":
+        return _text_kind(cells, distinct)
+    if cells.storage == "integer" and _is_identifier(name, cells.observed, distinct):
+        return Kind.IDENTIFIER, "every row has its own value, and the values count rows"
+    by_storage = {"float": Kind.NUMBER, "boolean": Kind.BOOLEAN, "category": Kind.CATEGORY}
+    return by_storage.get(cells.storage) or Kind(cells.storage), ""
+
+
+def _text_kind(cells: Cells, distinct: int) -> tuple[Kind, str]:
+    count = len(cells.observed)
+    if count < FEW or distinct <= TEXT_SHARE * count:
+        return Kind.CATEGORY, ""
+    words = any(" " in label.strip() for label in cells.labels)
+    longest = max(len(label) for label in cells.labels)
+    if distinct == count and not words and longest <= SHORT_TEXT:
+        return Kind.IDENTIFIER, "every row has its own value"
+    return Kind.TEXT, f"free text ({distinct} different values in {count} rows)"
+
+
+def _is_identifier(name: str, values: NDArray[Any], distinct: int) -> bool:
+    if distinct < len(values) or distinct < FEW:
+        return False
+    named = name.casefold() in ("id", "index", "key") or name.endswith(("_id", " id", "Id", "ID"))
+    dense = len(values) >= DENSE_ROWS and int(values.max()) - int(values.min()) + 1 == len(values)
+    return named or dense
+
+
+def _details(cells: Cells, kind: Kind) -> dict[str, Any]:
+    """Labels, or range and grid."""
+    if kind is Kind.BOOLEAN:
+        return {"labels": (False, True)}
+    if kind is Kind.CATEGORY:
+        if cells.storage == "category":
+            return {"labels": cells.labels, "ordered": cells.ordered}
+        return {"labels": tuple(sorted(cells.labels, key=lambda label: (str(type(label)), label)))}
+    observed = cells.observed
+    if not len(observed):
+        return {"unit": cells.unit, "zoned": cells.zoned}
+    low, high = observed.min().item(), observed.max().item()
+    return {"minimum": low, "maximum": high, "step": _step(observed, cells, kind), **_clock(cells)}
+
+
+def _clock(cells: Cells) -> dict[str, Any]:
+    return {"unit": cells.unit, "zoned": cells.zoned}
+
+
+def _first(cells: Cells) -> Any:  # noqa: ANN401
+    value = cells.observed[0].item()
+    return cells.labels[value] if cells.labels else value
+
+
+def _step(observed: NDArray[Any], cells: Cells, kind: Kind) -> float | int:
+    """The largest natural step that every value is a multiple of."""
+    if kind is Kind.DATE:
+        return 1
+    if kind.temporal:
+        tick = NANOSECONDS[cells.unit]
+        steps = [step // tick for step in TIME_STEPS if step >= tick]
+        return int(next(step for step in steps if not (observed % step).any()))
+    if kind is Kind.INTEGER:
+        powers = [10**k for k in range(18, -1, -1)]
+        return int(next(power for power in powers if power == 1 or not (observed % power).any()))
+    for decimals in range(MAX_DECIMALS + 1):
+        if np.array_equal(np.round(observed, decimals), observed):
+            return float(10.0**-decimals)
+    return 0
