@@ -129,3 +129,11 @@ def test_what_cannot_be_pooled_is_named(draws, model, holes):
         draws.interval(90)
     with pytest.raises(InvalidOption, match="draws"):
         model.impute(holes, draws=0)
+
+
+def test_a_table_without_rows_has_nothing_to_fill(model, holes):
+    nothing = holes.slice(0, 0)
+    assert model.impute(nothing).equals(nothing)
+    assert model.impute(nothing, decode=False).numbers["y"].shape == (0,)
+    assert model.impute(nothing, decode=False).probabilities["c"].shape == (0, 2)
+    assert [table.num_rows for table in model.impute(nothing, draws=2)] == [0, 0]

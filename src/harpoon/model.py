@@ -155,9 +155,8 @@ class Harpoon:
         table = frames.read(data)
         rows = codec.read(table)
         if draws is not None:
-            return self._imputations(
-                table, rows, count_of(draws, "draws, the number of tables to draw,"), random_state, options
-            )
+            count = count_of(draws, "draws, the number of tables to draw,")
+            return self._imputations(table, rows, count, random_state, options)
         if not decode:
             return self._expectation(rows)
         if self.denoiser_.sees_known:
@@ -323,7 +322,8 @@ class Harpoon:
     def _expectation(self, rows: Rows) -> Expectation:
         if not self.denoiser_.sees_known:
             raise InvalidOption("decode=False needs a model that sees what is known, such as preset='anchored'.")
-        parts = [self.codec_.expectation(x) for x in self._estimates(rows)]
+        estimates = list(self._estimates(rows)) or [np.zeros((0, self.codec_.width))]
+        parts = [self.codec_.expectation(x) for x in estimates]
         numbers, probabilities = (
             {name: np.concatenate([part[kind][name] for part in parts]) for name in parts[0][kind]} for kind in (0, 1)
         )
