@@ -1,0 +1,68 @@
+"""How much faster the anchored preset answers than the paper preset of this repository, side by side in one run.
+
+    python benchmarks/speed.py --data FOLDER [--rows 512] [--output FILE]
+
+FOLDER holds the data sets and protocol.json. Both presets impute Adult's test set under MAR 25 % and draw plain rows;
+the paper preset is timed on `--rows` rows and scaled. Weights do not change the time, so both are trained for seconds
+only: this script says nothing about quality.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable
+from pathlib import Path
+from time import perf_counter
+
+import torch
+
+import harpoon
+from harpoon import masks
+from imputation import load
+
+
+def seconds(answer: Callable[[], object]) -> float:
+    began = perf_counter()
+    answer()
+    return perf_counter() - began
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--rows", type=int, default=512)
+    parser.add_argument("--drawn", type=int, default=10_000)
+    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "speed.json")
+    arguments = parser.parse_args()
+
+    train, test, categorical = load(arguments.data, "adult")
+    schema = harpoon.Schema.infer(train, kinds=dict.fromkeys(categorical, "category"))
+    anchored, paper = (
+        harpoon.Harpoon(preset, schema=schema, max_time=5.0, random_state=0, progress=False).fit(train)
+        for preset in ("anchored", "paper")
+    )
+    holes = test.astype(object).mask(masks.draw("MAR", test, 0.25, seed=0)).infer_objects()
+    few = holes.head(arguments.rows)
+    anchored.impute(few)  # what is loaded once is not timed
+
+    impute = min(seconds(lambda: anchored.impute(holes)) for _ in range(3))
+    impute_paper = seconds(lambda: paper.impute(few)) * len(holes) / len(few)
+    draw = seconds(lambda: anchored.sample(arguments.drawn))
+    draw_paper = seconds(lambda: paper.sample(arguments.rows)) * arguments.drawn / arguments.rows
+    record = {
+        "script": "benchmarks/speed.py",
+        "threads": torch.get_num_threads(),
+        "paper_rows_timed": len(few),
+        "impute": {"rows": len(holes), "anchored_s": round(impute, 3), "paper_s_scaled": round(impute_paper, 1)},
+        "sample": {"rows": arguments.drawn, "anchored_s": round(draw, 2), "paper_s_scaled": round(draw_paper, 1)},
+        "impute_ratio": round(impute_paper / impute),
+        "sample_ratio": round(draw_paper / draw, 1),
+    }
+    arguments.output.parent.mkdir(parents=True, exist_ok=True)
+    arguments.output.write_text(json.dumps(record, indent=2) + "\n")
+    print(json.dumps(record))
+
+
+if __name__ == "__main__":
+    main()
