@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from harpoon.cells import Cells, Storage
 def storage_of(dtype: pa.DataType) -> Storage:
     """Which of our few storages an Arrow type belongs to."""
     tests: Sequence[tuple[Storage, Any]] = (
-        ("null", pa.types.is_null),
+        ("null", lambda t: pa.types.is_null(t) or (pa.types.is_dictionary(t) and pa.types.is_null(t.value_type))),
         ("boolean", pa.types.is_boolean),
         ("integer", pa.types.is_integer),
         ("float", lambda t: pa.types.is_floating(t) or pa.types.is_decimal(t)),
@@ -42,6 +42,8 @@ def opaque(height: int, storage: Storage = "other") -> Cells:
 def from_arrow(column: pa.ChunkedArray) -> Cells:
     """An Arrow column as cells; null and NaN are both missing."""
     storage = storage_of(column.type)
+    if storage == "other" and column.null_count == len(column):
+        storage = "null"  # nothing in it says what it could hold
     if storage in ("null", "other"):
         return opaque(len(column), storage)
     if storage == "float":
@@ -117,8 +119,10 @@ def to_arrow(cells: Cells, dtype: pa.DataType) -> pa.Array:
     try:
         if pa.types.is_decimal(dtype):
             return _to_decimals(array, dtype)
+        if pa.types.is_integer(dtype) and cells.storage == "float":
+            array = pc.round(array)
         return array.cast(dtype, safe=cells.storage == "integer")
-    except pa.ArrowInvalid:
+    except (pa.ArrowInvalid, InvalidOperation):
         return array  # an edited range went beyond the dtype: the wider type is the honest answer
 
 

@@ -79,7 +79,7 @@ class NumberCodec:
 
     def encode(self, cells: Cells) -> Floats:
         """Scaled values."""
-        x = self.scaling.forward(_centred(cells.values, _origin(self.column)))
+        x = self.scaling.forward(_present(cells, _origin(self.column)))
         return np.where(cells.missing, 0.0, x)[:, None]
 
     def decode(self, x: Floats, *, expected: bool = False) -> Cells:  # noqa: ARG002
@@ -167,7 +167,7 @@ class SpikeCodec:
 
     def encode(self, cells: Cells) -> Floats:
         """The scaled value and a corner of the simplex."""
-        values, spikes = _centred(cells.values, _origin(self.column)), np.array(self.spikes)
+        values, spikes = _present(cells, _origin(self.column)), np.array(self.spikes)
         place = np.searchsorted(spikes, values).clip(max=len(spikes) - 1)
         which = np.where(spikes[place] == values, place + 1, 0)
         return np.hstack([self.number.encode(cells), _corners(which, cells.missing, 1 + len(spikes))])
@@ -176,9 +176,9 @@ class SpikeCodec:
         """The mass that a row sits on, else its number; a mean over rows is a number."""
         if expected:
             return self.number.decode(x[:, :1])
-        which = x[:, 1:].argmax(axis=1)
-        scaled = self.number.scaling.forward(np.array((0.0, *self.spikes)))
-        return self.number.decode(np.where(which > 0, scaled[which], x[:, 0])[:, None])
+        which, cells = x[:, 1:].argmax(axis=1), self.number.decode(x[:, :1])
+        exact = (np.array((0.0, *self.spikes)).astype(cells.values.dtype) + _origin(self.column))[which]
+        return cells.filled_with(np.where(which > 0, exact, cells.values))
 
 
 @dataclass(frozen=True)
@@ -313,7 +313,15 @@ def _codec_from_json(column: Column, data: Mapping[str, Any]) -> ColumnCodec:
 
 def _origin(column: Column) -> int:
     """Subtracted as an integer before going to floats, so that large integers and times stay exact."""
-    return 0 if column.kind is Kind.NUMBER or column.minimum is None else int(column.minimum)
+    if column.kind is Kind.NUMBER or column.minimum is None:
+        return 0
+    step = int(column.step or 1)
+    return int(column.minimum) // step * step
+
+
+def _present(cells: Cells, origin: int) -> Floats:
+    """Centred values; a missing cell stands at the origin, so that it does not stretch the range."""
+    return _centred(np.where(cells.missing, origin, cells.values), origin)
 
 
 def _centred(values: NDArray[Any], origin: int) -> Floats:
@@ -335,6 +343,11 @@ def _on_grid(x: Floats, column: Column) -> NDArray[Any]:
         return steps.astype(np.int64) * step + origin
     whole: NDArray[np.int64] = np.clip(steps * step + origin, LOWEST, HIGHEST).astype(np.int64)
     return whole
+
+
+def snapped(values: Floats, column: Column) -> NDArray[Any]:
+    """Numbers in the table's units on the column's grid."""
+    return _on_grid(values - _origin(column), column)
 
 
 def _clipped(column: Column) -> bool:

@@ -146,51 +146,67 @@ class Table:
             elif holes[name].any():
                 changed = self._changed_by_holes(name, cells, like, gone=bool(holes[name].all()))
                 wanted = settled((like if changed else self.template).schema.field(name), cells)
-                array = merged(self.arrow.column(name), to_arrow(cells, wanted.type), holes[name])
+                array = self._merged(name, cells, wanted.type, holes[name])
                 if has_new_labels(array, self.arrow.column(name)):
                     wanted = wanted.remove_metadata()  # it lists the labels of an Enum, which are too few now
                 (trained if changed else own).add(wanted, array)
         news = [part.to_native(self.library) for part in (own, trained) if part.arrays]
-        filled = self._with(news, like.schema.names)
+        filled = self._with(news, like)
         if only is None:
             return filled
         if self.library == "pandas":
             return filled.iloc[:, [self.names.index(name) for name in only]]
         return nw.from_native(filled, eager_only=True).select(list(only)).to_native()
 
+    def _merged(self, name: str, cells: Cells, dtype: pa.DataType, holes: NDArray[np.bool_]) -> pa.Array:
+        """The filled column in the type it should have, or else in the one it has."""
+        own = self.arrow.column(name)
+        for wanted in (dtype, own.type):
+            try:
+                return merged(own, to_arrow(cells, wanted), holes)
+            except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+                continue
+        raise InvalidTable(
+            f"Column {name!r} holds {storage_of(own.type)} values, and what belongs into its holes is none. "
+            "Convert the column to what it was when the model was trained."
+        )
+
     def _changed_by_holes(self, name: str, cells: Cells, like: Template, *, gone: bool) -> bool:
         """Whether the dtype is what it is only because cells, or all of them (`gone`), are missing."""
-        own, trained = (storage_of(schema.field(name).type) for schema in (self.arrow.schema, like.schema))
+        dtype, wanted = (schema.field(name).type for schema in (self.arrow.schema, like.schema))
+        own, trained = storage_of(dtype), storage_of(wanted)
         labels = bool(cells.labels) and all(isinstance(label, int) for label in cells.labels)
         whole = cells.storage in ("integer", "boolean") or labels
-        return own == "null" or (own == "float" and whole) or (gone and own != trained)
+        other = own != trained or (own == "datetime" and dtype.tz != wanted.tz)
+        return own == "null" or (own == "float" and whole) or (gone and other)
 
-    def _with(self, news: list[Any], order: list[str]) -> Any:  # noqa: ANN401
+    def _with(self, news: list[Any], like: Template) -> Any:  # noqa: ANN401
         """The frame with new or replaced columns."""
         if self.library == "pandas":
-            return self._with_in_pandas(news, order)
+            return self._with_in_pandas(news, like)
         whole = nw.from_native(self.native, eager_only=True)
         for new in news:
             whole = whole.with_columns(*nw.from_native(new, eager_only=True).iter_columns())
         if len(whole.columns) > len(self.names):
-            whole = whole.select([name for name in order if name in set(whole.columns)])
+            whole = whole.select([name for name in like.schema.names if name in set(whole.columns)])
         return whole.to_native()
 
-    def _with_in_pandas(self, news: list[Any], order: list[str]) -> Any:  # noqa: ANN401
-        """Columns go in by position, so that the index and names that are no text stay as they are."""
-        frame, names = self.native.copy(), self.names
+    def _with_in_pandas(self, news: list[Any], like: Template) -> Any:  # noqa: ANN401
+        """Under plain names for a while, so that names that are no text come through as they are."""
+        frame = self.native.copy()
+        labels = dict(zip(self.names, frame.columns, strict=True))
+        frame.columns = self.names
         for new in news:
             new.index = frame.index
             for name in new.columns:
-                if name in self.names:
-                    frame.isetitem(self.names.index(name), new[name])
-                else:
-                    key = (name,) + ("",) * (frame.columns.nlevels - 1) if frame.columns.nlevels > 1 else name
-                    frame.insert(len(names), key, new[name])
-                    names = [*names, name]
-        if len(names) == len(self.names):
-            return frame
-        return frame.iloc[:, [names.index(name) for name in order if name in names]]
+                frame[name] = new[name]
+                labels.setdefault(name, int(name) if name in like.numbered else name)
+        if len(labels) == len(self.names):
+            return frame.set_axis(self.native.columns, axis=1)
+        order = [name for name in like.schema.names if name in labels]
+        levels = self.native.columns.nlevels
+        wide = [(labels[n],) + ("",) * (levels - 1) if levels > 1 and n not in self.names else labels[n] for n in order]
+        return frame[order].set_axis(wide, axis=1)
 
 
 class _Columns:
@@ -273,7 +289,8 @@ def _arrow_table(frame: nw.DataFrame[Any], library: str, names: list[str]) -> tu
             arrays[name] = pa.Array.from_pandas(native[name])
         except (pa.ArrowException, OverflowError, ValueError, TypeError):
             arrays[name] = pa.nulls(len(native))
-            mixed.add(name)
+            if not native[name].isna().all():
+                mixed.add(name)
     flat = native.drop(columns=list(mixed)).reset_index(drop=True)
     metadata = pa.Schema.from_pandas(flat, preserve_index=False).metadata
     empty = pa.table({"_": pa.nulls(len(native))}).select([])

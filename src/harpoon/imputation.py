@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon.cells import Cells, Rows
+from harpoon.cells import Rows
+from harpoon.codec import snapped
 from harpoon.errors import InvalidOption
 from harpoon.frames import Table, Template
 from harpoon.schema import Schema
@@ -102,8 +103,8 @@ class MultipleImputation:
         columns = {}
         for column in self._schema.modelled:
             drawn = np.stack([draw[column.name].values for draw in self._draws])
-            values = drawn.mean(axis=0) if column.kind.numeric else _mode(drawn)
-            columns[column.name] = self._cells(column.name, values)
+            values = snapped(drawn.mean(axis=0), column) if column.kind.numeric else _mode(drawn)
+            columns[column.name] = self._draws[0][column.name].filled_with(values)
         return self._table.fill(columns, self._holes, self._template)
 
     def pool(self, estimator: Callable[[Any], Any]) -> Pooled:
@@ -125,18 +126,13 @@ class MultipleImputation:
         return Pooled(results[0][2], estimates.mean(axis=0), np.sqrt(total), freedom, share)
 
     def _quantile(self, share: float) -> Any:  # noqa: ANN401
-        names = [column.name for column in self._schema.modelled if column.kind.numeric]
-        drawn = {name: np.stack([draw[name].values for draw in self._draws]) for name in names}
-        ends = {name: np.quantile(values, share, axis=0, method="weibull") for name, values in drawn.items()}
-        columns = {name: self._cells(name, end) for name, end in ends.items()}
-        return self._table.fill(columns, self._holes, self._template, only=names)
-
-    def _cells(self, name: str, values: NDArray[Any]) -> Cells:
-        first = self._draws[0][name]
-        kept = np.rint(values) if first.values.dtype.kind == "i" else values
-        return Cells(
-            first.storage, kept.astype(first.values.dtype), first.missing, first.labels, first.ordered, first.unit
-        )
+        columns = {}
+        for column in self._schema.modelled:
+            if column.kind.numeric:
+                drawn = np.stack([draw[column.name].values for draw in self._draws])
+                end = snapped(np.quantile(drawn, share, axis=0, method="weibull"), column)
+                columns[column.name] = self._draws[0][column.name].filled_with(end)
+        return self._table.fill(columns, self._holes, self._template, only=list(columns))
 
 
 def _estimates(result: Any) -> tuple[Floats, Floats, tuple[str, ...]]:  # noqa: ANN401

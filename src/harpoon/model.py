@@ -42,6 +42,7 @@ from harpoon.training import Epoch, History, train
 MIN_ROWS = 2
 FEWEST_ROWS = 64
 MANY_DROPPED = 0.1
+FARTHEST = 1e4  # deviations from the mean; what lies beyond would be no number after a few layers
 NOISE_NUMBERS = 2**26  # at most this many random numbers are held at once, whatever the number of columns
 
 
@@ -218,6 +219,7 @@ class Harpoon:
             "settings": self.settings.to_json(),
             "random_state": self.random_state if isinstance(self.random_state, int) else None,
             "schema": self.schema_.to_json(),
+            "given_schema": None if self.schema is None else self.schema.to_json(),
             "codec": codec.to_json(),
             "frame": self.template_.to_json(),
             "history": asdict(self.history_),
@@ -232,6 +234,8 @@ class Harpoon:
             model = cls(content["preset"], random_state=content["random_state"], device=device, progress=progress)
             model.settings = Settings(**content["settings"])
             model.schema_ = Schema.from_json(content["schema"])
+            given = content["given_schema"]
+            model.schema = None if given is None else Schema.from_json(given)
             model.codec_ = Codec.from_json(model.schema_, content["codec"])
             model.template_ = Template.from_json(content["frame"])
             epochs = [Epoch(**epoch) for epoch in content["history"]["epochs"]]
@@ -401,7 +405,8 @@ def _pull(settings: Settings, given: Given, blocks: tuple[Block, ...]) -> Guidan
 
 def _given(codec: Codec, rows: Rows) -> Given:
     known = torch.from_numpy(codec.spread(codec.known(rows)))
-    return Given(torch.from_numpy(codec.encode(rows)).float(), known)
+    x = codec.encode(rows).clip(-FARTHEST, FARTHEST)
+    return Given(torch.from_numpy(x).float(), known)
 
 
 def _check_finite(x: torch.Tensor, settings: Settings) -> None:
