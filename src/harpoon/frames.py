@@ -11,6 +11,7 @@ schema remembers the dtypes of all three.
 from __future__ import annotations
 
 import base64
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -56,8 +57,12 @@ class Template:
                 made.add(wanted, to_arrow(columns[name], wanted.type))
         frame = made.to_native(self.library)
         if self.numbered:
-            frame.columns = [int(name) if name in self.numbered else name for name in frame.columns]
+            frame.columns = [self.label(name) for name in frame.columns]
         return frame
+
+    def label(self, name: str) -> int | str:
+        """What the frame calls a column."""
+        return int(name) if name in self.numbered else name
 
     def check(self, name: str, kind: str) -> None:
         """Refuse a frame that cannot hold a column of this kind."""
@@ -200,12 +205,12 @@ class Table:
             new.index = frame.index
             for name in new.columns:
                 frame[name] = new[name]
-                labels.setdefault(name, int(name) if name in like.numbered else name)
+                labels.setdefault(name, like.label(name))
         if len(labels) == len(self.names):
             return frame.set_axis(self.native.columns, axis=1)
         order = [name for name in like.schema.names if name in labels]
-        levels = self.native.columns.nlevels
-        wide = [(labels[n],) + ("",) * (levels - 1) if levels > 1 and n not in self.names else labels[n] for n in order]
+        below = ("",) * (self.native.columns.nlevels - 1)  # a new name among names of several levels
+        wide = [(labels[name], *below) if below and name not in self.names else labels[name] for name in order]
         return frame[order].set_axis(wide, axis=1)
 
 
@@ -240,9 +245,9 @@ def read(data: object) -> Table:
         raise InvalidTable(f"A table must be a pandas, polars or pyarrow frame, got one of {library}.")
     native = frame.to_native()
     names = [str(name) for name in frame.columns]
-    repeated = sorted({name for name in names if names.count(name) > 1}) if len(set(names)) < len(names) else []
-    if repeated:
-        raise InvalidTable(f"Column names must differ, but {listed(repeated)} occur twice. Rename them.")
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        raise InvalidTable(f"Column names must differ, but {listed(twice)} occur twice. Rename them.")
     arrow, mixed = _arrow_table(frame, library, names)
     return Table(native, library, arrow, mixed)
 
@@ -258,9 +263,13 @@ def repeated(values: Mapping[str, object], height: int) -> Table:
             arrays[str(name)] = pa.repeat(scalar, height)
         except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
             raise InvalidTable(f"The value given for column {name!r} must be a plain value: {error}") from None
-    rows = pa.table({"": pa.nulls(height)})
-    table = pa.table(arrays) if arrays else rows.select([])
+    table = _arrow_columns(arrays, height)
     return Table(table, "pyarrow", table)
+
+
+def _arrow_columns(arrays: Mapping[str, pa.Array], height: int) -> pa.Table:
+    """An Arrow table that knows its height even without columns."""
+    return pa.table(arrays) if arrays else pa.table({"": pa.nulls(height)}).select([])
 
 
 def _narwhals(data: Any) -> nw.DataFrame[Any]:  # noqa: ANN401
@@ -293,9 +302,7 @@ def _arrow_table(frame: nw.DataFrame[Any], library: str, names: list[str]) -> tu
                 mixed.add(name)
     flat = native.drop(columns=list(mixed)).reset_index(drop=True)
     metadata = pa.Schema.from_pandas(flat, preserve_index=False).metadata
-    empty = pa.table({"_": pa.nulls(len(native))}).select([])
-    table = pa.table(arrays) if arrays else empty
-    return table.replace_schema_metadata(metadata), frozenset(mixed)
+    return _arrow_columns(arrays, len(native)).replace_schema_metadata(metadata), frozenset(mixed)
 
 
 def _from_polars(frame: nw.DataFrame[Any]) -> tuple[pa.Table, frozenset[str]]:
