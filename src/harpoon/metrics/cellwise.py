@@ -1,0 +1,84 @@
+"""Scores of filled cells against the truth that was hidden.
+
+A mask is true where a cell was hidden; its columns are those of the true table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harpoon import frames
+from harpoon.conforming import conform
+from harpoon.errors import InvalidTable
+from harpoon.frames import Table
+from harpoon.kinds import Column
+from harpoon.metrics.encoded import complete, labels, numbers
+from harpoon.schema import Schema
+
+Mask = NDArray[np.bool_]
+
+
+def standardised_mse(schema: Schema, truth: object, filled: object, mask: Mask, train: object) -> float:
+    """Mean squared error over hidden numeric cells, in deviations of the training column (ddof 0)."""
+    true, guess, reference = frames.read(truth), frames.read(filled), frames.read(train)
+    errors = []
+    for column, hidden in _hidden(schema, true, mask, numeric=True):
+        deviation = conform(reference.cells(column.name), column).observed.astype(np.float64).std() or 1.0
+        difference = _values(guess, column)[hidden] - _values(true, column)[hidden]
+        errors.append((difference / deviation) ** 2)
+    return _mean(errors)
+
+
+def accuracy(schema: Schema, truth: object, filled: object, mask: Mask) -> float:
+    """The share of hidden categorical cells that were filled with the true label."""
+    true, guess = frames.read(truth), frames.read(filled)
+    hits = []
+    for column, hidden in _hidden(schema, true, mask, numeric=False):
+        hits.append(labels(complete(guess, column))[hidden] == labels(complete(true, column))[hidden])
+    return _mean(hits)
+
+
+def coverage(schema: Schema, truth: object, interval: tuple[object, object], mask: Mask) -> float:
+    """The share of hidden numeric cells whose true value lies between the ends of an interval, or on one of them.
+
+    Args:
+        schema: What the columns are.
+        truth: The complete table.
+        interval: The lower and the upper ends: two tables of the numeric columns, as `draws.interval(0.9)` gives.
+        mask: True where a cell was hidden. Of one column alone: leave the others false.
+
+    >>> import pyarrow as pa
+    >>> truth, low, high = pa.table({"x": [1, 2, 3, 4]}), pa.table({"x": [0, 0, 0, 5]}), pa.table({"x": [2, 2, 2, 9]})
+    >>> coverage(Schema.infer(truth), truth, (low, high), np.array([[True], [True], [True], [False]]))
+    0.6666666666666666
+    """
+    true, low, high = (frames.read(table) for table in (truth, *interval))
+    inside = []
+    for column, hidden in _hidden(schema, true, mask, numeric=True):
+        value = _values(true, column)[hidden]
+        inside.append((_values(low, column)[hidden] <= value) & (value <= _values(high, column)[hidden]))
+    return _mean(inside)
+
+
+def _hidden(schema: Schema, table: Table, mask: Mask, *, numeric: bool) -> Iterator[tuple[Column, Mask]]:
+    """The modelled columns of one sort, each with the rows in which it was hidden."""
+    if mask.shape != (table.height, len(table.names)):
+        raise InvalidTable(
+            f"A mask must have the shape of its table, {table.height, len(table.names)}, got {mask.shape}."
+        )
+    for column in schema.modelled:
+        if column.kind.numeric == numeric:
+            yield column, mask[:, table.names.index(column.name)]
+
+
+def _values(table: Table, column: Column) -> NDArray[np.float64]:
+    return numbers(complete(table, column), column)
+
+
+def _mean(parts: list[NDArray[Any]]) -> float:
+    values = np.concatenate(parts) if parts else np.zeros(0)
+    return float(values.mean()) if len(values) else float("nan")

@@ -1,0 +1,133 @@
+"""Drawn rows judged by what a classifier makes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harpoon.arguments import RandomState, checked_state, count_of, seed_of
+from harpoon.errors import InvalidOption, InvalidTable, MissingExtra
+from harpoon.frames import Table
+from harpoon.metrics.encoded import Floats, coded, codes, complete, onehot, tables
+from harpoon.schema import Schema
+
+TREES = {"n_estimators": 200, "max_depth": 6, "learning_rate": 0.1, "subsample": 0.8, "colsample_bytree": 0.8}
+MOST_ITERATIONS = 2000
+MIN_FOLDS = 2
+
+
+def detection(
+    schema: Schema,
+    real: object,
+    drawn: object,
+    *,
+    classifier: str = "xgboost",
+    folds: int = 5,
+    random_state: RandomState = 0,
+) -> float:
+    """How well a classifier tells drawn rows from real ones: the area under the ROC curve, 0.5 if it cannot.
+
+    The larger table is cut to the size of the smaller at random, and the area is the mean over the folds of a
+    cross-validation. An area well under one half says that rows stand in both tables: what was learnt from one of
+    two equal rows is wrong for the other.
+
+    Args:
+        schema: What the columns are.
+        real: Real rows, which the model should not have been trained on.
+        drawn: Drawn rows.
+        classifier: "xgboost", a strong detector (the extra "bench"), or "linear", a logistic regression, which sees
+            little more than means and shares.
+        folds: Into how many parts the rows are cut.
+        random_state: A seed or a NumPy generator.
+
+    >>> import pyarrow as pa
+    >>> x = np.random.default_rng(0).normal(size=1000)
+    >>> real, drawn = pa.table({"x": x[:500]}), pa.table({"x": x[500:] + 3})
+    >>> f"{detection(Schema.infer(real), real, drawn, classifier='linear'):.2f}"
+    '0.99'
+    """
+    if classifier not in CLASSIFIERS:
+        raise InvalidOption.one_of("classifier", classifier, CLASSIFIERS)
+    if count_of(folds, "folds, the number of parts,") < MIN_FOLDS:
+        raise InvalidOption(f"folds must be at least {MIN_FOLDS}, got {folds}.")
+    pair, rng = tables(schema, real, drawn), np.random.default_rng(seed_of(checked_state(random_state)))
+    size = min(table.height for table in pair)
+    if size < folds:
+        raise InvalidTable(f"Each table must have at least as many rows as there are folds, {folds}, got {size}.")
+    kept = [rng.permutation(table.height)[:size] for table in pair]
+    encoded, make = CLASSIFIERS[classifier](schema, pair, int(rng.integers(2**31)))
+    X = np.concatenate([part[rows] for part, rows in zip(encoded, kept, strict=True)])
+    y = np.repeat([0, 1], size)
+    return float(np.mean([_area(make(), X, y, fold) for fold in _folds(size, folds, rng)]))
+
+
+def utility(schema: Schema, train: object, test: object, target: str, *, random_state: RandomState = 0) -> float:
+    """What drawn rows are good for: the accuracy on real rows of an XGBoost classifier trained on drawn ones.
+
+    Args:
+        schema: What the columns are.
+        train: The rows to learn from, drawn or real; real ones give the mark to reach.
+        test: Real rows to be right about.
+        target: The boolean or categorical column to predict from all others.
+        random_state: A seed or a NumPy generator.
+    """
+    column = schema[target]
+    if not column.kind.discrete:
+        raise InvalidOption(
+            f"The target must be a boolean or categorical column, and {target!r} is {column.kind.value}."
+        )
+    others = Schema(tuple(other for other in schema if other.name != target))
+    if not others.modelled:
+        raise InvalidOption(f"The target {target!r} is the only column, and there is none to predict it from.")
+    pair = tables(schema, train, test)
+    (answers, truth), _ = codes([complete(table, column) for table in pair], column)
+    learnt, classes = np.unique(answers, return_inverse=True)
+    if len(learnt) == 1:  # nothing to learn: always the one answer there is
+        return float((truth == learnt[0]).mean())
+    (X, X_test), make = _trees(others, pair, seed_of(checked_state(random_state)) % 2**31)
+    return float((learnt[make().fit(X, classes).predict(X_test)] == truth).mean())
+
+
+def _folds(size: int, count: int, rng: np.random.Generator) -> list[NDArray[np.bool_]]:
+    """Which rows are judged in each fold: the same number, up to one, from each of two tables of this size."""
+    parts = [rng.permutation(np.arange(size) % count) for _ in range(2)]
+    return [np.concatenate(parts) == fold for fold in range(count)]
+
+
+def _area(model: Any, X: Floats, y: NDArray[np.int64], judged: NDArray[np.bool_]) -> float:  # noqa: ANN401
+    from sklearn.metrics import roc_auc_score
+
+    model.fit(X[~judged], y[~judged])
+    return float(roc_auc_score(y[judged], model.predict_proba(X[judged])[:, 1]))
+
+
+def _trees(schema: Schema, pair: list[Table], seed: int) -> tuple[list[Floats], Callable[[], Any]]:
+    """Boosted trees that split labels by sets of them."""
+    try:
+        from xgboost import XGBClassifier
+    except ImportError:
+        raise MissingExtra.named("xgboost", "bench", "This score") from None
+    encoded, kinds = coded(schema, pair)
+    common = {"tree_method": "hist", "enable_categorical": True, "feature_types": kinds, "n_jobs": 1}
+    return encoded, lambda: XGBClassifier(**TREES, **common, random_state=seed)
+
+
+def _linear(schema: Schema, pair: list[Table], seed: int) -> tuple[list[Floats], Callable[[], Any]]:
+    """Logistic regression on standardised numbers and one column per label."""
+    from sklearn.linear_model import LogisticRegression
+
+    parts = onehot(schema, pair)
+    both = np.concatenate([values for values, _ in parts])
+    deviation = both.std(axis=0)
+    scaled = [(values - both.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0) for values, _ in parts]
+    encoded = [np.hstack([values, part[1]]) for values, part in zip(scaled, parts, strict=True)]
+    return encoded, lambda: LogisticRegression(max_iter=MOST_ITERATIONS, random_state=seed)
+
+
+CLASSIFIERS: dict[str, Callable[[Schema, list[Table], int], tuple[list[Floats], Callable[[], Any]]]] = {
+    "xgboost": _trees,
+    "linear": _linear,
+}
