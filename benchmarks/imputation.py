@@ -13,38 +13,24 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import platform
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 import numpy as np
 import pandas as pd
-import torch
 
 import harpoon
+from data import NAMES, load, schema_of, with_holes
 from harpoon import masks
+from records import facts
 
 RESULTS = Path(__file__).parent / "results" / "imputation"
 MECHANISMS, RATIOS, SEEDS = ("MCAR", "MAR", "MNAR"), (0.25, 0.5, 0.75), range(5)
-GESTURE = ("a1", "a2", "a3", "b1", "b1", "c1", "c3")  # the paper's list of files: b1 twice, no b3
-
-
-def load(folder: Path, name: str) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
-    spec = json.loads((folder / "protocol.json").read_text())["datasets"][name]
-    table = pd.read_csv(folder / f"{name}.csv.gz", keep_default_na=False, na_values=[""])
-    if name == "gesture":
-        table = pd.concat([table[table["source"] == source] for source in GESTURE])
-    table = table.dropna().reset_index(drop=True).drop(columns=spec["drop"])
-    order = np.arange(len(table))
-    np.random.RandomState(1234).shuffle(order)
-    cut = int(0.7 * len(table))
-    train, test = (table.iloc[part].reset_index(drop=True) for part in (order[:cut], order[cut:]))
-    return train, test, spec["categorical"]
 
 
 def score(model: harpoon.Harpoon, train: pd.DataFrame, test: pd.DataFrame, mask: np.ndarray[Any, Any]) -> list[float]:
-    expected = model.impute(test.astype(object).mask(mask).infer_objects(), decode=False)
+    expected = model.impute(with_holes(test, mask), decode=False)
     squares, hits = [], []
     for place, name in enumerate(test.columns):
         hidden, truth = mask[:, place], test[name].to_numpy()
@@ -59,7 +45,7 @@ def score(model: harpoon.Harpoon, train: pd.DataFrame, test: pd.DataFrame, mask:
 
 def run(folder: Path, name: str, minutes: float) -> dict[str, Any]:
     train, test, categorical = load(folder, name)
-    schema = harpoon.Schema.infer(train, kinds=dict.fromkeys(categorical, "category"))
+    schema = schema_of(train, categorical)
     model = harpoon.Harpoon(schema=schema, max_time=60 * minutes, random_state=0, progress=False).fit(train)
     cells, began = [], perf_counter()
     for mechanism in MECHANISMS:
@@ -72,13 +58,8 @@ def run(folder: Path, name: str, minutes: float) -> dict[str, Any]:
         "dataset": name,
         "train_rows": len(train),
         "test_rows": len(test),
-        "train_seconds": round(model.history_.seconds, 1),
-        "epochs": model.history_.epochs[-1].number,
-        "weights": sum(p.numel() for p in model.denoiser_.parameters()),
         "evaluation_seconds": round(perf_counter() - began, 1),
-        "threads": torch.get_num_threads(),
-        "settings": model.settings.to_json(),
-        "versions": {"harpoon": harpoon.__version__, "torch": torch.__version__, "python": platform.python_version()},
+        **facts(model),
         "cells": cells,
     }
 
@@ -116,7 +97,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--minutes", type=float, default=3.0)
-    parser.add_argument("--datasets", default="adult,default,shoppers,gesture,magic,letter,bean,california")
+    parser.add_argument("--datasets", default=",".join(NAMES))
     parser.add_argument("--published", type=Path)
     arguments = parser.parse_args()
     RESULTS.mkdir(parents=True, exist_ok=True)

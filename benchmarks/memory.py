@@ -16,9 +16,9 @@ from pathlib import Path
 from time import perf_counter
 
 import numpy as np
-import pandas as pd
 
 import harpoon
+from data import read, with_holes
 from harpoon import masks
 
 
@@ -35,11 +35,11 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "memory.json")
     arguments = parser.parse_args()
 
-    table = pd.read_csv(arguments.data / "adult.csv.gz", keep_default_na=False, na_values=[""])
+    table = read(arguments.data, "adult")
     model = harpoon.Harpoon(max_time=arguments.seconds, random_state=0, progress=False).fit(table)
     after_training = peak_mib()
     rows = table.sample(arguments.batch, replace=True, random_state=0, ignore_index=True)
-    batch = rows.astype(object).mask(masks.draw("MCAR", rows, 0.25, seed=0)).infer_objects()
+    batch = with_holes(rows, masks.draw("MCAR", rows, 0.25, seed=0))
     began, done, after_first = perf_counter(), 0, 0.0
     while done < arguments.rows:
         filled = model.impute(batch)

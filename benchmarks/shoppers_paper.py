@@ -2,9 +2,9 @@
 
     python benchmarks/shoppers_paper.py --data FOLDER [--minutes 20] [--seeds 1] [--tune] [--output FILE]
 
-FOLDER holds shoppers.csv.gz (the paper's data). The split and the masks follow the paper's protocol: 70/30 by
-RandomState(1234), MAR at 25 %. The last 15 % of the training rows are not trained on: on them (`--tune`) the strength
-of the guidance was chosen. Writes one JSON file with the settings, the scores and the versions.
+FOLDER holds shoppers.csv.gz (the paper's data) and protocol.json. The split and the masks follow the paper's protocol:
+70/30 by RandomState(1234), MAR at 25 %. The last 15 % of the training rows are not trained on: on them (`--tune`) the
+strength of the guidance was chosen. Writes one JSON file with the settings, the scores and the versions.
 """
 
 from __future__ import annotations
@@ -16,32 +16,19 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import torch
 
 import harpoon
+from data import load, schema_of, with_holes
 from harpoon import masks, metrics
 
-CATEGORICAL = ["Month", "OperatingSystems", "Browser", "Region", "TrafficType", "VisitorType", "Weekend"]
 HERE = Path(__file__).parent
-
-
-def split(folder: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
-    table = pd.read_csv(folder / "shoppers.csv.gz").drop(columns="Revenue")
-    order = np.arange(len(table))
-    np.random.RandomState(1234).shuffle(order)
-    cut = int(0.7 * len(table))
-    return table.iloc[order[:cut]].reset_index(drop=True), table.iloc[order[cut:]].reset_index(drop=True)
 
 
 def kept_for_tuning(train: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     cut = int(0.85 * len(train))
     return train.iloc[:cut], train.iloc[cut:].reset_index(drop=True)
-
-
-def holes(table: pd.DataFrame, mask: np.ndarray[Any, Any]) -> pd.DataFrame:
-    return table.astype(object).mask(mask).infer_objects()
 
 
 def mean_and_mode(train: pd.DataFrame, table: pd.DataFrame, schema: harpoon.Schema) -> pd.DataFrame:
@@ -71,10 +58,10 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=HERE / "results" / "shoppers_paper.json")
     arguments = parser.parse_args()
 
-    train, test = split(arguments.data)
+    train, test, categorical = load(arguments.data, "shoppers")
     learnt, tuning = kept_for_tuning(train)
     test = tuning if arguments.tune else test
-    schema = harpoon.Schema.infer(train, kinds=dict.fromkeys(CATEGORICAL, "category"))
+    schema = schema_of(train, categorical)
     if arguments.model and arguments.model.exists():
         model = harpoon.load(arguments.model)
     else:
@@ -86,7 +73,7 @@ def main() -> None:
     runs = []
     for seed in range(arguments.seeds):
         mask = masks.draw("MAR", test, arguments.ratio, seed)
-        incomplete = holes(test, mask)
+        incomplete = with_holes(test, mask)
         began = perf_counter()
         filled = model.impute(incomplete, random_state=seed, strength=arguments.strength)
         seconds = perf_counter() - began

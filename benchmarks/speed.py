@@ -18,8 +18,8 @@ from time import perf_counter
 import torch
 
 import harpoon
+from data import load, schema_of, with_holes
 from harpoon import masks
-from imputation import load
 
 
 def seconds(answer: Callable[[], object]) -> float:
@@ -37,12 +37,12 @@ def main() -> None:
     arguments = parser.parse_args()
 
     train, test, categorical = load(arguments.data, "adult")
-    schema = harpoon.Schema.infer(train, kinds=dict.fromkeys(categorical, "category"))
+    schema = schema_of(train, categorical)
     anchored, paper = (
         harpoon.Harpoon(preset, schema=schema, max_time=5.0, random_state=0, progress=False).fit(train)
         for preset in ("anchored", "paper")
     )
-    holes = test.astype(object).mask(masks.draw("MAR", test, 0.25, seed=0)).infer_objects()
+    holes = with_holes(test, masks.draw("MAR", test, 0.25, seed=0))
     few = holes.head(arguments.rows)
     anchored.impute(few)  # what is loaded once is not timed
 

@@ -1,0 +1,209 @@
+"""Whether several draws say how sure they are: intervals, probabilities and pooled estimates.
+
+    python benchmarks/draws.py --data FOLDER --models FOLDER [--minutes 3] [--datasets adult,bean] [--draws 20]
+                               [--rows 2000] [--masks 3] [--results FOLDER]
+
+For each data set: train on 70 % of the rows (or read the model from --models), hide a quarter of the cells of at most
+--rows test rows completely at random, and draw 20 completed tables. Then:
+
+- intervals: the share of hidden numbers inside their 90 % interval, per column and in all. Where values repeat, such as
+  zeros, an interval holds more than 90 % even if the draws are perfect; the share of a draw itself inside the interval
+  of the other draws says how much to expect;
+- probabilities: of hidden labels, how probable the model called the labels that it drew, and how often these were
+  right; the same for the most probable label. Where a model knows how sure it is, the two agree;
+- pooling: a linear regression of one number on three others, by Rubin's rules over the draws. The regression on the
+  rows before anything was hidden says what should have come out. The pooled 95 % interval also allows for the choice of
+  the rows, which the two regressions share, so it should cover more than 95 %; an interval made from the differences
+  between the draws alone should cover about 95 %.
+
+One JSON file per data set; what is there is not done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.stats import t
+
+import harpoon
+from data import NAMES, load, schema_of, with_holes
+from harpoon import masks, metrics
+from models import trained
+from records import each, facts, parser
+
+HIDDEN, LEVEL, POOLED_LEVEL = 0.25, 0.9, 0.95
+ALL = "all columns"
+LEFT_OUT = 4  # draws that take the part of the truth
+COVERED = ("covered", "covered_by_draws_alone")
+REGRESSIONS = {
+    "adult": ("hours-per-week", ["age", "education-num", "capital-gain"]),
+    "default": ("LIMIT_BAL", ["AGE", "BILL_AMT1", "PAY_AMT1"]),
+    "shoppers": ("ExitRates", ["BounceRates", "PageValues", "SpecialDay"]),
+    "gesture": ("1", ["2", "7", "13"]),
+    "magic": ("fSize", ["fLength", "fWidth", "fConc"]),
+    "letter": ("onpix", ["width", "high", "x-bar"]),
+    "bean": ("roundness", ["Area", "AspectRation", "Extent"]),
+    "california": ("median_house_value", ["median_income", "housing_median_age", "latitude"]),
+}
+Floats = np.ndarray[Any, np.dtype[np.float64]]
+
+
+class Regression:
+    """Least squares with an intercept: coefficients and their variances, as `pool` takes them."""
+
+    def __init__(self, name: str, reference: pd.DataFrame) -> None:
+        self.target, self.inputs = REGRESSIONS[name]
+        columns = [self.target, *self.inputs]
+        self.mean, self.deviation = reference[columns].mean(), reference[columns].std()
+
+    def __call__(self, table: pd.DataFrame) -> tuple[Floats, Floats]:
+        """Fit it, in units of the complete rows, so that coefficients of all data sets are alike."""
+        scaled = (table[list(self.mean.index)].astype(float) - self.mean) / self.deviation
+        X = np.column_stack([np.ones(len(table)), scaled[self.inputs].to_numpy()])
+        y = scaled[self.target].to_numpy()
+        inverse = np.linalg.inv(X.T @ X)
+        coefficients = inverse @ X.T @ y
+        variance = ((y - X @ coefficients) ** 2).sum() / (len(y) - X.shape[1])
+        return coefficients, variance * np.diag(inverse)
+
+
+def pooling(name: str, rows: pd.DataFrame, draws: harpoon.MultipleImputation) -> list[dict[str, Any]]:
+    """One record per coefficient."""
+    regression = Regression(name, rows)
+    complete, _ = regression(rows)
+    pooled = draws.pool(regression)
+    low, high = pooled.interval(POOLED_LEVEL)
+    between = np.sqrt(pooled.missing_information) * pooled.error
+    reach = t.ppf(0.5 + POOLED_LEVEL / 2, len(draws) - 1) * between
+    return [
+        {
+            "coefficient": coefficient,
+            "complete": float(complete[i]),
+            "pooled": float(pooled.estimate[i]),
+            "error": float(pooled.error[i]),
+            "missing_information": float(pooled.missing_information[i]),
+            "covered": bool(low[i] <= complete[i] <= high[i]),
+            "covered_by_draws_alone": bool(abs(complete[i] - pooled.estimate[i]) <= reach[i]),
+        }
+        for i, coefficient in enumerate(["intercept", *regression.inputs])
+    ]
+
+
+def intervals(
+    schema: harpoon.Schema, rows: pd.DataFrame, draws: harpoon.MultipleImputation, mask: np.ndarray[Any, Any]
+) -> dict[str, float]:
+    """The share of hidden numbers inside their interval: in all, and of each column."""
+    interval = draws.interval(LEVEL)
+    shares = {ALL: metrics.coverage(schema, rows, interval, mask)}
+    for place, name in enumerate(rows.columns):
+        if schema[name].kind.numeric:
+            only = mask & (np.arange(mask.shape[1]) == place)
+            shares[name] = metrics.coverage(schema, rows, interval, only)
+    return shares
+
+
+def attainable(schema: harpoon.Schema, draws: harpoon.MultipleImputation, mask: np.ndarray[Any, Any]) -> float:
+    """The share of drawn numbers inside the interval of the other draws: what truths drawn alike would reach."""
+    first, inside = draws.tables[0], []
+    for column in schema.modelled:
+        if column.kind.numeric:
+            hidden = mask[:, first.columns.get_loc(column.name)]
+            values = np.stack([table[column.name].to_numpy(dtype=float)[hidden] for table in draws])
+            for left_out in range(min(LEFT_OUT, len(values))):
+                others, outside = np.delete(values, left_out, axis=0), (1 - LEVEL) / 2
+                low, high = np.quantile(others, [outside, 1 - outside], axis=0, method="weibull")
+                slack = 1e-9 * (high - low)  # a quantile of equal values is rounded
+                inside.append((low - slack <= values[left_out]) & (values[left_out] <= high + slack))
+    return float(np.concatenate(inside).mean())
+
+
+def probabilities(
+    model: harpoon.Harpoon,
+    rows: pd.DataFrame,
+    holes: pd.DataFrame,
+    draws: harpoon.MultipleImputation,
+    mask: np.ndarray[Any, Any],
+) -> dict[str, float]:
+    """How probable the drawn and the most probable labels were called, and how often they were right."""
+    expected = model.impute(holes, decode=False)
+    parts: dict[str, list[Floats]] = {"drawn": [], "drawn_right": [], "likeliest": [], "likeliest_right": []}
+    for name, labels in expected.labels.items():
+        hidden = mask[:, rows.columns.get_loc(name)]
+        place = {label: i for i, label in enumerate(labels)}
+        truth = rows[name].map(place).fillna(-1).to_numpy().astype(int)[hidden]
+        called = expected.probabilities[name][hidden]
+        drawn = np.stack([table[name].map(place).to_numpy().astype(int)[hidden] for table in draws])
+        parts["drawn"].append(np.take_along_axis(called, drawn.T, axis=1).ravel())
+        parts["drawn_right"].append((truth[:, None] == drawn.T).ravel().astype(float))
+        parts["likeliest"].append(called.max(axis=1))
+        parts["likeliest_right"].append((called.argmax(axis=1) == truth).astype(float))
+    return {part: float(np.concatenate(values).mean()) for part, values in parts.items() if values}
+
+
+def run(arguments: Any, name: str) -> dict[str, Any]:  # noqa: ANN401
+    train, test, categorical = load(arguments.data, name)
+    model = trained(arguments.data, name, arguments.minutes, arguments.models)
+    schema, rows = schema_of(train, categorical), test.head(arguments.rows)
+    runs: list[dict[str, Any]] = []
+    for seed in range(arguments.masks):
+        mask = masks.draw("MCAR", rows, HIDDEN, seed)
+        holes, began = with_holes(rows, mask), perf_counter()
+        draws = model.impute(holes, draws=arguments.draws, random_state=seed)
+        runs.append(
+            {
+                "seed": seed,
+                "impute_seconds": round(perf_counter() - began, 1),
+                "inside": intervals(schema, rows, draws, mask),
+                "attainable": attainable(schema, draws, mask),
+                "probabilities": probabilities(model, rows, holes, draws, mask),
+                "regression": pooling(name, rows, draws),
+            }
+        )
+        print(name, seed, runs[-1]["inside"][ALL], runs[-1]["attainable"], runs[-1]["probabilities"], flush=True)
+    return {
+        "script": "benchmarks/draws.py",
+        "dataset": name,
+        "rows": len(rows),
+        "draws": arguments.draws,
+        "hidden": HIDDEN,
+        "level": LEVEL,
+        "inside": float(np.mean([run["inside"][ALL] for run in runs])),
+        "attainable": float(np.mean([run["attainable"] for run in runs])),
+        **{key: float(np.mean([c[key] for run in runs for c in run["regression"]])) for key in COVERED},
+        "runs": runs,
+        **facts(model),
+    }
+
+
+def summary(records: Iterable[dict[str, Any]]) -> str:
+    """One line per data set, and what holds over all of them."""
+    records = list(records)
+    lines = [
+        f"{r['dataset']}: {100 * r['inside']:.1f} % inside ({100 * r['attainable']:.1f} % if the draws were perfect), "
+        f"coefficients covered {r['covered']:.2f}, by the draws alone {r['covered_by_draws_alone']:.2f}"
+        for r in records
+    ]
+    return "\n".join(
+        [
+            *lines,
+            *(f"all: {key} {np.mean([r[key] for r in records]):.3f}" for key in ("inside", "attainable", *COVERED)),
+        ]
+    )
+
+
+def main() -> None:
+    arguments = parser(Path(__file__).stem, NAMES)
+    arguments.add_argument("--draws", type=int, default=20)
+    arguments.add_argument("--rows", type=int, default=2000)
+    arguments.add_argument("--masks", type=int, default=3)
+    given = arguments.parse_args()
+    print(summary(each(given.datasets, given.results, lambda name: run(given, name)).values()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,34 @@
+"""Trained models that scripts share: trained once, kept in a folder outside the repository."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+import harpoon
+from data import load, schema_of
+
+
+def trained(data: Path, name: str, minutes: float, models: Path, seed: int = 0) -> harpoon.Harpoon:
+    """The default preset on the training rows of a data set: read from `<models>/<name>.harpoon`, or trained and kept.
+
+    A model that is there is taken as it is, whatever its budget was: its own settings are what scripts record.
+    """
+    train, _, categorical = load(data, name)
+    return fitted(train, categorical, minutes, _path(models, name, seed), seed)
+
+
+def fitted(train: pd.DataFrame, categorical: list[str], minutes: float, path: Path, seed: int = 0) -> harpoon.Harpoon:
+    """The default preset on these rows, read from the path if it is there."""
+    if path.exists():
+        return harpoon.load(path, progress=False)
+    schema = schema_of(train, categorical)
+    model = harpoon.Harpoon(schema=schema, max_time=60 * minutes, random_state=seed, progress=False).fit(train)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    model.save(path)
+    return model
+
+
+def _path(models: Path, name: str, seed: int) -> Path:
+    return models / (f"{name}.harpoon" if seed == 0 else f"{name}-{seed}.harpoon")
