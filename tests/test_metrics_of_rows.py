@@ -225,6 +225,22 @@ def test_utility_with_labels_that_only_one_side_has():
     assert metrics.utility(Schema.infer(train), one, test, "c") == 0.5
 
 
+def test_utility_as_an_area():
+    train = pa.table({"x": [0.0, 1.0] * 50, "c": ["a", "b"] * 50})
+    schema = Schema.infer(train, kinds={"x": "number"})
+    assert metrics.utility(schema, train, train, "c", score="auc") == 1.0
+    # A row that belies the others: of 2 × 2 pairs of a "b" and an "a", one is ordered rightly and two are ties.
+    test = pa.table({"x": [0.0, 1.0, 1.0, 0.0], "c": ["a", "b", "a", "b"]})
+    assert metrics.utility(schema, train, test, "c", score="auc") == 0.5
+    # A label that training never saw is never called probable: its row lies below the other label's.
+    new = pa.table({"x": [0.0, 1.0, 1.0], "c": ["a", "b", "new"]})
+    assert 0.5 < metrics.utility(schema, train, new, "c", score="auc") < 1.0
+    assert np.isnan(metrics.utility(schema, train, train.filter(pa.array([True, False] * 50)), "c", score="auc"))
+    assert metrics.utility(SCHEMA, REAL, OTHER, "job", score="auc") > metrics.utility(SCHEMA, REAL, OTHER, "job")
+    with pytest.raises(InvalidOption, match="score"):
+        metrics.utility(SCHEMA, REAL, OTHER, "job", score="f1")
+
+
 def test_utility_meets_a_label_it_was_not_trained_on_among_the_inputs():
     train = pa.table({"d": list("pqrstu") * 20, "c": ["a", "b"] * 60})
     test = pa.table({"d": ["p", "q", "new", "newer"], "c": ["a", "b", "a", "b"]})

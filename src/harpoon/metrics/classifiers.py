@@ -17,6 +17,7 @@ from harpoon.schema import Schema
 TREES = {"n_estimators": 200, "max_depth": 6, "learning_rate": 0.1, "subsample": 0.8, "colsample_bytree": 0.8}
 MOST_ITERATIONS = 2000
 MIN_FOLDS = 2
+TWO = 2
 
 
 def detection(
@@ -64,31 +65,68 @@ def detection(
     return float(np.mean([_area(make(), X, y, fold) for fold in _folds(size, folds, rng)]))
 
 
-def utility(schema: Schema, train: object, test: object, target: str, *, random_state: RandomState = 0) -> float:
-    """What drawn rows are good for: the accuracy on real rows of an XGBoost classifier trained on drawn ones.
+def utility(
+    schema: Schema,
+    train: object,
+    test: object,
+    target: str,
+    *,
+    score: str = "accuracy",
+    random_state: RandomState = 0,
+) -> float:
+    """What drawn rows are good for: how well an XGBoost classifier that learnt from them does on real rows.
 
     Args:
         schema: What the columns are.
         train: The rows to learn from, drawn or real; real ones give the mark to reach.
         test: Real rows to be right about.
         target: The boolean or categorical column to predict from all others.
+        score: "accuracy", or "auc": the area under the ROC curve, for more than two labels that of all answers "it is
+            this label" together (the micro average, which is what synthcity calls utility). It is not a number where
+            the test rows all have one of two labels.
         random_state: A seed or a NumPy generator.
+
+    >>> import pyarrow as pa
+    >>> rows = pa.table({"x": list(range(100)), "c": ["low"] * 50 + ["high"] * 50})
+    >>> utility(Schema.infer(rows, kinds={"x": "integer"}), rows, rows, "c")
+    1.0
     """
-    column = schema[target]
+    column, scores = schema[target], {"accuracy": _accuracy, "auc": _joint_area}
     if not column.kind.discrete:
         raise InvalidOption(
             f"The target must be a boolean or categorical column, and {target!r} is {column.kind.value}."
         )
+    if score not in scores:
+        raise InvalidOption.one_of("score", score, scores)
     others = Schema(tuple(other for other in schema if other.name != target))
     if not others.modelled:
         raise InvalidOption(f"The target {target!r} is the only column, and there is none to predict it from.")
     pair = tables(schema, train, test)
-    (answers, truth), _ = codes([complete(table, column) for table in pair], column)
+    (answers, truth), labels = codes([complete(table, column) for table in pair], column)
     learnt, classes = np.unique(answers, return_inverse=True)
-    if len(learnt) == 1:  # nothing to learn: always the one answer there is
-        return float((truth == learnt[0]).mean())
-    (X, X_test), make = _trees(others, pair, seed_of(checked_state(random_state)) % 2**31)
-    return float((learnt[make().fit(X, classes).predict(X_test)] == truth).mean())
+    probabilities = np.zeros((len(truth), labels))
+    probabilities[:, learnt] = 1.0
+    if len(learnt) > 1:
+        (X, X_test), make = _trees(others, pair, seed_of(checked_state(random_state)) % 2**31)
+        probabilities[:, learnt] = make().fit(X, classes).predict_proba(X_test)
+    used = np.union1d(learnt, truth)
+    return scores[score](probabilities[:, used], np.searchsorted(used, truth))
+
+
+def _accuracy(probabilities: Floats, truth: NDArray[np.int64]) -> float:
+    return float((probabilities.argmax(axis=1) == truth).mean())
+
+
+def _joint_area(probabilities: Floats, truth: NDArray[np.int64]) -> float:
+    """The area under the ROC curve of two labels, or of each label against the others, all in one curve."""
+    from sklearn.metrics import roc_auc_score
+
+    right = np.eye(probabilities.shape[1], dtype=np.int64)[truth]
+    if probabilities.shape[1] == TWO:
+        right, probabilities = right[:, 1:], probabilities[:, 1:]
+    if right.min() == right.max():
+        return float("nan")
+    return float(roc_auc_score(right.ravel(), probabilities.ravel()))
 
 
 def _folds(size: int, count: int, rng: np.random.Generator) -> list[NDArray[np.bool_]]:
