@@ -11,7 +11,8 @@ from hypothesis.extra.numpy import arrays
 from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
 from harpoon import Schema, SchemaMismatch, frames
-from harpoon.codec import Codec, OneHotCodec
+from harpoon.codec import Codec
+from harpoon.encodings import OneHotCodec
 from harpoon.scaling import Quantile, Standard
 
 QUICK = settings(max_examples=40, deadline=None)

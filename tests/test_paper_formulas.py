@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from harpoon.codec import Block
+from harpoon.encodings import Shape
 from harpoon.guidance import Guidance, constant, linear, tangential_gradient
 from harpoon.network import Given, PaperDenoiser, PaperNetwork, initialise, sinusoidal
 from harpoon.penalties import reconstruction
@@ -198,7 +199,7 @@ def test_a_missing_cell_is_never_a_target():
     assert last.weight.grad[1].abs().sum() == 0
 
 
-BLOCKS = (Block("x", 0, 0, 1, simplex=False), Block("c", 1, 1, 4, simplex=True))
+BLOCKS = (Block("x", 0, 0, 1, Shape.LINE), Block("c", 1, 1, 4, Shape.SIMPLEX))
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,13 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from harpoon.codec import Block
-from harpoon.network import Denoiser, Given
+from harpoon.encodings import Shape
+from harpoon.network import Denoiser, Estimator, Given
 from harpoon.schedule import CosineSchedule
 
 FREQUENCIES, FASTEST = 16, 8.0
 NARROWEST = 1e-4
+FAINTEST = -8.0  # the log of a probability below which there is no telling
 
 
 @dataclass(frozen=True)
@@ -53,25 +55,44 @@ class AnchoredDenoiser(Denoiser):
         super().__init__(width, CosineSchedule())
         self.corruption = corruption
         self.simplexes = [slice(block.start, block.stop) for block in blocks if block.simplex]
-        self.numbers = [block.start for block in blocks if not block.simplex]
+        self.lines = [block.start for block in blocks if block.shape is Shape.LINE]
+        self.means = [block.start for block in blocks if block.shape is Shape.MEAN]
         self.column_of = [block.column for block in blocks for _ in range(block.start, block.stop)]
         self.first_of = [self.column_of.index(column) for column in range(blocks[-1].column + 1)]
+        has_mean = {block.column for block in blocks if block.shape is Shape.MEAN}
+        ranks = {block.start for block in blocks if block.shape is Shape.LINE and block.column in has_mean}
+        self.noised = [place for place in range(width) if place not in self.means]
+        self.told = [place for place in range(width) if place not in ranks]  # a mean tells all that its rank does
+        self.numbers = sorted({*self.lines, *self.means} - ranks)
         self.register_buffer("edges", torch.zeros(len(self.numbers), bins + 1))
-        features = 2 * width + len(self.numbers) * bins + len(self.first_of)
-        self.backbone = Backbone(features, width, hidden, depth)
+        told = len(self.told) + len(self.numbers) * bins + len(self.first_of)
+        labels = sum(part.stop - part.start for part in self.simplexes)
+        self.backbone = Backbone(told, len(self.noised) + labels, width, hidden, depth)
 
-    def forward(self, x_t: Tensor, t: float, given: Given | None = None) -> Tensor:
-        """The dirty estimate; what is known is estimated to be what it is."""
-        given = Given(x_t, torch.zeros_like(x_t, dtype=torch.bool)) if given is None else given
-        times = torch.full((len(x_t),), t, device=x_t.device, dtype=x_t.dtype)
-        a, s = self.schedule.levels(times)
-        context = self._context(x_t, times, given)
-        parts = a * x_t + s * context
+    def knowing(self, given: Given | None = None) -> Estimator:
+        """The dirty estimate for rows of which something is known, which is looked at once for all steps."""
+        known = self._known(given) if given is not None else self._known(Given(*self._nothing()))
+
+        def estimate(x_t: Tensor, t: float) -> Tensor:
+            times = x_t.new_full((1,), t)
+            a, s = self.schedule.levels(times)
+            context = self.backbone(known, self._belief(x_t, a, s, given), times)
+            x0_hat = self._estimate(context, x_t, a, s)
+            return x0_hat if given is None else given.write_into(x0_hat)
+
+        return estimate
+
+    def _nothing(self) -> tuple[Tensor, Tensor]:
+        """One row of which nothing is known."""
+        return torch.zeros_like(self.mean)[None], torch.zeros_like(self.mean, dtype=torch.bool)[None]
+
+    def _estimate(self, context: Tensor, x_t: Tensor, a: Tensor, s: Tensor) -> Tensor:
+        x0_hat = context.clone()
+        x0_hat[:, self.lines] = a * x_t[:, self.lines] + s * context[:, self.lines]
         logits = context + a / s**2 * x_t
-        estimate = parts.clone()
         for simplex in self.simplexes:
-            estimate[:, simplex] = logits[:, simplex].softmax(dim=1)
-        return given.write_into(estimate)
+            x0_hat[:, simplex] = logits[:, simplex].softmax(dim=1)
+        return x0_hat
 
     def loss(self, data: Given, generator: torch.Generator) -> Tensor:
         """Squared error of F for numbers and cross-entropy for categories, over the cells that were lost.
@@ -83,13 +104,16 @@ class AnchoredDenoiser(Denoiser):
         lost = lost[:, self.column_of]
         a, s = self.schedule.levels(t)
         epsilon = torch.randn(x_0.shape, generator=generator, device=x_0.device, dtype=x_0.dtype)
-        x_t = a * x_0 + s * epsilon
-        context = self._context(x_t, t, Given(x_0, there & ~lost))
+        x_t = (a * x_0 + s * epsilon) * there  # of a missing cell nothing is believed
+        kept = Given(x_0, there & ~lost)
+        context = self.backbone(self._known(kept), self._belief(x_t, a, s, kept), t)
         target = (lost & there).to(x_0.dtype)
-        squares = ((context - (s * x_0 - a * epsilon)) ** 2 * target)[:, self.numbers].sum()
+        velocity = s * x_0 - a * epsilon
+        squares = ((context - velocity) ** 2 * target)[:, self.lines].sum()
+        squares = squares + ((context - x_0) ** 2 * target)[:, self.means].sum()
         logits = context + a / s**2 * x_t
-        entropies = sum((self._cross_entropy(logits, x_0, target, part) for part in self.simplexes), x_0.new_zeros(()))
-        return (squares + entropies) / (len(x_0) * len(self.first_of))
+        total: Tensor = sum((self._cross_entropy(logits, x_0, target, part) for part in self.simplexes), start=squares)
+        return total / (len(x_0) * len(self.first_of))
 
     def prepare(self, data: Given, generator: torch.Generator) -> None:
         """Also the bins of the numbers, and the log-shares of the labels as the last bias."""
@@ -102,6 +126,7 @@ class AnchoredDenoiser(Denoiser):
             last = self.backbone.out
             last.weight.mul_(0.1)
             last.bias.zero_()
+            self.backbone.straight.weight.zero_()
             for part in self.simplexes:
                 last.bias[part] = (self.mean[part] + 0.5 / len(data.x)).log()
 
@@ -121,15 +146,36 @@ class AnchoredDenoiser(Denoiser):
         everything = ~at_noise & (uniform(rows) < self.corruption.all_unknown)
         return t, lost | everything.unsqueeze(1)
 
-    def _context(self, x_t: Tensor, t: Tensor, given: Given) -> Tensor:
-        """F: what the network makes of the known cells, the noisy ones, the time and the pattern of what is known."""
-        a, _ = self.schedule.levels(t)
-        known = given.known.to(x_t.dtype)
-        clean, noisy = given.x * known, a * x_t * (1 - known)  # apart: one can be relied on and the other cannot
+    def _belief(self, x_t: Tensor, a: Tensor, s: Tensor, given: Given | None) -> Tensor:
+        """What each cell says of itself alone, E[x_0 | its own x_t], less what is believed of it beforehand.
+
+        For a rank, which is a standard normal number, that is a_t x_t; for a category Bayes' rule gives probabilities,
+        and their logarithms stand beside them, because evidence adds up. Where there is only noise it is nothing, and
+        a label that is known is one that is believed without doubt.
+        """
+        guess = a * x_t
+        logits = guess / s**2
+        logs = []
+        for part in self.simplexes:
+            share = self.mean[part]
+            prior = (share + NARROWEST).log()
+            log_p = (logits[:, part] + prior).log_softmax(dim=1)
+            if given is not None:
+                log_p = torch.where(given.known[:, part], (given.x[:, part] + NARROWEST).log(), log_p)
+            guess[:, part] = log_p.exp() - share
+            logs.append((log_p.clamp(min=FAINTEST) - prior.clamp(min=FAINTEST)) / 4)
+        if given is not None:
+            guess[:, self.lines] = guess[:, self.lines] * ~given.known[:, self.lines]
+        return torch.cat([guess[:, self.noised], *logs], dim=1)
+
+    def _known(self, given: Given) -> Tensor:
+        """What the network makes of the known cells and of the pattern of what is known."""
+        known = given.known.to(given.x.dtype)
         binned = self._binned(given.x[:, self.numbers]) * known[:, self.numbers].unsqueeze(2)
         unknown = 1 - known[:, self.first_of]
-        found: Tensor = self.backbone(torch.cat([clean, noisy, binned.flatten(1), unknown], dim=1), t)
-        return found
+        told = (given.x * known)[:, self.told]
+        features: Tensor = self.backbone.known(torch.cat([told, binned.flatten(1), unknown], dim=1))
+        return features
 
     def _binned(self, numbers: Tensor) -> Tensor:
         """How far a number reaches into each bin of its column, from 0 to 1: (n, numbers, bins)."""
@@ -143,22 +189,24 @@ class AnchoredDenoiser(Denoiser):
 
 
 class Backbone(nn.Module):
-    """Pre-norm residual blocks on a projection of the features, with the time added."""
+    """Pre-norm residual blocks on projections of what is known, of the noisy row and of the time."""
 
-    def __init__(self, features: int, width: int, hidden: int, depth: int) -> None:
+    def __init__(self, told: int, noised: int, width: int, hidden: int, depth: int) -> None:
         super().__init__()
-        self.project = nn.Linear(features, hidden)
+        self.known = nn.Linear(told, hidden)
+        self.noisy = nn.Linear(noised, hidden)
         self.time = nn.Sequential(nn.Linear(2 * FREQUENCIES, hidden // 2), nn.SiLU(), nn.Linear(hidden // 2, hidden))
         self.blocks = nn.ModuleList(Residual(hidden) for _ in range(depth))
         self.norm = nn.LayerNorm(hidden)
         self.out = nn.Linear(hidden, width)
+        self.straight = nn.Linear(noised, width, bias=False)
 
-    def forward(self, features: Tensor, t: Tensor) -> Tensor:
-        """Features and times to one number per encoded number."""
-        h = self.project(features) + self.time(_waves(t))
+    def forward(self, known: Tensor, noisy: Tensor, t: Tensor) -> Tensor:
+        """What is known, projected, the noisy rows and their times to one number per encoded number."""
+        h = self.noisy(noisy) + known + self.time(_waves(t))
         for block in self.blocks:
             h = block(h)
-        out: Tensor = self.out(self.norm(h))
+        out: Tensor = self.out(self.norm(h)) + self.straight(noisy)
         return out
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from harpoon.network import Estimator, Given
+from harpoon.network import Estimator
 
 Penalty = Callable[[Tensor], Tensor]
 
@@ -34,13 +34,11 @@ def linear(eta: float) -> Callable[[float], float]:
     return lambda progress: eta * progress
 
 
-def tangential_gradient(
-    estimate: Estimator, x_t: Tensor, t: float, penalty: Penalty, given: Given | None = None
-) -> tuple[Tensor, Tensor]:
+def tangential_gradient(estimate: Estimator, x_t: Tensor, t: float, penalty: Penalty) -> tuple[Tensor, Tensor]:
     """The dirty estimate x̂_0 and g = ∇_{x_t} L(x̂_0) (Algorithm 1, lines 5 and 6; Theorem 3.2)."""
     with torch.enable_grad():
         x_t = x_t.detach().requires_grad_()
-        x0_hat = estimate(x_t, t, given)
+        x0_hat = estimate(x_t, t)
         penalties = penalty(x0_hat)
         if not penalties.requires_grad:  # a penalty that does not look at the rows does not move them
             return x0_hat.detach(), torch.zeros_like(x_t)

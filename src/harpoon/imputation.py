@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harpoon.cells import Rows
-from harpoon.codec import snapped
+from harpoon.encodings import snapped
 from harpoon.errors import InvalidOption
 from harpoon.frames import Table, Template
 from harpoon.schema import Schema

@@ -30,7 +30,7 @@ from harpoon.frames import Table, Template
 from harpoon.guidance import SCHEDULES, Guidance
 from harpoon.imputation import Expectation, MultipleImputation
 from harpoon.kinds import Column, Kind
-from harpoon.network import Denoiser, Given
+from harpoon.network import Denoiser, Given, Spanned
 from harpoon.penalties import reconstruction
 from harpoon.presets import SamplingOptions, Settings
 from harpoon.progress import drawing_bar, training_bar
@@ -115,7 +115,7 @@ class Harpoon:
         _announce(schema)
         settings, seed = self.settings, seed_of(self.random_state)
         codec = Codec.fit(schema, table, encoding=settings.encoding, scaling=settings.scaling)
-        encoded = self._training_rows(_given(codec, codec.read(table)))
+        encoded = self._training_rows(_spanned(codec, codec.read(table)))
         denoiser = _empty_denoiser(settings, codec).to_empty(device="cpu")
         denoiser.prepare(encoded, torch.Generator().manual_seed(seed % 2**63))
         denoiser.to(self.device)
@@ -353,19 +353,21 @@ class Harpoon:
         """Rows with every cell drawn, numbered by `index`; known cells pull through guidance or enter the network."""
         settings = self.settings.for_call(options)
         times = self.denoiser_.schedule.times(settings.sampling_steps)
-        size = _batch_rows(settings.sampling_batch_size, len(times) * self.codec_.width)
+        noises = 1 if settings.noise_scale == "none" else len(times)
+        size = _batch_rows(settings.sampling_batch_size, noises * self.codec_.width)
         batches = list(_batches(len(index), size))
         parts = []
         with drawing_bar(len(batches) * (len(times) - 1), show=self.progress and len(batches) > 0) as on_step:
             for batch, count in batches:
                 given = _given(self.codec_, taken(rows, batch)).to(self.device)
-                noise = row_noise(seed, index[batch], len(times), self.codec_.width, draw=draw).to(self.device)
+                noise = row_noise(seed, index[batch], noises, self.codec_.width, draw=draw).to(self.device)
                 x = reverse(
                     self.denoiser_,
                     noise,
                     times=times,
                     start=STARTS[settings.start],
                     step=STEPS[settings.noise_scale],
+                    order=settings.order,
                     given=given,
                     guidance=None if self.denoiser_.sees_known else _pull(settings, given, self.codec_.blocks),
                     on_step=on_step,
@@ -407,6 +409,15 @@ def _given(codec: Codec, rows: Rows) -> Given:
     known = torch.from_numpy(codec.spread(codec.known(rows)))
     x = codec.encode(rows).clip(-FARTHEST, FARTHEST)
     return Given(torch.from_numpy(x).float(), known)
+
+
+def _spanned(codec: Codec, rows: Rows) -> Given:
+    """Rows to train on."""
+    given, (places, low, high) = _given(codec, rows), codec.spans(rows)
+    if not len(places):
+        return given
+    ends = (torch.from_numpy(end).float() for end in (low, high))
+    return Spanned(given.x, given.known, torch.from_numpy(places), *ends)
 
 
 def _check_finite(x: torch.Tensor, settings: Settings) -> None:

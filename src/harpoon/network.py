@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import ClassVar, Protocol
 
 import torch
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from harpoon.schedule import LinearSchedule, Schedule
 
 MAX_PERIOD = 10_000
+SMALLEST_RANK = 1e-6
 
 
 @dataclass(frozen=True)
@@ -37,11 +38,39 @@ class Given:
         """The known values where they are known, x elsewhere."""
         return torch.where(self.known, self.x, x)
 
+    def drawn(self, generator: torch.Generator) -> Given:  # noqa: ARG002
+        """The rows to train on this time."""
+        return self
+
+
+@dataclass(frozen=True)
+class Spanned(Given):
+    """Rows some of whose numbers stand for a span of ranks, and are drawn from it anew each time."""
+
+    places: Tensor  # (k,)
+    low: Tensor  # (n, k)
+    high: Tensor  # (n, k)
+
+    def __getitem__(self, rows: slice | Tensor) -> Spanned:
+        return Spanned(self.x[rows], self.known[rows], self.places, self.low[rows], self.high[rows])
+
+    def to(self, device: torch.device) -> Spanned:
+        """The same, on another device."""
+        return Spanned(*(getattr(self, field.name).to(device) for field in fields(self)))
+
+    def drawn(self, generator: torch.Generator) -> Given:
+        """With every rank somewhere in its span, as the normal number that it is."""
+        share = torch.rand(self.low.shape, generator=generator, device=self.low.device, dtype=self.low.dtype)
+        rank = (self.low + share * (self.high - self.low)).clamp(SMALLEST_RANK, 1 - SMALLEST_RANK)
+        x = self.x.clone()
+        x[:, self.places] = torch.special.ndtri(rank)
+        return Given(x, self.known)
+
 
 class Estimator(Protocol):
     """The dirty estimate x̂_0 = Q_t(x_t), as guidance and geometry see it."""
 
-    def __call__(self, x_t: Tensor, t: float, given: Given | None = None) -> Tensor:
+    def __call__(self, x_t: Tensor, t: float) -> Tensor:
         """Estimate the clean rows."""
 
 
@@ -59,8 +88,12 @@ class Denoiser(nn.Module, ABC):
         self.register_buffer("variance", torch.ones(width))
 
     @abstractmethod
+    def knowing(self, given: Given | None = None) -> Estimator:
+        """The dirty estimate for rows of which something is known."""
+
     def forward(self, x_t: Tensor, t: float, given: Given | None = None) -> Tensor:
         """The dirty estimate x̂_0 of the clean rows (Definition 1)."""
+        return self.knowing(given)(x_t, t)
 
     @abstractmethod
     def loss(self, data: Given, generator: torch.Generator) -> Tensor:
@@ -91,7 +124,11 @@ class PaperDenoiser(Denoiser):
         super().__init__(width, schedule)
         self.noise = PaperNetwork(width, hidden)
 
-    def forward(self, x_t: Tensor, t: float, given: Given | None = None) -> Tensor:  # noqa: ARG002
+    def knowing(self, given: Given | None = None) -> Estimator:  # noqa: ARG002
+        """The dirty estimate, whatever is known: that reaches the rows through guidance."""
+        return self.estimate
+
+    def estimate(self, x_t: Tensor, t: float) -> Tensor:
         """The dirty estimate (eq. 3): x̂_0 = (x_t - sqrt(1 - ᾱ_t) ε_θ(x_t, t)) / sqrt(ᾱ_t)."""
         level = self.schedule.level(t)
         times = torch.full((len(x_t),), t, device=x_t.device)
@@ -151,6 +188,7 @@ def initialise(module: nn.Module, generator: torch.Generator) -> None:
             bound = 1 / math.sqrt(layer.in_features)
             with torch.no_grad():
                 layer.weight.uniform_(-bound, bound, generator=generator)
-                layer.bias.uniform_(-bound, bound, generator=generator)
+                if layer.bias is not None:
+                    layer.bias.uniform_(-bound, bound, generator=generator)
         elif isinstance(layer, nn.LayerNorm):
             layer.reset_parameters()

@@ -30,6 +30,7 @@ def reverse(
     times: Sequence[float],
     start: Start,
     step: Step,
+    order: int = 1,
     given: Given | None = None,
     guidance: Guidance | None = None,
     on_step: Callable[[], None] = lambda: None,
@@ -38,23 +39,26 @@ def reverse(
 
     Args:
         denoiser: Gives the dirty estimate, and the schedule it was trained on.
-        noise: Standard normal, (times, n, d): for the start, then for each step.
+        noise: Standard normal, (times, n, d): for the start, then for each step; or (1, n, d) for a step without.
         times: The times to visit, from the noisiest to 0.
         start: Makes x_T from the first noise.
         step: One step of unconditional denoising.
+        order: 1 follows the estimate of each step; 2 also looks where it is going.
         given: Known cells, for denoisers that look at them.
         guidance: What pulls the rows; without it nothing is differentiated.
         on_step: Called after each step, for progress.
     """
-    schedule = denoiser.schedule
-    x = start(denoiser, noise[0])
+    schedule, estimate = denoiser.schedule, denoiser.knowing(given)
+    x, earlier = start(denoiser, noise[0]), None
     for done, (t, t_next) in enumerate(pairwise(times)):
+        now, after = schedule.level(t), schedule.level(t_next)
         if guidance is None:
-            x0_hat, pull = denoiser(x, t, given), None
+            x0_hat, pull = estimate(x, t), None
         else:
-            x0_hat, g = tangential_gradient(denoiser, x, t, guidance.penalty, given)
+            x0_hat, g = tangential_gradient(estimate, x, t, guidance.penalty)
             pull = guidance.strength(done / (len(times) - 1)) * g
-        x = step(x, x0_hat, schedule.level(t), schedule.level(t_next), noise[done + 1])
+        ahead = x0_hat if order == 1 or earlier is None else looked_ahead(x0_hat, *earlier, now, after)
+        x, earlier = step(x, ahead, now, after, noise[min(done + 1, len(noise) - 1)]), (x0_hat, now)
         if pull is not None:
             x = x - pull  # line 9
         on_step()
@@ -101,6 +105,18 @@ def deviation_step(x_t: Tensor, x0_hat: Tensor, now: Level, after: Level, z: Ten
 def ddim_step(x_t: Tensor, x0_hat: Tensor, now: Level, after: Level, z: Tensor) -> Tensor:  # noqa: ARG001
     """One step without noise: the estimated clean row, noised again as much as the next time asks (DDIM)."""
     return after.a * x0_hat + after.s / now.s * (x_t - now.a * x0_hat)
+
+
+def looked_ahead(x0_hat: Tensor, before: Tensor, then: Level, now: Level, after: Level) -> Tensor:
+    """x̂_0 as it will be half-way to the next time, along the line from the step before.
+
+    With it a step without noise is of second order (DPM-Solver++ 2M): the line is over the log of signal to noise. The
+    last step has nowhere to look, because there the signal is all there is.
+    """
+    if not after.s:
+        return x0_hat
+    went, goes = now.log_ratio - then.log_ratio, after.log_ratio - now.log_ratio
+    return x0_hat + goes / (2 * went) * (x0_hat - before)
 
 
 def row_noise(seed: int, rows: NDArray[np.int64], steps: int, width: int, *, draw: int = 0) -> Tensor:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
 
 Floats = NDArray[np.float64]
 QUANTILES = 1000
@@ -95,6 +96,83 @@ class Quantile:
     def inverse(self, z: Floats) -> Floats:
         """To the table's units."""
         return np.interp(z, self._shares, self.quantiles)
+
+
+@dataclass(frozen=True)
+class Ranks:
+    """The rank of a value among the training values, as a standard normal number.
+
+    Any column becomes the same bell, whatever its tails, which is what a diffusion denoises best. A value that repeats
+    takes a span of ranks, and every number of that span stands for it; a value never seen stands between its
+    neighbours, and beyond the ends the scale goes on as a line.
+    """
+
+    values: tuple[float, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    deviation: float
+
+    def __post_init__(self) -> None:
+        ends = np.stack([self.low, self.high], axis=1).ravel()
+        numbers = np.concatenate([self.values, ends, [self.deviation]])
+        if not len(self.values) or len(self.values) != len(self.low) or not np.isfinite(numbers).all():
+            raise ValueError("ranks need finite values, each with the lowest and the highest of its ranks")
+        if (np.diff(self.values) <= 0).any() or (np.diff(ends) < 0).any() or ends[0] <= 0 or ends[-1] >= 1:
+            raise ValueError("ranks need ascending values with ascending ranks between 0 and 1")
+        if self.deviation <= 0:
+            raise ValueError("ranks need a positive deviation")
+
+    @classmethod
+    def fit(cls, x: Floats) -> Ranks:
+        """Learn from the observed values: all of them, or of too many different ones some quantiles."""
+        deviation = Standard.fit(x).deviation
+        if not len(x):
+            return cls((0.0,), (0.5,), (0.5,), deviation)
+        values, counts = np.unique(x, return_counts=True)
+        edge = 0.5 / len(x)
+        if len(values) <= QUANTILES:
+            high = np.cumsum(counts) / len(x)
+            low = np.concatenate([[0.0], high[:-1]])
+        else:
+            at = np.linspace(0, 1, QUANTILES)
+            values, index = np.unique(np.quantile(x, at, method="closest_observation"), return_index=True)
+            last = np.append(index[1:], QUANTILES) - 1
+            low, high = at[index], at[last]
+        low, high = (np.clip(end, edge, 1 - edge) for end in (low, high))
+        return cls(tuple(values.tolist()), tuple(low.tolist()), tuple(high.tolist()), deviation)
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Ranks:
+        """Back from its fields."""
+        values, low, high = (tuple(float(v) for v in data[name]) for name in ("values", "low", "high"))
+        return cls(values, low, high, float(data["deviation"]))
+
+    def span(self, x: Floats) -> tuple[Floats, Floats]:
+        """The lowest and the highest rank that stand for each value, between 0 and 1."""
+        values, low, high = (np.asarray(field) for field in (self.values, self.low, self.high))
+        right = np.searchsorted(values, x).clip(max=len(values) - 1)
+        left = np.maximum(right - 1, 0)
+        gap = np.where(right > left, values[right] - values[left], 1.0)
+        between = high[left] + ((x - values[left]) / gap).clip(0, 1) * (low[right] - high[left])
+        between = np.select([x < values[0], x > values[-1]], [low[0], high[-1]], between)
+        seen = values[right] == x
+        return np.where(seen, low[right], between), np.where(seen, high[right], between)
+
+    def forward(self, x: Floats) -> Floats:
+        """To the middle of the value's ranks, as a normal number."""
+        low, high = self.span(x)
+        inside = np.clip(x, self.values[0], self.values[-1])
+        middle: Floats = ndtri((low + high) / 2)
+        return middle + (x - inside) / self.deviation
+
+    def inverse(self, z: Floats) -> Floats:
+        """To the table's units."""
+        bottom, top = ndtri(self.low[0]), ndtri(self.high[-1])
+        ends = np.stack([self.low, self.high], axis=1).ravel()
+        inside = np.clip(z, bottom, top)
+        values: Floats = np.interp(ndtr(inside), ends, np.repeat(self.values, 2))
+        with np.errstate(over="ignore"):  # too large is clipped to the range by whoever asked
+            return values + (z - inside) * self.deviation
 
 
 SCALINGS: dict[str, type[Standard] | type[Quantile]] = {"standard": Standard, "quantile": Quantile}

@@ -21,6 +21,11 @@ class Level:
     a: float
     s: float
 
+    @property
+    def log_ratio(self) -> float:
+        """The log of signal to noise, log(a_t / s_t)."""
+        return math.log(self.a / self.s)
+
 
 @dataclass(frozen=True)
 class LinearSchedule:

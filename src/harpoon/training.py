@@ -145,7 +145,7 @@ class _Run:
             for group in self.optimiser.param_groups:
                 group["lr"] = self.plan.learning_rate * factor
         self.optimiser.zero_grad(set_to_none=True)
-        loss = self.denoiser.loss(batch, self.generator)
+        loss = self.denoiser.loss(batch.drawn(self.generator), self.generator)
         loss.backward()  # type: ignore[no-untyped-call]
         if self.plan.largest_gradient:
             torch.nn.utils.clip_grad_norm_(self.denoiser.parameters(), self.plan.largest_gradient)
@@ -165,7 +165,7 @@ class _Run:
         if self.held_out is None:
             return None
         generator = torch.Generator(self.device).manual_seed(self.seed)
-        return self.denoiser.loss(self.held_out, generator).item()
+        return self.denoiser.loss(self.held_out.drawn(generator), generator).item()
 
     def _judge(self, score: float) -> None:
         """Keep the best weights for later, and stop when nothing has improved for long."""

@@ -8,11 +8,12 @@ import torch
 from harpoon import Harpoon, InvalidOption
 from harpoon.anchored import AnchoredDenoiser, Corruption
 from harpoon.codec import Block
+from harpoon.encodings import Shape
 from harpoon.geometry import gradient_angles
 from harpoon.network import Given
 from tests.laws.test_closed_form import CENTRES, SHARES, class_shares, draw_table, y_moments
 
-BLOCKS = (Block("x", 0, 0, 1, simplex=False), Block("x", 0, 1, 4, simplex=True), Block("c", 1, 4, 6, simplex=True))
+BLOCKS = (Block("x", 0, 0, 1, Shape.LINE), Block("x", 0, 1, 4, Shape.SIMPLEX), Block("c", 1, 4, 6, Shape.SIMPLEX))
 
 
 def denoiser() -> AnchoredDenoiser:
