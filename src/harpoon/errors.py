@@ -4,6 +4,7 @@
       InvalidTable      the table itself cannot be used
       SchemaMismatch    the table does not fit the one the model was trained on
       InvalidOption     an argument has a value it cannot have
+      InvalidCondition  a condition cannot be read, or makes no sense for the table
       NotFitted         the model has not been trained
       TrainingFailed    the training did not lead anywhere
       SamplingFailed    the reverse process did not lead to rows
@@ -70,6 +71,10 @@ class InvalidOption(HarpoonError, ValueError):
         near = closest(str(got), map(str, options))
         hint = f" Did you mean {near[0]!r}?" if near else ""
         return cls(f"{name} must be one of {listed(options, shown=20)}, got {got!r}.{hint}")
+
+
+class InvalidCondition(HarpoonError, ValueError):
+    """A condition cannot be read, or makes no sense for the table."""
 
 
 class NotFitted(HarpoonError, AttributeError):
