@@ -44,6 +44,12 @@ SUPPORTED = (
 )
 COMPARISONS = {"eq": "=", "neq": "!=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+HINTS = {
+    "null": "Write `x is null` or `x is not null`. ",
+    "is": "Write `x = true` or `x = false`. ",
+    "column": "A name with a dot in it goes in double quotes. ",
+    "in": "`in` takes a list of one or more plain values. ",
+}
 MOMENTS: dict[str, Callable[[str], Any]] = {
     "DATE": dt.date.fromisoformat,
     "TIMESTAMP": dt.datetime.fromisoformat,
@@ -98,7 +104,7 @@ def _syntax(text: str) -> Any:  # noqa: ANN401
         return sqlglot.parse_one(text, dialect="sqlite", into=exp.Condition)
     except sqlglot.ParseError as error:
         spot = error.errors[0] if error.errors else {}
-        near = f" near {spot['highlight']!r}, line {spot['line']}, column {spot['col']}" if spot else ""
+        near = f" near {spot['highlight']!r}{_spot(spot, len(spot['highlight']))}" if spot else ""
         raise InvalidCondition(f"The condition cannot be read{near}: {_short(text)}. {SUPPORTED}") from None
     except sqlglot.errors.SqlglotError:
         raise InvalidCondition(f"The condition cannot be read; is a quote not closed? {_short(text)}") from None
@@ -241,7 +247,7 @@ def _pattern(node: Any) -> str:  # noqa: ANN401
         return _pattern(node.this)
     if node.key == "literal" and node.is_string:
         return str(node.name)
-    raise _unsupported(node, "A pattern is text in single quotes, for example 'State%'. ")
+    raise InvalidCondition(f"A pattern is text in single quotes, such as 'State%', not {_short(node.sql('sqlite'))}.")
 
 
 def _is_number(node: Any) -> bool:  # noqa: ANN401
@@ -253,10 +259,15 @@ def _unset(node: Any) -> set[str]:  # noqa: ANN401
     return {name for name, given in node.args.items() if not given}
 
 
-def _unsupported(node: Any, hint: str = "") -> InvalidCondition:  # noqa: ANN401
-    piece, column = _short(node.sql("sqlite")), node.meta.get("col")
-    spot = f" (column {column})" if column else ""
-    return InvalidCondition(f"`{piece}`{spot} is not understood here. {hint}{SUPPORTED}")
+def _unsupported(node: Any) -> InvalidCondition:  # noqa: ANN401
+    spot = _spot(node.meta, node.meta.get("end", 0) - node.meta.get("start", 0) + 1) if node.meta.get("col") else ""
+    hint = HINTS.get(node.key, "")
+    return InvalidCondition(f"`{_short(node.sql('sqlite'))}`{spot} is not understood here. {hint}{SUPPORTED}")
+
+
+def _spot(token: Any, length: int) -> str:  # noqa: ANN401
+    """Where a token starts; sqlglot tells where it ends."""
+    return f" (line {token['line']}, column {token['col'] - length + 1})"
 
 
 def _short(text: str) -> str:
