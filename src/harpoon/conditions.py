@@ -571,12 +571,13 @@ def _plain(given: Any) -> Any:  # noqa: ANN401
         given = given.to_pydatetime()
     if hasattr(given, "to_pytimedelta"):
         given = given.to_pytimedelta()
-    if isinstance(given, dt.datetime) and given.tzinfo is not None:
-        given = given.replace(tzinfo=dt.timezone(given.utcoffset() or dt.timedelta()))
-    return given
+    if not isinstance(given, dt.datetime):
+        return given
+    offset = given.utcoffset()
+    return given.replace(tzinfo=None if offset is None else dt.timezone(offset), fold=0)
 
 
 def _key(part: object) -> object:
     if isinstance(part, tuple):
         return tuple(map(_key, part))
-    return part.key if isinstance(part, Node) else (type(part).__name__, part)
+    return part.key if isinstance(part, Node) else repr(part)
