@@ -170,9 +170,9 @@ def _positions(op: str, column: Column, literal: Literal) -> set[int]:
         return {place for place, label in enumerate(labels) if COMPARE[op](label, size)}
     if numbers:
         raise InvalidCondition(f"column {column.name!r} holds numbers and cannot be compared with {literal}.")
+    advice = ", or give its labels an order: schema.replace(..., ordered=True)" if column.kind is Kind.CATEGORY else ""
     raise InvalidCondition(
-        f"column {column.name!r} ({column.kind.value}) has no order, so {op} says nothing. Use = or in (...), or give "
-        "its labels an order: schema.replace(..., ordered=True)."
+        f"column {column.name!r} ({column.kind.value}) has no order, so {op} says nothing. Use = or in (...){advice}."
     )
 
 

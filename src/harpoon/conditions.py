@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import math
 import re
 import sys
 from collections.abc import Iterable, Iterator
@@ -240,7 +241,7 @@ class Name(Value):
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
-            raise InvalidCondition(f"col takes the name of a column as text, got {self.name!r}.")
+            raise InvalidCondition(f'col takes the name of a column as text, such as col("age"), got {self.name!r}.')
 
     def __str__(self) -> str:
         return quoted(self.name)
@@ -263,7 +264,7 @@ class Literal(Value):
     def of(cls, given: object) -> Literal:
         """NumPy and pandas scalars become Python's, and a time zone its offset from UTC."""
         plain = _plain(given)
-        if plain is None or (isinstance(plain, float | dt.date) and plain != plain):  # noqa: PLR0124
+        if plain is None or (isinstance(plain, float) and math.isnan(plain)):
             raise InvalidCondition(f"Nothing compares with a missing value, got {given!r}. Write .is_null().")
         if not isinstance(plain, Plain):
             raise InvalidCondition(
@@ -552,7 +553,9 @@ def text_literal(text: str) -> str:
 
 def _tight(operand: Value, binds: int, spell: Any) -> str:  # noqa: ANN401
     """An operand, in parentheses if it binds less tightly than what is around it."""
-    return f"({spell(operand)})" if operand.binds < binds else str(spell(operand))
+    # An interval goes in them too: sqlglot takes what is added to one for a further part of it.
+    interval = spell is str and isinstance(operand, Literal) and isinstance(operand.value, dt.timedelta)
+    return f"({spell(operand)})" if operand.binds < binds or interval else str(spell(operand))
 
 
 def _in_python(given: object) -> str:
@@ -562,7 +565,9 @@ def _in_python(given: object) -> str:
 
 
 def _plain(given: Any) -> Any:  # noqa: ANN401
-    """A scalar of NumPy or pandas as Python's own, without knowing either."""
+    """A scalar of NumPy or pandas as Python's own, without knowing either; None if it is a missing one."""
+    if isinstance(given, dt.datetime) and given != given:  # noqa: PLR0124  # NaT is one, and answers nothing else
+        return None
     if getattr(given, "ndim", 1) == 0 and given.dtype.kind in "mM":
         given = given.astype(f"{given.dtype.kind}8[us]")  # in nanoseconds, NumPy would give an integer
     if getattr(given, "ndim", 1) == 0:

@@ -1,6 +1,7 @@
 """The exact reading of a condition: which rows meet it.
 
-Whole numbers are compared as whole numbers, so that large ones are not rounded; everything else as float64.
+Whole numbers stay whole numbers, so that large ones are not rounded; where int64 is too small they are Python's own,
+so that no row depends on what else is in the table. Everything else is float64.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from harpoon.cells import Rows
 Mask = NDArray[np.bool_]
 Numbers = Any  # an array of one number per row, or a number of Python's that is the same in every row
 
-LARGEST = 2**63 - 1
+LARGEST = 2**63 - 1  # in an int64
+FURTHEST = 10**308
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "=": np.equal,
     "!=": np.not_equal,
@@ -98,7 +100,8 @@ def _evaluate(term: Term, rows: Rows) -> tuple[Numbers, Any]:
                 return _extreme(COMPARE["<" if operator == "least" else ">"], values, gone)
             with np.errstate(all="ignore"):
                 result = OPERATIONS[operator](*values)
-            return result, reduce(np.logical_or, gone) | ~np.isfinite(result)
+            broken = False if _whole(result) else ~np.isfinite(result)
+            return result, reduce(np.logical_or, [*gone, broken])
 
 
 def _extreme(better: Callable[[Any, Any], Any], values: Sequence[Any], gone: Sequence[Any]) -> tuple[Numbers, Any]:
@@ -111,24 +114,24 @@ def _extreme(better: Callable[[Any, Any], Any], values: Sequence[Any], gone: Seq
 
 
 def _prepared(operator: str, values: Sequence[Numbers]) -> list[Any]:
-    """The operands as int64 where the result is whole and fits, as float64 elsewhere."""
-    if operator in REACH and all(map(_whole, values)):
-        sizes = [_size(value) for value in values]
-        if max(REACH[operator](*sizes), *sizes) <= LARGEST:
-            return [np.asarray(value, dtype=np.int64) for value in values]
-    return [_floats(value) for value in values]
+    """The operands as whole numbers, wide enough for the result, or as float64."""
+    if operator not in REACH or not all(map(_whole, values)):
+        return [_floats(value) for value in values]
+    sizes = [_size(value) for value in values]
+    dtype: Any = np.int64 if max(REACH[operator](*sizes), *sizes) <= LARGEST else object
+    return [np.asarray(value, dtype=dtype) for value in values]
 
 
 def _whole(values: Numbers) -> bool:
-    return isinstance(values, int) or (isinstance(values, np.ndarray | np.generic) and values.dtype.kind == "i")
+    return isinstance(values, int) or (isinstance(values, np.ndarray | np.generic) and values.dtype.kind in "iO")
 
 
 def _size(values: Numbers) -> int:
     """The largest distance from zero."""
-    if isinstance(values, int):
-        return abs(values)
-    return max(abs(int(values.min())), abs(int(values.max()))) if np.size(values) else 0
+    return max(abs(int(np.min(values))), abs(int(np.max(values)))) if np.size(values) else 0
 
 
 def _floats(values: Numbers) -> Any:  # noqa: ANN401
+    if np.asarray(values).dtype == object:  # Python's numbers may be too large even for a float
+        values = np.clip(values, -FURTHEST, FURTHEST)
     return np.asarray(values, dtype=np.float64)

@@ -82,7 +82,7 @@ def find(name: str, schema: Schema) -> Column:
     """The column of that name, if a condition can speak of it."""
     column = next((column for column in schema if column.name == name), None)
     if column is None:
-        near = [quoted(other) for other in closest(name, schema.names)]
+        near = [f"`{quoted(other)}`" for other in closest(name, schema.names)]
         hint = f"Did you mean {' or '.join(near)}?" if near else f"There are {listed(schema.names)}."
         raise InvalidCondition(f"there is no column {name!r}. {hint}")
     if not column.kind.modelled and column.kind is not Kind.CONSTANT:
