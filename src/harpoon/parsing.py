@@ -97,17 +97,20 @@ def parse(text: str) -> Predicate:
 
 def _syntax(text: str) -> Any:  # noqa: ANN401
     """The text as sqlglot understands it."""
-    import sqlglot
-    from sqlglot import exp
+    from sqlglot import Dialect, exp
+    from sqlglot.errors import ParseError, SqlglotError
 
     try:
-        return sqlglot.parse_one(text, dialect="sqlite", into=exp.Condition)
-    except sqlglot.ParseError as error:
+        found = Dialect.get_or_raise("sqlite").parse_into(exp.Condition, text)
+    except ParseError as error:
         spot = error.errors[0] if error.errors else {}
         near = f" near {spot['highlight']!r}{_spot(spot, len(spot['highlight']))}" if spot else ""
         raise InvalidCondition(f"The condition cannot be read{near}: {_short(text)}. {SUPPORTED}") from None
-    except sqlglot.errors.SqlglotError:
+    except SqlglotError:
         raise InvalidCondition(f"The condition cannot be read; is a quote not closed? {_short(text)}") from None
+    if len(found) != 1 or found[0] is None:
+        raise InvalidCondition(f"One condition was asked for, and {_short(text)} is not one. Join several with `and`.")
+    return found[0]
 
 
 def _predicate(node: Any) -> Predicate:  # noqa: ANN401, PLR0911
@@ -166,7 +169,7 @@ def _value(node: Any) -> Value:  # noqa: ANN401, PLR0911
     key = node.key
     if key == "paren":
         return _value(node.this)
-    if key == "column" and set(node.args) - {"this"} <= _unset(node) and node.this.key == "identifier":
+    if key == "column" and _is_plain(node):
         return Name(node.name)
     if key in ARITHMETIC:
         return Arithmetic(ARITHMETIC[key], _value(node.this), _value(node.expression))
@@ -254,9 +257,9 @@ def _is_number(node: Any) -> bool:  # noqa: ANN401
     return node.key == "literal" and not node.is_string
 
 
-def _unset(node: Any) -> set[str]:  # noqa: ANN401
-    """The arguments of a node that say nothing."""
-    return {name for name, given in node.args.items() if not given}
+def _is_plain(column: Any) -> bool:  # noqa: ANN401
+    """Whether a column is a name alone: no table before it, and no star."""
+    return column.this.key == "identifier" and not any(column.args.get(part) for part in ("table", "db", "catalog"))
 
 
 def _unsupported(node: Any) -> InvalidCondition:  # noqa: ANN401
