@@ -154,6 +154,30 @@ def test_a_leaf_is_in_the_units_and_labels_of_its_column(text):
     assert bound(text) == LEAVES[text]
 
 
+PATTERNS = {
+    "a%c": ["ac", "abc", "abcc", "a\nc"],
+    "%b%": ["b", "ab", "abc", "abcc"],
+    "a_c": ["abc", "a\nc"],
+    "%": ["", "ac", "b", "ab", "abc", "abcc", "a\nc", "a.c%", "A_C"],
+    "": [""],
+    "a.c%": ["a.c%"],
+    "%c%c": ["abcc"],
+    "__": ["ac", "ab"],
+}
+
+
+@pytest.mark.parametrize("pattern", PATTERNS)
+def test_patterns_are_those_of_sql(pattern):
+    labels = ("", "ac", "b", "ab", "abc", "abcc", "a\nc", "a.c%", "A_C")
+    found = bind(col("x").like(pattern), Schema((Column("x", Kind.CATEGORY, labels=labels),)))
+    assert [labels[place] for place in found.allowed] == PATTERNS[pattern]
+
+
+def test_a_pattern_of_many_wild_cards_takes_no_time():
+    schema = Schema((Column("x", Kind.CATEGORY, labels=("a" * 5000, "b")),))
+    assert bind(col("x").like("%a" * 50 + "%" * 50 + "b"), schema).allowed == ()
+
+
 def test_the_step_is_the_grid_of_the_difference():
     steps = {
         '"capital-gain" > 55': 5,
@@ -165,6 +189,8 @@ def test_the_step_is_the_grid_of_the_difference():
         "age * height > 1": 0.01,
         "exp(age) > 1": None,
         "age + free > 1": None,
+        f"age * {10**300} * {10**300} > 0": None,
+        "age * 5e-324 > 0": None,
     }
     assert {text: bound(text).step for text in steps} == steps
 

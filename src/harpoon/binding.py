@@ -17,6 +17,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 from harpoon.bound import Alike, Always, Bound, Inequality, Member, Missing, Number, all_of, either_of, negated
@@ -35,8 +36,8 @@ from harpoon.conditions import (
     Predicate,
     Value,
 )
-from harpoon.errors import InvalidCondition, closest, listed
-from harpoon.kinds import Column, Kind
+from harpoon.errors import InvalidCondition, closest, listed, shortened
+from harpoon.kinds import LARGEST_STEP, Column, Kind
 from harpoon.quantities import MOMENTS, aligned, common_grid, described, find, incomparable, known, moment, quantity
 from harpoon.schema import Schema
 
@@ -48,7 +49,7 @@ COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-SHOWN = 60
+SMALLEST_STEP = 1e-18
 
 
 def bind(predicate: Predicate, schema: Schema) -> Bound:
@@ -63,9 +64,7 @@ def bind(predicate: Predicate, schema: Schema) -> Bound:
     try:
         return _leaf(predicate, schema)
     except InvalidCondition as error:
-        text = str(predicate)
-        short = text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
-        raise InvalidCondition(f"In `{short}`: {error}") from None
+        raise InvalidCondition(f"In `{shortened(str(predicate))}`: {error}") from None
 
 
 def _leaf(predicate: Predicate, schema: Schema) -> Bound:
@@ -94,12 +93,13 @@ def _comparison(op: str, left: Value, right: Value, schema: Schema) -> Bound:
         return _alike(op, column, other)
     if column and isinstance(right, Literal):
         return _member(column, _positions(op, column, right))
-    if column or other:
-        raise InvalidCondition(
-            f"{described(left, schema)} cannot be compared with {described(right, schema)}. "
-            f"Compare {(column or other).name!r} with one of its values: {listed((column or other).labels or ())}."  # type: ignore[union-attr]
-        )
-    return _inequality(op, left, right, schema)
+    labelled = column or other
+    if labelled is None:
+        return _inequality(op, left, right, schema)
+    raise InvalidCondition(
+        f"{described(left, schema)} cannot be compared with {described(right, schema)}. "
+        f"Compare {labelled.name!r} with one of its values: {listed(labelled.labels or ())}."
+    )
 
 
 def _plain_comparison(op: str, left: Literal, right: Literal, schema: Schema) -> Bound:
@@ -117,8 +117,12 @@ def _inequality(op: str, left: Value, right: Value, schema: Schema) -> Bound:
     first, second = aligned((left, right), schema)
     if isinstance(first.term, Number) and isinstance(second.term, Number):
         return Always(COMPARE[op](first.term.value, second.term.value))
-    grid = common_grid(first.grid, second.grid)
-    return Inequality(op, first.term, second.term, float(grid) if grid else None)
+    return Inequality(op, first.term, second.term, _step(common_grid(first.grid, second.grid)))
+
+
+def _step(grid: Fraction | None) -> float | None:
+    """A grid as a float, if it is one that a float can tell."""
+    return float(grid) if grid is not None and SMALLEST_STEP <= grid <= LARGEST_STEP else None
 
 
 def _in(operand: Value, options: tuple[Literal, ...], schema: Schema) -> Bound:
@@ -234,6 +238,8 @@ def _like(operand: Value, matches: Callable[[str], bool], schema: Schema) -> Bou
 def _matcher(pattern: str, *, any_case: bool) -> Callable[[str], bool]:
     """Whether a text looks like a pattern, in which % is any text and _ is any letter."""
     folded = pattern.lower() if any_case else pattern
-    parts = {"%": ".*", "_": "."}
-    expression = re.compile("".join(parts.get(letter) or re.escape(letter) for letter in folded), re.DOTALL)
+    first, *rest = (re.escape(piece).replace("_", ".") for piece in folded.split("%"))
+    # A piece between two % is fine where it is found first, so the search never comes back to it.
+    middle = "".join(f"(?>.*?{piece})" for piece in rest[:-1])
+    expression = re.compile(first + middle + ".*" * bool(rest) + "".join(rest[-1:]), re.DOTALL)
     return lambda text: expression.fullmatch(text.lower() if any_case else text) is not None

@@ -134,5 +134,10 @@ def listed(names: Iterable[object], *, shown: int = SHOWN) -> str:
     return f"{text} and {len(names) - shown} more" if len(names) > shown else text or "none"
 
 
+def shortened(text: str, *, shown: int = 60) -> str:
+    """The beginning of a text that may be long."""
+    return text if len(text) <= shown else f"{text[:shown]}…"
+
+
 def _columns(names: Sequence[str]) -> str:
     return f"the column {names[0]!r}" if len(names) == 1 else f"the columns {listed(names)}"

@@ -33,10 +33,9 @@ from harpoon.conditions import (
     Value,
     predicate,
 )
-from harpoon.errors import InvalidCondition
+from harpoon.errors import InvalidCondition, shortened
 
 LONGEST = 500_000  # characters
-SHOWN = 60
 SUPPORTED = (
     "A condition is made of column names (odd ones in double quotes), numbers, 'text', true, false, "
     "DATE '2024-01-31', TIMESTAMP '2024-01-31 12:00:00', INTERVAL '3' DAY, + - * /, abs, least, greatest, log, ln, "
@@ -92,7 +91,7 @@ def parse(text: str) -> Predicate:
     try:
         return _predicate(_syntax(text))
     except RecursionError:
-        raise InvalidCondition(f"The condition is nested too deeply: {_short(text)}. Split it.") from None
+        raise InvalidCondition(f"The condition is nested too deeply: {shortened(text)}. Split it.") from None
 
 
 def _syntax(text: str) -> Any:  # noqa: ANN401
@@ -105,11 +104,13 @@ def _syntax(text: str) -> Any:  # noqa: ANN401
     except ParseError as error:
         spot = error.errors[0] if error.errors else {}
         near = f" near {spot['highlight']!r}{_spot(spot, len(spot['highlight']))}" if spot else ""
-        raise InvalidCondition(f"The condition cannot be read{near}: {_short(text)}. {SUPPORTED}") from None
+        raise InvalidCondition(f"The condition cannot be read{near}: {shortened(text)}. {SUPPORTED}") from None
     except SqlglotError:
-        raise InvalidCondition(f"The condition cannot be read; is a quote not closed? {_short(text)}") from None
+        raise InvalidCondition(f"The condition cannot be read; is a quote not closed? {shortened(text)}") from None
     if len(found) != 1 or found[0] is None:
-        raise InvalidCondition(f"One condition was asked for, and {_short(text)} is not one. Join several with `and`.")
+        raise InvalidCondition(
+            f"One condition was asked for, and {shortened(text)} is not one. Join several with `and`."
+        )
     return found[0]
 
 
@@ -213,7 +214,7 @@ def _number(text: str) -> int | float:
     try:
         return int(text) if text.lstrip("-").isdigit() else float(text)
     except ValueError:
-        raise InvalidCondition(f"{_short(text)} cannot be read as a number.") from None
+        raise InvalidCondition(f"{shortened(text)} cannot be read as a number.") from None
 
 
 def _moment(node: Any) -> Literal:  # noqa: ANN401
@@ -227,7 +228,7 @@ def _moment(node: Any) -> Literal:  # noqa: ANN401
         moment = None
     if moment is None or (kind == "TIMESTAMPTZ" and moment.tzinfo is None):
         raise InvalidCondition(
-            f"'{_short(text)}' is no {kind.lower()}. Write DATE '2024-01-31', TIMESTAMP '2024-01-31 12:00:00' or "
+            f"'{shortened(text)}' is no {kind.lower()}. Write DATE '2024-01-31', TIMESTAMP '2024-01-31 12:00:00' or "
             "TIMESTAMPTZ '2024-01-31 12:00:00+01:00'."
         )
     return Literal.of(moment)
@@ -240,7 +241,7 @@ def _interval(node: Any) -> Literal:  # noqa: ANN401
         return Literal(int(node.this.name) * INTERVALS[unit])
     except (ValueError, KeyError, OverflowError):
         raise InvalidCondition(
-            f"`{_short(node.sql('sqlite'))}` is no interval. Write a whole number of one of {', '.join(INTERVALS)}: "
+            f"`{shortened(node.sql('sqlite'))}` is no interval. Write a whole number of one of {', '.join(INTERVALS)}: "
             "INTERVAL '3' DAY."
         ) from None
 
@@ -250,7 +251,9 @@ def _pattern(node: Any) -> str:  # noqa: ANN401
         return _pattern(node.this)
     if node.key == "literal" and node.is_string:
         return str(node.name)
-    raise InvalidCondition(f"A pattern is text in single quotes, such as 'State%', not {_short(node.sql('sqlite'))}.")
+    raise InvalidCondition(
+        f"A pattern is text in single quotes, such as 'State%', not {shortened(node.sql('sqlite'))}."
+    )
 
 
 def _is_number(node: Any) -> bool:  # noqa: ANN401
@@ -265,13 +268,9 @@ def _is_plain(column: Any) -> bool:  # noqa: ANN401
 def _unsupported(node: Any) -> InvalidCondition:  # noqa: ANN401
     spot = _spot(node.meta, node.meta.get("end", 0) - node.meta.get("start", 0) + 1) if node.meta.get("col") else ""
     hint = HINTS.get(node.key, "")
-    return InvalidCondition(f"`{_short(node.sql('sqlite'))}`{spot} is not understood here. {hint}{SUPPORTED}")
+    return InvalidCondition(f"`{shortened(node.sql('sqlite'))}`{spot} is not understood here. {hint}{SUPPORTED}")
 
 
 def _spot(token: Any, length: int) -> str:  # noqa: ANN401
     """Where a token starts; sqlglot tells where it ends."""
     return f" (line {token['line']}, column {token['col'] - length + 1})"
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"

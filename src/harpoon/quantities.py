@@ -73,8 +73,11 @@ class Quantity:
         if self.tick == tick:
             return self
         factor = self.tick // tick
-        whole = isinstance(self.term, Number)
-        term = Number(self.term.value * factor) if whole else Operation("*", (self.term, Number(factor)))  # type: ignore[union-attr]
+        term = (
+            Number(self.term.value * factor)
+            if isinstance(self.term, Number)
+            else Operation("*", (self.term, Number(factor)))
+        )
         return replace(self, term=term, tick=tick, grid=None if self.grid is None else self.grid * factor)
 
 
