@@ -9,7 +9,17 @@ import pytest
 
 import harpoon
 
-OPTIONAL = ("pandas", "polars", "matplotlib", "palmerpenguins", "duckdb", "hypothesis", "rich.progress", "typer")
+OPTIONAL = (
+    "pandas",
+    "polars",
+    "matplotlib",
+    "palmerpenguins",
+    "duckdb",
+    "hypothesis",
+    "sqlglot",
+    "rich.progress",
+    "typer",
+)
 
 
 def run(*arguments: str, **options) -> subprocess.CompletedProcess[str]:

@@ -1,10 +1,12 @@
 """Harpoon: train one diffusion model on a table, then fill any hole and draw rows under any condition."""
 
 from harpoon._version import __version__
+from harpoon.conditions import col, greatest, least, lit
 from harpoon.errors import (
     ColumnLeftOut,
     HarpoonError,
     HarpoonWarning,
+    InvalidCondition,
     InvalidOption,
     InvalidTable,
     MissingExtra,
@@ -30,6 +32,7 @@ __all__ = [
     "Harpoon",
     "HarpoonError",
     "HarpoonWarning",
+    "InvalidCondition",
     "InvalidOption",
     "InvalidTable",
     "Kind",
@@ -45,5 +48,9 @@ __all__ = [
     "TrainingFailed",
     "UnseenCategory",
     "__version__",
+    "col",
+    "greatest",
+    "least",
+    "lit",
     "load",
 ]

@@ -4,6 +4,7 @@
       InvalidTable      the table itself cannot be used
       SchemaMismatch    the table does not fit the one the model was trained on
       InvalidOption     an argument has a value it cannot have
+      InvalidCondition  a condition cannot be read, or makes no sense for the table
       NotFitted         the model has not been trained
       TrainingFailed    the training did not lead anywhere
       SamplingFailed    the reverse process did not lead to rows
@@ -72,6 +73,10 @@ class InvalidOption(HarpoonError, ValueError):
         return cls(f"{name} must be one of {listed(options, shown=20)}, got {got!r}.{hint}")
 
 
+class InvalidCondition(HarpoonError, ValueError):
+    """A condition cannot be read, or makes no sense for the table."""
+
+
 class NotFitted(HarpoonError, AttributeError):
     """The model has not been trained."""
 
@@ -127,6 +132,11 @@ def listed(names: Iterable[object], *, shown: int = SHOWN) -> str:
     names = list(names)
     text = ", ".join(repr(name) for name in names[:shown])
     return f"{text} and {len(names) - shown} more" if len(names) > shown else text or "none"
+
+
+def shortened(text: str, *, shown: int = 60) -> str:
+    """The beginning of a text that may be long."""
+    return text if len(text) <= shown else f"{text[:shown]}…"
 
 
 def _columns(names: Sequence[str]) -> str:

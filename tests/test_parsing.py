@@ -1,0 +1,180 @@
+"""Text as conditions: what is understood, and what is refused by name."""
+
+import datetime as dt
+
+import pytest
+
+from harpoon import InvalidCondition, col, least, lit
+from harpoon.parsing import LONGEST, parse
+
+a, b, c = col("a"), col("b"), col("c")
+UNDERSTOOD = {
+    "a == 1": a == 1,
+    "a <> 1": a != 1,
+    "A > 1": col("A") > 1,
+    "10 <= a < 12": (a >= 10) & (a < 12),
+    "10 <= a <= 12 < b": (a >= 10) & (a <= 12) & (b > 12),
+    "a < b = c": (a < b) & (b == c),
+    "a = b < c": (a == b) & (b < c),
+    "a = 1 or b = 2 and c = 3": (a == 1) | ((b == 2) & (c == 3)),
+    "not a = 1 and b = 2": ~(a == 1) & (b == 2),
+    "not (a = 1 and b = 2)": ~((a == 1) & (b == 2)),
+    "NOT A IS NULL": ~col("A").is_null(),
+    "a isnull or b notnull": a.is_null() | ~b.is_null(),
+    "a and not b": (a == True) & ~(b == True),  # noqa: E712
+    "a = false": a == False,  # noqa: E712
+    "a between 1 and 2 and b": a.between(1, 2) & (b == True),  # noqa: E712
+    "a in (1, -2, 3.5, 'x', true, DATE '2024-01-31')": a.is_in([1, -2, 3.5, "x", True, dt.date(2024, 1, 31)]),
+    "a in ((1))": a.is_in([1]),
+    "`odd name` = 1": col("odd name") == 1,
+    '"odd name" = 1': col("odd name") == 1,
+    "[odd name] = 1": col("odd name") == 1,
+    '`a``b` > "c""d"': col("a`b") > col('c"d'),
+    "a = 'it''s'": a == "it's",
+    "a = -3": a == -3,
+    "a = - 3": a == -3,
+    "+a > 1": a > 1,
+    "a - -3 > 1e3": a - -3 > 1000.0,
+    "-(3) < a": -lit(3) < a,
+    "a > .5": a > 0.5,
+    "a > 5.": a > 5.0,
+    "a > 0x1F": a > 31,
+    "a > 12345678901234567890123": a > 12345678901234567890123,
+    "log10(a) > 1": a.log10() > 1,
+    "LOG(a) > Ln(a)": a.log10() > a.ln(),
+    "least(a) > 1": least(a) > 1,
+    "timestamp '2024-01-31T12:00' < a": a > dt.datetime(2024, 1, 31, 12),
+    "timestamp '2024-01-31 12:00:00+01:00' < a": a
+    > dt.datetime(2024, 1, 31, 12, tzinfo=dt.timezone(dt.timedelta(hours=1))),
+    "cast('2024-01-31' as date) < a": a > dt.date(2024, 1, 31),
+    "a < interval '3' days": a < dt.timedelta(days=3),
+    "a < interval '3 hours'": a < dt.timedelta(hours=3),
+    "a < interval -3 minute": a < dt.timedelta(minutes=-3),
+    "a = 1 -- a remark": a == 1,
+    "a = 1;": a == 1,
+    "\n a\n=\n1\n": a == 1,
+}
+
+
+@pytest.mark.parametrize("text", UNDERSTOOD)
+def test_text_is_understood_as_people_mean_it(text):
+    assert parse(text) == UNDERSTOOD[text]
+
+
+UNSUPPORTED = {
+    "a > (select 1)": "SELECT 1",
+    "a in (select b)": "SELECT b",
+    "exists (select 1)": "EXISTS",
+    "select 1": "select",
+    "drop table a": "drop",
+    "a = 1; drop table a": "drop",
+    "a; b": "One condition",
+    "case when a then 1 end > 0": "CASE",
+    "cast(a as int) > 1": "CAST",
+    "a::int > 1": "CAST",
+    "cast('1' as int) < a": "CAST",
+    "a > ?": r"\?",
+    "a > :x": ":x",
+    "a > @x": "@x",
+    "sin(a) > 1": r"SIN\(a\)` \(line 1, column 1\)",
+    "a > 1 and\n frobnicate(b) > 1": r"FROBNICATE\(b\)` \(line 2, column 2\)",
+    "max(a, b) > 1": "MAX",
+    "sum(a) > 1": "SUM",
+    "count(*) > 1": "COUNT",
+    "log(2, a) > 1": "LOG",
+    "a % 2 = 0": "a % 2",
+    "a || b = 'x'": r"a \|\| b",
+    "a & b": "a & b",
+    "a = null": "is null",
+    "a in (1, null)": "is null",
+    "a is true": "= true",
+    "a is not distinct from b": "a IS b",
+    "a in ()": "one or more",
+    "a in (1, b)": "`b`",
+    "a in b": "one or more",
+    "a like b": "pattern",
+    "a like 'x' escape '!'": "ESCAPE",
+    "a glob 'x'": "GLOB",
+    "a between symmetric 1 and 2": "BETWEEN",
+    "x.a = 1": "double quotes",
+    "a.* = 1": r"a\.\*",
+    "(a, b) = (1, 2)": r"\(a, b\)",
+    "(a = 1) = (b = 2)": "a = 1",
+    "a + 1": r"a \+ 1",
+    "'text'": "'text'",
+    "3": "`3`",
+    "a = current_date": "CURRENT_DATE",
+    "a collate nocase = 'x'": "COLLATE",
+    "a = x'41'": "x'41'",
+    "a > interval '2' month": "INTERVAL '2' MONTH",
+    "a > interval '1.5' day": "INTERVAL '1.5' DAY",
+    f"a > interval '{10**20}' day": "INTERVAL",
+    "a > date '2024-13-45'": "2024-13-45",
+    "a > date '2024-01-31 12:00'": "2024-01-31 12:00",
+    "a > timestamptz '2024-01-31 12:00'": "timestamptz",
+    "a > 1e400": "finite",
+    "a > " + "9" * 5000: "number",
+}
+
+
+@pytest.mark.parametrize("text", UNSUPPORTED)
+def test_what_is_not_supported_is_quoted(text):
+    with pytest.raises(InvalidCondition, match=UNSUPPORTED[text]) as caught:
+        parse(text)
+    assert len(str(caught.value)) < 600
+
+
+UNREADABLE = {
+    "a >": r"near '>' \(line 1, column 3\)",
+    "a b": r"near 'b' \(line 1, column 3\)",
+    "age >= 50 limit 3": r"near 'limit' \(line 1, column 11\)",
+    "a = 1 as x": "near 'as'",
+    "a > 1)": r"near '\)'",
+    "(a > 1": r"near '1'",
+    "a > 1 and": "near 'and'",
+    "a = 'x": "quote",
+    'a = "x': "quote",
+    "a ! = 1": "near '!'",
+    "a = 1, b = 2": "near ','",
+    "abs(a, b) > 1": r"near '\)'",
+    "lambda x: x": "near",
+    "__import__('os').system('true')": "not understood|near",
+    "": "empty",
+    " \n ": "empty",
+    "-- a remark": "One condition",
+}
+
+
+@pytest.mark.parametrize("text", UNREADABLE)
+def test_what_cannot_be_read_names_the_spot(text):
+    with pytest.raises(InvalidCondition, match=UNREADABLE[text]):
+        parse(text)
+
+
+@pytest.mark.parametrize("given", [None, 3, b"a > 1", ["a > 1"]])
+def test_only_text_is_parsed(given):
+    with pytest.raises(InvalidCondition, match="must be text"):
+        parse(given)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(" * 3000 + "a > 1" + ")" * 3000,
+        "not " * 3000 + "a",
+        "-(" * 3000 + "a" + ")" * 3000 + " > 1",
+        " + ".join(["a"] * 3000) + " > 1",
+        "abs(" * 3000 + "a" + ")" * 3000 + " > 1",
+        "a > 1" + " " * LONGEST,
+    ],
+    ids=["parentheses", "not", "negatives", "a sum", "calls", "spaces"],
+)
+def test_deep_or_enormous_text_is_an_error_of_ours(text):
+    with pytest.raises(InvalidCondition, match=r"deep|characters") as caught:
+        parse(text)
+    assert len(str(caught.value)) < 600
+
+
+def test_a_chain_may_be_long():
+    assert len(parse(" < ".join(["a"] * 1500)).members) == 1499
+    assert len(parse(f"a in ({', '.join(map(str, range(1500)))})").options) == 1500
