@@ -1,6 +1,7 @@
 """The paper's imputation protocol for the anchored preset, on its eight data sets.
 
-    python benchmarks/imputation.py --data FOLDER [--minutes 3] [--datasets adult,bean] [--published FILE]
+    python benchmarks/imputation.py --data FOLDER --models FOLDER [--minutes 3] [--datasets adult,bean]
+                                    [--published FILE] [--results FOLDER]
 
 FOLDER holds the data sets and protocol.json. For each data set: train once on 70 % of the rows, hide cells of the other
 30 % by MCAR, MAR and MNAR at 25, 50 and 75 % with five masks each, fill them with one evaluation, and score: mean
@@ -10,22 +11,20 @@ done again. With the published numbers (imputation.csv), counts in how many cell
 
 from __future__ import annotations
 
-import argparse
 import csv
 import json
 from pathlib import Path
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
 import harpoon
-from data import NAMES, load, schema_of, with_holes
+from data import NAMES, load, with_holes
 from harpoon import masks
-from records import facts
+from models import trained
+from records import each, facts, parser
 
-RESULTS = Path(__file__).parent / "results" / "imputation"
 MECHANISMS, RATIOS, SEEDS = ("MCAR", "MAR", "MNAR"), (0.25, 0.5, 0.75), range(5)
 
 
@@ -43,11 +42,9 @@ def score(model: harpoon.Harpoon, train: pd.DataFrame, test: pd.DataFrame, mask:
     return [float(np.concatenate(squares).mean()), *([100 * float(np.concatenate(hits).mean())] if hits else [])]
 
 
-def run(folder: Path, name: str, minutes: float) -> dict[str, Any]:
-    train, test, categorical = load(folder, name)
-    schema = schema_of(train, categorical)
-    model = harpoon.Harpoon(schema=schema, max_time=60 * minutes, random_state=0, progress=False).fit(train)
-    cells, began = [], perf_counter()
+def run(folder: Path, name: str, model: harpoon.Harpoon) -> dict[str, Any]:
+    train, test, _ = load(folder, name)
+    cells = []
     for mechanism in MECHANISMS:
         for ratio in RATIOS:
             scores = [score(model, train, test, masks.draw(mechanism, test, ratio, seed)) for seed in SEEDS]
@@ -58,7 +55,6 @@ def run(folder: Path, name: str, minutes: float) -> dict[str, Any]:
         "dataset": name,
         "train_rows": len(train),
         "test_rows": len(test),
-        "evaluation_seconds": round(perf_counter() - began, 1),
         **facts(model),
         "cells": cells,
     }
@@ -79,9 +75,9 @@ def best_published(path: Path) -> dict[tuple[str, str, float, str], tuple[float,
     return best
 
 
-def compare(published: Path) -> dict[str, Any]:
+def compare(results: Path, published: Path) -> dict[str, Any]:
     best, better, missed = best_published(published), 0, []
-    for path in sorted(RESULTS.glob("*.json")):
+    for path in sorted(results.glob("*.json")):
         record = json.loads(path.read_text())
         for cell in record["cells"]:
             key = (record["dataset"], cell["mask"], cell["ratio"], cell["metric"])
@@ -94,21 +90,17 @@ def compare(published: Path) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--minutes", type=float, default=3.0)
-    parser.add_argument("--datasets", default=",".join(NAMES))
-    parser.add_argument("--published", type=Path)
-    arguments = parser.parse_args()
-    RESULTS.mkdir(parents=True, exist_ok=True)
-    for name in arguments.datasets.split(","):
-        path = RESULTS / f"{name}.json"
-        if not path.exists():
-            path.write_text(json.dumps(run(arguments.data, name, arguments.minutes), indent=1) + "\n")
-        print(name, "done", flush=True)
+    made = parser("imputation", NAMES)
+    made.add_argument("--published", type=Path)
+    arguments = made.parse_args()
+    each(
+        arguments.datasets,
+        arguments.results,
+        lambda name: run(arguments.data, name, trained(arguments.data, name, arguments.minutes, arguments.models)),
+    )
     if arguments.published:
-        summary = compare(arguments.published)
-        (RESULTS.parent / "imputation_summary.json").write_text(json.dumps(summary, indent=1) + "\n")
+        summary = compare(arguments.results, arguments.published)
+        (arguments.results.parent / "imputation_summary.json").write_text(json.dumps(summary, indent=1) + "\n")
         print(json.dumps(summary, indent=1))
 
 

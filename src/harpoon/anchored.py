@@ -22,6 +22,7 @@ from harpoon.schedule import CosineSchedule
 
 FREQUENCIES, FASTEST = 16, 8.0
 NARROWEST = 1e-4
+MOST_PAIRS = 64
 FAINTEST = -8.0  # the log of a probability below which there is no telling
 
 
@@ -67,7 +68,9 @@ class AnchoredDenoiser(Denoiser):
         self.register_buffer("edges", torch.zeros(len(self.numbers), bins + 1))
         told = len(self.told) + len(self.numbers) * bins + len(self.first_of)
         labels = sum(part.stop - part.start for part in self.simplexes)
-        self.backbone = Backbone(told, len(self.noised) + labels, width, hidden, depth)
+        self.pairs = min(len(self.lines) * (len(self.lines) - 1) // 2, MOST_PAIRS)
+        self.contrast = nn.Linear(len(self.lines), self.pairs, bias=False)
+        self.backbone = Backbone(told, len(self.noised) + labels + self.pairs, width, hidden, depth)
 
     def knowing(self, given: Given | None = None) -> Estimator:
         """The dirty estimate for rows of which something is known, which is looked at once for all steps."""
@@ -122,6 +125,7 @@ class AnchoredDenoiser(Denoiser):
         for row, place in enumerate(self.numbers):
             values = data.x[data.known[:, place], place]
             self.edges[row] = torch.quantile(_at_most(values, 2**20), shares) if len(values) else shares
+        self._learn_pairs(data.drawn(generator))
         with torch.no_grad():
             last = self.backbone.out
             last.weight.mul_(0.1)
@@ -129,6 +133,20 @@ class AnchoredDenoiser(Denoiser):
             self.backbone.straight.weight.zero_()
             for part in self.simplexes:
                 last.bias[part] = (self.mean[part] + 0.5 / len(data.x)).log()
+
+    @torch.no_grad()
+    def _learn_pairs(self, data: Given) -> None:
+        """Contrasts start as the differences of the ranks that go together most."""
+        there = data.known[:, self.lines].double()
+        ranks = data.x[:, self.lines].double() * there
+        together = ranks.T @ ranks / (there.T @ there).clamp(min=1)
+        rows, columns = torch.triu_indices(len(self.lines), len(self.lines), offset=1)
+        closest = together[rows, columns].abs().argsort(descending=True, stable=True)[: self.pairs]
+        self.contrast.weight.zero_()
+        for place, pair in enumerate(closest.tolist()):
+            one, other = int(rows[pair]), int(columns[pair])
+            self.contrast.weight[place, one] = 1.0
+            self.contrast.weight[place, other] = -float(together[one, other].sign())
 
     def _lose(self, there: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """For each row a time, and which columns are lost: a share of them that is itself drawn per row."""
@@ -166,7 +184,8 @@ class AnchoredDenoiser(Denoiser):
             logs.append((log_p.clamp(min=FAINTEST) - prior.clamp(min=FAINTEST)) / 4)
         if given is not None:
             guess[:, self.lines] = guess[:, self.lines] * ~given.known[:, self.lines]
-        return torch.cat([guess[:, self.noised], *logs], dim=1)
+        contrasts = a * (self.contrast(x_t[:, self.lines]) / s).tanh()
+        return torch.cat([guess[:, self.noised], *logs, contrasts], dim=1)
 
     def _known(self, given: Given) -> Tensor:
         """What the network makes of the known cells and of the pattern of what is known."""

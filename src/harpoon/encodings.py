@@ -249,8 +249,8 @@ class SpikeCodec:
         """Find the masses: every value of a column with few, else those that many cells have."""
         observed = _centred(cells.observed, _origin(column))
         values, counts = np.unique(observed, return_counts=True)
-        often = counts >= SPIKE_SHARE * max(counts.sum(), 1)
-        spikes = values if len(values) <= FEW_VALUES else values[often]
+        often = np.sort(np.argsort(-counts, kind="stable")[:FEW_VALUES])
+        spikes = values[often][counts[often] >= SPIKE_SHARE * counts.sum()] if len(values) > FEW_VALUES else values
         others = observed[~np.isin(observed, spikes)]
         ranks = Ranks.fit(others) if len(others) or not len(spikes) else None
         return cls(NumberCodec.fit(column, cells, scaling), ranks, tuple(spikes.tolist()))
