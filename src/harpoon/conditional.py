@@ -22,7 +22,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon.bound import Bound, columns_of
+from harpoon.bound import Always, Bound, columns_of
 from harpoon.branches import Branch, branches
 from harpoon.cells import Cells, Rows, joined, taken
 from harpoon.drawing import Drawer, height_of
@@ -248,7 +248,7 @@ class Conditional:
         puller = Puller.of(self.drawer, bound, self.loss)
         parts, have, tried = [self._nothing()], 0, 0
         for attempt in range(GUIDED_ROUNDS):
-            count = int(np.ceil((n - have) * ROOM / GROUP)) * GROUP
+            count = n if self.bound == Always(truth=True) else int(np.ceil((n - have) * ROOM / GROUP)) * GROUP
             rows = self._count(
                 puller.pulled(start_rows(count, tried), np.arange(tried, tried + count), harder=2.0**attempt)
             )

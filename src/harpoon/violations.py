@@ -108,7 +108,8 @@ class Violation:
         power = self.weights.category_power
         off = x.abs() ** power
         from_corner = off.sum(dim=1, keepdim=True) - off + (x - 1).abs() ** power
-        return self.weights.category_weight * from_corner[:, list(allowed)].amin(dim=1)
+        missed = (from_corner[:, list(allowed)].amin(dim=1) - MARGIN).clamp(min=0)
+        return self.weights.category_weight * missed
 
     def _alike(self, row: Row, bound: Alike) -> Tensor:
         left, right = (probabilities(*row.part(name)) for name in (bound.left, bound.right))
