@@ -11,7 +11,7 @@ import torch
 from harpoon.cells import Index, Rows, joined, taken, written_into
 from harpoon.codec import Codec
 from harpoon.errors import SamplingFailed
-from harpoon.guidance import SCHEDULES, Guidance, Penalty
+from harpoon.guidance import SCHEDULES, Guidance, Penalty, Twist
 from harpoon.network import Denoiser, Given
 from harpoon.penalties import reconstruction, summed
 from harpoon.presets import Settings
@@ -96,7 +96,7 @@ class Drawer:
                     step=STEPS[settings.noise_scale],
                     order=settings.order,
                     given=known,
-                    guidance=self._guidance(known, penalty, strength),
+                    guidance=self._guidance(known, penalty, strength, Guidance if selection is None else Twist),
                     selection=None if selection is None else selection.starting_at(int(batch[0])),
                     on_step=on_step,
                 )
@@ -105,7 +105,9 @@ class Drawer:
                 parts.append(self.codec.decode(known.write_into(x)[:count].cpu().double().numpy()))
         return written_into(rows, joined(parts)) if parts else dict(rows)
 
-    def _guidance(self, known: Given, penalty: Penalty | None, strength: float | None) -> Guidance | None:
+    def _guidance(
+        self, known: Given, penalty: Penalty | None, strength: float | None, kind: type[Guidance]
+    ) -> Guidance | None:
         """What pulls: the penalty, and the known cells of a network that does not see them."""
         penalties = [] if penalty is None else [penalty]
         if not self.denoiser.sees_known and bool(known.known.any()):
@@ -113,7 +115,7 @@ class Drawer:
         eta = self.settings.strength if strength is None else strength
         if not penalties or not eta:
             return None
-        return Guidance(summed(penalties), SCHEDULES[self.settings.strength_schedule](eta), self.settings.longest_pull)
+        return kind(summed(penalties), SCHEDULES[self.settings.strength_schedule](eta), self.settings.longest_pull)
 
 
 def seen(codec: Codec, rows: Rows) -> Given:

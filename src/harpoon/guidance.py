@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from harpoon.network import Estimator
+from harpoon.schedule import Level, posterior_variance
 
 Penalty = Callable[[Tensor], Tensor]
 TINY = 1e-30
@@ -27,13 +28,28 @@ class Guidance:
     strength: Callable[[float], float]
     longest: float = 0.0
 
-    def pull(self, gradient: Tensor, progress: float, noise: float) -> Tensor:
+    def pull(self, gradient: Tensor, progress: float, now: Level, after: Level) -> Tensor:  # noqa: ARG002
         """How far a row is moved (Algorithm 1, line 9)."""
-        pull = self.strength(progress) * gradient
+        return self.bounded(self.strength(progress) * gradient, now)
+
+    def bounded(self, pull: Tensor, now: Level) -> Tensor:
+        """No longer than it may be."""
         if not self.longest:
             return pull
         length: Tensor = pull.norm(dim=1, keepdim=True)
-        return pull * (self.longest * noise / length.clamp(min=TINY)).clamp(max=1.0)
+        return pull * (self.longest * now.s / length.clamp(min=TINY)).clamp(max=1.0)
+
+
+@dataclass(frozen=True)
+class Twist(Guidance):
+    """Guidance by what a row promises: the log of exp(-L / 2s²), the chance that its penalty will come to nothing.
+
+    A step then moves by its own variance times the gradient of that, as the law of the rows that keep the promise does.
+    """
+
+    def pull(self, gradient: Tensor, progress: float, now: Level, after: Level) -> Tensor:
+        """How far a row is moved."""
+        return self.bounded(self.strength(progress) * posterior_variance(now, after) / (2 * now.s**2) * gradient, now)
 
 
 def constant(eta: float) -> Callable[[float], float]:

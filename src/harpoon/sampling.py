@@ -16,7 +16,7 @@ from torch import Tensor
 
 from harpoon.guidance import Guidance, tangential_gradient
 from harpoon.network import Denoiser, Given
-from harpoon.schedule import Level
+from harpoon.schedule import Level, posterior_variance
 from harpoon.selection import Selection
 
 Step = Callable[[Tensor, Tensor, Level, Level, Tensor], Tensor]
@@ -59,9 +59,9 @@ def reverse(
             x0_hat, pull = estimate(x, t), None
         else:
             x0_hat, g = tangential_gradient(estimate, x, t, guidance.penalty)
-            pull = guidance.pull(g, done / (len(times) - 1), now.s)
+            pull = guidance.pull(g, done / (len(times) - 1), now, after)
         if selection is not None and guidance is not None and pull is not None:
-            survivors = selection.chosen(guidance.penalty(x0_hat), now)
+            survivors = selection.chosen(guidance.penalty(x0_hat), now, last=not after.s)
             x, x0_hat, pull = x[survivors], x0_hat[survivors], pull[survivors]
             earlier = None if earlier is None else (earlier[0][survivors], earlier[1])
         ahead = x0_hat if order == 1 or earlier is None else looked_ahead(x0_hat, *earlier, now, after)
@@ -84,12 +84,6 @@ def matched_start(denoiser: Denoiser, z: Tensor) -> Tensor:
     level = denoiser.schedule.level(denoiser.schedule.times(1)[0])
     deviation = (level.a**2 * denoiser.variance + level.s**2).sqrt()
     return level.a * denoiser.mean + deviation * z
-
-
-def posterior_variance(now: Level, after: Level) -> float:
-    """σ_t = (1 - α_t)(1 - ᾱ_{t-1}) / (1 - ᾱ_t) (Algorithm 1, line 7); zero on the last step."""
-    alpha = (now.a / after.a) ** 2
-    return (1 - alpha) * after.s**2 / now.s**2
 
 
 def denoised(x_t: Tensor, x0_hat: Tensor, now: Level, after: Level) -> Tensor:

@@ -27,6 +27,12 @@ class Level:
         return math.log(self.a / self.s)
 
 
+def posterior_variance(now: Level, after: Level) -> float:
+    """σ_t = (1 - α_t)(1 - ᾱ_{t-1}) / (1 - ᾱ_t) (Algorithm 1, line 7); zero on the last step."""
+    alpha = (now.a / after.a) ** 2
+    return (1 - alpha) * after.s**2 / now.s**2
+
+
 @dataclass(frozen=True)
 class LinearSchedule:
     """The paper's schedule: T discrete steps, β_t linear from `beta_start` to `beta_end`, α_t = 1 - β_t.

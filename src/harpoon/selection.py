@@ -34,8 +34,8 @@ class Selection:
         """The same for rows from this one on."""
         return Selection(self.group, self.seed, row // self.group)
 
-    def chosen(self, penalties: Tensor, level: Level) -> Tensor:
-        """Which rows go on, a row of the same group in the place of each.
+    def chosen(self, penalties: Tensor, level: Level, *, last: bool) -> Tensor:
+        """Which rows go on, a row of the same group in the place of each; after the last step no weight is left.
 
         What a row promises is a normal law's: the chance that a penalty of so many deviations will come to nothing,
         with the noise that is still to be removed.
@@ -46,7 +46,7 @@ class Selection:
         for number, start in enumerate(range(0, len(weights), self.group)):
             part = slice(start, start + self.group)
             share = weights[part].softmax(dim=0)
-            if float(share.square().sum()) * len(share) * ENOUGH > 1:
+            if last or float(share.square().sum()) * len(share) * ENOUGH > 1:
                 survivors[part] = start + self._drawn(share, number)
                 weights[part] = weights[part].logsumexp(dim=0) - np.log(len(share))
         self.weights, self.promise = weights, promise[survivors]
