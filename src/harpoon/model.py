@@ -249,6 +249,7 @@ class Harpoon:
             TypeError,
             ValueError,
             RuntimeError,
+            OverflowError,
             AttributeError,
             HarpoonError,
             pa.ArrowException,
