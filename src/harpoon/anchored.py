@@ -1,8 +1,8 @@
 """The anchored denoiser: a network that also sees what is known of a row.
 
 The same weights are an unconditional model (nothing known), an imputer (some cells known: one evaluation at the
-noisiest time gives E[x_0 | known]) and a conditional generator. A known cell enters clean. An unknown cell enters as its
-belief, what its noisy value says of it alone, which is nothing where there is only noise. Pairs of ranks also enter as
+noisiest time gives E[x_0 | known]) and a conditional generator. A known cell enters clean. An unknown cell enters as
+its belief, what its noisy value says of it alone, which is nothing where there is only noise. Pairs of ranks enter as
 contrasts, the differences that tell two noisy numbers apart. Beliefs and contrasts go to the output twice: through the
 layers, and straight.
 """

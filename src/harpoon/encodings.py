@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from harpoon.cells import Cells, Storage
 from harpoon.conforming import STORAGE
 from harpoon.kinds import Column, Kind
-from harpoon.scaling import SCALINGS, Floats, Quantile, Ranks, Standard, numbers
+from harpoon.scaling import SCALINGS, Floats, Quantile, Ranks, Standard, ascending, numbers
 
 SPIKE_SHARE, FEW_VALUES = 0.03, 32
 MANY_LABELS, FREQUENT_LABELS = 256, 64
@@ -259,7 +259,7 @@ class SpikeCodec:
     def __post_init__(self) -> None:
         if self.ranks is None and not self.spikes:
             raise ValueError(f"column {self.column.name!r} has neither ranks nor point masses")
-        if len(self.spikes) > FEW_VALUES or not np.isfinite(self.spikes).all() or (np.diff(self.spikes) <= 0).any():
+        if len(self.spikes) > FEW_VALUES or not np.isfinite(self.spikes).all() or not ascending(self.spikes):
             raise ValueError(f"column {self.column.name!r} needs at most {FEW_VALUES} ascending point masses")
 
     @classmethod

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -64,7 +65,7 @@ class Quantile:
 
     def __post_init__(self) -> None:
         q = np.asarray(self.quantiles)
-        if len(q) < 2 or not np.isfinite(q).all() or (np.diff(q) < 0).any():  # noqa: PLR2004
+        if len(q) < 2 or not np.isfinite(q).all() or (q[1:] < q[:-1]).any():  # noqa: PLR2004
             raise ValueError("a scale needs at least two finite quantiles in ascending order")
 
     @classmethod
@@ -119,7 +120,7 @@ class Ranks:
             raise ValueError(f"ranks need 1 to {QUANTILES} values, each with the lowest and the highest of its ranks")
         if not np.isfinite(numbers).all():
             raise ValueError("ranks need finite values")
-        if (np.diff(self.values) <= 0).any() or (np.diff(ends) < 0).any() or ends[0] <= 0 or ends[-1] >= 1:
+        if not ascending(self.values) or (np.diff(ends) < 0).any() or ends[0] <= 0 or ends[-1] >= 1:
             raise ValueError("ranks need ascending values with ascending ranks between 0 and 1")
         if self.deviation <= 0:
             raise ValueError("ranks need a positive deviation")
@@ -178,6 +179,11 @@ class Ranks:
         values: Floats = np.interp(ndtr(inside), ends, np.repeat(self.values, 2))
         with np.errstate(over="ignore"):  # too large is clipped to the range by whoever asked
             return values + (z - inside) * self.deviation
+
+
+def ascending(values: Sequence[float]) -> bool:
+    """Whether each value is above the one before. Their differences may be more than a float can hold."""
+    return all(one < other for one, other in pairwise(values))
 
 
 def numbers(data: object) -> tuple[float, ...]:
