@@ -219,9 +219,9 @@ class Contrast(nn.Module):
         there = known.double()
         ranks = x.double() * there
         together = ranks.T @ ranks / (there.T @ there).clamp(min=1)
-        first, second = torch.triu_indices(x.shape[1], x.shape[1], offset=1)
+        first, second = torch.triu_indices(x.shape[1], x.shape[1], offset=1, device=x.device)
         closest = together[first, second].abs().argsort(descending=True, stable=True)[: self.pairs]
-        rows = torch.arange(self.pairs)
+        rows = torch.arange(self.pairs, device=x.device)
         self.weight[rows, first[closest]] = 1.0
         self.weight[rows, second[closest]] = -together[first[closest], second[closest]].sign().to(self.weight.dtype)
 

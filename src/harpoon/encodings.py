@@ -22,6 +22,7 @@ from harpoon.scaling import SCALINGS, Floats, Quantile, Ranks, Standard, ascendi
 
 SPIKE_SHARE, FEW_VALUES = 0.03, 32
 MANY_LABELS, FREQUENT_LABELS = 256, 64
+LEAST = 1e-100  # the lowest probability: a product of two is still a number
 EXACT = 2**52  # integers up to here are exact as floats
 LOWEST, HIGHEST = -(2**63), 2**63 - 1024  # the whole numbers of 64 bits that are floats too
 
@@ -204,14 +205,14 @@ class GroupedCodec:
         p[:, list(self.frequent)] = first[:, : len(self.frequent)]
         pairs = first[:, len(self.frequent) :, None] * members[:, None, :]
         p[:, self.rare] = pairs.reshape(len(x), -1)[:, : len(self.rare)]
-        total: Floats = np.maximum(p.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        total: Floats = p.sum(axis=1, keepdims=True)
         return p / total
 
     def _split(self, x: Floats) -> tuple[Floats, Floats]:
         """Frequent labels and groups, and the share of each member among the members."""
         first, members = np.split(x, [self.parts[0].width], axis=1)
-        members = np.maximum(members[:, 1:], np.finfo(np.float64).tiny)
-        return np.maximum(first, 0.0), members / members.sum(axis=1, keepdims=True)
+        first, members = np.maximum(first, LEAST), np.maximum(members[:, 1:], LEAST)
+        return first, members / members.sum(axis=1, keepdims=True)
 
 
 @dataclass(frozen=True)

@@ -114,16 +114,19 @@ class Ranks:
     deviation: float
 
     def __post_init__(self) -> None:
-        ends = np.stack([self.low, self.high], axis=1).ravel()
-        numbers = np.concatenate([self.values, ends, [self.deviation]])
-        if not 0 < len(self.values) <= QUANTILES or len(self.values) != len(self.low):
+        if not 0 < len(self.values) <= QUANTILES or not len(self.values) == len(self.low) == len(self.high):
             raise ValueError(f"ranks need 1 to {QUANTILES} values, each with the lowest and the highest of its ranks")
-        if not np.isfinite(numbers).all():
+        if not np.isfinite([*self.values, *self._ends, self.deviation]).all():
             raise ValueError("ranks need finite values")
-        if not ascending(self.values) or (np.diff(ends) < 0).any() or ends[0] <= 0 or ends[-1] >= 1:
+        if not ascending(self.values) or (np.diff(self._ends) < 0).any() or self._ends[0] <= 0 or self._ends[-1] >= 1:
             raise ValueError("ranks need ascending values with ascending ranks between 0 and 1")
         if self.deviation <= 0:
             raise ValueError("ranks need a positive deviation")
+
+    @cached_property
+    def _ends(self) -> Floats:
+        """The lowest and the highest rank of the first value, of the second, and so on."""
+        return np.stack([self.low, self.high], axis=1).ravel()
 
     @classmethod
     def fit(cls, x: Floats) -> Ranks:
@@ -174,9 +177,8 @@ class Ranks:
     def inverse(self, z: Floats) -> Floats:
         """To the table's units."""
         bottom, top = ndtri(self.low[0]), ndtri(self.high[-1])
-        ends = np.stack([self.low, self.high], axis=1).ravel()
         inside = np.clip(z, bottom, top)
-        values: Floats = np.interp(ndtr(inside), ends, np.repeat(self.values, 2))
+        values: Floats = np.interp(ndtr(inside), self._ends, np.repeat(self.values, 2))
         with np.errstate(over="ignore"):  # too large is clipped to the range by whoever asked
             return values + (z - inside) * self.deviation
 

@@ -467,7 +467,9 @@ def test_extreme_numbers_survive_on_the_scale_of_their_column(frame_of, tools, v
 def test_many_extreme_numbers_have_ranks_and_survive_on_the_scale_of_their_column(frame_of, tools, name):
     values = EXTREMES[name]
     smallest, size = min(values), max(values) - min(values) if isinstance(values[0], int) else 0
-    others = [smallest + size * i // 50 for i in range(50)] if size else [v * (i / 50) for v in values for i in range(50)]
+    others = (
+        [smallest + size * i // 50 for i in range(50)] if size else [v * (i / 50) for v in values for i in range(50)]
+    )
     values = [*values, *others]
     back = tools.read_back(decoded(frame_of({"x": values, "other": [0.5, 1.5] * (len(values) // 2)}), "spiked"))["x"]
     scale = max(abs(v) for v in values)
