@@ -256,6 +256,15 @@ def test_a_column_whose_range_is_lifted_extrapolates_and_another_does_not(z):
         assert lifted or not outside.any()
 
 
+def test_few_values_are_a_list_unless_the_range_is_lifted():
+    columns = {"n": [1, 2, 5] * 10}
+    (listed,), (free,) = (codec_of(columns, lifted=lifted)[0].columns for lifted in ((), ("n",)))
+    assert (listed.ranks, listed.spikes) == (None, (0.0, 1.0, 4.0))
+    assert free.spikes == ()
+    drawn = free.decode(np.stack([np.zeros(3), [-6.0, 0.0, 6.0]], axis=1)).values.tolist()
+    assert drawn[0] < 1 < drawn[1] < 5 < drawn[2]
+
+
 def test_point_masses_outside_a_range_that_was_narrowed_are_drawn_at_its_end():
     table = frames.read(pa.table({"n": [0] * 50 + list(range(1, 51))}))
     schema = Schema.infer(table)

@@ -265,11 +265,16 @@ class SpikeCodec:
 
     @classmethod
     def fit(cls, column: Column, cells: Cells, scaling: str) -> SpikeCodec:
-        """Find the masses: every value of a column with few, else those that many cells have."""
+        """Find the masses: every value of a column with few, else those that many cells have.
+
+        A column whose range is lifted is never nothing but masses.
+        """
         observed = _centred(cells.observed, _origin(column))
         values, counts = np.unique(observed, return_counts=True)
         often = np.sort(np.argsort(-counts, kind="stable")[:FEW_VALUES])
         spikes = values[often][counts[often] >= SPIKE_SHARE * counts.sum()] if len(values) > FEW_VALUES else values
+        if len(spikes) == len(values) and not column.clip:  # who lifts the range wants values that were never seen
+            spikes = spikes[:0]
         others = observed[~np.isin(observed, spikes)]
         ranks = Ranks.fit(others) if len(others) or not len(spikes) else None
         return cls(NumberCodec.fit(column, cells, scaling), ranks, tuple(spikes.tolist()))

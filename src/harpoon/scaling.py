@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
 
 Floats = NDArray[np.float64]
 QUANTILES = 1000
@@ -168,6 +167,8 @@ class Ranks:
 
     def forward(self, x: Floats) -> Floats:
         """To the middle of the value's ranks, as a normal number."""
+        from scipy.special import ndtri
+
         low, high = self.span(x)
         inside = np.clip(x, self.values[0], self.values[-1])
         middle: Floats = ndtri((low + high) / 2)
@@ -176,6 +177,8 @@ class Ranks:
 
     def inverse(self, z: Floats) -> Floats:
         """To the table's units."""
+        from scipy.special import ndtr, ndtri
+
         bottom, top = ndtri(self.low[0]), ndtri(self.high[-1])
         inside = np.clip(z, bottom, top)
         values: Floats = np.interp(ndtr(inside), self._ends, np.repeat(self.values, 2))
