@@ -15,6 +15,12 @@ NAMES = ("adult", "default", "shoppers", "gesture", "magic", "letter", "bean", "
 GESTURE = ("a1", "a2", "a3", "b1", "b1", "c1", "c3")  # the paper's list of files: b1 twice, no b3
 
 
+def protocol(folder: Path) -> dict[str, Any]:
+    """What the paper does with each data set."""
+    found: dict[str, Any] = json.loads((folder / "protocol.json").read_text())
+    return found
+
+
 def read(folder: Path, name: str) -> pd.DataFrame:
     """The file as it is; a cell is missing only where it is empty."""
     return pd.read_csv(folder / f"{name}.csv.gz", keep_default_na=False, na_values=[""])
@@ -22,7 +28,7 @@ def read(folder: Path, name: str) -> pd.DataFrame:
 
 def load(folder: Path, name: str) -> tuple[pd.DataFrame, pd.DataFrame, list[str]]:
     """Training rows, test rows and the names of the categorical columns, by the paper's protocol."""
-    spec = json.loads((folder / "protocol.json").read_text())["datasets"][name]
+    spec = protocol(folder)["datasets"][name]
     table = read(folder, name)
     if name == "gesture":
         table = pd.concat([table[table["source"] == source] for source in GESTURE])

@@ -1,11 +1,13 @@
 """Harpoon: train one diffusion model on a table, then fill any hole and draw rows under any condition."""
 
 from harpoon._version import __version__
+from harpoon.conditional import Report
 from harpoon.conditions import col, greatest, least, lit
 from harpoon.errors import (
     ColumnLeftOut,
     HarpoonError,
     HarpoonWarning,
+    InfeasibleCondition,
     InvalidCondition,
     InvalidOption,
     InvalidTable,
@@ -19,6 +21,7 @@ from harpoon.errors import (
     TrainingFailed,
     UnseenCategory,
 )
+from harpoon.feasibility import Feasibility
 from harpoon.imputation import Expectation, MultipleImputation, Pooled
 from harpoon.kinds import Column, Kind
 from harpoon.model import Harpoon
@@ -30,9 +33,11 @@ __all__ = [
     "Column",
     "ColumnLeftOut",
     "Expectation",
+    "Feasibility",
     "Harpoon",
     "HarpoonError",
     "HarpoonWarning",
+    "InfeasibleCondition",
     "InvalidCondition",
     "InvalidOption",
     "InvalidTable",
@@ -43,6 +48,7 @@ __all__ = [
     "MultipleImputation",
     "NotFitted",
     "Pooled",
+    "Report",
     "RowsDropped",
     "SamplingFailed",
     "Schema",

@@ -82,11 +82,11 @@ class NumberCodec:
     @classmethod
     def fit(cls, column: Column, cells: Cells, scaling: str) -> NumberCodec:
         """Learn the scale from the observed cells."""
-        return cls(column, SCALINGS[scaling].fit(_centred(cells.observed, _origin(column))))
+        return cls(column, SCALINGS[scaling].fit(_centred(cells.observed, origin_of(column))))
 
     def encode(self, cells: Cells) -> Floats:
         """Scaled values."""
-        x = self.scaling.forward(_present(cells, _origin(self.column)))
+        x = self.scaling.forward(_present(cells, origin_of(self.column)))
         return np.where(cells.missing, 0.0, x)[:, None]
 
     def decode(self, x: Floats, *, expected: bool = False) -> Cells:  # noqa: ARG002
@@ -97,7 +97,7 @@ class NumberCodec:
 
     def expectation(self, x: Floats) -> Floats:
         """Off the grid and beyond the range if that is where it is."""
-        return self.scaling.inverse(x[:, 0]) + _origin(self.column)
+        return self.scaling.inverse(x[:, 0]) + origin_of(self.column)
 
 
 @dataclass(frozen=True)
@@ -269,7 +269,7 @@ class SpikeCodec:
 
         A column whose range is lifted is never nothing but masses.
         """
-        observed = _centred(cells.observed, _origin(column))
+        observed = _centred(cells.observed, origin_of(column))
         values, counts = np.unique(observed, return_counts=True)
         often = np.sort(np.argsort(-counts, kind="stable")[:FEW_VALUES])
         spikes = values[often][counts[often] >= SPIKE_SHARE * counts.sum()] if len(values) > FEW_VALUES else values
@@ -326,7 +326,7 @@ class SpikeCodec:
 
     def _sorted(self, cells: Cells) -> tuple[Floats, NDArray[np.int64]]:
         """Centred values, and which mass each of them is: 0 for none."""
-        values, spikes = _present(cells, _origin(self.column)), np.array(self.spikes)
+        values, spikes = _present(cells, origin_of(self.column)), np.array(self.spikes)
         if not len(spikes):
             return values, np.zeros(len(values), dtype=np.int64)
         place = np.searchsorted(spikes, values).clip(max=len(spikes) - 1)
@@ -376,7 +376,7 @@ def from_json(column: Column, data: Mapping[str, Any]) -> ColumnCodec:
     return scaled[data["codec"]](column, SCALINGS[data["scaling"]].from_json(data))
 
 
-def _origin(column: Column) -> int:
+def origin_of(column: Column) -> int:
     """Subtracted as an integer before going to floats, so that large integers and times stay exact."""
     if column.kind is Kind.NUMBER or column.minimum is None:
         return 0
@@ -399,7 +399,7 @@ def _on_grid(x: Floats, column: Column) -> NDArray[Any]:
     """The nearest value that the column can hold."""
     if column.kind is Kind.NUMBER:
         return np.round(x, round(-np.log10(column.step))) if column.step else x
-    step, origin = int(column.step or 1), _origin(column)
+    step, origin = int(column.step or 1), origin_of(column)
     low, high = LOWEST - origin, HIGHEST - origin
     if _clipped(column):
         low, high = int(column.minimum or 0) - origin, int(column.maximum or 0) - origin
@@ -418,7 +418,7 @@ def within(x: Floats, column: Column) -> NDArray[Any]:
 
 def snapped(values: Floats, column: Column) -> NDArray[Any]:
     """Numbers in the table's units on the column's grid."""
-    return _on_grid(values - _origin(column), column)
+    return _on_grid(values - origin_of(column), column)
 
 
 def _clipped(column: Column) -> bool:

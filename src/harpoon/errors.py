@@ -5,6 +5,7 @@
       SchemaMismatch    the table does not fit the one the model was trained on
       InvalidOption     an argument has a value it cannot have
       InvalidCondition  a condition cannot be read, or makes no sense for the table
+      InfeasibleCondition  too few rows meet a condition
       NotFitted         the model has not been trained
       TrainingFailed    the training did not lead anywhere
       SamplingFailed    the reverse process did not lead to rows
@@ -76,6 +77,10 @@ class InvalidOption(HarpoonError, ValueError):
 
 class InvalidCondition(HarpoonError, ValueError):
     """A condition cannot be read, or makes no sense for the table."""
+
+
+class InfeasibleCondition(HarpoonError, ValueError):
+    """No row, or too few rows, can be found that meet a condition."""
 
 
 class NotFitted(HarpoonError, AttributeError):

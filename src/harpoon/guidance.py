@@ -11,6 +11,7 @@ from torch import Tensor
 from harpoon.network import Estimator
 
 Penalty = Callable[[Tensor], Tensor]
+TINY = 1e-30
 
 
 @dataclass(frozen=True)
@@ -18,10 +19,21 @@ class Guidance:
     """A penalty on x̂_0, one number per row, and how hard to follow its gradient.
 
     `strength` is η as a function of how far the reverse process has come, 0 at its start and near 1 at its end.
+    `longest` bounds the length of a pull in units of the noise left in the row, for penalties of any scale; 0: no
+    bound, as in the paper.
     """
 
     penalty: Penalty
     strength: Callable[[float], float]
+    longest: float = 0.0
+
+    def pull(self, gradient: Tensor, progress: float, noise: float) -> Tensor:
+        """How far a row is moved (Algorithm 1, line 9)."""
+        pull = self.strength(progress) * gradient
+        if not self.longest:
+            return pull
+        length: Tensor = pull.norm(dim=1, keepdim=True)
+        return pull * (self.longest * noise / length.clamp(min=TINY)).clamp(max=1.0)
 
 
 def constant(eta: float) -> Callable[[float], float]:

@@ -158,7 +158,7 @@ def in_words(column: Column) -> str:
     elif column.minimum is not None and column.kind in (Kind.NUMBER, Kind.INTEGER):
         parts.append(f"{column.minimum:g} to {column.maximum:g}")
     elif column.minimum is not None and column.maximum is not None and column.kind.temporal:
-        parts.append(f"{_moment(column, column.minimum)} to {_moment(column, column.maximum)}")
+        parts.append(f"{moment(column, column.minimum)} to {moment(column, column.maximum)}")
     if column.step and column.kind in (Kind.NUMBER, Kind.INTEGER):
         parts.append(f"step {column.step:g}")
     if column.missing:
@@ -166,7 +166,7 @@ def in_words(column: Column) -> str:
     return ", ".join(parts)
 
 
-def _moment(column: Column, ticks: float) -> str:
+def moment(column: Column, ticks: float) -> str:
     """A date, a time or a span as people write it."""
     kind: Any = np.timedelta64 if column.kind is Kind.DURATION else np.datetime64
     return str(kind(int(ticks), column.unit or "D"))

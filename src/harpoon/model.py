@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
 from typing import Any, Self, Unpack
@@ -15,8 +15,13 @@ import torch
 
 from harpoon import frames, presets, storage
 from harpoon.arguments import RandomState, checked_state, count_of, device_of, seed_of
-from harpoon.cells import Cells, Index, Rows, joined, laid_over, taken, written_into
-from harpoon.codec import Block, Codec
+from harpoon.binding import bind
+from harpoon.bound import Always
+from harpoon.cells import Cells, Index, Rows, joined, laid_over, taken
+from harpoon.codec import Codec
+from harpoon.conditional import Report
+from harpoon.conditions import Predicate
+from harpoon.drawing import Drawer, height_of, seen
 from harpoon.errors import (
     ColumnLeftOut,
     HarpoonError,
@@ -24,18 +29,18 @@ from harpoon.errors import (
     InvalidTable,
     NotFitted,
     RowsDropped,
-    SamplingFailed,
 )
+from harpoon.feasibility import Feasibility, feasibility
 from harpoon.frames import Table, Template
-from harpoon.guidance import SCHEDULES, Guidance
 from harpoon.imputation import Expectation, MultipleImputation
 from harpoon.kinds import Column, Kind
 from harpoon.network import Denoiser, Given, Spanned
-from harpoon.penalties import reconstruction
-from harpoon.presets import SamplingOptions, Settings
-from harpoon.progress import drawing_bar, training_bar
-from harpoon.sampling import STARTS, STEPS, reverse, row_noise
-from harpoon.scaling import Floats
+from harpoon.objectives import Objective, per_batch, per_row
+from harpoon.parsing import condition
+from harpoon.penalties import summed
+from harpoon.presets import DrawingOptions, SamplingOptions, Settings
+from harpoon.progress import training_bar
+from harpoon.questions import SHORTFALLS, Question
 from harpoon.schema import Schema
 from harpoon.training import Epoch, History, train
 
@@ -76,6 +81,8 @@ class Harpoon:
     codec_: Codec
     denoiser_: Denoiser
     template_: Template
+    report_: Report
+    _trained_on: Rows
 
     def __init__(
         self,
@@ -124,6 +131,7 @@ class Harpoon:
             self.history_ = train(denoiser, encoded.to(self.device), settings.plan(), seed % 2**63, on_epoch)
             reasons.append(f"stopped by {self.history_.stopped_by}")
         self.schema_, self.codec_, self.denoiser_, self.template_ = schema, codec, denoiser, table.template
+        self._trained_on = codec.read(table)
         return self
 
     def impute(
@@ -132,6 +140,7 @@ class Harpoon:
         *,
         draws: int | None = None,
         decode: bool = True,
+        where: str | Predicate | None = None,
         random_state: RandomState = None,
         **options: Unpack[SamplingOptions],
     ) -> Any:  # noqa: ANN401
@@ -146,6 +155,7 @@ class Harpoon:
             draws: How many completed tables to draw instead, as a `MultipleImputation`: with intervals, and to pool
                 estimates over.
             decode: False gives an `Expectation` instead: unrounded means and the probabilities of all labels.
+            where: A condition that every completed row meets, as for `sample`.
             random_state: A seed or a NumPy generator for this call.
             **options: Sampling options for this call, such as `loss="mse+ce"` or `strength=0.1`.
 
@@ -155,41 +165,60 @@ class Harpoon:
         codec = self._fitted()
         table = frames.read(data)
         rows = codec.read(table)
+        question = self._question(where)
+        drawer = self._drawer(self._call_seed(random_state), options)
         if draws is not None:
             count = count_of(draws, "draws, the number of tables to draw,")
-            return self._imputations(table, rows, count, random_state, options)
+            return self._imputations(table, rows, count, drawer, question)
         if not decode:
+            if question is not None:
+                raise InvalidOption("decode=False gives what is expected without a condition; leave where out.")
             return self._expectation(rows)
-        if self.denoiser_.sees_known:
-            self.settings.for_call(options)
-            checked_state(random_state)
-            return self._complete(table, rows, lambda part, _index: self._expected(part))
-        seed = self._call_seed(random_state)
-        return self._complete(table, rows, lambda part, index: self._draw(part, index, seed, options))
+        produce = (lambda part, _index: self._expected(part)) if self.denoiser_.sees_known else drawer.draw
+        if question is not None:
+            produce = question.correcting(produce, drawer, rows)
+        return self._complete(table, rows, produce)
 
     def sample(
         self,
         n: int | None = None,
         *,
+        where: str | Predicate | None = None,
+        loss: str | Objective | None = None,
+        loss_batch: Objective | None = None,
         given: object = None,
+        strategy: str = "auto",
+        on_shortfall: str = "raise",
         random_state: RandomState = None,
-        **options: Unpack[SamplingOptions],
+        **options: Unpack[DrawingOptions],
     ) -> Any:  # noqa: ANN401
         """Draw new rows.
 
         Args:
             n: How many rows.
+            where: A condition that every row meets, as SQL text or an expression of `harpoon.col`.
+            loss: A penalty: a function of rows, of which `row["age"]` is a tensor in the table's units and
+                `row["job"]["clerk"]` the probability of a label, to one number per row that is pulled towards zero.
+                (As text, the loss that pulls towards known cells, an option of the paper preset.)
+            loss_batch: The same with one number for all rows together, such as how far their mean is from a wish.
             given: What is already decided: a mapping of columns to values that all n rows share, or a frame of
                 partial rows, which are completed one by one (its cells are kept, its holes and the columns it lacks
                 are drawn).
+            strategy: How to meet a condition: "auto", "kept", "known", "guided" or "paper"; see
+                `harpoon.conditional`.
+            on_shortfall: "raise" an `InfeasibleCondition` if there are fewer rows than asked for, or "return" those
+                that there are.
             random_state: A seed or a NumPy generator for this call.
             **options: Sampling options for this call, as for `impute`.
 
         Returns:
             A frame like the training table (or of the library of `given`), without the columns that are not
-            modelled.
+            modelled. What it took to meet a condition is in `report_` afterwards.
         """
         codec = self._fitted()
+        question = self._question(where, None if isinstance(loss, str) else loss, loss_batch, on_shortfall)
+        towards = {"loss": loss} if isinstance(loss, str) else {}
+        drawer = self._drawer(self._call_seed(random_state), {**options, **towards})
         if given is not None and not isinstance(given, Mapping):
             if n is not None:
                 raise InvalidOption("n must be left out when given is a frame: one row is drawn for each of its rows.")
@@ -197,19 +226,45 @@ class Harpoon:
             if not table.names:
                 raise InvalidOption("A frame of partial rows must have columns; give n to draw rows from nothing.")
             rows = codec.read(table, partial=True)
-            seed = self._call_seed(random_state)
-            return self._complete(table, rows, lambda part, index: self._draw(part, index, seed, options))
+            return self._complete(table, rows, drawer.draw if question is None else question.completing(drawer, rows))
         table = frames.repeated(given or {}, count_of(n))
         _check_given(given or {}, self.schema_)
         rows = codec.read(table, partial=True, strict=True)
-        drawn = self._draw(rows, np.arange(table.height), self._call_seed(random_state), options)
-        constants = {c.name: _constant(self.template_, c, table.height) for c in self.schema_ if _is_constant(c)}
-        return self.template_.build({**constants, **written_into(rows, drawn)})
+        if question is None:
+            drawn = drawer.draw(rows, np.arange(table.height))
+        else:
+            drawn, self.report_ = question.drawn(drawer, rows, strategy)
+        constants = {c.name: _constant(self.template_, c, height_of(drawn)) for c in self.schema_ if _is_constant(c)}
+        return self.template_.build({**constants, **drawn})
+
+    def feasibility(
+        self,
+        where: str | Predicate,
+        *,
+        data: object = None,
+        given: Mapping[str, object] | None = None,
+        random_state: RandomState = None,
+    ) -> Feasibility:
+        """How likely a condition is under the model, what in it is unlikely, and what to relax.
+
+        Args:
+            where: The condition.
+            data: A table to count in how many of its rows the condition is met; the training table by default, where
+                this model has been fitted and not loaded.
+            given: Values that all rows have, as for `sample`.
+            random_state: A seed or a NumPy generator for this call.
+        """
+        codec = self._fitted()
+        _check_given(given or {}, self.schema_)
+        base = codec.read(frames.repeated(given or {}, 1), partial=True, strict=True)
+        counted = codec.read(frames.read(data)) if data is not None else getattr(self, "_trained_on", None)
+        tree = condition(where)
+        return feasibility(self._drawer(self._call_seed(random_state)), tree, self.schema_, base, counted)
 
     def encode(self, data: object) -> Given:
         """A table as the network sees it: encoded rows and which of their numbers are known."""
         codec = self._fitted()
-        return _given(codec, codec.read(frames.read(data))).to(self.device)
+        return seen(codec, codec.read(frames.read(data))).to(self.device)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file, all or nothing. It holds no rows of the training table."""
@@ -234,8 +289,8 @@ class Harpoon:
             model = cls(content["preset"], random_state=content["random_state"], device=device, progress=progress)
             model.settings = Settings(**content["settings"])
             model.schema_ = Schema.from_json(content["schema"])
-            given = content["given_schema"]
-            model.schema = None if given is None else Schema.from_json(given)
+            asked = content["given_schema"]
+            model.schema = None if asked is None else Schema.from_json(asked)
             model.codec_ = Codec.from_json(model.schema_, content["codec"])
             model.template_ = Template.from_json(content["frame"])
             epochs = [Epoch(**epoch) for epoch in content["history"]["epochs"]]
@@ -309,25 +364,37 @@ class Harpoon:
                 holes[name] = table.cells(name).missing if there else np.ones(height, dtype=np.bool_)
         return table.fill({**columns, **constants}, holes, self.template_)
 
-    @torch.no_grad()
-    def _estimates(self, rows: Rows) -> Iterator[Floats]:
-        """E[x_0 | known cells], batch after batch: one evaluation where there is nothing but noise."""
-        height, codec = len(next(iter(rows.values()))), self.codec_
-        size = _batch_rows(self.settings.sampling_batch_size, codec.width)
-        noisiest = self.denoiser_.schedule.times(1)[0]
-        for batch, count in _batches(height, size):
-            given = _given(codec, taken(rows, batch)).to(self.device)
-            yield self.denoiser_(torch.zeros_like(given.x), noisiest, given)[:count].cpu().double().numpy()
+    def _question(
+        self,
+        where: str | Predicate | None,
+        loss: Objective | None = None,
+        loss_batch: Objective | None = None,
+        on_shortfall: str = "raise",
+    ) -> Question | None:
+        """What is asked of rows, if anything is."""
+        if on_shortfall not in SHORTFALLS:
+            raise InvalidOption.one_of("on_shortfall", on_shortfall, SHORTFALLS)
+        penalties = [per_row(loss, self.codec_)] if loss is not None else []
+        penalties += [per_batch(loss_batch, self.codec_)] if loss_batch is not None else []
+        if where is None and not penalties:
+            return None
+        tree = None if where is None else condition(where)
+        bound = Always(truth=True) if tree is None else bind(tree, self.schema_)
+        return Question(tree, bound, self.schema_, summed(penalties) if penalties else None, on_shortfall)
+
+    def _drawer(self, seed: int = 0, options: Mapping[str, Any] | None = None) -> Drawer:
+        settings = self.settings.for_call(options or {})
+        return Drawer(self.denoiser_, self.codec_, settings, self.device, seed, self.progress)
 
     def _expected(self, rows: Rows) -> Rows:
         """Every cell at its expected number or its most probable label."""
-        parts = [self.codec_.decode(x, expected=True) for x in self._estimates(rows)]
+        parts = [self.codec_.decode(x, expected=True) for x in self._drawer().estimates(rows)]
         return joined(parts) if parts else dict(rows)
 
     def _expectation(self, rows: Rows) -> Expectation:
         if not self.denoiser_.sees_known:
             raise InvalidOption("decode=False needs a model that sees what is known, such as preset='anchored'.")
-        estimates = list(self._estimates(rows)) or [np.zeros((0, self.codec_.width))]
+        estimates = list(self._drawer().estimates(rows)) or [np.zeros((0, self.codec_.width))]
         parts = [self.codec_.expectation(x) for x in estimates]
         numbers, probabilities = (
             {name: np.concatenate([part[kind][name] for part in parts]) for name in parts[0][kind]} for kind in (0, 1)
@@ -336,46 +403,16 @@ class Harpoon:
         return Expectation(numbers, probabilities, labels)
 
     def _imputations(
-        self, table: Table, rows: Rows, count: int, random_state: RandomState, options: SamplingOptions
+        self, table: Table, rows: Rows, count: int, drawer: Drawer, question: Question | None
     ) -> MultipleImputation:
-        seed = self._call_seed(random_state)
-        drawn = []
-        for number in range(count):
-            draw = partial(self._draw, seed=seed, options=options, draw=number)
-            drawn.append(self._produced(rows, draw))
+        draw = drawer.draw if question is None else question.completing(drawer, rows)
+        drawn = [self._produced(rows, partial(draw, draw=number)) for number in range(count)]
         tables = [self._written(table, rows, columns) for columns in drawn]
         holes = {name: cells.missing for name, cells in rows.items()}
         return MultipleImputation(tables, table, self.template_, self.schema_, drawn, holes)
 
     def _call_seed(self, random_state: RandomState) -> int:
         return seed_of(self.random_state if random_state is None else checked_state(random_state))
-
-    def _draw(self, rows: Rows, index: Index, seed: int, options: SamplingOptions, *, draw: int = 0) -> Rows:
-        """Rows with every cell drawn, numbered by `index`; known cells pull through guidance or enter the network."""
-        settings = self.settings.for_call(options)
-        times = self.denoiser_.schedule.times(settings.sampling_steps)
-        noises = 1 if settings.noise_scale == "none" else len(times)
-        size = _batch_rows(settings.sampling_batch_size, noises * self.codec_.width)
-        batches = list(_batches(len(index), size))
-        parts = []
-        with drawing_bar(len(batches) * (len(times) - 1), show=self.progress and len(batches) > 0) as on_step:
-            for batch, count in batches:
-                given = _given(self.codec_, taken(rows, batch)).to(self.device)
-                noise = row_noise(seed, index[batch], noises, self.codec_.width, draw=draw).to(self.device)
-                x = reverse(
-                    self.denoiser_,
-                    noise,
-                    times=times,
-                    start=STARTS[settings.start],
-                    step=STEPS[settings.noise_scale],
-                    order=settings.order,
-                    given=given,
-                    guidance=None if self.denoiser_.sees_known else _pull(settings, given, self.codec_.blocks),
-                    on_step=on_step,
-                )
-                _check_finite(x, settings)
-                parts.append(self.codec_.decode(given.write_into(x)[:count].cpu().double().numpy()))
-        return joined(parts) if parts else dict(rows)
 
 
 def _empty_denoiser(settings: Settings, codec: Codec) -> Denoiser:
@@ -398,52 +435,13 @@ def _check_template(template: Template, schema: Schema) -> None:
             raise ValueError(f"column {column.name!r} has half a range")
 
 
-def _pull(settings: Settings, given: Given, blocks: tuple[Block, ...]) -> Guidance | None:
-    """Guidance towards the known cells, if there are any."""
-    if not bool(given.known.any()) or not settings.strength:
-        return None
-    strength = SCHEDULES[settings.strength_schedule](settings.strength)
-    return Guidance(reconstruction(settings.loss, given, blocks), strength)
-
-
-def _given(codec: Codec, rows: Rows) -> Given:
-    known = torch.from_numpy(codec.spread(codec.known(rows)))
-    x = codec.encode(rows).clip(-FARTHEST, FARTHEST)
-    return Given(torch.from_numpy(x).float(), known)
-
-
 def _spanned(codec: Codec, rows: Rows) -> Given:
     """Rows to train on."""
-    given, (places, low, high) = _given(codec, rows), codec.spans(rows)
+    known, (places, low, high) = seen(codec, rows), codec.spans(rows)
     if not len(places):
-        return given
+        return known
     ends = (torch.from_numpy(end).float() for end in (low, high))
-    return Spanned(given.x, given.known, torch.from_numpy(places), *ends)
-
-
-def _check_finite(x: torch.Tensor, settings: Settings) -> None:
-    lost = int((~x.isfinite()).any(dim=1).sum())
-    if lost:
-        raise SamplingFailed(
-            f"The guidance threw {lost} of {len(x)} rows out of the range of numbers: its gradients were too large. "
-            f"Use a smaller strength than {settings.strength:g}, or loss='mae', whose gradients are bounded."
-        )
-
-
-def _batches(rows: int, size: int) -> Iterator[tuple[Index, int]]:
-    """The rows of each batch and how many of them count; a small batch is padded with its own rows.
-
-    With a handful of rows, products of matrices are summed in another order, and a guided loop makes that visible: a
-    row would depend on how many others are drawn with it.
-    """
-    for start in range(0, rows, size):
-        batch = np.arange(start, min(start + size, rows))
-        yield np.resize(batch, max(len(batch), FEWEST_ROWS)), len(batch)
-
-
-def _batch_rows(asked: int, numbers: int) -> int:
-    """Rows per batch: as asked, but never more than there is room for with so many numbers per row."""
-    return max(1, min(asked, NOISE_NUMBERS // numbers))
+    return Spanned(known.x, known.known, torch.from_numpy(places), *ends)
 
 
 def _is_constant(column: Column) -> bool:

@@ -32,6 +32,11 @@ def reconstruction(loss: str, given: Given, blocks: Sequence[Block]) -> Penalty:
     return penalty
 
 
+def summed(penalties: Sequence[Penalty]) -> Penalty:
+    """All of the penalties together (eq. 5)."""
+    return lambda x0_hat: torch.stack([penalty(x0_hat) for penalty in penalties]).sum(dim=0)
+
+
 LOSSES = {
     "mae": (torch.abs, False),
     "mse": (torch.square, False),

@@ -30,6 +30,7 @@ from harpoon.sampling import STARTS, STEPS
 from harpoon.scaling import SCALINGS
 from harpoon.schedule import LinearSchedule
 from harpoon.training import Plan
+from harpoon.violations import Weights
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,12 @@ class Settings:
         loss: Of guidance towards known cells: "mae", "mse", "mae+ce" or "mse+ce".
         strength: η of guidance.
         strength_schedule: "constant" or "linear" (growing from 0).
+        longest_pull: How far guidance moves a row in a step at the most, in units of the noise left in it; 0: no bound.
+        bound_weight: λ_g, of the bounds of a condition.
+        bound_power: The power of how far a bound is missed.
+        category_weight: λ_h, of the labels of a condition.
+        category_power: The power of how far a label is missed, for "l1".
+        category_loss: Of the labels of a condition: "l1" or "ce" (cross-entropy).
         noise_scale: Of the noise in a reverse step: "variance", "deviation" or "none".
         order: Of a step: 1, or 2 to look ahead, which needs fewer steps where there is no noise in them.
         start: Of the reverse process: "standard" or "matched".
@@ -103,6 +110,12 @@ class Settings:
     loss: str = "mae"
     strength: float = 0.2
     strength_schedule: str = "constant"
+    longest_pull: float = 0.0
+    bound_weight: float = 1.0
+    bound_power: float = 2.0
+    category_weight: float = 1.0
+    category_power: float = 1.0
+    category_loss: str = "l1"
     noise_scale: str = "variance"
     order: int = 1
     start: str = "standard"
@@ -133,7 +146,7 @@ class Settings:
 
     def for_call(self, options: Mapping[str, Any]) -> Settings:
         """A copy with some options changed that `impute` and `sample` take."""
-        return self._changed(options, list(SamplingOptions.__annotations__))
+        return self._changed(options, [*DrawingOptions.__annotations__, *SamplingOptions.__annotations__])
 
     def _changed(self, options: Mapping[str, Any], known: list[str]) -> Settings:
         for name in options:
@@ -146,6 +159,10 @@ class Settings:
         """A network for encoded rows of this codec."""
         return NETWORKS[self.network](self, codec)
 
+    def weights(self) -> Weights:
+        """How the parts of a condition's penalty weigh."""
+        return Weights(**{f.name: getattr(self, f.name) for f in fields(Weights)})
+
     def plan(self) -> Plan:
         """How to train."""
         return Plan(**{f.name: getattr(self, f.name) for f in fields(Plan)})
@@ -155,17 +172,28 @@ class Settings:
         return asdict(self)
 
 
-class SamplingOptions(TypedDict, total=False):
-    """The options that `impute` and `sample` take for one call."""
+class DrawingOptions(TypedDict, total=False):
+    """The options that `sample` takes for one call."""
 
-    loss: str
     strength: float
     strength_schedule: str
+    longest_pull: float
+    bound_weight: float
+    bound_power: float
+    category_weight: float
+    category_power: float
+    category_loss: str
     noise_scale: str
     order: int
     start: str
     sampling_steps: int
     sampling_batch_size: int
+
+
+class SamplingOptions(DrawingOptions, total=False):
+    """The options that `impute` takes for one call."""
+
+    loss: str
 
 
 def _paper(settings: Settings, codec: Codec) -> Denoiser:
@@ -207,6 +235,7 @@ CHOICES: dict[str, Mapping[str, object]] = {
     "incomplete": {"drop": None, "mask": None},
     "loss": LOSSES,
     "strength_schedule": SCHEDULES,
+    "category_loss": {"l1": None, "ce": None},
     "noise_scale": STEPS,
     "start": STARTS,
 }
@@ -234,6 +263,11 @@ RANGES: dict[str, tuple[bool, float, float]] = {
     "patience": (True, 1, math.inf),
     "held_out": (False, 0.0, 0.5),
     "strength": (False, 0.0, 1e6),
+    "longest_pull": (False, 0.0, math.inf),
+    "bound_weight": (False, 0.0, 1e6),
+    "bound_power": (False, 0.1, 10.0),
+    "category_weight": (False, 0.0, 1e6),
+    "category_power": (False, 0.1, 10.0),
     "sampling_batch_size": (True, 1, math.inf),
 }
 PRESETS = {
@@ -253,6 +287,9 @@ PRESETS = {
         max_epochs=1000,
         max_time=120.0,
         incomplete="mask",
+        strength=1.0,
+        longest_pull=1.0,
+        category_loss="ce",
         noise_scale="none",
         order=2,
         sampling_steps=16,

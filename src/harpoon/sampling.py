@@ -17,6 +17,7 @@ from torch import Tensor
 from harpoon.guidance import Guidance, tangential_gradient
 from harpoon.network import Denoiser, Given
 from harpoon.schedule import Level
+from harpoon.selection import Selection
 
 Step = Callable[[Tensor, Tensor, Level, Level, Tensor], Tensor]
 Start = Callable[[Denoiser, Tensor], Tensor]
@@ -33,6 +34,7 @@ def reverse(
     order: int = 1,
     given: Given | None = None,
     guidance: Guidance | None = None,
+    selection: Selection | None = None,
     on_step: Callable[[], None] = lambda: None,
 ) -> Tensor:
     """Algorithm 1: from noise to encoded rows.
@@ -46,6 +48,7 @@ def reverse(
         order: 1 follows the estimate of each step; 2 also looks where it is going.
         given: Known cells, for denoisers that look at them.
         guidance: What pulls the rows; without it nothing is differentiated.
+        selection: Which rows go on, each time that they have been pulled.
         on_step: Called after each step, for progress.
     """
     schedule, estimate = denoiser.schedule, denoiser.knowing(given)
@@ -56,11 +59,17 @@ def reverse(
             x0_hat, pull = estimate(x, t), None
         else:
             x0_hat, g = tangential_gradient(estimate, x, t, guidance.penalty)
-            pull = guidance.strength(done / (len(times) - 1)) * g
+            pull = guidance.pull(g, done / (len(times) - 1), now.s)
+        if selection is not None and guidance is not None and pull is not None:
+            survivors = selection.chosen(guidance.penalty(x0_hat), now)
+            x, x0_hat, pull = x[survivors], x0_hat[survivors], pull[survivors]
+            earlier = None if earlier is None else (earlier[0][survivors], earlier[1])
         ahead = x0_hat if order == 1 or earlier is None else looked_ahead(x0_hat, *earlier, now, after)
         x, earlier = step(x, ahead, now, after, noise[min(done + 1, len(noise) - 1)]), (x0_hat, now)
         if pull is not None:
             x = x - pull  # line 9
+            if selection is not None:
+                selection.account(noise[done + 1], pull, math.sqrt(posterior_variance(now, after)))
         on_step()
     return x
 

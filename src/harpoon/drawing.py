@@ -1,0 +1,153 @@
+"""Drawing cells: the reverse loop and the single evaluation, on rows of which something is known, batch after batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+
+from harpoon.cells import Index, Rows, joined, taken, written_into
+from harpoon.codec import Codec
+from harpoon.errors import SamplingFailed
+from harpoon.guidance import SCHEDULES, Guidance, Penalty
+from harpoon.network import Denoiser, Given
+from harpoon.penalties import reconstruction, summed
+from harpoon.presets import Settings
+from harpoon.progress import drawing_bar
+from harpoon.sampling import STARTS, STEPS, reverse, row_noise
+from harpoon.scaling import Floats
+from harpoon.selection import Selection
+
+FEWEST_ROWS = 64
+FARTHEST = 1e4  # deviations from the mean; what lies beyond would be no number after a few layers
+NOISE_NUMBERS = 2**26  # at most this many random numbers are held at once, whatever the number of columns
+
+
+@dataclass
+class Drawer:
+    """Draws the unknown cells of rows, and counts what that costs.
+
+    Attributes:
+        denoiser: The trained network.
+        codec: From rows to what the network sees, and back.
+        settings: How to draw.
+        device: Where the network is.
+        seed: Of the noise; a row has its noise from the seed, its number and the number of the draw alone.
+        progress: Whether to show a bar.
+        evaluations: How often the network has looked at a row.
+    """
+
+    denoiser: Denoiser
+    codec: Codec
+    settings: Settings
+    device: torch.device
+    seed: int = 0
+    progress: bool = False
+    evaluations: int = field(default=0, init=False)
+
+    @torch.no_grad()
+    def estimates(self, rows: Rows) -> Iterator[Floats]:
+        """E[x_0 | known cells], batch after batch: one evaluation where there is nothing but noise."""
+        size = _batch_rows(self.settings.sampling_batch_size, self.codec.width)
+        noisiest = self.denoiser.schedule.times(1)[0]
+        for batch, count in _batches(height_of(rows), size):
+            known = seen(self.codec, taken(rows, batch)).to(self.device)
+            self.evaluations += count
+            yield self.denoiser(torch.zeros_like(known.x), noisiest, known)[:count].cpu().double().numpy()
+
+    def draw(
+        self,
+        rows: Rows,
+        index: Index,
+        *,
+        draw: int = 0,
+        penalty: Penalty | None = None,
+        strength: float | None = None,
+        selection: Selection | None = None,
+    ) -> Rows:
+        """Rows with every cell drawn, numbered by `index`; the cells that are known come back as they are.
+
+        Args:
+            rows: What is known.
+            index: The number of each row, which its noise depends on.
+            draw: The number of the draw, likewise.
+            penalty: What pulls the rows, besides what is known of them where the network does not see that.
+            strength: Of the pull; that of the settings by default.
+            selection: Which rows go on at each step, for a law that pulling alone would bend.
+        """
+        settings = self.settings
+        times = self.denoiser.schedule.times(settings.sampling_steps)
+        noises = 1 if settings.noise_scale == "none" else len(times)
+        size = _batch_rows(settings.sampling_batch_size, noises * self.codec.width)
+        if selection is not None:
+            size = max(1, size // selection.group) * selection.group
+        batches, parts = list(_batches(len(index), size)), []
+        with drawing_bar(len(batches) * (len(times) - 1), show=self.progress and len(batches) > 0) as on_step:
+            for batch, count in batches:
+                known = seen(self.codec, taken(rows, batch)).to(self.device)
+                noise = row_noise(self.seed, index[batch], noises, self.codec.width, draw=draw).to(self.device)
+                x = reverse(
+                    self.denoiser,
+                    noise,
+                    times=times,
+                    start=STARTS[settings.start],
+                    step=STEPS[settings.noise_scale],
+                    order=settings.order,
+                    given=known,
+                    guidance=self._guidance(known, penalty, strength),
+                    selection=None if selection is None else selection.starting_at(int(batch[0])),
+                    on_step=on_step,
+                )
+                self.evaluations += count * (len(times) - 1)
+                _check_finite(x, settings)
+                parts.append(self.codec.decode(known.write_into(x)[:count].cpu().double().numpy()))
+        return written_into(rows, joined(parts)) if parts else dict(rows)
+
+    def _guidance(self, known: Given, penalty: Penalty | None, strength: float | None) -> Guidance | None:
+        """What pulls: the penalty, and the known cells of a network that does not see them."""
+        penalties = [] if penalty is None else [penalty]
+        if not self.denoiser.sees_known and bool(known.known.any()):
+            penalties.append(reconstruction(self.settings.loss, known, self.codec.blocks))
+        eta = self.settings.strength if strength is None else strength
+        if not penalties or not eta:
+            return None
+        return Guidance(summed(penalties), SCHEDULES[self.settings.strength_schedule](eta), self.settings.longest_pull)
+
+
+def seen(codec: Codec, rows: Rows) -> Given:
+    """Rows as the network sees them."""
+    known = torch.from_numpy(codec.spread(codec.known(rows)))
+    x = codec.encode(rows).clip(-FARTHEST, FARTHEST)
+    return Given(torch.from_numpy(x).float(), known)
+
+
+def height_of(rows: Rows) -> int:
+    """How many rows there are."""
+    return len(next(iter(rows.values())))
+
+
+def _check_finite(x: torch.Tensor, settings: Settings) -> None:
+    lost = int((~x.isfinite()).any(dim=1).sum())
+    if lost:
+        raise SamplingFailed(
+            f"The guidance threw {lost} of {len(x)} rows out of the range of numbers: its gradients were too large. "
+            f"Use a smaller strength than {settings.strength:g}, or loss='mae', whose gradients are bounded."
+        )
+
+
+def _batches(rows: int, size: int) -> Iterator[tuple[Index, int]]:
+    """The rows of each batch and how many of them count; a small batch is padded with its own rows.
+
+    With a handful of rows, products of matrices are summed in another order, and a guided loop makes that visible: a
+    row would depend on how many others are drawn with it.
+    """
+    for start in range(0, rows, size):
+        batch = np.arange(start, min(start + size, rows))
+        yield np.resize(batch, max(len(batch), FEWEST_ROWS)), len(batch)
+
+
+def _batch_rows(asked: int, numbers: int) -> int:
+    """Rows per batch: as asked, but never more than there is room for with so many numbers per row."""
+    return max(1, min(asked, NOISE_NUMBERS // numbers))

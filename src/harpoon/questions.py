@@ -1,0 +1,89 @@
+"""What is asked of rows: a condition, a loss, or both; and what to say when it cannot be had."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from harpoon.bound import Bound
+from harpoon.cells import Index, Rows, laid_over, taken
+from harpoon.completing import check_possible, completed
+from harpoon.conditional import PILOT, Conditional, Report, repeated
+from harpoon.conditions import Predicate
+from harpoon.drawing import Drawer, height_of
+from harpoon.errors import InfeasibleCondition
+from harpoon.exact import holds
+from harpoon.feasibility import obstacles
+from harpoon.guidance import Penalty
+from harpoon.schema import Schema
+
+SHORTFALLS = ("raise", "return")
+Produce = Callable[..., Rows]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A condition, as it was asked and as it is bound to the table, and a penalty besides it."""
+
+    tree: Predicate | None
+    bound: Bound
+    schema: Schema
+    loss: Penalty | None
+    on_shortfall: str
+
+    @property
+    def text(self) -> str:
+        """The condition in words."""
+        return "" if self.tree is None else str(self.tree)
+
+    def drawn(self, drawer: Drawer, rows: Rows, strategy: str) -> tuple[Rows, Report]:
+        """As many rows as there are, which all know the same, that meet the condition."""
+        n = height_of(rows)
+        if not n:
+            return dict(rows), Report("none", 0, 0, None, 0.0, 0, 0, 0.0)
+        base = taken(rows, slice(0, 1))
+        check_possible(base, self.bound, self.text)
+        asked = Conditional(drawer, self.bound, base, self.loss)
+        found, report = asked.rows(n, strategy)
+        if height_of(found) < n and self.on_shortfall == "raise":
+            raise InfeasibleCondition(self._shortfall(drawer, asked, height_of(found), n))
+        return found, report
+
+    def completing(self, drawer: Drawer, rows: Rows) -> Produce:
+        """Fills the holes of given rows so that each meets the condition."""
+        check_possible(rows, self.bound, self.text)
+
+        def produce(part: Rows, index: Index, *, draw: int = 0) -> Rows:
+            found, met = completed(drawer, part, index, self.bound, loss=self.loss, draw=draw)
+            if not met.all() and self.on_shortfall == "raise":
+                left = index[~met]
+                raise InfeasibleCondition(
+                    f"No way was found to complete {len(left)} of {len(index)} rows so that {self.text} holds; the "
+                    f"first is row {int(left[0])} (counted from 0). Ask for less, or empty more of its cells."
+                )
+            return found
+
+        return produce
+
+    def correcting(self, produce: Produce, drawer: Drawer, rows: Rows) -> Produce:
+        """Keeps what is produced where it meets the condition, and draws the other rows."""
+        complete = self.completing(drawer, rows)
+
+        def corrected(part: Rows, index: Index) -> Rows:
+            found = produce(part, index)
+            left = np.flatnonzero(~holds(self.bound, found))
+            if not len(left):
+                return found
+            return laid_over(found, complete(taken(part, left), index[left]), left)
+
+        return corrected
+
+    def _shortfall(self, drawer: Drawer, asked: Conditional, have: int, n: int) -> str:
+        """What to say when there are too few rows."""
+        plain = asked.pilot or drawer.draw(repeated(asked.base, PILOT), np.arange(PILOT))
+        why = obstacles(self.tree, self.schema, plain) if self.tree is not None else []
+        found = f"only {have} of {n} rows that meet it were found" if have else "no row that meets it was found"
+        advice = 'Relax it, or take what there is with on_shortfall="return".' if have else "Relax it."
+        return " ".join([f"The condition {self.text} cannot be met: {found} in {asked.tried} drawn.", *why, advice])

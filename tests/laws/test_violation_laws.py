@@ -1,0 +1,43 @@
+"""Law 3: a row's penalty is zero exactly when the row meets the condition."""
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given, settings
+
+from harpoon import Kind, frames
+from harpoon.binding import bind
+from harpoon.codec import Codec
+from harpoon.exact import holds
+from harpoon.violations import Violation, Weights
+from tests.laws.test_condition_laws import questions
+
+LOSSES = {"l1": Weights(), "ce": Weights(category_loss="ce")}
+
+
+def penalties(schema, table, tree, encoding, weights):
+    """The penalty of each complete row, and whether it meets the condition."""
+    read = frames.read(table.select(schema.names))
+    codec = Codec.fit(schema, read, encoding=encoding, scaling="standard")
+    rows = codec.read(read)
+    complete = codec.known(rows).all(axis=1)
+    rows = {name: cells[complete] for name, cells in rows.items()}
+    x = torch.from_numpy(codec.encode(rows))
+    bound = bind(tree, schema)
+    typical = torch.from_numpy(codec.encode(codec.read(read)))
+    penalty = Violation(codec, weights, typical).penalty(bound)(x)
+    return penalty.numpy(), holds(bound, rows)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("encoding", ["onehot", "integer", "spiked"])
+@given(questions())
+@settings(max_examples=15, deadline=None)
+def test_a_penalty_is_zero_exactly_when_the_condition_is_met(encoding, loss, question):
+    schema, table, trees = question
+    fine = any(column.kind is Kind.DATETIME and column.unit in ("us", "ns") for column in schema)
+    assume(not fine)  # a step of a microsecond in thirty years is nothing that a float could tell after scaling
+    for tree in trees:
+        penalty, met = penalties(schema, table, tree, encoding, LOSSES[loss])
+        assert np.isfinite(penalty).all()
+        assert ((penalty == 0) == met).all(), str(tree)
