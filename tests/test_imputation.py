@@ -7,9 +7,13 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 from sklearn.linear_model import LinearRegression
 
 from harpoon import Harpoon, InvalidOption
+from harpoon.imputation import _mode
 from tests.laws.test_closed_form import draw_table, y_moments
 
 
@@ -137,3 +141,10 @@ def test_a_table_without_rows_has_nothing_to_fill(model, holes):
     assert model.impute(nothing, decode=False).numbers["y"].shape == (0,)
     assert model.impute(nothing, decode=False).probabilities["c"].shape == (0, 2)
     assert [table.num_rows for table in model.impute(nothing, draws=2)] == [0, 0]
+
+
+@given(arrays(np.int64, st.tuples(st.integers(1, 6), st.integers(0, 5)), elements=st.integers(0, 3)))
+@settings(max_examples=50, deadline=None)
+def test_the_code_drawn_most_often_is_the_first_of_the_most_frequent(codes):
+    wanted = [np.bincount(column).argmax() for column in codes.T]
+    assert _mode(codes).tolist() == wanted

@@ -18,6 +18,7 @@ from safetensors.torch import save_file
 import harpoon
 import harpoon.frames
 from harpoon import Harpoon, ModelFileError, storage
+from harpoon.errors import shortened
 
 
 @pytest.fixture(scope="session")
@@ -287,8 +288,8 @@ def rewritten(saved, tmp_path_factory):
     """A function that writes the model with changed content or tensors and a checksum that fits, as bytes."""
     path = tmp_path_factory.mktemp("rewritten") / "m"
 
-    def rewrite(change):
-        path.write_bytes(saved)
+    def rewrite(change, data=saved):
+        path.write_bytes(data)
         tensors, content = storage.read(path)
         content = {k: v for k, v in content.items() if k not in ("format", "version", "checksum")}
         change(content, tensors)
@@ -296,6 +297,17 @@ def rewritten(saved, tmp_path_factory):
         return path.read_bytes()
 
     return rewrite
+
+
+@pytest.fixture(scope="session")
+def with_codec(saved, tools, tmp_path_factory):
+    """For each way to encode a column, a saved model that uses it, as bytes."""
+    path = tmp_path_factory.mktemp("encoded") / "m"
+    tools.fit(tools.make("pyarrow", tools.mixed_columns()), preset="paper").save(path)
+    plain = path.read_bytes()
+    with pytest.warns(harpoon.LabelsGrouped):
+        tools.fit(tools.make("pyarrow", {"zip": [f"{i:03}" for i in range(300)] * 2})).save(path)
+    return {"NumberCodec": plain, "OneHotCodec": saved, "SpikeCodec": saved, "GroupedCodec": path.read_bytes()}
 
 
 def test_a_newer_format_is_refused_with_advice(rewritten, refused):
@@ -423,6 +435,16 @@ def codec_item(kind, **changes):
     return change
 
 
+def ranks(**changes):
+    """Ranks that can be, but for the changes."""
+    return {"values": [1.0, 2.0], "low": [0.25, 0.5], "high": [0.5, 0.75], "deviation": 1.0, **changes}
+
+
+def evenly(count):
+    ends = [(place + 1) / (count + 2) for place in range(count + 1)]
+    return {"values": list(range(count)), "low": ends[:-1], "high": ends[1:]}
+
+
 HOSTILE_CODECS = [
     ("NumberCodec", {"mean": "x"}),
     ("NumberCodec", {"mean": None}),
@@ -443,13 +465,93 @@ HOSTILE_CODECS = [
     ("NumberCodec", {"codec": "IntegerCodec"}),
     ("NumberCodec", {"codec": "exec"}),
     ("NumberCodec", {"codec": None}),
+    ("NumberCodec", {"codec": "SpikeCodec", "ranks": None, "spikes": [0.5]}),
+    ("NumberCodec", {"mean": 10**400}),
     ("OneHotCodec", {"codec": "NumberCodec", "scaling": "standard", "mean": 0, "deviation": 1}),
+    ("OneHotCodec", {"codec": "SpikeCodec", "scaling": "standard", "mean": 0, "deviation": 1}),
+    ("OneHotCodec", {"codec": "GroupedCodec", "frequent": [0]}),
+    ("OneHotCodec", {"codec": "GroupedCodec", "frequent": [0, 1, 2]}),
+    ("SpikeCodec", {"codec": "NumberCodec"}),
+    ("SpikeCodec", {"codec": "OneHotCodec"}),
+    ("SpikeCodec", {"mean": "x"}),
+    ("SpikeCodec", {"deviation": 0}),
+    ("SpikeCodec", {"scaling": []}),
+    ("SpikeCodec", {"ranks": None}),
+    ("SpikeCodec", {"ranks": None, "spikes": []}),
+    ("SpikeCodec", {"ranks": 5}),
+    ("SpikeCodec", {"ranks": []}),
+    ("SpikeCodec", {"ranks": {}}),
+    ("SpikeCodec", {"ranks": ranks(values=[])}),
+    ("SpikeCodec", {"ranks": ranks(values=[], low=[], high=[])}),
+    ("SpikeCodec", {"ranks": ranks(values=[1.0])}),
+    ("SpikeCodec", {"ranks": ranks(low=[0.25])}),
+    ("SpikeCodec", {"ranks": ranks(high=[0.5, 0.6, 0.75])}),
+    ("SpikeCodec", {"ranks": ranks(values=[2.0, 1.0])}),
+    ("SpikeCodec", {"ranks": ranks(values=[1.0, 1.0])}),
+    ("SpikeCodec", {"ranks": ranks(values=[1.0, float("nan")])}),
+    ("SpikeCodec", {"ranks": ranks(values=[1.0, float("inf")])}),
+    ("SpikeCodec", {"ranks": ranks(values=[1, 10**400])}),
+    ("SpikeCodec", {"ranks": ranks(values="12")}),
+    ("SpikeCodec", {"ranks": ranks(values=["1", "2"])}),
+    ("SpikeCodec", {"ranks": ranks(values=[False, True])}),
+    ("SpikeCodec", {"ranks": ranks(values=[[1.0], [2.0]])}),
+    ("SpikeCodec", {"ranks": ranks(values={"1": 2})}),
+    ("SpikeCodec", {"ranks": ranks(low=[0.5, 0.25])}),
+    ("SpikeCodec", {"ranks": ranks(low=[0.25, 0.4])}),
+    ("SpikeCodec", {"ranks": ranks(low=[0.0, 0.5])}),
+    ("SpikeCodec", {"ranks": ranks(low=[-0.5, 0.5])}),
+    ("SpikeCodec", {"ranks": ranks(high=[0.5, 1.0])}),
+    ("SpikeCodec", {"ranks": ranks(high=[0.5, float("nan")])}),
+    ("SpikeCodec", {"ranks": ranks(deviation=0)}),
+    ("SpikeCodec", {"ranks": ranks(deviation=-1.0)}),
+    ("SpikeCodec", {"ranks": ranks(deviation="1")}),
+    ("SpikeCodec", {"ranks": ranks(deviation=None)}),
+    ("SpikeCodec", {"ranks": ranks(deviation=float("inf"))}),
+    ("SpikeCodec", {"ranks": ranks(**evenly(1001))}),
+    ("SpikeCodec", {"spikes": None}),
+    ("SpikeCodec", {"spikes": "12"}),
+    ("SpikeCodec", {"spikes": [float("nan")]}),
+    ("SpikeCodec", {"spikes": [2.0, 1.0]}),
+    ("SpikeCodec", {"spikes": [1.0, 1.0]}),
+    ("SpikeCodec", {"spikes": [10**400]}),
+    ("SpikeCodec", {"spikes": list(range(33))}),
+    ("GroupedCodec", {"frequent": []}),
+    ("GroupedCodec", {"frequent": None}),
+    ("GroupedCodec", {"frequent": "012"}),
+    ("GroupedCodec", {"frequent": {"0": 1}}),
+    ("GroupedCodec", {"frequent": [-1, *range(63)]}),
+    ("GroupedCodec", {"frequent": [*range(63), 300]}),
+    ("GroupedCodec", {"frequent": [*range(63), 10**400]}),
+    ("GroupedCodec", {"frequent": [*range(63), 62]}),
+    ("GroupedCodec", {"frequent": [*range(1, 64), 0]}),
+    ("GroupedCodec", {"frequent": [float(place) for place in range(64)]}),
+    ("GroupedCodec", {"frequent": [[place] for place in range(64)]}),
+    ("GroupedCodec", {"frequent": [False, True, *range(2, 64)]}),
+    ("GroupedCodec", {"frequent": list(range(65))}),
+    ("GroupedCodec", {"frequent": list(range(300))}),
+    ("GroupedCodec", {"codec": "OneHotCodec"}),
+    ("GroupedCodec", {"codec": "SpikeCodec", "ranks": None, "spikes": [1.0]}),
 ]
 
 
-@pytest.mark.parametrize(("kind", "changes"), HOSTILE_CODECS, ids=str)
-def test_a_scale_that_cannot_be_is_refused(rewritten, refused, kind, changes):
-    refused(rewritten(codec_item(kind, **changes)))
+@pytest.mark.parametrize(("kind", "changes"), HOSTILE_CODECS, ids=lambda value: shortened(str(value)))
+def test_a_scale_that_cannot_be_is_refused(rewritten, refused, with_codec, kind, changes):
+    refused(rewritten(codec_item(kind, **changes), with_codec[kind]))
+
+
+def test_ranks_and_frequent_labels_that_can_be_are_read(rewritten, with_codec, tmp_path):
+    for kind, changes in (("SpikeCodec", {"ranks": ranks()}), ("GroupedCodec", {"frequent": list(range(100, 164))})):
+        (tmp_path / "m").write_bytes(rewritten(codec_item(kind, **changes), with_codec[kind]))
+        assert harpoon.load(tmp_path / "m", progress=False).sample(3).num_rows == 3
+
+
+@pytest.mark.parametrize("values", [[-1e308, 1e308], [1e300, 1.7e308], [0.0, 5e-324]], ids=str)
+def test_ranks_far_from_the_column_still_draw_values_of_its_range(rewritten, with_codec, tmp_path, values, tools):
+    far = ranks(values=values, deviation=1e308)
+    (tmp_path / "m").write_bytes(rewritten(codec_item("SpikeCodec", ranks=far), with_codec["SpikeCodec"]))
+    loaded = harpoon.load(tmp_path / "m", progress=False)
+    column = loaded.schema_["height"]
+    assert all(column.minimum <= v <= column.maximum for v in tools.read_back(loaded.sample(50))["height"])
 
 
 HOSTILE_FRAMES = [

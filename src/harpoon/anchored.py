@@ -1,8 +1,10 @@
 """The anchored denoiser: a network that also sees what is known of a row.
 
 The same weights are an unconditional model (nothing known), an imputer (some cells known: one evaluation at the
-noisiest time gives E[x_0 | known]) and a conditional generator. Known cells enter clean. An unknown cell enters as
-a_t x_t, the best linear guess of it, which is nothing where there is only noise.
+noisiest time gives E[x_0 | known]) and a conditional generator. A known cell enters clean. An unknown cell enters as
+its belief, what its noisy value says of it alone, which is nothing where there is only noise. Pairs of ranks enter as
+contrasts, the differences that tell two noisy numbers apart. Beliefs and contrasts go to the output twice: through the
+layers, and straight.
 """
 
 from __future__ import annotations
@@ -22,8 +24,12 @@ from harpoon.schedule import CosineSchedule
 
 FREQUENCIES, FASTEST = 16, 8.0
 NARROWEST = 1e-4
+LEAST_SHARE = 1e-4  # of a label, so that the log of a label never seen is a number
 MOST_PAIRS = 64
 FAINTEST = -8.0  # the log of a probability below which there is no telling
+SMALL_START = 0.1  # of the last layer: what is read off the table comes first
+HALF_A_ROW = 0.5  # is what a label counts that no row has
+EVIDENCE = 4.0  # logs of probabilities are divided by that, to be numbers like the others that the network reads
 
 
 @dataclass(frozen=True)
@@ -41,10 +47,13 @@ class Corruption:
 class AnchoredDenoiser(Denoiser):
     """The dirty estimate with exact preconditioning.
 
-    Numbers: x̂_0 = a_t x_t + s_t F. Categories: softmax(F + a_t x_t / s_t²): the added term is the exact log-evidence
-    of the Gaussian channel about a one-hot vector, so the network only learns the context and the estimate is always
-    on the simplex. Both losses, squared error and cross-entropy, are minimised by the posterior mean, which is what
-    Theorems 3.1 and 3.2 ask of a denoiser.
+    Ranks, and other numbers that are noised: x̂_0 = a_t x_t + s_t F. Categories: softmax(F + a_t x_t / s_t²): the added
+    term is the exact log-evidence of the Gaussian channel about a one-hot vector, so the network only learns the
+    context and the estimate is always on the simplex. Means, which are never noised: F itself. Both losses, squared
+    error and cross-entropy, are minimised by the posterior mean, which is what Theorems 3.1 and 3.2 ask of a denoiser.
+
+    F is W b + N(known, b, t): a network N of what is known, of the beliefs and contrasts b and of the time, and a
+    straight path W, because evidence about one category is often simply evidence about another.
     """
 
     sees_known = True
@@ -55,47 +64,53 @@ class AnchoredDenoiser(Denoiser):
         width = blocks[-1].stop
         super().__init__(width, CosineSchedule())
         self.corruption = corruption
-        self.simplexes = [slice(block.start, block.stop) for block in blocks if block.simplex]
+        simplexes = [block for block in blocks if block.simplex]
+        self.widths = [block.stop - block.start for block in simplexes]
+        self.labels = [place for block in simplexes for place in range(block.start, block.stop)]
         self.lines = [block.start for block in blocks if block.shape is Shape.LINE]
         self.means = [block.start for block in blocks if block.shape is Shape.MEAN]
         self.column_of = [block.column for block in blocks for _ in range(block.start, block.stop)]
         self.first_of = [self.column_of.index(column) for column in range(blocks[-1].column + 1)]
         has_mean = {block.column for block in blocks if block.shape is Shape.MEAN}
-        ranks = {block.start for block in blocks if block.shape is Shape.LINE and block.column in has_mean}
+        ranks = {place for place in self.lines if self.column_of[place] in has_mean}
         self.noised = [place for place in range(width) if place not in self.means]
         self.told = [place for place in range(width) if place not in ranks]  # a mean tells all that its rank does
         self.numbers = sorted({*self.lines, *self.means} - ranks)
         self.register_buffer("edges", torch.zeros(len(self.numbers), bins + 1))
         told = len(self.told) + len(self.numbers) * bins + len(self.first_of)
-        labels = sum(part.stop - part.start for part in self.simplexes)
-        self.pairs = min(len(self.lines) * (len(self.lines) - 1) // 2, MOST_PAIRS)
-        self.contrast = nn.Linear(len(self.lines), self.pairs, bias=False)
-        self.backbone = Backbone(told, len(self.noised) + labels + self.pairs, width, hidden, depth)
+        self.contrast = Contrast(len(self.lines))
+        believed = len(self.noised) + len(self.labels) + self.contrast.pairs
+        self.backbone = Backbone(told, believed, width, hidden, depth)
 
     def knowing(self, given: Given | None = None) -> Estimator:
         """The dirty estimate for rows of which something is known, which is looked at once for all steps."""
-        known = self._known(given) if given is not None else self._known(Given(*self._nothing()))
+        given = self._nothing() if given is None else given
+        known = self._known(given)
 
         def estimate(x_t: Tensor, t: float) -> Tensor:
             times = x_t.new_full((1,), t)
             a, s = self.schedule.levels(times)
             context = self.backbone(known, self._belief(x_t, a, s, given), times)
-            x0_hat = self._estimate(context, x_t, a, s)
-            return x0_hat if given is None else given.write_into(x0_hat)
+            return given.write_into(self._estimate(context, x_t, a, s))
 
         return estimate
 
-    def _nothing(self) -> tuple[Tensor, Tensor]:
+    def _nothing(self) -> Given:
         """One row of which nothing is known."""
-        return torch.zeros_like(self.mean)[None], torch.zeros_like(self.mean, dtype=torch.bool)[None]
+        x = torch.zeros_like(self.mean)[None]
+        return Given(x, torch.zeros_like(x, dtype=torch.bool))
 
     def _estimate(self, context: Tensor, x_t: Tensor, a: Tensor, s: Tensor) -> Tensor:
         x0_hat = context.clone()
         x0_hat[:, self.lines] = a * x_t[:, self.lines] + s * context[:, self.lines]
-        logits = context + a / s**2 * x_t
-        for simplex in self.simplexes:
-            x0_hat[:, simplex] = logits[:, simplex].softmax(dim=1)
+        x0_hat[:, self.labels] = self._log_posterior(context[:, self.labels], x_t, a, s).exp()
         return x0_hat
+
+    def _log_posterior(self, prior: Tensor, x_t: Tensor, a: Tensor, s: Tensor) -> Tensor:
+        """The log-probabilities of all labels, (n, labels): Bayes' rule on the cells' own noisy values."""
+        logits = prior + a / s**2 * x_t[:, self.labels]
+        parts = [part.log_softmax(dim=1) for part in torch.split_with_sizes(logits, self.widths, dim=1)]
+        return torch.cat(parts, dim=1) if parts else logits
 
     def loss(self, data: Given, generator: torch.Generator) -> Tensor:
         """Squared error of F for numbers and cross-entropy for categories, over the cells that were lost.
@@ -114,8 +129,9 @@ class AnchoredDenoiser(Denoiser):
         velocity = s * x_0 - a * epsilon
         squares = ((context - velocity) ** 2 * target)[:, self.lines].sum()
         squares = squares + ((context - x_0) ** 2 * target)[:, self.means].sum()
-        logits = context + a / s**2 * x_t
-        total: Tensor = sum((self._cross_entropy(logits, x_0, target, part) for part in self.simplexes), start=squares)
+        log_p = self._log_posterior(context[:, self.labels], x_t, a, s)
+        entropy = -(log_p * (x_0 * target)[:, self.labels]).sum()
+        total: Tensor = squares + entropy
         return total / (len(x_0) * len(self.first_of))
 
     def prepare(self, data: Given, generator: torch.Generator) -> None:
@@ -125,28 +141,14 @@ class AnchoredDenoiser(Denoiser):
         for row, place in enumerate(self.numbers):
             values = data.x[data.known[:, place], place]
             self.edges[row] = torch.quantile(_at_most(values, 2**20), shares) if len(values) else shares
-        self._learn_pairs(data.drawn(generator))
+        drawn = data.drawn(generator)
+        self.contrast.prepare(drawn.x[:, self.lines], drawn.known[:, self.lines])
         with torch.no_grad():
             last = self.backbone.out
-            last.weight.mul_(0.1)
+            last.weight.mul_(SMALL_START)
             last.bias.zero_()
+            last.bias[self.labels] = (self.mean[self.labels] + HALF_A_ROW / len(data.x)).log()
             self.backbone.straight.weight.zero_()
-            for part in self.simplexes:
-                last.bias[part] = (self.mean[part] + 0.5 / len(data.x)).log()
-
-    @torch.no_grad()
-    def _learn_pairs(self, data: Given) -> None:
-        """Contrasts start as the differences of the ranks that go together most."""
-        there = data.known[:, self.lines].double()
-        ranks = data.x[:, self.lines].double() * there
-        together = ranks.T @ ranks / (there.T @ there).clamp(min=1)
-        rows, columns = torch.triu_indices(len(self.lines), len(self.lines), offset=1)
-        closest = together[rows, columns].abs().argsort(descending=True, stable=True)[: self.pairs]
-        self.contrast.weight.zero_()
-        for place, pair in enumerate(closest.tolist()):
-            one, other = int(rows[pair]), int(columns[pair])
-            self.contrast.weight[place, one] = 1.0
-            self.contrast.weight[place, other] = -float(together[one, other].sign())
 
     def _lose(self, there: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """For each row a time, and which columns are lost: a share of them that is itself drawn per row."""
@@ -164,28 +166,22 @@ class AnchoredDenoiser(Denoiser):
         everything = ~at_noise & (uniform(rows) < self.corruption.all_unknown)
         return t, lost | everything.unsqueeze(1)
 
-    def _belief(self, x_t: Tensor, a: Tensor, s: Tensor, given: Given | None) -> Tensor:
+    def _belief(self, x_t: Tensor, a: Tensor, s: Tensor, given: Given) -> Tensor:
         """What each cell says of itself alone, E[x_0 | its own x_t], less what is believed of it beforehand.
 
         For a rank, which is a standard normal number, that is a_t x_t; for a category Bayes' rule gives probabilities,
         and their logarithms stand beside them, because evidence adds up. Where there is only noise it is nothing, and
-        a label that is known is one that is believed without doubt.
+        a label that is known is one that is believed without doubt. The contrasts of the ranks stand behind.
         """
-        guess = a * x_t
-        logits = guess / s**2
-        logs = []
-        for part in self.simplexes:
-            share = self.mean[part]
-            prior = (share + NARROWEST).log()
-            log_p = (logits[:, part] + prior).log_softmax(dim=1)
-            if given is not None:
-                log_p = torch.where(given.known[:, part], (given.x[:, part] + NARROWEST).log(), log_p)
-            guess[:, part] = log_p.exp() - share
-            logs.append((log_p.clamp(min=FAINTEST) - prior.clamp(min=FAINTEST)) / 4)
-        if given is not None:
-            guess[:, self.lines] = guess[:, self.lines] * ~given.known[:, self.lines]
+        share, known = self.mean[self.labels], given.known[:, self.labels]
+        prior = (share + LEAST_SHARE).log()
+        log_p = self._log_posterior(prior, x_t, a, s)
+        log_p = torch.where(known, (given.x[:, self.labels] + LEAST_SHARE).log(), log_p)
+        guess = a * x_t * ~given.known
+        guess[:, self.labels] = log_p.exp() - share
+        evidence = (log_p.clamp(min=FAINTEST) - prior.clamp(min=FAINTEST)) / EVIDENCE
         contrasts = a * (self.contrast(x_t[:, self.lines]) / s).tanh()
-        return torch.cat([guess[:, self.noised], *logs, contrasts], dim=1)
+        return torch.cat([guess[:, self.noised], evidence, contrasts], dim=1)
 
     def _known(self, given: Given) -> Tensor:
         """What the network makes of the known cells and of the pattern of what is known."""
@@ -201,10 +197,33 @@ class AnchoredDenoiser(Denoiser):
         low, high = self.edges[:, :-1], self.edges[:, 1:]
         return ((numbers.unsqueeze(2) - low) / (high - low).clamp(min=NARROWEST)).clamp(0, 1)
 
-    @staticmethod
-    def _cross_entropy(logits: Tensor, x_0: Tensor, target: Tensor, part: slice) -> Tensor:
-        entropy = functional.cross_entropy(logits[:, part], x_0[:, part].argmax(dim=1), reduction="none")
-        return (entropy * target[:, part.start]).sum()
+
+class Contrast(nn.Module):
+    """Differences of pairs of ranks that go together, learnt from there: of equals, their noise is what is left."""
+
+    weight: nn.Parameter
+
+    def __init__(self, ranks: int) -> None:
+        super().__init__()
+        self.pairs = min(ranks * (ranks - 1) // 2, MOST_PAIRS)
+        self.weight = nn.Parameter(torch.zeros(self.pairs, ranks))
+
+    def forward(self, ranks: Tensor) -> Tensor:
+        """(n, ranks) to (n, pairs)."""
+        return ranks @ self.weight.T
+
+    @torch.no_grad()
+    def prepare(self, x: Tensor, known: Tensor) -> None:
+        """Start with the differences of the ranks that go together most, or sums where they go against each other."""
+        self.weight.zero_()
+        there = known.double()
+        ranks = x.double() * there
+        together = ranks.T @ ranks / (there.T @ there).clamp(min=1)
+        first, second = torch.triu_indices(x.shape[1], x.shape[1], offset=1, device=x.device)
+        closest = together[first, second].abs().argsort(descending=True, stable=True)[: self.pairs]
+        rows = torch.arange(self.pairs, device=x.device)
+        self.weight[rows, first[closest]] = 1.0
+        self.weight[rows, second[closest]] = -together[first[closest], second[closest]].sign().to(self.weight.dtype)
 
 
 class Backbone(nn.Module):

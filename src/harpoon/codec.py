@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from harpoon.cells import Cells, Rows
 from harpoon.conforming import conform, unseen_labels
-from harpoon.encodings import ENCODINGS, ColumnCodec, Shape, SpikeCodec, from_json, to_json
-from harpoon.errors import InvalidOption, UnseenCategory, listed
+from harpoon.encodings import ENCODINGS, ColumnCodec, GroupedCodec, Shape, SpikeCodec, from_json, to_json
+from harpoon.errors import InvalidOption, LabelsGrouped, UnseenCategory, listed
 from harpoon.frames import Table
 from harpoon.kinds import Column
 from harpoon.scaling import Floats
@@ -57,6 +57,8 @@ class Codec:
         for column in schema.modelled:
             cells = conform(table.cells(column.name), column)
             codecs.append(make(column, cells, scaling))
+            if isinstance(codecs[-1], GroupedCodec):
+                _warn_grouped(codecs[-1])
         return cls(schema, tuple(codecs))
 
     @cached_property
@@ -149,6 +151,15 @@ class Codec:
 
 def _absent(height: int) -> Cells:
     return Cells("null", np.zeros(height, dtype=np.int64), np.ones(height, dtype=np.bool_))
+
+
+def _warn_grouped(codec: GroupedCodec) -> None:
+    warnings.warn(
+        f"Column {codec.column.name!r} has {len(codec.column.labels or ()):,} values: the {len(codec.frequent)} most "
+        f"frequent are learnt one by one, the others in {codec.groups} groups.",
+        LabelsGrouped,
+        stacklevel=5,
+    )
 
 
 def _warn_unseen(column: Column, unseen: list[Any], count: int) -> None:

@@ -18,10 +18,11 @@ from numpy.typing import NDArray
 from harpoon.cells import Cells, Storage
 from harpoon.conforming import STORAGE
 from harpoon.kinds import Column, Kind
-from harpoon.scaling import SCALINGS, Floats, Quantile, Ranks, Standard
+from harpoon.scaling import SCALINGS, Floats, Quantile, Ranks, Standard, ascending, numbers
 
 SPIKE_SHARE, FEW_VALUES = 0.03, 32
 MANY_LABELS, FREQUENT_LABELS = 256, 64
+LEAST = 1e-100  # the lowest probability: a product of two is still a number
 EXACT = 2**52  # integers up to here are exact as floats
 LOWEST, HIGHEST = -(2**63), 2**63 - 1024  # the whole numbers of 64 bits that are floats too
 
@@ -136,6 +137,13 @@ class GroupedCodec:
     column: Column
     frequent: tuple[int, ...]
 
+    def __post_init__(self) -> None:
+        places, labels = self.frequent, len(_labels(self.column))
+        if not places or not all(type(place) is int and 0 <= place < labels for place in places):
+            raise ValueError(f"column {self.column.name!r} has frequent labels that it does not have, or none")
+        if sorted(set(places)) != list(places) or len(places) == labels:
+            raise ValueError(f"column {self.column.name!r} needs its frequent labels in order, and rare ones beside")
+
     @classmethod
     def fit(cls, column: Column, cells: Cells) -> GroupedCodec:
         """Find the frequent labels."""
@@ -158,6 +166,11 @@ class GroupedCodec:
         return -(-len(self.rare) // self.members)
 
     @property
+    def last_members(self) -> int:
+        """How many labels the last group has."""
+        return len(self.rare) - (self.groups - 1) * self.members
+
+    @property
     def parts(self) -> tuple[Part, ...]:
         """Frequent labels and groups, then no member or one of them."""
         return Part(len(self.frequent) + self.groups, Shape.SIMPLEX), Part(1 + self.members, Shape.SIMPLEX)
@@ -175,15 +188,15 @@ class GroupedCodec:
 
     def decode(self, x: Floats, *, expected: bool = False) -> Cells:  # noqa: ARG002
         """The most probable label: a frequent one, or the best member of a group."""
-        first, members = self._split(x)
-        best = members.argmax(axis=1)
-        scores = first.copy()
-        scores[:, len(self.frequent) :] *= np.take_along_axis(members, best[:, None], axis=1)
+        scores, members = self._split(x)
+        best = np.repeat(members.argmax(axis=1, keepdims=True), self.groups, axis=1)
+        best[:, -1] = members[:, : self.last_members].argmax(axis=1)
+        scores[:, len(self.frequent) :] *= np.take_along_axis(members, best, axis=1)
         chosen = scores.argmax(axis=1)
-        group = chosen - len(self.frequent)
-        inside = np.minimum(np.maximum(group, 0) * self.members + best, len(self.rare) - 1)
+        group = np.maximum(chosen - len(self.frequent), 0)
+        inside = group * self.members + best[np.arange(len(x)), group]
         alone = np.array(self.frequent)[np.minimum(chosen, len(self.frequent) - 1)]
-        return _category(self.column, np.where(group >= 0, self.rare[inside], alone))
+        return _category(self.column, np.where(chosen < len(self.frequent), alone, self.rare[inside]))
 
     def expectation(self, x: Floats) -> Floats:
         """The probability of each label: of a rare one, that of its group times its share in it."""
@@ -192,14 +205,14 @@ class GroupedCodec:
         p[:, list(self.frequent)] = first[:, : len(self.frequent)]
         pairs = first[:, len(self.frequent) :, None] * members[:, None, :]
         p[:, self.rare] = pairs.reshape(len(x), -1)[:, : len(self.rare)]
-        total: Floats = np.maximum(p.sum(axis=1, keepdims=True), np.finfo(np.float64).tiny)
+        total: Floats = p.sum(axis=1, keepdims=True)
         return p / total
 
     def _split(self, x: Floats) -> tuple[Floats, Floats]:
         """Frequent labels and groups, and the share of each member among the members."""
         first, members = np.split(x, [self.parts[0].width], axis=1)
-        members = np.maximum(members[:, 1:], np.finfo(np.float64).tiny)
-        return np.maximum(first, 0.0), members / members.sum(axis=1, keepdims=True)
+        first, members = np.maximum(first, LEAST), np.maximum(members[:, 1:], LEAST)
+        return first, members / members.sum(axis=1, keepdims=True)
 
 
 @dataclass(frozen=True)
@@ -244,13 +257,24 @@ class SpikeCodec:
     ranks: Ranks | None  # None: every value is a mass
     spikes: tuple[float, ...]
 
+    def __post_init__(self) -> None:
+        if self.ranks is None and not self.spikes:
+            raise ValueError(f"column {self.column.name!r} has neither ranks nor point masses")
+        if len(self.spikes) > FEW_VALUES or not np.isfinite(self.spikes).all() or not ascending(self.spikes):
+            raise ValueError(f"column {self.column.name!r} needs at most {FEW_VALUES} ascending point masses")
+
     @classmethod
     def fit(cls, column: Column, cells: Cells, scaling: str) -> SpikeCodec:
-        """Find the masses: every value of a column with few, else those that many cells have."""
+        """Find the masses: every value of a column with few, else those that many cells have.
+
+        A column whose range is lifted is never nothing but masses.
+        """
         observed = _centred(cells.observed, origin_of(column))
         values, counts = np.unique(observed, return_counts=True)
         often = np.sort(np.argsort(-counts, kind="stable")[:FEW_VALUES])
         spikes = values[often][counts[often] >= SPIKE_SHARE * counts.sum()] if len(values) > FEW_VALUES else values
+        if len(spikes) == len(values) and not column.clip:  # who lifts the range wants values that were never seen
+            spikes = spikes[:0]
         others = observed[~np.isin(observed, spikes)]
         ranks = Ranks.fit(others) if len(others) or not len(spikes) else None
         return cls(NumberCodec.fit(column, cells, scaling), ranks, tuple(spikes.tolist()))
@@ -280,7 +304,7 @@ class SpikeCodec:
     def span(self, cells: Cells) -> tuple[Floats, Floats]:
         """The lowest and highest rank that stand for each cell."""
         values, which = self._sorted(cells)
-        low, high = (self.ranks or Ranks.fit(values)).span(values)
+        low, high = self.ranks.span(values) if self.ranks else (np.zeros(len(values)), np.ones(len(values)))
         return np.where(which > 0, 0.0, low), np.where(which > 0, 1.0, high)
 
     def decode(self, x: Floats, *, expected: bool = False) -> Cells:
@@ -292,8 +316,8 @@ class SpikeCodec:
             cells = cells.filled_with(within(self.ranks.inverse(x[:, 1]), self.column))
         if self.spikes:
             which = x[:, -1 - len(self.spikes) :].argmax(axis=1)
-            exact = (np.array((0.0, *self.spikes)).astype(cells.values.dtype) + origin_of(self.column))[which]
-            cells = cells.filled_with(np.where(which > 0, exact, cells.values))
+            masses = within(np.array(self.spikes), self.column)
+            cells = cells.filled_with(np.where(which > 0, masses[which - 1], cells.values))
         return cells
 
     def expectation(self, x: Floats) -> Floats:
@@ -343,14 +367,11 @@ def from_json(column: Column, data: Mapping[str, Any]) -> ColumnCodec:
     if data["codec"] == OneHotCodec.__name__:
         return OneHotCodec(column)
     if data["codec"] == GroupedCodec.__name__:
-        frequent = tuple(int(place) for place in data["frequent"])
-        if not frequent or sorted(set(frequent)) != list(frequent) or frequent[-1] >= len(_labels(column)):
-            raise ValueError(f"column {column.name!r} has frequent labels that it does not have")
-        return GroupedCodec(column, frequent)
+        return GroupedCodec(column, tuple(data["frequent"]))
     if data["codec"] == SpikeCodec.__name__:
-        spikes = tuple(sorted(float(spike) for spike in data["spikes"]))
-        ranks = Ranks.from_json(data["ranks"]) if data["ranks"] or not spikes else None
-        return SpikeCodec(NumberCodec(column, SCALINGS[data["scaling"]].from_json(data)), ranks, spikes)
+        number = NumberCodec(column, SCALINGS[data["scaling"]].from_json(data))
+        ranks = None if data["ranks"] is None else Ranks.from_json(data["ranks"])
+        return SpikeCodec(number, ranks, numbers(data["spikes"]))
     scaled = {cls.__name__: cls for cls in (NumberCodec, IntegerCodec)}
     return scaled[data["codec"]](column, SCALINGS[data["scaling"]].from_json(data))
 

@@ -15,6 +15,7 @@
     HarpoonWarning
       ColumnLeftOut     a column is not modelled, and why
       RowsDropped       many rows are incomplete and not trained on
+      LabelsGrouped     a category has so many labels that the rare ones are learnt in groups
       UnseenCategory    a category the model does not know is treated as missing
 
 A message says what was required, what was got and what to do. The leaves also derive from the built-in
@@ -120,6 +121,10 @@ class ColumnLeftOut(HarpoonWarning):
 
 class RowsDropped(HarpoonWarning):
     """Many rows are incomplete and not trained on."""
+
+
+class LabelsGrouped(HarpoonWarning):
+    """A category has so many labels that the rare ones are learnt in groups."""
 
 
 class UnseenCategory(HarpoonWarning):

@@ -17,6 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from harpoon.encodings import Shape
 from harpoon.errors import InvalidOption, InvalidTable
 from harpoon.guidance import Penalty, tangential_gradient
 from harpoon.model import Harpoon
@@ -50,7 +51,8 @@ def gradient_angles(
     """The paper's gradient-angle figure for a trained model, as numbers.
 
     Rows of the table are noised to each step; the gradient of the imputation loss against the clean rows is compared
-    with the direction x_t - sqrt(ᾱ_t) x̂_0 in which the denoiser moves them. Incomplete rows are left out.
+    with the direction x_t - sqrt(ᾱ_t) x̂_0 in which the denoiser moves them. Incomplete rows are left out, and so are
+    numbers that are not noised, because they are no part of x_t.
 
     Args:
         model: A fitted model.
@@ -67,6 +69,7 @@ def gradient_angles(
     if not len(clean.x):
         raise InvalidTable("Gradient angles need complete rows, and the table has none.")
     denoiser, blocks = model.denoiser_, model.codec_.blocks
+    noised = [i for block in blocks if block.shape is not Shape.MEAN for i in range(block.start, block.stop)]
     schedule = denoiser.schedule
     steps = tuple(schedule.times(model.settings.steps)[:-1] if times is None else times)
     generator = torch.Generator().manual_seed(random_state)
@@ -77,7 +80,7 @@ def gradient_angles(
         x_t = level.a * clean.x + level.s * epsilon
         for loss in losses:
             penalty = reconstruction(loss, clean, blocks)
-            angles[loss].append(gradient_angle(denoiser, x_t, t, penalty, level))
+            angles[loss].append(gradient_angle(denoiser, x_t, t, penalty, level, noised=noised))
     stacked = {loss: torch.stack(found).cpu().double() for loss, found in angles.items()}
     return {
         loss: Angles(loss, steps, found.nanmean(dim=1).numpy(), np.nanstd(found.numpy(), axis=1))
@@ -85,10 +88,21 @@ def gradient_angles(
     }
 
 
-def gradient_angle(estimate: Estimator, x_t: Tensor, t: float, penalty: Penalty, level: Level) -> Tensor:
-    """Per row, the angle in degrees between ∇_{x_t} L(x̂_0) and x_t - sqrt(ᾱ_t) x̂_0; NaN where either is zero."""
+def gradient_angle(
+    estimate: Estimator,
+    x_t: Tensor,
+    t: float,
+    penalty: Penalty,
+    level: Level,
+    *,
+    noised: Sequence[int] | slice = slice(None),
+) -> Tensor:
+    """Per row, the angle in degrees between ∇_{x_t} L(x̂_0) and x_t - sqrt(ᾱ_t) x̂_0; NaN where either is zero.
+
+    Both are taken over the numbers that are `noised`, all of them by default.
+    """
     x0_hat, gradient = tangential_gradient(estimate, x_t, t, penalty)
-    direction = x_t - level.a * x0_hat
+    gradient, direction = gradient[:, noised], (x_t - level.a * x0_hat)[:, noised]
     cosine = (gradient * direction).sum(dim=1) / (gradient.norm(dim=1) * direction.norm(dim=1))
     return torch.rad2deg(torch.acos(cosine.clamp(-1, 1)))
 

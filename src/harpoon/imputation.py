@@ -159,8 +159,9 @@ def _flat(values: object) -> Floats:
 
 def _mode(codes: NDArray[np.int64]) -> NDArray[np.int64]:
     """For each row, the code that was drawn most often, the first of equals: (draws, n) to (n,)."""
-    counts = np.stack([(codes == code).sum(axis=0) for code in range(int(codes.max(initial=0)) + 1)])
-    most: NDArray[np.int64] = counts.argmax(axis=0)
+    counts = np.stack([(codes == draw).sum(axis=0) for draw in codes])
+    beyond = codes.max(initial=0) + 1
+    most: NDArray[np.int64] = np.where(counts == counts.max(axis=0), codes, beyond).min(axis=0)
     return most
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from harpoon.bound import All, Bound, Either, Inequality, Number, Operation, Term
 from harpoon.cells import Cells
@@ -41,6 +40,8 @@ class Marginal:
 
 def marginal(codec: SpikeCodec, spike_shares: Floats) -> Marginal:
     """The law of a column as the training rows had it: its point masses, and its ranks in even steps."""
+    from scipy.special import ndtri
+
     column, masses = codec.column, np.asarray(spike_shares[1:])
     values, shares = [within(np.array(codec.spikes), column)], [masses]
     if codec.ranks:

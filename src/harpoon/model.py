@@ -304,6 +304,7 @@ class Harpoon:
             TypeError,
             ValueError,
             RuntimeError,
+            OverflowError,
             AttributeError,
             HarpoonError,
             pa.ArrowException,

@@ -59,11 +59,11 @@ class Spanned(Given):
         return Spanned(*(getattr(self, field.name).to(device) for field in fields(self)))
 
     def drawn(self, generator: torch.Generator) -> Given:
-        """With every rank somewhere in its span, as the normal number that it is."""
+        """With every rank that is known somewhere in its span, as the normal number that it is."""
         share = torch.rand(self.low.shape, generator=generator, device=self.low.device, dtype=self.low.dtype)
         rank = (self.low + share * (self.high - self.low)).clamp(SMALLEST_RANK, 1 - SMALLEST_RANK)
         x = self.x.clone()
-        x[:, self.places] = torch.special.ndtri(rank)
+        x[:, self.places] = torch.special.ndtri(rank) * self.known[:, self.places]
         return Given(x, self.known)
 
 

@@ -38,7 +38,8 @@ class Settings:
     """The options of a model; the defaults are the paper's.
 
     Attributes:
-        encoding: Of categories: "onehot", "integer", or "spiked": one-hot, and numbers with their point masses.
+        encoding: Of categories: "onehot", "integer", or "spiked": one-hot, rare labels of very many in groups, and
+            numbers as means, ranks and point masses.
         scaling: Of numbers: "standard" or "quantile".
         network: "paper" or "anchored".
         hidden: The width of the network.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr, ndtri
 
 Floats = NDArray[np.float64]
 QUANTILES = 1000
@@ -64,7 +64,7 @@ class Quantile:
 
     def __post_init__(self) -> None:
         q = np.asarray(self.quantiles)
-        if len(q) < 2 or not np.isfinite(q).all() or (np.diff(q) < 0).any():  # noqa: PLR2004
+        if len(q) < 2 or not np.isfinite(q).all() or (q[1:] < q[:-1]).any():  # noqa: PLR2004
             raise ValueError("a scale needs at least two finite quantiles in ascending order")
 
     @classmethod
@@ -113,14 +113,19 @@ class Ranks:
     deviation: float
 
     def __post_init__(self) -> None:
-        ends = np.stack([self.low, self.high], axis=1).ravel()
-        numbers = np.concatenate([self.values, ends, [self.deviation]])
-        if not len(self.values) or len(self.values) != len(self.low) or not np.isfinite(numbers).all():
-            raise ValueError("ranks need finite values, each with the lowest and the highest of its ranks")
-        if (np.diff(self.values) <= 0).any() or (np.diff(ends) < 0).any() or ends[0] <= 0 or ends[-1] >= 1:
+        if not 0 < len(self.values) <= QUANTILES or not len(self.values) == len(self.low) == len(self.high):
+            raise ValueError(f"ranks need 1 to {QUANTILES} values, each with the lowest and the highest of its ranks")
+        if not np.isfinite([*self.values, *self._ends, self.deviation]).all():
+            raise ValueError("ranks need finite values")
+        if not ascending(self.values) or (np.diff(self._ends) < 0).any() or self._ends[0] <= 0 or self._ends[-1] >= 1:
             raise ValueError("ranks need ascending values with ascending ranks between 0 and 1")
         if self.deviation <= 0:
             raise ValueError("ranks need a positive deviation")
+
+    @cached_property
+    def _ends(self) -> Floats:
+        """The lowest and the highest rank of the first value, of the second, and so on."""
+        return np.stack([self.low, self.high], axis=1).ravel()
 
     @classmethod
     def fit(cls, x: Floats) -> Ranks:
@@ -144,35 +149,53 @@ class Ranks:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Ranks:
         """Back from its fields."""
-        values, low, high = (tuple(float(v) for v in data[name]) for name in ("values", "low", "high"))
-        return cls(values, low, high, float(data["deviation"]))
+        values, low, high = (numbers(data[name]) for name in ("values", "low", "high"))
+        return cls(values, low, high, *numbers([data["deviation"]]))
 
     def span(self, x: Floats) -> tuple[Floats, Floats]:
         """The lowest and the highest rank that stand for each value, between 0 and 1."""
         values, low, high = (np.asarray(field) for field in (self.values, self.low, self.high))
         right = np.searchsorted(values, x).clip(max=len(values) - 1)
         left = np.maximum(right - 1, 0)
-        gap = np.where(right > left, values[right] - values[left], 1.0)
-        between = high[left] + ((x - values[left]) / gap).clip(0, 1) * (low[right] - high[left])
+        with np.errstate(over="ignore", invalid="ignore"):  # gaps at the ends of what a float can hold
+            gap = np.where(right > left, values[right] - values[left], 1.0)
+            way = np.nan_to_num((x - values[left]) / gap, nan=0.5).clip(0, 1)
+        between = high[left] + way * (low[right] - high[left])
         between = np.select([x < values[0], x > values[-1]], [low[0], high[-1]], between)
         seen = values[right] == x
         return np.where(seen, low[right], between), np.where(seen, high[right], between)
 
     def forward(self, x: Floats) -> Floats:
         """To the middle of the value's ranks, as a normal number."""
+        from scipy.special import ndtri
+
         low, high = self.span(x)
         inside = np.clip(x, self.values[0], self.values[-1])
         middle: Floats = ndtri((low + high) / 2)
-        return middle + (x - inside) / self.deviation
+        with np.errstate(over="ignore"):
+            return middle + (x - inside) / self.deviation
 
     def inverse(self, z: Floats) -> Floats:
         """To the table's units."""
+        from scipy.special import ndtr, ndtri
+
         bottom, top = ndtri(self.low[0]), ndtri(self.high[-1])
-        ends = np.stack([self.low, self.high], axis=1).ravel()
         inside = np.clip(z, bottom, top)
-        values: Floats = np.interp(ndtr(inside), ends, np.repeat(self.values, 2))
+        values: Floats = np.interp(ndtr(inside), self._ends, np.repeat(self.values, 2))
         with np.errstate(over="ignore"):  # too large is clipped to the range by whoever asked
             return values + (z - inside) * self.deviation
+
+
+def ascending(values: Sequence[float]) -> bool:
+    """Whether each value is above the one before. Their differences may be more than a float can hold."""
+    return all(one < other for one, other in pairwise(values))
+
+
+def numbers(data: object) -> tuple[float, ...]:
+    """A list of numbers from a file, or an error if it is anything else."""
+    if not isinstance(data, list | tuple) or not all(type(value) in (int, float) for value in data):
+        raise ValueError("a list of numbers holds something else")
+    return tuple(float(value) for value in data)
 
 
 SCALINGS: dict[str, type[Standard] | type[Quantile]] = {"standard": Standard, "quantile": Quantile}

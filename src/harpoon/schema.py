@@ -22,6 +22,8 @@ from harpoon.kinds import Column, Kind, in_words
 class Schema:
     """The columns of a table, in order.
 
+    A category may have any number of labels; beyond 256 the default model learns the rare ones in groups.
+
     >>> import pyarrow as pa
     >>> schema = Schema.infer(pa.table({"age": [31, 40, None, 55], "job": ["chef", "nurse", "chef", None]}))
     >>> print(schema)

@@ -5,12 +5,14 @@ import pyarrow as pa
 import pytest
 import torch
 
-from harpoon import Harpoon, InvalidOption
-from harpoon.anchored import AnchoredDenoiser, Corruption
+from harpoon import ColumnLeftOut, Harpoon, InvalidOption
+from harpoon.anchored import AnchoredDenoiser, Contrast, Corruption
 from harpoon.codec import Block
 from harpoon.encodings import Shape
-from harpoon.geometry import gradient_angles
+from harpoon.geometry import gradient_angle, gradient_angles
+from harpoon.guidance import tangential_gradient
 from harpoon.network import Given
+from harpoon.schedule import Level
 from tests.laws.test_closed_form import CENTRES, SHARES, class_shares, draw_table, y_moments
 
 BLOCKS = (Block("x", 0, 0, 1, Shape.LINE), Block("x", 0, 1, 4, Shape.SIMPLEX), Block("c", 1, 4, 6, Shape.SIMPLEX))
@@ -77,9 +79,101 @@ def test_a_cell_that_is_missing_in_training_is_never_a_target():
     assert gradient[4:].abs().sum() == 0
 
 
+MEANS = (
+    Block("x", 0, 0, 1, Shape.MEAN),
+    Block("x", 0, 1, 2, Shape.LINE),
+    Block("n", 1, 2, 3, Shape.MEAN),
+    Block("n", 1, 3, 6, Shape.SIMPLEX),
+)
+
+
+def with_means() -> AnchoredDenoiser:
+    made = AnchoredDenoiser(MEANS, hidden=16, depth=2, bins=4, corruption=Corruption(0.5, 0.3))
+    made.prepare(data(), torch.Generator().manual_seed(0))
+    return made
+
+
+def test_means_are_no_part_of_the_noisy_row():
+    model, generator = with_means(), torch.Generator().manual_seed(1)
+    x_t = torch.randn(20, 6, generator=generator)
+    other = x_t.clone()
+    other[:, [0, 2]] = 100.0
+    assert torch.equal(model(x_t, 0.5), model(other, 0.5))
+    _, gradient = tangential_gradient(model, x_t, 0.5, lambda x: (x**2).sum(dim=1))
+    assert (gradient[:, [0, 2]] == 0).all()
+    assert (gradient[:, [1, 3, 4, 5]] != 0).all()
+
+
+def test_means_do_not_turn_the_angle_of_a_gradient():
+    model, level = with_means(), Level(0.8, 0.6)
+    x_t = torch.randn(20, 6, generator=torch.Generator().manual_seed(1))
+    shifted = x_t.clone()
+    shifted[:, [0, 2]] += 50.0
+    angles = [
+        gradient_angle(model, x, 0.5, lambda x: (x**2).sum(dim=1), level, noised=[1, 3, 4, 5]) for x in (x_t, shifted)
+    ]
+    assert torch.equal(*angles)
+    everything = gradient_angle(model, shifted, 0.5, lambda x: (x**2).sum(dim=1), level)
+    assert not torch.allclose(angles[0], everything)
+
+
+def test_contrasts_begin_with_the_ranks_that_go_together():
+    x = torch.randn(500, 3, generator=torch.Generator().manual_seed(0))
+    x[:, 2] = -x[:, 0] + 0.1 * x[:, 1]
+    contrast = Contrast(3)
+    contrast.prepare(x, torch.ones_like(x, dtype=torch.bool))
+    assert contrast.weight[0].tolist() == [1.0, 0.0, 1.0]  # they go against each other, so their sum is small
+    assert contrast(x).shape == (500, 3)
+    assert contrast(x)[:, 0].std() < 0.2
+
+
+@pytest.mark.parametrize(("ranks", "pairs"), [(0, 0), (1, 0), (2, 1), (12, 64)])
+def test_there_are_as_many_contrasts_as_there_are_pairs_up_to_a_limit(ranks, pairs):
+    contrast = Contrast(ranks)
+    x = torch.randn(20, ranks, generator=torch.Generator().manual_seed(0))
+    contrast.prepare(x, torch.ones_like(x, dtype=torch.bool))
+    assert contrast(x).shape == (20, pairs)
+
+
+RNG = np.random.default_rng(0)
+HOLE = np.arange(60) % 4 == 0
+TINY = {
+    "one number": {"x": RNG.normal(size=60)},
+    "one number of few values": {"n": RNG.integers(0, 4, 60)},
+    "one number with holes": {"x": pa.array(RNG.normal(size=60), mask=HOLE)},
+    "one category": {"c": np.array(list("abc"))[RNG.integers(0, 3, 60)]},
+    "one boolean with holes": {"b": pa.array(RNG.random(60) < 0.5, mask=HOLE)},
+    "only categories": {"c": np.array(list("abc"))[RNG.integers(0, 3, 60)], "b": RNG.random(60) < 0.3},
+    "one number and one category": {"x": RNG.normal(size=60), "c": np.array(list("ab"))[RNG.integers(0, 2, 60)]},
+    "two numbers": {"x": RNG.normal(size=60), "y": RNG.normal(size=60)},
+    "a number that is hardly there": {"x": RNG.normal(size=60), "y": pa.array([0.5, 1.5] + [None] * 58)},
+}
+
+
+@pytest.mark.parametrize("columns", TINY.values(), ids=TINY)
+def test_tables_with_few_ranks_or_none_are_learnt_filled_drawn_and_saved(columns, tmp_path):
+    table = pa.table(columns)
+    model = Harpoon(hidden=16, max_epochs=2, random_state=0, progress=False).fit(table)
+    empty = pa.table({field.name: pa.nulls(5, field.type) for field in table.schema})
+    model.save(tmp_path / "m")
+    loaded = Harpoon.load(tmp_path / "m", progress=False)
+    for made in (model, loaded):
+        for filled in (made.impute(table), made.impute(empty), made.sample(5), *made.impute(empty, draws=2)):
+            assert filled.schema == table.schema
+            assert all(column.null_count == 0 for column in filled.columns)
+    assert loaded.sample(5).equals(model.sample(5))
+
+
+def test_a_column_without_a_cell_stays_empty_beside_one_that_is_learnt():
+    table = pa.table({"x": RNG.normal(size=60), "nothing": pa.nulls(60, pa.float64())})
+    with pytest.warns(ColumnLeftOut, match="empty"):
+        model = Harpoon(hidden=16, max_epochs=2, random_state=0, progress=False).fit(table)
+    assert model.impute(table)["nothing"].null_count == 60
+
+
 @pytest.fixture(scope="module")
 def trained():
-    options = {"hidden": 64, "depth": 2, "max_epochs": 180, "max_time": 600, "learning_rate": 3e-3}
+    options = {"hidden": 64, "depth": 2, "batch_size": 256, "max_epochs": 150, "learning_rate": 3e-3}
     return Harpoon("anchored", random_state=0, progress=False, **options).fit(draw_table(4000, seed=0))
 
 
@@ -124,7 +218,7 @@ def test_training_on_an_incomplete_table_still_finds_the_conditional_law():
     table = draw_table(4000, seed=0)
     rng = np.random.default_rng(99)  # not the table's own seed, or the holes would know the classes
     holes = {name: pa.array(table[name].to_pylist(), mask=rng.random(4000) < 0.3) for name in table.column_names}
-    options = {"hidden": 64, "depth": 2, "max_epochs": 100, "max_time": 600, "learning_rate": 3e-3}
+    options = {"hidden": 64, "depth": 2, "batch_size": 256, "max_epochs": 100, "learning_rate": 3e-3}
     model = Harpoon("anchored", random_state=0, progress=False, **options).fit(pa.table(holes))
     for x in (-2.0, 1.0):
         question = pa.table({"x": [x], "y": pa.nulls(1, pa.float64()), "c": pa.nulls(1, pa.string())})

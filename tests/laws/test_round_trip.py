@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from harpoon import Schema, frames
 from harpoon.codec import Codec
 
-ENCODINGS = ("onehot", "integer")
+ENCODINGS = ("onehot", "integer", "spiked")
 SCALINGS = ("standard", "quantile")
 UNITS = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 QUICK = settings(max_examples=25, deadline=None)
@@ -454,12 +454,26 @@ EXTREMES = {
 
 
 @pytest.mark.parametrize("scaling", SCALINGS)
+@pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("values", EXTREMES.values(), ids=EXTREMES)
-def test_extreme_numbers_survive_on_the_scale_of_their_column(frame_of, tools, values, scaling):
+def test_extreme_numbers_survive_on_the_scale_of_their_column(frame_of, tools, values, encoding, scaling):
     frame = frame_of({"x": values * 5, "other": [0.5, 1.5] * 10})
-    back = tools.read_back(decoded(frame, scaling=scaling))["x"]
+    back = tools.read_back(decoded(frame, encoding, scaling))["x"]
     scale = max(abs(v) for v in values)
     assert all(abs(a - b) / scale <= 1e-9 for a, b in zip(values * 5, back, strict=True))
+
+
+@pytest.mark.parametrize("name", EXTREMES)
+def test_many_extreme_numbers_have_ranks_and_survive_on_the_scale_of_their_column(frame_of, tools, name):
+    values = EXTREMES[name]
+    smallest, size = min(values), max(values) - min(values) if isinstance(values[0], int) else 0
+    others = (
+        [smallest + size * i // 50 for i in range(50)] if size else [v * (i / 50) for v in values for i in range(50)]
+    )
+    values = [*values, *others]
+    back = tools.read_back(decoded(frame_of({"x": values, "other": [0.5, 1.5] * (len(values) // 2)}), "spiked"))["x"]
+    scale = max(abs(v) for v in values)
+    assert all(abs(a - b) / scale <= 1e-9 for a, b in zip(values, back, strict=True))
 
 
 @pytest.mark.parametrize("values", EXTREMES.values(), ids=EXTREMES)
