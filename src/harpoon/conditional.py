@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from harpoon.bound import Always, Bound, columns_of
 from harpoon.branches import Branch, branches
 from harpoon.cells import Cells, Rows, joined, taken
+from harpoon.completing import never
 from harpoon.drawing import Drawer, height_of
 from harpoon.encodings import SpikeCodec
 from harpoon.errors import InvalidOption
@@ -117,6 +118,8 @@ class Conditional:
 
     def _by(self, strategy: str) -> Callable[[int], Rows]:
         sees_known = self.drawer.denoiser.sees_known
+        if never(self.bound, self.base):
+            return lambda _: self._nothing()
         if strategy == "paper":
             return self._paper
         if self.loss is not None or (strategy in ("auto", "known") and not sees_known):
