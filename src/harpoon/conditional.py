@@ -23,17 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harpoon.bound import Always, Bound, columns_of
-from harpoon.branches import Branch, branches
 from harpoon.cells import Cells, Rows, joined, taken
 from harpoon.completing import never
 from harpoon.drawing import Drawer, height_of
-from harpoon.encodings import SpikeCodec
 from harpoon.errors import InvalidOption
 from harpoon.exact import holds
 from harpoon.guidance import Penalty
-from harpoon.marginals import Marginal, marginal, restricted
 from harpoon.pulling import GROUP, Puller
-from harpoon.scaling import Floats
+from harpoon.ways import Way, random_for, repeated, ways
 
 STRATEGIES = ("auto", "kept", "known", "guided", "paper")
 PILOT, SMALL_PILOT = 2048, 512  # rows drawn to see how often a condition, or a branch, is met
@@ -42,7 +39,6 @@ MOST_AT_ONCE = 32_768
 PATIENCE = 400  # rows drawn for each row asked for, at the most
 GUIDED_ROUNDS = 6
 ROOM = 1.25  # rows drawn for each that is expected to be kept
-CHOICES = 4  # candidates among which labels are weighed
 
 Propose = Callable[[int, int], Rows]
 
@@ -113,8 +109,7 @@ class Conditional:
 
     def likelihood(self) -> float:
         """How likely the condition is, branch by branch: for one that plain rows hardly ever meet."""
-        ways = self._ways()
-        return float(sum(way.mass * float(way.met.mean()) for way in ways))
+        return float(sum(way.mass * float(met.mean()) for way, _, met in self._ways()))
 
     def _by(self, strategy: str) -> Callable[[int], Rows]:
         sees_known = self.drawer.denoiser.sees_known
@@ -151,32 +146,34 @@ class Conditional:
     def _known(self, n: int) -> Rows:
         """Every branch in proportion to how likely it is."""
         self.used = "known"
-        ways = self._ways()
-        if not ways:
+        open_ways = self._ways()
+        if not open_ways:
             return self._nothing()
-        likely = np.array([way.mass * (way.met.sum() + 0.5) / (len(way.met) + 1) for way in ways])
-        counts = self._random(1).multinomial(n, likely / likely.sum())
-        parts = [self._through(way, int(count)) for way, count in zip(ways, counts, strict=True) if count]
-        found = joined(parts)
-        return taken(found, self._random(2).permutation(height_of(found)))
+        likely = np.array([way.mass * (met.sum() + 0.5) / (len(met) + 1) for way, _, met in open_ways])
+        random = random_for(self.drawer.seed, 1)
+        counts = random.multinomial(n, likely / likely.sum())
+        found = joined([self._through(*way, int(count)) for way, count in zip(open_ways, counts, strict=True)])
+        return taken(found, random.permutation(height_of(found)))
 
-    def _through(self, way: Way, n: int) -> Rows:
+    def _through(self, way: Way, pilot: Rows, met: NDArray[np.bool_], n: int) -> Rows:
         """Rows of one branch: kept if it is common enough once its columns are known, else guided."""
-        first = taken(way.pilot, way.met)
-        if way.met.mean() >= RARE:
-            return self._keep(n, way.propose, first, len(way.met))
+        first = taken(taken(pilot, met), slice(0, n))
+        if met.mean() >= RARE:
+            rows = self._keep(n, lambda start, count: self._count(way.rows(start, count)), first, len(met))
+            return taken(rows, slice(0, n))
+        if height_of(first) == n:
+            return first
         self.used = "guided"
-        more = n - height_of(first)
-        return joined([first, self._pull_until(more, way.start, way.branch.bound)]) if more > 0 else first
+        return joined([first, self._pull_until(n - height_of(first), way.known, way.branch.bound)])
 
     def _guided(self, n: int) -> Rows:
         """The whole condition as a penalty."""
         self.used = "guided"
-        return self._pull_until(n, lambda count, _: repeated(self.base, count), self.bound)
+        return self._pull_until(n, lambda _start, count: repeated(self.base, count), self.bound)
 
     def _keep(self, n: int, propose: Propose, first: Rows | None = None, tried: int = 0) -> Rows:
         """Propose rows until n of them meet the condition."""
-        parts = [taken(repeated(self.base, 1), slice(0, 0)) if first is None else first]
+        parts = [self._nothing() if first is None else first]
         have = height_of(parts[0])
         start = tried
         while have < n and tried - start < PATIENCE * n + PILOT:
@@ -195,66 +192,25 @@ class Conditional:
         self.tried, self.rounds = self.tried + height_of(rows), self.rounds + 1
         return rows
 
-    # Branches, and the columns that are known first in each
-
-    def _ways(self) -> list[Way]:
-        """How to draw rows of each branch that can be met at all, with some rows of each."""
-        ways = [way for way in (self._way(place, branch) for place, branch in enumerate(branches(self.bound))) if way]
-        for way in ways:
-            way.pilot = way.propose(0, SMALL_PILOT)
-            way.met = holds(self.bound, way.pilot)
-        return ways
-
-    def _way(self, place: int, branch: Branch) -> Way | None:
-        """How to draw rows of a branch; None if nothing in the range of the table meets it."""
-        lines: dict[str, Marginal] = {}
-        masses: dict[str, float] = {}
-        labels: dict[str, tuple[int, ...]] = {}
-        for codec in self.drawer.codec.columns:
-            name = codec.column.name
-            if name not in branch.single or not bool(self.base[name].missing[0]):
-                continue
-            asked = branch.of_column(name)
-            if codec.column.kind.discrete:
-                cells = _every_label(codec.column.labels or (), self.base[name])
-                allowed = tuple(np.flatnonzero(holds(asked, {name: cells})).tolist())
-                if not allowed:
-                    return None
-                labels[name] = allowed
-            elif isinstance(codec, SpikeCodec):
-                left = restricted(self._marginal(codec), codec.column, asked)
-                if left is None:
-                    return None
-                lines[name], masses[name] = left, left.mass
-        rarest = min(masses, key=lambda name: masses[name], default=None)
-        anchor = None if rarest is None else (rarest, lines[rarest])
-        return Way(self, branch, 1 + place, anchor, labels)
-
-    def _marginal(self, codec: SpikeCodec) -> Marginal:
-        simplex = [b for b in self.drawer.codec.blocks if b.name == codec.column.name and b.simplex]
-        mean = self.drawer.denoiser.mean
-        shares = mean[simplex[0].start : simplex[0].stop].double().cpu().numpy() if simplex else np.zeros(1)
-        return marginal(codec, shares)
-
-    def _random(self, *purpose: int) -> np.random.Generator:
-        """Random numbers for a purpose of this call."""
-        counter = [*purpose, *[0] * (3 - len(purpose)), 2**62]
-        return np.random.Generator(np.random.Philox(key=self.drawer.seed, counter=counter))
+    def _ways(self) -> list[tuple[Way, Rows, NDArray[np.bool_]]]:
+        """The ways that can be gone at all, with some rows of each and which of them meet the condition."""
+        found = []
+        for way in ways(self.drawer, self.bound, self.base):
+            rows = self._count(way.rows(0, SMALL_PILOT))
+            found.append((way, rows, holds(self.bound, rows)))
+        return found
 
     def _nothing(self) -> Rows:
-        return taken(repeated(self.base, 1), slice(0, 0))
+        return repeated(self.base, 0)
 
-    # Guidance
-
-    def _pull_until(self, n: int, start_rows: Callable[[int, int], Rows], bound: Bound) -> Rows:
+    def _pull_until(self, n: int, known: Propose, bound: Bound) -> Rows:
         """Pull rows, harder each round, until n of them meet the condition; then draw the rest of them afresh."""
         puller = Puller.of(self.drawer, bound, self.loss)
         parts, have, tried = [self._nothing()], 0, 0
         for attempt in range(GUIDED_ROUNDS):
             count = n if self.bound == Always(truth=True) else int(np.ceil((n - have) * ROOM / GROUP)) * GROUP
-            rows = self._count(
-                puller.pulled(start_rows(count, tried), np.arange(tried, tried + count), harder=2.0**attempt)
-            )
+            index = np.arange(tried, tried + count)
+            rows = self._count(puller.pulled(known(tried, count), index, harder=2.0**attempt))
             met = holds(self.bound, rows)
             if attempt == 0:
                 self.guided = [self.guided[0] + len(met), self.guided[1] + int((~met).sum())]
@@ -282,82 +238,5 @@ class Conditional:
         }
 
 
-@dataclass
-class Way:
-    """How rows of a branch are drawn: the columns that are known first.
-
-    `anchor` is the numeric column that the branch restricts most, with what is left of its law; `labels` are the labels
-    that it leaves to categories. A category is drawn from its probabilities given what is known already, and rows are
-    weighed by how likely the labels that are left are.
-    """
-
-    asked: Conditional
-    branch: Branch
-    place: int
-    anchor: tuple[str, Marginal] | None
-    labels: dict[str, tuple[int, ...]]
-    likely: list[float] = field(default_factory=list, init=False)
-    pilot: Rows = field(default_factory=dict, init=False)
-    met: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=np.bool_), init=False)
-
-    @property
-    def mass(self) -> float:
-        """How likely the known columns are to be what the branch allows."""
-        chance = float(np.mean(self.likely)) if self.likely else 1.0
-        return chance * (self.anchor[1].mass if self.anchor else 1.0)
-
-    def propose(self, start: int, count: int) -> Rows:
-        """Rows of the branch, as far as it concerns single columns."""
-        known = self.start(count, start)
-        drawer = self.asked.drawer
-        return self.asked._count(drawer.draw(known, np.arange(start, start + count), draw=self.place))
-
-    def start(self, count: int, start: int) -> Rows:
-        """What is known of `count` rows from number `start` on."""
-        random = self.asked._random(3, self.place, start)
-        choices = CHOICES if self.anchor and self.labels else 1
-        rows = repeated(self.asked.base, count * choices)
-        if self.anchor:
-            name, law = self.anchor
-            rows[name] = law.drawn(random.random(count * choices))
-        weights = np.ones(count * choices)
-        for name, allowed in self.labels.items():
-            p = self._probabilities(rows, name)[:, list(allowed)]
-            weights *= p.sum(axis=1)
-            rows[name] = _labelled(rows[name], np.array(allowed)[_drawn_from(p, random.random(len(p)))])
-        self.likely.append(float(weights.mean()))
-        if choices == 1:
-            return rows
-        at = (np.arange(count) + random.random()) / count
-        return taken(rows, np.searchsorted(np.cumsum(weights) / weights.sum(), at).clip(max=len(weights) - 1))
-
-    def _probabilities(self, rows: Rows, name: str) -> Floats:
-        codec = self.asked.drawer.codec
-        parts = [codec.expectation(x)[1][name] for x in self.asked.drawer.estimates(rows)]
-        return np.concatenate(parts)
-
-
-def repeated(base: Rows, count: int) -> Rows:
-    """One row, as often as is asked."""
-    return taken(base, np.zeros(count, dtype=np.int64))
-
-
-def _every_label(labels: tuple[object, ...], like: Cells) -> Cells:
-    count = len(labels)
-    return replace(like, values=np.arange(count), missing=np.zeros(count, dtype=np.bool_))
-
-
-def _labelled(cells: Cells, values: NDArray[np.int64]) -> Cells:
-    return replace(cells, values=values, missing=np.zeros(len(values), dtype=np.bool_))
-
-
 def _hidden(cells: Cells) -> Cells:
     return replace(cells, values=np.zeros_like(cells.values), missing=np.ones(len(cells), dtype=np.bool_))
-
-
-def _drawn_from(p: Floats, uniform: Floats) -> NDArray[np.int64]:
-    """A place in each row of probabilities."""
-    ends = np.cumsum(p, axis=1)
-    at = uniform * ends[:, -1]
-    place: NDArray[np.int64] = (ends <= at[:, None]).sum(axis=1).clip(max=p.shape[1] - 1)
-    return place

@@ -11,12 +11,13 @@ import numpy as np
 from harpoon.binding import bind
 from harpoon.bound import Bound, Cell, Inequality, Number, negated
 from harpoon.cells import Rows
-from harpoon.conditional import Conditional, repeated
+from harpoon.conditional import Conditional
 from harpoon.conditions import And, Or, Predicate
 from harpoon.drawing import Drawer
 from harpoon.exact import holds
 from harpoon.kinds import Column, in_words, moment
 from harpoon.schema import Schema
+from harpoon.ways import repeated
 
 DRAWN = 10_000
 LEVEL = 1.96  # deviations of a normal law that hold 95 % of it

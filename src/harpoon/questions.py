@@ -10,7 +10,7 @@ import numpy as np
 from harpoon.bound import Bound
 from harpoon.cells import Index, Rows, laid_over, taken
 from harpoon.completing import check_possible, completed
-from harpoon.conditional import PILOT, Conditional, Report, repeated
+from harpoon.conditional import PILOT, Conditional, Report
 from harpoon.conditions import Predicate
 from harpoon.drawing import Drawer, height_of
 from harpoon.errors import InfeasibleCondition
@@ -18,6 +18,7 @@ from harpoon.exact import holds
 from harpoon.feasibility import obstacles
 from harpoon.guidance import Penalty
 from harpoon.schema import Schema
+from harpoon.ways import repeated
 
 SHORTFALLS = ("raise", "return")
 Produce = Callable[..., Rows]

@@ -1,0 +1,133 @@
+"""Ways to a condition: for each of its branches, the columns that are drawn first and then known.
+
+A column that a branch restricts by itself is drawn from what the branch leaves of its law; the rest of the row is drawn
+knowing it. So most rows meet the branch, however rare it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harpoon.bound import Bound
+from harpoon.branches import Branch, branches
+from harpoon.cells import Cells, Rows, taken
+from harpoon.drawing import Drawer
+from harpoon.encodings import SpikeCodec
+from harpoon.exact import holds
+from harpoon.marginals import Marginal, marginal, restricted
+from harpoon.scaling import Floats
+
+CHOICES = 4  # candidates for each row, where they have to be weighed
+
+
+@dataclass
+class Way:
+    """How rows of a branch are drawn.
+
+    `anchor` is the numeric column that the branch restricts most, with what is left of its law; `labels` are the labels
+    that it leaves to categories. A category is drawn from its probabilities given what is known already, and rows are
+    weighed by how likely the labels that are left are.
+    """
+
+    drawer: Drawer
+    base: Rows
+    branch: Branch
+    place: int
+    anchor: tuple[str, Marginal] | None
+    labels: dict[str, tuple[int, ...]]
+    likely: list[float] = field(default_factory=list, init=False)
+
+    @property
+    def mass(self) -> float:
+        """How likely the known columns are to be what the branch allows."""
+        chance = float(np.mean(self.likely)) if self.likely else 1.0
+        return chance * (self.anchor[1].mass if self.anchor else 1.0)
+
+    def rows(self, start: int, count: int) -> Rows:
+        """Rows of the branch from number `start` on, as far as it concerns single columns."""
+        return self.drawer.draw(self.known(start, count), np.arange(start, start + count), draw=self.place)
+
+    def known(self, start: int, count: int) -> Rows:
+        """What is known of those rows."""
+        random = random_for(self.drawer.seed, 2, self.place, start)
+        weighed = len(self.labels) + (self.anchor is not None) > 1
+        rows = repeated(self.base, count * (CHOICES if weighed else 1))
+        weights = np.ones(len(rows[next(iter(rows))]))
+        if self.anchor:
+            name, law = self.anchor
+            rows[name] = law.drawn(random.random(len(weights)))
+        for name, allowed in self.labels.items():
+            p = self._probabilities(rows, name)[:, list(allowed)]
+            weights *= p.sum(axis=1)
+            chosen = np.array(allowed)[_drawn_from(p, random.random(len(p)))]
+            rows[name] = replace(rows[name], values=chosen, missing=np.zeros(len(chosen), dtype=np.bool_))
+        self.likely.append(float(weights.mean()))
+        if not weighed:
+            return rows
+        at = (np.arange(count) + random.random()) / count
+        ends = np.cumsum(weights)
+        return taken(rows, random.permutation(np.searchsorted(ends / ends[-1], at).clip(max=len(ends) - 1)))
+
+    def _probabilities(self, rows: Rows, name: str) -> Floats:
+        parts = [self.drawer.codec.expectation(x)[1][name] for x in self.drawer.estimates(rows)]
+        return np.concatenate(parts)
+
+
+def ways(drawer: Drawer, bound: Bound, base: Rows) -> list[Way]:
+    """A way for each branch of a condition that something in the range of the table meets."""
+    found = (_way(drawer, branch, base, 1 + place) for place, branch in enumerate(branches(bound)))
+    return [way for way in found if way is not None]
+
+
+def _way(drawer: Drawer, branch: Branch, base: Rows, place: int) -> Way | None:
+    numbers: dict[str, Marginal] = {}
+    labels: dict[str, tuple[int, ...]] = {}
+    for codec in drawer.codec.columns:
+        name, asked = codec.column.name, branch.of_column(codec.column.name)
+        if name not in branch.single or not base[name].missing[0]:
+            continue
+        if codec.column.kind.discrete:
+            cells = _every_label(len(codec.column.labels or ()), base[name])
+            labels[name] = tuple(np.flatnonzero(holds(asked, {name: cells})).tolist())
+            if not labels[name]:
+                return None
+        elif isinstance(codec, SpikeCodec):
+            left = restricted(_marginal(drawer, codec), codec.column, asked)
+            if left is None:
+                return None
+            numbers[name] = left
+    free = all(cells.missing[0] for cells in base.values())  # the law of a number is known only where nothing else is
+    rarest = min(numbers, key=lambda name: numbers[name].mass, default=None) if free else None
+    return Way(drawer, base, branch, place, None if rarest is None else (rarest, numbers[rarest]), labels)
+
+
+def _marginal(drawer: Drawer, codec: SpikeCodec) -> Marginal:
+    """The law of a column, with the shares of its point masses over the training rows."""
+    masses = [block for block in drawer.codec.blocks if block.name == codec.column.name and block.simplex]
+    mean = drawer.denoiser.mean.double().cpu().numpy()
+    return marginal(codec, mean[masses[0].start : masses[0].stop] if masses else np.zeros(1))
+
+
+def repeated(base: Rows, count: int) -> Rows:
+    """One row, as often as is asked."""
+    return taken(base, np.zeros(count, dtype=np.int64))
+
+
+def random_for(seed: int, *purpose: int) -> np.random.Generator:
+    """Random numbers for one purpose, apart from the noise of rows."""
+    counter = [*purpose, *[0] * (3 - len(purpose)), 2**62]
+    return np.random.Generator(np.random.Philox(key=seed, counter=counter))
+
+
+def _every_label(count: int, like: Cells) -> Cells:
+    return replace(like, values=np.arange(count), missing=np.zeros(count, dtype=np.bool_))
+
+
+def _drawn_from(p: Floats, uniform: Floats) -> NDArray[np.int64]:
+    """A place in each row of probabilities."""
+    ends = np.cumsum(p, axis=1)
+    place: NDArray[np.int64] = (ends <= (uniform * ends[:, -1])[:, None]).sum(axis=1).clip(max=p.shape[1] - 1)
+    return place
