@@ -92,7 +92,7 @@ def main() -> None:
             "mask": f"MAR {arguments.ratio:g}",
             "rows": "kept for tuning" if arguments.tune else "test",
             "strength": arguments.strength,
-            "settings": model.settings.to_json(),
+            "settings": model.settings_.to_json(),
             "epochs_trained": len(model.history_.epochs),
             "train_seconds": round(model.history_.seconds, 1),
             "held_out_loss": model.history_.epochs[-1].held_out_loss,

@@ -267,7 +267,7 @@ BAD_VALUES = [
     ("hidden", 15),
     ("hidden", 16.0),
     ("hidden", "16"),
-    ("hidden", None),
+    ("depth", None),
     ("steps", 0),
     ("steps", -5),
     ("steps", True),

@@ -184,3 +184,11 @@ def test_who_counts_epochs_gets_no_limit_in_time():
     assert Harpoon(max_epochs=5).settings.max_time is None
     assert Harpoon(max_epochs=5, max_time=9).settings.max_time == 9
     assert Harpoon(max_time=9).settings.max_epochs == 1000
+
+
+def test_sizes_adapt_to_the_table_unless_they_are_chosen():
+    settings = Harpoon().settings
+    assert [settings.adapted(rows).hidden for rows in (10, 3999, 4000, 10**6)] == [128, 128, 256, 256]
+    assert [settings.adapted(rows).batch_size for rows in (10, 2000, 4096, 10**6)] == [64, 128, 256, 512]
+    chosen = Harpoon(hidden=32, batch_size=10).settings.adapted(10**6)
+    assert (chosen.hidden, chosen.batch_size) == (32, 10)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from typing import Any, Self, Unpack
 
@@ -81,6 +81,7 @@ class Harpoon:
     codec_: Codec
     denoiser_: Denoiser
     template_: Template
+    settings_: Settings
     report_: Report
     _trained_on: Rows
 
@@ -120,7 +121,7 @@ class Harpoon:
         _check_trainable(table)
         schema = Schema.infer(table) if self.schema is None else self.schema.completed(table)
         _announce(schema)
-        settings, seed = self.settings, seed_of(self.random_state)
+        settings, seed = self.settings.adapted(table.height), seed_of(self.random_state)
         codec = Codec.fit(schema, table, encoding=settings.encoding, scaling=settings.scaling)
         encoded = self._training_rows(_spanned(codec, codec.read(table)))
         denoiser = _empty_denoiser(settings, codec).to_empty(device="cpu")
@@ -131,7 +132,7 @@ class Harpoon:
             self.history_ = train(denoiser, encoded.to(self.device), settings.plan(), seed % 2**63, on_epoch)
             reasons.append(f"stopped by {self.history_.stopped_by}")
         self.schema_, self.codec_, self.denoiser_, self.template_ = schema, codec, denoiser, table.template
-        self._trained_on = codec.read(table)
+        self.settings_, self._trained_on = settings, codec.read(table)
         return self
 
     def impute(
@@ -272,6 +273,7 @@ class Harpoon:
         content = {
             "preset": self.preset,
             "settings": self.settings.to_json(),
+            "adapted": {"hidden": self.settings_.hidden, "batch_size": self.settings_.batch_size},
             "random_state": self.random_state if isinstance(self.random_state, int) else None,
             "schema": self.schema_.to_json(),
             "given_schema": None if self.schema is None else self.schema.to_json(),
@@ -295,7 +297,8 @@ class Harpoon:
             model.template_ = Template.from_json(content["frame"])
             epochs = [Epoch(**epoch) for epoch in content["history"]["epochs"]]
             model.history_ = History(epochs, content["history"]["stopped_by"])
-            model.denoiser_ = _empty_denoiser(model.settings, model.codec_)
+            model.settings_ = _adapted(model.settings, content["adapted"])
+            model.denoiser_ = _empty_denoiser(model.settings_, model.codec_)
             _check_template(model.template_, model.schema_)
             _check_tensors(tensors, model.denoiser_)
             model.denoiser_.load_state_dict(tensors, assign=True)
@@ -419,6 +422,16 @@ def _empty_denoiser(settings: Settings, codec: Codec) -> Denoiser:
     """A network without weights: it takes no memory and no global random numbers to make."""
     with torch.device("meta"):
         return settings.denoiser(codec).float()  # whatever torch's default is
+
+
+def _adapted(settings: Settings, sizes: Mapping[str, int]) -> Settings:
+    """The settings with the sizes that were chosen for a table, which must not be others than those asked for."""
+    adapted = replace(settings, hidden=sizes["hidden"], batch_size=sizes["batch_size"])
+    if adapted.hidden is None or adapted.batch_size is None:
+        raise ValueError("the sizes of the network are not chosen")
+    if settings.hidden not in (None, adapted.hidden) or settings.batch_size not in (None, adapted.batch_size):
+        raise ValueError("the sizes of the network are not those that were asked for")
+    return adapted
 
 
 def _check_tensors(tensors: Mapping[str, torch.Tensor], denoiser: Denoiser) -> None:

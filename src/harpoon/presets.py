@@ -42,7 +42,7 @@ class Settings:
             numbers as means, ranks and point masses.
         scaling: Of numbers: "standard" or "quantile".
         network: "paper" or "anchored".
-        hidden: The width of the network.
+        hidden: The width of the network; None: by the number of rows.
         steps: T, the length of the paper's schedule.
         beta_start: β_1 of the paper's schedule.
         beta_end: β_T of the paper's schedule.
@@ -50,7 +50,7 @@ class Settings:
         bins: Into how many bins the anchored network sorts a known number.
         at_noise: The share of training rows whose lost cells are lost wholly (anchored).
         all_unknown: The share of the other training rows that lose every cell (anchored).
-        batch_size: Rows per training step.
+        batch_size: Rows per training step; None: by the number of rows.
         learning_rate: Of Adam, at its highest.
         learning_rate_schedule: "plateau", "constant" or "cosine" (down to nothing over the training).
         max_epochs: Passes over the rows at the most; None: no limit.
@@ -84,7 +84,7 @@ class Settings:
     scaling: str = "standard"
     # The network and its noise.
     network: str = "paper"
-    hidden: int = 1024
+    hidden: int | None = 1024
     steps: int = 200
     beta_start: float = 1e-4
     beta_end: float = 0.02
@@ -93,7 +93,7 @@ class Settings:
     at_noise: float = 0.4
     all_unknown: float = 0.5
     # Training.
-    batch_size: int = 1024
+    batch_size: int | None = 1024
     learning_rate: float = 1e-4
     learning_rate_schedule: str = "plateau"
     max_epochs: int | None = 1000
@@ -135,7 +135,7 @@ class Settings:
                 f"{self.steps} steps with beta from {self.beta_start:g} to {self.beta_end:g} leave nothing of a row: "
                 "use fewer steps or a smaller beta_end."
             )
-        if self.hidden % 2:
+        if self.hidden is not None and self.hidden % 2:
             raise InvalidOption(f"hidden must be even, got {self.hidden}.")
         if self.max_epochs is None and self.max_time is None and self.patience is None:
             raise InvalidOption("One of max_epochs, max_time and patience must be set, or training never ends.")
@@ -154,6 +154,18 @@ class Settings:
                 raise InvalidOption.one_of("An option", name, known)
         plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
         return replace(self, **plain)
+
+    def adapted(self, rows: int) -> Settings:
+        """A copy in which what is left open suits so many rows.
+
+        A small table has little to say and is over soon: a small network learns it in cheaper steps, and small batches
+        make more steps of it.
+        """
+        hidden = self.hidden or (SMALL_HIDDEN if rows < SMALL_TABLE else LARGE_HIDDEN)
+        batch = self.batch_size or min(
+            max(2 ** round(math.log2(max(rows, 1) / BATCHES)), SMALLEST_BATCH), LARGEST_BATCH
+        )
+        return replace(self, hidden=hidden, batch_size=batch)
 
     def denoiser(self, codec: Codec) -> Denoiser:
         """A network for encoded rows of this codec."""
@@ -196,14 +208,20 @@ class SamplingOptions(DrawingOptions, total=False):
     loss: str
 
 
+def _chosen(size: int | None) -> int:
+    if size is None:
+        raise InvalidOption("The settings must be adapted to a table before a network is made.")
+    return size
+
+
 def _paper(settings: Settings, codec: Codec) -> Denoiser:
     schedule = LinearSchedule(settings.steps, settings.beta_start, settings.beta_end)
-    return PaperDenoiser(codec.width, settings.hidden, schedule)
+    return PaperDenoiser(codec.width, _chosen(settings.hidden), schedule)
 
 
 def _anchored(settings: Settings, codec: Codec) -> Denoiser:
     corruption = Corruption(settings.at_noise, settings.all_unknown)
-    size = {"hidden": settings.hidden, "depth": settings.depth, "bins": settings.bins}
+    size = {"hidden": _chosen(settings.hidden), "depth": settings.depth, "bins": settings.bins}
     return AnchoredDenoiser(codec.blocks, corruption=corruption, **size)
 
 
@@ -240,7 +258,9 @@ CHOICES: dict[str, Mapping[str, object]] = {
     "start": STARTS,
 }
 MOST_NOISE = 40.0  # ᾱ_T of e^-40 is still a number that can be divided by
-OPTIONAL = ("max_epochs", "max_time", "patience")
+OPTIONAL = ("max_epochs", "max_time", "patience", "hidden", "batch_size")
+SMALL_TABLE, SMALL_HIDDEN, LARGE_HIDDEN = 4000, 128, 256
+BATCHES, SMALLEST_BATCH, LARGEST_BATCH = 16, 64, 512  # at least so many batches of a table, within these sizes
 RANGES: dict[str, tuple[bool, float, float]] = {
     "hidden": (True, 2, 2**16),
     "steps": (True, 1, 10_000),
@@ -275,8 +295,8 @@ PRESETS = {
     "anchored": Settings(
         encoding="spiked",
         network="anchored",
-        hidden=256,
-        batch_size=512,
+        hidden=None,
+        batch_size=None,
         learning_rate=1e-3,
         learning_rate_schedule="cosine",
         weight_decay=1e-2,
