@@ -361,9 +361,10 @@ def test_settings_out_of_range_are_refused(rewritten, refused, name, value):
     refused(rewritten(setting(name, value)))
 
 
-@pytest.mark.parametrize(
-    "key", ["preset", "settings", "adapted", "random_state", "schema", "codec", "frame", "history"]
-)
+PARTS = ["preset", "settings", "adapted", "random_state", "schema", "codec", "frame", "history"]
+
+
+@pytest.mark.parametrize("key", PARTS)
 def test_a_missing_part_is_refused(rewritten, refused, key):
     refused(rewritten(lambda content, tensors: content.pop(key)))
 
