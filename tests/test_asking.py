@@ -86,6 +86,8 @@ def test_rows_meet_the_condition_and_are_as_many_as_asked_for(model, where):
     assert fails(rows, judged) == 0
     assert model.report_.rows == N
     assert model.report_.violations == 0
+    assert rows.attrs["harpoon"]["strategy"] == model.report_.strategy
+    assert f"{N} rows, {model.report_.strategy}" in str(model.report_)
     assert rows.dtypes.to_dict() == TABLE.dtypes.to_dict()
 
 

@@ -68,6 +68,14 @@ class Report:
     evaluations: int
     seconds: float
 
+    def __str__(self) -> str:
+        lines = [f"{self.rows} rows, {self.strategy}: {self.tried} drawn in {self.rounds} rounds"]
+        if self.guided_violations is not None:
+            lines.append(f"{100 * self.guided_violations:.3g} % failed straight out of the guided loop")
+        if self.violations:
+            lines.append(f"{100 * self.violations:.3g} % of what came back does not meet the condition")
+        return ", ".join([*lines, f"{self.evaluations} evaluations, {self.seconds:.1f} s"])
+
 
 @dataclass
 class Conditional:

@@ -252,6 +252,13 @@ def read(data: object) -> Table:
     return Table(native, library, arrow, mixed)
 
 
+def noted(frame: Any, note: Mapping[str, Any]) -> Any:  # noqa: ANN401
+    """The frame with a note in its `attrs`, where the library has such a thing (pandas)."""
+    if isinstance(getattr(frame, "attrs", None), dict):
+        frame.attrs["harpoon"] = dict(note)
+    return frame
+
+
 def repeated(values: Mapping[str, object], height: int) -> Table:
     """A table of equal rows, which have the given values."""
     arrays = {}

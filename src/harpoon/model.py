@@ -214,7 +214,8 @@ class Harpoon:
 
         Returns:
             A frame like the training table (or of the library of `given`), without the columns that are not
-            modelled. What it took to meet a condition is in `report_` afterwards.
+            modelled. What it took to meet a condition is in `report_` afterwards, and with pandas in the frame's
+            `attrs["harpoon"]` too.
         """
         codec = self._fitted()
         question = self._question(where, None if isinstance(loss, str) else loss, loss_batch, on_shortfall)
@@ -236,7 +237,8 @@ class Harpoon:
         else:
             drawn, self.report_ = question.drawn(drawer, rows, strategy)
         constants = {c.name: _constant(self.template_, c, height_of(drawn)) for c in self.schema_ if _is_constant(c)}
-        return self.template_.build({**constants, **drawn})
+        frame = self.template_.build({**constants, **drawn})
+        return frame if question is None else frames.noted(frame, asdict(self.report_))
 
     def feasibility(
         self,
