@@ -1,7 +1,6 @@
 """Harpoon: train one diffusion model on a table, then fill any hole and draw rows under any condition."""
 
 from harpoon._version import __version__
-from harpoon.conditional import Report
 from harpoon.conditions import col, greatest, least, lit
 from harpoon.errors import (
     ColumnLeftOut,
@@ -25,6 +24,7 @@ from harpoon.feasibility import Feasibility
 from harpoon.imputation import Expectation, MultipleImputation, Pooled
 from harpoon.kinds import Column, Kind
 from harpoon.model import Harpoon
+from harpoon.reports import Report
 from harpoon.schema import Schema
 
 load = Harpoon.load

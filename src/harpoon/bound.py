@@ -146,6 +146,19 @@ def negated(bound: Bound) -> Bound:  # noqa: PLR0911
             return replace(bound, missing=not missing)
 
 
+def of_complete(bound: Bound) -> Bound:
+    """The condition for rows without a missing cell, such as all that are drawn."""
+    match bound:
+        case All(parts):
+            return all_of(map(of_complete, parts))
+        case Either(parts):
+            return either_of(map(of_complete, parts))
+        case Missing(missing=missing):
+            return Always(truth=not missing)
+        case _:
+            return bound
+
+
 def columns_of(bound: Bound | Term) -> set[str]:
     """The columns that a condition, or a number in one, looks at."""
     match bound:

@@ -23,13 +23,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harpoon.bound import Always, Bound, columns_of
-from harpoon.cells import Cells, Rows, joined, taken
+from harpoon.cells import Cells, Rows, joined, laid_over, taken
 from harpoon.completing import never
 from harpoon.drawing import Drawer, height_of
-from harpoon.errors import InvalidOption
+from harpoon.errors import InvalidOption, SamplingFailed
 from harpoon.exact import holds
 from harpoon.guidance import Penalty
 from harpoon.pulling import GROUP, Puller
+from harpoon.reports import Report
 from harpoon.ways import Way, random_for, repeated, ways
 
 STRATEGIES = ("auto", "kept", "known", "guided", "paper")
@@ -38,43 +39,11 @@ COMMON, RARE = 0.05, 0.005  # shares of rows that meet it: above, plain rows are
 MOST_AT_ONCE = 32_768
 PATIENCE = 400  # rows drawn for each row asked for, at the most
 GUIDED_ROUNDS = 6
+MOVES = (0.5, 0.3, 0.4, 0.2, 0.5, 0.3, 0.4, 0.2)  # the times that found rows are noised to and drawn back from
+MOVED = 2**34
 ROOM = 1.25  # rows drawn for each that is expected to be kept
 
 Propose = Callable[[int, int], Rows]
-
-
-@dataclass(frozen=True)
-class Report:
-    """What it took to meet a condition.
-
-    Attributes:
-        strategy: What was done.
-        rows: How many rows came back.
-        tried: How many were drawn.
-        guided_violations: The share of rows that failed straight out of the guided loop, which is the violation rate
-            the paper reports; None where nothing was guided.
-        violations: The share of the rows that came back which do not meet the condition: 0, but for strategy="paper".
-        rounds: How often rows were drawn.
-        evaluations: How often the network looked at a row.
-        seconds: How long it took.
-    """
-
-    strategy: str
-    rows: int
-    tried: int
-    guided_violations: float | None
-    violations: float
-    rounds: int
-    evaluations: int
-    seconds: float
-
-    def __str__(self) -> str:
-        lines = [f"{self.rows} rows, {self.strategy}: {self.tried} drawn in {self.rounds} rounds"]
-        if self.guided_violations is not None:
-            lines.append(f"{100 * self.guided_violations:.3g} % failed straight out of the guided loop")
-        if self.violations:
-            lines.append(f"{100 * self.violations:.3g} % of what came back does not meet the condition")
-        return ", ".join([*lines, f"{self.evaluations} evaluations, {self.seconds:.1f} s"])
 
 
 @dataclass
@@ -161,18 +130,34 @@ class Conditional:
         random = random_for(self.drawer.seed, 1)
         counts = random.multinomial(n, likely / likely.sum())
         found = joined([self._through(*way, int(count)) for way, count in zip(open_ways, counts, strict=True)])
+        if height_of(found) < n:
+            found = joined([found, self._whatever(n - height_of(found))])
         return taken(found, random.permutation(height_of(found)))
 
+    def _whatever(self, n: int) -> Rows:
+        """Rows whose restricted numbers are drawn without regard to what is known: where nothing else leads there."""
+        if all(cells.missing[0] for cells in self.base.values()):
+            return self._nothing()
+        found = ways(self.drawer, self.bound, self.base, whatever=True)
+        parts = [self._keep(-(-n // len(found)), self._proposals(way)) for way in found]
+        return joined(parts) if parts else self._nothing()
+
+    def _proposals(self, way: Way) -> Propose:
+        return lambda start, count: self._count(way.rows(start, count))
+
     def _through(self, way: Way, pilot: Rows, met: NDArray[np.bool_], n: int) -> Rows:
-        """Rows of one branch: kept if it is common enough once its columns are known, else guided."""
-        first = taken(taken(pilot, met), slice(0, n))
-        if met.mean() >= RARE:
-            rows = self._keep(n, lambda start, count: self._count(way.rows(start, count)), first, len(met))
-            return taken(rows, slice(0, n))
-        if height_of(first) == n:
-            return first
+        """Rows of one branch: kept if it is common enough once its columns are known, else guided, else either."""
+        found = taken(taken(pilot, met), slice(0, n))
+        for keeping in (True, False) if met.mean() >= RARE else (False, True):
+            if height_of(found) >= n:
+                break
+            more = self._proposals(way)
+            found = self._keep(n, more, found, len(met)) if keeping else self._pulled_too(n, way, found)
+        return taken(found, slice(0, n))
+
+    def _pulled_too(self, n: int, way: Way, found: Rows) -> Rows:
         self.used = "guided"
-        return joined([first, self._pull_until(n - height_of(first), way.known, way.branch.bound)])
+        return joined([found, self._pull_until(n - height_of(found), way.known, way.branch.bound)])
 
     def _guided(self, n: int) -> Rows:
         """The whole condition as a penalty."""
@@ -218,7 +203,12 @@ class Conditional:
         for attempt in range(GUIDED_ROUNDS):
             count = n if self.bound == Always(truth=True) else int(np.ceil((n - have) * ROOM / GROUP)) * GROUP
             index = np.arange(tried, tried + count)
-            rows = self._count(puller.pulled(known(tried, count), index, harder=2.0**attempt))
+            try:
+                rows = self._count(puller.pulled(known(tried, count), index, harder=2.0**attempt))
+            except SamplingFailed:
+                if attempt == 0:
+                    raise
+                break  # pulled too hard: this is as far as it goes
             met = holds(self.bound, rows)
             if attempt == 0:
                 self.guided = [self.guided[0] + len(met), self.guided[1] + int((~met).sum())]
@@ -228,7 +218,19 @@ class Conditional:
                 break
         self.drawer.evaluations += puller.drawer.evaluations
         found = taken(joined(parts), slice(0, n))
-        return self._refreshed(found) if self.loss is None else found
+        return self._moved(self._refreshed(found)) if self.loss is None else found
+
+    def _moved(self, rows: Rows) -> Rows:
+        """Rows that have moved about where the condition holds: copies part, and the law becomes that of the model."""
+        if not self.drawer.denoiser.sees_known or not height_of(rows):
+            return rows
+        known, index = repeated(self.base, height_of(rows)), np.arange(height_of(rows))
+        for number, t in enumerate(MOVES):
+            new = self._count(self.drawer.moved(rows, known, index, t=t, draw=MOVED + number))
+            rows = (
+                laid_over(rows, taken(new, met), np.flatnonzero(met)) if (met := holds(self.bound, new)).any() else rows
+            )
+        return rows
 
     def _refreshed(self, rows: Rows) -> Rows:
         """The columns that the condition does not concern, drawn again knowing the others."""

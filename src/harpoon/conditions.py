@@ -586,3 +586,12 @@ def _key(part: object) -> object:
     if isinstance(part, tuple):
         return tuple(map(_key, part))
     return part.key if isinstance(part, Node) else repr(part)
+
+
+def names_of(node: Node) -> set[str]:
+    """The columns that a condition names."""
+    if isinstance(node, Name):
+        return {node.name}
+    held = [getattr(node, field.name) for field in fields(node)]  # type: ignore[arg-type]
+    inner = [part for value in held for part in (value if isinstance(value, tuple) else (value,))]
+    return set().union(*(names_of(part) for part in inner if isinstance(part, Node)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import torch
@@ -12,7 +13,7 @@ from harpoon.cells import Index, Rows, joined, taken, written_into
 from harpoon.codec import Codec
 from harpoon.errors import SamplingFailed
 from harpoon.guidance import SCHEDULES, Guidance, Penalty, Twist
-from harpoon.network import Denoiser, Given
+from harpoon.network import Denoiser, Given, Spanned
 from harpoon.penalties import reconstruction, summed
 from harpoon.presets import Settings
 from harpoon.progress import drawing_bar
@@ -22,6 +23,7 @@ from harpoon.selection import Selection
 
 FEWEST_ROWS = 64
 FARTHEST = 1e4  # deviations from the mean; what lies beyond would be no number after a few layers
+MOVING_STEPS = 40  # from pure noise; a move from less takes its share of them
 NOISE_NUMBERS = 2**26  # at most this many random numbers are held at once, whatever the number of columns
 
 
@@ -105,6 +107,34 @@ class Drawer:
                 parts.append(self.codec.decode(known.write_into(x)[:count].cpu().double().numpy()))
         return written_into(rows, joined(parts)) if parts else dict(rows)
 
+    def moved(self, rows: Rows, known: Rows, index: Index, *, t: float, draw: int) -> Rows:
+        """Rows noised to time t and drawn back from there: other rows of the same law, near these if t is small.
+
+        What is `known` stays. This is a step of Gibbs sampling, x_0 to x_t to x_0: it leaves the law of the model as it
+        is, and with rows refused that break a condition it leaves the law under the condition as it is.
+        """
+        steps = max(2, round(MOVING_STEPS * t))
+        times = [t * place / steps for place in range(steps, -1, -1)]
+        level = self.denoiser.schedule.level(t)
+        size = _batch_rows(self.settings.sampling_batch_size, self.codec.width * steps)
+        parts = []
+        for batch, count in _batches(len(index), size):
+            noise = row_noise(self.seed, index[batch], len(times) + 1, self.codec.width, draw=draw)
+            clean = spanned(self.codec, taken(rows, batch)).placed(torch.special.ndtr(noise[-1])).x
+            fixed = seen(self.codec, taken(known, batch)).to(self.device)
+            noised = (level.a * clean + level.s * noise[0]).to(self.device)
+            x = reverse(
+                self.denoiser,
+                noise[:-1].to(self.device),
+                times=times,
+                start=partial(_at, noised),
+                step=STEPS["deviation"],
+                given=fixed,
+            )
+            self.evaluations += count * steps
+            parts.append(self.codec.decode(fixed.write_into(x)[:count].cpu().double().numpy()))
+        return written_into(known, joined(parts)) if parts else dict(rows)
+
     def _guidance(
         self, known: Given, penalty: Penalty | None, strength: float | None, kind: type[Guidance]
     ) -> Guidance | None:
@@ -123,6 +153,20 @@ def seen(codec: Codec, rows: Rows) -> Given:
     known = torch.from_numpy(codec.spread(codec.known(rows)))
     x = codec.encode(rows).clip(-FARTHEST, FARTHEST)
     return Given(torch.from_numpy(x).float(), known)
+
+
+def spanned(codec: Codec, rows: Rows) -> Given:
+    """Rows to train on."""
+    known, (places, low, high) = seen(codec, rows), codec.spans(rows)
+    if not len(places):
+        return known
+    ends = (torch.from_numpy(end).float() for end in (low, high))
+    return Spanned(known.x, known.known, torch.from_numpy(places), *ends)
+
+
+def _at(x_t: torch.Tensor, denoiser: Denoiser, z: torch.Tensor) -> torch.Tensor:  # noqa: ARG001
+    """A start in the middle of the way."""
+    return x_t
 
 
 def height_of(rows: Rows) -> int:

@@ -22,6 +22,7 @@ from harpoon.scaling import SCALINGS, Floats, Quantile, Ranks, Standard, ascendi
 
 SPIKE_SHARE, FEW_VALUES = 0.03, 32
 MANY_LABELS, FREQUENT_LABELS = 256, 64
+CERTAIN = 0.99
 LEAST = 1e-100  # the lowest probability: a product of two is still a number
 EXACT = 2**52  # integers up to here are exact as floats
 LOWEST, HIGHEST = -(2**63), 2**63 - 1024  # the whole numbers of 64 bits that are floats too
@@ -308,16 +309,19 @@ class SpikeCodec:
         return np.where(which > 0, 0.0, low), np.where(which > 0, 1.0, high)
 
     def decode(self, x: Floats, *, expected: bool = False) -> Cells:
-        """The mass that a row sits on, else the value of its rank; a mean over rows is a number."""
+        """The mass that a row sits on, else the value of its rank.
+
+        A mean over rows is a number; a mass that is all but certain is that mass, not a number close to it.
+        """
         cells = self.number.decode(x[:, :1])
-        if expected:
-            return cells
-        if self.ranks:
+        if self.ranks and not expected:
             cells = cells.filled_with(within(self.ranks.inverse(x[:, 1]), self.column))
         if self.spikes:
-            which = x[:, -1 - len(self.spikes) :].argmax(axis=1)
+            p = x[:, -1 - len(self.spikes) :]
+            which = p.argmax(axis=1)
+            sure = (which > 0) & (p.max(axis=1) >= CERTAIN if expected else True)
             masses = within(np.array(self.spikes), self.column)
-            cells = cells.filled_with(np.where(which > 0, masses[which - 1], cells.values))
+            cells = cells.filled_with(np.where(sure, masses[which - 1], cells.values))
         return cells
 
     def expectation(self, x: Floats) -> Floats:

@@ -21,6 +21,7 @@ Numbers = Any  # an array of one number per row, or a number of Python's that is
 
 LARGEST = 2**63 - 1  # in an int64
 FURTHEST = 10**308
+LARGEST_EXPONENT = 700.0
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "=": np.equal,
     "!=": np.not_equal,
@@ -38,7 +39,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "abs": np.abs,
     "log": np.log10,
     "ln": np.log,
-    "exp": np.exp,
+    "exp": lambda x: np.exp(np.minimum(x, LARGEST_EXPONENT)),  # too large for a float is still larger than the rest
 }
 # How large a result can be, from how large the operands are. An operation that is not here leaves the whole numbers.
 REACH: dict[str, Callable[..., int]] = {

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from harpoon.binding import bind
-from harpoon.bound import Bound, Cell, Inequality, Number, negated
-from harpoon.cells import Rows
+from harpoon.bound import Bound, Cell, Inequality, Number
+from harpoon.cells import Rows, taken
 from harpoon.conditional import Conditional
 from harpoon.conditions import And, Or, Predicate
 from harpoon.drawing import Drawer
@@ -83,20 +83,20 @@ def feasibility(drawer: Drawer, tree: Predicate, schema: Schema, base: Rows, cou
 
 
 def obstacles(tree: Predicate, schema: Schema, rows: Rows) -> list[str]:
-    """Which parts of a condition few of these rows meet, and how close they come."""
-    members = [(part, bind(part, schema)) for part in (tree.members if isinstance(tree, And) else (tree,))]
-    met = [float(holds(bound, rows).mean()) for _, bound in members]
-    order = sorted(range(len(members)), key=lambda place: met[place])
+    """What keeps these rows from meeting a condition: for each part that does, how far they are and what it costs."""
+    members = tree.members if isinstance(tree, And) else (tree,)
+    met = np.stack([holds(bind(part, schema), rows) for part in members])
     said: list[str] = []
-    for place in order[:MOST_SHOWN]:
-        part, bound = members[place]
-        if met[place] >= UNLIKELY and said:
-            break
-        said.append(f"{part} alone is met by {_percent(met[place])} of drawn rows.")
-        said += [text for leaf in _leaves(bound) for text in _reach(leaf, schema, rows)]
-    if len(members) > 1 and met[order[0]] >= UNLIKELY:
-        said = ["Each part is met by itself, but hardly ever together with the others.", *said]
-    return said
+    for place in np.argsort(met.mean(axis=1), kind="stable")[:MOST_SHOWN]:
+        part, others = members[place], np.asarray(np.delete(met, place, axis=0).all(axis=0))
+        alone, without = float(met[place].mean()), float(others.mean())
+        if alone >= UNLIKELY and without < UNLIKELY:
+            continue
+        cost = f"; without it the rest would be met by {_percent(without)}" if len(members) > 1 else ""
+        said.append(f"{part} is met by {_percent(alone)} of drawn rows{cost}.")
+        among = taken(rows, others) if others.any() else rows
+        said += [text for leaf in _leaves(bind(part, schema)) for text in _reach(leaf, schema, among)]
+    return said or ["Each part is met by itself, but hardly ever together with the others."]
 
 
 def wilson(hits: int, count: int) -> tuple[float, float]:
@@ -122,20 +122,20 @@ def _reach(leaf: Inequality, schema: Schema, rows: Rows) -> list[str]:
     """How far drawn rows come towards a bound on one column, where none gets there."""
     if not isinstance(leaf.left, Cell) or not isinstance(leaf.right, Number) or leaf.operator not in BOUNDS:
         return []
-    if holds(leaf, rows).mean() >= UNLIKELY or not holds(negated(leaf), rows).any():
-        return []
     column = schema[leaf.left.column]
     values = rows[column.name].values
+    if holds(leaf, rows).any() or not len(values):
+        return []
     upwards = leaf.operator in (">", ">=")
     closest = values.max() if upwards else values.min()
-    likely = np.quantile(values, 1 - UNLIKELY if upwards else UNLIKELY)
+    likely = np.quantile(values, 1 - UNLIKELY if upwards else UNLIKELY, method="closest_observation")
     reachable = f"{column.name} {'>=' if upwards else '<='} {_value(column, likely)}"
-    seen = f"The closest of {len(values)} drawn rows has {_value(column, closest)}; the training rows have "
-    return [f"{seen}{in_words(column)}. {reachable} would be met by about 1 %."]
+    seen = f"The closest drawn rows come to {_value(column, closest)}; the training rows have "
+    return [f"{seen}{in_words(column)}. {reachable} would be met by about 1 % of them."]
 
 
 def _value(column: Column, value: float) -> str:
-    return moment(column, value) if column.kind.temporal else f"{value:g}"
+    return moment(column, value) if column.kind.temporal else f"{value:.10g}"
 
 
 def _percent(share: float) -> str:

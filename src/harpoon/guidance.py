@@ -70,7 +70,7 @@ def tangential_gradient(estimate: Estimator, x_t: Tensor, t: float, penalty: Pen
         penalties = penalty(x0_hat)
         if not penalties.requires_grad:  # a penalty that does not look at the rows does not move them
             return x0_hat.detach(), torch.zeros_like(x_t)
-        (gradient,) = torch.autograd.grad(penalties.sum(), x_t)
+        (gradient,) = torch.autograd.grad(penalties.sum(), x_t, allow_unused=True, materialize_grads=True)
     return x0_hat.detach(), gradient
 
 

@@ -33,6 +33,12 @@ class Expectation:
     probabilities: dict[str, Floats]
     labels: dict[str, tuple[Any, ...]]
 
+    def __repr__(self) -> str:
+        rows = len(next(iter([*self.numbers.values(), *self.probabilities.values()]), ()))
+        return (
+            f"Expectation of {rows} rows: numbers of {list(self.numbers)}, probabilities of {list(self.probabilities)}"
+        )
+
 
 @dataclass(frozen=True)
 class Pooled:
@@ -59,6 +65,15 @@ class Pooled:
         reach = t.ppf(0.5 + _checked_level(level) / 2, np.minimum(self.freedom, 1e9)) * self.error
         return self.estimate - reach, self.estimate + reach
 
+    def __str__(self) -> str:
+        low, high = self.interval()
+        names = self.names or tuple(str(place) for place in range(len(self.estimate)))
+        rows: list[tuple[str, ...]] = [("", "estimate", "error", "95 % from", "to", "missing information")]
+        numbers = zip(self.estimate, self.error, low, high, self.missing_information, strict=True)
+        rows += [(name, *(f"{value:.4g}" for value in row)) for name, row in zip(names, numbers, strict=True)]
+        widths = [max(len(row[place]) for row in rows) for place in range(len(rows[0]))]
+        return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+
 
 @dataclass(frozen=True)
 class MultipleImputation:
@@ -75,12 +90,16 @@ class MultipleImputation:
     True
     """
 
-    tables: list[Any]
+    tables: list[Any] = field(repr=False)
     _table: Table = field(repr=False)
     _template: Template = field(repr=False)
     _schema: Schema = field(repr=False)
     _draws: list[Rows] = field(repr=False)
     _holes: Mapping[str, NDArray[np.bool_]] = field(repr=False)
+
+    def __repr__(self) -> str:
+        holes = sum(int(missing.sum()) for missing in self._holes.values())
+        return f"MultipleImputation: {len(self)} draws of {holes} missing cells"
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.tables)
@@ -115,6 +134,11 @@ class MultipleImputation:
                 one with `coef_` (scikit-learn, which gives no errors: the error is then that between the tables), or a
                 pair of estimates and their variances.
         """
+        if not callable(estimator):
+            raise InvalidOption(
+                f"An estimator to pool must be a function of a table that returns a fitted result, got "
+                f"{type(estimator).__name__}: for example lambda table: model.fit(table[features], table[target])."
+            )
         if len(self) < 2:  # noqa: PLR2004
             raise InvalidOption("Pooling needs at least 2 draws, got 1. Use impute(table, draws=20).")
         results = [_estimates(estimator(table)) for table in self.tables]

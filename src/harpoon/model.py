@@ -16,31 +16,34 @@ import torch
 from harpoon import frames, presets, storage
 from harpoon.arguments import RandomState, checked_state, count_of, device_of, seed_of
 from harpoon.binding import bind
-from harpoon.bound import Always
+from harpoon.bound import Always, of_complete
 from harpoon.cells import Cells, Index, Rows, joined, laid_over, taken
 from harpoon.codec import Codec
-from harpoon.conditional import Report
-from harpoon.conditions import Predicate
-from harpoon.drawing import Drawer, height_of, seen
+from harpoon.conditional import STRATEGIES
+from harpoon.conditions import Predicate, names_of
+from harpoon.drawing import Drawer, height_of, seen, spanned
 from harpoon.errors import (
     ColumnLeftOut,
     HarpoonError,
+    InvalidCondition,
     InvalidOption,
     InvalidTable,
     NotFitted,
     RowsDropped,
+    listed,
 )
 from harpoon.feasibility import Feasibility, feasibility
 from harpoon.frames import Table, Template
 from harpoon.imputation import Expectation, MultipleImputation
 from harpoon.kinds import Column, Kind
-from harpoon.network import Denoiser, Given, Spanned
+from harpoon.network import Denoiser, Given
 from harpoon.objectives import Objective, per_batch, per_row
 from harpoon.parsing import condition
 from harpoon.penalties import summed
 from harpoon.presets import DrawingOptions, SamplingOptions, Settings
 from harpoon.progress import training_bar
-from harpoon.questions import SHORTFALLS, Question
+from harpoon.questions import SHORTFALLS, Question, plainly
+from harpoon.reports import Report
 from harpoon.schema import Schema
 from harpoon.training import Epoch, History, train
 
@@ -123,7 +126,7 @@ class Harpoon:
         _announce(schema)
         settings, seed = self.settings.adapted(table.height), seed_of(self.random_state)
         codec = Codec.fit(schema, table, encoding=settings.encoding, scaling=settings.scaling)
-        encoded = self._training_rows(_spanned(codec, codec.read(table)))
+        encoded = self._training_rows(spanned(codec, codec.read(table)))
         denoiser = _empty_denoiser(settings, codec).to_empty(device="cpu")
         denoiser.prepare(encoded, torch.Generator().manual_seed(seed % 2**63))
         denoiser.to(self.device)
@@ -167,6 +170,7 @@ class Harpoon:
         table = frames.read(data)
         rows = codec.read(table)
         question = self._question(where)
+        self._check_constants(question, table)
         drawer = self._drawer(self._call_seed(random_state), options)
         if draws is not None:
             count = count_of(draws, "draws, the number of tables to draw,")
@@ -177,7 +181,7 @@ class Harpoon:
             return self._expectation(rows)
         produce = (lambda part, _index: self._expected(part)) if self.denoiser_.sees_known else drawer.draw
         if question is not None:
-            produce = question.correcting(produce, drawer, rows)
+            produce = question.correcting(produce, question.completing(drawer, rows, self._tell))
         return self._complete(table, rows, produce)
 
     def sample(
@@ -214,10 +218,14 @@ class Harpoon:
 
         Returns:
             A frame like the training table (or of the library of `given`), without the columns that are not
-            modelled. What it took to meet a condition is in `report_` afterwards, and with pandas in the frame's
+            modelled. What it took is in `report_` afterwards, and with pandas and a condition in the frame's
             `attrs["harpoon"]` too.
         """
         codec = self._fitted()
+        if strategy not in STRATEGIES:
+            raise InvalidOption.one_of("strategy", strategy, STRATEGIES)
+        if isinstance(given, str):
+            raise InvalidOption("given must be a mapping of columns to values or a frame; a condition goes into where.")
         question = self._question(where, None if isinstance(loss, str) else loss, loss_batch, on_shortfall)
         towards = {"loss": loss} if isinstance(loss, str) else {}
         drawer = self._drawer(self._call_seed(random_state), {**options, **towards})
@@ -228,14 +236,13 @@ class Harpoon:
             if not table.names:
                 raise InvalidOption("A frame of partial rows must have columns; give n to draw rows from nothing.")
             rows = codec.read(table, partial=True)
-            return self._complete(table, rows, drawer.draw if question is None else question.completing(drawer, rows))
+            self._check_constants(question, table)
+            draw = drawer.draw if question is None else question.completing(drawer, rows, self._tell)
+            return self._complete(table, rows, draw)
         table = frames.repeated(given or {}, count_of(n))
         _check_given(given or {}, self.schema_)
         rows = codec.read(table, partial=True, strict=True)
-        if question is None:
-            drawn = drawer.draw(rows, np.arange(table.height))
-        else:
-            drawn, self.report_ = question.drawn(drawer, rows, strategy)
+        drawn, self.report_ = plainly(drawer, rows) if question is None else question.drawn(drawer, rows, strategy)
         constants = {c.name: _constant(self.template_, c, height_of(drawn)) for c in self.schema_ if _is_constant(c)}
         frame = self.template_.build({**constants, **drawn})
         return frame if question is None else frames.noted(frame, asdict(self.report_))
@@ -369,6 +376,23 @@ class Harpoon:
                 holes[name] = table.cells(name).missing if there else np.ones(height, dtype=np.bool_)
         return table.fill({**columns, **constants}, holes, self.template_)
 
+    def _check_constants(self, question: Question | None, table: Table) -> None:
+        """A condition reads a constant column as the value it always had, so the table must have it too."""
+        for column in self.schema_:
+            asked = question is not None and question.tree is not None and column.name in names_of(question.tree)
+            if not asked or not _is_constant(column) or column.name not in table.names:
+                continue
+            cells = table.cells(column.name)
+            here = {cells.labels[value] if cells.labels else value for value in np.unique(cells.observed).tolist()}
+            if here - set(column.labels or ()):
+                raise InvalidCondition(
+                    f"A condition on column {column.name!r} can only read {(column.labels or (None,))[0]!r}, the one "
+                    f"value it had in training, but the table has {listed(sorted(here, key=str))}. Leave it out."
+                )
+
+    def _tell(self, report: Report) -> None:
+        self.report_ = report
+
     def _question(
         self,
         where: str | Predicate | None,
@@ -384,7 +408,7 @@ class Harpoon:
         if where is None and not penalties:
             return None
         tree = None if where is None else condition(where)
-        bound = Always(truth=True) if tree is None else bind(tree, self.schema_)
+        bound = Always(truth=True) if tree is None else of_complete(bind(tree, self.schema_))
         return Question(tree, bound, self.schema_, summed(penalties) if penalties else None, on_shortfall)
 
     def _drawer(self, seed: int = 0, options: Mapping[str, Any] | None = None) -> Drawer:
@@ -410,7 +434,7 @@ class Harpoon:
     def _imputations(
         self, table: Table, rows: Rows, count: int, drawer: Drawer, question: Question | None
     ) -> MultipleImputation:
-        draw = drawer.draw if question is None else question.completing(drawer, rows)
+        draw = drawer.draw if question is None else question.completing(drawer, rows, self._tell)
         drawn = [self._produced(rows, partial(draw, draw=number)) for number in range(count)]
         tables = [self._written(table, rows, columns) for columns in drawn]
         holes = {name: cells.missing for name, cells in rows.items()}
@@ -448,15 +472,6 @@ def _check_template(template: Template, schema: Schema) -> None:
         template.check(column.name, column.kind.value)
         if column.kind.numeric and (column.minimum is None) != (column.maximum is None):
             raise ValueError(f"column {column.name!r} has half a range")
-
-
-def _spanned(codec: Codec, rows: Rows) -> Given:
-    """Rows to train on."""
-    known, (places, low, high) = seen(codec, rows), codec.spans(rows)
-    if not len(places):
-        return known
-    ends = (torch.from_numpy(end).float() for end in (low, high))
-    return Spanned(known.x, known.known, torch.from_numpy(places), *ends)
 
 
 def _is_constant(column: Column) -> bool:

@@ -42,6 +42,10 @@ class Given:
         """The rows to train on this time."""
         return self
 
+    def placed(self, share: Tensor) -> Given:  # noqa: ARG002
+        """The rows with every rank at a share of its span, (n, d)."""
+        return self
+
 
 @dataclass(frozen=True)
 class Spanned(Given):
@@ -60,7 +64,13 @@ class Spanned(Given):
 
     def drawn(self, generator: torch.Generator) -> Given:
         """With every rank that is known somewhere in its span, as the normal number that it is."""
-        share = torch.rand(self.low.shape, generator=generator, device=self.low.device, dtype=self.low.dtype)
+        return self._at(torch.rand(self.low.shape, generator=generator, device=self.low.device, dtype=self.low.dtype))
+
+    def placed(self, share: Tensor) -> Given:
+        """The rows with every rank at a share of its span, (n, d)."""
+        return self._at(share[:, self.places])
+
+    def _at(self, share: Tensor) -> Given:
         rank = (self.low + share * (self.high - self.low)).clamp(SMALLEST_RANK, 1 - SMALLEST_RANK)
         x = self.x.clone()
         x[:, self.places] = torch.special.ndtri(rank) * self.known[:, self.places]

@@ -146,7 +146,7 @@ class Settings:
 
     def for_call(self, options: Mapping[str, Any]) -> Settings:
         """A copy with some options changed that `impute` and `sample` take."""
-        return self._changed(options, [*DrawingOptions.__annotations__, *SamplingOptions.__annotations__])
+        return self._changed(options, sorted({*DrawingOptions.__annotations__, *SamplingOptions.__annotations__}))
 
     def _changed(self, options: Mapping[str, Any], known: list[str]) -> Settings:
         for name in options:

@@ -1,4 +1,4 @@
-"""Progress for people: bars on a terminal or in a notebook, nothing elsewhere."""
+"""Progress for people: bars on the standard error, which leave what a script writes alone."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ def training_bar(plan: Plan, reasons: list[str], *, show: bool) -> Iterator[Call
     if not show:
         yield lambda _epoch: None
         return
+    from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
     columns = (
@@ -22,7 +23,7 @@ def training_bar(plan: Plan, reasons: list[str], *, show: bool) -> Iterator[Call
         TextColumn("{task.fields[state]}"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns) as progress:
+    with Progress(*columns, console=Console(stderr=True)) as progress:
         task = progress.add_task("Training", total=1.0, state="")
 
         def on_epoch(epoch: Epoch) -> None:
@@ -40,8 +41,9 @@ def drawing_bar(steps: int, *, show: bool) -> Iterator[Callable[[], None]]:
     if not show:
         yield lambda: None
         return
+    from rich.console import Console
     from rich.progress import Progress
 
-    with Progress() as progress:
+    with Progress(console=Console(stderr=True)) as progress:
         task = progress.add_task("Drawing", total=steps)
         yield lambda: progress.advance(task)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from time import perf_counter
 
 import numpy as np
 
 from harpoon.bound import Bound
 from harpoon.cells import Index, Rows, laid_over, taken
-from harpoon.completing import check_possible, completed
-from harpoon.conditional import PILOT, Conditional, Report
+from harpoon.completing import Completion, check_possible
+from harpoon.conditional import PILOT, Conditional
 from harpoon.conditions import Predicate
 from harpoon.drawing import Drawer, height_of
-from harpoon.errors import InfeasibleCondition
+from harpoon.errors import InfeasibleCondition, InvalidOption
 from harpoon.exact import holds
 from harpoon.feasibility import obstacles
 from harpoon.guidance import Penalty
+from harpoon.reports import Report
 from harpoon.schema import Schema
 from harpoon.ways import repeated
 
@@ -52,25 +54,28 @@ class Question:
             raise InfeasibleCondition(self._shortfall(drawer, asked, height_of(found), n))
         return found, report
 
-    def completing(self, drawer: Drawer, rows: Rows) -> Produce:
-        """Fills the holes of given rows so that each meets the condition."""
+    def completing(self, drawer: Drawer, rows: Rows, tell: Callable[[Report], None] = lambda _: None) -> Produce:
+        """Fills the holes of given rows so that each meets the condition, and tells what that took."""
+        if self.on_shortfall == "return":
+            raise InvalidOption('on_shortfall="return" is for n rows; given rows are all completed, or none are.')
         check_possible(rows, self.bound, self.text)
 
         def produce(part: Rows, index: Index, *, draw: int = 0) -> Rows:
-            found, met = completed(drawer, part, index, self.bound, loss=self.loss, draw=draw)
-            if not met.all() and self.on_shortfall == "raise":
+            found, met, report = Completion(drawer, part, index, self.bound, self.loss, draw).completed()
+            tell(report)
+            if not met.all():
                 left = index[~met]
                 raise InfeasibleCondition(
-                    f"No way was found to complete {len(left)} of {len(index)} rows so that {self.text} holds; the "
-                    f"first is row {int(left[0])} (counted from 0). Ask for less, or empty more of its cells."
+                    f"No way was found to complete {len(left)} rows so that {self.text} holds, in {report.tried} "
+                    f"tries; the first is row {int(left[0])} (counted from 0). Look whether its known cells leave any "
+                    "room, leave it out, or ask for less."
                 )
             return found
 
         return produce
 
-    def correcting(self, produce: Produce, drawer: Drawer, rows: Rows) -> Produce:
-        """Keeps what is produced where it meets the condition, and draws the other rows."""
-        complete = self.completing(drawer, rows)
+    def correcting(self, produce: Produce, complete: Produce) -> Produce:
+        """Keeps what is produced where it meets the condition, and completes the other rows."""
 
         def corrected(part: Rows, index: Index) -> Rows:
             found = produce(part, index)
@@ -88,3 +93,10 @@ class Question:
         found = f"only {have} of {n} rows that meet it were found" if have else "no row that meets it was found"
         advice = 'Relax it, or take what there is with on_shortfall="return".' if have else "Relax it."
         return " ".join([f"The condition {self.text} cannot be met: {found} in {asked.tried} drawn.", *why, advice])
+
+
+def plainly(drawer: Drawer, rows: Rows) -> tuple[Rows, Report]:
+    """Rows of which nothing is asked."""
+    began, n = perf_counter(), height_of(rows)
+    found = drawer.draw(rows, np.arange(n))
+    return found, Report("plain", n, n, None, 0.0, 1, drawer.evaluations, perf_counter() - began)

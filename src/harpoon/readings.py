@@ -17,7 +17,7 @@ from torch import Tensor
 from harpoon.codec import Codec
 from harpoon.encodings import ColumnCodec, GroupedCodec, IntegerCodec, NumberCodec, SpikeCodec, origin_of
 from harpoon.errors import InvalidOption
-from harpoon.scaling import Quantile, Standard
+from harpoon.scaling import Quantile, Ranks, Standard
 
 SMALLEST = 1e-12
 
@@ -69,11 +69,30 @@ class Row(Mapping[str, Any]):
 
 
 def number(codec: ColumnCodec, x: Tensor) -> Tensor:
-    """A numeric column in the table's units."""
-    numbers = codec.number if isinstance(codec, SpikeCodec) else codec
-    if not isinstance(numbers, NumberCodec):
+    """A numeric column in the table's units: what its numbers would be decoded to, as a smooth function of them."""
+    if isinstance(codec, NumberCodec):
+        return _inverse(codec.scaling, x[:, 0]) + origin_of(codec.column)
+    if not isinstance(codec, SpikeCodec):
         raise TypeError(f"{type(codec).__name__} holds no number")
-    return _inverse(numbers.scaling, x[:, 0]) + origin_of(numbers.column)
+    value = _value_of_rank(codec.ranks, x[:, 1]) if codec.ranks else _inverse(codec.number.scaling, x[:, 0])
+    if codec.spikes:
+        p = _shares(x[:, -1 - len(codec.spikes) :])
+        masses = torch.tensor(codec.spikes, device=x.device, dtype=x.dtype)
+        value = p[:, 0] * value + p[:, 1:] @ masses
+    return value + origin_of(codec.column)
+
+
+def _value_of_rank(ranks: Ranks, z: Tensor) -> Tensor:
+    """The value of a rank: through the middle of each value's ranks, straight between them and beyond the ends."""
+    middles = ranks.forward(np.asarray(ranks.values))
+    knots, values = (torch.tensor(part, device=z.device, dtype=z.dtype) for part in (middles, ranks.values))
+    if len(knots) == 1:
+        return values[0] + (z - knots[0]) * ranks.deviation
+    left = torch.searchsorted(knots, z.detach().contiguous()).clamp(1, len(knots) - 1) - 1
+    slope = (values[left + 1] - values[left]) / (knots[left + 1] - knots[left])
+    beyond = (z < knots[0]) | (z > knots[-1])
+    inside = z.clamp(float(knots[0]), float(knots[-1]))
+    return values[left] + slope * (inside - knots[left]) + torch.where(beyond, (z - inside) * ranks.deviation, 0.0)
 
 
 def probabilities(codec: ColumnCodec, x: Tensor) -> Tensor:

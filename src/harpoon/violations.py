@@ -169,7 +169,7 @@ def _log10(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _exp(x: Tensor) -> tuple[Tensor, Tensor]:
-    return x.clamp(max=LARGEST_EXPONENT).exp(), x > LARGEST_EXPONENT
+    return _with_value(x.clamp(max=LARGEST_EXPONENT).exp())
 
 
 OPERATIONS: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {

@@ -7,6 +7,7 @@ knowing it. So most rows meet the branch, however rare it is.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from harpoon.bound import Bound
 from harpoon.branches import Branch, branches
 from harpoon.cells import Cells, Rows, taken
-from harpoon.drawing import Drawer
+from harpoon.drawing import Drawer, height_of
 from harpoon.encodings import SpikeCodec
 from harpoon.exact import holds
 from harpoon.marginals import Marginal, marginal, restricted
@@ -54,35 +55,42 @@ class Way:
         """What is known of those rows."""
         random = random_for(self.drawer.seed, 2, self.place, start)
         weighed = len(self.labels) + (self.anchor is not None) > 1
-        rows = repeated(self.base, count * (CHOICES if weighed else 1))
-        weights = np.ones(len(rows[next(iter(rows))]))
-        if self.anchor:
-            name, law = self.anchor
-            rows[name] = law.drawn(random.random(len(weights)))
-        for name, allowed in self.labels.items():
-            p = self._probabilities(rows, name)[:, list(allowed)]
-            weights *= p.sum(axis=1)
-            chosen = np.array(allowed)[_drawn_from(p, random.random(len(p)))]
-            rows[name] = replace(rows[name], values=chosen, missing=np.zeros(len(chosen), dtype=np.bool_))
+        rows, weights = self.anchored(repeated(self.base, count * (CHOICES if weighed else 1)), random)
         self.likely.append(float(weights.mean()))
-        if not weighed:
-            return rows
+        if not weighed or not weights.sum():
+            return taken(rows, slice(0, count))
         at = (np.arange(count) + random.random()) / count
         ends = np.cumsum(weights)
         return taken(rows, random.permutation(np.searchsorted(ends / ends[-1], at).clip(max=len(ends) - 1)))
+
+    def anchored(self, rows: Rows, random: np.random.Generator) -> tuple[Rows, Floats]:
+        """Rows in which the way's columns are known too, and how likely their labels are."""
+        rows, weights = dict(rows), np.ones(height_of(rows))
+        if self.anchor:
+            name, law = self.anchor
+            rows[name] = _filled(rows[name], law.drawn(random.random(len(weights))).values)
+        for name, allowed in self.labels.items():
+            p = self._probabilities(rows, name)[:, list(allowed)]
+            weights *= p.sum(axis=1)
+            rows[name] = _filled(rows[name], np.array(allowed)[_drawn_from(p, random.random(len(p)))])
+        return rows, weights
 
     def _probabilities(self, rows: Rows, name: str) -> Floats:
         parts = [self.drawer.codec.expectation(x)[1][name] for x in self.drawer.estimates(rows)]
         return np.concatenate(parts)
 
 
-def ways(drawer: Drawer, bound: Bound, base: Rows) -> list[Way]:
-    """A way for each branch of a condition that something in the range of the table meets."""
-    found = (_way(drawer, branch, base, 1 + place) for place, branch in enumerate(branches(bound)))
+def ways(drawer: Drawer, bound: Bound, base: Rows, *, whatever: bool = False) -> list[Way]:
+    """A way for each branch of a condition that something in the range of the table meets.
+
+    Where something is known of the rows already, the law of a number by itself is not its law in them, and numbers are
+    not drawn first; unless `whatever` is known, because nothing else has led there.
+    """
+    found = (_way(drawer, branch, base, 1 + place, whatever=whatever) for place, branch in enumerate(branches(bound)))
     return [way for way in found if way is not None]
 
 
-def _way(drawer: Drawer, branch: Branch, base: Rows, place: int) -> Way | None:
+def _way(drawer: Drawer, branch: Branch, base: Rows, place: int, *, whatever: bool) -> Way | None:
     numbers: dict[str, Marginal] = {}
     labels: dict[str, tuple[int, ...]] = {}
     for codec in drawer.codec.columns:
@@ -99,7 +107,7 @@ def _way(drawer: Drawer, branch: Branch, base: Rows, place: int) -> Way | None:
             if left is None:
                 return None
             numbers[name] = left
-    free = all(cells.missing[0] for cells in base.values())  # the law of a number is known only where nothing else is
+    free = whatever or all(cells.missing[0] for cells in base.values())
     rarest = min(numbers, key=lambda name: numbers[name].mass, default=None) if free else None
     return Way(drawer, base, branch, place, None if rarest is None else (rarest, numbers[rarest]), labels)
 
@@ -120,6 +128,11 @@ def random_for(seed: int, *purpose: int) -> np.random.Generator:
     """Random numbers for one purpose, apart from the noise of rows."""
     counter = [*purpose, *[0] * (3 - len(purpose)), 2**62]
     return np.random.Generator(np.random.Philox(key=seed, counter=counter))
+
+
+def _filled(cells: Cells, values: NDArray[Any]) -> Cells:
+    """The cells with values in their holes."""
+    return cells.filled_with(np.where(cells.missing, values, cells.values))
 
 
 def _every_label(count: int, like: Cells) -> Cells:
