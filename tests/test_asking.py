@@ -346,3 +346,66 @@ def test_feasibility_of_what_hardly_occurs_suggests_what_to_relax(model, tmp_pat
     loaded = Harpoon.load(tmp_path / "m.harpoon", progress=False)
     assert loaded.feasibility("x >= 1").training_share is None
     assert loaded.feasibility("x >= 1", data=TABLE).training_share == pytest.approx((TABLE["x"] >= 1).mean())
+
+
+# What an adversary found
+
+
+def test_drawn_cells_are_not_missing(model):
+    assert len(model.sample(5, where="x is not null and not (kind is null)")) == 5
+
+
+def test_what_is_too_large_for_a_float_is_still_large(model):
+    rows = model.sample(N, where="exp(abs(x) * 10000) >= 1", random_state=1)
+    assert rows["x"].abs().median() > 0.3
+
+
+def test_a_condition_on_a_constant_column_reads_the_table_too():
+    table = TABLE.assign(one=1)
+    with pytest.warns(match="constant"):
+        model = Harpoon(hidden=16, max_epochs=1, random_state=0, progress=False).fit(table)
+    other = table.head(5).assign(one=7, x=None)
+    with pytest.raises(InvalidCondition, match="one"):
+        model.impute(other, where="one = 1")
+    with pytest.raises(InvalidCondition, match="one"):
+        model.sample(given=other[["one", "kind"]], where="one = 1")
+    assert (model.impute(table.head(5).assign(x=None), where="one = 1")["one"] == 1).all()
+
+
+def test_guided_rows_are_no_copies_of_each_other(model):
+    rows = model.sample(300, where='"odd name" > x + 2.4', strategy="guided", random_state=1)
+    assert fails(rows, '"odd name" > x + 2.4') == 0
+    assert rows["x"].nunique() > 60
+
+
+def test_an_equality_holds_whatever_else_is_known(model):
+    assert (model.sample(20, given={"kind": "a"}, where="x = 0.25", random_state=1)["x"] == 0.25).all()
+    holes = TABLE.head(20).assign(x=None)
+    assert (model.impute(holes, where="x = 0.25")["x"] == 0.25).all()
+
+
+def test_an_equality_of_the_paper_preset_ends_with_an_answer(paper):
+    rows = paper.sample(5, where="x = 0.5", on_shortfall="return", random_state=1)
+    assert (rows["x"] == 0.5).all()
+
+
+def test_a_loss_is_reached_and_not_passed(model):
+    rows = model.sample(300, loss=lambda row: (row["x"] - 1.5).abs(), random_state=1)
+    assert rows["x"].mean() == pytest.approx(1.5, abs=0.15)
+
+
+def test_a_loss_that_does_not_look_at_the_rows_changes_nothing(model):
+    loss = {"loss": lambda row: torch.zeros(len(row["x"]), requires_grad=True)}
+    assert len(model.sample(5, **loss)) == 5
+
+
+def test_what_has_a_condition_says_so_in_every_call(model):
+    model.impute(TABLE.head(5).assign(x=None), where="x > 1")
+    assert model.report_.strategy == "completed"
+    assert 0 < model.report_.rows <= 5
+    model.sample(3)
+    assert (model.report_.strategy, model.report_.rows) == ("plain", 3)
+    with pytest.raises(InvalidOption, match="strategy"):
+        model.sample(3, strategy="auot")
+    with pytest.raises(InvalidOption, match="where"):
+        model.sample(3, given="x > 3")
