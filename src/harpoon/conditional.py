@@ -7,7 +7,8 @@ How they are found is a strategy:
               first, from what it leaves of their law, and the rest of the row is drawn knowing them; what it asks of
               several columns together is checked
     guided    what is left is a penalty that pulls rows (Algorithm 1), with weights that take back how the pull bends
-              their law; at the end, what is not concerned is drawn again knowing the rest
+              their law; at the end, what is not concerned is drawn again knowing the rest, and rows move about where
+              the condition holds, by Gibbs steps that leave the law as it is
     paper     Algorithm 1 and the paper's penalties, and nothing else: rows come back as they are
     auto      the first of these that gets there: kept while the condition is common, known while its branches are,
               guided beyond
@@ -38,6 +39,7 @@ PILOT, SMALL_PILOT = 2048, 512  # rows drawn to see how often a condition, or a 
 COMMON, RARE = 0.05, 0.005  # shares of rows that meet it: above, plain rows are kept; below, rows are guided
 MOST_AT_ONCE = 32_768
 PATIENCE = 400  # rows drawn for each row asked for, at the most
+LONGEST = 300_000  # rows drawn in a branch, rather than to guide fewer
 GUIDED_ROUNDS = 6
 MOVES = (0.5, 0.3, 0.4, 0.2, 0.5, 0.3, 0.4, 0.2)  # the times that found rows are noised to and drawn back from
 MOVED = 2**34
@@ -148,7 +150,8 @@ class Conditional:
     def _through(self, way: Way, pilot: Rows, met: NDArray[np.bool_], n: int) -> Rows:
         """Rows of one branch: kept if it is common enough once its columns are known, else guided, else either."""
         found = taken(taken(pilot, met), slice(0, n))
-        for keeping in (True, False) if met.mean() >= RARE else (False, True):
+        common = met.mean() >= RARE and n / met.mean() <= LONGEST
+        for keeping in (common, not common):
             if height_of(found) >= n:
                 break
             more = self._proposals(way)
@@ -227,9 +230,8 @@ class Conditional:
         known, index = repeated(self.base, height_of(rows)), np.arange(height_of(rows))
         for number, t in enumerate(MOVES):
             new = self._count(self.drawer.moved(rows, known, index, t=t, draw=MOVED + number))
-            rows = (
-                laid_over(rows, taken(new, met), np.flatnonzero(met)) if (met := holds(self.bound, new)).any() else rows
-            )
+            met = np.flatnonzero(holds(self.bound, new))
+            rows = laid_over(rows, taken(new, met), met)
         return rows
 
     def _refreshed(self, rows: Rows) -> Rows:

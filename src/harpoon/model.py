@@ -48,10 +48,7 @@ from harpoon.schema import Schema
 from harpoon.training import Epoch, History, train
 
 MIN_ROWS = 2
-FEWEST_ROWS = 64
 MANY_DROPPED = 0.1
-FARTHEST = 1e4  # deviations from the mean; what lies beyond would be no number after a few layers
-NOISE_NUMBERS = 2**26  # at most this many random numbers are held at once, whatever the number of columns
 
 
 class Harpoon:
