@@ -37,9 +37,12 @@ from harpoon.ways import Way, random_for, repeated, ways
 STRATEGIES = ("auto", "kept", "known", "guided", "paper")
 PILOT, SMALL_PILOT = 2048, 512  # rows drawn to see how often a condition, or a branch, is met
 COMMON, RARE = 0.05, 0.005  # shares of rows that meet it: above, plain rows are kept; below, rows are guided
+AFFORDABLE = (
+    50_000  # plain rows that are drawn in any case, because those kept of them have the law of the model exactly
+)
 MOST_AT_ONCE = 32_768
 PATIENCE = 400  # rows drawn for each row asked for, at the most
-LONGEST = 300_000  # rows drawn in a branch, rather than to guide fewer
+LONGEST = 100_000  # rows drawn in a branch, rather than to guide fewer
 GUIDED_ROUNDS = 6
 MOVES = (0.5, 0.3, 0.4, 0.2, 0.5, 0.3, 0.4, 0.2)  # the times that found rows are noised to and drawn back from
 MOVED = 2**34
@@ -106,9 +109,10 @@ class Conditional:
         found = self._plain(0, max(PILOT, min(n, MOST_AT_ONCE)))
         self.pilot = found
         met = holds(self.bound, found)
-        if met.mean() < COMMON:
-            return self._known(n)
-        return self._keep(n, self._plain, taken(found, met), len(met))
+        share = float(met.mean())
+        if share >= COMMON or (share >= RARE and n / share <= AFFORDABLE):
+            return self._keep(n, self._plain, taken(found, met), len(met))
+        return self._known(n)
 
     def _kept(self, n: int) -> Rows:
         return self._keep(n, self._plain)
