@@ -291,7 +291,10 @@ def test_a_mean_over_rows_decodes_to_the_mean_and_a_row_to_its_mass_or_its_rank(
     x = np.zeros((2, codec.width))
     x[:, 0] = column.number.scaling.forward(np.array([20.0]))
     x[0, 2] = x[1, 3] = 1.0  # no mass, and the mass at 0
-    assert column.decode(x, expected=True).values.tolist() == [20, 20]
+    assert column.decode(x, expected=True).values.tolist() == [20, 0]  # a mass that is certain is that mass
+    doubted = x.copy()
+    doubted[1, 2:4] = 0.1, 0.9
+    assert column.decode(doubted, expected=True).values.tolist() == [20, 20]
     assert column.expectation(x) == pytest.approx([20, 20])
     assert column.decode(x).values[1] == 0
     assert 20 < column.decode(x).values[0] < 30  # the middle rank

@@ -222,7 +222,7 @@ class Harpoon:
         if strategy not in STRATEGIES:
             raise InvalidOption.one_of("strategy", strategy, STRATEGIES)
         if isinstance(given, str):
-            raise InvalidOption("given must be a mapping of columns to values or a frame; a condition goes into where.")
+            raise InvalidOption("given must be a mapping or a frame, got a str; a condition goes into where.")
         question = self._question(where, None if isinstance(loss, str) else loss, loss_batch, on_shortfall)
         towards = {"loss": loss} if isinstance(loss, str) else {}
         drawer = self._drawer(self._call_seed(random_state), {**options, **towards})
