@@ -26,6 +26,7 @@ from harpoon.ways import random_for, ways
 CANDIDATES = (1, 4, 16, 64, 256)  # of each row that is left, round after round
 AT_ONCE = 2**16  # candidates in a round, unless there are more rows
 PULLS = 4
+POINT = 1e-3  # the share of a region of numbers that is as good as a point
 APART = 2**20  # draws of one table are numbered so far apart from those of the next
 
 
@@ -78,6 +79,8 @@ class Completion:
         if self.loss is None:
             for candidates in CANDIDATES:
                 self._try(candidates, self.drawer.draw)
+                if candidates == 1:
+                    self._anyhow(rarer_than=POINT)
         left = int((~self.met).sum())
         for attempt in range(PULLS):
             puller = Puller.of(self.drawer, self.bound, self.loss)
@@ -95,8 +98,11 @@ class Completion:
         report = Report("completed", len(self.met), self.tried, failed, share, self.rounds, spent, seconds)
         return self.found, self.met, report
 
-    def _anyhow(self) -> None:
-        """Rows that are left: their restricted numbers drawn first, without regard to what is known of the row."""
+    def _anyhow(self, *, rarer_than: float = np.inf) -> None:
+        """Rows that are left: their restricted numbers drawn first, without regard to what is known of the row.
+
+        Of a single point (`rarer_than`) that is no loss: there is but one value to draw.
+        """
         left = np.flatnonzero(~self.met)
         if not len(left) or self.loss is not None or not self.drawer.denoiser.sees_known:
             return
@@ -104,6 +110,8 @@ class Completion:
         open_cells = {name: cells.missing[left].any() for name, cells in rows.items()}
         base = {name: replace(cells[:1], missing=np.array([open_cells[name]])) for name, cells in rows.items()}
         for way in ways(self.drawer, self.bound, base, whatever=True):
+            if rarer_than < np.inf and (way.anchor is None or way.anchor[1].mass >= rarer_than):
+                continue
             self.rows = laid_over_holes(rows, way.anchored(taken(rows, left), random)[0], left)
             self._try(16, self.drawer.draw)
             self.rows, left = rows, np.flatnonzero(~self.met)

@@ -36,7 +36,7 @@ from harpoon.ways import Way, random_for, repeated, ways
 
 STRATEGIES = ("auto", "kept", "known", "guided", "paper")
 PILOT, SMALL_PILOT = 2048, 512  # rows drawn to see how often a condition, or a branch, is met
-COMMON, RARE = 0.05, 0.005  # shares of rows that meet it: above, plain rows are kept; below, rows are guided
+COMMON, RARE = 0.5, 0.005  # shares of plain rows that meet it: above they are kept, below they are not
 AFFORDABLE = (
     50_000  # plain rows that are drawn in any case, because those kept of them have the law of the model exactly
 )
@@ -154,7 +154,7 @@ class Conditional:
     def _through(self, way: Way, pilot: Rows, met: NDArray[np.bool_], n: int) -> Rows:
         """Rows of one branch: kept if it is common enough once its columns are known, else guided, else either."""
         found = taken(taken(pilot, met), slice(0, n))
-        common = met.mean() >= RARE and n / met.mean() <= LONGEST
+        common = bool(met.any()) and n / met.mean() <= LONGEST
         for keeping in (common, not common):
             if height_of(found) >= n:
                 break
@@ -169,7 +169,9 @@ class Conditional:
     def _guided(self, n: int) -> Rows:
         """The whole condition as a penalty."""
         self.used = "guided"
-        return self._pull_until(n, lambda _start, count: repeated(self.base, count), self.bound)
+        found = self._pull_until(n, lambda _start, count: repeated(self.base, count), self.bound)
+        short = height_of(found) < n and self.loss is None
+        return self._keep(n, self._plain, found) if short else found
 
     def _keep(self, n: int, propose: Propose, first: Rows | None = None, tried: int = 0) -> Rows:
         """Propose rows until n of them meet the condition."""
