@@ -37,9 +37,7 @@ from harpoon.ways import Way, random_for, repeated, ways
 STRATEGIES = ("auto", "kept", "known", "guided", "paper")
 PILOT, SMALL_PILOT = 2048, 512  # rows drawn to see how often a condition, or a branch, is met
 COMMON, RARE = 0.5, 0.005  # shares of plain rows that meet it: above they are kept, below they are not
-AFFORDABLE = (
-    50_000  # plain rows that are drawn in any case, because those kept of them have the law of the model exactly
-)
+AFFORDABLE = 25_000  # plain rows that are drawn anyway: those kept of them have the law of the model exactly
 MOST_AT_ONCE = 32_768
 PATIENCE = 400  # rows drawn for each row asked for, at the most
 LONGEST = 100_000  # rows drawn in a branch, rather than to guide fewer
@@ -106,7 +104,7 @@ class Conditional:
 
     def _auto(self, n: int) -> Rows:
         self.used = "kept"
-        found = self._plain(0, max(PILOT, min(n, MOST_AT_ONCE)))
+        found = self._plain(0, PILOT)
         self.pilot = found
         met = holds(self.bound, found)
         share = float(met.mean())
