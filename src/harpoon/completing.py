@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from time import perf_counter
 
 import numpy as np
@@ -84,10 +85,7 @@ class Completion:
         left = int((~self.met).sum())
         for attempt in range(PULLS):
             puller = Puller.of(self.drawer, self.bound, self.loss)
-            group = GROUP if puller.corrected else 1
-            self._try(
-                group, lambda part, index, draw, p=puller, a=attempt: p.pulled(part, index, draw=draw, harder=2.0**a)
-            )
+            self._try(GROUP if puller.corrected else 1, partial(puller.pulled, harder=2.0**attempt))
             self.drawer.evaluations += puller.drawer.evaluations
             if attempt == 0 and left:
                 failed = float((~self.met).sum()) / left

@@ -23,6 +23,7 @@ import json
 import math
 import re
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -222,12 +223,12 @@ class Predicate(Node):
         return hash(self.key)
 
 
-class Phrase(Predicate):
+class Phrase(Predicate, ABC):
     """A predicate that SQL negates in the middle (`x not in ...`) and Python spells as a call."""
 
+    @abstractmethod
     def phrase(self, no: str = "") -> str:
         """The predicate in SQL, with `no` where its negation goes."""
-        raise NotImplementedError
 
     def __str__(self) -> str:
         return self.phrase()
