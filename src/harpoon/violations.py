@@ -121,8 +121,8 @@ class Violation:
 
 
 def _surprise(p: Tensor) -> Tensor:
-    """The cross-entropy of what has probability p."""
-    return -p.clamp(SMALLEST, 1.0).log()
+    """The cross-entropy of what has probability p: none where rounding alone keeps p from being one."""
+    return (-p.clamp(min=SMALLEST).log() - MARGIN).clamp(min=0)
 
 
 def evaluated(term: Term, row: Row) -> tuple[Tensor, Tensor]:
