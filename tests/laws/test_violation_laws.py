@@ -46,7 +46,9 @@ def test_a_penalty_is_zero_exactly_when_the_condition_is_met(encoding, loss, que
 
 def test_rounding_alone_is_no_violation():
     """An index of a label that is standardised and put back is one only up to rounding."""
-    table = pa.table({"a": ["u", "v", "v", "v", "v", "v", "v"], "b": ["u", "u", "u", "v", "v", "v", "v"]})
-    for tree in (col("a") == col("b"), col("a") != col("b")):
-        penalty, met = penalties(Schema.infer(table), table, tree, "integer", Weights())
-        assert ((penalty == 0) == met).all()
+    for count in range(2, 30):
+        labels = ["u"] + ["v"] * count
+        table = pa.table({"a": labels, "b": labels[::-1]})
+        for tree in (col("a") == col("b"), col("a") != col("b")):
+            penalty, met = penalties(Schema.infer(table), table, tree, "integer", Weights())
+            assert ((penalty == 0) == met).all()
