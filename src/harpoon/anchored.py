@@ -180,7 +180,8 @@ class AnchoredDenoiser(Denoiser):
         guess = a * x_t * ~given.known
         guess[:, self.labels] = log_p.exp() - share
         evidence = (log_p.clamp(min=FAINTEST) - prior.clamp(min=FAINTEST)) / EVIDENCE
-        contrasts = a * (self.contrast(x_t[:, self.lines]) / s).tanh()
+        ranks = torch.where(given.known, a * given.x, x_t)[:, self.lines]  # one that is known differs without noise
+        contrasts = a * (self.contrast(ranks) / s).tanh()
         return torch.cat([guess[:, self.noised], evidence, contrasts], dim=1)
 
     def _known(self, given: Given) -> Tensor:
