@@ -409,3 +409,11 @@ def test_what_has_a_condition_says_so_in_every_call(model):
         model.sample(3, strategy="auot")
     with pytest.raises(InvalidOption, match="where"):
         model.sample(3, given="x > 3")
+
+
+def test_a_report_is_of_the_last_call_or_there_is_none(model):
+    model.sample(5, where="x > 0", random_state=0)
+    assert model.report_.rows == 5
+    with pytest.raises(InvalidCondition):
+        model.sample(5, where="nothing > 0")
+    assert not hasattr(model, "report_")

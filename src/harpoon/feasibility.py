@@ -15,7 +15,7 @@ from harpoon.conditional import Conditional
 from harpoon.conditions import And, Or, Predicate
 from harpoon.drawing import Drawer
 from harpoon.exact import holds
-from harpoon.kinds import Column, in_words, moment
+from harpoon.kinds import Column, amount, in_words, moment
 from harpoon.schema import Schema
 from harpoon.ways import repeated
 
@@ -134,8 +134,8 @@ def _reach(leaf: Inequality, schema: Schema, rows: Rows) -> list[str]:
     return [f"{seen}{in_words(column)}. {reachable} would be met by about 1 % of them."]
 
 
-def _value(column: Column, value: float) -> str:
-    return moment(column, value) if column.kind.temporal else f"{value:.10g}"
+def _value(column: Column, value: np.generic) -> str:
+    return moment(column, int(value)) if column.kind.temporal else amount(value.item())
 
 
 def _percent(share: float) -> str:

@@ -156,14 +156,19 @@ def in_words(column: Column) -> str:
     elif column.labels is not None:
         parts.append(f"{len(column.labels)} values: {listed(column.labels)}")
     elif column.minimum is not None and column.kind in (Kind.NUMBER, Kind.INTEGER):
-        parts.append(f"{column.minimum:g} to {column.maximum:g}")
+        parts.append(f"{amount(column.minimum)} to {amount(column.maximum)}")
     elif column.minimum is not None and column.maximum is not None and column.kind.temporal:
         parts.append(f"{moment(column, column.minimum)} to {moment(column, column.maximum)}")
     if column.step and column.kind in (Kind.NUMBER, Kind.INTEGER):
-        parts.append(f"step {column.step:g}")
+        parts.append(f"step {amount(column.step)}")
     if column.missing:
         parts.append(f"{column.missing:.0%} missing".replace("%", " %"))
     return ", ".join(parts)
+
+
+def amount(value: float | None) -> str:
+    """A number as people write it: whole numbers with all their digits, others with ten."""
+    return "?" if value is None else f"{value:d}" if isinstance(value, int) else f"{value:.10g}"
 
 
 def moment(column: Column, ticks: float) -> str:

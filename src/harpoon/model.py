@@ -164,6 +164,7 @@ class Harpoon:
             A frame of the same library, with the same dtypes, index and columns.
         """
         codec = self._fitted()
+        self.__dict__.pop("report_", None)  # a report is of the last call, or there is none
         table = frames.read(data)
         rows = codec.read(table)
         question = self._question(where)
@@ -219,6 +220,7 @@ class Harpoon:
             `attrs["harpoon"]` too.
         """
         codec = self._fitted()
+        self.__dict__.pop("report_", None)
         if strategy not in STRATEGIES:
             raise InvalidOption.one_of("strategy", strategy, STRATEGIES)
         if isinstance(given, str):
