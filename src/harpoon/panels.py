@@ -35,6 +35,7 @@ MOST_LABELS = 8
 MASS, FEW_VALUES = 0.25, 32  # a value that so many cells have hides the others, unless it is one of a few
 TAIL, LONG = 0.005, 4.0  # what is cut off on each side where the range is so much longer than the rest
 MARGIN = 0.02
+CALENDAR = np.array(["0001-01-01", "9999-12-31"], dtype="datetime64[D]")
 FINEST = 30_000  # points of a grid; a finer one is as good as none
 
 
@@ -104,7 +105,7 @@ def _numbers(axes: Axes, pair: Pair, between: str) -> list[str]:
         heights = np.histogram(values[i], edges)[0] / len(ticks[i])
         axes.stairs(heights, edges, fill=i == 0, color=colour, linewidth=1.8, baseline=0)
     room = MARGIN * (edges[-1] - edges[0])
-    axes.set_xlim(edges[0] - room, edges[-1] + room)
+    axes.set_xlim(*_within_the_calendar(pair, edges[0] - room, edges[-1] + room))
     axes.set_ylim(bottom=0)
     in_percent(axes.yaxis)
     _number_axis(axes, pair.column.kind)
@@ -166,6 +167,14 @@ def _on_axis(pair: Pair, ticks: NDArray[Any]) -> Floats:
         moments = ticks.astype(np.int64).astype(f"datetime64[{unit}]")
         return np.asarray(date2num(moments), dtype=np.float64)  # type: ignore[no-untyped-call]
     return ticks.astype(np.float64)
+
+
+def _within_the_calendar(pair: Pair, low: float, high: float) -> tuple[float, float]:
+    """The ends of an axis, which of dates must lie in the years that have four digits."""
+    if pair.column.kind not in (Kind.DATE, Kind.DATETIME):
+        return low, high
+    first, last = date2num(CALENDAR)  # type: ignore[no-untyped-call]
+    return max(low, float(first)), min(high, float(last))
 
 
 def _written(pair: Pair, value: float) -> str:

@@ -63,8 +63,9 @@ def missingness(data: object, *, most: int = MOST_COLUMNS, size: Size | None = N
         size: Inches, width and height.
 
     >>> import pyarrow as pa
-    >>> missingness(pa.table({"x": [1.5, None, 3.0], "y": ["a", "b", None]})).axes[1].patches[0].get_width()
-    0.3333333333333333
+    >>> figure = missingness(pa.table({"x": [1.5, None, 3.0, None], "y": ["a", "b", "c", None]}))
+    >>> [float(bar.get_width()) for bar in figure.axes[1].patches]
+    [0.5, 0.25]
     """
     table = _with_rows(data)
     holes = np.stack([table.cells(name).missing for name in table.names])
