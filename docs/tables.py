@@ -1,6 +1,7 @@
-"""Tables of the docs, read from benchmarks/results while they are built: no number is typed by hand.
+"""Tables and formulas of the docs, made while they are built.
 
-A line `<!-- table: name -->` in a page becomes the table of that name.
+A line `<!-- table: name -->` in a page becomes the table of that name, read from benchmarks/results: no number is typed
+by hand. In `<div class="equation">` and `<var>`, what follows `_` becomes an index; no reader needs a script for that.
 """
 
 from __future__ import annotations
@@ -13,13 +14,16 @@ from typing import Any
 
 RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
 PLACE = re.compile(r"^<!-- table: (\w+) -->$", flags=re.MULTILINE)
+FORMULA = re.compile(r'<div class="equation">.*?</div>|<var>.*?</var>')
+INDEX = re.compile(r"_(?:\{([^}]*)\}|([a-zA-Zα-ω]+))")
 DEFAULT_STEPS = 16
 Row = Iterable[object]
 
 
 def on_page_markdown(markdown: str, **_: object) -> str:
     """Called by mkdocs for each page."""
-    return PLACE.sub(lambda found: TABLES[found[1]](), markdown)
+    filled = PLACE.sub(lambda found: TABLES[found[1]](), markdown)
+    return FORMULA.sub(lambda found: INDEX.sub(r"<sub>\1\2</sub>", found[0]), filled)
 
 
 def result(name: str) -> Any:  # noqa: ANN401
@@ -52,8 +56,8 @@ def imputation(metric: str, digits: int) -> str:
 
 def conditions() -> str:
     """The paper's twelve conditions: ours, real rows scored alike, and the paper."""
-    head = ["data set", "condition", "rows", "violations", "paper: violations %", "α: drawn", "real rows", "paper"]
-    head += ["detection: drawn", "real rows", "paper"]
+    head = ["data set", "condition", "rows", "violations", "paper’s, %", "α", "real α", "paper’s α"]
+    head += ["detection", "real", "paper’s"]
     rows = []
     for found in result("conditions_summary"):
         alpha, detection = found["alpha"], found["detection"]
