@@ -295,6 +295,8 @@ def test_hostile_tables_are_drawn(name):
             "Did you mean 'age'",
         ),
         (lambda: plots.missingness(pa.table({"x": [1]}), most=0), harpoon.InvalidOption, "most"),
+        (lambda: plots.missingness(pa.table({"x": [1]}), size=(0, 3)), harpoon.InvalidOption, "inches"),
+        (lambda: plots.what_if(*[pa.table({"x": [1, 2]})] * 2, names=("one",)), harpoon.InvalidOption, "two"),
         (lambda: plots.training(harpoon.Harpoon()), harpoon.NotFitted, "fit"),
         (lambda: plots.training("model.harpoon"), harpoon.InvalidOption, "str"),
     ],
@@ -304,7 +306,7 @@ def test_mistakes_are_sentences(ask, error, says):
         ask()
 
 
-def test_no_global_state_is_read_or_changed(tables, model):
+def test_no_global_state_is_changed_and_a_dark_style_does_not_show(tables, model):
     with mpl.rc_context():
         mpl.style.use("dark_background")
         before = dict(mpl.rcParams)

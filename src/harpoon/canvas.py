@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from io import BytesIO
 from typing import Any
 
-from harpoon.errors import MissingExtra
+from harpoon.errors import InvalidOption, MissingExtra
 
 try:
     from matplotlib.axes import Axes
@@ -24,6 +24,7 @@ COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # 
 WHITE_TO_BLUE = LinearSegmentedColormap.from_list("white to blue", ["#edf1f5", SEA])
 SMALL, NORMAL, LARGE = 8.0, 9.5, 12.0
 LONGEST = 20
+LARGEST = 500  # inches
 LARGE_NUMBER, ASTRONOMIC = 1e4, 1e15
 
 
@@ -38,6 +39,8 @@ class Picture(Figure):
 
 def picture(size: tuple[float, float], title: str = "") -> Picture:
     """An empty figure of so many inches, whatever the user's style is."""
+    if not isinstance(size, tuple | list) or len(size) != 2 or not all(0 < side < LARGEST for side in size):  # noqa: PLR2004
+        raise InvalidOption(f"size must be a width and a height in inches, such as (10, 6), got {size!r}.")
     layout = ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08)
     figure = Picture(figsize=size, dpi=110, layout=layout, facecolor=PAPER)
     if title:

@@ -1,7 +1,8 @@
 """Pictures: what is missing, what is drawn, what changes under a condition, and how a model came to be.
 
 Every function returns a matplotlib figure that belongs to no window: save it with `figure.savefig("file.png")`, or let
-a notebook show it. No global state of matplotlib is read or changed. Needs the extra `plots`.
+a notebook show it. No global state of matplotlib is changed, and of a style in use only the font shows. Needs the extra
+`plots`.
 """
 
 from __future__ import annotations
@@ -254,6 +255,8 @@ def _note(shown: Sequence[Pair], pairs: Sequence[Pair], left_out: Sequence[str])
 
 
 def _called(names: tuple[str, str], tables: tuple[Table, Table]) -> list[str]:
+    if isinstance(names, str) or len(names) != len(tables):
+        raise InvalidOption(f"names must be two, one for each table, got {names!r}.")
     return [f"{name} ({table.height:,} rows)" for name, table in zip(names, tables, strict=True)]
 
 
