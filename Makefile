@@ -1,12 +1,14 @@
 # One command per job; each one makes the environment it needs.
 #   make demo    the whole story on the Palmer penguins, into demo-output/
-#   make test    lint, types and every test
+#   make test    lint, types, every test and the docs
+#   make docs    the docs, into site/
+#   make pictures  the pictures of the README and the docs, made afresh
 PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
 READY   = $(VENV)/.ready
 
-.PHONY: help setup demo test lint types tests format clean
+.PHONY: help setup demo test lint types tests docs pictures format clean
 help:
 	@grep -E '^#   make' Makefile | cut -c3-
 
@@ -22,7 +24,7 @@ setup: $(READY)
 demo: $(READY)
 	$(BIN)/harpoon demo --output demo-output
 
-test: lint types tests
+test: lint types tests docs
 
 lint: $(READY)
 	$(BIN)/ruff check .
@@ -35,9 +37,17 @@ types: $(READY)
 tests: $(READY)
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --cov --cov-report=term-missing:skip-covered
 
+# Warnings are errors; nothing is fetched, neither here nor by who reads the pages. They open as files, too; only the
+# search wants a server: python -m http.server -d site. (The variable silences an advertisement.)
+docs: $(READY)
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+pictures: $(READY)
+	$(BIN)/python docs/pictures.py
+
 format: $(READY)
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
 clean:
-	rm -rf $(VENV) demo-output .mypy_cache .ruff_cache .pytest_cache .coverage
+	rm -rf $(VENV) demo-output site .mypy_cache .ruff_cache .pytest_cache .coverage

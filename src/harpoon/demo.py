@@ -11,10 +11,12 @@ from harpoon.model import Harpoon
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
 
 CONDITION = {"species": "Gentoo", "sex": "female"}
 ROWS = 200
 SECONDS = 45
+X, Y = "bill_length_mm", "body_mass_g"
 
 
 @dataclass(frozen=True)
@@ -59,36 +61,41 @@ def run(folder: Path, *, seconds: float = SECONDS, progress: bool = True) -> Out
 
 def draw_picture(table: pd.DataFrame, filled: pd.DataFrame, drawn: pd.DataFrame, path: Path) -> None:
     """Real penguins, filled ones and drawn ones in one plot."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
+    from harpoon.canvas import picture
 
-    figure = Figure(figsize=(10, 4.6), layout="constrained")
-    FigureCanvasAgg(figure)
+    figure = picture((9.5, 4.4))
     left, right = figure.subplots(1, 2, sharex=True, sharey=True)
-    colours = dict(zip(sorted(table["species"].unique()), ("#1b9e77", "#d95f02", "#7570b3"), strict=True))
+    _draw_filled(left, table, filled)
+    _draw_drawn(right, table, drawn)
+    figure.savefig(path)
+
+
+def _draw_filled(axes: Axes, table: pd.DataFrame, filled: pd.DataFrame) -> None:
+    """Complete penguins as dots, and those that had a hole as crosses, by species."""
+    from harpoon.canvas import COLOURS, INK, SMALL, headed, labelled, tidied
+
     incomplete = table.isna().any(axis=1)
-    for species, colour in colours.items():
-        rows = table[(table["species"] == species) & ~incomplete]
-        left.scatter(rows["bill_length_mm"], rows["body_mass_g"], s=14, alpha=0.5, color=colour, label=species)
-        right.scatter(rows["bill_length_mm"], rows["body_mass_g"], s=14, alpha=0.12, color=colour)
-        new = filled[incomplete & (filled["species"] == species)]
-        left.scatter(
-            new["bill_length_mm"], new["body_mass_g"], s=80, color=colour, edgecolor="black", marker="P", zorder=3
-        )
-    left.scatter([], [], s=80, color="white", edgecolor="black", marker="P", label="filled row")
-    left.set(title="Holes filled", xlabel="bill length (mm)", ylabel="body mass (g)")
-    left.legend(frameon=False)
+    for species, colour in zip(sorted(table["species"].unique()), COLOURS, strict=False):
+        rows, new = (part[part["species"] == species] for part in (table[~incomplete], filled[incomplete]))
+        axes.scatter(rows[X], rows[Y], s=14, alpha=0.5, color=colour, linewidth=0, label=species)
+        axes.scatter(new[X], new[Y], s=80, color=colour, edgecolor=INK, marker="P", zorder=3)
+    axes.scatter([], [], s=80, color="white", edgecolor=INK, marker="P", label="filled row")
+    headed(tidied(axes), "Holes filled", f"{int(incomplete.sum())} of {len(table)} penguins had a hole")
+    labelled(axes, "bill length (mm)", "body mass (g)")
+    axes.legend(frameon=False, fontsize=SMALL, labelcolor=INK)
+
+
+def _draw_drawn(axes: Axes, table: pd.DataFrame, drawn: pd.DataFrame) -> None:
+    """Drawn penguins among the real ones that are like them, and all others."""
+    from harpoon.canvas import INK, SAND, SEA, SMALL, headed, labelled, tidied
 
     real = table
     for column, value in CONDITION.items():
         real = real[real[column] == value]
+    axes.scatter(table[X], table[Y], s=14, color=SAND, linewidth=0, label="all penguins")
+    axes.scatter(real[X], real[Y], s=40, facecolor="none", edgecolor=INK, linewidth=0.8, label="real ones")
+    axes.scatter(drawn[X], drawn[Y], s=14, color=SEA, alpha=0.6, linewidth=0, label=f"{len(drawn)} drawn")
     words = " and ".join(f"{column} = {value}" for column, value in CONDITION.items())
-    right.scatter(
-        drawn["bill_length_mm"], drawn["body_mass_g"], s=14, color="black", alpha=0.6, label=f"{len(drawn)} drawn"
-    )
-    right.scatter(
-        real["bill_length_mm"], real["body_mass_g"], s=40, facecolor="none", edgecolor="#7570b3", label="real ones"
-    )
-    right.set(title=f"Drawn where {words}", xlabel="bill length (mm)")
-    right.legend(frameon=False)
-    figure.savefig(path, dpi=120)
+    headed(tidied(axes), "New rows drawn", f"where {words}")
+    labelled(axes, "bill length (mm)")
+    axes.legend(frameon=False, fontsize=SMALL, labelcolor=INK)
