@@ -430,3 +430,8 @@ def test_integer_labels_survive_the_floats_that_holes_make(tools):
     assert filled["code"].dtype == np.int64
     assert set(filled["code"]) <= {1, 2, 3}
     assert (filled["code"] == whole["code"])[np.arange(30) % 4 != 0].all()
+
+
+def test_numbers_of_any_size_have_a_grid_or_none():
+    frame = pd.DataFrame({"x": [1e300, -1e300, 1e-300] * 4})
+    assert Schema.infer(frame)["x"].step == 0

@@ -112,7 +112,8 @@ def _step(observed: NDArray[Any], cells: Cells, kind: Kind) -> float | int:
     if kind is Kind.INTEGER:
         powers = [10**k for k in range(18, -1, -1)]
         return int(next(power for power in powers if power == 1 or not (observed % power).any()))
-    for decimals in range(MAX_DECIMALS + 1):
-        if np.array_equal(np.round(observed, decimals), observed):
-            return float(10.0**-decimals)
+    with np.errstate(over="ignore", invalid="ignore"):  # rounding multiplies: what is too large is on no grid
+        for decimals in range(MAX_DECIMALS + 1):
+            if np.array_equal(np.round(observed, decimals), observed):
+                return float(10.0**-decimals)
     return 0
