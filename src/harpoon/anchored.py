@@ -44,6 +44,17 @@ class Corruption:
     all_unknown: float
 
 
+@dataclass(frozen=True)
+class Sight:
+    """What is known of some rows, as the network looks at it: the same at all times."""
+
+    features: Tensor
+    ranks: Tensor
+    ranks_known: Tensor
+    log_labels: Tensor
+    labels_known: Tensor
+
+
 class AnchoredDenoiser(Denoiser):
     """The dirty estimate with exact preconditioning.
 
@@ -73,24 +84,23 @@ class AnchoredDenoiser(Denoiser):
         self.first_of = [self.column_of.index(column) for column in range(blocks[-1].column + 1)]
         has_mean = {block.column for block in blocks if block.shape is Shape.MEAN}
         ranks = {place for place in self.lines if self.column_of[place] in has_mean}
-        self.noised = [place for place in range(width) if place not in self.means]
         self.told = [place for place in range(width) if place not in ranks]  # a mean tells all that its rank does
         self.numbers = sorted({*self.lines, *self.means} - ranks)
         self.register_buffer("edges", torch.zeros(len(self.numbers), bins + 1))
         told = len(self.told) + len(self.numbers) * bins + len(self.first_of)
         self.contrast = Contrast(len(self.lines))
-        believed = len(self.noised) + len(self.labels) + self.contrast.pairs
+        believed = len(self.lines) + 2 * len(self.labels) + self.contrast.pairs
         self.backbone = Backbone(told, believed, width, hidden, depth)
 
     def knowing(self, given: Given | None = None) -> Estimator:
         """The dirty estimate for rows of which something is known, which is looked at once for all steps."""
         given = self._nothing() if given is None else given
-        known = self._known(given)
+        sight = self._seen(given)
 
         def estimate(x_t: Tensor, t: float) -> Tensor:
             times = x_t.new_full((1,), t)
             a, s = self.schedule.levels(times)
-            context = self.backbone(known, self._belief(x_t, a, s, given), times)
+            context = self.backbone(sight.features, self._belief(x_t, a, s, sight), times)
             return given.write_into(self._estimate(context, x_t, a, s))
 
         return estimate
@@ -123,8 +133,8 @@ class AnchoredDenoiser(Denoiser):
         a, s = self.schedule.levels(t)
         epsilon = torch.randn(x_0.shape, generator=generator, device=x_0.device, dtype=x_0.dtype)
         x_t = (a * x_0 + s * epsilon) * there  # of a missing cell nothing is believed
-        kept = Given(x_0, there & ~lost)
-        context = self.backbone(self._known(kept), self._belief(x_t, a, s, kept), t)
+        sight = self._seen(Given(x_0, there & ~lost))
+        context = self.backbone(sight.features, self._belief(x_t, a, s, sight), t)
         target = (lost & there).to(x_0.dtype)
         velocity = s * x_0 - a * epsilon
         squares = ((context - velocity) ** 2 * target)[:, self.lines].sum()
@@ -166,32 +176,36 @@ class AnchoredDenoiser(Denoiser):
         everything = ~at_noise & (uniform(rows) < self.corruption.all_unknown)
         return t, lost | everything.unsqueeze(1)
 
-    def _belief(self, x_t: Tensor, a: Tensor, s: Tensor, given: Given) -> Tensor:
+    def _belief(self, x_t: Tensor, a: Tensor, s: Tensor, sight: Sight) -> Tensor:
         """What each cell says of itself alone, E[x_0 | its own x_t], less what is believed of it beforehand.
 
         For a rank, which is a standard normal number, that is a_t x_t; for a category Bayes' rule gives probabilities,
-        and their logarithms stand beside them, because evidence adds up. Where there is only noise it is nothing, and
-        a label that is known is one that is believed without doubt. The contrasts of the ranks stand behind.
+        and their logarithms stand behind them, because evidence adds up. Where there is only noise it is nothing, and
+        a label that is known is one that is believed without doubt. The contrasts of the ranks, of which one that is
+        known has no noise, come last.
         """
-        share, known = self.mean[self.labels], given.known[:, self.labels]
+        share = self.mean[self.labels]
         prior = (share + LEAST_SHARE).log()
-        log_p = self._log_posterior(prior, x_t, a, s)
-        log_p = torch.where(known, (given.x[:, self.labels] + LEAST_SHARE).log(), log_p)
-        guess = a * x_t * ~given.known
-        guess[:, self.labels] = log_p.exp() - share
+        log_p = torch.where(sight.labels_known, sight.log_labels, self._log_posterior(prior, x_t, a, s))
         evidence = (log_p.clamp(min=FAINTEST) - prior.clamp(min=FAINTEST)) / EVIDENCE
-        ranks = torch.where(given.known, a * given.x, x_t)[:, self.lines]  # one that is known differs without noise
-        contrasts = a * (self.contrast(ranks) / s).tanh()
-        return torch.cat([guess[:, self.noised], evidence, contrasts], dim=1)
+        noisy = x_t[:, self.lines]
+        guess = a * noisy * ~sight.ranks_known
+        contrasts = a * (self.contrast(torch.where(sight.ranks_known, a * sight.ranks, noisy)) / s).tanh()
+        return torch.cat([guess, log_p.exp() - share, evidence, contrasts], dim=1)
 
-    def _known(self, given: Given) -> Tensor:
+    def _seen(self, given: Given) -> Sight:
         """What the network makes of the known cells and of the pattern of what is known."""
         known = given.known.to(given.x.dtype)
         binned = self._binned(given.x[:, self.numbers]) * known[:, self.numbers].unsqueeze(2)
         unknown = 1 - known[:, self.first_of]
         told = (given.x * known)[:, self.told]
-        features: Tensor = self.backbone.known(torch.cat([told, binned.flatten(1), unknown], dim=1))
-        return features
+        return Sight(
+            features=self.backbone.known(torch.cat([told, binned.flatten(1), unknown], dim=1)),
+            ranks=given.x[:, self.lines],
+            ranks_known=given.known[:, self.lines],
+            log_labels=(given.x[:, self.labels] + LEAST_SHARE).log(),
+            labels_known=given.known[:, self.labels],
+        )
 
     def _binned(self, numbers: Tensor) -> Tensor:
         """How far a number reaches into each bin of its column, from 0 to 1: (n, numbers, bins)."""

@@ -313,6 +313,6 @@ PRESETS = {
         noise_scale="none",
         order=2,
         sampling_steps=16,
-        sampling_batch_size=4096,
+        sampling_batch_size=1024,
     ),
 }
