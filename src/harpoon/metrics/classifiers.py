@@ -14,6 +14,7 @@ from harpoon.frames import Table
 from harpoon.metrics.encoded import Floats, coded, codes, complete, onehot, tables
 from harpoon.schema import Schema
 
+MOST_LABELS = 255  # that scikit-learn's trees split by sets of them
 TREES = {"n_estimators": 200, "max_depth": 6, "learning_rate": 0.1, "subsample": 0.8, "colsample_bytree": 0.8}
 MOST_ITERATIONS = 2000
 MIN_FOLDS = 2
@@ -39,8 +40,8 @@ def detection(
         schema: What the columns are.
         real: Real rows, which the model should not have been trained on.
         drawn: Drawn rows.
-        classifier: "xgboost", a strong detector (the extra "bench"), or "linear", a logistic regression, which sees
-            little more than means and shares.
+        classifier: "xgboost", a strong detector (the extra "bench"), "boosted", much the same by scikit-learn, or
+            "linear", a logistic regression, which sees little more than means and shares.
         folds: Into how many parts the rows are cut.
         random_state: A seed or a NumPy generator.
 
@@ -153,6 +154,16 @@ def _trees(schema: Schema, pair: list[Table], seed: int) -> tuple[list[Floats], 
     return encoded, lambda: XGBClassifier(**TREES, **common, random_state=seed)
 
 
+def _boosted(schema: Schema, pair: list[Table], seed: int) -> tuple[list[Floats], Callable[[], Any]]:
+    """Boosted trees of scikit-learn; a column of more labels than they can split by sets counts as numbers."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    encoded, kinds = coded(schema, pair)
+    most = np.max([part.max(axis=0) for part in encoded], axis=0)
+    labels = [kind == "c" and top < MOST_LABELS for kind, top in zip(kinds, most, strict=True)]
+    return encoded, lambda: HistGradientBoostingClassifier(categorical_features=labels, random_state=seed)
+
+
 def _linear(schema: Schema, pair: list[Table], seed: int) -> tuple[list[Floats], Callable[[], Any]]:
     """Logistic regression on standardised numbers and one column per label."""
     from sklearn.linear_model import LogisticRegression
@@ -167,5 +178,6 @@ def _linear(schema: Schema, pair: list[Table], seed: int) -> tuple[list[Floats],
 
 CLASSIFIERS: dict[str, Callable[[Schema, list[Table], int], tuple[list[Floats], Callable[[], Any]]]] = {
     "xgboost": _trees,
+    "boosted": _boosted,
     "linear": _linear,
 }

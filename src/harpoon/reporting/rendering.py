@@ -1,0 +1,40 @@
+"""A summary as one page of HTML: templates, and the few functions that they need."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from harpoon.errors import shortened
+from harpoon.reporting import charts
+from harpoon.reporting.parts import figure, percent
+
+NAME = 48
+SHOWN = 9  # columns that are shown at once; the others are folded away
+TITLES = {
+    "evaluated": "How well the model knows its table",
+    "compared": "Two tables, side by side",
+    "described": "What the model has learnt",
+}
+
+
+def rendered(summary: Mapping[str, Any]) -> str:
+    """The page of a summary. Everything that comes from a table is escaped."""
+    environment = Environment(
+        loader=PackageLoader("harpoon.reporting"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "name": lambda name: shortened(name, shown=NAME),
+        "percent": lambda share: "—" if share is None else percent(share),
+        "figure": lambda value: "—" if value is None else figure(float(f"{value:.4g}")),
+        "fixed": lambda value, digits=2: "—" if value is None else f"{value:.{digits}f}".replace("-", "−"),
+    }
+    return environment.get_template("page.html").render(
+        summary=summary, title=TITLES[summary["kind"]], charts=charts, shown=SHOWN
+    )

@@ -1,0 +1,136 @@
+"""What a condition asks, how it was met, and what it did to every column."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from harpoon import frames
+from harpoon.binding import bind
+from harpoon.conditions import Predicate, names_of
+from harpoon.conforming import conform
+from harpoon.errors import shortened
+from harpoon.exact import holds
+from harpoon.frames import Table
+from harpoon.kinds import Column
+from harpoon.parsing import condition as tree_of
+from harpoon.reporting.parts import figure, finite, percent, rows_of
+from harpoon.reporting.pictures import distance, label_shares, picture
+from harpoon.reporting.summary import Change, Condition
+
+if TYPE_CHECKING:
+    from harpoon.model import Harpoon
+
+GUIDED_ROWS = 256  # drawn by guidance alone, to see how many fail straight out of it
+FEWEST_REAL = 30  # rows that meet the condition, below which distances to them are noise
+HOW = {
+    "kept": "plain rows were drawn, and those that meet it were kept",
+    "known": "the columns it restricts were drawn first, and the rest of each row knowing them",
+    "guided": "rows were pulled by the gradient of a penalty, and weighted to take back how this bends their law",
+    "paper": "rows were pulled by Algorithm 1 of the paper, and come back as they are",
+}
+
+
+def what_if(model: Harpoon, where: str | Predicate, plain: Table, real: Table | None, rows: int, seed: int) -> Condition:
+    """Draw rows under a condition and lay them beside plain ones.
+
+    Args:
+        model: The model.
+        where: The condition.
+        plain: Rows drawn without it.
+        real: Real rows, if there are any.
+        rows: How many rows to draw.
+        seed: For the draws.
+    """
+    tree, schema = tree_of(where), model.schema_
+    after = frames.read(model.sample(rows, where=tree, random_state=seed))
+    report, guided = model.report_, GUIDED_ROWS
+    failed = report.guided_violations
+    if failed is None:
+        model.sample(guided, where=tree, strategy="guided", on_shortfall="return", random_state=seed)
+        failed = model.report_.guided_violations
+    else:
+        guided = report.tried
+    met = {name: rows_of(one, _met(model, tree, one)) for name, one in (("drawn", plain), ("real", real)) if one}
+    inside = met["real"] if real is not None and met["real"].height >= FEWEST_REAL else None
+    asked = names_of(tree)
+    changes = [_change(c, plain, after, inside) for c in schema.modelled if c.name not in asked]
+    whole = plain if real is None else real
+    return Condition(
+        text=str(tree),
+        strategy=report.strategy,
+        rows=report.rows,
+        tried=report.tried,
+        violations=finite(report.violations) or 0.0,
+        guided_violations=None if failed is None else finite(failed),
+        guided_rows=guided,
+        seconds=round(report.seconds, 2),
+        share_of_drawn=finite(met["drawn"].height / plain.height) or 0.0,
+        share_of_real=None if real is None else finite(met["real"].height / real.height),
+        real_rows=None if real is None else met["real"].height,
+        meanings=_meanings(report, failed, met, plain, real),
+        region=[_change(c, whole, after, inside) for c in schema.modelled if c.name in asked],
+        what_if=sorted(changes, key=lambda change: -(change["effect"] or 0.0)),
+    )
+
+
+def _met(model: Harpoon, tree: Predicate, table: Table) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    return holds(bind(tree, model.schema_), model.codec_.read(table, partial=True))
+
+
+def _change(column: Column, before: Table, after: Table, inside: Table | None) -> Change:
+    size, words = _shift(column, before, after)
+    return Change(
+        name=column.name,
+        kind=column.kind.value,
+        measure="KS" if column.kind.numeric else "TV",
+        effect=distance(column, before, after),
+        shift=words,
+        shift_size=size,
+        from_real=None if inside is None else distance(column, inside, after),
+        picture=picture(column, {"before": before, "after": after}),
+    )
+
+
+def _shift(column: Column, before: Table, after: Table) -> tuple[float | None, str]:
+    """How far the mean moved, or the share that changed most, as a number and in words."""
+    cells = [table.cells(column.name) for table in (before, after)]
+    if any(one.missing.all() for one in cells):
+        return None, "no cells"
+    if column.kind.discrete:
+        old, new = (label_shares(one, column) for one in cells)
+        moved = {label: new.get(label, 0.0) - old.get(label, 0.0) for label in {**old, **new}}
+        label = max(moved, key=lambda one: (abs(moved[one]), str(one)))
+        ends = f"{percent(old.get(label, 0.0))} → {percent(new.get(label, 0.0))}"
+        return finite(moved[label]), f"{shortened(str(label), shown=40)}: {ends}"
+    values = [conform(one, column).observed.astype(np.float64) for one in cells]
+    means, deviation = [one.mean() for one in values], float(values[0].std())
+    size = finite(float(means[1] - means[0]) / deviation) if deviation > 0 else None
+    if column.kind.temporal:
+        from harpoon.reporting.parts import written
+
+        return size, f"mean {written(column, means[0])} → {written(column, means[1])}"
+    return size, f"mean {figure(_brief(means[0]))} → {figure(_brief(means[1]))}"
+
+
+def _brief(value: float) -> float:
+    return float(f"{value:.4g}")
+
+
+def _meanings(report: Any, failed: float | None, met: dict[str, Table], plain: Table, real: Table | None) -> list[str]:  # noqa: ANN401
+    """What was done and found, in sentences."""
+    said = [f"{report.rows:,} rows were drawn ({report.strategy}): {HOW[report.strategy]}."]
+    if report.violations:
+        said.append(f"{percent(report.violations)} of them do not meet the condition.")
+    else:
+        said.append("Every one of them meets the condition; each was checked.")
+    if failed is not None:
+        said.append(f"By guidance alone, {percent(failed)} of rows fail the condition straight out of the loop.")
+    share = percent(met["drawn"].height / plain.height)
+    if real is None:
+        said.append(f"Of rows drawn without it, {share} meet it.")
+    else:
+        theirs = percent(met["real"].height / real.height)
+        said.append(f"Of rows drawn without it {share} meet it, of the real rows {theirs}.")
+    return said
