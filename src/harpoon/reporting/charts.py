@@ -31,7 +31,7 @@ def steps(shares: Mapping[str, Sequence[float]], label: str) -> Markup:
 
 def curve(passes: Sequence[Pass], label: str) -> Markup:
     """The loss of training rows, and of held-out rows where there are some, pass by pass."""
-    series = [[one["loss"] for one in passes], [one["held_out_loss"] for one in passes]]
+    series: list[list[float | None]] = [[one["loss"] for one in passes], [one["held_out_loss"] for one in passes]]
     values = [value for one in series for value in one if value is not None]
     low, high = min(values, default=0.0), max(values, default=1.0)
     first, last = passes[0]["number"], passes[-1]["number"]
@@ -77,7 +77,9 @@ def barcode(names: Sequence[str], missing: Sequence[str]) -> Markup:
     )
 
 
-def differences(left: Sequence[Sequence[float | None]], right: Sequence[Sequence[float | None]]) -> list[list[float | None]]:
+def differences(
+    left: Sequence[Sequence[float | None]], right: Sequence[Sequence[float | None]]
+) -> list[list[float | None]]:
     """The second square minus the first, where both have a number."""
     return [
         [None if a is None or b is None else b - a for a, b in zip(row, other, strict=True)]

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from harpoon import frames, masks, metrics
 from harpoon.frames import Table
-from harpoon.kinds import Column
+from harpoon.kinds import Column, Kind
 from harpoon.reporting.parts import finite, known, mean, only, rows_of
 from harpoon.reporting.summary import Covered, Filled, FilledColumn, Filling, Intervals
 
@@ -33,8 +32,8 @@ def filling(model: Harpoon, table: Table, seed: int) -> Filling:
         holes = with_holes(table, hidden)
         filled = frames.read(model.impute(holes, random_state=seed + number))
         for column in model.schema_.modelled:
-            scored = _scored(column, table, holes, filled, hidden[column.name], share)
-            columns[column.name].append(scored)
+            scored = _scored(column, table, holes, filled, hidden[column.name])
+            columns[column.name].append({**scored, "missing": share})
     return Filling(
         rows=table.height,
         gain=mean([_gain(scores[SHARES.index(GAIN_AT)]) for scores in columns.values()]),
@@ -73,8 +72,8 @@ def with_holes(table: Table, hidden: dict[str, Mask]) -> Table:
     """The table without the cells where a mask is true."""
     arrow = table.arrow
     for name, mask in hidden.items():
-        own = arrow.column(name)
-        holes = pc.if_else(pa.array(mask), pa.scalar(None, own.type), own)
+        # To take from nowhere gives a hole in a column of any type.
+        holes = arrow.column(name).take(pa.array(np.arange(len(mask)), mask=mask))
         arrow = arrow.set_column(arrow.schema.get_field_index(name), arrow.schema.field(name), holes)
     return Table(arrow, "pyarrow", arrow, table.mixed)
 
@@ -86,7 +85,7 @@ def _hidden(model: Harpoon, table: Table, share: float, seed: int) -> dict[str, 
     return {name: mask[:, place] & ~table.cells(name).missing for place, name in enumerate(names)}
 
 
-def _scored(column: Column, truth: Table, holes: Table, filled: Table, hidden: Mask, share: float) -> Filled:
+def _scored(column: Column, truth: Table, holes: Table, filled: Table, hidden: Mask) -> Filled:
     plainly = _plainly(column, holes)
     scores = [
         _score(column, truth, other, hidden) if hidden.any() and other is not None else None
@@ -94,7 +93,7 @@ def _scored(column: Column, truth: Table, holes: Table, filled: Table, hidden: M
     ]
     number = column.kind.numeric
     return Filled(
-        missing=share,
+        missing=float(hidden.mean()),
         cells=int(hidden.sum()),
         error=scores[0] if number else None,
         error_of_mean=scores[1] if number else None,
@@ -113,24 +112,25 @@ def _score(column: Column, truth: Table, filled: Table, hidden: Mask) -> float |
 
 def _plainly(column: Column, holes: Table) -> Table | None:
     """The column filled with the mean or the most frequent label of the cells that were left, if any were."""
-    own = holes.arrow.column(column.name)
-    cells = holes.cells(column.name)
+    own, cells = holes.arrow.column(column.name), holes.cells(column.name)
     if cells.missing.all():
         return None
     if column.kind.discrete:
-        filled = pa.repeat(own[int(np.flatnonzero(~cells.missing & (cells.values == _mode(cells.observed)))[0])], len(own))
+        first = np.flatnonzero(~cells.missing & (cells.values == _mode(cells.observed)))[0]
+        filled = own.take(np.full(len(own), first))
     else:
         centre = cells.observed.astype(np.float64).mean()
-        whole = cells.storage in ("integer", "date", "datetime", "duration")
-        filled = pa.array(np.full(len(own), np.round(centre) if whole else centre))
-        filled = _typed(filled, own.type) if whole else filled
+        filled = np.full(len(own), centre if column.kind is Kind.NUMBER else np.round(centre))
+        filled = (
+            pa.array(filled) if cells.storage == "float" or column.kind is Kind.NUMBER else _typed(filled, own.type)
+        )
     table = pa.table({column.name: filled})
     return Table(table, "pyarrow", table)
 
 
-def _typed(values: pa.Array, dtype: pa.DataType) -> pa.Array:
+def _typed(values: NDArray[np.float64], dtype: pa.DataType) -> pa.Array:
     """Whole numbers as the dates, times or integers that they stand for."""
-    whole = values.cast(pa.int64())
+    whole = pa.array(values.astype(np.int64))
     return whole.cast(pa.int32()).cast(pa.date32()) if pa.types.is_date(dtype) else whole.cast(dtype)
 
 
@@ -151,6 +151,7 @@ def _all(rows: Mask) -> Mask:
 
 def _together(share: float, columns: Sequence[Filled]) -> Filled:
     """The scores of all cells, from those of each column."""
+
     def over(name: str) -> float | None:
         return _weighted([one[name] for one in columns], [one["cells"] for one in columns])  # type: ignore[literal-required]
 

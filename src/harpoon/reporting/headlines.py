@@ -48,8 +48,8 @@ def _columns(marginals: list[Marginal]) -> Iterator[Headline]:
         return
     worst = shortened(marginals[0]["name"], shown=NAME)
     meaning = (
-        f"On average, {percent(away)} of the rows of a column would have to change for drawn and real to agree. "
-        f"The farthest is {worst}, at {percent(known(marginals[0]['distance']))}."
+        f"The distributions of a column in drawn and in real rows differ by {percent(away)} on average. The farthest "
+        f"is {worst}, by {percent(known(marginals[0]['distance']))}."
     )
     yield Headline(
         name="Columns alike", value=1 - away, shown=percent(1 - away), meaning=meaning, grade=_grade("columns", away)
@@ -110,9 +110,13 @@ def _filling(summary: Summary) -> Iterator[Headline]:
     at = next(one for one in found["by_share"] if one["missing"] == found["gain_at"])
     details = []
     if at["error"] is not None:
-        details.append(f"numbers have {at['error']:.2f} of their variance as error (means: {known(at['error_of_mean']):.2f})")
+        details.append(
+            f"numbers have {at['error']:.2f} of their variance as error (means: {known(at['error_of_mean']):.2f})"
+        )
     if at["accuracy"] is not None:
-        details.append(f"{100 * at['accuracy']:.0f} of 100 labels are right (modes: {100 * known(at['accuracy_of_mode']):.0f})")
+        details.append(
+            f"{100 * at['accuracy']:.0f} of 100 labels are right (modes: {100 * known(at['accuracy_of_mode']):.0f})"
+        )
     amount = f"{percent(abs(gain))} {'less' if gain >= 0 else 'more'} is lost than by filling in means and modes"
     yield Headline(
         name="Filled cells",
@@ -127,19 +131,20 @@ def _intervals(found: Intervals) -> Iterator[Headline]:
     inside, level = found["inside"], found["level"]
     if inside is None:
         return
-    too = "as often as they should" if abs(inside - level) <= BOUNDS["intervals"][0] else "too often: they are wide"
-    too = too if inside >= level - BOUNDS["intervals"][0] else "too rarely: they are narrow"
-    meaning = (
-        f"{100 * inside:.0f} of 100 hidden numbers lie inside their {percent(level)} interval, {too}. Where values "
-        "repeat, such as zeros, an interval holds more than it promises."
-    )
     off = max(level - inside, (inside - level) / 2)  # to promise too little is the smaller fault
+    grade = _grade("intervals", off)
+    kept = "which is what they promise" if grade == "good" else "which is far more than they promise"
+    kept = kept if grade == "good" or inside > level else "which is less than they promise"
+    meaning = (
+        f"{100 * inside:.0f} of 100 hidden numbers lie inside their {percent(level)} interval, {kept}. Where values "
+        "repeat, such as zeros, an interval holds more."
+    )
     yield Headline(
         name=f"{percent(level)} intervals",
         value=inside,
         shown=percent(inside),
         meaning=meaning,
-        grade=_grade("intervals", off),
+        grade=grade,
     )
 
 
@@ -148,7 +153,9 @@ def _training(training: Training) -> Iterator[Headline]:
     passes = training["curve"][-1]["number"] if training["curve"] else 0
     meaning = f"{figure(passes)} passes over the training rows, ended by {training['stopped_by']}."
     yield Headline(name="Training", value=seconds, shown=f"{figure(round(seconds))} s", meaning=meaning, grade="plain")
-    held_out = next((one["held_out_loss"] for one in reversed(training["curve"]) if one["held_out_loss"] is not None), None)
+    held_out = next(
+        (one["held_out_loss"] for one in reversed(training["curve"]) if one["held_out_loss"] is not None), None
+    )
     if held_out is not None:
         meaning = "The loss on rows that the training did not see, at its end. It falls as the model learns."
         yield Headline(

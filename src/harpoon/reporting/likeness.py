@@ -26,7 +26,7 @@ def scored(schema: Schema) -> Schema:
 
 
 def likeness(
-    schema: Schema, real: Table, drawn: Table, trained_on: Table | None, against: str, seed: int
+    schema: Schema, real: Table, drawn: Table, *, trained_on: Table | None = None, against: str, seed: int
 ) -> Likeness | None:
     """Every score of rows, or None where there are too few complete rows to score.
 

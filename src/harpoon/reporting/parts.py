@@ -1,4 +1,4 @@
-"""What every part of a report needs: some rows of a table, numbers that JSON can hold, and values as people write them."""
+"""What every part of a report needs: some of the rows, numbers that JSON can hold, values as people write them."""
 
 from __future__ import annotations
 

@@ -144,4 +144,6 @@ def label_shares(cells: Cells, column: Column) -> dict[Any, float]:
     conform(cells, column)
     coded = as_labels(cells)
     places, counts = np.unique(coded.observed, return_counts=True)
-    return {coded.labels[place]: float(count) / len(coded.observed) for place, count in zip(places, counts, strict=True)}
+    return {
+        coded.labels[place]: float(count) / len(coded.observed) for place, count in zip(places, counts, strict=True)
+    }

@@ -12,6 +12,7 @@ from harpoon.reporting import charts
 from harpoon.reporting.parts import figure, percent
 
 NAME = 48
+NONE = "—"
 SHOWN = 9  # columns that are shown at once; the others are folded away
 TITLES = {
     "evaluated": "How well the model knows its table",
@@ -29,12 +30,28 @@ def rendered(summary: Mapping[str, Any]) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {
-        "name": lambda name: shortened(name, shown=NAME),
-        "percent": lambda share: "—" if share is None else percent(share),
-        "figure": lambda value: "—" if value is None else figure(float(f"{value:.4g}")),
-        "fixed": lambda value, digits=2: "—" if value is None else f"{value:.{digits}f}".replace("-", "−"),
-    }
+    environment.filters |= {"name": _name, "tidy": _tidy, "percent": _percent, "figure": _figure, "fixed": _fixed}
     return environment.get_template("page.html").render(
         summary=summary, title=TITLES[summary["kind"]], charts=charts, shown=SHOWN
     )
+
+
+def _name(name: str) -> str:
+    return shortened(name, shown=NAME)
+
+
+def _tidy(text: str) -> str:
+    """A number and its sign stay on one line."""
+    return text.replace(" %", "\N{NO-BREAK SPACE}%")
+
+
+def _percent(share: float | None) -> str:
+    return NONE if share is None else _tidy(percent(share))
+
+
+def _figure(value: float | None) -> str:
+    return NONE if value is None else figure(float(f"{value:.4g}"))
+
+
+def _fixed(value: float | None, digits: int = 2) -> str:
+    return NONE if value is None else f"{value:.{digits}f}".replace("-", "−")

@@ -17,10 +17,10 @@ from harpoon.frames import Table
 from harpoon.kinds import Column, Kind
 from harpoon.reporting.filling import filling, intervals
 from harpoon.reporting.headlines import headlines
-from harpoon.reporting.likeness import MOST_LABELS, likeness, scored
-from harpoon.reporting.parts import complete, finite, rows_of, some
+from harpoon.reporting.likeness import FEWEST, MOST_LABELS, likeness, scored
+from harpoon.reporting.parts import complete, finite, some
 from harpoon.reporting.pictures import marginals
-from harpoon.reporting.summary import Pass, Rows, Summary, Training
+from harpoon.reporting.summary import Likeness, Pass, Rows, Summary, Training
 from harpoon.reporting.tables import associations, facts, missingness
 from harpoon.reporting.what_if import what_if
 from harpoon.schema import Schema, check_columns
@@ -82,10 +82,12 @@ def evaluated(
             f"A model of the preset {model.preset!r} draws slowly: {most} rows were looked at, and no intervals drawn."
         )
     against = "test rows" if trained_on is None else "training rows"
-    _add_likeness(summary, model.schema_, real, drawn, trained_on, against, seed)
+    _with_likeness(
+        summary, model.schema_, likeness(model.schema_, real, drawn, trained_on=trained_on, against=against, seed=seed)
+    )
     summary["training"] = _training(model)
     if where is not None:
-        summary["condition"] = what_if(model, where, drawn, real, min(most, ROWS_UNDER_A_CONDITION), seed)
+        summary["condition"] = what_if(model, where, drawn, real, rows=min(most, ROWS_UNDER_A_CONDITION), seed=seed)
     return _finished(summary)
 
 
@@ -104,14 +106,14 @@ def compared(real: object, synthetic: object, *, random_state: RandomState = Non
     """
     seed = seed_of(checked_state(random_state)) % 2**32
     whole, other = frames.read(real), frames.read(synthetic)
-    if not whole.height or not other.height:
-        raise InvalidTable("Tables to compare must have rows, got one without any.")
+    if not all(table.height and table.names for table in (whole, other)):
+        raise InvalidTable("Tables to compare must have rows and columns, got one without any.")
     schema, notes = _in_common(whole, other)
     rng = np.random.default_rng(seed)
     left, right = some(whole, ROWS, rng), some(other, ROWS, rng)
     summary = _of_tables("compared", schema, whole, left, right)
     summary["notes"] += notes
-    _add_likeness(summary, schema, left, right, None, "real rows", seed)
+    _with_likeness(summary, schema, likeness(schema, left, right, against="real rows", seed=seed))
     return _finished(summary)
 
 
@@ -132,7 +134,7 @@ def described(
     summary = _of_tables("described", model.schema_, None, None, drawn)
     summary["training"] = _training(model)
     if where is not None:
-        summary["condition"] = what_if(model, where, drawn, None, min(most, ROWS_UNDER_A_CONDITION), seed)
+        summary["condition"] = what_if(model, where, drawn, None, rows=min(most, ROWS_UNDER_A_CONDITION), seed=seed)
     return _finished(summary)
 
 
@@ -154,7 +156,9 @@ def _of_tables(kind: str, schema: Schema, whole: Table | None, real: Table | Non
     if whole is not None and real is not None:
         summary["missingness"] = missingness(whole)
         if real.height < whole.height:
-            summary["notes"].append(f"{real.height:,} of the {whole.height:,} real rows were looked at, chosen at random.")
+            summary["notes"].append(
+                f"{real.height:,} of the {whole.height:,} real rows were looked at, chosen at random."
+            )
     if schema.modelled:
         pair = {"drawn": drawn} if real is None else {"real": real, "drawn": drawn}
         summary["marginals"] = marginals(schema, pair)
@@ -162,19 +166,17 @@ def _of_tables(kind: str, schema: Schema, whole: Table | None, real: Table | Non
     return summary
 
 
-def _add_likeness(
-    summary: Summary, schema: Schema, real: Table, drawn: Table, trained_on: Table | None, against: str, seed: int
-) -> None:
-    found = likeness(schema, real, drawn, trained_on, against, seed)
+def _with_likeness(summary: Summary, schema: Schema, found: Likeness | None) -> None:
+    """Add the scores of whole rows, and what they do not say."""
     if found is None:
-        summary["notes"].append("There are too few complete rows to judge rows as wholes: at least 20 of each are needed.")
+        why = f"There are too few complete rows to judge rows as wholes: at least {FEWEST} of each are needed."
+        summary["notes"].append(why)
         return
     summary["likeness"] = found
     fewer = len(schema.modelled) - len(scored(schema).modelled)
     if fewer:
-        summary["notes"].append(
-            f"Scores of whole rows leave out {fewer} column{'s' if fewer > 1 else ''} with more than {MOST_LABELS} labels."
-        )
+        columns = f"{fewer} column{'s' if fewer > 1 else ''} with more than {MOST_LABELS} labels"
+        summary["notes"].append(f"Scores of whole rows leave out {columns}.")
 
 
 def _finished(summary: Summary) -> Summary:
@@ -207,12 +209,12 @@ def _fitting(column: Column, real: Table, synthetic: Table) -> Column:
         return column
     cells = synthetic.cells(column.name)
     if column.kind is Kind.INTEGER and cells.storage == "float":
-        column = Schema.infer(rows_only(real, column.name), kinds={column.name: Kind.NUMBER})[column.name]
+        column = Schema.infer(_one_column(real, column.name), kinds={column.name: Kind.NUMBER})[column.name]
     conform(cells, column)
     return column
 
 
-def rows_only(table: Table, name: str) -> Table:
+def _one_column(table: Table, name: str) -> Table:
     """One column of a table."""
     arrow = table.arrow.select([name])
     return Table(arrow, "pyarrow", arrow)
@@ -220,7 +222,7 @@ def rows_only(table: Table, name: str) -> Table:
 
 def _quiet(model: Harpoon) -> Harpoon:
     """The same model without progress bars, whose `report_` is its own: a report changes nothing."""
-    model._fitted()  # noqa: SLF001
+    model._fitted()
     quiet = copy.copy(model)
     quiet.progress = False
     return quiet

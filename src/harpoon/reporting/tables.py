@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,7 +29,7 @@ def facts(schema: Schema, table: Table | None) -> list[Fact]:
         Fact(
             name=column.name,
             kind=column.kind.value,
-            about=shortened(in_words(column).rpartition("% missing")[2] and in_words(column), shown=LONGEST),
+            about=shortened(in_words(replace(column, missing=0.0)), shown=LONGEST),
             modelled=column.kind.modelled,
             missing=_missing_share(table, column.name) if table is not None else finite(column.missing),
         )

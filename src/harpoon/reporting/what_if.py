@@ -15,9 +15,10 @@ from harpoon.exact import holds
 from harpoon.frames import Table
 from harpoon.kinds import Column
 from harpoon.parsing import condition as tree_of
-from harpoon.reporting.parts import figure, finite, percent, rows_of
+from harpoon.reporting.parts import finite, percent, rows_of, written
 from harpoon.reporting.pictures import distance, label_shares, picture
 from harpoon.reporting.summary import Change, Condition
+from harpoon.reports import Report
 
 if TYPE_CHECKING:
     from harpoon.model import Harpoon
@@ -32,7 +33,9 @@ HOW = {
 }
 
 
-def what_if(model: Harpoon, where: str | Predicate, plain: Table, real: Table | None, rows: int, seed: int) -> Condition:
+def what_if(
+    model: Harpoon, where: str | Predicate, plain: Table, real: Table | None, *, rows: int, seed: int
+) -> Condition:
     """Draw rows under a condition and lay them beside plain ones.
 
     Args:
@@ -107,18 +110,12 @@ def _shift(column: Column, before: Table, after: Table) -> tuple[float | None, s
     values = [conform(one, column).observed.astype(np.float64) for one in cells]
     means, deviation = [one.mean() for one in values], float(values[0].std())
     size = finite(float(means[1] - means[0]) / deviation) if deviation > 0 else None
-    if column.kind.temporal:
-        from harpoon.reporting.parts import written
-
-        return size, f"mean {written(column, means[0])} → {written(column, means[1])}"
-    return size, f"mean {figure(_brief(means[0]))} → {figure(_brief(means[1]))}"
+    return size, f"mean {written(column, means[0])} → {written(column, means[1])}"
 
 
-def _brief(value: float) -> float:
-    return float(f"{value:.4g}")
-
-
-def _meanings(report: Any, failed: float | None, met: dict[str, Table], plain: Table, real: Table | None) -> list[str]:  # noqa: ANN401
+def _meanings(
+    report: Report, failed: float | None, met: dict[str, Table], plain: Table, real: Table | None
+) -> list[str]:
     """What was done and found, in sentences."""
     said = [f"{report.rows:,} rows were drawn ({report.strategy}): {HOW[report.strategy]}."]
     if report.violations:
