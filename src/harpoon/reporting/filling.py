@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from harpoon import frames, masks, metrics
 from harpoon.frames import Table
 from harpoon.kinds import Column, Kind
+from harpoon.metrics.encoded import numbers
 from harpoon.reporting.parts import finite, known, mean, only, rows_of
 from harpoon.reporting.summary import Covered, Filled, FilledColumn, Filling, Intervals
 
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 SHARES = (0.1, 0.3, 0.5, 0.7)
 GAIN_AT = 0.3
-HIDDEN, LEVEL, DRAWS = 0.25, 0.9, 19  # 19 draws are the fewest that have a 90 % interval
+HIDDEN, LEVEL = 0.25, 0.9
+DRAWS, LEFT_OUT = 20, 4  # 19 draws are the fewest that have a 90 % interval, and one is left out to be judged
 Mask = NDArray[np.bool_]
 
 
@@ -51,21 +53,39 @@ def intervals(model: Harpoon, table: Table, seed: int) -> Intervals:
     hidden = _hidden(model, table, HIDDEN, seed)
     draws = model.impute(with_holes(table, hidden), draws=DRAWS, random_state=seed)
     ends = [frames.read(end) for end in draws.interval(LEVEL)]
+    tables = [frames.read(one) for one in draws]
     columns = []
     for column in model.schema_.modelled:
-        if column.kind.numeric:
-            rows = hidden[column.name]
+        rows = hidden[column.name]
+        if column.kind.numeric and rows.any():
             truth, low, high = (_one(one, column, rows) for one in (table, *ends))
             inside = metrics.coverage(only(column), truth, (low, high), _all(rows))
-            columns.append(Covered(name=column.name, cells=int(rows.sum()), inside=finite(inside)))
+            attainable = _attainable(
+                np.stack([numbers(_one(one, column, rows).cells(column.name), column) for one in tables])
+            )
+            columns.append(
+                Covered(name=column.name, cells=int(rows.sum()), inside=finite(inside), attainable=finite(attainable))
+            )
+    cells = [one["cells"] for one in columns]
     return Intervals(
         level=LEVEL,
         draws=DRAWS,
         rows=table.height,
         missing=HIDDEN,
-        inside=_weighted([one["inside"] for one in columns], [one["cells"] for one in columns]),
+        inside=_weighted([one["inside"] for one in columns], cells),
+        attainable=_weighted([one["attainable"] for one in columns], cells),
         columns=columns,
     )
+
+
+def _attainable(drawn: NDArray[np.float64]) -> float:
+    """The share of drawn numbers inside the interval of the other draws: (draws, cells) to one number."""
+    outside, inside = (1 - LEVEL) / 2, []
+    for left_out in range(LEFT_OUT):
+        ends = np.quantile(np.delete(drawn, left_out, axis=0), [outside, 1 - outside], axis=0, method="weibull")
+        slack = 1e-9 * np.abs(ends).max(axis=0)  # a quantile of equal values is rounded
+        inside.append((ends[0] - slack <= drawn[left_out]) & (drawn[left_out] <= ends[1] + slack))
+    return float(np.mean(inside))
 
 
 def with_holes(table: Table, hidden: dict[str, Mask]) -> Table:

@@ -128,17 +128,15 @@ def _filling(summary: Summary) -> Iterator[Headline]:
 
 
 def _intervals(found: Intervals) -> Iterator[Headline]:
-    inside, level = found["inside"], found["level"]
-    if inside is None:
+    inside, attainable, level = found["inside"], found["attainable"], found["level"]
+    if inside is None or attainable is None:
         return
-    off = max(level - inside, (inside - level) / 2)  # to promise too little is the smaller fault
-    grade = _grade("intervals", off)
-    kept = "which is what they promise" if grade == "good" else "which is far more than they promise"
-    kept = kept if grade == "good" or inside > level else "which is less than they promise"
+    repeat = ", since values repeat" if attainable > level + BOUNDS["intervals"][0] else ""
     meaning = (
-        f"{100 * inside:.0f} of 100 hidden numbers lie inside their {percent(level)} interval, {kept}. Where values "
-        "repeat, such as zeros, an interval holds more."
+        f"{100 * inside:.0f} of 100 hidden numbers lie inside their {percent(level)} interval. If the draws were "
+        f"perfect, {100 * attainable:.0f} would{repeat}."
     )
+    grade = _grade("intervals", abs(inside - attainable))
     yield Headline(
         name=f"{percent(level)} intervals",
         value=inside,

@@ -17,7 +17,7 @@ MOST_LABELS = 256  # of a column, beyond which each row has a label almost of it
 FOLDS = 5
 BINS = 30
 FURTHEST = 0.99  # the share of the distances that the picture shows
-DETECTORS = {"xgboost": "XGBoost", "boosted": "scikit-learn's boosted trees", "linear": "a logistic regression"}
+DETECTORS = {"xgboost": "XGBoost", "boosted": "a boosted classifier of scikit-learn", "linear": "a logistic regression"}
 
 
 def scored(schema: Schema) -> Schema:

@@ -12,7 +12,7 @@ from harpoon.kinds import Column, Kind, moment
 from harpoon.schema import Schema
 
 DIGITS = 6
-LARGEST_PLAIN = 10**6
+SMALLEST_APART, LARGEST_PLAIN = 10**4, 10**9
 
 
 def some(table: Table, most: int, rng: np.random.Generator) -> Table:
@@ -56,26 +56,24 @@ def mean(values: list[float | None]) -> float | None:
     return finite(sum(there) / len(there)) if there else None
 
 
-def written(column: Column, value: float) -> str:
+def written(column: Column, value: float, digits: int = 4) -> str:
     """A value of a numeric or temporal column as people write it."""
     if column.kind is Kind.DURATION:
         return moment(column, value)
     if column.kind.temporal:
         return moment(column, value).removesuffix(":00").replace("T00:00", "").replace("T", " ")[:16]
-    return figure(value)
+    return figure(value, digits)
 
 
-def figure(value: float) -> str:
-    """A number with four digits, and thousands apart.
+def figure(value: float, digits: int = 4) -> str:
+    """A number with a few digits, and thousands apart where there are many (a year is none).
 
-    >>> figure(1234.5), figure(0.000123456), figure(-2.0), figure(3e17)
-    ('1,234', '0.0001235', '-2', '3e+17')
+    >>> figure(1234.5), figure(54321.7), figure(0.000123456), figure(-2.0), figure(3e17)
+    ('1234', '54,322', '0.0001235', '-2', '3e+17')
     """
-    if value == round(value, 0) and abs(value) < LARGEST_PLAIN * 1000:
+    if SMALLEST_APART <= abs(value) < LARGEST_PLAIN:
         return f"{value:,.0f}"
-    if 1000 <= abs(value) < LARGEST_PLAIN:  # noqa: PLR2004
-        return f"{value:,.0f}"
-    return f"{value:.4g}"
+    return f"{value:.0f}" if value == round(value) and abs(value) < SMALLEST_APART else f"{value:.{digits}g}"
 
 
 def percent(share: float) -> str:

@@ -18,7 +18,7 @@ from harpoon.reporting.parts import finite, only, written
 from harpoon.reporting.summary import Marginal, Picture, Spike
 from harpoon.schema import Schema
 
-BINS = 40
+BINS = (8, 40)  # at the least, and at the most
 TAIL = 0.005  # of the rows at either end, which go into the last bin
 MOST_LABELS = 10
 LONGEST_LABEL = 80
@@ -58,7 +58,8 @@ def _steps(column: Column, cells: Mapping[str, Cells]) -> Picture:
     values = {name: conform(one, column).observed.astype(np.float64) for name, one in cells.items()}
     spike = _spike(column, values)
     rest = {name: one[one != spike[0]] if spike else one for name, one in values.items()}
-    edges = _edges(np.concatenate(list(rest.values())), float(column.step or 0))
+    bins = int(np.clip(2 * min(map(len, values.values())) ** (1 / 3), *BINS))  # fewer rows, fewer bins
+    edges = _edges(np.concatenate(list(rest.values())), float(column.step or 0), bins)
     shares = {name: _binned(one, edges, len(values[name])) for name, one in rest.items()}
     return Picture(
         shape="steps",
@@ -74,14 +75,14 @@ def _spike(column: Column, values: Mapping[str, Floats]) -> tuple[float, Spike] 
     """The value that many rows of the first table have, if the others are too many for bars of their own."""
     first = next(iter(values.values()))
     distinct, counts = np.unique(first, return_counts=True)
-    if len(distinct) <= BINS or counts.max() < COMMON * len(first):
+    if len(distinct) <= BINS[1] or counts.max() < COMMON * len(first):
         return None
     value = float(distinct[counts.argmax()])
     shares = {name: finite(float((one == value).mean())) or 0.0 if len(one) else 0.0 for name, one in values.items()}
     return value, Spike(value=written(column, value), shares=shares)
 
 
-def _edges(values: Floats, step: float) -> Floats:
+def _edges(values: Floats, step: float, bins: int) -> Floats:
     """Bins of equal width from tail to tail, each as many steps of the column's grid wide as the others."""
     if not len(values):
         return np.array([0.0, 1.0])
@@ -89,11 +90,11 @@ def _edges(values: Floats, step: float) -> Floats:
     if low == high:
         low, high = values.min(), values.max()
     if step > 0 and (high - low) / step < 1e9:  # noqa: PLR2004  # a finer grid is none that a chart could show
-        width = max(np.ceil(((high - low) / step + 1) / BINS), 1.0) * step
+        width = max(np.ceil(((high - low) / step + 1) / bins), 1.0) * step
         count = int(np.ceil((high - low + step) / width - 1e-9))
         edges = low - step / 2 + width * np.arange(count + 1)
     else:
-        edges = np.linspace(low, high, BINS + 1)
+        edges = np.linspace(low, high, bins + 1)
     distinct: Floats = np.unique(edges)  # far from zero, neighbours may be the same number
     return distinct if len(distinct) > 1 else np.array([low - 0.5 * max(abs(low), 1), low + 0.5 * max(abs(low), 1)])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,8 +12,8 @@ from harpoon import frames
 from harpoon._version import __version__
 from harpoon.arguments import RandomState, checked_state, count_of, seed_of
 from harpoon.conditions import Predicate
-from harpoon.conforming import conform
-from harpoon.errors import InvalidTable, SchemaMismatch, listed, shortened
+from harpoon.conforming import conform, unseen_labels
+from harpoon.errors import InvalidTable, SchemaMismatch, UnseenCategory, listed, shortened
 from harpoon.frames import Table
 from harpoon.kinds import Column, Kind
 from harpoon.reporting.filling import filling, intervals
@@ -70,25 +71,31 @@ def evaluated(
         raise InvalidTable("A table to evaluate a model on must have rows, got one without any.")
     most = _affordable(model, count_of(rows, "rows, the number of rows to look at,"))
     real = some(whole, most, np.random.default_rng(seed))
-    drawn = frames.read(model.sample(most, random_state=seed))
-    summary = _of_tables("evaluated", model.schema_, whole, real, drawn)
-    trained_on = _training_rows(model)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UnseenCategory)  # the page says so
+        drawn = frames.read(model.sample(most, random_state=seed))
+        return _finished(_evaluated(model, whole, real, drawn, where=where, seed=seed))
+
+
+def _evaluated(
+    model: Harpoon, whole: Table, real: Table, drawn: Table, *, where: str | Predicate | None, seed: int
+) -> Summary:
+    schema, trained_on = model.schema_, _training_rows(model)
+    summary = _of_tables("evaluated", schema, whole, real, drawn)
+    summary["notes"] += _unseen(schema, real)
     summary["filling"] = filling(model, real, seed)
-    if model.denoiser_.sees_known:
-        if any(column.kind.numeric for column in model.schema_.modelled):
-            summary["intervals"] = intervals(model, some(real, ROWS_WITH_INTERVALS, np.random.default_rng(seed)), seed)
-    else:
-        summary["notes"].append(
-            f"A model of the preset {model.preset!r} draws slowly: {most} rows were looked at, and no intervals drawn."
-        )
+    if not model.denoiser_.sees_known:
+        summary["notes"].append(f"The preset {model.preset!r} draws slowly: few rows were looked at, and no intervals.")
+    elif any(column.kind.numeric for column in schema.modelled):
+        summary["intervals"] = intervals(model, some(real, ROWS_WITH_INTERVALS, np.random.default_rng(seed)), seed)
     against = "test rows" if trained_on is None else "training rows"
-    _with_likeness(
-        summary, model.schema_, likeness(model.schema_, real, drawn, trained_on=trained_on, against=against, seed=seed)
-    )
+    found = likeness(schema, real, drawn, trained_on=trained_on, against=against, seed=seed)
+    _with_likeness(summary, schema, found)
     summary["training"] = _training(model)
     if where is not None:
-        summary["condition"] = what_if(model, where, drawn, real, rows=min(most, ROWS_UNDER_A_CONDITION), seed=seed)
-    return _finished(summary)
+        rows = _affordable(model, ROWS_UNDER_A_CONDITION)
+        summary["condition"] = what_if(model, where, drawn, real, rows=rows, seed=seed)
+    return summary
 
 
 def compared(real: object, synthetic: object, *, random_state: RandomState = None) -> Summary:
@@ -177,6 +184,16 @@ def _with_likeness(summary: Summary, schema: Schema, found: Likeness | None) -> 
     if fewer:
         columns = f"{fewer} column{'s' if fewer > 1 else ''} with more than {MOST_LABELS} labels"
         summary["notes"].append(f"Scores of whole rows leave out {columns}.")
+
+
+def _unseen(schema: Schema, table: Table) -> list[str]:
+    """A sentence for each column with labels that the model does not know."""
+    found = {column.name: unseen_labels(table.cells(column.name), column) for column in schema.modelled}
+    return [
+        f"Column {shortened(name)!r} holds {listed(labels)}, unknown to the model: taken as missing."
+        for name, labels in found.items()
+        if labels
+    ]
 
 
 def _finished(summary: Summary) -> Summary:

@@ -8,10 +8,9 @@ is from 0 to 1. Which parts there are depends on what was asked:
     described    a model alone:          columns, marginals, associations, training, and `condition` with one
 """
 
-from __future__ import annotations
-
 from typing import Literal, NotRequired, TypedDict
 
+# No `from __future__ import annotations` here: it would hide which names need not be there.
 Grade = Literal["good", "fair", "poor", "plain"]
 Shares = dict[str, list[float]]
 
@@ -176,6 +175,9 @@ class Covered(TypedDict):
     name: str
     cells: int
     inside: float | None
+    attainable: float | None
+    """The share of draws inside the interval of the other draws: what true values drawn alike would reach. It is more
+    than the level where values repeat, such as zeros."""
 
 
 class Intervals(TypedDict):
@@ -187,7 +189,8 @@ class Intervals(TypedDict):
     missing: float
     """The share of cells that was hidden."""
     inside: float | None
-    """The share of hidden numbers inside their interval, which should be `level`."""
+    """The share of hidden numbers inside their interval."""
+    attainable: float | None
     columns: list[Covered]
 
 

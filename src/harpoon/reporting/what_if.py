@@ -110,7 +110,13 @@ def _shift(column: Column, before: Table, after: Table) -> tuple[float | None, s
     values = [conform(one, column).observed.astype(np.float64) for one in cells]
     means, deviation = [one.mean() for one in values], float(values[0].std())
     size = finite(float(means[1] - means[0]) / deviation) if deviation > 0 else None
-    return size, f"mean {written(column, means[0])} → {written(column, means[1])}"
+    return size, f"mean {' → '.join(_told_apart(column, means))}"
+
+
+def _told_apart(column: Column, values: list[float]) -> list[str]:
+    """Values with as many digits as it takes to see that they differ."""
+    texts = [[written(column, value, digits) for value in values] for digits in range(4, 9)]
+    return next((text for text in texts if len(set(text)) == len(text)), texts[0])
 
 
 def _meanings(
