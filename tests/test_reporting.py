@@ -13,12 +13,22 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from scipy.spatial.distance import cdist
 from scipy.stats import ks_2samp, rankdata, spearmanr
 from scipy.stats.contingency import association as cramer
 from sklearn.feature_selection import f_classif
 
 from harpoon import Harpoon as Model
-from harpoon import InvalidCondition, InvalidOption, InvalidTable, NotFitted, Schema, SchemaMismatch, metrics
+from harpoon import (
+    InfeasibleCondition,
+    InvalidCondition,
+    InvalidOption,
+    InvalidTable,
+    NotFitted,
+    Schema,
+    SchemaMismatch,
+    metrics,
+)
 from harpoon.reporting import Page, compared, described, evaluated
 from harpoon.reporting import summary as names
 from tests.conftest import LIBRARIES, fit, make, mixed_columns
@@ -222,6 +232,17 @@ def test_associations_leave_out_rows_with_a_hole_and_columns_that_do_not_vary():
     assert np.isnan(found[:, 2]).all()
 
 
+def test_distances_to_the_nearest_row_are_those_of_scipy():
+    left, right = (np.random.default_rng(seed).normal(size=(50, 2)) for seed in (0, 1))
+    real, drawn = (pa.table({"x": side[:, 0], "y": side[:, 1]}) for side in (left, right))
+    low, width = left.min(axis=0), np.ptp(left, axis=0)
+    left, right = (left - low) / width, (right - low) / width
+    apart = cdist(left, left) + np.diag([np.inf] * 50)
+    found = metrics.nearest_distances(Schema.infer(real), real, drawn)
+    assert found[0] == pytest.approx(cdist(right, left).min(axis=1))
+    assert found[1] == pytest.approx(apart.min(axis=1))
+
+
 def test_scikit_learns_trees_detect_as_well():
     shifted = pa.table({**people(seed=1), "gain": [value + 500 for value in people(seed=1)["gain"]]})
     schema = Schema.infer(REAL)
@@ -397,6 +418,10 @@ def test_wrong_arguments_are_sentences(model, tmp_path):
         model.report(OTHER, rows=0)
     with pytest.raises(InvalidCondition, match="jab"):
         model.report(OTHER, where="jab = 'chef'", rows=30)
+    with pytest.raises(InvalidOption, match="summary"):
+        Page({"x": 1})
+    with pytest.raises(InfeasibleCondition, match="age"):
+        model.report(OTHER, where="age > 1000", rows=30)
     with pytest.raises(NotFitted):
         Model().report()
     with pytest.raises(InvalidOption, match="random_state"):

@@ -35,7 +35,7 @@ def likeness(
         schema: What the columns are.
         real: Real rows.
         drawn: Drawn rows.
-        trained_on: The rows to look for copies in; the real ones by default.
+        trained_on: Complete rows to look for copies in; the real ones by default.
         against: What to call those rows.
         seed: For the choice of rows and the classifiers.
     """
@@ -47,8 +47,7 @@ def likeness(
     if size < FEWEST:
         return None
     left, right = (some(table, size, rng) for table in pair)
-    copied = complete(trained_on, schema) if trained_on is not None else left
-    copied = some(copied, size, rng) if copied.height >= FEWEST else left
+    copied = some(trained_on, size, rng) if trained_on is not None else left
     return Likeness(
         rows=size,
         against=against,

@@ -31,6 +31,8 @@ class Page:
     """
 
     def __init__(self, summary: Mapping[str, Any]) -> None:
+        if not isinstance(summary, Mapping) or not {"kind", "headlines", "columns"} <= set(summary):
+            raise InvalidOption("A page shows a summary, as evaluated, compared or described give it.")
         self.summary = summary
 
     @cached_property

@@ -77,27 +77,6 @@ def evaluated(
         return _finished(_evaluated(model, whole, real, drawn, where=where, seed=seed))
 
 
-def _evaluated(
-    model: Harpoon, whole: Table, real: Table, drawn: Table, *, where: str | Predicate | None, seed: int
-) -> Summary:
-    schema, trained_on = model.schema_, _training_rows(model)
-    summary = _of_tables("evaluated", schema, whole, real, drawn)
-    summary["notes"] += _unseen(schema, real)
-    summary["filling"] = filling(model, real, seed)
-    if not model.denoiser_.sees_known:
-        summary["notes"].append(f"The preset {model.preset!r} draws slowly: few rows were looked at, and no intervals.")
-    elif any(column.kind.numeric for column in schema.modelled):
-        summary["intervals"] = intervals(model, some(real, ROWS_WITH_INTERVALS, np.random.default_rng(seed)), seed)
-    against = "test rows" if trained_on is None else "training rows"
-    found = likeness(schema, real, drawn, trained_on=trained_on, against=against, seed=seed)
-    _with_likeness(summary, schema, found)
-    summary["training"] = _training(model)
-    if where is not None:
-        rows = _affordable(model, ROWS_UNDER_A_CONDITION)
-        summary["condition"] = what_if(model, where, drawn, real, rows=rows, seed=seed)
-    return summary
-
-
 def compared(real: object, synthetic: object, *, random_state: RandomState = None) -> Summary:
     """How alike two tables are, wherever the second one comes from.
 
@@ -143,6 +122,27 @@ def described(
     if where is not None:
         summary["condition"] = what_if(model, where, drawn, None, rows=min(most, ROWS_UNDER_A_CONDITION), seed=seed)
     return _finished(summary)
+
+
+def _evaluated(
+    model: Harpoon, whole: Table, real: Table, drawn: Table, *, where: str | Predicate | None, seed: int
+) -> Summary:
+    schema, trained_on = model.schema_, _training_rows(model)
+    summary = _of_tables("evaluated", schema, whole, real, drawn)
+    if where is not None:  # before what takes longer: a condition may be impossible
+        rows = min(drawn.height, ROWS_UNDER_A_CONDITION)
+        summary["condition"] = what_if(model, where, drawn, real, rows=rows, seed=seed)
+    summary["notes"] += _unseen(schema, real)
+    summary["filling"] = filling(model, real, seed)
+    if not model.denoiser_.sees_known:
+        summary["notes"].append(f"The preset {model.preset!r} draws slowly: few rows were looked at, and no intervals.")
+    elif any(column.kind.numeric for column in schema.modelled):
+        summary["intervals"] = intervals(model, some(real, ROWS_WITH_INTERVALS, np.random.default_rng(seed)), seed)
+    against = "test rows" if trained_on is None else "training rows"
+    found = likeness(schema, real, drawn, trained_on=trained_on, against=against, seed=seed)
+    _with_likeness(summary, schema, found)
+    summary["training"] = _training(model)
+    return summary
 
 
 def _of_tables(kind: str, schema: Schema, whole: Table | None, real: Table | None, drawn: Table) -> Summary:
@@ -254,9 +254,10 @@ def _affordable(model: Harpoon, rows: int) -> int:
 
 
 def _training_rows(model: Harpoon) -> Table | None:
-    """The rows that the model was trained on, where it was fitted here and not read from a file."""
+    """Complete rows that the model was trained on, where it was fitted here and not read from a file."""
     rows = getattr(model, "_trained_on", None)
-    return None if rows is None else frames.read(model.template_.build(rows))
+    table = None if rows is None else complete(frames.read(model.template_.build(rows)), model.schema_)
+    return table if table is not None and table.height >= FEWEST else None
 
 
 def _training(model: Harpoon) -> Training:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from harpoon import frames
 from harpoon.binding import bind
 from harpoon.conditions import Predicate, names_of
 from harpoon.conforming import conform
-from harpoon.errors import shortened
+from harpoon.errors import SamplingFailed, shortened
 from harpoon.exact import holds
 from harpoon.frames import Table
 from harpoon.kinds import Column
@@ -50,11 +51,12 @@ def what_if(
     after = frames.read(model.sample(rows, where=tree, random_state=seed))
     report, guided = model.report_, GUIDED_ROWS
     failed = report.guided_violations
-    if failed is None:
-        model.sample(guided, where=tree, strategy="guided", on_shortfall="return", random_state=seed)
-        failed = model.report_.guided_violations
-    else:
+    if failed is not None:
         guided = report.tried
+    else:
+        with suppress(SamplingFailed):  # then there is no such number
+            model.sample(guided, where=tree, strategy="guided", on_shortfall="return", random_state=seed)
+            failed = model.report_.guided_violations
     met = {name: rows_of(one, _met(model, tree, one)) for name, one in (("drawn", plain), ("real", real)) if one}
     inside = met["real"] if real is not None and met["real"].height >= FEWEST_REAL else None
     asked = names_of(tree)
