@@ -62,7 +62,9 @@ def pages(tmp_path_factory):
     folder, rng = tmp_path_factory.mktemp("pages"), np.random.default_rng(0)
     table = make("pyarrow", mixed_columns(120))
     model = fit(table, max_epochs=10)
-    Page(evaluated(model, table, where="age >= 40 and job = 'chef'", random_state=0)).save(folder / "model.html")
+    Page(evaluated(model, table, where="age >= 40 and job = 'chef'", rows=120, random_state=0)).save(
+        folder / "model.html"
+    )
     long = "<script>alert(1)</script>" + "very_long_name_without_a_break" * 20
     wide = {f"{long if i % 5 == 0 else '🐧'}{i}": rng.normal(size=50) for i in range(60)}
     wide["c"] = [f"{long} {i % 20}" for i in range(50)]

@@ -357,7 +357,7 @@ def test_a_table_with_holes_is_judged_on_the_cells_that_it_has():
     for library in LIBRARIES:
         table = make(library, mixed_columns(90))
         model = fit(table)
-        summary = plain(evaluated(model, table, random_state=0))
+        summary = plain(evaluated(model, table, rows=90, random_state=0))
         cells = summary["filling"]["by_share"][1]["cells"]
         assert 0 < cells < 0.45 * 90 * 5
         read(summary)
@@ -375,7 +375,7 @@ def test_columns_of_every_dtype_can_be_hidden():
         }
     )
     model = fit(frame)
-    summary = plain(evaluated(model, frame, where="i >= 2", random_state=0))
+    summary = plain(evaluated(model, frame, where="i >= 2", rows=60, random_state=0))
     read(summary)
     assert {fact["name"]: fact["modelled"] for fact in summary["columns"]}["k"] is False
 
@@ -384,7 +384,7 @@ def test_labels_unknown_to_the_model_are_noted_without_a_warning(model):
     strange = OTHER.set_column(1, "job", pa.array(["diver", *OTHER["job"].to_pylist()[1:]]))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        summary = plain(evaluated(model, strange, random_state=0))
+        summary = plain(evaluated(model, strange, rows=200, random_state=0))
     assert any("'diver'" in note for note in summary["notes"])
 
 
@@ -392,7 +392,7 @@ def test_the_papers_model_is_reported_on_with_few_rows():
     table = pa.table(people(60))
     model = fit(table)
     slow = Model("paper", hidden=16, max_epochs=1, steps=3, progress=False, random_state=0).fit(table)
-    assert "intervals" in evaluated(model, table)
+    assert "intervals" in evaluated(model, table, rows=30)
     summary = plain(evaluated(slow, table, where="age >= 30"))
     assert "intervals" not in summary
     assert summary["rows"]["drawn"] == 200

@@ -20,6 +20,7 @@ from harpoon.schema import Schema
 
 BINS = (8, 40)  # at the least, and at the most
 TAIL = 0.005  # of the rows at either end, which go into the last bin
+FINEST = 1e9  # steps of a grid that is as good as none
 MOST_LABELS = 10
 LONGEST_LABEL = 80
 COMMON = 0.25  # a value that more rows have is told apart
@@ -58,14 +59,15 @@ def _steps(column: Column, cells: Mapping[str, Cells]) -> Picture:
     values = {name: conform(one, column).observed.astype(np.float64) for name, one in cells.items()}
     spike = _spike(column, values)
     rest = {name: one[one != spike[0]] if spike else one for name, one in values.items()}
+    together = np.concatenate(list(rest.values()))
     bins = int(np.clip(2 * min(map(len, values.values())) ** (1 / 3), *BINS))  # fewer rows, fewer bins
-    edges = _edges(np.concatenate(list(rest.values())), float(column.step or 0), bins)
-    shares = {name: _binned(one, edges, len(values[name])) for name, one in rest.items()}
+    low, high = _span(together)
+    edges = _edges(low, high, float(column.step or 0), bins)
     return Picture(
         shape="steps",
-        shares=shares,
-        edges=[float(edge) for edge in edges],
-        ticks=_ticks(column, edges, np.concatenate(list(rest.values()))),
+        shares={name: _binned(one, edges, len(values[name])) for name, one in rest.items()},
+        edges=edges.tolist(),
+        ticks=_ticks(column, together, low, high) if len(together) else [],
         labels=[],
         spike=spike[1] if spike else None,
     )
@@ -82,21 +84,25 @@ def _spike(column: Column, values: Mapping[str, Floats]) -> tuple[float, Spike] 
     return value, Spike(value=written(column, value), shares=shares)
 
 
-def _edges(values: Floats, step: float, bins: int) -> Floats:
-    """Bins of equal width from tail to tail, each as many steps of the column's grid wide as the others."""
+def _span(values: Floats) -> tuple[float, float]:
+    """From tail to tail, by values that occur; all of them where the rest are equal."""
     if not len(values):
-        return np.array([0.0, 1.0])
+        return 0.0, 1.0
     low, high = np.quantile(values, [TAIL, 1 - TAIL], method="closest_observation")
-    if low == high:
-        low, high = values.min(), values.max()
-    if step > 0 and (high - low) / step < 1e9:  # noqa: PLR2004  # a finer grid is none that a chart could show
+    return (float(low), float(high)) if low < high else (float(values.min()), float(values.max()))
+
+
+def _edges(low: float, high: float, step: float, bins: int) -> Floats:
+    """Bins of equal width, on a grid each as many steps wide as the others: a comb would be no news."""
+    if step > 0 and (high - low) / step < FINEST:
         width = max(np.ceil(((high - low) / step + 1) / bins), 1.0) * step
         count = int(np.ceil((high - low + step) / width - 1e-9))
         edges = low - step / 2 + width * np.arange(count + 1)
     else:
         edges = np.linspace(low, high, bins + 1)
     distinct: Floats = np.unique(edges)  # far from zero, neighbours may be the same number
-    return distinct if len(distinct) > 1 else np.array([low - 0.5 * max(abs(low), 1), low + 0.5 * max(abs(low), 1)])
+    around = 0.5 * max(abs(low), 1.0)
+    return distinct if len(distinct) > 1 else np.array([low - around, low + around])
 
 
 def _binned(values: Floats, edges: Floats, height: int) -> list[float]:
@@ -104,20 +110,13 @@ def _binned(values: Floats, edges: Floats, height: int) -> list[float]:
     return [finite(float(count)) or 0.0 for count in counts / max(height, 1)]
 
 
-def _ticks(column: Column, edges: Floats, values: Floats) -> list[str]:
-    """Texts for the axis: values that exist, not the ends of bins."""
-    if not len(values):
-        return []
-    half = float(column.step or 0) / 2 if column.step and len(edges) > 1 else 0.0
-    low, high = edges[0] + half, edges[-1] - half
-    low, high = max(low, values.min()), min(high, values.max()) if values.max() > low else high
-    below, above = (values < edges[0]).any(), (values > edges[-1]).any()
-    middle = (low + high) / 2
-    middle = np.round(middle) if column.step and column.step >= 1 else middle
+def _ticks(column: Column, values: Floats, low: float, high: float) -> list[str]:
+    middle = low + (high - low) / 2
+    middle = float(np.round(middle)) if column.step and column.step >= 1 else middle
     return [
-        f"{'≤ ' if below else ''}{written(column, low)}",
+        f"{'≤ ' if values.min() < low else ''}{written(column, low)}",
         written(column, middle),
-        f"{'≥ ' if above else ''}{written(column, high)}",
+        f"{'≥ ' if values.max() > high else ''}{written(column, high)}",
     ]
 
 
