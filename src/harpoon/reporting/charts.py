@@ -48,20 +48,26 @@ def curve(passes: Sequence[Pass], label: str) -> Markup:
 
 
 def heat(names: Sequence[str], square: Sequence[Sequence[float | None]], label: str, *, full: float = 1.0) -> Markup:
-    """A square of numbers: one colour above zero, another below, fainter towards it."""
-    cells = []
-    for i, row in enumerate(square):
-        for j, value in enumerate(row):
-            words = f"{names[i]} · {names[j]}: {'none' if value is None else f'{value:.2f}'}"
-            strength = 0.0 if value is None else min(abs(value) / full, 1.0)
-            name = "none" if value is None else "above" if value >= 0 else "below"
-            shade = f' fill-opacity="{_short(strength)}"' if name != "none" and strength > FAINT else ' class="none"'
-            kind = f' class="{name}"' if "class" not in shade else ""
-            cells.append(f'<rect{kind} x="{j}" y="{i}"{shade}><title>{escape(words)}</title></rect>')
+    """A square of numbers: one colour above zero, another below, fainter towards it; `full` has the full colour."""
+    cells = [
+        f'<rect x="{j}" y="{i}"{_shade(value, full)}><title>{escape(_pair(names[i], names[j], value))}</title></rect>'
+        for i, row in enumerate(square)
+        for j, value in enumerate(row)
+    ]
     size = len(square)
     return Markup(  # noqa: S704  # of numbers and escaped text
         f'<svg class="heat" viewBox="0 0 {size} {size}" role="img" aria-label="{escape(label)}">{"".join(cells)}</svg>'
     )
+
+
+def _shade(value: float | None, full: float) -> str:
+    if value is None or abs(value) / full < FAINT:
+        return ' class="none"'
+    return f' class="{"above" if value > 0 else "below"}" fill-opacity="{_short(min(abs(value) / full, 1.0))}"'
+
+
+def _pair(left: str, right: str, value: float | None) -> str:
+    return f"{left} · {right}: {'none' if value is None else f'{value:.2f}'}"
 
 
 def barcode(names: Sequence[str], missing: Sequence[str]) -> Markup:

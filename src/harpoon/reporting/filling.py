@@ -54,18 +54,11 @@ def intervals(model: Harpoon, table: Table, seed: int) -> Intervals:
     draws = model.impute(with_holes(table, hidden), draws=DRAWS, random_state=seed)
     ends = [frames.read(end) for end in draws.interval(LEVEL)]
     tables = [frames.read(one) for one in draws]
-    columns = []
-    for column in model.schema_.modelled:
-        rows = hidden[column.name]
-        if column.kind.numeric and rows.any():
-            truth, low, high = (_one(one, column, rows) for one in (table, *ends))
-            inside = metrics.coverage(only(column), truth, (low, high), _all(rows))
-            attainable = _attainable(
-                np.stack([numbers(_one(one, column, rows).cells(column.name), column) for one in tables])
-            )
-            columns.append(
-                Covered(name=column.name, cells=int(rows.sum()), inside=finite(inside), attainable=finite(attainable))
-            )
+    columns = [
+        _covered(column, table, (ends[0], ends[1]), tables, hidden[column.name])
+        for column in model.schema_.modelled
+        if column.kind.numeric and hidden[column.name].any()
+    ]
     cells = [one["cells"] for one in columns]
     return Intervals(
         level=LEVEL,
@@ -75,6 +68,17 @@ def intervals(model: Harpoon, table: Table, seed: int) -> Intervals:
         inside=_weighted([one["inside"] for one in columns], cells),
         attainable=_weighted([one["attainable"] for one in columns], cells),
         columns=columns,
+    )
+
+
+def _covered(column: Column, truth: Table, ends: tuple[Table, Table], draws: list[Table], rows: Mask) -> Covered:
+    true, low, high = (_one(one, column, rows) for one in (truth, *ends))
+    drawn = np.stack([numbers(_one(one, column, rows).cells(column.name), column) for one in draws])
+    return Covered(
+        name=column.name,
+        cells=int(rows.sum()),
+        inside=finite(metrics.coverage(only(column), true, (low, high), _all(rows))),
+        attainable=finite(_attainable(drawn)),
     )
 
 

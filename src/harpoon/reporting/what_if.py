@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,19 +49,14 @@ def what_if(
     """
     tree, schema = tree_of(where), model.schema_
     after = frames.read(model.sample(rows, where=tree, random_state=seed))
-    report, guided = model.report_, GUIDED_ROWS
-    failed = report.guided_violations
-    if failed is not None:
-        guided = report.tried
-    else:
-        with suppress(SamplingFailed):  # then there is no such number
-            model.sample(guided, where=tree, strategy="guided", on_shortfall="return", random_state=seed)
-            failed = model.report_.guided_violations
-    met = {name: rows_of(one, _met(model, tree, one)) for name, one in (("drawn", plain), ("real", real)) if one}
-    inside = met["real"] if real is not None and met["real"].height >= FEWEST_REAL else None
-    asked = names_of(tree)
-    changes = [_change(c, plain, after, inside) for c in schema.modelled if c.name not in asked]
-    whole = plain if real is None else real
+    report = model.report_
+    failed, guided = _guidance(model, tree, report, seed)
+    inside = None if real is None else rows_of(real, _met(model, tree, real))
+    ours = float(_met(model, tree, plain).mean())
+    theirs = None if real is None or inside is None else inside.height / real.height
+    compared = inside if inside is not None and inside.height >= FEWEST_REAL else None
+    whole, asked = plain if real is None else real, names_of(tree)
+    changes = [_change(c, plain, after, compared) for c in schema.modelled if c.name not in asked]
     return Condition(
         text=str(tree),
         strategy=report.strategy,
@@ -71,13 +66,27 @@ def what_if(
         guided_violations=None if failed is None else finite(failed),
         guided_rows=guided,
         seconds=round(report.seconds, 2),
-        share_of_drawn=finite(met["drawn"].height / plain.height) or 0.0,
-        share_of_real=None if real is None else finite(met["real"].height / real.height),
-        real_rows=None if real is None else met["real"].height,
-        meanings=_meanings(report, failed, met, plain, real),
-        region=[_change(c, whole, after, inside) for c in schema.modelled if c.name in asked],
+        share_of_drawn=finite(ours) or 0.0,
+        share_of_real=None if theirs is None else finite(theirs),
+        real_rows=None if inside is None else inside.height,
+        meanings=list(_meanings(report, failed, ours, theirs)),
+        region=[_change(c, whole, after, compared) for c in schema.modelled if c.name in asked],
         what_if=sorted(changes, key=lambda change: -(change["effect"] or 0.0)),
     )
+
+
+def _guidance(model: Harpoon, tree: Predicate, report: Report, seed: int) -> tuple[float | None, int]:
+    """The share of rows that fail straight out of the guided loop, and how many rows say so.
+
+    Where no row had to be guided, some are, to see it.
+    """
+    if report.guided_violations is not None:
+        return report.guided_violations, report.tried
+    try:
+        model.sample(GUIDED_ROWS, where=tree, strategy="guided", on_shortfall="return", random_state=seed)
+    except SamplingFailed:
+        return None, 0
+    return model.report_.guided_violations, model.report_.tried
 
 
 def _met(model: Harpoon, tree: Predicate, table: Table) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -121,21 +130,16 @@ def _told_apart(column: Column, values: list[float]) -> list[str]:
     return next((text for text in texts if len(set(text)) == len(text)), texts[0])
 
 
-def _meanings(
-    report: Report, failed: float | None, met: dict[str, Table], plain: Table, real: Table | None
-) -> list[str]:
+def _meanings(report: Report, failed: float | None, ours: float, theirs: float | None) -> Iterator[str]:
     """What was done and found, in sentences."""
-    said = [f"{report.rows:,} rows were drawn ({report.strategy}): {HOW[report.strategy]}."]
+    yield f"{report.rows:,} rows were drawn ({report.strategy}): {HOW[report.strategy]}."
     if report.violations:
-        said.append(f"{percent(report.violations)} of them do not meet the condition.")
+        yield f"{percent(report.violations)} of them do not meet the condition."
     else:
-        said.append("Every one of them meets the condition; each was checked.")
+        yield "Every one of them meets the condition; each was checked."
     if failed is not None:
-        said.append(f"By guidance alone, {percent(failed)} of rows fail the condition straight out of the loop.")
-    share = percent(met["drawn"].height / plain.height)
-    if real is None:
-        said.append(f"Of rows drawn without it, {share} meet it.")
+        yield f"By guidance alone, {percent(failed)} of rows fail the condition straight out of the loop."
+    if theirs is None:
+        yield f"Of rows drawn without it, {percent(ours)} meet it."
     else:
-        theirs = percent(met["real"].height / real.height)
-        said.append(f"Of rows drawn without it {share} meet it, of the real rows {theirs}.")
-    return said
+        yield f"Of rows drawn without it {percent(ours)} meet it, of the real rows {percent(theirs)}."
