@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any, Self, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +46,9 @@ from harpoon.questions import SHORTFALLS, Question, plainly
 from harpoon.reports import Report
 from harpoon.schema import Schema
 from harpoon.training import Epoch, History, train
+
+if TYPE_CHECKING:
+    from harpoon.reporting import Page
 
 MIN_ROWS = 2
 MANY_DROPPED = 0.1
@@ -269,6 +272,31 @@ class Harpoon:
         counted = codec.read(frames.read(data)) if data is not None else getattr(self, "_trained_on", None)
         tree = condition(where)
         return feasibility(self._drawer(self._call_seed(random_state)), tree, self.schema_, base, counted)
+
+    def report(
+        self,
+        test: object = None,
+        *,
+        where: str | Predicate | None = None,
+        rows: int = 5000,
+        random_state: RandomState = None,
+    ) -> Page:
+        """A page about this model: how well it fills cells, how real its rows look, what a condition does to them.
+
+        In a notebook it shows itself; `report(test).save("report.html")` writes one file to send, and `.summary` holds
+        the numbers. The extra "report" brings what the page needs.
+
+        Args:
+            test: Real rows that the model was not trained on; without them the page shows the model alone.
+            where: A condition, as for `sample`, to show what it does to every column.
+            rows: How many rows to look at and to draw, at the most.
+            random_state: A seed or a NumPy generator for this call.
+        """
+        from harpoon import reporting
+
+        if test is None:
+            return reporting.Page(reporting.described(self, where=where, rows=rows, random_state=random_state))
+        return reporting.Page(reporting.evaluated(self, test, where=where, rows=rows, random_state=random_state))
 
     def encode(self, data: object) -> Given:
         """A table as the network sees it: encoded rows and which of their numbers are known."""

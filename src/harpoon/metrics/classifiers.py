@@ -14,6 +14,8 @@ from harpoon.frames import Table
 from harpoon.metrics.encoded import Floats, coded, codes, complete, onehot, tables
 from harpoon.schema import Schema
 
+FURTHEST = 1e30  # beyond, single precision or squares may overflow
+MOST_LABELS = 255  # that scikit-learn's trees split by sets of them
 TREES = {"n_estimators": 200, "max_depth": 6, "learning_rate": 0.1, "subsample": 0.8, "colsample_bytree": 0.8}
 MOST_ITERATIONS = 2000
 MIN_FOLDS = 2
@@ -39,8 +41,8 @@ def detection(
         schema: What the columns are.
         real: Real rows, which the model should not have been trained on.
         drawn: Drawn rows.
-        classifier: "xgboost", a strong detector (the extra "bench"), or "linear", a logistic regression, which sees
-            little more than means and shares.
+        classifier: "xgboost", a strong detector (the extra "bench"), "boosted", much the same by scikit-learn, or
+            "linear", a logistic regression, which sees little more than means and shares.
         folds: Into how many parts the rows are cut.
         random_state: A seed or a NumPy generator.
 
@@ -142,6 +144,12 @@ def _area(model: Any, X: Floats, y: NDArray[np.int64], judged: NDArray[np.bool_]
     return float(roc_auc_score(y[judged], model.predict_proba(X[judged])[:, 1]))
 
 
+def _shrunk(encoded: list[Floats]) -> list[Floats]:
+    """The same with columns of enormous numbers brought within reach of single precision."""
+    largest = np.max([np.abs(part).max(axis=0, initial=0.0) for part in encoded], axis=0)
+    return [part / np.where(largest > FURTHEST, largest, 1.0) for part in encoded]
+
+
 def _trees(schema: Schema, pair: list[Table], seed: int) -> tuple[list[Floats], Callable[[], Any]]:
     """Boosted trees that split labels by sets of them."""
     try:
@@ -150,7 +158,17 @@ def _trees(schema: Schema, pair: list[Table], seed: int) -> tuple[list[Floats], 
         raise MissingExtra.named("xgboost", "bench", "This score") from None
     encoded, kinds = coded(schema, pair)
     common = {"tree_method": "hist", "enable_categorical": True, "feature_types": kinds, "n_jobs": 1}
-    return encoded, lambda: XGBClassifier(**TREES, **common, random_state=seed)
+    return _shrunk(encoded), lambda: XGBClassifier(**TREES, **common, random_state=seed)
+
+
+def _boosted(schema: Schema, pair: list[Table], seed: int) -> tuple[list[Floats], Callable[[], Any]]:
+    """Boosted trees of scikit-learn; a column of more labels than they can split by sets counts as numbers."""
+    from sklearn.ensemble import HistGradientBoostingClassifier
+
+    encoded, kinds = coded(schema, pair)
+    most = np.max([part.max(axis=0) for part in encoded], axis=0)
+    labels = [kind == "c" and top < MOST_LABELS for kind, top in zip(kinds, most, strict=True)]
+    return _shrunk(encoded), lambda: HistGradientBoostingClassifier(categorical_features=labels, random_state=seed)
 
 
 def _linear(schema: Schema, pair: list[Table], seed: int) -> tuple[list[Floats], Callable[[], Any]]:
@@ -158,14 +176,16 @@ def _linear(schema: Schema, pair: list[Table], seed: int) -> tuple[list[Floats],
     from sklearn.linear_model import LogisticRegression
 
     parts = onehot(schema, pair)
-    both = np.concatenate([values for values, _ in parts])
+    numbers = _shrunk([values for values, _ in parts])
+    both = np.concatenate(numbers)
     deviation = both.std(axis=0)
-    scaled = [(values - both.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0) for values, _ in parts]
+    scaled = [(values - both.mean(axis=0)) / np.where(deviation > 0, deviation, 1.0) for values in numbers]
     encoded = [np.hstack([values, part[1]]) for values, part in zip(scaled, parts, strict=True)]
     return encoded, lambda: LogisticRegression(max_iter=MOST_ITERATIONS, random_state=seed)
 
 
 CLASSIFIERS: dict[str, Callable[[Schema, list[Table], int], tuple[list[Floats], Callable[[], Any]]]] = {
     "xgboost": _trees,
+    "boosted": _boosted,
     "linear": _linear,
 }

@@ -1,4 +1,4 @@
-"""Drawn rows against real ones by where they lie: the three scores of Alaa et al. (2022).
+"""Drawn rows against real ones by where they lie: the three scores of Alaa et al. (2022), and distances.
 
 Rows are points: each number goes from 0 to 1 over the range of the real rows, each label is a column of its own. This
 is the encoding in which such scores are published (synthcity's "naive" variant, without a learnt embedding), so ours
@@ -81,6 +81,20 @@ def authenticity(schema: Schema, real: object, drawn: object) -> float:
     points, others = _points(schema, real, drawn)
     nearest, distance = _nearest(others, points)
     return float((distance >= _nearest_other(points)[nearest]).mean())
+
+
+def nearest_distances(schema: Schema, real: object, drawn: object) -> tuple[Floats, Floats]:
+    """The distance of each drawn row to the nearest real one, and of each real row to the nearest other real one.
+
+    Where a model copies, the first are much smaller than the second. Each number counts from 0 to 1 over its range.
+
+    >>> import pyarrow as pa
+    >>> real, drawn = pa.table({"x": [0.0, 1.0, 4.0]}), pa.table({"x": [4.0, 2.0]})
+    >>> [distances.tolist() for distances in nearest_distances(Schema.infer(real), real, drawn)]
+    [[0.0, 0.25], [0.25, 0.25, 0.75]]
+    """
+    points, others = _points(schema, real, drawn)
+    return _nearest(others, points)[1], _nearest_other(points)
 
 
 def _points(schema: Schema, real: object, drawn: object) -> tuple[Floats, Floats]:
