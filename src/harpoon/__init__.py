@@ -19,6 +19,7 @@ from harpoon.errors import (
     RowsDropped,
     SamplingFailed,
     SchemaMismatch,
+    TableFileError,
     TrainingFailed,
     UnseenCategory,
 )
@@ -94,6 +95,7 @@ __all__ = [
     "SamplingFailed",
     "Schema",
     "SchemaMismatch",
+    "TableFileError",
     "TrainingFailed",
     "UnseenCategory",
     "__version__",
