@@ -48,6 +48,12 @@ def text_file(folder: Path, text: str | bytes, name: str = "rows.csv") -> Path:
     return path
 
 
+def write_and_fail(place: str, error: type[BaseException], **how) -> None:
+    with tables.writer(place, **how) as out:
+        out.write(TYPED)
+        raise error("in the middle")
+
+
 def types_of(table: pa.Table) -> list[str]:
     return [str(f.type) for f in table.schema]
 
@@ -281,16 +287,14 @@ def test_a_table_beside_the_one_that_is_read(tmp_path, scheme):
 def test_nothing_is_replaced_unasked_and_nothing_half_written_stays(tmp_path, number):
     place = places(tmp_path)[number]
     for attempt in (KeyboardInterrupt, ValueError, OSError):
-        with pytest.raises((attempt, TableFileError)), tables.writer(place) as out:
-            out.write(TYPED)
-            raise attempt("in the middle")
+        with pytest.raises((attempt, TableFileError)):
+            write_and_fail(place, attempt)
     assert list(tmp_path.iterdir()) == []
     tables.write(place, TYPED)
     with pytest.raises(TableFileError, match="--force"):
         tables.write(place, TYPED.slice(1))
-    with pytest.raises(KeyboardInterrupt), tables.writer(place, force=True) as out:
-        out.write(TYPED.slice(1))
-        raise KeyboardInterrupt
+    with pytest.raises(KeyboardInterrupt):
+        write_and_fail(place, KeyboardInterrupt, force=True)
     assert tables.read(place).num_rows == 3
     tables.write(place, TYPED.slice(1), force=True)
     assert tables.read(place).num_rows == 2

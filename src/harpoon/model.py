@@ -175,7 +175,7 @@ class Harpoon:
         first_row = count_of(first_row, "first_row, the number of the first row,", least=0)
         if draws is not None:
             count = count_of(draws, "draws, the number of tables to draw,")
-            return self._imputations(table, rows, count, drawer, question, first_row)
+            return self._imputations(table, rows, count, drawer, question, first_row=first_row)
         if not decode:
             if question is not None:
                 raise InvalidOption("decode=False gives what is expected without a condition; leave where out.")
@@ -430,7 +430,7 @@ class Harpoon:
         return Expectation(numbers, probabilities, labels)
 
     def _imputations(
-        self, table: Table, rows: Rows, count: int, drawer: Drawer, question: Question | None, first_row: int
+        self, table: Table, rows: Rows, count: int, drawer: Drawer, question: Question | None, *, first_row: int
     ) -> MultipleImputation:
         draw = drawer.draw if question is None else question.completing(drawer, rows, self._tell)
         drawn = [self._produced(rows, partial(draw, draw=number), first_row) for number in range(count)]

@@ -318,4 +318,14 @@ PRESETS = {
     ),
 }
 MODEL_ARGUMENTS = ("random_state", "device", "schema", "progress")
-CALL_ARGUMENTS = ("where", "given", "loss_batch", "strategy", "on_shortfall", "draws", "decode", "first_row", "random_state")
+CALL_ARGUMENTS = (
+    "where",
+    "given",
+    "loss_batch",
+    "strategy",
+    "on_shortfall",
+    "draws",
+    "decode",
+    "first_row",
+    "random_state",
+)

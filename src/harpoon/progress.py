@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -51,8 +52,8 @@ def drawing_bar(steps: int, *, show: bool) -> Iterator[Callable[[], None]]:
 
 @contextmanager
 def counting_bar(words: str, *, show: bool) -> Iterator[Callable[[int], None]]:
-    """A line that counts rows of which nobody knows how many there will be."""
-    if not show:
+    """A line that counts rows of which nobody knows how many there will be, for whoever looks on."""
+    if not show or not sys.stderr.isatty():
         yield lambda _rows: None
         return
     from rich.console import Console

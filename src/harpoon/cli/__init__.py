@@ -37,7 +37,7 @@ def _version(show: bool) -> None:
 
 @app.callback()
 def root(
-    version: Annotated[  # noqa: ARG001
+    version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")
     ] = False,
 ) -> None:

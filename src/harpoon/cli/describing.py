@@ -48,13 +48,15 @@ def info(
 def schema(
     table: options.Table,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="A JSON file, to edit and give to `harpoon fit`.")
+        Path | None,
+        typer.Option("--output", "-o", metavar="FILE", help="A JSON file, to edit and give to `harpoon fit`."),
     ] = None,
     exclude: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN", help="A column to leave out. May be repeated.")
     ] = None,
     kind: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN=KIND", help="What a column is: region=category. May be repeated.")
+        list[str] | None,
+        typer.Option(metavar="COLUMN=KIND", help="What a column is: region=category. May be repeated."),
     ] = None,
     delimiter: options.Delimiter = None,
     encoding: options.Encoding = None,
@@ -72,9 +74,8 @@ def schema(
     talk = Talk(json, quiet)
     if output is not None:
         options.check_free(output, force=force)
-    rows, found = prepared(
-        table, None, kind or (), exclude or (), talk, delimiter=delimiter, encoding=encoding, missing=missing
-    )
+    how = options.reading(delimiter, encoding, missing)
+    rows, found = prepared(table, how, talk, file=None, kinds=kind or (), exclude=exclude or ())
     if output is not None:
         with replacing(output) as temporary:
             temporary.write_text(found.to_json(), encoding="utf-8")

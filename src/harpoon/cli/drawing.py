@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -35,20 +35,28 @@ IMPOSSIBLE = 3
 Given = Annotated[
     list[str] | None,
     typer.Option(
-        "--given", metavar="COLUMN=VALUE", help="What is decided: values that all rows share (may be repeated), or "
-        "for `sample` a table of partial rows, which are completed one by one."
+        "--given",
+        metavar="COLUMN=VALUE",
+        help="What is decided: values that all rows share (may be repeated), or "
+        "for `sample` a table of partial rows, which are completed one by one.",
     ),
 ]
 
 
 def sample(
     model: options.ModelFile,
-    n: Annotated[int | None, typer.Option("-n", min=1, help=f"How many rows; {ROWS} by default.", show_default=False)] = None,
+    n: Annotated[
+        int | None, typer.Option("-n", min=1, help=f"How many rows; {ROWS} by default.", show_default=False)
+    ] = None,
     where: options.Where = None,
     given: Given = None,
     output: options.ToTable = "-",
-    strategy: Annotated[str, typer.Option(help="How to meet the condition: auto, kept, known, guided or paper.")] = "auto",
-    fewer: Annotated[bool, typer.Option("--fewer", help="Take what there is if too few rows meet the condition.")] = False,
+    strategy: Annotated[
+        str, typer.Option(help="How to meet the condition: auto, kept, known, guided or paper.")
+    ] = "auto",
+    fewer: Annotated[
+        bool, typer.Option("--fewer", help="Take what there is if too few rows meet the condition.")
+    ] = False,
     format: options.Format = "",  # noqa: A002
     delimiter: options.Delimiter = None,
     encoding: options.Encoding = None,
@@ -114,8 +122,6 @@ def _decided(given: Sequence[str], model: Harpoon, how: Reading, talk: Talk) -> 
         return _values(given, model)
     if len(given) > 1:
         raise InvalidOption("--given takes one table of partial rows, or values only: --given column=value.")
-    from dataclasses import replace
-
     from harpoon.cli.expecting import text_types
 
     return read_table(files[0], replace(how, types=text_types(model.schema_)), talk)

@@ -32,7 +32,9 @@ def filled_schema(own: pa.Schema, model: Schema, like: Template) -> pa.Schema:
 def _type(column: Column) -> pa.DataType | None:
     if column.kind in (Kind.DATETIME, Kind.DURATION):
         unit = column.unit or "us"
-        return pa.duration(unit) if column.kind is Kind.DURATION else pa.timestamp(unit, "UTC" if column.zoned else None)
+        return (
+            pa.duration(unit) if column.kind is Kind.DURATION else pa.timestamp(unit, "UTC" if column.zoned else None)
+        )
     plain = {Kind.NUMBER: pa.float64(), Kind.INTEGER: pa.int64(), Kind.BOOLEAN: pa.bool_(), Kind.DATE: pa.date32()}
     if column.kind in plain:
         return plain[column.kind]

@@ -33,9 +33,12 @@ def impute(
     table: options.Table,
     output: options.ToTable = "-",
     draws: Annotated[
-        int | None, typer.Option(min=1, help="Draw so many tables instead of the best value of each cell, one file each.")
+        int | None,
+        typer.Option(min=1, help="Draw so many tables instead of the best value of each cell, one file each."),
     ] = None,
-    stacked: Annotated[bool, typer.Option("--stacked", help="With --draws, one table with a first column `draw`.")] = False,
+    stacked: Annotated[
+        bool, typer.Option("--stacked", help="With --draws, one table with a first column `draw`.")
+    ] = False,
     where: options.Where = None,
     only: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN,COLUMN", help="Fill these columns only. May be repeated.")
@@ -67,7 +70,8 @@ def impute(
     loaded = load_model(model, talk, progress=False)
     how = options.reading(delimiter, encoding, missing, text_types(loaded.schema_))
     with talk.notes(), tables.opened(table, how) as source, ExitStack() as stack:
-        filler = Filler(loaded, source.schema, _named(only or (), source.schema.names), draws, where, seed)
+        only = _named(only or (), source.schema.names)
+        filler = Filler(loaded, source.schema, only=only, draws=draws, where=where, seed=seed)
         if filler.passed_on:
             talk.say(f"Passed on, for the model does not know them: {', '.join(filler.passed_on)}")
         outs = [stack.enter_context(out) for out in _outs(target, source, draws, stacked=stacked, force=force)]
@@ -96,7 +100,7 @@ def _outs(
 
     several = draws is not None and not stacked and not target.is_stream
     places = [target.numbered(number) for number in range(1, (draws or 1) + 1)] if several else [target]
-    return [tables.writer(place, force, format=target.format, delimiter=source.delimiter) for place in places]
+    return [tables.writer(place, force, delimiter=source.delimiter) for place in places]
 
 
 def _named(only: Sequence[str], names: Sequence[str]) -> list[str]:

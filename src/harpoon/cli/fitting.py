@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
     from harpoon.model import Harpoon
     from harpoon.schema import Schema
+    from harpoon.tables import Reading
 
 FIT = (
     "harpoon fit penguins.csv -o penguins.harpoon",
@@ -31,10 +33,13 @@ def fit(
     table: options.Table,
     output: Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="The file for the model.")],
     max_time: Annotated[
-        Any, typer.Option(parser=options.seconds_of, metavar="TIME", help="At the most, as 90s, 2m (the default) or 1h30m.")
+        float | None,
+        typer.Option(parser=options.seconds_of, metavar="TIME", help="At the most, as 90s, 2m (the default) or 1h30m."),
     ] = None,
     max_epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the table at the most.")] = None,
-    preset: Annotated[str, typer.Option(help='"anchored", or "paper" for the paper\'s system to the letter.')] = "anchored",
+    preset: Annotated[
+        str, typer.Option(help='"anchored", or "paper" for the paper\'s system to the letter.')
+    ] = "anchored",
     schema: Annotated[
         Path | None, typer.Option(metavar="FILE", help="What the columns are, as `harpoon schema -o` wrote it.")
     ] = None,
@@ -42,7 +47,8 @@ def fit(
         list[str] | None, typer.Option(metavar="COLUMN", help="A column to leave out. May be repeated.")
     ] = None,
     kind: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN=KIND", help="What a column is: region=category. May be repeated.")
+        list[str] | None,
+        typer.Option(metavar="COLUMN=KIND", help="What a column is: region=category. May be repeated."),
     ] = None,
     delimiter: options.Delimiter = None,
     encoding: options.Encoding = None,
@@ -58,19 +64,11 @@ def fit(
 
     talk = Talk(json, quiet)
     options.check_free(output, force=force)
+    model = Harpoon(preset, max_time=max_time, max_epochs=max_epochs, random_state=seed, progress=talk.progress)
     with talk.notes(besides=(ColumnLeftOut,)):
-        rows, columns = prepared(
-            table, schema, kind or (), exclude or (), talk, delimiter=delimiter, encoding=encoding, missing=missing
-        )
-        model = Harpoon(
-            preset,
-            max_time=max_time,
-            max_epochs=max_epochs,
-            random_state=seed,
-            schema=columns,
-            progress=talk.progress,
-        )
-        _show(columns, rows, talk)
+        how = options.reading(delimiter, encoding, missing)
+        rows, model.schema = prepared(table, how, talk, file=schema, kinds=kind or (), exclude=exclude or ())
+        _show(model.schema, rows, talk)
         model.fit(rows)
     model.save(output)
     outcome = {"model": str(output), "rows": rows.num_rows, "bytes": output.stat().st_size, **trained(model)}
@@ -78,19 +76,14 @@ def fit(
 
 
 def prepared(
-    table: str,
-    file: Path | None,
-    kinds: Sequence[str],
-    exclude: Sequence[str],
-    talk: Talk,
-    **how: Any,  # noqa: ANN401
+    table: str, how: Reading, talk: Talk, *, file: Path | None, kinds: Sequence[str], exclude: Sequence[str]
 ) -> tuple[pa.Table, Schema]:
     """A table, and what its columns are: by a file, by what is asked for, or as they look."""
     from harpoon.cli.expecting import text_types
     from harpoon.schema import Schema
 
     said = None if file is None else Schema.load(file)
-    rows = read_table(table, options.reading(**how, types={} if said is None else text_types(said)), talk)
+    rows = read_table(table, how if said is None else replace(how, types=text_types(said)), talk)
     asked = dict(_pair(text) for text in kinds)
     if said is None:
         return rows, Schema.infer(rows, kinds=asked, exclude=exclude)

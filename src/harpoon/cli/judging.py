@@ -1,7 +1,8 @@
-"""`harpoon evaluate` and `harpoon report`: how good a model is, and how real rows look, as a page to send to someone."""
+"""`harpoon evaluate` and `harpoon report`: how good a model is and how real its rows look, as a page to send on."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -104,8 +105,6 @@ def _of_model(
 
 
 def _of_tables(first: str, second: str, seed: int | None, how: Reading, talk: Talk) -> dict[str, Any]:
-    from dataclasses import replace
-
     import pyarrow as pa
 
     from harpoon import reporting
@@ -116,8 +115,6 @@ def _of_tables(first: str, second: str, seed: int | None, how: Reading, talk: Ta
 
 
 def _like_model(place: str, model: Harpoon, how: Reading, talk: Talk) -> Any:  # noqa: ANN401
-    from dataclasses import replace
-
     from harpoon.cli.expecting import text_types
 
     return read_table(place, replace(how, types=text_types(model.schema_)), talk)

@@ -42,9 +42,12 @@ def _debugging(ctx: typer.Context, value: bool) -> bool:
 
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `harpoon fit` or `save` wrote.")]
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="A file, - or a URL of a database's table.")]
-ToTable = Annotated[str, typer.Option("--output", "-o", metavar="TABLE", help="Where the rows go; - is standard output.")]
+ToTable = Annotated[
+    str, typer.Option("--output", "-o", metavar="TABLE", help="Where the rows go; - is standard output.")
+]
 Format = Annotated[
-    str, typer.Option("--format", metavar="FORMAT", help="csv, tsv, parquet, arrow or jsonl, if the name does not tell.")
+    str,
+    typer.Option("--format", metavar="FORMAT", help="csv, tsv, parquet, arrow or jsonl, if the name does not tell."),
 ]
 Where = Annotated[
     str | None, typer.Option("--where", metavar="CONDITION", help="A condition as in SQL: \"age >= 50 and sex = 'f'\".")
@@ -55,7 +58,8 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but erro
 Debug = Annotated[bool, typer.Option("--debug", callback=_debugging, help="Show where an error comes from.")]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Replace what is there.")]
 Delimiter = Annotated[
-    str | None, typer.Option("--delimiter", metavar="CHARACTER", help="Between the cells of a CSV file; found out by default.")
+    str | None,
+    typer.Option("--delimiter", metavar="CHARACTER", help="Between the cells of a CSV file; found out by default."),
 ]
 Encoding = Annotated[
     str | None, typer.Option("--encoding", metavar="NAME", help="Of a CSV file, such as latin-1; UTF-8 by default.")
@@ -65,7 +69,7 @@ Missing = Annotated[
     typer.Option(
         "--missing",
         metavar="TEXT",
-        help="A text that means a missing cell in a CSV file, besides an empty cell, NA, N/A, NaN, null, <NA> and #N/A. "
+        help="A text that means a missing cell in a CSV file, besides empty cells, NA, N/A, NaN, null, <NA> and #N/A. "
         "May be repeated.",
     ),
 ]

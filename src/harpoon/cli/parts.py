@@ -32,6 +32,7 @@ class Filler:
         self,
         model: Harpoon,
         schema: pa.Schema,
+        *,
         only: Sequence[str],
         draws: int | None,
         where: str | None,
@@ -57,9 +58,7 @@ class Filler:
     def of(self, part: Part, *, as_text: bool) -> list[pa.Table]:
         """The filled part, once for each draw; as text if that is wanted, and then with its cells as they were."""
         given = part.table.select(self.known)
-        made = self.model.impute(
-            given, draws=self.draws, where=self.where, first_row=self.rows, random_state=self.seed
-        )
+        made = self.model.impute(given, draws=self.draws, where=self.where, first_row=self.rows, random_state=self.seed)
         self.rows += given.num_rows
         drawn = [made] if self.draws is None else list(made)
         texts = part.texts if as_text else None
@@ -82,7 +81,7 @@ class Filler:
     def _is_new(self, name: str, before: pa.ChunkedArray, after: pa.ChunkedArray) -> pa.ChunkedArray:
         """Which cells were filled: the missing ones, and labels that the model does not know."""
         if self.model.schema_[name].kind.discrete:
-            return pc.fill_null(pc.not_equal(as_text(before), as_text(after)), True)  # noqa: FBT003
+            return pc.fill_null(pc.not_equal(as_text(before), as_text(after)), True)
         return pc.is_null(before, nan_is_null=True)
 
     def _written(

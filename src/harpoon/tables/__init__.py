@@ -124,7 +124,7 @@ def _of_bytes(place: Place, how: Reading, stack: ExitStack) -> Source:
     content = Bytes(place, stack)
     sign = next((format_ for start, format_ in SIGNS.items() if content.head.startswith(start)), "")
     if sign:
-        return {"parquet": Parquet, "arrow": Arrow}[sign](content, stack)
+        return Parquet(content, stack) if sign == "parquet" else Arrow(content, stack)
     foreign = next((what for start, what in FOREIGN.items() if content.head.startswith(start)), "")
     if foreign or place.format in SIGNS.values():
         raise InvalidTable(f"{content.name} is {foreign or f'no {place.format.title()} file, whatever its name says'}.")

@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from harpoon.errors import InvalidTable, MissingExtra, TableFileError, closest, listed
+from harpoon.errors import MissingExtra, TableFileError, closest, listed
 from harpoon.tables.loose import Loose, Row
 from harpoon.tables.places import Place
 from harpoon.tables.sources import Part, Reading, Source, check_names, resized
@@ -50,7 +50,8 @@ def source(place: Place, how: Reading, stack: ExitStack) -> Source:
     connection = stack.enter_context(_sqlite(place))
     tables = connection.execute("SELECT name FROM sqlite_master WHERE type IN ('table', 'view')")
     _check_there(place, [name for (name,) in tables])
-    names = [item[0] for item in connection.execute(f"SELECT * FROM {_quoted(place.table)} LIMIT 0").description]
+    cursor = connection.execute(f"SELECT * FROM {_quoted(place.table)} LIMIT 0")  # noqa: S608
+    names = [item[0] for item in cursor.description]
     check_names(names, repr(place.text))
     return Loose(partial(_sqlite_rows, connection, place, names), how.types, names)
 
@@ -87,7 +88,7 @@ class DuckWriter:
         """Add rows; the first ones say what the columns are."""
         self.connection.register("harpoon_rows", table)
         verb = f"INSERT INTO {self.table}" if self.started else f"CREATE TABLE {self.table} AS"
-        self.connection.execute(f"{verb} SELECT * FROM harpoon_rows")
+        self.connection.execute(f"{verb} SELECT * FROM harpoon_rows")  # noqa: S608
         self.connection.unregister("harpoon_rows")
         self.started = True
 

@@ -53,9 +53,7 @@ class Delimited:
         """The rows in their order, so many at a time."""
         first, missing = 0, self.how.missing_words
         for texts in self._texts(size):
-            columns = [
-                typed(texts[f.name], f.type, name=f.name, missing=missing, first_row=first) for f in self.schema
-            ]
+            columns = [typed(texts[f.name], f.type, name=f.name, missing=missing, first_row=first) for f in self.schema]
             yield Part(pa.Table.from_arrays(columns, schema=self.schema), texts)
             first += texts.num_rows
 
@@ -105,8 +103,8 @@ class Delimited:
             row = ragged[0]
             return InvalidTable(
                 f"Row {row.number} of {self.content.name} has {row.actual_columns} cells instead of "
-                f"{row.expected_columns}, like the header (row 1): {shortened(row.text)!r}. Mend the row; the delimiter "
-                f"is taken to be {self.delimiter!r}."
+                f"{row.expected_columns} as in row 1, the header: {shortened(row.text)!r}. Mend the row, or name the "
+                f"delimiter, if it is not {self.delimiter!r}."
             )
         if "UTF8" in str(error) or isinstance(error, UnicodeError):
             return self._not_text()
@@ -137,9 +135,9 @@ class Delimited:
 
 
 def sniffed(sample: str) -> str:
-    """The delimiter that cuts the first lines into the same number of cells, the more the better.
+    r"""The delimiter that cuts the first lines into the same number of cells, the more the better.
 
-    >>> sniffed("name;price\\nbread;1,50\\nmilk;0,99\\n"), sniffed("one column\\n1\\n")
+    >>> sniffed("name;price\nbread;1,50\nmilk;0,99\n"), sniffed("one column\n1\n")
     (';', ',')
     """
 

@@ -67,7 +67,7 @@ def _object(line: bytes, where: str) -> Row:
         raise InvalidTable(f"{where} is no JSON: {error}. JSON lines hold one object per line.") from None
     if not isinstance(row, dict):
         raise InvalidTable(
-            f"{where} must be an object like {{\"age\": 31}}, got {shortened(line.decode(errors='replace'))!r}. "
+            f'{where} must be an object like {{"age": 31}}, got {shortened(line.decode(errors="replace"))!r}. '
             "Write one object per line."
         )
     return row

@@ -92,12 +92,12 @@ def typed(
     except pa.ArrowInvalid:
         place, cell = _first_misfit(present, dtype)
     raise InvalidTable(
-        f"Column {name!r} should hold {WORDS.get(str(dtype), f'times ({dtype})')}, but row {first_row + place + 2} (the "
-        f"header is row 1) has {shortened(cell)!r}. Mend the cell, empty it, or name it with --missing."
+        f"Column {name!r} should hold {WORDS.get(str(dtype), f'times ({dtype})')}, but row {first_row + place + 2} "
+        f"(the header is row 1) has {shortened(cell)!r}. Mend the cell, empty it, or name it with --missing."
     )
 
 
-def as_text(column: pa.ChunkedArray, *, like: str = "") -> pa.ChunkedArray:
+def as_text(column: pa.ChunkedArray, *, like: str = "") -> pa.ChunkedArray:  # noqa: PLR0911
     """A column as text; truth values are spelled `like` one that was there.
 
     >>> as_text(pa.chunked_array([[1.0, 2.5, None]])).to_pylist(), as_text(pa.chunked_array([[True]]), like="FALSE")[0]

@@ -41,9 +41,13 @@ def writer(place: Place, *, force: bool = False, delimiter: str = ",") -> Iterat
         yield from _written(make, _standard_output(place.format))
         sys.stdout.flush()
         return
-    with _complaints(place), replacing(_followed(place.path)) as temporary:
-        with pa.output_stream(str(temporary), compression="gzip" if place.gzipped else None) as sink:
-            yield from _written(make, sink)
+    packed = "gzip" if place.gzipped else None
+    with (
+        _complaints(place),
+        replacing(_followed(place.path)) as temporary,
+        pa.output_stream(str(temporary), compression=packed) as sink,
+    ):
+        yield from _written(make, sink)
 
 
 def check_free(place: Place, *, force: bool) -> None:
