@@ -14,6 +14,8 @@ from harpoon.cli.talking import Talk
 from harpoon.errors import InvalidOption
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from harpoon.model import Harpoon
     from harpoon.tables import Reading
 
@@ -93,7 +95,7 @@ def report(
 
 def _of_model(
     path: Path, second: str | None, where: str | None, rows: int | None, seed: int | None, how: Reading, talk: Talk
-) -> dict[str, Any]:
+) -> Mapping[str, Any]:
     from harpoon import frames, reporting
 
     model = load_model(path, talk)
@@ -104,7 +106,7 @@ def _of_model(
     return reporting.compared(real, drawn, random_state=seed)
 
 
-def _of_tables(first: str, second: str, seed: int | None, how: Reading, talk: Talk) -> dict[str, Any]:
+def _of_tables(first: str, second: str, seed: int | None, how: Reading, talk: Talk) -> Mapping[str, Any]:
     import pyarrow as pa
 
     from harpoon import reporting
@@ -132,9 +134,10 @@ def _check_output(output: Path | None, *, json: bool, force: bool) -> None:
         options.check_free(output, force=force)
 
 
-def _show(summary: dict[str, Any], output: Path | None, talk: Talk, *, force: bool) -> None:
+def _show(summary: Mapping[str, Any], output: Path | None, talk: Talk, *, force: bool) -> None:
     if output is not None:
         from harpoon.reporting import Page
 
         Page(summary).save(output, force=force)
-    talk.told(summary, f"Report: {output}")
+    words = [f"{line['name']}: {line['shown']}. {line['meaning']}" for line in summary.get("headlines", ())]
+    talk.told(summary, *words, f"Report: {output}")

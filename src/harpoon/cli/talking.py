@@ -65,9 +65,9 @@ class Talk:
         return not self.quiet
 
     def say(self, *what: Any) -> None:  # noqa: ANN401
-        """Something worth knowing, on the standard error."""
-        if not self.quiet:
-            console(stderr=True).print(*what)
+        """Something worth knowing, on the standard error, line by line."""
+        for part in () if self.quiet else what:
+            console(stderr=True).print(part)
 
     def answer(self, data: Mapping[str, Any], *words: Any) -> None:  # noqa: ANN401
         """What was asked for, on the standard output: one JSON document, or words."""
