@@ -462,6 +462,14 @@ def test_a_reader_that_has_seen_enough_is_no_error(work):
     assert done.stderr == b""
 
 
+def test_slips_in_python_are_named_too(work):
+    model = harpoon.load(work.model, progress=False)
+    with pytest.raises(harpoon.InvalidOption, match="Did you mean 'where'"):
+        model.sample(3, wheree="body_mass_g > 4000")
+    with pytest.raises(harpoon.InvalidOption, match="first_row"):
+        model.impute(pq.read_table(work.parquet), first_row=-1)
+
+
 @pytest.mark.parametrize(
     ("text", "seconds"), [("90", 90), ("90s", 90), ("2m", 120), ("1h30m", 5400), ("1H", 3600), ("0.5m", 30)]
 )
