@@ -1,7 +1,9 @@
 """Harpoon: train one diffusion model on a table, then fill any hole and draw rows under any condition."""
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from harpoon._version import __version__
-from harpoon.conditions import col, greatest, least, lit
 from harpoon.errors import (
     ColumnLeftOut,
     HarpoonError,
@@ -17,17 +19,57 @@ from harpoon.errors import (
     RowsDropped,
     SamplingFailed,
     SchemaMismatch,
+    TableFileError,
     TrainingFailed,
     UnseenCategory,
 )
-from harpoon.feasibility import Feasibility
-from harpoon.imputation import Expectation, MultipleImputation, Pooled
-from harpoon.kinds import Column, Kind
-from harpoon.model import Harpoon
-from harpoon.reports import Report
-from harpoon.schema import Schema
 
-load = Harpoon.load
+if TYPE_CHECKING:
+    from harpoon.conditions import col, greatest, least, lit
+    from harpoon.feasibility import Feasibility
+    from harpoon.imputation import Expectation, MultipleImputation, Pooled
+    from harpoon.kinds import Column, Kind
+    from harpoon.model import Harpoon, load
+    from harpoon.reports import Report
+    from harpoon.schema import Schema
+
+# Where the names are that need NumPy or torch: imported when they are first asked for, so that `harpoon --help`
+# answers at once.
+_HOMES = {
+    "Column": "kinds",
+    "Expectation": "imputation",
+    "Feasibility": "feasibility",
+    "Harpoon": "model",
+    "Kind": "kinds",
+    "MultipleImputation": "imputation",
+    "Pooled": "imputation",
+    "Report": "reports",
+    "Schema": "schema",
+    "col": "conditions",
+    "greatest": "conditions",
+    "least": "conditions",
+    "lit": "conditions",
+    "load": "model",
+}
+
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401
+    """A public name, or a module of the package, on first use."""
+    if name in _HOMES:
+        value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+        globals()[name] = value  # the next time it is found at once
+        return value
+    try:
+        return import_module(f"{__name__}.{name}")
+    except ModuleNotFoundError as error:
+        if error.name != f"{__name__}.{name}":
+            raise
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}") from None
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
 
 __all__ = [
     "Column",
@@ -53,6 +95,7 @@ __all__ = [
     "SamplingFailed",
     "Schema",
     "SchemaMismatch",
+    "TableFileError",
     "TrainingFailed",
     "UnseenCategory",
     "__version__",

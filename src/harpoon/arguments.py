@@ -10,10 +10,10 @@ from harpoon.errors import InvalidOption
 RandomState = int | np.random.Generator | None
 
 
-def count_of(n: object, words: str = "n, the number of rows to draw,") -> int:
-    """A whole number of at least 1."""
-    if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 1:
-        raise InvalidOption(f"{words} must be a whole number of at least 1, got {n!r}.")
+def count_of(n: object, words: str = "n, the number of rows to draw,", *, least: int = 1) -> int:
+    """A whole number of at least 1, or as much as it takes."""
+    if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < least:
+        raise InvalidOption(f"{words} must be a whole number of at least {least}, got {n!r}.")
     return int(n)
 
 

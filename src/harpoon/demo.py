@@ -39,10 +39,10 @@ def penguins() -> pd.DataFrame:
     return table
 
 
-def run(folder: Path, *, seconds: float = SECONDS, progress: bool = True) -> Outcome:
+def run(folder: Path, *, seconds: float = SECONDS, random_state: int | None = 0, progress: bool = True) -> Outcome:
     """Fit, fill, draw, and write the two tables and one picture into a folder."""
     table = penguins()
-    model = Harpoon(max_time=seconds, random_state=0, progress=progress).fit(table)
+    model = Harpoon(max_time=seconds, random_state=random_state, progress=progress).fit(table)
     filled = model.impute(table)
     drawn = model.sample(ROWS, given=CONDITION)
 

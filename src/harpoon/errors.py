@@ -10,6 +10,7 @@
       TrainingFailed    the training did not lead anywhere
       SamplingFailed    the reverse process did not lead to rows
       ModelFileError    a model file cannot be read or written
+      TableFileError    a file or database with a table cannot be read or written
       MissingExtra      an optional package is not installed
 
     HarpoonWarning
@@ -99,6 +100,20 @@ class ModelFileError(HarpoonError, OSError):
     """A model file cannot be read or written."""
 
 
+class TableFileError(HarpoonError, OSError):
+    """A file or database with a table cannot be read or written."""
+
+    @classmethod
+    def unreadable(cls, name: str, error: object) -> TableFileError:
+        """What the operating system, or the library that reads a format, has to say."""
+        return cls(f"{name} cannot be read: {getattr(error, 'strerror', None) or _first_line(error)}.")
+
+    @classmethod
+    def unwritable(cls, name: str, error: object) -> TableFileError:
+        """The same for writing."""
+        return cls(f"{name} cannot be written: {getattr(error, 'strerror', None) or _first_line(error)}.")
+
+
 class MissingExtra(HarpoonError, ImportError):
     """An optional package is not installed."""
 
@@ -147,6 +162,10 @@ def listed(names: Iterable[object], *, shown: int = SHOWN) -> str:
 def shortened(text: str, *, shown: int = 60) -> str:
     """The beginning of a text that may be long."""
     return text if len(text) <= shown else f"{text[:shown]}…"
+
+
+def _first_line(error: object) -> str:
+    return next(iter(str(error).splitlines()), "").rstrip(".") or type(error).__name__
 
 
 def _columns(names: Sequence[str]) -> str:

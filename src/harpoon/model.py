@@ -145,6 +145,7 @@ class Harpoon:
         draws: int | None = None,
         decode: bool = True,
         where: str | Predicate | None = None,
+        first_row: int = 0,
         random_state: RandomState = None,
         **options: Unpack[SamplingOptions],
     ) -> Any:  # noqa: ANN401
@@ -160,6 +161,8 @@ class Harpoon:
                 estimates over.
             decode: False gives an `Expectation` instead: unrounded means and the probabilities of all labels.
             where: A condition that every completed row meets, as for `sample`.
+            first_row: The number of the first row, where the table is a part of a longer one: what is drawn for a row
+                depends on its number, so the parts come out as the whole would.
             random_state: A seed or a NumPy generator for this call.
             **options: Sampling options for this call, such as `loss="mse+ce"` or `strength=0.1`.
 
@@ -173,9 +176,10 @@ class Harpoon:
         question = self._question(where)
         self._check_constants(question, table)
         drawer = self._drawer(self._call_seed(random_state), options)
+        first_row = count_of(first_row, "first_row, the number of the first row,", least=0)
         if draws is not None:
             count = count_of(draws, "draws, the number of tables to draw,")
-            return self._imputations(table, rows, count, drawer, question)
+            return self._imputations(table, rows, count, drawer, question, first_row=first_row)
         if not decode:
             if question is not None:
                 raise InvalidOption("decode=False gives what is expected without a condition; leave where out.")
@@ -183,7 +187,7 @@ class Harpoon:
         produce = (lambda part, _index: self._expected(part)) if self.denoiser_.sees_known else drawer.draw
         if question is not None:
             produce = question.correcting(produce, question.completing(drawer, rows, self._tell))
-        return self._complete(table, rows, produce)
+        return self._written(table, rows, self._produced(rows, produce, first_row))
 
     def sample(
         self,
@@ -240,7 +244,7 @@ class Harpoon:
             rows = codec.read(table, partial=True)
             self._check_constants(question, table)
             draw = drawer.draw if question is None else question.completing(drawer, rows, self._tell)
-            return self._complete(table, rows, draw)
+            return self._written(table, rows, self._produced(rows, draw))
         table = frames.repeated(given or {}, count_of(n))
         _check_given(given or {}, self.schema_)
         rows = codec.read(table, partial=True, strict=True)
@@ -382,13 +386,10 @@ class Harpoon:
             )
         return complete
 
-    def _complete(self, table: Table, rows: Rows, produce: Callable[[Rows, Index], Rows]) -> Any:  # noqa: ANN401
-        """Fill the holes of a table; `produce` is asked only for the rows that have one."""
-        return self._written(table, rows, self._produced(rows, produce))
-
-    def _produced(self, rows: Rows, produce: Callable[[Rows, Index], Rows]) -> Rows:
+    def _produced(self, rows: Rows, produce: Callable[[Rows, Index], Rows], first_row: int = 0) -> Rows:
+        """The rows with their holes filled; `produce` is asked only for those that have one, by their numbers."""
         index = np.flatnonzero(~self.codec_.known(rows).all(axis=1))
-        new = produce(taken(rows, index), index)
+        new = produce(taken(rows, index), index + first_row)
         return laid_over(rows, new, index)
 
     def _written(self, table: Table, rows: Rows, columns: Rows) -> Any:  # noqa: ANN401
@@ -459,16 +460,19 @@ class Harpoon:
         return Expectation(numbers, probabilities, labels)
 
     def _imputations(
-        self, table: Table, rows: Rows, count: int, drawer: Drawer, question: Question | None
+        self, table: Table, rows: Rows, count: int, drawer: Drawer, question: Question | None, *, first_row: int
     ) -> MultipleImputation:
         draw = drawer.draw if question is None else question.completing(drawer, rows, self._tell)
-        drawn = [self._produced(rows, partial(draw, draw=number)) for number in range(count)]
+        drawn = [self._produced(rows, partial(draw, draw=number), first_row) for number in range(count)]
         tables = [self._written(table, rows, columns) for columns in drawn]
         holes = {name: cells.missing for name, cells in rows.items()}
         return MultipleImputation(tables, table, self.template_, self.schema_, drawn, holes)
 
     def _call_seed(self, random_state: RandomState) -> int:
         return seed_of(self.random_state if random_state is None else checked_state(random_state))
+
+
+load = Harpoon.load
 
 
 def _empty_denoiser(settings: Settings, codec: Codec) -> Denoiser:

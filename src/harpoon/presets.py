@@ -142,16 +142,17 @@ class Settings:
 
     def changed(self, options: Mapping[str, Any]) -> Settings:
         """A copy with some options changed."""
-        return self._changed(options, [f.name for f in fields(self)])
+        return self._changed(options, [f.name for f in fields(self)], MODEL_ARGUMENTS)
 
     def for_call(self, options: Mapping[str, Any]) -> Settings:
         """A copy with some options changed that `impute` and `sample` take."""
-        return self._changed(options, sorted({*DrawingOptions.__annotations__, *SamplingOptions.__annotations__}))
+        known = sorted({*DrawingOptions.__annotations__, *SamplingOptions.__annotations__})
+        return self._changed(options, known, CALL_ARGUMENTS)
 
-    def _changed(self, options: Mapping[str, Any], known: list[str]) -> Settings:
+    def _changed(self, options: Mapping[str, Any], known: list[str], arguments: tuple[str, ...]) -> Settings:
         for name in options:
-            if name not in known:
-                raise InvalidOption.one_of("An option", name, known)
+            if name not in known:  # it may also be a slip in one of the arguments that have a name
+                raise InvalidOption.one_of("An option", name, [*known, *arguments])
         plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
         return replace(self, **plain)
 
@@ -316,3 +317,15 @@ PRESETS = {
         sampling_batch_size=1024,
     ),
 }
+MODEL_ARGUMENTS = ("random_state", "device", "schema", "progress")
+CALL_ARGUMENTS = (
+    "where",
+    "given",
+    "loss_batch",
+    "strategy",
+    "on_shortfall",
+    "draws",
+    "decode",
+    "first_row",
+    "random_state",
+)

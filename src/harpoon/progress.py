@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -47,3 +48,18 @@ def drawing_bar(steps: int, *, show: bool) -> Iterator[Callable[[], None]]:
     with Progress(console=Console(stderr=True)) as progress:
         task = progress.add_task("Drawing", total=steps)
         yield lambda: progress.advance(task)
+
+
+@contextmanager
+def counting_bar(words: str, *, show: bool) -> Iterator[Callable[[int], None]]:
+    """A line that counts rows of which nobody knows how many there will be, for whoever looks on."""
+    if not show or not sys.stderr.isatty():
+        yield lambda _rows: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description} {task.completed:,} rows"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task(words, total=None)
+        yield lambda rows: progress.update(task, completed=rows)

@@ -87,6 +87,8 @@ def find(name: str, schema: Schema) -> Column:
     if column is None:
         near = [f"`{quoted(other)}`" for other in closest(name, schema.names)]
         hint = f"Did you mean {' or '.join(near)}?" if near else f"There are {listed(schema.names)}."
+        if any(name in (column.labels or ()) for column in schema):  # in SQL, what stands in double quotes is a name
+            hint = f"Text goes in single quotes: '{name}'."
         raise InvalidCondition(f"there is no column {name!r}. {hint}")
     if not column.kind.modelled and column.kind is not Kind.CONSTANT:
         why = column.note or f"its kind is {column.kind.value}"

@@ -9,9 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +20,10 @@ from torch import Tensor
 
 from harpoon._version import __version__
 from harpoon.errors import ModelFileError
+from harpoon.files import replacing
 
 FORMAT = 1
 KEY = "harpoon"
-TEMPORARY = ".harpoon-"
 
 
 def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], content: Mapping[str, Any]) -> None:
@@ -34,25 +32,14 @@ def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], content: 
     held = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     text = json.dumps({"format": FORMAT, "version": __version__, **content})
     data = save(held, metadata={KEY: f"{_checksum(text, held)} {text}"})  # one key: two would be in any order
-    temporary = None
     try:
-        _sweep(target.parent)
-        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f"{TEMPORARY}{os.getpid()}-", delete=False) as file:
-            temporary = Path(file.name)
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
-        temporary.replace(target)
+        with replacing(target) as temporary:
+            temporary.write_bytes(data)
     except (OSError, ValueError) as error:
         raise ModelFileError(
             f"The model cannot be written to {str(target)!r}: {getattr(error, 'strerror', None) or error}. "
             "Choose a file in a folder that exists and that you may write to."
         ) from None
-    finally:
-        if temporary is not None:
-            with suppress(OSError):
-                temporary.unlink(missing_ok=True)
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -97,25 +84,6 @@ def _target(path: str | os.PathLike[str]) -> Path:
     return target
 
 
-def _sweep(folder: Path) -> None:
-    """Remove what a save left behind whose process was killed."""
-    for stray in folder.glob(f"{TEMPORARY}*"):
-        pid = stray.name.removeprefix(TEMPORARY).partition("-")[0]
-        if pid.isdigit() and os.name == "posix" and not _alive(int(pid)):
-            with suppress(OSError):
-                stray.unlink()
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return True
-    return True
-
-
 def _path(path: str | os.PathLike[str]) -> Path:
     try:
         if "\0" not in str(path):
@@ -147,9 +115,3 @@ def _checksum(text: str, tensors: Mapping[str, Tensor]) -> str:
         digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
         digest.update(value.contiguous().flatten().view(torch.uint8).numpy().tobytes())
     return digest.hexdigest()
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

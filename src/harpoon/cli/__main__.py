@@ -1,0 +1,5 @@
+"""`python -m harpoon.cli` is `harpoon`."""
+
+from harpoon.cli import main
+
+main()

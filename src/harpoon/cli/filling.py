@@ -1,0 +1,118 @@
+"""`harpoon impute`: a table with holes in, the same table without them out, part by part."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harpoon.cli import options
+from harpoon.cli.loading import load_model
+from harpoon.cli.talking import Talk
+from harpoon.errors import InvalidOption
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from contextlib import AbstractContextManager
+
+    from harpoon.tables import Place, Source, Writer
+
+IMPUTE = (
+    "harpoon impute penguins.harpoon penguins.csv -o filled.csv",
+    "harpoon impute sales.harpoon holes.parquet -o filled.parquet --only price,region",
+    "harpoon impute penguins.harpoon penguins.csv -o draws.csv --draws 5   (writes draws.1.csv to draws.5.csv)",
+    "zcat rows.csv.gz | harpoon impute rows.harpoon - | gzip > filled.csv.gz",
+    "harpoon impute shop.harpoon 'duckdb:///shop.db#orders' -o 'duckdb:///shop.db#filled' --where 'price > cost'",
+)
+
+
+def impute(
+    model: options.ModelFile,
+    table: options.Table,
+    output: options.ToTable = "-",
+    draws: Annotated[
+        int | None,
+        typer.Option(min=1, help="Draw so many tables instead of the best value of each cell, one file each."),
+    ] = None,
+    stacked: Annotated[
+        bool, typer.Option("--stacked", help="With --draws, one table with a first column `draw`.")
+    ] = False,
+    where: options.Where = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN,COLUMN", help="Fill these columns only. May be repeated.")
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Rows in memory at a time.")] = 20_000,
+    format: options.Format = "",  # noqa: A002
+    delimiter: options.Delimiter = None,
+    encoding: options.Encoding = None,
+    missing: options.Missing = None,
+    seed: options.Seed = None,
+    force: options.Force = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,  # noqa: ARG001
+) -> None:
+    """Fill the missing cells of a table; all others stay as they are, in their order.
+
+    Columns that the model does not know are passed on. A table of any length will do: it is read and written part by
+    part, and what a row gets does not depend on the size of the parts.
+    """
+    from harpoon import tables
+    from harpoon.cli.expecting import text_types
+    from harpoon.cli.parts import Filler, parts_of, stacked_draws
+    from harpoon.progress import counting_bar
+
+    talk, began = Talk(json, quiet), perf_counter()
+    options.check_table_target(output, json=json)
+    target = tables.Place.of(output).to_write(format)
+    loaded = load_model(model, talk, progress=False)
+    how = options.reading(delimiter, encoding, missing, text_types(loaded.schema_))
+    with talk.notes(), tables.opened(table, how) as source, ExitStack() as stack:
+        only = _named(only or (), source.schema.names)
+        filler = Filler(loaded, source.schema, only=only, draws=draws, where=where, seed=seed)
+        if filler.passed_on:
+            talk.say(f"Passed on, for the model does not know them: {', '.join(filler.passed_on)}")
+        outs = [stack.enter_context(out) for out in _outs(target, source, draws, stacked=stacked, force=force)]
+        advance = stack.enter_context(counting_bar("Imputing", show=talk.progress))
+        for part in parts_of(source, batch):
+            made = filler.of(part, as_text=target.format in ("csv", "tsv"))
+            made = [stacked_draws(made)] if draws is not None and len(outs) == 1 else made
+            for out, rows in zip(outs, made, strict=True):
+                out.write(rows)
+            advance(filler.rows)
+    done = {
+        "output": output,
+        "rows": filler.rows,
+        "draws": draws,
+        "filled": filler.filled,
+        "seconds": round(perf_counter() - began, 3),
+    }
+    talk.told(done, _in_words(filler.rows, filler.filled))
+
+
+def _outs(
+    target: Place, source: Source, draws: int | None, *, stacked: bool, force: bool
+) -> list[AbstractContextManager[Writer]]:
+    """One output, or one for each draw."""
+    from harpoon import tables
+
+    several = draws is not None and not stacked and not target.is_stream
+    places = [target.numbered(number) for number in range(1, (draws or 1) + 1)] if several else [target]
+    return [tables.writer(place, force, delimiter=source.delimiter) for place in places]
+
+
+def _named(only: Sequence[str], names: Sequence[str]) -> list[str]:
+    """The columns that were asked for, several in one text or not."""
+    wanted = [name for text in only for name in ([text] if text in names else text.split(","))]
+    for name in wanted:
+        if name not in names:
+            raise InvalidOption.one_of("A column of --only", name, names)
+    return wanted
+
+
+def _in_words(rows: int, filled: dict[str, int]) -> str:
+    total = sum(filled.values())
+    each = ", ".join(f"{name} {count:,}" for name, count in filled.items() if count)
+    return f"{total:,} cells filled in {rows:,} rows{f': {each}' if each else ''}"

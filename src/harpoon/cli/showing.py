@@ -1,0 +1,66 @@
+"""Schemas and models as tables for people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from rich.table import Table
+from rich.text import Text
+
+from harpoon import frames
+from harpoon.encodings import SPIKE_SHARE
+from harpoon.kinds import Kind, in_words
+from harpoon.schema import Schema
+
+FEW_DIFFERENT = 10  # of so few values each is frequent, and that says nothing
+MOST_MASSES = 3
+
+
+def schema_table(schema: Schema, table: pa.Table | None = None) -> Table:
+    """One line per column: kind, range or labels, what is missing, which values stand out, and why it is left out."""
+    shown = Table(box=None, header_style="bold", pad_edge=False)
+    for title in ("column", "kind", "values", "missing"):
+        shown.add_column(title, justify="right" if title == "missing" else "left", overflow="fold")
+    masses = {} if table is None else point_masses(schema, table)
+    for column in schema:
+        often = f", often {masses[column.name]}" if masses.get(column.name) else ""
+        words = in_words(replace(column, missing=0.0)) + often
+        style = "" if column.kind.modelled else "dim"
+        missing = f"{100 * column.missing:.3g} %" if column.missing else ""
+        shown.add_row(*(Text(cell, style=style) for cell in (column.name, column.kind.value, words, missing)))
+    return shown
+
+
+def point_masses(schema: Schema, table: pa.Table) -> dict[str, str]:
+    """For each number that is drawn with point masses, the heaviest of them."""
+    found = {}
+    read = frames.read(table)
+    for column in schema.modelled:
+        if column.kind not in (Kind.NUMBER, Kind.INTEGER):
+            continue
+        values, counts = np.unique(read.cells(column.name).observed, return_counts=True)
+        heaviest = np.argsort(-counts, kind="stable")[:MOST_MASSES]
+        shares = counts[heaviest] / max(counts.sum(), 1)
+        if len(values) > FEW_DIFFERENT:
+            pairs = zip(values[heaviest], shares, strict=True)
+            found[column.name] = ", ".join(f"{v:g} ({100 * s:.2g} %)" for v, s in pairs if s >= SPIKE_SHARE)
+    return found
+
+
+def facts(pairs: Mapping[str, Any]) -> Table:
+    """Names and what they are."""
+    shown = Table(box=None, show_header=False, pad_edge=False)
+    for name, value in pairs.items():
+        shown.add_row(Text(name, style="bold"), Text(str(value)))
+    return shown
+
+
+def counts(title: str, numbers: Mapping[str, int]) -> Sequence[Text]:
+    """How many of each."""
+    total = sum(numbers.values())
+    inside = ", ".join(f"{name} {number:,}" for name, number in numbers.items() if number)
+    return [Text(f"{total:,} {title}{f': {inside}' if inside else ''}")]

@@ -1,0 +1,62 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+TEMPORARY = ".harpoon-"
+
+
+@contextmanager
+def replacing(target: Path) -> Iterator[Path]:
+    """A temporary file beside the target: it takes its place when all has gone well, and goes away when not.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with replacing(Path(folder, "notes.txt")) as temporary:
+    ...         _ = temporary.write_text("all of it")
+    ...     [path.name for path in Path(folder).iterdir()]
+    ['notes.txt']
+    """
+    _sweep(target.parent)
+    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f"{TEMPORARY}{os.getpid()}-")
+    temporary = Path(name)
+    os.close(descriptor)
+    try:
+        yield temporary
+        with temporary.open("rb") as file:
+            os.fsync(file.fileno())
+        temporary.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
+        temporary.replace(target)
+    finally:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+
+
+def _sweep(folder: Path) -> None:
+    """Remove what was left behind by a process that was killed."""
+    for stray in folder.glob(f"{TEMPORARY}*"):
+        pid = stray.name.removeprefix(TEMPORARY).partition("-")[0]
+        if pid.isdigit() and os.name == "posix" and not _alive(int(pid)):
+            with suppress(OSError):
+                stray.unlink()
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except (OSError, OverflowError):
+        return True
+    return True
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

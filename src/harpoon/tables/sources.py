@@ -1,0 +1,86 @@
+"""What every source of rows has in common."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import pyarrow as pa
+
+from harpoon.errors import InvalidOption, InvalidTable, listed
+from harpoon.tables.texts import MISSING
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How to read what does not explain itself.
+
+    Attributes:
+        delimiter: Between the cells of a text table; found out by default.
+        encoding: Of a text table; UTF-8 by default.
+        missing: Which texts mean a missing cell, besides the usual ones (`harpoon.tables.texts.MISSING`).
+        types: The types of columns of text, where they need not be found out.
+    """
+
+    delimiter: str | None = None
+    encoding: str | None = None
+    missing: Sequence[str] = ()
+    types: Mapping[str, pa.DataType] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
+            raise InvalidOption(f"A delimiter is a single character, such as ; or a tab, got {self.delimiter!r}.")
+
+    @property
+    def missing_words(self) -> tuple[str, ...]:
+        """All texts that mean a missing cell."""
+        return (*MISSING, *(word.strip() for word in self.missing))
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some rows, and, where they were text, how they were written."""
+
+    table: pa.Table
+    texts: pa.Table | None = None
+
+
+class Source(Protocol):
+    """A table that is read part by part.
+
+    Attributes:
+        delimiter: Between its cells, where they are text.
+        met: The spellings of missing cells that were met, where they are text.
+    """
+
+    delimiter: str
+    met: set[str]
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns and their types."""
+
+    def parts(self, size: int) -> Iterator[Part]:
+        """The rows in their order, so many at a time."""
+
+
+def resized(tables: Iterable[pa.Table], size: int) -> Iterator[pa.Table]:
+    """The same rows, so many at a time."""
+    held: list[pa.Table] = []
+    for table in tables:
+        held.append(table)
+        while sum(part.num_rows for part in held) >= size:
+            whole = pa.concat_tables(held)
+            yield whole.slice(0, size)
+            held = [whole.slice(size)]
+    if sum(part.num_rows for part in held):
+        yield pa.concat_tables(held)
+
+
+def check_names(names: Sequence[str], place: str) -> None:
+    """Every column has a name of its own."""
+    twice = [name for name, count in Counter(names).items() if count > 1]
+    if twice:
+        raise InvalidTable(f"{place} has several columns called {listed(twice)}. Give each column a name of its own.")
