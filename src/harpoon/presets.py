@@ -313,7 +313,7 @@ PRESETS = {
         category_loss="ce",
         noise_scale="none",
         order=2,
-        sampling_steps=16,
+        sampling_steps=12,
         sampling_batch_size=1024,
     ),
 }

@@ -54,7 +54,8 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any
         raise ModelFileError(f"There is no model file {name!r}. Give the path that `save` wrote to.") from None
     except (SafetensorError, OSError, ValueError) as error:
         raise ModelFileError(
-            f"{name!r} is not a Harpoon model, or it is damaged ({error}). Save the model again."
+            f"{name!r} is no Harpoon model, or it is damaged ({error}). Give a file that `save` or `harpoon fit` "
+            "wrote; where a command takes a model and a table, the model comes first."
         ) from None
     if KEY not in metadata:
         raise ModelFileError(f"{name!r} is a safetensors file, but not a Harpoon model. Give one that `save` wrote.")

@@ -37,9 +37,15 @@ def impute(
         typer.Option(min=1, help="Draw so many tables instead of the best value of each cell, one file each."),
     ] = None,
     stacked: Annotated[
-        bool, typer.Option("--stacked", help="With --draws, one table with a first column `draw`.")
+        bool,
+        typer.Option("--stacked", help="With --draws, one table: a first column `draw`, the draws of a row together."),
     ] = False,
-    where: options.Where = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RULE", help="A rule that every completed row has to meet, as in SQL. It chooses no rows."
+        ),
+    ] = None,
     only: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN,COLUMN", help="Fill these columns only. May be repeated.")
     ] = None,

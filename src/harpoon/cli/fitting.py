@@ -27,6 +27,7 @@ FIT = (
     "harpoon fit sales.parquet -o sales.harpoon --max-time 10m --exclude customer --kind region=category",
     "zcat rows.csv.gz | harpoon fit - -o rows.harpoon --max-epochs 50 --seed 1 --json",
 )
+FEW_PASSES = 20  # over the rows; a model that has seen them less often is still learning fast
 
 
 def fit(
@@ -73,6 +74,11 @@ def fit(
     model.save(output)
     outcome = {"model": str(output), "rows": rows.num_rows, "bytes": output.stat().st_size, **trained(model)}
     talk.told(outcome, _in_words(outcome))
+    if model.history_.stopped_by == "time" and outcome["epochs"] < FEW_PASSES:
+        talk.say(
+            f"Note: that were only {outcome['epochs']} passes over the table, and more would make a better model: "
+            "give a longer --max-time."
+        )
 
 
 def prepared(

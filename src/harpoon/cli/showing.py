@@ -55,8 +55,12 @@ def facts(pairs: Mapping[str, Any]) -> Table:
     """Names and what they are."""
     shown = Table(box=None, show_header=False, pad_edge=False)
     for name, value in pairs.items():
-        shown.add_row(Text(name, style="bold"), Text(str(value)))
+        shown.add_row(Text(name.replace("_", " "), style="bold"), Text(_figure(value)))
     return shown
+
+
+def _figure(value: object) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def counts(title: str, numbers: Mapping[str, int]) -> Sequence[Text]:

@@ -28,7 +28,13 @@ CODES: tuple[tuple[type[Exception], int], ...] = (
     (InvalidOption, 2),
     (HarpoonError, 1),
 )
-AS_TYPED = {'on_shortfall="return"': "--fewer", "incomplete='mask'": "--preset anchored"}  # Python to shell
+AS_TYPED = {  # Python to shell
+    'on_shortfall="return"': "--fewer",
+    "incomplete='mask'": "--preset anchored",
+    "n must be left out when given is a frame": "-n must be left out when --given is a table",
+    "name that one (such as latin-1)": "give it as --encoding latin-1",
+    "or name the format": "or give --format",
+}
 MOST_NOTES = 20
 
 

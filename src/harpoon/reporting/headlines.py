@@ -121,7 +121,7 @@ def _filling(summary: Summary) -> Iterator[Headline]:
     yield Headline(
         name="Filled cells",
         value=gain,
-        shown=f"{'−' if gain >= 0 else '+'}{100 * abs(gain):.0f} % loss",
+        shown=f"{100 * abs(gain):.0f} % {'less' if gain >= 0 else 'more'} lost",
         meaning=f"With {percent(at['missing'])} of the cells hidden, {amount}: {', and '.join(details)}.",
         grade=_grade("filling", -gain),
     )

@@ -102,8 +102,8 @@ def _beta(value: float) -> Score:
 def _authenticity(value: float, against: str) -> Score:
     seen = {
         "training rows": "Far fewer than 50 would say that the model copies.",
-        "test rows": "The model has never seen these rows, so this shows chance, about 50, and no copying; compare the "
-        "drawn rows with the training table to look for copies.",
+        "test rows": "If the model was not trained on these rows, that is what chance gives, and no sign of copying; "
+        "if it was, far fewer than 50 would say that it copies.",
         "real rows": "New rows of the same law score about 50; far fewer say that rows were copied.",
     }
     return Score(

@@ -126,6 +126,8 @@ def _of_bytes(place: Place, how: Reading, stack: ExitStack) -> Source:
     if sign:
         return Parquet(content, stack) if sign == "parquet" else Arrow(content, stack)
     foreign = next((what for start, what in FOREIGN.items() if content.head.startswith(start)), "")
+    if content.head[8:9] == b"{" and b"harpoon" in content.head[:200]:
+        foreign = "a model. Where a command takes a model and a table, the model comes first"
     if foreign or place.format in SIGNS.values():
         raise InvalidTable(f"{content.name} is {foreign or f'no {place.format.title()} file, whatever its name says'}.")
     if place.format == "jsonl" or (not place.format and content.head.lstrip().startswith(b"{")):
