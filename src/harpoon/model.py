@@ -151,6 +151,8 @@ class Harpoon:
     ) -> Any:  # noqa: ANN401
         """Fill the missing cells of a table; the others come back as they are.
 
+        A label that the model has never seen counts as missing and is replaced, with a warning that names it.
+
         A model that sees what is known (the default) fills in the best single value: the expected number, on the
         column's grid, and the most probable label, from one evaluation of the network. The paper's model draws a
         value by its guided reverse process.
