@@ -8,16 +8,26 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
+from harpoon.errors import MissingExtra
+
 CACHE = "HARPOON_CACHE"
 
 
 def cache(*parts: str) -> Path:
     """A folder that is made if need be: under `HARPOON_CACHE`, or where the system keeps such things."""
-    chosen = os.environ.get(CACHE)
-    system = os.environ.get("XDG_CACHE_HOME") or os.environ.get("LOCALAPPDATA") or Path.home() / ".cache"
-    folder = (Path(chosen) if chosen else Path(system) / "harpoon").joinpath(*parts)
+    folder = _root().joinpath(*parts)
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+def _root() -> Path:
+    if chosen := os.environ.get(CACHE):
+        return Path(chosen)
+    try:
+        from platformdirs import user_cache_path
+    except ImportError:
+        raise MissingExtra.named("platformdirs", "bench", "The user's cache") from None
+    return user_cache_path("harpoon")
 
 
 @contextmanager

@@ -68,8 +68,8 @@ def correlation_similarity(schema: Schema, real: object, drawn: object) -> float
 
     >>> import pyarrow as pa
     >>> real, drawn = (pa.table({"x": [1.0, 2.0], "y": y}) for y in ([1.0, 2.0], [2.0, 1.0]))
-    >>> correlation_similarity(Schema.infer(real), real, drawn)
-    0.0
+    >>> f"{correlation_similarity(Schema.infer(real), real, drawn):.2f}"
+    '0.00'
     """
     number = [column for column in schema.modelled if column.kind.numeric]
     if not number:
