@@ -108,8 +108,8 @@ class Run:
     again: bool = False
 
     def __call__(self, todo: Iterable[Cell], on_cell: Callable[[Cell], None] = lambda _cell: None) -> None:
-        """Do all cells that have no record yet."""
-        for _, group in groupby(todo, key=lambda cell: (cell.experiment, cell.dataset, cell.variant)):
+        """Do all cells that have no record yet; `on_cell` hears of each."""
+        for _, group in groupby(self.left(todo), key=lambda cell: (cell.experiment, cell.dataset, cell.variant)):
             self._do(list(group), on_cell)
 
     def left(self, todo: Iterable[Cell]) -> list[Cell]:
@@ -117,11 +117,8 @@ class Run:
         results = Results(self.results)
         return [cell for cell in todo if not results.done(cell, again=self.again)]
 
-    def _do(self, group: list[Cell], on_cell: Callable[[Cell], None]) -> None:
+    def _do(self, left: list[Cell], on_cell: Callable[[Cell], None]) -> None:
         """Do the cells of one variant in a process of their own, and start another where one ends too early."""
-        done = [cell for cell in group if cell not in (left := self.left(group))]
-        for cell in done:
-            on_cell(cell)
         while left:
             ended, reason = self._work(left, on_cell)
             for cell in ended:
@@ -136,17 +133,17 @@ class Run:
         job = Job([cell.to_json() for cell in left], str(self.results), str(models), data)
         doing: int | None = None  # None: training
         with _worker(job) as (process, lines):
-            while True:
+            line = lines.get()  # starting up takes what it takes
+            concerned = left
+            while line is not None:
+                if doing is not None:
+                    on_cell(left[doing])
+                doing = None if line == "fit" else int(line)
                 concerned = left if doing is None else [left[doing]]
                 try:
                     line = lines.get(timeout=self.limit)
                 except queue.Empty:
                     return concerned, _reason("OutOfTime", doing, f"it took more than {self.limit:g} s and was ended")
-                if line is None:
-                    break
-                if doing is not None:
-                    on_cell(left[doing])
-                doing = None if line == "fit" else int(line)
             code = process.wait()
         if code == 0:
             for cell in concerned:
@@ -165,8 +162,9 @@ def _worker(job: Job) -> Iterator[tuple[subprocess.Popen[str], queue.Queue[str |
     lines: queue.Queue[str | None] = queue.Queue()
 
     def listen() -> None:
-        for line in process.stdout or ():
-            lines.put(line.strip())
+        with process.stdout as said:  # type: ignore[union-attr]
+            for line in said:
+                lines.put(line.strip())
         lines.put(None)
 
     threading.Thread(target=listen, daemon=True).start()

@@ -22,6 +22,14 @@ Floats = NDArray[np.float64]
 class Spread:
     """A table as numbers, not a number where a cell is missing: numbers standardised, one column per label.
 
+    Attributes:
+        schema: What the columns are.
+        means: Of the numbers.
+        deviations: Of the numbers.
+        first: Which label of a category has the first column: 0, or 1 to leave out that of the first label. Regressions
+            of one column on the others want that, because with all of them each is one minus the others, which says
+            nothing once all are missing.
+
     >>> train = pd.DataFrame({"x": [0.0, 2.0], "c": ["a", "b"]})
     >>> spread = Spread.fit(train, Schema.infer(train))
     >>> spread.numbers(train).tolist()
@@ -33,13 +41,19 @@ class Spread:
     schema: Schema
     means: dict[str, float]
     deviations: dict[str, float]
+    first: int = 0
 
     @classmethod
-    def fit(cls, train: pd.DataFrame, schema: Schema) -> Spread:
+    def fit(cls, train: pd.DataFrame, schema: Schema, first: int = 0) -> Spread:
         """Learn means and deviations."""
         names = [column.name for column in schema.modelled if column.kind.numeric]
         means = {name: float(train[name].mean()) for name in names}
-        return cls(schema, means, {name: float(train[name].std(ddof=0)) or 1.0 for name in names})
+        return cls(schema, means, {name: float(train[name].std(ddof=0)) or 1.0 for name in names}, first)
+
+    @property
+    def widths(self) -> list[int]:
+        """How many columns each column becomes."""
+        return [1 if column.kind.numeric else len(column.labels or ()) - self.first for column in self.schema.modelled]
 
     def numbers(self, table: pd.DataFrame) -> Floats:
         """The table as a matrix."""
@@ -50,27 +64,30 @@ class Spread:
                 number = cells.to_numpy(dtype=np.float64, na_value=np.nan)
                 parts.append(((number - self.means[column.name]) / self.deviations[column.name])[:, None])
             else:
-                labels = np.stack([cells == label for label in column.labels or ()], axis=1).astype(np.float64)
+                labels = np.stack([cells == label for label in (column.labels or ())[self.first :]], axis=1).astype(
+                    float
+                )
                 parts.append(np.where(cells.isna().to_numpy()[:, None], np.nan, labels))
         return np.hstack(parts)
 
     def table(self, X: Floats) -> pd.DataFrame:
         """Back from a matrix: of each label's numbers the largest wins."""
-        columns, place = {}, 0
-        for column in self.schema.modelled:
+        columns = {}
+        for column, part in zip(self.schema.modelled, np.split(X, np.cumsum(self.widths)[:-1], axis=1), strict=True):
             if column.kind.numeric:
-                columns[column.name] = pd.Series(X[:, place] * self.deviations[column.name] + self.means[column.name])
-                place += 1
+                values = part[:, 0] * self.deviations[column.name] + self.means[column.name]
             else:
-                labels = np.array(column.labels, dtype=object)
-                columns[column.name] = pd.Series(labels[X[:, place : place + len(labels)].argmax(axis=1)])
-                place += len(labels)
+                rest = 1.0 - part.sum(axis=1, keepdims=True)
+                places = np.hstack([rest, part] if self.first else [part]).argmax(axis=1)
+                values = np.array(column.labels, dtype=object)[places]
+            columns[column.name] = pd.Series(values)
         return pd.DataFrame(columns)
 
 
 class Plain(Method):
     """An imputer of scikit-learn."""
 
+    first: ClassVar[int] = 0
     note = "numbers standardised, one column per label, of which the largest is filled in"
 
     @abstractmethod
@@ -83,7 +100,7 @@ class Plain(Method):
 
     def fit(self, train: pd.DataFrame, schema: Schema) -> Self:
         """Fit the imputer."""
-        self.spread = Spread.fit(train, schema)
+        self.spread = Spread.fit(train, schema, self.first)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that it has not converged: its authors' number of rounds is what it gets
             self.fitted = self.imputer().fit(self.training_rows(self.spread.numbers(train), train))
@@ -98,9 +115,12 @@ class Plain(Method):
 class Iterative(Plain):
     """IterativeImputer: each column by Bayesian ridge regression on the others, in rounds."""
 
-    name, title = "iterative", "IterativeImputer"
+    name, title, first = "iterative", "IterativeImputer", 1
     defaults: ClassVar[dict[str, object]] = {"max_iter": 10, "tol": 1e-3, "hidden": 0.25}
-    note = f"{Plain.note}; fitted with a quarter of the training cells hidden, without which it does a single round"
+    note = (
+        f"{Plain.note}, and none for the first label; fitted with a quarter of the training cells hidden, without "
+        "which it does a single round"
+    )
 
     def imputer(self) -> Any:  # noqa: ANN401
         """Bayesian ridge regressions, as by default."""
@@ -112,14 +132,9 @@ class Iterative(Plain):
 
     def training_rows(self, X: Floats, table: pd.DataFrame) -> Floats:
         """Complete rows leave nothing to iterate over, so some cells of every column are hidden."""
-        hidden = masks.draw("MCAR", table[self.spread_names], float(str(self.options["hidden"])), self.seed)
-        widths = [1 if column.kind.numeric else len(column.labels or ()) for column in self.spread.schema.modelled]
-        return np.where(np.repeat(hidden, widths, axis=1), np.nan, X)
-
-    @property
-    def spread_names(self) -> list[str]:
-        """The columns that become numbers."""
-        return [column.name for column in self.spread.schema.modelled]
+        names = [column.name for column in self.spread.schema.modelled]
+        hidden = masks.draw("MCAR", table[names], float(str(self.options["hidden"])), self.seed)
+        return np.where(np.repeat(hidden, self.spread.widths, axis=1), np.nan, X)
 
 
 class Neighbours(Plain):
