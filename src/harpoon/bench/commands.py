@@ -98,6 +98,18 @@ def methods() -> None:
     typer.echo("\n".join(METHODS))
 
 
+@app.command()
+def page(
+    published: Annotated[Path, typer.Option(help="The folder of the published tables, as CSV.")],
+    results: Folder = RESULTS,
+    output: Annotated[Path, typer.Option(help="The folder of the page and its figures.")] = Path("docs"),
+) -> None:
+    """Make results.md and its figures from the records and the published tables."""
+    from harpoon.bench.pages import write_page
+
+    typer.echo(write_page(results, published, output))
+
+
 def _do(run: Run, todo: list[Cell]) -> None:
     """Do the cells that have no record, with a bar and the time left on the standard error."""
     from rich.console import Console

@@ -32,9 +32,10 @@ def trained(method: Method, dataset: Dataset, folder: Path) -> dict[str, float]:
     began = perf_counter()
     method.fit(dataset.train, dataset.schema)
     took = {"fit_seconds": perf_counter() - began, "fit_peak_mib": peak_mib()}
-    learnt = {name: value for name, value in vars(method).items() if name not in GIVEN}
-    with whole(path) as file:
-        file.write_bytes(pickle.dumps((learnt, took)))
+    if method.keeps:
+        learnt = {name: value for name, value in vars(method).items() if name not in GIVEN}
+        with whole(path) as file:
+            file.write_bytes(pickle.dumps((learnt, took)))
     return took
 
 

@@ -30,6 +30,7 @@ class Method(ABC):
         defaults: Its settings, with the values of its authors.
         later: Those of its settings that only matter once it is trained.
         trained_as: The method whose training is the same, where there is one.
+        keeps: Whether what it has learnt is all in its attributes, and can be kept in a file.
         note: What a reader of its numbers must know.
     """
 
@@ -39,6 +40,7 @@ class Method(ABC):
     defaults: ClassVar[dict[str, object]] = {}
     later: ClassVar[tuple[str, ...]] = ()
     trained_as: ClassVar[str | None] = None
+    keeps: ClassVar[bool] = True
     note: str = ""
 
     def __init__(self, *, seed: int = 0, budget: float | None = None, **options: object) -> None:

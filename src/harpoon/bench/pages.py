@@ -1,0 +1,207 @@
+"""The page of results, made from records and published tables alone: nothing in it is typed by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import product
+from pathlib import Path
+
+from harpoon.bench import figures
+from harpoon.bench.datasets import NAMES
+from harpoon.bench.places import whole
+from harpoon.bench.records import Cell, Record, Results
+from harpoon.bench.runs import ABLATIONS, CONDITIONS, EXPERIMENTS, MIXED, THIRDS
+from harpoon.bench.tables import Column, Key, Table, averaged, place_of, published, title_of
+from harpoon.errors import shortened
+from harpoon.metrics import METRICS
+
+PAPER = " (published)"
+MASKS = ("MAR", "MCAR", "MNAR")
+RATIOS = tuple(f"{ratio:.2f}" for ratio in THIRDS)
+SCORED = {"mse": tuple(sorted(NAMES)), "accuracy": MIXED}
+# A metric in the published tables, and in ours.
+CONSTRAINT_METRICS = {
+    "violation_pct": "violation",
+    "alpha": "alpha",
+    "utility": "utility",
+    "ks": "ks",
+    "detection": "detection_linear",
+    "identifiability": "identifiability",
+}
+UNITS = {**dict.fromkeys(METRICS, 1.0), "accuracy": 100.0, "violation": 100.0}  # published in %
+NOTES = {
+    "imputation": "Mean squared error of standardised numbers, accuracy of categories in %.",
+    "constraints": "Violations in %; α-precision in its naive variant; utility is the area under the ROC curve of a "
+    "boosted classifier; detection is that of a linear one, 0.5 where it cannot tell.",
+    "runtime": "Seconds to fill the test rows divided by those of the first row, all in one run on one machine.",
+}
+
+
+def write_page(results: Path, published_folder: Path, output: Path) -> Path:
+    """Write `results.md` and its figures into a folder."""
+    output.mkdir(parents=True, exist_ok=True)
+    found = Results(results)
+    sections = [section(found, published_folder, output) for section in SECTIONS]
+    head = "# Results\n\nMade by `harpoon bench page` from the records and the published tables; do not edit."
+    page = output / "results.md"
+    with whole(page) as file:
+        file.write_text("\n\n".join([head, *filter(None, sections)]) + "\n", encoding="utf-8")
+    return page
+
+
+def imputation(results: Results, folder: Path, _output: Path) -> str:
+    """One table per mask, metric and ratio, and how often each method of ours is best."""
+    paper = published(folder / "imputation.csv", ("mask", "ratio", "method", "dataset", "metric"))
+    ours, parts, tables = averaged(results.records("imputation")), [], []
+    for mask, (metric, datasets), ratio in product(MASKS, SCORED.items(), RATIOS):
+        table = Table([Column(dataset, metric) for dataset in datasets])
+        for (one, share, method, dataset, what), value in paper.items():
+            if (one, share, what) == (mask, ratio, metric):
+                table.put(method + PAPER, dataset, value)
+        for name, dataset in product(names_of(ours), datasets):
+            table.put(name, dataset, ours.get((name, (dataset, mask, ratio), metric)), UNITS[metric])
+        tables.append(table)
+        parts.append(f"### {mask}, {float(ratio):.0%} hidden: {metric}\n\n{table.markdown()}")
+    return "\n\n".join(["## Imputation", NOTES["imputation"], counts(tables), *parts])
+
+
+def constraints(results: Results, folder: Path, output: Path) -> str:
+    """One table per condition and data set, of all metrics that are published, and the figure of the disjunction."""
+    paper = published(folder / "constraints.csv", ("constraint", "method", "dataset", "metric"))
+    records = list(results.records("constraints"))
+    ours, parts, tables = averaged(records), [], []
+    for condition, dataset in product(CONDITIONS, MIXED):
+        table = Table([Column(name, metric) for name, metric in CONSTRAINT_METRICS.items()])
+        for (one, method, data, metric), value in paper.items():
+            if (one, data) == (condition, dataset):
+                table.put(method + PAPER, metric, value)
+        for name, (heading, metric) in product(names_of(ours), CONSTRAINT_METRICS.items()):
+            table.put(name, heading, ours.get((name, (dataset, condition), metric)), UNITS[metric])
+        tables.append(table)
+        parts.append(f"### {dataset}: {condition}\n\n{table.markdown()}")
+    figure = figures.disjunctions(records, output)
+    return "\n\n".join(["## Conditions", NOTES["constraints"], counts(tables), *parts, figure])
+
+
+def ablation(results: Results, folder: Path, _output: Path) -> str:
+    """The paper's ablations, option by option, for every data set that was measured."""
+    paper = published(folder / "ablations.csv", ("ablation", "option", "ratio", "dataset", "metric"))
+    records = list(results.records("ablation"))
+    parts = ["## Ablations", NOTES["imputation"]]
+    for dataset, kind in product(sorted({cell.dataset for cell, _ in records}), ABLATIONS):
+        table = Table([Column(f"{metric} {ratio}", metric) for metric, ratio in product(SCORED, RATIOS)])
+        for option, changed in ABLATIONS[kind].items():
+            same = [(cell, record) for cell, record in records if cell.dataset == dataset and cell.options == changed]
+            for metric, ratio in product(SCORED, RATIOS):
+                heading = f"{metric} {ratio}"
+                table.put(option + PAPER, heading, paper.get((kind, option, ratio, dataset, metric)))
+                for (name, place, what), value in averaged(same).items():
+                    if (place[-1], what) == (ratio, metric):
+                        table.put(f"{option}: {name}{_epochs(same)}", heading, value, UNITS[metric])
+        parts.append(f"### {dataset}: {kind}\n\n{table.markdown()}")
+    return "\n\n".join(parts if records else [*parts, "Not measured yet."])
+
+
+def runtime(results: Results, folder: Path, _output: Path) -> str:
+    """Ratios of times within one run, published and ours, each by itself."""
+    paper = published(folder / "runtimes.csv", ("method", "dataset"))
+    ours: dict[str, dict[str, list[float]]] = {}
+    for cell, record in results.records("runtime"):
+        if "answer_seconds" in record:
+            ours.setdefault(cell.dataset, {}).setdefault(title_of(cell), []).append(record["answer_seconds"])
+    parts = ["## Runtime", NOTES["runtime"]]
+    for dataset, methods in ours.items():
+        fastest = sorted(methods.items(), key=lambda item: min(item[1]))
+        lines = ["| | seconds | ratio |", "|---|---|---|"]
+        lines += [f"| {name} | {min(took):.3g} | {min(took) / min(fastest[0][1]):.3g} |" for name, took in fastest]
+        times = sorted((value.mean, method) for (method, data), value in paper.items() if data == dataset)
+        theirs = ["| published | seconds | ratio |", "|---|---|---|"]
+        theirs += [f"| {method} | {mean:.3g} | {mean / times[0][0]:.3g} |" for mean, method in times]
+        parts.append(f"### {dataset}\n\n" + "\n".join(lines) + "\n\n" + "\n".join(theirs))
+    return "\n\n".join(parts if ours else [*parts, "Not measured yet."])
+
+
+def fidelity(results: Results, _folder: Path, _output: Path) -> str:
+    """Every score of rows that were drawn without a condition."""
+    means = averaged(results.records("fidelity"))
+    parts = ["## Rows without a condition"]
+    for dataset in sorted({place[0] for _, place, _ in means}):
+        there = {key: value for key, value in means.items() if key[1][0] == dataset}
+        names = dict.fromkeys(metric for _, _, metric in there)
+        table = Table([Column(name, name) for name in names])
+        for (method, _, metric), value in there.items():
+            table.put(method, metric, value, UNITS[metric])
+        parts.append(f"### {dataset}\n\n{table.markdown()}")
+    return "\n\n".join(parts if means else [*parts, "Not measured yet."])
+
+
+def geometry(results: Results, _folder: Path, output: Path) -> str:
+    """The gradient-angle figure of both presets, and the theorems on the circle and the sphere."""
+    records = list(results.records("geometry"))
+    parts = ["## Geometry"]
+    for cell, record in records:
+        if "theorems" in record:
+            lines = [
+                "| ᾱ_t | distance of the estimate to the projection | share of the gradient that is normal |",
+                "|---|---|---|",
+            ]
+            lines += [
+                f"| {row['alpha_bar']} | {row['distance_to_projection']:.2e} | {row['normal_share']:.2e} |"
+                for row in record["theorems"]
+            ]
+            parts.append(f"### Theorems 3.1 and 3.2 on the {cell.dataset}\n\n" + "\n".join(lines))
+    parts.append(figures.angles(records, output))
+    return "\n\n".join(parts if records else [parts[0], "Not measured yet."])
+
+
+def failures(results: Results, _folder: Path, _output: Path) -> str:
+    """Every cell that has an error in place of numbers."""
+    lines = []
+    for experiment in EXPERIMENTS:
+        for cell, record in results.records(experiment):
+            if "error" in record:
+                error, where = record["error"], " ".join(map(str, place_of(cell)))
+                message = shortened(error["message"].replace("|", "/").replace("\n", " "), shown=200)
+                lines.append(
+                    f"| {experiment} | {where}, seed {cell.seed} | {title_of(cell)} | {error['while']} | {message} |"
+                )
+    head = "| experiment | cell | method | while | what happened |\n|---|---|---|---|---|\n"
+    return "## What failed\n\n" + (head + "\n".join(lines) if lines else "Nothing.")
+
+
+def counts(tables: Iterable[Table]) -> str:
+    """One line for each method of ours: in how many cells it is better than every published one."""
+    tables = list(tables)
+    ours = dict.fromkeys(name for table in tables for name in table.rows if not name.endswith(PAPER))
+    total = sum(len(table.columns) for table in tables)
+    lines = []
+    for name in ours:
+        found = [table.wins(name, [other for other in table.rows if other.endswith(PAPER)]) for table in tables]
+        won, compared = (sum(parts) for parts in zip(*found, strict=True))
+        missing = (
+            "" if compared == total else f" ({total - compared} of {total} cannot be compared: not measured or failed)"
+        )
+        lines.append(f"- {name} is better than every published method in {won} of {compared} cells{missing}.")
+    return "\n".join(lines) or "Not measured yet."
+
+
+def names_of(ours: Iterable[tuple[str, Key, str]]) -> list[str]:
+    """Our methods, in the order of the records."""
+    return list(dict.fromkeys(name for name, _, _ in ours))
+
+
+def _epochs(records: list[tuple[Cell, Record]]) -> str:
+    """How long the models of an ablation were trained, which its readers must know."""
+    epochs = {record["facts"]["epochs"] for _, record in records if "epochs" in record.get("facts", {})}
+    return f" ({'/'.join(map(str, sorted(epochs)))} epochs)" if epochs else ""
+
+
+SECTIONS: tuple[Callable[[Results, Path, Path], str], ...] = (
+    imputation,
+    constraints,
+    ablation,
+    runtime,
+    fidelity,
+    geometry,
+    failures,
+)
