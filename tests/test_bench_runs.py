@@ -108,7 +108,7 @@ def test_a_record_says_what_was_measured_and_how(run):
 
 
 def test_what_is_done_is_not_done_again_and_models_are_kept(run):
-    todo = cells("imputation", datasets=["magic"], methods=["anchored"], masks=["MCAR"], options=[SMALL])
+    todo = cells("imputation", datasets=["magic"], methods=["anchored"], masks=["MCAR"], ratios=[0.25], options=[SMALL])
     inside(run, todo[:2])
     before = {path: path.stat().st_mtime_ns for path in run.results.rglob("*.json")}
     assert len(before) == 2

@@ -11,7 +11,7 @@ from harpoon.bench.datasets import NAMES
 from harpoon.bench.places import whole
 from harpoon.bench.records import Cell, Record, Results
 from harpoon.bench.runs import ABLATIONS, CONDITIONS, EXPERIMENTS, MIXED, THIRDS
-from harpoon.bench.tables import Column, Key, Table, averaged, place_of, published, title_of
+from harpoon.bench.tables import Column, Key, Table, Value, averaged, place_of, published, title_of
 from harpoon.errors import shortened
 from harpoon.metrics import METRICS
 
@@ -30,7 +30,8 @@ CONSTRAINT_METRICS = {
 }
 UNITS = {**dict.fromkeys(METRICS, 1.0), "accuracy": 100.0, "violation": 100.0}  # published in %
 NOTES = {
-    "imputation": "Mean squared error of standardised numbers, accuracy of categories in %.",
+    "imputation": "Mean squared error of standardised numbers, accuracy of categories in %. What the paper's tables "
+    "call DiffPuter is RePaint on the paper's denoiser. The best of a column is bold.",
     "constraints": "Violations in %; α-precision in its naive variant; utility is the area under the ROC curve of a "
     "boosted classifier; detection is that of a linear one, 0.5 where it cannot tell.",
     "runtime": "Seconds to fill the test rows divided by those of the first row, all in one run on one machine.",
@@ -54,7 +55,7 @@ def imputation(results: Results, folder: Path, _output: Path) -> str:
     paper = published(folder / "imputation.csv", ("mask", "ratio", "method", "dataset", "metric"))
     ours, parts, tables = averaged(results.records("imputation")), [], []
     for mask, (metric, datasets), ratio in product(MASKS, SCORED.items(), RATIOS):
-        table = Table([Column(dataset, metric) for dataset in datasets])
+        table = Table([Column(dataset, metric) for dataset in datasets], title=f"{mask} {ratio} {metric}")
         for (one, share, method, dataset, what), value in paper.items():
             if (one, share, what) == (mask, ratio, metric):
                 table.put(method + PAPER, dataset, value)
@@ -71,7 +72,8 @@ def constraints(results: Results, folder: Path, output: Path) -> str:
     records = list(results.records("constraints"))
     ours, parts, tables = averaged(records), [], []
     for condition, dataset in product(CONDITIONS, MIXED):
-        table = Table([Column(name, metric) for name, metric in CONSTRAINT_METRICS.items()])
+        columns = [Column(name, metric) for name, metric in CONSTRAINT_METRICS.items()]
+        table = Table(columns, title=f"{dataset} {condition}")
         for (one, method, data, metric), value in paper.items():
             if (one, data) == (condition, dataset):
                 table.put(method + PAPER, metric, value)
@@ -114,7 +116,8 @@ def runtime(results: Results, folder: Path, _output: Path) -> str:
         fastest = sorted(methods.items(), key=lambda item: min(item[1]))
         lines = ["| | seconds | ratio |", "|---|---|---|"]
         lines += [f"| {name} | {min(took):.3g} | {min(took) / min(fastest[0][1]):.3g} |" for name, took in fastest]
-        times = sorted((value.mean, method) for (method, data), value in paper.items() if data == dataset)
+        same = {method: value for (method, data), value in paper.items() if data == dataset}
+        times = sorted((value.mean, method) for method, value in same.items() if isinstance(value, Value))
         theirs = ["| published | seconds | ratio |", "|---|---|---|"]
         theirs += [f"| {method} | {mean:.3g} | {mean / times[0][0]:.3g} |" for mean, method in times]
         parts.append(f"### {dataset}\n\n" + "\n".join(lines) + "\n\n" + "\n".join(theirs))
@@ -154,6 +157,20 @@ def geometry(results: Results, _folder: Path, output: Path) -> str:
     return "\n\n".join(parts if records else [parts[0], "Not measured yet."])
 
 
+def methods(results: Results, _folder: Path, _output: Path) -> str:
+    """What a reader must know of each method that was measured: how long it was trained, and its remarks."""
+    lines: dict[str, None] = {}
+    for experiment in EXPERIMENTS:
+        for cell, record in results.records(experiment):
+            if "fit_seconds" in record:
+                facts = record["facts"]
+                trained = [f"{facts['epochs']} epochs"] if "epochs" in facts else []
+                trained += [f"trained {record['fit_seconds']:.0f} s", f"peak {record['fit_peak_mib']} MiB"]
+                note = f": {record['note']}" if record["note"] else ""
+                lines[f"- {title_of(cell)}, {cell.dataset} ({', '.join(trained)}){note}"] = None
+    return "## Methods\n\n" + ("\n".join(lines) or "Not measured yet.")
+
+
 def failures(results: Results, _folder: Path, _output: Path) -> str:
     """Every cell that has an error in place of numbers."""
     lines = []
@@ -170,19 +187,25 @@ def failures(results: Results, _folder: Path, _output: Path) -> str:
 
 
 def counts(tables: Iterable[Table]) -> str:
-    """One line for each method of ours: in how many cells it is better than every published one."""
+    """One line for each method of ours: in how many cells it is better than every published one, and where not."""
     tables = list(tables)
     ours = dict.fromkeys(name for table in tables for name in table.rows if not name.endswith(PAPER))
-    total = sum(len(table.columns) for table in tables)
-    lines = []
+    total, lines = sum(len(table.columns) for table in tables), []
     for name in ours:
-        found = [table.wins(name, [other for other in table.rows if other.endswith(PAPER)]) for table in tables]
-        won, compared = (sum(parts) for parts in zip(*found, strict=True))
-        missing = (
-            "" if compared == total else f" ({total - compared} of {total} cannot be compared: not measured or failed)"
+        duels = [duel for table in tables for duel in table.duels(name, filter(is_published, table.rows))]
+        lost = [f"{duel.cell} ({duel.ours:.2f}; {duel.rival} {duel.theirs:.2f})" for duel in duels if not duel.won]
+        missing = f"; {total - len(duels)} of {total} were not measured or failed" if len(duels) < total else ""
+        behind = f" Not better in: {', '.join(lost)}." if lost else ""
+        lines.append(
+            f"- {name} is better than every published method in {len(duels) - len(lost)} of {len(duels)} "
+            f"cells{missing}.{behind}"
         )
-        lines.append(f"- {name} is better than every published method in {won} of {compared} cells{missing}.")
     return "\n".join(lines) or "Not measured yet."
+
+
+def is_published(name: str) -> bool:
+    """Whether a row of a table is the paper's."""
+    return name.endswith(PAPER)
 
 
 def names_of(ours: Iterable[tuple[str, Key, str]]) -> list[str]:
@@ -203,5 +226,6 @@ SECTIONS: tuple[Callable[[Results, Path, Path], str], ...] = (
     runtime,
     fidelity,
     geometry,
+    methods,
     failures,
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import isfinite
 from pathlib import Path
 from statistics import fmean, pstdev
 
@@ -42,6 +41,17 @@ class Column:
     metric: str
 
 
+@dataclass(frozen=True)
+class Duel:
+    """A cell of ours against the best of the others."""
+
+    cell: str
+    ours: float
+    rival: str
+    theirs: float
+    won: bool
+
+
 @dataclass
 class Table:
     """Methods down, cells across.
@@ -56,6 +66,12 @@ class Table:
 
     columns: Sequence[Column]
     rows: dict[str, dict[str, Value | str]] = field(default_factory=dict)
+    title: str = ""
+
+    def put(self, row: str, heading: str, value: Value | str | None, factor: float = 1.0) -> None:
+        """Set a cell, in another unit if need be; None leaves it missing."""
+        if value is not None:
+            self.rows.setdefault(row, {})[heading] = value.times(factor) if isinstance(value, Value) else value
 
     def best(self, column: Column) -> float | None:
         """The best mean of a column."""
@@ -64,22 +80,26 @@ class Table:
 
     def markdown(self) -> str:
         """As text."""
-        lines = [["", *(column.heading for column in self.columns)], ["---"] * (len(self.columns) + 1)]
-        lines += [[name, *(self._shown(row, column) for column in self.columns)] for name, row in self.rows.items()]
-        text = ["| " + " | ".join(line) + " |" for line in lines]
-        return "\n".join(text).replace("|  |", "| |", 1).replace("| --- | ", "|---|", 1).replace("--- | ---", "---|---")
+        head = "".join(f" {column.heading} |" for column in self.columns)
+        rows = [
+            "".join([f"| {name} |", *(f" {self._shown(row, column)} |" for column in self.columns)])
+            for name, row in self.rows.items()
+        ]
+        return "\n".join([f"| |{head}", "|---" * (len(self.columns) + 1) + "|", *rows])
 
-    def wins(self, ours: str, others: Iterable[str]) -> tuple[int, int]:
-        """In how many cells a row is better than all of some others, and in how many it can be compared."""
-        won = compared = 0
+    def duels(self, ours: str, others: Iterable[str]) -> list[Duel]:
+        """Each cell in which a row can be compared with the best of some others."""
+        others, found = list(others), []
         for column in self.columns:
-            mine = self.rows.get(ours, {}).get(column.heading)
-            theirs = [self.rows[name].get(column.heading) for name in others]
-            means = [value.mean for value in theirs if isinstance(value, Value)]
-            if isinstance(mine, Value) and means:
-                compared += 1
-                won += mine.mean not in means and METRICS[column.metric].best([mine.mean, *means]) == mine.mean
-        return won, compared
+            there = {name: self.rows[name].get(column.heading) for name in (ours, *others) if name in self.rows}
+            means = {name: value.mean for name, value in there.items() if isinstance(value, Value)}
+            mine = means.pop(ours, None)
+            best = METRICS[column.metric].best(list(means.values()))
+            if mine is not None and best is not None:
+                rival = next(name for name, mean in means.items() if mean == best)
+                won = mine != best and METRICS[column.metric].best([mine, best]) == mine
+                found.append(Duel(f"{self.title} {column.heading}".strip(), mine, rival, best, won))
+        return found
 
     def _shown(self, row: Mapping[str, Value | str], column: Column) -> str:
         value = row.get(column.heading, MISSING)
@@ -88,31 +108,32 @@ class Table:
         return str(value)
 
 
-def published(path: Path, keys: Sequence[str]) -> dict[Key, Value]:
+def published(path: Path, keys: Sequence[str]) -> dict[Key, Value | str]:
     """Published numbers by what they are about."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
-        found = {
-            tuple(row[key] for key in keys): _number(
-                row.get("mean", row.get("mean_s")), row.get("std", row.get("std_s"))
-            )
-            for row in rows
-        }
+            return {tuple(_key(row, key) for key in keys): _value(row) for row in csv.DictReader(file)}
     except (OSError, KeyError, ValueError) as error:
         raise InvalidOption(
             f"{str(path)!r} must be a table of published numbers with the columns {', '.join(keys)} and a mean "
             f"({type(error).__name__}: {error}). Give the folder of such tables with --published."
         ) from None
-    return {key: value for key, value in found.items() if isfinite(value.mean)}
 
 
-def _number(mean: str | None, deviation: str | None) -> Value:
-    """A cell in which a method did not run is not a number."""
+def _key(row: Mapping[str, str], key: str) -> str:
+    """What a published number is about, with ratios written in one way."""
+    return f"{float(row[key]):.2f}" if key == "ratio" else row[key]
+
+
+def _value(row: Mapping[str, str]) -> Value | str:
+    """A published number, or what is printed in its place, such as ">1e5"."""
+    mean, deviation = (row.get(name, row.get(f"{name}_s")) for name in ("mean", "std"))
+    if mean is None:
+        raise KeyError("mean")
     try:
-        return Value(float(mean or "nan"), float(deviation) if deviation else None)
+        return Value(float(mean), float(deviation) if deviation else None)
     except ValueError:
-        return Value(float("nan"))
+        return mean
 
 
 def title_of(cell: Cell) -> str:
