@@ -15,8 +15,10 @@ import pytest
 from typer.testing import CliRunner
 
 from harpoon.bench.commands import app
-from harpoon.bench.datasets import SPECS
+from harpoon.bench.datasets import SPECS, load
+from harpoon.bench.kept import trained
 from harpoon.bench.measures import WrongAnswer, check_filled, theorems
+from harpoon.bench.methods import method
 from harpoon.bench.records import Cell, RecordDamaged, Results
 from harpoon.bench.runs import ABLATIONS, Run, cells
 from harpoon.bench.worker import Job, work
@@ -118,6 +120,17 @@ def test_what_is_done_is_not_done_again_and_models_are_kept(run):
     assert counted == todo[2:]
     assert {path: path.stat().st_mtime_ns for path in before} == before
     assert len({record["fit_seconds"] for record in records(run, "imputation")}) == 1
+
+
+def test_what_cannot_be_read_is_learnt_again(data, tmp_path):
+    dataset = load("magic", data)
+    first = trained(method("mean"), dataset, tmp_path)
+    (path,) = tmp_path.rglob("*.pickle")
+    assert trained(method("mean"), dataset, tmp_path) == first
+    path.write_bytes(b"no pickle")
+    again = method("mean")
+    assert trained(again, dataset, tmp_path) != first
+    assert again.fills["a"] == dataset.train["a"].mean()
 
 
 def test_conditions_are_scored_with_every_metric(run):

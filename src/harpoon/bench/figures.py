@@ -24,8 +24,7 @@ def angles(records: Iterable[tuple[Cell, Record]], output: Path) -> str:
     figure, axes = _axes(len(there))
     for axis, (cell, losses) in zip(axes, there, strict=True):
         for loss, found in losses.items():
-            steps = range(len(found["mean"]))
-            axis.plot(steps, found["mean"], label=loss)
+            axis.plot(found["mean"], label=loss)
         axis.axhline(RIGHT, color="grey", linewidth=0.5)
         axis.set(
             title=f"{cell.dataset}: {title_of(cell)}", xlabel="step, from noise to rows", ylabel="angle in degrees"

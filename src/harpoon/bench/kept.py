@@ -24,10 +24,10 @@ def trained(method: Method, dataset: Dataset, folder: Path) -> dict[str, float]:
     Pickles are read from the folder: it must be one's own.
     """
     path = folder / dataset.name / f"{method.trained_as or method.name}-{_digest(method, dataset)}.pickle"
-    if path.exists():
-        learnt, took = pickle.loads(path.read_bytes())  # noqa: S301 - what this function wrote
+    if kept := _kept(path):
+        learnt, took = kept
         vars(method).update(learnt)
-        return took  # type: ignore[no-any-return]
+        return took
     forget_peak()
     began = perf_counter()
     method.fit(dataset.train, dataset.schema)
@@ -37,6 +37,15 @@ def trained(method: Method, dataset: Dataset, folder: Path) -> dict[str, float]:
         with whole(path) as file:
             file.write_bytes(pickle.dumps((learnt, took)))
     return took
+
+
+def _kept(path: Path) -> tuple[dict[str, Any], dict[str, float]] | None:
+    """What was kept; nothing where another version of the code cannot read it."""
+    try:
+        found: tuple[dict[str, Any], dict[str, float]] = pickle.loads(path.read_bytes())  # noqa: S301 - our own file
+    except (OSError, EOFError, pickle.UnpicklingError, AttributeError, ImportError):
+        return None
+    return found
 
 
 def _digest(method: Method, dataset: Dataset) -> str:
