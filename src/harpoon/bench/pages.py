@@ -30,14 +30,14 @@ CONSTRAINT_METRICS = {
 }
 UNITS = {**dict.fromkeys(METRICS, 1.0), "accuracy": 100.0, "violation": 100.0}  # published in %
 NOTES = {
-    "imputation": "Mean squared error of standardised numbers, accuracy of categories in %. The best of a column is bold. "
+    "imputation": "Mean squared error of standardised numbers, accuracy of categories in %. The best is bold. "
     "Masks follow the paper's rule and were drawn anew, so published numbers and ours are of different masks. What the "
     "paper's tables call DiffPuter is RePaint on the paper's denoiser.",
     "constraints": "Violations in %; α-precision in its naive variant; utility is the area under the ROC curve of a "
-    "boosted classifier; detection is that of a linear one, 0.5 where it cannot tell. Three things to keep in mind: the "
+    "boosted classifier; detection is that of a linear one, 0.5 where it cannot tell. Keep three things in mind: the "
     "published violations are those straight out of the guided loop, while the anchored preset and rejection sampling "
-    "give back only rows that meet the condition; the published scores are synthcity's, and ours follow the same "
-    "definitions except that KS is here of numeric columns only; real training rows are a ceiling, not a method.",
+    "give back only rows that meet the condition; the published scores are synthcity's, and ours were written to "
+    "the same definitions, not checked against its code, except that KS is here of numeric columns only; real training rows are a ceiling, not a method.",
     "runtime": "Seconds to fill the test rows, and their ratio to the first row, all in one run on one machine. The "
     "published seconds are of another machine: only ratios can be compared.",
 }
