@@ -37,7 +37,8 @@ NOTES = {
     "boosted classifier; detection is that of a linear one, 0.5 where it cannot tell. Keep three things in mind: the "
     "published violations are those straight out of the guided loop, while the anchored preset and rejection sampling "
     "give back only rows that meet the condition; the published scores are synthcity's, and ours were written to "
-    "the same definitions, not checked against its code, except that KS is here of numeric columns only; real training rows are a ceiling, not a method.",
+    "the same definitions without running its code beside them, except that KS is here of numeric columns only; real "
+    "training rows are a ceiling, not a method.",
     "runtime": "Seconds to fill the test rows, and their ratio to the first row, all in one run on one machine. The "
     "published seconds are of another machine: only ratios can be compared.",
 }
