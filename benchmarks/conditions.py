@@ -3,8 +3,8 @@
     python benchmarks/conditions.py --data FOLDER --models FOLDER [--minutes 3] [--datasets adult] [--results FOLDER]
                                     [--published FILE]
 
-For Adult, Default and Shoppers: a range, a label, both, and either (protocol.json). The reference are the test rows
-that meet the condition; as many rows are drawn in one call, and as many training rows that meet it, scored alike, are
+For Adult, Default and Shoppers: a range, a label, both, and either. The reference are the test rows that meet the
+condition; as many rows are drawn in one call, and as many training rows that meet it, scored alike, are
 the ceiling; five trials of both. Beside the rows that come back stand the rates of violation without any guidance and
 straight out of the guided loop, which is what the paper reports. Utility is the area under the ROC curve of a boosted
 classifier trained on the drawn rows (and its accuracy), judged on the reference. DuckDB, not Harpoon, counts
@@ -25,8 +25,8 @@ import numpy as np
 import pandas as pd
 
 import harpoon
-from data import load, protocol, schema_of
 from harpoon import Schema, metrics
+from harpoon.bench.datasets import Dataset, load
 from models import trained
 from records import each, facts, parser
 
@@ -73,10 +73,9 @@ def scores(schema: Schema, reference: pd.DataFrame, rows: pd.DataFrame, target: 
     }
 
 
-def task(
-    model: harpoon.Harpoon, where: str, train: pd.DataFrame, test: pd.DataFrame, *, schema: Schema, target: str
-) -> dict[str, Any]:
+def task(model: harpoon.Harpoon, where: str, dataset: Dataset) -> dict[str, Any]:
     """One condition."""
+    train, test, schema, target = dataset.train, dataset.test, dataset.schema, str(dataset.target)
     reference, real = met_by(test, where), met_by(train, where)
     n = len(reference)
     plain = model.sample(n, random_state=0)
@@ -139,16 +138,12 @@ def young(train: pd.DataFrame) -> float:
 
 
 def run(data: Path, name: str, model: harpoon.Harpoon) -> dict[str, Any]:
-    train, test, categorical = load(data, name)
-    spec = protocol(data)["datasets"][name]
-    both = {"range": spec["range"], "category": spec["category"]}
-    wheres = {**both, "and": " and ".join(both.values()), "or": " or ".join(both.values())}
-    tasks, schema = {}, schema_of(train, categorical)
-    for kind, where in wheres.items():
-        tasks[kind] = task(model, where, train, test, schema=schema, target=spec["utility_target"])
+    dataset, tasks = load(name, data), {}
+    for kind, where in dataset.conditions.items():
+        tasks[kind] = task(model, where, dataset)
         print(name, kind, json.dumps(tasks[kind]), flush=True)
     record = {"dataset": name, **facts(model), "tasks": tasks}
-    return record | ({"own": own(model, train)} if name == "adult" else {})
+    return record | ({"own": own(model, dataset.train)} if name == "adult" else {})
 
 
 def compare(records: dict[str, dict[str, Any]], published: Path) -> list[dict[str, Any]]:

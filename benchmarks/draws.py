@@ -31,8 +31,8 @@ import pandas as pd
 from scipy.stats import t
 
 import harpoon
-from data import NAMES, load, schema_of, with_holes
 from harpoon import masks, metrics
+from harpoon.bench.datasets import NAMES, load, with_holes
 from models import trained
 from records import each, facts, parser
 
@@ -146,9 +146,9 @@ def probabilities(
 
 
 def run(arguments: Any, name: str) -> dict[str, Any]:  # noqa: ANN401
-    train, test, categorical = load(arguments.data, name)
+    dataset = load(name, arguments.data)
     model = trained(arguments.data, name, arguments.minutes, arguments.models)
-    schema, rows = schema_of(train, categorical), test.head(arguments.rows)
+    schema, rows = dataset.schema, dataset.test.head(arguments.rows)
     runs: list[dict[str, Any]] = []
     for seed in range(arguments.masks):
         mask = masks.draw("MCAR", rows, HIDDEN, seed)

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from data import load, schema_of
 from harpoon import Schema, metrics
+from harpoon.bench.datasets import load
 from models import trained
 from records import each, facts, parser
 
@@ -72,9 +72,9 @@ def loses_nothing(row: dict[str, Any], best: dict[str, Any]) -> bool:
 
 
 def run(arguments: Any, name: str) -> dict[str, Any]:  # noqa: ANN401
-    train, test, categorical = load(arguments.data, name)
+    dataset = load(name, arguments.data)
+    train, test, schema = dataset.train, dataset.test, dataset.schema
     model = trained(arguments.data, name, arguments.minutes, arguments.models)
-    schema = schema_of(train, categorical)
     sample = train.sample(len(test), random_state=0)
     real = {**scores(schema, train, test, sample), "authenticity": metrics.authenticity(schema, train, test)}
     table = []

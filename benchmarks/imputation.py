@@ -3,7 +3,7 @@
     python benchmarks/imputation.py --data FOLDER --models FOLDER [--minutes 3] [--datasets adult,bean]
                                     [--published FILE] [--results FOLDER]
 
-FOLDER holds the data sets and protocol.json. For each data set: train once on 70 % of the rows, hide cells of the other
+FOLDER holds the data sets. For each data set: train once on 70 % of the rows, hide cells of the other
 30 % by MCAR, MAR and MNAR at 25, 50 and 75 % with five masks each, fill them with one evaluation, and score: mean
 squared error on standardised numbers, accuracy in % on categories. One JSON file per data set; what is there is not
 done again. With the published numbers (imputation.csv), counts in how many cells ours is better than the best of them.
@@ -20,8 +20,8 @@ import numpy as np
 import pandas as pd
 
 import harpoon
-from data import NAMES, load, with_holes
 from harpoon import masks
+from harpoon.bench.datasets import NAMES, load, with_holes
 from models import trained
 from records import each, facts, parser
 
@@ -43,7 +43,8 @@ def score(model: harpoon.Harpoon, train: pd.DataFrame, test: pd.DataFrame, mask:
 
 
 def run(folder: Path, name: str, model: harpoon.Harpoon) -> dict[str, Any]:
-    train, test, _ = load(folder, name)
+    dataset = load(name, folder)
+    train, test = dataset.train, dataset.test
     cells = []
     for mechanism in MECHANISMS:
         for ratio in RATIOS:

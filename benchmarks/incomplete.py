@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from data import load, with_holes
-from harpoon import masks
+from harpoon import Schema, masks
+from harpoon.bench.datasets import load, with_holes
 from imputation import MECHANISMS, score
 from models import fitted, trained
 from records import each, facts, parser
@@ -30,12 +30,14 @@ METRICS = ("mse", "accuracy")
 
 
 def run(arguments: Any, name: str) -> dict[str, Any]:  # noqa: ANN401
-    train, test, categorical = load(arguments.data, name)
+    dataset = load(name, arguments.data)
+    train, test = dataset.train, dataset.test
     holes = with_holes(train, masks.draw("MCAR", train, REMOVED, MASK_OF_TRAINING))
+    schema = Schema.infer(holes, kinds=dict.fromkeys(dataset.categorical, "category"))
     path = arguments.models / f"{name}-incomplete.harpoon"
     models = {
         "complete": trained(arguments.data, name, arguments.minutes, arguments.models),
-        "incomplete": fitted(holes, categorical, arguments.minutes, path),
+        "incomplete": fitted(holes, schema, arguments.minutes, path),
     }
     cells = []
     for mechanism in MECHANISMS:

@@ -18,8 +18,8 @@ from time import perf_counter
 import numpy as np
 
 import harpoon
-from data import read, with_holes
 from harpoon import masks
+from harpoon.bench.datasets import load, with_holes
 
 
 def peak_mib() -> float:
@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "memory.json")
     arguments = parser.parse_args()
 
-    table = read(arguments.data, "adult")
+    table = load("adult", arguments.data).table
     model = harpoon.Harpoon(max_time=arguments.seconds, random_state=0, progress=False).fit(table)
     after_training = peak_mib()
     rows = table.sample(arguments.batch, replace=True, random_state=0, ignore_index=True)

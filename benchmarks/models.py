@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 import harpoon
-from data import load, schema_of
+from harpoon.bench.datasets import load
 
 
 def trained(data: Path, name: str, minutes: float, models: Path, seed: int = 0) -> harpoon.Harpoon:
@@ -15,15 +15,14 @@ def trained(data: Path, name: str, minutes: float, models: Path, seed: int = 0) 
 
     A model that is there is taken as it is, whatever its budget was: its own settings are what scripts record.
     """
-    train, _, categorical = load(data, name)
-    return fitted(train, categorical, minutes, _path(models, name, seed), seed)
+    dataset = load(name, data)
+    return fitted(dataset.train, dataset.schema, minutes, _path(models, name, seed), seed)
 
 
-def fitted(train: pd.DataFrame, categorical: list[str], minutes: float, path: Path, seed: int = 0) -> harpoon.Harpoon:
+def fitted(train: pd.DataFrame, schema: harpoon.Schema, minutes: float, path: Path, seed: int = 0) -> harpoon.Harpoon:
     """The default preset on these rows, read from the path if it is there."""
     if path.exists():
         return harpoon.load(path, progress=False)
-    schema = schema_of(train, categorical)
     model = harpoon.Harpoon(schema=schema, max_time=60 * minutes, random_state=seed, progress=False).fit(train)
     path.parent.mkdir(parents=True, exist_ok=True)
     model.save(path)

@@ -22,7 +22,7 @@ PACKAGES = ("torch", "numpy", "scikit-learn", "xgboost-cpu")
 def parser(name: str, datasets: Iterable[str]) -> argparse.ArgumentParser:
     """The arguments that every script takes which trains or reads models."""
     made = argparse.ArgumentParser()
-    made.add_argument("--data", type=Path, required=True, help="the folder of the data sets and protocol.json")
+    made.add_argument("--data", type=Path, required=True, help="the folder of the data sets")
     made.add_argument("--models", type=Path, required=True, help="a folder for trained models, outside the repository")
     made.add_argument("--minutes", type=float, default=3.0, help="of training, for a model that is not there yet")
     made.add_argument("--datasets", default=",".join(datasets))

@@ -2,7 +2,7 @@
 
     python benchmarks/shoppers_paper.py --data FOLDER [--minutes 20] [--seeds 1] [--tune] [--output FILE]
 
-FOLDER holds shoppers.csv.gz (the paper's data) and protocol.json. The split and the masks follow the paper's protocol:
+FOLDER holds shoppers.csv.gz (the paper's data). The split and the masks follow the paper's protocol:
 70/30 by RandomState(1234), MAR at 25 %. The last 15 % of the training rows are not trained on: on them (`--tune`) the
 strength of the guidance was chosen. Writes one JSON file with the settings, the scores and the versions.
 """
@@ -20,8 +20,8 @@ import pandas as pd
 import torch
 
 import harpoon
-from data import load, schema_of, with_holes
 from harpoon import masks, metrics
+from harpoon.bench.datasets import load, with_holes
 
 HERE = Path(__file__).parent
 
@@ -58,10 +58,10 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=HERE / "results" / "shoppers_paper.json")
     arguments = parser.parse_args()
 
-    train, test, categorical = load(arguments.data, "shoppers")
+    dataset = load("shoppers", arguments.data)
+    train, test, schema = dataset.train, dataset.test, dataset.schema
     learnt, tuning = kept_for_tuning(train)
     test = tuning if arguments.tune else test
-    schema = schema_of(train, categorical)
     if arguments.model and arguments.model.exists():
         model = harpoon.load(arguments.model)
     else:

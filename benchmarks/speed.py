@@ -2,7 +2,7 @@
 
     python benchmarks/speed.py --data FOLDER [--rows 512] [--output FILE]
 
-FOLDER holds the data sets and protocol.json. Both presets impute Adult's test set under MAR 25 %, draw plain rows, and
+FOLDER holds the data sets. Both presets impute Adult's test set under MAR 25 %, draw plain rows, and
 draw rows under a condition (the paper preset by Algorithm 1); the paper preset is timed on `--rows` rows and scaled.
 Weights hardly change the time, so both are trained for seconds only: this script says nothing about quality.
 """
@@ -18,8 +18,8 @@ from time import perf_counter
 import torch
 
 import harpoon
-from data import load, schema_of, with_holes
 from harpoon import masks
+from harpoon.bench.datasets import load, with_holes
 
 WHERE = "age >= 50"
 
@@ -38,8 +38,8 @@ def main() -> None:
     parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "speed.json")
     arguments = parser.parse_args()
 
-    train, test, categorical = load(arguments.data, "adult")
-    schema = schema_of(train, categorical)
+    dataset = load("adult", arguments.data)
+    train, test, schema = dataset.train, dataset.test, dataset.schema
     anchored, paper = (
         harpoon.Harpoon(preset, schema=schema, max_time=5.0, random_state=0, progress=False).fit(train)
         for preset in ("anchored", "paper")

@@ -1,4 +1,4 @@
-"""Drawn rows against real ones, one column at a time."""
+"""Drawn rows against real ones, one column or one pair of columns at a time."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harpoon.conforming import conform
 from harpoon.errors import InvalidTable
 from harpoon.frames import Table
 from harpoon.kinds import Column
-from harpoon.metrics.encoded import labels, numbers, tables
+from harpoon.metrics.encoded import complete, labels, numbers, tables
 from harpoon.schema import Schema
 
 
@@ -36,6 +36,58 @@ def similarity(schema: Schema, real: object, drawn: object) -> dict[str, float]:
         left, right = (_present(table, column) for table in pair)
         scores[column.name] = 1.0 - distance(left, right)
     return scores
+
+
+def ks(schema: Schema, real: object, drawn: object) -> float:
+    """The mean similarity of the numeric columns: 1 minus the Kolmogorov–Smirnov distance.
+
+    >>> import pyarrow as pa
+    >>> real, drawn = pa.table({"x": [1.0, 2.0, 3.0, 4.0]}), pa.table({"x": [1.0, 2.0, 3.0, 9.0]})
+    >>> ks(Schema.infer(real), real, drawn)
+    0.75
+    """
+    return _mean_of(schema, similarity(schema, real, drawn), numeric=True)
+
+
+def total_variation(schema: Schema, real: object, drawn: object) -> float:
+    """The mean similarity of the boolean and categorical columns: 1 minus the total variation.
+
+    >>> import pyarrow as pa
+    >>> real, drawn = pa.table({"c": ["a", "a", "a", "b"]}), pa.table({"c": ["a", "a", "b", "b"]})
+    >>> total_variation(Schema.infer(real), real, drawn)
+    0.75
+    """
+    return _mean_of(schema, similarity(schema, real, drawn), numeric=False)
+
+
+def correlation_similarity(schema: Schema, real: object, drawn: object) -> float:
+    """How alike numeric columns go together in two tables: 1 where all correlations agree, 0 where all are reversed.
+
+    It is the mean over pairs of columns of 1 minus half the difference of Pearson's correlations. A column that is the
+    same in every row of one of the tables goes with no other there, and its pairs are left out.
+
+    >>> import pyarrow as pa
+    >>> real, drawn = (pa.table({"x": [1.0, 2.0], "y": y}) for y in ([1.0, 2.0], [2.0, 1.0]))
+    >>> f"{correlation_similarity(Schema.infer(real), real, drawn):.2f}"
+    '0.00'
+    """
+    number = [column for column in schema.modelled if column.kind.numeric]
+    if not number:
+        return float("nan")
+    sides = []
+    for table in tables(schema, real, drawn):
+        values = np.column_stack([numbers(complete(table, column), column) for column in number])
+        scaled = values - values.mean(axis=0)
+        length = np.sqrt((scaled**2).sum(axis=0))
+        scaled = scaled / np.where(length > 0, length, np.nan)
+        sides.append((scaled.T @ scaled)[np.triu_indices(len(number), k=1)])
+    alike = 1.0 - np.abs(sides[0] - sides[1]) / 2
+    return float(np.nanmean(alike)) if np.isfinite(alike).any() else float("nan")
+
+
+def _mean_of(schema: Schema, scores: dict[str, float], *, numeric: bool) -> float:
+    found = [scores[column.name] for column in schema.modelled if column.kind.numeric == numeric]
+    return float(np.mean(found)) if found else float("nan")
 
 
 def _present(table: Table, column: Column) -> NDArray[Any]:

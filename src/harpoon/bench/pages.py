@@ -1,0 +1,237 @@
+"""The page of results, made from records and published tables alone: nothing in it is typed by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from itertools import product
+from pathlib import Path
+
+from harpoon.bench import figures
+from harpoon.bench.datasets import NAMES
+from harpoon.bench.places import whole
+from harpoon.bench.records import Cell, Record, Results
+from harpoon.bench.runs import ABLATIONS, CONDITIONS, EXPERIMENTS, MIXED, THIRDS
+from harpoon.bench.tables import Column, Key, Table, Value, averaged, place_of, published, title_of
+from harpoon.errors import shortened
+from harpoon.metrics import METRICS
+
+PAPER = " (published)"
+MASKS = ("MAR", "MCAR", "MNAR")
+RATIOS = tuple(f"{ratio:.2f}" for ratio in THIRDS)
+SCORED = {"mse": tuple(sorted(NAMES)), "accuracy": MIXED}
+# A metric in the published tables, and in ours.
+CONSTRAINT_METRICS = {
+    "violation_pct": "violation",
+    "alpha": "alpha",
+    "utility": "utility",
+    "ks": "ks",
+    "detection": "detection_linear",
+    "identifiability": "identifiability",
+}
+UNITS = {**dict.fromkeys(METRICS, 1.0), "accuracy": 100.0, "violation": 100.0}  # published in %
+NOTES = {
+    "imputation": "Mean squared error of standardised numbers, accuracy of categories in %. The best is bold. "
+    "Masks follow the paper's rule and were drawn anew, so published numbers and ours are of different masks. What the "
+    "paper's tables call DiffPuter is RePaint on the paper's denoiser.",
+    "constraints": "Violations in %; α-precision in its naive variant; utility is the area under the ROC curve of a "
+    "boosted classifier; detection is that of a linear one, 0.5 where it cannot tell. Keep three things in mind: the "
+    "published violations are those straight out of the guided loop, while the anchored preset and rejection sampling "
+    "give back only rows that meet the condition; the published scores are synthcity's, and ours were written to "
+    "the same definitions without running its code beside them, except that KS is here of numeric columns only; real "
+    "training rows are a ceiling, not a method.",
+    "runtime": "Seconds to fill the test rows, and their ratio to the first row, all in one run on one machine. The "
+    "published seconds are of another machine: only ratios can be compared.",
+}
+
+
+def write_page(results: Path, published_folder: Path, output: Path) -> Path:
+    """Write `results.md` and its figures into a folder."""
+    output.mkdir(parents=True, exist_ok=True)
+    found = Results(results)
+    sections = [section(found, published_folder, output) for section in SECTIONS]
+    head = "# Results\n\nMade by `harpoon bench page` from the records and the published tables; do not edit."
+    page = output / "results.md"
+    with whole(page) as file:
+        file.write_text("\n\n".join([head, *filter(None, sections)]) + "\n", encoding="utf-8")
+    return page
+
+
+def imputation(results: Results, folder: Path, _output: Path) -> str:
+    """One table per mask, metric and ratio, and how often each method of ours is best."""
+    paper = published(folder / "imputation.csv", ("mask", "ratio", "method", "dataset", "metric"))
+    ours, parts, tables = averaged(results.records("imputation")), [], []
+    for mask, (metric, datasets), ratio in product(MASKS, SCORED.items(), RATIOS):
+        table = Table([Column(dataset, metric) for dataset in datasets], title=f"{mask} {ratio} {metric}")
+        for (one, share, method, dataset, what), value in paper.items():
+            if (one, share, what) == (mask, ratio, metric):
+                table.put(method + PAPER, dataset, value)
+        for name, dataset in product(names_of(ours), datasets):
+            table.put(name, dataset, ours.get((name, (dataset, mask, ratio), metric)), UNITS[metric])
+        tables.append(table)
+        parts.append(f"### {mask}, {float(ratio):.0%} hidden: {metric}\n\n{table.markdown()}")
+    return "\n\n".join(["## Imputation", NOTES["imputation"], counts(tables), *parts])
+
+
+def constraints(results: Results, folder: Path, output: Path) -> str:
+    """One table per condition and data set, of all metrics that are published, and the figure of the disjunction."""
+    paper = published(folder / "constraints.csv", ("constraint", "method", "dataset", "metric"))
+    records = list(results.records("constraints"))
+    ours, parts, tables = averaged(records), [], []
+    for condition, dataset in product(CONDITIONS, MIXED):
+        columns = [Column(name, metric) for name, metric in CONSTRAINT_METRICS.items()]
+        table = Table(columns, title=f"{dataset} {condition}")
+        for (one, method, data, metric), value in paper.items():
+            if (one, data) == (condition, dataset):
+                table.put(method + PAPER, metric, value)
+        for name, (heading, metric) in product(names_of(ours), CONSTRAINT_METRICS.items()):
+            table.put(name, heading, ours.get((name, (dataset, condition), metric)), UNITS[metric])
+        tables.append(table)
+        parts.append(f"### {dataset}: {condition}\n\n{table.markdown()}")
+    figure = figures.disjunctions(records, output)
+    return "\n\n".join(["## Conditions", NOTES["constraints"], counts(tables), *parts, figure])
+
+
+def ablation(results: Results, folder: Path, _output: Path) -> str:
+    """The paper's ablations, option by option, for every data set that was measured."""
+    paper = published(folder / "ablations.csv", ("ablation", "option", "ratio", "dataset", "metric"))
+    records = list(results.records("ablation"))
+    parts = ["## Ablations", NOTES["imputation"]]
+    for dataset, kind in product(sorted({cell.dataset for cell, _ in records}), ABLATIONS):
+        table = Table([Column(f"{metric} {ratio}", metric) for metric, ratio in product(SCORED, RATIOS)])
+        for option, changed in ABLATIONS[kind].items():
+            same = [(cell, record) for cell, record in records if cell.dataset == dataset and cell.options == changed]
+            for metric, ratio in product(SCORED, RATIOS):
+                heading = f"{metric} {ratio}"
+                table.put(option + PAPER, heading, paper.get((kind, option, ratio, dataset, metric)))
+                for (name, place, what), value in averaged(same).items():
+                    if (place[-1], what) == (ratio, metric):
+                        table.put(f"{option}: {name}{_epochs(same)}", heading, value, UNITS[metric])
+        parts.append(f"### {dataset}: {kind}\n\n{table.markdown()}")
+    return "\n\n".join(parts if records else [*parts, "Not measured yet."])
+
+
+def runtime(results: Results, folder: Path, _output: Path) -> str:
+    """Ratios of times within one run, published and ours, each by itself."""
+    paper = published(folder / "runtimes.csv", ("method", "dataset"))
+    ours: dict[str, dict[str, list[float]]] = {}
+    for cell, record in results.records("runtime"):
+        if "answer_seconds" in record:
+            ours.setdefault(cell.dataset, {}).setdefault(title_of(cell), []).append(record["answer_seconds"])
+    parts = ["## Runtime", NOTES["runtime"]]
+    for dataset, methods in ours.items():
+        fastest = sorted(methods.items(), key=lambda item: min(item[1]))
+        lines = ["| | seconds | ratio |", "|---|---|---|"]
+        lines += [f"| {name} | {min(took):.3g} | {min(took) / min(fastest[0][1]):.3g} |" for name, took in fastest]
+        same = {method: value for (method, data), value in paper.items() if data == dataset}
+        times = sorted((value.mean, method) for method, value in same.items() if isinstance(value, Value))
+        theirs = ["| published | seconds | ratio |", "|---|---|---|"]
+        theirs += [f"| {method} | {mean:.3g} | {mean / times[0][0]:.3g} |" for mean, method in times]
+        parts.append(f"### {dataset}\n\n" + "\n".join(lines) + "\n\n" + "\n".join(theirs))
+    return "\n\n".join(parts if ours else [*parts, "Not measured yet."])
+
+
+def fidelity(results: Results, _folder: Path, _output: Path) -> str:
+    """Every score of rows that were drawn without a condition."""
+    means = averaged(results.records("fidelity"))
+    parts = ["## Rows without a condition"]
+    for dataset in sorted({place[0] for _, place, _ in means}):
+        there = {key: value for key, value in means.items() if key[1][0] == dataset}
+        names = dict.fromkeys(metric for _, _, metric in there)
+        table = Table([Column(name, name) for name in names])
+        for (method, _, metric), value in there.items():
+            table.put(method, metric, value, UNITS[metric])
+        parts.append(f"### {dataset}\n\n{table.markdown()}")
+    return "\n\n".join(parts if means else [*parts, "Not measured yet."])
+
+
+def geometry(results: Results, _folder: Path, output: Path) -> str:
+    """The gradient-angle figure of both presets, and the theorems on the circle and the sphere."""
+    records = list(results.records("geometry"))
+    parts = ["## Geometry"]
+    for cell, record in records:
+        if "theorems" in record:
+            lines = [
+                "| ᾱ_t | distance of the estimate to the projection | share of the gradient that is normal |",
+                "|---|---|---|",
+            ]
+            lines += [
+                f"| {row['alpha_bar']} | {row['distance_to_projection']:.2e} | {row['normal_share']:.2e} |"
+                for row in record["theorems"]
+            ]
+            parts.append(f"### Theorems 3.1 and 3.2 on the {cell.dataset}\n\n" + "\n".join(lines))
+    parts.append(figures.angles(records, output))
+    return "\n\n".join(parts if records else [parts[0], "Not measured yet."])
+
+
+def methods(results: Results, _folder: Path, _output: Path) -> str:
+    """What a reader must know of each method that was measured: how long it was trained, and its remarks."""
+    lines: dict[str, None] = {}
+    for experiment in EXPERIMENTS:
+        for cell, record in results.records(experiment):
+            if "fit_seconds" in record:
+                facts = record["facts"]
+                trained = [f"{facts['epochs']} epochs"] if "epochs" in facts else []
+                trained += [f"trained {record['fit_seconds']:.0f} s", f"peak {record['fit_peak_mib']} MiB"]
+                note = f": {record['note']}" if record["note"] else ""
+                lines[f"- {title_of(cell)}, {cell.dataset} ({', '.join(trained)}){note}"] = None
+    return "## Methods\n\n" + ("\n".join(lines) or "Not measured yet.")
+
+
+def failures(results: Results, _folder: Path, _output: Path) -> str:
+    """Every cell that has an error in place of numbers."""
+    lines = []
+    for experiment in EXPERIMENTS:
+        for cell, record in results.records(experiment):
+            if "error" in record:
+                error, where = record["error"], " ".join(map(str, place_of(cell)))
+                message = shortened(error["message"].replace("|", "/").replace("\n", " "), shown=200)
+                lines.append(
+                    f"| {experiment} | {where}, seed {cell.seed} | {title_of(cell)} | {error['while']} | {message} |"
+                )
+    head = "| experiment | cell | method | while | what happened |\n|---|---|---|---|---|\n"
+    return "## What failed\n\n" + (head + "\n".join(lines) if lines else "Nothing.")
+
+
+def counts(tables: Iterable[Table]) -> str:
+    """One line for each method of ours: in how many cells it is better than every published one, and where not."""
+    tables = list(tables)
+    ours = dict.fromkeys(name for table in tables for name in table.rows if not name.endswith(PAPER))
+    total, lines = sum(len(table.columns) for table in tables), []
+    for name in ours:
+        duels = [duel for table in tables for duel in table.duels(name, filter(is_published, table.rows))]
+        lost = [f"{duel.cell} ({duel.ours:.2f}; {duel.rival} {duel.theirs:.2f})" for duel in duels if not duel.won]
+        missing = f"; {total - len(duels)} of {total} were not measured or failed" if len(duels) < total else ""
+        behind = f" Not better in: {', '.join(lost)}." if lost else ""
+        lines.append(
+            f"- {name} is better than every published method in {len(duels) - len(lost)} of {len(duels)} "
+            f"cells{missing}.{behind}"
+        )
+    return "\n".join(lines) or "Not measured yet."
+
+
+def is_published(name: str) -> bool:
+    """Whether a row of a table is the paper's."""
+    return name.endswith(PAPER)
+
+
+def names_of(ours: Iterable[tuple[str, Key, str]]) -> list[str]:
+    """Our methods, in the order of the records."""
+    return list(dict.fromkeys(name for name, _, _ in ours))
+
+
+def _epochs(records: list[tuple[Cell, Record]]) -> str:
+    """How long the models of an ablation were trained, which its readers must know."""
+    epochs = {record["facts"]["epochs"] for _, record in records if "epochs" in record.get("facts", {})}
+    return f" ({'/'.join(map(str, sorted(epochs)))} epochs)" if epochs else ""
+
+
+SECTIONS: tuple[Callable[[Results, Path, Path], str], ...] = (
+    imputation,
+    constraints,
+    ablation,
+    runtime,
+    fidelity,
+    geometry,
+    methods,
+    failures,
+)

@@ -1,0 +1,168 @@
+"""Records and published numbers as tables of text: means over seeds, the best in bold, what is missing said."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean, pstdev
+
+from harpoon.bench.methods import METHODS, kind_of
+from harpoon.bench.records import Cell, Record
+from harpoon.errors import InvalidOption
+from harpoon.metrics import METRICS
+
+MISSING, FAILED = "–", "failed"
+Key = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Value:
+    """A mean over seeds, and the deviation."""
+
+    mean: float
+    deviation: float | None = None
+
+    def __str__(self) -> str:
+        spread = "" if self.deviation is None else f" ± {self.deviation:.2f}"
+        return f"{self.mean:.2f}{spread}"
+
+    def times(self, factor: float) -> Value:
+        """The same in another unit."""
+        return Value(self.mean * factor, None if self.deviation is None else self.deviation * factor)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table: its heading, and the metric that says what is best."""
+
+    heading: str
+    metric: str
+
+
+@dataclass(frozen=True)
+class Duel:
+    """A cell of ours against the best of the others."""
+
+    cell: str
+    ours: float
+    rival: str
+    theirs: float
+    won: bool
+
+
+@dataclass
+class Table:
+    """Methods down, cells across.
+
+    >>> table = Table([Column("adult", "mse")], {"ours": {"adult": Value(0.4)}, "theirs": {"adult": Value(0.5, 0.1)}})
+    >>> print(table.markdown())
+    | | adult |
+    |---|---|
+    | ours | **0.40** |
+    | theirs | 0.50 ± 0.10 |
+    """
+
+    columns: Sequence[Column]
+    rows: dict[str, dict[str, Value | str]] = field(default_factory=dict)
+    title: str = ""
+
+    def put(self, row: str, heading: str, value: Value | str | None, factor: float = 1.0) -> None:
+        """Set a cell, in another unit if need be; None leaves it missing."""
+        if value is not None:
+            self.rows.setdefault(row, {})[heading] = value.times(factor) if isinstance(value, Value) else value
+
+    def best(self, column: Column) -> float | None:
+        """The best mean of a column."""
+        there = [row.get(column.heading) for row in self.rows.values()]
+        return METRICS[column.metric].best([value.mean for value in there if isinstance(value, Value)])
+
+    def markdown(self) -> str:
+        """As text."""
+        head = "".join(f" {column.heading} |" for column in self.columns)
+        rows = [
+            "".join([f"| {name} |", *(f" {self._shown(row, column)} |" for column in self.columns)])
+            for name, row in self.rows.items()
+        ]
+        return "\n".join([f"| |{head}", "|---" * (len(self.columns) + 1) + "|", *rows])
+
+    def duels(self, ours: str, others: Iterable[str]) -> list[Duel]:
+        """Each cell in which a row can be compared with the best of some others."""
+        others, found = list(others), []
+        for column in self.columns:
+            there = {name: self.rows[name].get(column.heading) for name in (ours, *others) if name in self.rows}
+            means = {name: value.mean for name, value in there.items() if isinstance(value, Value)}
+            mine = means.pop(ours, None)
+            best = METRICS[column.metric].best(list(means.values()))
+            if mine is not None and best is not None:
+                rival = next(name for name, mean in means.items() if mean == best)
+                won = mine != best and METRICS[column.metric].best([mine, best]) == mine
+                found.append(Duel(f"{self.title} {column.heading}".strip(), mine, rival, best, won))
+        return found
+
+    def _shown(self, row: Mapping[str, Value | str], column: Column) -> str:
+        value = row.get(column.heading, MISSING)
+        if isinstance(value, Value) and value.mean == self.best(column):
+            return f"**{value}**"
+        return str(value)
+
+
+def published(path: Path, keys: Sequence[str]) -> dict[Key, Value | str]:
+    """Published numbers by what they are about."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            return {tuple(_key(row, key) for key in keys): _value(row) for row in csv.DictReader(file)}
+    except (OSError, KeyError, ValueError) as error:
+        raise InvalidOption(
+            f"{str(path)!r} must be a table of published numbers with the columns {', '.join(keys)} and a mean "
+            f"({type(error).__name__}: {error}). Give the folder of such tables with --published."
+        ) from None
+
+
+def _key(row: Mapping[str, str], key: str) -> str:
+    """What a published number is about, with ratios written in one way."""
+    return f"{float(row[key]):.2f}" if key == "ratio" else row[key]
+
+
+def _value(row: Mapping[str, str]) -> Value | str:
+    """A published number, or what is printed in its place, such as ">1e5"."""
+    mean, deviation = (row.get(name, row.get(f"{name}_s")) for name in ("mean", "std"))
+    if mean is None:
+        raise KeyError("mean")
+    try:
+        return Value(float(mean), float(deviation) if deviation else None)
+    except ValueError:
+        return mean
+
+
+def title_of(cell: Cell) -> str:
+    """A method in a table: its name for people, and what differs from its own settings."""
+    name = kind_of(cell.method).title if cell.method in METHODS else cell.method
+    limit = [] if cell.budget is None else [f"≤ {cell.budget:g} s"]
+    return ", ".join([name, *limit, *(f"{key}={value}" for key, value in sorted(cell.options.items()))])
+
+
+def averaged(found: Iterable[tuple[Cell, Record]]) -> dict[tuple[str, Key, str], Value | str]:
+    """Means over seeds, by method, by place (dataset, mask and ratio, or condition) and by metric."""
+    values: dict[tuple[str, Key, str], list[float]] = {}
+    failures: set[tuple[str, Key]] = set()
+    for cell, record in found:
+        where, name = place_of(cell), title_of(cell)
+        if "error" in record:
+            failures.add((name, where))
+        for metric, value in record.get("metrics", {}).items():
+            values.setdefault((name, where, metric), []).extend([] if value is None else [value])
+    means: dict[tuple[str, Key, str], Value | str] = {
+        key: Value(fmean(seeds), pstdev(seeds) if len(seeds) > 1 else None) for key, seeds in values.items() if seeds
+    }
+    for name, where in failures:  # a mean over the seeds that did work would flatter
+        for metric in METRICS:
+            means[name, where, metric] = FAILED
+    return means
+
+
+def place_of(cell: Cell) -> Key:
+    """What a number is about, besides its method, its metric and its seed."""
+    asked = (cell.mask, None if cell.ratio is None else f"{cell.ratio:.2f}", cell.condition)
+    return (cell.dataset, *(part for part in asked if part is not None))

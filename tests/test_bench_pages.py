@@ -1,0 +1,126 @@
+"""The page of results: every number in it comes from a record or a published table."""
+
+import pytest
+from typer.testing import CliRunner
+
+from harpoon.bench.commands import app
+from harpoon.bench.records import Cell, Results
+from harpoon.bench.tables import Column, Table, Value, published
+from harpoon.errors import InvalidOption
+
+PUBLISHED = {
+    "imputation": "mask,ratio,method,dataset,metric,mean,std\n"
+    "MAR,0.25,GAIN,adult,mse,0.90,0.1\nMAR,0.25,Harpoon,adult,mse,0.50,0.1\n"
+    "MAR,0.25,GAIN,adult,accuracy,60,1\nMAR,0.25,GAIN,bean,mse,>1e5,\n",
+    "constraints": "constraint,method,dataset,metric,mean,std\nor,Harpoon,adult,violation_pct,3.04,0.07\n",
+    "ablations": "ablation,ratio,option,dataset,metric,mean,std\nloss,0.25,MSE,shoppers,mse,0.86,0.11\n",
+    "runtimes": "method,dataset,mean_s,std_s\nGAIN,adult,0.1,0.0\nHarpoon,adult,4.0,0.0\n",
+}
+TRAINED = {"fit_seconds": 9.6, "fit_peak_mib": 321, "facts": {"epochs": 7}, "note": "a remark"}
+
+
+@pytest.fixture
+def folders(tmp_path):
+    paper, results, output = (tmp_path / name for name in ("paper", "results", "docs"))
+    paper.mkdir()
+    for name, text in PUBLISHED.items():
+        (paper / f"{name}.csv").write_text(text)
+    return paper, results, output
+
+
+def page(folders):
+    paper, results, output = folders
+    options = ["--published", str(paper), "--results", str(results), "--output", str(output)]
+    outcome = CliRunner().invoke(app, ["page", *options], catch_exceptions=False)
+    assert outcome.exit_code == 0
+    return (output / "results.md").read_text()
+
+
+def test_without_records_the_page_says_that_nothing_was_measured(folders):
+    text = page(folders)
+    assert text.count("Not measured yet.") == 7
+    assert "| GAIN (published) | 0.90 ± 0.10 |" in text
+    assert "**0.50 ± 0.10**" in text
+
+
+def test_means_over_seeds_stand_beside_published_ones(folders):
+    results = Results(folders[1])
+    for seed, (mse, accuracy) in enumerate([(0.3, 0.5), (0.5, 0.6)]):
+        cell = Cell("imputation", "adult", "anchored", "MAR", 0.25, seed=seed, budget=60)
+        results.write(cell, {"metrics": {"mse": mse, "accuracy": accuracy}, **TRAINED})
+    text = page(folders)
+    assert "| Harpoon (anchored), ≤ 60 s | **0.40 ± 0.10** |" in text
+    assert "| Harpoon (anchored), ≤ 60 s | 55.00 ± 5.00 |" in text
+    assert (
+        "- Harpoon (anchored), ≤ 60 s is better than every published method in 1 of 2 cells; 97 of 99 were not "
+        "measured or failed. Not better in: MAR 0.25 accuracy adult (55.00; GAIN (published) 60.00)." in text
+    )
+    assert "- Harpoon (anchored), ≤ 60 s, adult (7 epochs, trained 10 s, peak 321 MiB): a remark" in text
+
+
+def test_what_failed_is_a_row_that_says_so(folders):
+    error = {"kind": "OutOfTime", "while": "answering", "message": "it took more than 5 s | and was ended"}
+    cell = Cell("imputation", "adult", "knn", "MAR", 0.25, seed=3)
+    Results(folders[1]).write(cell, {"error": error})
+    Results(folders[1]).write(
+        Cell("imputation", "adult", "knn", "MAR", 0.25, seed=4), {"metrics": {"mse": 0.1}, **TRAINED}
+    )
+    text = page(folders)
+    assert "| KNNImputer | failed |" in text
+    assert (
+        "| imputation | adult MAR 0.25, seed 3 | KNNImputer | answering | it took more than 5 s / and was ended |"
+        in text
+    )
+
+
+def test_conditions_ablations_times_and_angles(folders):
+    results = Results(folders[1])
+    branches = {"range": [0.5, 0.6], "category": [0.7, 0.8]}
+    drawn = {"metrics": {"violation": 0.01}, "branches": branches, **TRAINED}
+    results.write(Cell("constraints", "adult", "guided", condition="or"), drawn)
+    scores = {"metrics": {"mse": 0.8, "accuracy": 0.5}, **TRAINED}
+    results.write(Cell("ablation", "shoppers", "paper", "MAR", 0.25, options={"loss": "mse"}), scores)
+    for method, seconds in (("anchored", 0.5), ("knn", 2.0)):
+        results.write(Cell("runtime", "adult", method, "MAR", 0.25), {"answer_seconds": seconds, **TRAINED})
+    angles = {"mae": {"times": [2, 1], "mean": [80.0, None], "deviation": [1.0, None]}}
+    results.write(Cell("geometry", "adult", "paper"), {"angles": angles, **TRAINED})
+    theorem = {"alpha_bar": 0.9, "distance_to_projection": 0.012, "normal_share": 0.5}
+    results.write(Cell("geometry", "circle", "exact"), {"theorems": [theorem]})
+    results.write(Cell("fidelity", "adult", "real"), {"metrics": {"alpha": 0.9}, **TRAINED})
+    text = page(folders)
+    assert "| Harpoon (anchored, guided) | **1.00** |" in text
+    assert "| MSE: Harpoon (paper preset), loss=mse (7 epochs) | **0.80** |" in text
+    assert "| KNNImputer | 2 | 4 |" in text
+    assert "| Harpoon | 4 | 40 |" in text
+    assert "| 0.9 | 1.20e-02 | 5.00e-01 |" in text
+    assert "| real training rows | **0.90** |" in text
+    for name in ("angles.svg", "disjunctions.svg"):
+        assert f"]({name})" in text
+        assert (folders[2] / name).read_text().startswith("<?xml")
+
+
+def test_the_same_records_make_the_same_files(folders):
+    Results(folders[1]).write(
+        Cell("constraints", "adult", "guided", condition="or"),
+        {"metrics": {}, "branches": {"range": [0.5, 0.6], "category": [0.7, 0.8]}, **TRAINED},
+    )
+    page(folders)
+    before = {path.name: path.read_bytes() for path in folders[2].iterdir()}
+    page(folders)
+    assert {path.name: path.read_bytes() for path in folders[2].iterdir()} == before
+
+
+def test_a_tie_is_no_win_and_less_is_more_where_it_is():
+    table = Table([Column("a", "mse"), Column("b", "accuracy"), Column("c", "mse")])
+    for row, values in {"ours": (0.5, 0.5, 0.1), "theirs": (0.5, 0.6, 0.2)}.items():
+        for column, value in zip("abc", values, strict=True):
+            table.put(row, column, Value(value))
+    assert [duel.won for duel in table.duels("ours", ["theirs"])] == [False, False, True]
+    assert table.markdown().splitlines()[2] == "| ours | **0.50** | 0.50 | **0.10** |"
+
+
+def test_a_table_that_is_none(folders):
+    with pytest.raises(InvalidOption, match="--published"):
+        published(folders[0] / "nothing.csv", ("method",))
+    with pytest.raises(InvalidOption, match="must be a table of published numbers"):
+        published(folders[0] / "runtimes.csv", ("colour",))
