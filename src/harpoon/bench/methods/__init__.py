@@ -11,7 +11,11 @@ from harpoon.bench.methods.base import CannotDraw, Method
 from harpoon.errors import InvalidOption
 
 METHODS = {
+    "diffputer": "harpoon.bench.methods.diffputer:DiffPuter",
+    "gain": "harpoon.bench.methods.gain:Gain",
     "mean": "harpoon.bench.methods.simple:MeanMode",
+    "remasker": "harpoon.bench.methods.remasker:ReMasker",
+    "repaint": "harpoon.bench.methods.repaint:RePaint",
 }
 
 __all__ = ["METHODS", "CannotDraw", "Method", "method"]
