@@ -56,7 +56,9 @@ class Gain(NeuralMethod):
         rows = self.with_holes(self.encoder.rows(train), settings.hidden_share, generator)
         places = rows.x.shape[1]
         judge, self.fill = (made(lambda: network(places, settings.width or places), generator) for _ in range(2))
-        judging, filling = (torch.optim.Adam(net.parameters(), lr=settings.learning_rate) for net in (judge, self.fill))
+        judging, filling = (
+            torch.optim.Adam(net.parameters(), lr=settings.learning_rate, fused=True) for net in (judge, self.fill)
+        )
         limit = Limit(settings.iterations, self.budget, self.clock)
         for batch, _ in limit.batches(rows, settings.batch_size, generator):
             told = torch.rand(batch.x.shape, generator=generator) < settings.hint_rate

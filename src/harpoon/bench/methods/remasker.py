@@ -65,7 +65,7 @@ class ReMasker(NeuralMethod):
         rows = self.encoder.rows(train)
         self.network = made(lambda: Autoencoder(settings), generator)
         optimiser = torch.optim.AdamW(
-            self.network.parameters(), lr=0.0, betas=(0.9, 0.95), weight_decay=settings.weight_decay
+            self.network.parameters(), lr=0.0, betas=(0.9, 0.95), weight_decay=settings.weight_decay, fused=True
         )
         limit = Limit(passes(settings.epochs, rows, settings.batch_size), self.budget, self.clock)
         for batch, done in limit.batches(rows, settings.batch_size, generator):

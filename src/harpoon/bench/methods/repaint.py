@@ -17,7 +17,10 @@ from torch import Tensor
 
 from harpoon import Harpoon, Schema
 from harpoon.bench.methods.neural import Encoder, NeuralMethod
+from harpoon.binding import bind
+from harpoon.bound import All, Member
 from harpoon.network import Denoiser, Given
+from harpoon.parsing import condition
 from harpoon.sampling import STARTS, STEPS, Start, Step, reverse, row_noise
 from harpoon.schedule import Level
 
@@ -55,6 +58,7 @@ class RePaint(NeuralMethod):
     """RePaint on the denoiser of `Harpoon("paper")`."""
 
     name, title = "repaint", "RePaint (the paper's DiffPuter)"
+    draws = True
     defaults = asdict(Settings())
 
     def fit(self, train: pd.DataFrame, schema: Schema) -> Self:
@@ -85,6 +89,25 @@ class RePaint(NeuralMethod):
             seed=self.seed,
             rows_at_once=settings.rows_at_once,
         )
+
+    def sample(self, n: int, where: str | None = None) -> pd.DataFrame:
+        """Rows of which nothing is known but the labels that a condition pins; the rest of it is left to chance."""
+        schema = self.encoder.codec.schema
+        labels = {} if where is None else pinned(where, schema)
+        return self.impute(pd.DataFrame({column.name: [labels.get(column.name)] * n for column in schema}))
+
+
+def pinned(where: str, schema: Schema) -> dict[str, object]:
+    """The labels that every row must have which meets a condition, as far as an `and` of its parts says so.
+
+    >>> schema = Schema.infer(pd.DataFrame({"age": [20, 30, 40], "job": ["chef", "nurse", "chef"]}))
+    >>> pinned("age > 25 and job = 'chef'", schema), pinned("age > 25 or job = 'chef'", schema)
+    ({'job': 'chef'}, {})
+    """
+    bound = bind(condition(where), schema)
+    members = [part for part in (bound.parts if isinstance(bound, All) else [bound]) if isinstance(part, Member)]
+    labels = {part.column: schema[part.column].labels or () for part in members}
+    return {part.column: labels[part.column][part.allowed[0]] for part in members if len(part.allowed) == 1}
 
 
 def visited(times: Sequence[float], stretch: int, passes: int) -> list[float]:
