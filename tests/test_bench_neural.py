@@ -11,7 +11,7 @@ import torch
 from harpoon import Schema, metrics
 from harpoon.bench.methods import METHODS, CannotDraw, method
 from harpoon.bench.methods.diffputer import DiffPuter, OutOfTime, Spending
-from harpoon.bench.methods.edm import EdmDenoiser, KarrasSchedule, heun, preconditioning
+from harpoon.bench.methods.edm import EdmDenoiser, KarrasSchedule, ancestral, heun, preconditioning
 from harpoon.bench.methods.gain import UNTOLD, hint
 from harpoon.bench.methods.neural import Encoder, Limit, moments, span
 from harpoon.bench.methods.remasker import Autoencoder, Settings, learning_rate, remasked
@@ -28,11 +28,10 @@ SMALL = {
     "repaint": {"hidden": 64, "epochs": 60, "steps": 50, "batch_size": 128, "learning_rate": 1e-3},
     "diffputer": {
         "hidden": 64,
-        "epochs": 80,
+        "epochs": 60,
         "iterations": 2,
         "draws": 5,
-        "steps": 15,
-        "passes": 3,
+        "steps": 20,
         "hidden_share": 0.1,
         "batch_size": 128,
         "learning_rate": 1e-3,
@@ -133,6 +132,8 @@ def test_every_method_is_under_its_name():
     for name in TINY:
         assert method(name).name == name
         assert name in METHODS
+    with pytest.raises(InvalidOption, match=r"The solver of DiffPuter must be one of 'heun', 'sde', got 'euler'"):
+        DiffPuter(solver="euler").fit(rows_of_law(30, 0), Schema.infer(rows_of_law(30, 0)))
     with pytest.raises(InvalidOption, match=r"An option of GAIN must be one of .*hint_rate.*, got 'hint_rat'"):
         method("gain", hint_rat=0.5)
 
@@ -331,14 +332,15 @@ class Normal:
         return lambda x, t: (0.25 * x + t**2) / (0.25 + t**2)
 
 
-def test_steps_of_heun_draw_the_law_of_the_denoiser():
+@pytest.mark.parametrize("solver", ["heun", "sde"])
+def test_steps_draw_the_law_of_the_denoiser(solver):
     normal, nothing = Normal(), Given(torch.zeros(4000, 1), torch.zeros(4000, 1, dtype=torch.bool))
     drawn = repainted(
         normal,
         nothing,
-        times=normal.schedule.times(30),
+        times=normal.schedule.times(60),
         start=lambda denoiser, z: 80 * z,
-        step=heun(normal.knowing(), 0.0),
+        step=ancestral if solver == "sde" else heun(normal.knowing(), 0.0),
         seed=0,
         rows_at_once=4000,
     )

@@ -15,12 +15,14 @@ import torch
 from torch import Tensor
 
 from harpoon import Schema
-from harpoon.bench.methods.edm import MOST_CHURN, EdmDenoiser, KarrasSchedule, heun
+from harpoon.bench.methods.edm import MOST_CHURN, EdmDenoiser, KarrasSchedule, ancestral, heun
 from harpoon.bench.methods.neural import Encoder, NeuralMethod, moments
 from harpoon.bench.methods.repaint import repainted, visited
+from harpoon.errors import InvalidOption
 from harpoon.network import Denoiser, Given
 from harpoon.training import Plan, train
 
+SOLVERS = ("sde", "heun")
 FIRST_SHARE = 0.5  # of a budget, for the first training: the later ones go on from there
 
 
@@ -32,7 +34,9 @@ class Settings:
         iterations: Of expectation and maximisation.
         draws: Of each row, whose mean is what is expected of it.
         steps: Of the reverse process.
-        passes: How often each step is passed, as in RePaint. The authors' paper has one, their code twenty.
+        solver: Of the reverse process: "sde", as in the authors' paper, or "heun", as in their code, which is nearly
+            without noise and takes two evaluations per step.
+        passes: How often each step is passed, as in RePaint: once in the authors' paper, 20 times in their code.
         hidden_share: The share of training cells that are hidden completely at random before training, as in the
             authors' experiments; 0 leaves a complete table nothing to expect, and one maximisation is all.
         hidden: The width of the denoiser.
@@ -46,7 +50,7 @@ class Settings:
         lowest_noise: Of the reverse process.
         highest_noise: Of the reverse process.
         rho: How much denser its steps are where there is little noise.
-        churn: How often over a reverse process the noise is renewed.
+        churn: How often over a reverse process by Heun's steps the noise is renewed.
         encoding: Of categories: "onehot" or "integer".
         rows_at_once: Rows that go through the reverse process together, at the most.
     """
@@ -54,6 +58,7 @@ class Settings:
     iterations: int = 5
     draws: int = 20
     steps: int = 50
+    solver: str = "sde"
     passes: int = 1
     hidden_share: float = 0.3
     hidden: int = 1024
@@ -157,7 +162,7 @@ class DiffPuter(NeuralMethod):
             rows,
             times=visited(schedule.times(settings.steps), 1, settings.passes),
             start=noisiest,
-            step=heun(self.denoiser.estimate, schedule.churn),
+            step=ancestral if settings.solver == "sde" else heun(self.denoiser.estimate, schedule.churn),
             seed=self.seed,
             draw=draw,
             rows_at_once=settings.rows_at_once,
@@ -177,7 +182,9 @@ def scaled(rows: Given, *, deviation: float) -> tuple[Tensor, Tensor]:
 
 def denoiser_of(width: int, settings: Settings) -> EdmDenoiser:
     """A denoiser without weights."""
-    churn = min(settings.churn / settings.steps, MOST_CHURN)
+    if settings.solver not in SOLVERS:
+        raise InvalidOption.one_of("The solver of DiffPuter", settings.solver, SOLVERS)
+    churn = min(settings.churn / settings.steps, MOST_CHURN) if settings.solver == "heun" else 0.0
     schedule = KarrasSchedule(settings.lowest_noise, settings.highest_noise, settings.rho, churn)
     noise = {"log_mean": settings.log_mean, "log_deviation": settings.log_deviation}
     with torch.device("meta"):

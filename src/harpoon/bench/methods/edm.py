@@ -91,6 +91,12 @@ def preconditioning(sigma: Tensor, deviation: float) -> tuple[Tensor, Tensor, Te
     return deviation**2 / total, sigma * deviation / total.sqrt(), 1 / total.sqrt()
 
 
+def ancestral(x_t: Tensor, x0_hat: Tensor, now: Level, after: Level, z: Tensor) -> Tensor:
+    """One step of the reverse SDE: less of the noise that there was, and new noise to what the next time asks for."""
+    share = (after.s / now.s) ** 2
+    return x0_hat + share * (x_t - x0_hat) + after.s * math.sqrt(1 - share) * z
+
+
 def heun(estimate: Callable[[Tensor, float], Tensor], churn: float) -> Step:
     """A step along the mean of the slopes at both of its ends, and then the noise that the next step begins with."""
 
