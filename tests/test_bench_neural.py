@@ -332,13 +332,13 @@ class Normal:
         return lambda x, t: (0.25 * x + t**2) / (0.25 + t**2)
 
 
-@pytest.mark.parametrize("solver", ["heun", "sde"])
-def test_steps_draw_the_law_of_the_denoiser(solver):
+@pytest.mark.parametrize(("solver", "steps"), [("heun", 30), ("sde", 400)])
+def test_steps_draw_the_law_of_the_denoiser(solver, steps):
     normal, nothing = Normal(), Given(torch.zeros(4000, 1), torch.zeros(4000, 1, dtype=torch.bool))
     drawn = repainted(
         normal,
         nothing,
-        times=normal.schedule.times(60),
+        times=normal.schedule.times(steps),
         start=lambda denoiser, z: 80 * z,
         step=ancestral if solver == "sde" else heun(normal.knowing(), 0.0),
         seed=0,
