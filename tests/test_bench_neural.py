@@ -138,6 +138,21 @@ def test_every_method_is_under_its_name():
         method("gain", hint_rat=0.5)
 
 
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"draws": 0}, "The option draws of DiffPuter must be a whole number of at least 1, got 0"),
+        ({"steps": 2.5}, "a whole number of at least 1, got 2.5"),
+        ({"learning_rate": "fast"}, "a number of at least 0, got 'fast'"),
+        ({"hidden_share": -0.1}, "a number of at least 0, got -0.1"),
+        ({"solver": 3}, "a text, got 3"),
+    ],
+)
+def test_an_option_that_cannot_be_is_refused(options, words):
+    with pytest.raises(InvalidOption, match=words):
+        DiffPuter(**options)
+
+
 # Budgets, by a clock that ticks once each time it is looked at.
 
 

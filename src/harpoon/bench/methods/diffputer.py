@@ -123,7 +123,7 @@ class DiffPuter(NeuralMethod):
             for number in range(1, rounds + 1):
                 share = (1 - FIRST_SHARE) / rounds / 2
                 complete = self.expected(rows, number, spending, until=spending.share() + share)
-                self.maximise(complete, share, number)
+                self.maximise(complete, min(share, 1 - spending.share()), number)
         return self
 
     def maximise(self, x: Tensor, share: float, number: int) -> None:

@@ -17,6 +17,7 @@ from harpoon import Column, Kind, Schema, frames
 from harpoon.bench.methods.base import Method
 from harpoon.codec import Codec
 from harpoon.drawing import seen
+from harpoon.errors import InvalidOption
 from harpoon.network import Given
 
 Module = TypeVar("Module", bound=nn.Module)
@@ -44,9 +45,9 @@ class Encoder:
 
     >>> train = pd.DataFrame({"x": [0.0, 5.0, 10.0, 10.0], "kind": ["a", "b", "b", "c"]})
     >>> encoder = Encoder.fit(train, Schema.infer(train), encoding="integer", scale=span)
-    >>> encoder.rows(train).x.tolist()
+    >>> encoder.rows(train).x.round(decimals=3).tolist()
     [[0.0, 0.0], [0.5, 0.5], [1.0, 0.5], [1.0, 1.0]]
-    >>> encoder.filled(train.mask(train == 10), torch.full((4, 2), 0.2))["x"].tolist()
+    >>> encoder.filled(train.mask(train == 10), torch.full((4, 2), 0.2))["x"].round(3).tolist()
     [0.0, 5.0, 2.0, 2.0]
     """
 
@@ -167,12 +168,32 @@ def descend(optimiser: torch.optim.Optimizer, loss: Tensor) -> None:
     optimiser.step()
 
 
+def _check(option: str, value: object, default: object) -> None:
+    """A whole number where the default is one (or is open), a number, or a text."""
+    if isinstance(default, str):
+        fits, wanted = isinstance(value, str), "a text"
+    elif isinstance(default, float) and default < 0:  # the log of something
+        fits, wanted = isinstance(value, int | float), "a number"
+    elif isinstance(default, float):
+        fits, wanted = isinstance(value, int | float) and value >= 0, "a number of at least 0"
+    else:
+        fits, wanted = isinstance(value, int) and value >= 1, "a whole number of at least 1"
+    if not fits or isinstance(value, bool):
+        raise InvalidOption(f"{option} must be {wanted}, got {value!r}.")
+
+
 class NeuralMethod(Method):
     """A network that completes rows of numbers."""
 
     options: dict[str, Any]
     clock: Callable[[], float] = staticmethod(monotonic)
     encoder: Encoder
+
+    def __init__(self, *, seed: int = 0, budget: float | None = None, **options: object) -> None:
+        super().__init__(seed=seed, budget=budget, **options)
+        for name, value in options.items():
+            if value != self.defaults[name]:
+                _check(f"The option {name} of {self.title}", value, self.defaults[name])
 
     @abstractmethod
     def fit(self, train: pd.DataFrame, schema: Schema) -> Self:
