@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -16,7 +17,7 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class Level:
-    """How much of the signal (a_t) and of the noise (s_t) is in x_t; a_t² + s_t² = 1."""
+    """How much of the signal (a_t) and of the noise (s_t) is in x_t; a_t² + s_t² = 1 where variance is preserved."""
 
     a: float
     s: float
@@ -31,6 +32,16 @@ def posterior_variance(now: Level, after: Level) -> float:
     """σ_t = (1 - α_t)(1 - ᾱ_{t-1}) / (1 - ᾱ_t) (Algorithm 1, line 7); zero on the last step."""
     alpha = (now.a / after.a) ** 2
     return (1 - alpha) * after.s**2 / now.s**2
+
+
+class Schedule(Protocol):
+    """What a reverse process asks of the forward one."""
+
+    def times(self, steps: int) -> list[float]:
+        """The times to visit, from the noisiest to the clean row's."""
+
+    def level(self, t: float) -> Level:
+        """Signal and noise at time t."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +107,3 @@ class CosineSchedule:
         """Signal and noise at many times, as columns that multiply rows."""
         angle = (math.pi / 2) * t.unsqueeze(1)
         return angle.cos(), angle.sin()
-
-
-Schedule = LinearSchedule | CosineSchedule

@@ -19,6 +19,10 @@ METHODS = {
     "iterative": "harpoon.bench.methods.plain:Iterative",
     "knn": "harpoon.bench.methods.plain:Neighbours",
     "real": "harpoon.bench.methods.simple:RealRows",
+    "diffputer": "harpoon.bench.methods.diffputer:DiffPuter",
+    "gain": "harpoon.bench.methods.gain:Gain",
+    "remasker": "harpoon.bench.methods.remasker:ReMasker",
+    "repaint": "harpoon.bench.methods.repaint:RePaint",
 }
 
 __all__ = ["METHODS", "CannotDraw", "CannotFill", "Method", "kind_of", "method"]
