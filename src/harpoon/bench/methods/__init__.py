@@ -11,7 +11,11 @@ from harpoon.bench.methods.base import CannotDraw, Method
 from harpoon.errors import InvalidOption
 
 METHODS = {
+    "great": "harpoon.bench.methods.isolated_methods:Great",
+    "hyperimpute": "harpoon.bench.methods.isolated_methods:HyperImpute",
     "mean": "harpoon.bench.methods.simple:MeanMode",
+    "miceforest": "harpoon.bench.methods.isolated_methods:MiceForest",
+    "miracle": "harpoon.bench.methods.isolated_methods:Miracle",
 }
 
 __all__ = ["METHODS", "CannotDraw", "Method", "method"]
