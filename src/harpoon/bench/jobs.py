@@ -57,7 +57,7 @@ def run(
             start_new_session=True,
         )
         try:
-            process.communicate(timeout=seconds)
+            process.wait(seconds)
         except subprocess.TimeoutExpired:
             raise OutOfTime(
                 f"{worker.stem} was given {seconds:g} seconds and was not done; raise the budget, or ask for less."
@@ -102,8 +102,8 @@ def write_table(table: pd.DataFrame, path: Path) -> None:
 
 
 def read_table(path: Path) -> pd.DataFrame:
-    """Back from `write_table`."""
-    return pd.read_csv(path, float_precision="round_trip", dtype="float64")
+    """Back from `write_table`, exactly, as texts that Python reads."""
+    return pd.read_csv(path, dtype=str).astype("float64")
 
 
 def _labels(positions: pd.Series, labels: tuple[object, ...]) -> pd.Series:
@@ -113,6 +113,8 @@ def _labels(positions: pd.Series, labels: tuple[object, ...]) -> pd.Series:
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """End a worker that still runs, and what it started."""
+    if process.stdin:
+        process.stdin.close()
     if process.poll() is None:
         if os.name == "nt":
             process.kill()

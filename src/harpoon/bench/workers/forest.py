@@ -13,25 +13,23 @@ from job import Job, work
 
 def impute(job: Job) -> None:
     """Numbers are averaged over the completed tables, of labels the most frequent is taken."""
-    train, holes = job.table("train"), job.table("holes")
+    train, holes, options = job.table("train"), job.table("holes"), job.settings["options"]
     stacked = pd.concat([train, holes], ignore_index=True)
     stacked[job.discrete] = stacked[job.discrete].astype("category")
-    # miceforest keeps what its models are called in the names of the columns: plain ones are safe.
-    stacked.columns = [f"c{i}" for i in range(stacked.shape[1])]
     kernel = miceforest.ImputationKernel(
         stacked,
-        num_datasets=job.settings["options"]["datasets"],
-        mean_match_candidates=job.settings["options"]["candidates"],
+        num_datasets=options["datasets"],
+        mean_match_candidates=options["candidates"],
+        # "normal" compares the log-odds of labels, which are infinite where a forest is sure of one.
+        mean_match_strategy={name: "fast" if name in job.discrete else "normal" for name in stacked},
         random_state=job.settings["seed"],
     )
-    kernel.mice(job.settings["options"]["rounds"])
-    tables = [kernel.complete_data(i).tail(len(holes)).astype("float64") for i in range(kernel.num_datasets)]
-    together = pd.concat(tables).groupby(level=0)
-    filled = together.mean()
-    filled.columns = holes.columns
-    modes = together.agg(lambda values: values.mode().iloc[0])
-    modes.columns = holes.columns
-    filled[job.discrete] = modes[job.discrete]
+    kernel.mice(options["rounds"])
+    tables = [kernel.complete_data(i).tail(len(holes)).astype("float64") for i in range(options["datasets"])]
+    by_row = pd.concat(tables).groupby(level=0)
+    filled = by_row.mean()
+    for name in job.discrete:
+        filled[name] = by_row[name].agg(lambda values: values.mode().iloc[0])
     job.answer(filled)
 
 

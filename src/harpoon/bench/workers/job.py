@@ -40,7 +40,7 @@ class Job:
 
     def table(self, name: str) -> pd.DataFrame:
         """One of the tables: numbers only, a label as its position, a hole as NaN."""
-        return pd.read_csv(self.folder / f"{name}.csv", float_precision="round_trip", dtype="float64")
+        return pd.read_csv(self.folder / f"{name}.csv", dtype=str).astype("float64")
 
     def answer(self, table: pd.DataFrame, note: str = "") -> None:
         """Write the result, and what a reader of it must know."""
