@@ -16,7 +16,7 @@ from harpoon.bench.methods.base import CannotDraw, Method
 from harpoon.errors import NotFitted, listed
 from harpoon.schema import Schema
 
-STARTING = 60.0  # seconds in which a worker imports its packages, and reads and writes its tables
+STARTING = 120.0  # seconds in which a worker imports its packages, and reads and writes its tables
 SAME = 1e-6  # of a deviation
 FEWEST_HOLES = 2  # one hole says nothing about a column
 
@@ -114,7 +114,10 @@ class HyperImpute(Stacked):
 
 
 class Miracle(Stacked):
-    """Imputation refined by a causal graph that is learnt along the way."""
+    """Imputation refined by a causal graph that is learnt along the way.
+
+    The package shuffles the rows of a batch but not the mask that goes with them; its numbers are published so.
+    """
 
     name, title = "miracle", "MIRACLE"
     environment, worker = "hyperimpute", "imputers.py"

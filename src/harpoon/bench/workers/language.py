@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import random
 import time
 from pathlib import Path
 from typing import Any
-
-# Where no hub can be reached, this should show within seconds.
-os.environ |= {"HF_HUB_ETAG_TIMEOUT": "5", "HF_HUB_DOWNLOAD_TIMEOUT": "5"}
+from urllib.error import HTTPError
+from urllib.request import Request, urlopen
 
 import numpy as np
 import pandas as pd
 import torch
 from be_great import GReaT
 from be_great.great_utils import _convert_text_to_tabular_data, _partial_df_to_prompts
+from huggingface_hub import constants as hub
 from job import Job, work
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from transformers import GPT2Config, GPT2LMHeadModel, PreTrainedTokenizerFast, TrainerCallback
@@ -23,11 +22,13 @@ from transformers.trainer import DEFAULT_CALLBACKS
 
 END = "<|endoftext|>"
 WORDS = 2000
-SMALL = {"n_layer": 4, "n_head": 4, "n_embd": 128, "n_positions": 1024}
+SMALL = {"n_layer": 3, "n_head": 4, "n_embd": 96, "n_positions": 1024}
 SMALL_TRAINING = {"learning_rate": 1e-3, "batch_size": 32}
 ATTEMPTS = 5
+PATIENCE = 5.0
+LOOKED_AT = 1000
 ROUNDS_OF_DRAWING = 20
-SLACK = 1.1
+SLACK = 1.5
 
 
 class StopInTime(TrainerCallback):
@@ -48,7 +49,19 @@ def do(job: Job) -> None:
     random.seed(seed)
     np.random.seed(seed)
     torch.manual_seed(seed)
+    hub.HF_HUB_OFFLINE = hub.HF_HUB_OFFLINE or not reachable(hub.ENDPOINT)
     {"fit": fit, "impute": impute, "sample": sample}[job.settings["task"]](job)
+
+
+def reachable(address: str) -> bool:
+    """Whether anything answers: the hub's own client would try for a minute."""
+    try:
+        urlopen(Request(address, method="HEAD"), timeout=PATIENCE).close()  # noqa: S310 - an address of the package's own
+    except HTTPError:
+        return True
+    except OSError:
+        return False
+    return True
 
 
 def fit(job: Job) -> None:
@@ -61,7 +74,7 @@ def fit(job: Job) -> None:
     if seconds is not None:
         DEFAULT_CALLBACKS.append(StopInTime(seconds))
     trainer = model.fit(rows)
-    model.longest = longest_row(model, rows)
+    model.tokens_per_cell = tokens_per_cell(model, rows)
     model.save(str(state / "model"))
     epochs = trainer.state.epoch or 0
     job.remark(f"{note}; {epochs:.1f} of {options['epochs']} epochs")
@@ -108,23 +121,30 @@ def start_small(rows: pd.DataFrame, folder: Path) -> None:
 
 
 def impute(job: Job) -> None:
-    """Sentences are begun with what is known and written to the end, with five tries for what stays open."""
-    model, train, holes = reload(job), job.table("train"), job.table("holes")
+    """Sentences are begun with what is known and written to the end, with five more tries for what stays open."""
+    model, holes, k = reload(job), job.table("holes"), job.settings["options"]["k"]
     filled = holes.copy()
     for _ in range(1 + ATTEMPTS):
-        open_rows = filled.index[filled.isna().any(axis=1)]
-        for start in range(0, len(open_rows), job.settings["options"]["k"]):
-            some = open_rows[start : start + job.settings["options"]["k"]]
+        # Rows with as many holes take as many tokens, so they go together.
+        gaps = filled.isna().sum(axis=1).sort_values(kind="stable")
+        gaps = gaps[gaps > 0]
+        for start in range(0, len(gaps), k):
+            some = gaps.index[start : start + k]
             prompts = _partial_df_to_prompts(in_words(job, filled.loc[some]), model.float_precision)
-            filled.loc[some] = filled.loc[some].fillna(written(job, model, prompts).set_index(some))
-    unwritten = int(filled.isna().sum().sum())
-    for name in filled:
-        gaps = filled[name].isna()
-        filled.loc[gaps, name] = (
-            np.random.choice(train[name].dropna(), gaps.sum()) if name in job.discrete else train[name].mean()
-        )
-    share = unwritten / max(int(holes.isna().sum().sum()), 1)
+            answers = written(job, model, prompts, cells=gaps[some].max()).set_index(some)
+            filled.loc[some] = filled.loc[some].fillna(answers)
+    share = filled.isna().sum().sum() / max(holes.isna().sum().sum(), 1)
+    give_up(job, filled)
     job.answer(filled, f"{share:.1%} of the cells were not written in {1 + ATTEMPTS} tries: mean, or a label at random")
+
+
+def give_up(job: Job, table: pd.DataFrame) -> None:
+    """What is still open gets the mean of its column, or a label at random, as in the paper."""
+    train = job.table("train")
+    for name in table:
+        gaps = table[name].isna()
+        seen = train[name].dropna()
+        table.loc[gaps, name] = np.random.choice(seen, gaps.sum()) if name in job.discrete else seen.mean()
 
 
 def sample(job: Job) -> None:
@@ -135,19 +155,21 @@ def sample(job: Job) -> None:
     kept = pd.DataFrame(columns=model.columns, dtype="float64")
     for _ in range(ROUNDS_OF_DRAWING * -(-wanted // k)):
         prompts = [f"{first} is {value}," for value in starts.sample(k, replace=True)]
-        kept = pd.concat([kept, written(job, model, prompts).dropna()], ignore_index=True)
+        rows = written(job, model, prompts, cells=len(model.columns)).dropna()
+        kept = pd.concat([kept, rows], ignore_index=True)
         if len(kept) >= wanted:
             return job.answer(kept.head(wanted))
     raise RuntimeError(f"GReaT wrote {len(kept)} readable rows of {wanted}; it needs a longer training.")
 
 
-def written(job: Job, model: GReaT, prompts: list[str]) -> pd.DataFrame:
+def written(job: Job, model: GReaT, prompts: list[str], *, cells: int) -> pd.DataFrame:
     """What the model writes after the beginnings of rows, read back; what cannot be read is a hole."""
     tokens = model.tokenizer(prompts, return_tensors="pt", padding=True)
+    longest = tokens["input_ids"].shape[1] + int(SLACK * cells * model.tokens_per_cell)
     made = model.model.generate(
         input_ids=tokens["input_ids"],
         attention_mask=tokens["attention_mask"],
-        max_length=min(tokens["input_ids"].shape[1] + model.longest, model.model.config.n_positions),
+        max_length=min(longest, model.model.config.n_positions),
         do_sample=True,
         temperature=job.settings["options"]["temperature"],
         pad_token_id=model.tokenizer.pad_token_id,
@@ -163,10 +185,10 @@ def reload(job: Job) -> GReaT:
     return model
 
 
-def longest_row(model: GReaT, rows: pd.DataFrame) -> int:
-    """Tokens of the longest row, and a little more: sentences do not end by themselves."""
-    texts = _partial_df_to_prompts(rows.head(1000), model.float_precision)
-    return int(SLACK * max(len(ids) for ids in model.tokenizer(texts)["input_ids"]))
+def tokens_per_cell(model: GReaT, rows: pd.DataFrame) -> float:
+    """Of the longest row; sentences do not end by themselves."""
+    texts = _partial_df_to_prompts(rows.head(LOOKED_AT), model.float_precision)
+    return max(len(ids) for ids in model.tokenizer(texts)["input_ids"]) / rows.shape[1]
 
 
 def in_words(job: Job, numbers: pd.DataFrame) -> pd.DataFrame:
