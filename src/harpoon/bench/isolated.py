@@ -22,7 +22,7 @@ from harpoon.errors import HarpoonError, MissingExtra, shortened
 
 FOLDER_VARIABLE = "HARPOON_ENVIRONMENTS"
 READY = "ready"
-REQUIREMENTS = "requirements.txt"
+PYTHON_ALONE = ("-E", "-s")  # without packages of ours that an environment variable or the user's folder offers
 LINES_SHOWN = 12
 
 
@@ -52,9 +52,15 @@ class Environment:
         return cls(name, text)
 
     @property
+    def wanted(self) -> list[str]:
+        """The requirements without their comments."""
+        lines = (line.strip() for line in self.requirements.splitlines())
+        return [line for line in lines if line and not line.startswith("#")]
+
+    @property
     def digest(self) -> str:
-        """Of the requirements and of the Python they are installed for."""
-        key = f"{sys.implementation.cache_tag}\n{self.requirements}"
+        """Of what is wanted and of the Python it is installed for."""
+        key = "\n".join([str(sys.implementation.cache_tag), *self.wanted])
         return hashlib.sha256(key.encode()).hexdigest()[:12]
 
     @property
@@ -88,14 +94,12 @@ class Environment:
         (self.folder / READY).touch()
 
     def _commands(self) -> Iterator[list[str]]:
-        """What makes it. Without requirements there is nothing to install, and no pip."""
-        bare = not self.requirements.strip()
-        yield [sys.executable, "-m", "venv", *(["--without-pip"] if bare else []), str(self.folder)]
-        if not bare:
-            wanted = self.folder / "requirements.txt"
-            wanted.write_text(self.requirements, encoding="utf-8")
-            pip = [str(_interpreter(self.folder)), "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
-            yield [*pip, "--requirement", str(wanted)]
+        """What makes it. Where nothing is wanted, there is no pip."""
+        venv = [sys.executable, *PYTHON_ALONE, "-m", "venv"]
+        yield [*venv, *([] if self.wanted else ["--without-pip"]), str(self.folder)]
+        if self.wanted:
+            pip = [str(_interpreter(self.folder)), *PYTHON_ALONE, "-m", "pip"]
+            yield [*pip, "install", "--no-input", "--disable-pip-version-check", *self.wanted]
 
     def _run(self, command: list[str], say: Callable[[str], None]) -> None:
         """Run a command, show its lines as they come, and explain where it fails."""
@@ -105,8 +109,9 @@ class Environment:
                 last.append(line.rstrip())
                 say(last[-1])
         if process.returncode:
+            tool = command[command.index("-m") + 1]
             raise EnvironmentFailed(
-                f"The environment {self.name!r} could not be made in {self.folder}: {command[2]} ended with "
+                f"The environment {self.name!r} could not be made in {self.folder}: {tool} ended with "
                 f"{process.returncode}. Check that pip can reach its package index and that the disk has room, then "
                 f"ask again; {FOLDER_VARIABLE} names another folder. The end of what it said:\n" + "\n".join(last)
             )

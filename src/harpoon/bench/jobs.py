@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from harpoon.bench.isolated import Environment
+from harpoon.bench.isolated import PYTHON_ALONE, Environment
 from harpoon.errors import HarpoonError, shortened
 from harpoon.schema import Schema
 
@@ -48,9 +48,9 @@ def run(
     (job / "settings.json").write_text(json.dumps(settings), encoding="utf-8")
     errors = job / "errors.txt"
     with errors.open("wb") as stderr:
-        # -E and -s keep our own packages out; the pipe tells the worker when we are gone.
+        # The pipe tells the worker when nobody waits for it any more.
         process = subprocess.Popen(  # noqa: S603
-            [str(python), "-E", "-s", str(worker), str(job)],
+            [str(python), *PYTHON_ALONE, str(worker), str(job)],
             stdin=subprocess.PIPE,
             stdout=subprocess.DEVNULL,
             stderr=stderr,
