@@ -75,6 +75,7 @@ def fit(job: Job) -> None:
         DEFAULT_CALLBACKS.append(StopInTime(seconds))
     trainer = model.fit(rows)
     model.tokens_per_cell = tokens_per_cell(model, rows)
+    model.conditional_col_dist = None  # cannot always be saved, and rows are begun from the training table
     model.save(str(state / "model"))
     epochs = trainer.state.epoch or 0
     job.remark(f"{note}; {epochs:.1f} of {options['epochs']} epochs")
