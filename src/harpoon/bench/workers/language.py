@@ -26,6 +26,7 @@ SMALL = {"n_layer": 3, "n_head": 4, "n_embd": 96, "n_positions": 1024}
 SMALL_TRAINING = {"learning_rate": 1e-3, "batch_size": 32}
 ATTEMPTS = 5
 PATIENCE = 5.0
+LONGEST_NUMBER = 24
 LOOKED_AT = 1000
 ROUNDS_OF_DRAWING = 20
 SLACK = 1.5
@@ -165,12 +166,13 @@ def sample(job: Job) -> None:
 
 def written(job: Job, model: GReaT, prompts: list[str], *, cells: int) -> pd.DataFrame:
     """What the model writes after the beginnings of rows, read back; what cannot be read is a hole."""
-    tokens = model.tokenizer(prompts, return_tensors="pt", padding=True)
-    longest = tokens["input_ids"].shape[1] + int(SLACK * cells * model.tokens_per_cell)
+    more = int(SLACK * cells * model.tokens_per_cell)
+    room = model.model.config.max_position_embeddings - more
+    tokens = model.tokenizer(prompts, return_tensors="pt", padding=True, truncation=True, max_length=room)
     made = model.model.generate(
         input_ids=tokens["input_ids"],
         attention_mask=tokens["attention_mask"],
-        max_length=min(longest, model.model.config.n_positions),
+        max_new_tokens=more,
         do_sample=True,
         temperature=job.settings["options"]["temperature"],
         pad_token_id=model.tokenizer.pad_token_id,
@@ -183,6 +185,7 @@ def reload(job: Job) -> GReaT:
     """The model that `fit` left."""
     model = GReaT.load_from_dir(str(job.folder / "state" / "model"))
     model.model.eval()
+    model.tokenizer.truncation_side = "left"  # the end of a prompt says which cell comes next
     return model
 
 
@@ -200,11 +203,16 @@ def in_words(job: Job, numbers: pd.DataFrame) -> pd.DataFrame:
         if column["name"] in job.discrete:
             words = values.map(dict(enumerate(map(str, column["labels"]))))
         elif column["kind"] == "integer":
-            words = values.astype("Int64")
+            words = pd.Series([whole(value) for value in values], values.index, dtype=object)
         else:
             words = values
         table[column["name"]] = words
     return table
+
+
+def whole(value: float) -> float:
+    """A whole number as an integer; what the model wrote need not be one."""
+    return int(value) if value.is_integer() else value
 
 
 def in_numbers(job: Job, words: pd.DataFrame) -> pd.DataFrame:
@@ -215,7 +223,7 @@ def in_numbers(job: Job, words: pd.DataFrame) -> pd.DataFrame:
         if column["name"] in job.discrete:
             numbers[column["name"]] = texts.map({str(label): i for i, label in enumerate(column["labels"])})
         else:
-            numbers[column["name"]] = pd.to_numeric(texts, errors="coerce")
+            numbers[column["name"]] = pd.to_numeric(texts.where(texts.str.len() <= LONGEST_NUMBER), errors="coerce")
     return pd.DataFrame(numbers, dtype="float64").replace([np.inf, -np.inf], np.nan)
 
 
