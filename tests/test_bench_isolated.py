@@ -116,9 +116,9 @@ def test_packages_on_our_path_stay_out_of_a_worker(cache, worker, job, monkeypat
 
 
 def test_the_last_line_of_a_traceback_is_the_reason(cache, worker, job):
-    crash = worker("print('chatter', flush=True)\nraise ValueError('no column named x')", "clumsy")
-    with pytest.raises(HarpoonError, match=r"clumsy failed in its environment 'bare': ValueError: no column named x$"):
-        jobs.run(BARE, crash, job, {})
+    crash = worker("print('chatter', flush=True)\nraise ValueError('no column named x')")
+    with pytest.raises(HarpoonError, match=r"Clumsy failed in its environment 'bare': ValueError: no column named x$"):
+        jobs.run(BARE, crash, job, {}, title="Clumsy")
 
 
 def test_a_worker_that_is_killed_says_so(cache, worker, job):

@@ -33,7 +33,13 @@ class OutOfTime(HarpoonError, TimeoutError):
 
 
 def run(
-    environment: Environment, worker: Path, job: Path, settings: Mapping[str, object], *, seconds: float | None = None
+    environment: Environment,
+    worker: Path,
+    job: Path,
+    settings: Mapping[str, object],
+    *,
+    title: str = "The worker",
+    seconds: float | None = None,
 ) -> None:
     """Let a worker do a job.
 
@@ -42,6 +48,7 @@ def run(
         worker: Its file.
         job: The folder that it reads and writes.
         settings: What it finds in `settings.json`.
+        title: What errors call it.
         seconds: After this time the worker ends, with every process that it started.
     """
     python = environment.python()
@@ -60,12 +67,12 @@ def run(
             process.wait(seconds)
         except subprocess.TimeoutExpired:
             raise OutOfTime(
-                f"{worker.stem} was given {seconds:g} seconds and was not done; raise the budget, or ask for less."
+                f"{title} was given {seconds:g} seconds and was not done; raise the budget, or ask for less."
             ) from None
         finally:
             _end(process)
     if process.returncode:
-        raise WorkerFailed(f"{worker.stem} failed in its environment {environment.name!r}: {_reason(process, errors)}")
+        raise WorkerFailed(f"{title} failed in its environment {environment.name!r}: {_reason(process, errors)}")
 
 
 def encoded(table: pd.DataFrame, schema: Schema) -> pd.DataFrame:

@@ -64,8 +64,8 @@ class Isolated(Method):
         asked = {"method": self.name, "task": task, "options": self.options, **more}
         settings = {**asked, "seed": self.seed, "seconds": self.budget}
         seconds = None if self.budget is None or not limited else self.budget + STARTING
-        worker = jobs.WORKERS / self.worker
-        jobs.run(Environment.named(self.environment), worker, self.fitted(), settings, seconds=seconds)
+        where, worker = Environment.named(self.environment), jobs.WORKERS / self.worker
+        jobs.run(where, worker, self.fitted(), settings, title=self.title, seconds=seconds)
 
     def answer(self) -> pd.DataFrame:
         """The table that the worker left."""
