@@ -143,7 +143,10 @@ class MiceForest(Stacked):
 
 
 class Great(Isolated):
-    """Rows as sentences, learnt and written by a language model."""
+    """Rows as sentences, learnt and written by a language model.
+
+    It may write any number; with the option `within` one outside of what the training rows show is tried again.
+    """
 
     name, title, draws = "great", "GReaT", True
     environment, worker = "great", "language.py"
@@ -154,6 +157,7 @@ class Great(Isolated):
         "float_precision": None,
         "temperature": 0.7,
         "k": 100,
+        "within": False,
     }
 
     def fit(self, train: pd.DataFrame, schema: Schema) -> Self:

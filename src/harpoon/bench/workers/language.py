@@ -223,7 +223,9 @@ def in_numbers(job: Job, words: pd.DataFrame) -> pd.DataFrame:
         if column["name"] in job.discrete:
             numbers[column["name"]] = texts.map({str(label): i for i, label in enumerate(column["labels"])})
         else:
-            numbers[column["name"]] = pd.to_numeric(texts.where(texts.str.len() <= LONGEST_NUMBER), errors="coerce")
+            read = pd.to_numeric(texts.where(texts.str.len() <= LONGEST_NUMBER), errors="coerce")
+            believed = read.between(column["minimum"], column["maximum"]) | (not job.settings["options"]["within"])
+            numbers[column["name"]] = read.where(believed)
     return pd.DataFrame(numbers, dtype="float64").replace([np.inf, -np.inf], np.nan)
 
 
