@@ -25,8 +25,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import harpoon
-from data import read, with_holes
 from harpoon import masks
+from harpoon.bench.datasets import load, with_holes
 
 LIMIT_MIB = 2048
 PART = 50_000
@@ -35,7 +35,7 @@ NUMBER = "row"  # a column that the model does not know, to see that rows keep t
 
 def write_table(path: Path, data: Path, rows: int) -> None:
     """Rows of Adult with a quarter of their cells hidden, again and again, numbered."""
-    table = read(data, "adult").sample(PART, replace=True, random_state=0, ignore_index=True)
+    table = load("adult", data).table.sample(PART, replace=True, random_state=0, ignore_index=True)
     holes = pa.Table.from_pandas(with_holes(table, masks.draw("MCAR", table, 0.25, seed=0)), preserve_index=False)
     writer = None
     for start in range(0, rows, PART):

@@ -17,8 +17,8 @@ from typing import Any
 import numpy as np
 
 import harpoon
-from data import load, schema_of
 from harpoon import metrics
+from harpoon.bench.datasets import load
 from models import trained
 from records import each, facts, parser
 
@@ -27,8 +27,8 @@ STEPS, ROWS, SEEDS = (8, 12, 16, 24), 5000, (1, 2)
 
 
 def run(data: Path, name: str, model: harpoon.Harpoon) -> dict[str, Any]:
-    train, _, categorical = load(data, name)
-    schema = schema_of(train, categorical)
+    dataset = load(name, data)
+    train, schema = dataset.train, dataset.schema
     real = train.sample(min(ROWS, len(train)), random_state=0).reset_index(drop=True)
     tried = []
     for steps in STEPS:

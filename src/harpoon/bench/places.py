@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 from harpoon.errors import MissingExtra
+from harpoon.files import replacing
 
 CACHE = "HARPOON_CACHE"
 
@@ -32,7 +32,7 @@ def _root() -> Path:
 
 @contextmanager
 def whole(path: Path) -> Iterator[Path]:
-    """A file to write in place of the path: it takes the path's name if all went well, and is gone if not.
+    """`replacing`, in a folder that is made if need be.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -42,12 +42,5 @@ def whole(path: Path) -> Iterator[Path]:
     'all of it'
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}-", delete=False) as made:
-        temporary = Path(made.name)
-    try:
+    with replacing(path) as temporary:
         yield temporary
-        temporary.chmod(0o644)
-        temporary.replace(path)
-    finally:
-        with suppress(FileNotFoundError):
-            temporary.unlink()

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 
 from harpoon._version import __version__
+from harpoon.bench import commands as bench
 from harpoon.cli import demonstrating, describing, drawing, filling, fitting, judging
 from harpoon.cli.talking import Commands
 
@@ -63,6 +64,8 @@ for _command, _examples in (
     # Lines of a docstring end where the code says; those of a paragraph where the terminal does.
     _help = "\n\n".join(" ".join(paragraph.split()) for paragraph in str(_command.__doc__).split("\n\n"))
     app.command(help=_help, epilog="Examples:\n\n" + "\n\n".join(_examples))(_command)
+
+app.add_typer(bench.app, name="bench")
 
 
 def main() -> None:

@@ -23,6 +23,10 @@ METHODS = {
     "gain": "harpoon.bench.methods.gain:Gain",
     "remasker": "harpoon.bench.methods.remasker:ReMasker",
     "repaint": "harpoon.bench.methods.repaint:RePaint",
+    "great": "harpoon.bench.methods.isolated_methods:Great",
+    "hyperimpute": "harpoon.bench.methods.isolated_methods:HyperImpute",
+    "miceforest": "harpoon.bench.methods.isolated_methods:MiceForest",
+    "miracle": "harpoon.bench.methods.isolated_methods:Miracle",
 }
 
 __all__ = ["METHODS", "CannotDraw", "CannotFill", "Method", "kind_of", "method"]

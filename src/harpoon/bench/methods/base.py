@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 
 from harpoon.errors import HarpoonError, InvalidOption
+from harpoon.kinds import Kind
 from harpoon.schema import Schema
 
 
@@ -77,9 +78,13 @@ def completed(holes: pd.DataFrame, answers: pd.DataFrame, schema: Schema) -> pd.
     [[1.0, 'a'], [9.5, 'b']]
     """
     table = holes.copy()
-    for column in schema.modelled:
-        cells, found = holes[column.name], answers[column.name]
-        found = found.set_axis(holes.index)
+    for column in schema:
+        cells = holes[column.name]
+        if column.kind is Kind.CONSTANT:
+            table[column.name] = cells.fillna((column.labels or (None,))[0])
+        if not column.kind.modelled:
+            continue
+        found = answers[column.name].set_axis(holes.index)
         if column.kind.numeric:
             table[column.name] = cells.astype(np.float64).fillna(found.astype(np.float64))
         else:

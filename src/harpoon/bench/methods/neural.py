@@ -13,8 +13,8 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from harpoon import Column, Kind, Schema, frames
-from harpoon.bench.methods.base import Method
+from harpoon import Schema, frames
+from harpoon.bench.methods.base import Method, completed
 from harpoon.codec import Codec
 from harpoon.drawing import seen
 from harpoon.errors import InvalidOption
@@ -84,26 +84,8 @@ class Encoder:
     def filled(self, holes: pd.DataFrame, x: Tensor) -> pd.DataFrame:
         """The table with its holes filled from rows of numbers: means off the grid, and the most probable label."""
         numbers, probabilities = self.codec.expectation((x * self.scale + self.shift).double().numpy())
-        return filled(holes, self.codec.schema, numbers, probabilities)
-
-
-def filled(holes: pd.DataFrame, schema: Schema, numbers: dict[str, Any], probabilities: dict[str, Any]) -> pd.DataFrame:
-    """The table with expected numbers and the most probable labels in its holes."""
-    table = holes.copy()
-    for column in schema:
-        cells = table[column.name]
-        if column.kind.numeric:
-            cells = cells.astype(np.float64)
-            table[column.name] = cells.mask(cells.isna(), numbers[column.name])
-        elif column.kind.discrete:
-            table[column.name] = cells.mask(cells.isna(), _labels(column)[probabilities[column.name].argmax(axis=1)])
-        elif column.kind is Kind.CONSTANT:
-            table[column.name] = cells.mask(cells.isna(), _labels(column)[0])
-    return table
-
-
-def _labels(column: Column) -> Any:  # noqa: ANN401
-    return np.array(column.labels)
+        labels = {name: np.array(self.codec.schema[name].labels)[p.argmax(axis=1)] for name, p in probabilities.items()}
+        return completed(holes, pd.DataFrame({**numbers, **labels}), self.codec.schema)
 
 
 @dataclass(frozen=True)
