@@ -73,7 +73,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         holes, filled, model = (Path(folder, name) for name in ("holes.parquet", "filled.parquet", "adult.harpoon"))
         write_table(holes, arguments.data, arguments.rows)
-        table = read(arguments.data, "adult")
+        table = load("adult", arguments.data).table
         harpoon.Harpoon(max_time=arguments.seconds, random_state=0, progress=False).fit(table).save(model)
         began = perf_counter()
         command = ["-m", "harpoon.cli", "impute", str(model), str(holes), "-o", str(filled), "--json", "--quiet"]

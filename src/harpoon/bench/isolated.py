@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
+from harpoon.bench.places import cache
 from harpoon.errors import HarpoonError, MissingExtra, shortened
 
 FOLDER_VARIABLE = "HARPOON_ENVIRONMENTS"
@@ -121,11 +122,7 @@ def environments_folder() -> Path:
     """Where environments live: the folder that `HARPOON_ENVIRONMENTS` names, or one in the user's cache."""
     if chosen := os.environ.get(FOLDER_VARIABLE):
         return Path(chosen)
-    try:
-        from platformdirs import user_cache_path
-    except ImportError:
-        raise MissingExtra.named("platformdirs", "bench", "An environment in the user's cache") from None
-    return user_cache_path("harpoon") / "environments"
+    return cache("environments")
 
 
 @contextmanager
