@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping
-from contextlib import suppress
 from functools import cached_property
 from html import escape
 from pathlib import Path
 from typing import Any
 
 from harpoon.errors import InvalidOption, MissingExtra
+from harpoon.files import replacing
 
 FRAME_HEIGHT = 820
 
@@ -51,24 +50,17 @@ class Page:
             path: Where to, such as "report.html".
             force: Whether a file that is there may be replaced.
         """
-        target, text, temporary = Path(path), self.html, None
+        target, text = Path(path), self.html
         if not force and target.exists():
             raise InvalidOption(f"There is a file {str(target)!r} already. Choose another name, or use force=True.")
         try:
-            with tempfile.NamedTemporaryFile("w", dir=target.parent, encoding="utf-8", delete=False) as file:
-                temporary = Path(file.name)
-                file.write(text)
-            temporary.chmod(0o644)
-            temporary.replace(target)
+            with replacing(target.resolve() if target.is_symlink() else target) as temporary:
+                temporary.write_text(text, encoding="utf-8")
         except (OSError, ValueError) as error:
             raise InvalidOption(
                 f"The report cannot be written to {str(target)!r}: {getattr(error, 'strerror', None) or error}. "
                 "Choose a file in a folder that exists and that you may write to."
             ) from None
-        finally:
-            if temporary is not None:
-                with suppress(OSError):
-                    temporary.unlink(missing_ok=True)
 
     def _repr_html_(self) -> str:
         """In a notebook, in a frame of its own: neither style touches the other."""
