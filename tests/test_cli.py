@@ -320,7 +320,7 @@ def test_info_and_schema_answer_on_the_standard_output(work):
     assert told["preset"] == "anchored"
     assert told["version"] == harpoon.__version__
     assert told["bytes"] == work.model.stat().st_size
-    assert b"held_out_loss" in call("info", work.model).out
+    assert b"held out loss" in call("info", work.model).out
     shown = call("schema", work.parquet)
     assert b"body_mass_g" in shown.out
     columns = json.loads(call("schema", work.csv, "--kind", "year=category", "--json").out)["columns"]

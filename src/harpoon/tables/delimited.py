@@ -117,7 +117,7 @@ class Delimited:
         if "UTF8" in str(error) or isinstance(error, UnicodeError):
             return self._not_text()
         if "straddl" in str(error):
-            return InvalidTable(f"{self.content.name} has a row beyond {BLOCK:,} bytes; is a quote not closed?")
+            return self._too_long()
         return TableFileError.unreadable(self.content.name, error)
 
     def _sample(self) -> str:
@@ -125,7 +125,10 @@ class Delimited:
         text = self._decoded(self.content.head)
         if not _end_of_lines(text):
             with self.content.complaints(), self.content.opened() as file:
-                text = self._decoded(file.read(BLOCK))
+                start = file.read(BLOCK)
+            text = self._decoded(start)
+            if len(start) == BLOCK and not _end_of_lines(text):
+                raise self._too_long()
         return text[: _end_of_lines(text) or None]
 
     def _decoded(self, start: bytes) -> str:
@@ -142,6 +145,9 @@ class Delimited:
             return next(_rows(sample, self.delimiter), [])
         except csv.Error as error:
             raise InvalidTable(f"The names of the columns of {self.content.name} cannot be read: {error}.") from None
+
+    def _too_long(self) -> InvalidTable:
+        return InvalidTable(f"{self.content.name} has a row beyond {BLOCK:,} bytes; is a quote not closed?")
 
     def _not_text(self) -> InvalidTable:
         tried = self.encoding.upper()
