@@ -320,7 +320,7 @@ def test_info_and_schema_answer_on_the_standard_output(work):
     assert told["preset"] == "anchored"
     assert told["version"] == harpoon.__version__
     assert told["bytes"] == work.model.stat().st_size
-    assert b"held_out_loss" in call("info", work.model).out
+    assert b"held out loss" in call("info", work.model).out
     shown = call("schema", work.parquet)
     assert b"body_mass_g" in shown.out
     columns = json.loads(call("schema", work.csv, "--kind", "year=category", "--json").out)["columns"]
@@ -377,10 +377,10 @@ def test_hostile_places_and_models(work, other, tmp_path):
     assert_refused(call("fit", tmp_path / "no.csv", "-o", tmp_path / "m"), "No such file")
     assert_refused(call("fit", work.csv, "-o", tmp_path / "no" / "m"), "does not exist")
     assert_refused(call("fit", work.csv, "-o", work.model), "--force")
-    assert_refused(call("info", work.csv), "not a Harpoon model")
+    assert_refused(call("info", work.csv), "no Harpoon model")
     assert_refused(call("info", tmp_path / "no.harpoon"), "There is no model file")
     assert_refused(call("impute", other, work.csv), "was trained on the columns 'shoe', 'colour'")
-    assert_refused(call("impute", work.csv, work.csv), "not a Harpoon model")
+    assert_refused(call("impute", work.csv, work.csv), "no Harpoon model")
     wrong = work.csv.read_text().replace(",", ";", 3)
     (tmp_path / "wrong.csv").write_text(wrong)
     assert_refused(call("impute", work.model, tmp_path / "wrong.csv"), "cells instead of")
@@ -449,10 +449,10 @@ def test_a_process_that_ends_early_leaves_no_half_written_table(work, tmp_path, 
     process.communicate(timeout=60)
     assert process.returncode == code
     assert not (tmp_path / "out.csv").exists()
-    if number == signal.SIGKILL:  # nobody could clean up; the next one does
-        assert call("sample", work.model, "-n", 1, "-o", tmp_path / "out.csv").code == 0
-        (tmp_path / "out.csv").unlink()
-    assert [path.name for path in tmp_path.iterdir()] == ["long.csv"]
+    left = sorted(path.name for path in tmp_path.iterdir())
+    if number == signal.SIGKILL:  # nobody could clean up
+        assert left.pop(0).startswith(".harpoon-")
+    assert left == ["long.csv"]
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(work):

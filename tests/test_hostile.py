@@ -2,8 +2,6 @@
 
 import datetime as dt
 import os
-import subprocess
-import sys
 from decimal import Decimal
 
 import numpy as np
@@ -214,14 +212,11 @@ def test_a_pipe_is_no_place_for_a_model(tmp_path):
         fit(pa.table(columns())).save(tmp_path / "pipe")
 
 
-def test_what_a_killed_save_left_behind_is_swept_up(tmp_path):
-    died = subprocess.run([sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, check=True)
-    stray = tmp_path / f".harpoon-{int(died.stdout)}-abc"
-    stray.write_bytes(b"half")
-    alive = tmp_path / f".harpoon-{os.getppid()}-abc"
-    alive.write_bytes(b"still being written")
+def test_saving_leaves_the_files_beside_it_alone(tmp_path):
+    own = tmp_path / ".harpoon-2024-backup.csv"
+    own.write_bytes(b"a year of work")
     fit(pa.table(columns())).save(tmp_path / "m.harpoon")
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([alive.name, "m.harpoon"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == [own.name, "m.harpoon"]
 
 
 def test_a_mixed_up_message_names_what_is_mixed_up():

@@ -29,6 +29,8 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 
 SHOWN = 5
+HOLDS = {"model": "was trained on", "schema": "names"}
+LACKS = {"model": "was not trained on", "schema": "does not name"}
 
 
 class HarpoonError(Exception):
@@ -43,23 +45,23 @@ class SchemaMismatch(HarpoonError, ValueError):
     """The table does not fit the one the model was trained on."""
 
     @classmethod
-    def missing_columns(cls, missing: Sequence[str], present: Sequence[str]) -> SchemaMismatch:
-        """Columns the model needs and the table does not have."""
+    def missing_columns(cls, missing: Sequence[str], present: Sequence[str], *, of: str = "model") -> SchemaMismatch:
+        """Columns that the model, or the schema, needs and the table does not have."""
         near = [f"{match!r} for {name!r}" for name in missing for match in closest(name, present)[:1]]
         hint = f" Did you mean {', '.join(near[:SHOWN])}?" if near else ""
         return cls(
-            f"The model was trained on {_columns(missing)}, which the table does not have "
+            f"The {of} {HOLDS[of]} {_columns(missing)}, which the table does not have "
             f"(it has {listed(present)}).{hint} Add {'it' if len(missing) == 1 else 'them'}, "
             "with empty cells if the values are not known."
         )
 
     @classmethod
-    def extra_columns(cls, extra: Sequence[str], known: Sequence[str]) -> SchemaMismatch:
-        """Columns the model has never seen."""
+    def extra_columns(cls, extra: Sequence[str], known: Sequence[str], *, of: str = "model") -> SchemaMismatch:
+        """Columns that the model has never seen, or the schema does not name."""
         near = [f"{name!r} (did you mean {match!r}?)" for name in extra for match in closest(name, known)[:1]]
         hint = f" Close names: {', '.join(near[:SHOWN])}." if near else ""
         return cls(
-            f"The table has {_columns(extra)}, which the model was not trained on "
+            f"The table has {_columns(extra)}, which the {of} {LACKS[of]} "
             f"(it knows {listed(known)}).{hint} Drop or rename {'it' if len(extra) == 1 else 'them'}."
         )
 

@@ -15,6 +15,9 @@ TEMPORARY = ".harpoon-"
 def replacing(target: Path) -> Iterator[Path]:
     """A temporary file beside the target: it takes its place when all has gone well, and goes away when not.
 
+    Only a process that is killed on the spot leaves it behind. Nobody else removes it: a name is no proof of whose
+    file it is.
+
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with replacing(Path(folder, "notes.txt")) as temporary:
@@ -22,8 +25,7 @@ def replacing(target: Path) -> Iterator[Path]:
     ...     [path.name for path in Path(folder).iterdir()]
     ['notes.txt']
     """
-    _sweep(target.parent)
-    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f"{TEMPORARY}{os.getpid()}-")
+    descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=TEMPORARY)
     temporary = Path(name)
     os.close(descriptor)
     try:
@@ -35,25 +37,6 @@ def replacing(target: Path) -> Iterator[Path]:
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
-
-
-def _sweep(folder: Path) -> None:
-    """Remove what was left behind by a process that was killed."""
-    for stray in folder.glob(f"{TEMPORARY}*"):
-        pid = stray.name.removeprefix(TEMPORARY).partition("-")[0]
-        if pid.isdigit() and os.name == "posix" and not _alive(int(pid)):
-            with suppress(OSError):
-                stray.unlink()
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except (OSError, OverflowError):
-        return True
-    return True
 
 
 def _umask() -> int:

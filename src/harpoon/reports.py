@@ -32,9 +32,13 @@ class Report:
     seconds: float
 
     def __str__(self) -> str:
-        lines = [f"{self.rows} rows, {self.strategy}: {self.tried} drawn in {self.rounds} rounds"]
+        lines = [f"{_count(self.rows, 'row')}, {self.strategy}: {self.tried} drawn in {_count(self.rounds, 'round')}"]
         if self.guided_violations is not None:
             lines.append(f"{100 * self.guided_violations:.3g} % failed straight out of the guided loop")
         if self.violations:
             lines.append(f"{100 * self.violations:.3g} % of what came back does not meet the condition")
         return ", ".join([*lines, f"{self.evaluations} evaluations, {self.seconds:.1f} s"])
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"

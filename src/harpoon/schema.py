@@ -90,7 +90,7 @@ class Schema:
     def completed(self, data: object) -> Schema:
         """The same schema, with what it leaves open read off a table."""
         table = frames.read(data)
-        check_columns(table.names, self.names)
+        check_columns(table.names, self.names, of="schema")
         return Schema(tuple(infer_column(column.name, table.cells(column.name), column) for column in self))
 
     def replace(self, name: str, **changes: Any) -> Schema:  # noqa: ANN401
@@ -128,7 +128,7 @@ class Schema:
         try:
             Path(path).write_text(self.to_json(), encoding="utf-8")
         except (OSError, ValueError, TypeError) as error:
-            raise InvalidOption(f"The schema cannot be written to {path!r}: {error}.") from None
+            raise InvalidOption(f"The schema cannot be written to {str(path)!r}: {error}.") from None
 
     @classmethod
     def load(cls, path: str | Path) -> Schema:
@@ -136,20 +136,20 @@ class Schema:
         try:
             text = Path(path).read_text(encoding="utf-8")
         except (OSError, ValueError, TypeError) as error:
-            raise InvalidOption(f"The schema cannot be read from {path!r}: {error}.") from None
+            raise InvalidOption(f"The schema cannot be read from {str(path)!r}: {error}.") from None
         return cls.from_json(text)
 
 
-def check_columns(got: list[str], wanted: list[str]) -> None:
+def check_columns(got: list[str], wanted: list[str], *, of: str = "model") -> None:
     """The table must have exactly the columns of the schema, in any order."""
     missing = [name for name in wanted if name not in set(got)]
     if missing:
-        raise SchemaMismatch.missing_columns(missing, got)
-    check_known(got, wanted)
+        raise SchemaMismatch.missing_columns(missing, got, of=of)
+    check_known(got, wanted, of=of)
 
 
-def check_known(got: list[str], wanted: list[str]) -> None:
+def check_known(got: list[str], wanted: list[str], *, of: str = "model") -> None:
     """The table must have no column that the schema does not know."""
     extra = [name for name in got if name not in set(wanted)]
     if extra:
-        raise SchemaMismatch.extra_columns(extra, wanted)
+        raise SchemaMismatch.extra_columns(extra, wanted, of=of)

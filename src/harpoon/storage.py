@@ -53,6 +53,8 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any
     except FileNotFoundError:
         raise ModelFileError(f"There is no model file {name!r}. Give the path that `save` wrote to.") from None
     except (SafetensorError, OSError, ValueError) as error:
+        if source.is_dir():
+            raise ModelFileError(f"{name!r} is a folder. Give a file that `save` or `harpoon fit` wrote.") from None
         raise ModelFileError(
             f"{name!r} is no Harpoon model, or it is damaged ({error}). Give a file that `save` or `harpoon fit` "
             "wrote; where a command takes a model and a table, the model comes first."

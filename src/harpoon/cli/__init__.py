@@ -14,11 +14,12 @@ import typer
 from harpoon._version import __version__
 from harpoon.bench import commands as bench
 from harpoon.cli import demonstrating, describing, drawing, filling, fitting, judging
-from harpoon.cli.talking import Commands
+from harpoon.cli.talking import Commands, stand_in_for_closed_streams
 
 EXIT_CODES = (
     "Exit codes: 0 all went well, 1 something cannot be read, written or done, 2 wrong usage (an option, or a "
-    "condition that makes no sense), 3 the condition cannot be met, 130 stopped by Ctrl-C."
+    "condition that makes no sense), 3 the condition cannot be met, 130 stopped by Ctrl-C, 141 whoever read the output "
+    "has seen enough (as head does), 143 stopped by a polite kill."
 )
 
 app = typer.Typer(
@@ -70,6 +71,7 @@ app.add_typer(bench.app, name="bench")
 
 def main() -> None:
     """Run a command. A polite request to end is like Ctrl-C: what is half-written goes away."""
+    stand_in_for_closed_streams()
     if hasattr(signal, "SIGTERM"):
         signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     app()

@@ -36,10 +36,14 @@ Given = Annotated[
     list[str] | None,
     typer.Option(
         "--given",
-        metavar="COLUMN=VALUE",
-        help="What is decided: values that all rows share (may be repeated), or "
-        "for `sample` a table of partial rows, which are completed one by one.",
+        metavar="COLUMN=VALUE|TABLE",
+        help="What is decided: COLUMN=VALUE, which all rows share (may be repeated), or a TABLE of partial rows, which "
+        "are completed one by one.",
     ),
+]
+GivenValues = Annotated[
+    list[str] | None,
+    typer.Option("--given", metavar="COLUMN=VALUE", help="A value that all rows share. May be repeated."),
 ]
 
 
@@ -52,7 +56,11 @@ def sample(
     given: Given = None,
     output: options.ToTable = "-",
     strategy: Annotated[
-        str, typer.Option(help="How to meet the condition: auto, kept, known, guided or paper.")
+        str,
+        typer.Option(
+            help="How to meet the condition: auto, kept, known, guided or paper.",
+            autocompletion=options.completed("auto", "kept", "known", "guided", "paper"),
+        ),
     ] = "auto",
     fewer: Annotated[
         bool, typer.Option("--fewer", help="Take what there is if too few rows meet the condition.")
@@ -95,7 +103,7 @@ def sample(
 def check(
     model: options.ModelFile,
     where: Annotated[str, typer.Option("--where", metavar="CONDITION", help="The condition, as in SQL.")],
-    given: Given = None,
+    given: GivenValues = None,
     seed: options.Seed = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
@@ -139,6 +147,10 @@ def _values(given: Sequence[str], model: Harpoon) -> dict[str, Any]:
         name, equals, value = text.partition("=")
         if not equals:
             raise InvalidOption(f"--given takes COLUMN=VALUE, such as sex=female, got {text!r}.")
+        if name in values:
+            raise InvalidOption(
+                f'--given decides {name} twice. Give one value, or several with --where "{name} in (...)".'
+            )
         column = model.schema_[name]
         cell = pa.chunked_array([[value]])
         plain = value if column.name not in types else typed(cell, types[name], name=name, missing=())[0].as_py()

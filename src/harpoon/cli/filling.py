@@ -72,18 +72,21 @@ def impute(
 
     talk, began = Talk(json, quiet), perf_counter()
     options.check_table_target(output, json=json)
+    if stacked and draws is None:
+        raise InvalidOption("--stacked puts several draws into one table, so it needs --draws: add --draws 5.")
     target = tables.Place.of(output).to_write(format)
     loaded = load_model(model, talk, progress=False)
     how = options.reading(delimiter, encoding, missing, text_types(loaded.schema_))
     with talk.notes(), tables.opened(table, how) as source, ExitStack() as stack:
         only = _named(only or (), source.schema.names)
-        filler = Filler(loaded, source.schema, only=only, draws=draws, where=where, seed=seed)
+        as_text = target.format in ("csv", "tsv")
+        filler = Filler(loaded, source, as_text=as_text, only=only, draws=draws, where=where, seed=seed)
         if filler.passed_on:
             talk.say(f"Passed on, for the model does not know them: {', '.join(filler.passed_on)}")
         outs = [stack.enter_context(out) for out in _outs(target, source, draws, stacked=stacked, force=force)]
         advance = stack.enter_context(counting_bar("Imputing", show=talk.progress))
         for part in parts_of(source, batch):
-            made = filler.of(part, as_text=target.format in ("csv", "tsv"))
+            made = filler.of(part)
             made = [stacked_draws(made)] if draws is not None and len(outs) == 1 else made
             for out, rows in zip(outs, made, strict=True):
                 out.write(rows)

@@ -11,7 +11,7 @@ import typer
 from harpoon.cli import options
 from harpoon.cli.loading import read_table
 from harpoon.cli.talking import Talk
-from harpoon.errors import ColumnLeftOut, InvalidOption
+from harpoon.errors import ColumnLeftOut, InvalidOption, TableFileError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,11 @@ def fit(
     ] = None,
     max_epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the table at the most.")] = None,
     preset: Annotated[
-        str, typer.Option(help='"anchored", or "paper" for the paper\'s system to the letter.')
+        str,
+        typer.Option(
+            help='"anchored", or "paper" for the paper\'s system to the letter.',
+            autocompletion=options.completed("anchored", "paper"),
+        ),
     ] = "anchored",
     schema: Annotated[
         Path | None, typer.Option(metavar="FILE", help="What the columns are, as `harpoon schema -o` wrote it.")
@@ -88,8 +92,9 @@ def prepared(
     from harpoon.cli.expecting import text_types
     from harpoon.schema import Schema
 
-    said = None if file is None else Schema.load(file)
-    rows = read_table(table, how if said is None else replace(how, types=text_types(said)), talk)
+    said = None if file is None else _schema_in(file)
+    types = {} if said is None else text_types(said)
+    rows = read_table(table, replace(how, types=types), talk, unknown=said is None)
     asked = dict(_pair(text) for text in kinds)
     if said is None:
         return rows, Schema.infer(rows, kinds=asked, exclude=exclude)
@@ -118,6 +123,15 @@ def _show(columns: Schema, rows: pa.Table, talk: Talk) -> None:
 
         talk.say(f"{rows.num_rows:,} rows, {len(columns)} columns, {len(columns.modelled)} of them modelled")
         talk.say(schema_table(columns, rows))
+
+
+def _schema_in(file: Path) -> Schema:
+    from harpoon.schema import Schema
+
+    try:
+        return Schema.from_json(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeError) as error:
+        raise TableFileError.unreadable(f"The schema {str(file)!r}", error) from None
 
 
 def _pair(text: str) -> tuple[str, str]:

@@ -29,8 +29,19 @@ REPORT = (
     "harpoon report penguins.harpoon penguins.csv -o drawn.html",
 )
 
+ROWS = 5000  # that of `harpoon.reporting`, which is too heavy to ask for a help text
+
 Page = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="The page, one HTML file.")]
-Rows = Annotated[int | None, typer.Option("--rows", min=1, help="How many rows to draw and to look at.")]
+Rows = Annotated[
+    int | None,
+    typer.Option("--rows", min=1, help=f"How many rows to draw and to look at; {ROWS:,} by default."),
+]
+RowsDrawn = Annotated[
+    int | None,
+    typer.Option(
+        "--rows", min=1, help=f"How many rows the model draws: by default as many as TABLE has, without one {ROWS:,}."
+    ),
+]
 
 
 def evaluate(
@@ -67,7 +78,7 @@ def report(
     ] = None,
     output: Page = None,
     where: options.Where = None,
-    rows: Rows = None,
+    rows: RowsDrawn = None,
     delimiter: options.Delimiter = None,
     encoding: options.Encoding = None,
     missing: options.Missing = None,
@@ -86,8 +97,9 @@ def report(
             summary = _of_model(Path(first), second, where, rows, seed, how, talk)
         elif second is None:
             raise InvalidOption(f"{first!r} is no model. Compare it with a second table, or give a model.")
-        elif where is not None:
-            raise InvalidOption("--where needs a model; two tables are compared as they are.")
+        elif where is not None or rows is not None:
+            unused = "--where" if where is not None else "--rows"
+            raise InvalidOption(f"{unused} needs a model; two tables are compared as they are, with all their rows.")
         else:
             summary = _of_tables(first, second, seed, how, talk)
     _show(summary, output, talk, force=force)

@@ -12,7 +12,7 @@ from harpoon.cli.talking import DEBUG
 from harpoon.errors import TableFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -35,6 +35,19 @@ def seconds_of(text: str) -> float:
     return total
 
 
+def completed(*words: str) -> Callable[[str], list[str]]:
+    """What the shell offers for an option that takes one of a few words.
+
+    >>> completed("auto", "kept", "known")("k")
+    ['kept', 'known']
+    """
+
+    def offered(incomplete: str) -> list[str]:
+        return [word for word in words if word.startswith(incomplete)]
+
+    return offered
+
+
 def _debugging(ctx: typer.Context, value: bool) -> bool:
     ctx.meta[DEBUG] = value
     return value
@@ -54,7 +67,9 @@ Where = Annotated[
 ]
 Seed = Annotated[int | None, typer.Option("--seed", min=0, help="The same seed gives the same answer.")]
 Json = Annotated[bool, typer.Option("--json", help="One JSON document on the standard output, for machines.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors and what was asked for.")]
+Quiet = Annotated[
+    bool, typer.Option("--quiet", "-q", help="No messages and no progress; errors and the answer itself remain.")
+]
 Debug = Annotated[bool, typer.Option("--debug", callback=_debugging, help="Show where an error comes from.")]
 Force = Annotated[bool, typer.Option("--force", "-f", help="Replace what is there.")]
 Delimiter = Annotated[

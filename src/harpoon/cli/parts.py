@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from harpoon.tables import Part, Source
 from harpoon.tables.texts import as_text
 
 DRAW = "draw"
+LOOKED_AT = 2**16  # rows at a time, to find out how truth is spelled
 
 
 class Filler:
@@ -31,14 +32,16 @@ class Filler:
     def __init__(
         self,
         model: Harpoon,
-        schema: pa.Schema,
+        source: Source,
         *,
+        as_text: bool,
         only: Sequence[str],
         draws: int | None,
         where: str | None,
         seed: int | None,
     ) -> None:
-        self.model, self.draws, self.where, self.seed = model, draws, where, seed
+        schema = source.schema
+        self.model, self.draws, self.where, self.seed, self.as_text = model, draws, where, seed, as_text
         self.known = [name for name in schema.names if name in model.schema_.names]
         lacking = [name for name in model.schema_.names if name not in self.known]
         if lacking:
@@ -51,17 +54,17 @@ class Filler:
         self.schema = filled_schema(schema, model.schema_, model.template_)
         self.filled = dict.fromkeys((name for name in schema.names if name in (only or produced)), 0)
         self.rows = 0
-        self._truths: dict[str, str] = {}
+        self._truths = spelled_truths(source, self.filled) if as_text else {}
         if draws is not None and DRAW in schema.names:
             raise InvalidOption(f"The table has a column {DRAW!r} of its own. Rename it to number the draws.")
 
-    def of(self, part: Part, *, as_text: bool) -> list[pa.Table]:
+    def of(self, part: Part) -> list[pa.Table]:
         """The filled part, once for each draw; as text if that is wanted, and then with its cells as they were."""
         given = part.table.select(self.known)
         made = self.model.impute(given, draws=self.draws, where=self.where, first_row=self.rows, random_state=self.seed)
         self.rows += given.num_rows
         drawn = [made] if self.draws is None else list(made)
-        texts = part.texts if as_text else None
+        texts = part.texts if self.as_text else None
         return [self._merged(part.table, filled, texts, count=place == 0) for place, filled in enumerate(drawn)]
 
     def _merged(self, own: pa.Table, filled: pa.Table, texts: pa.Table | None, *, count: bool) -> pa.Table:
@@ -88,10 +91,20 @@ class Filler:
         self, name: str, after: pa.ChunkedArray, new: pa.ChunkedArray, texts: pa.ChunkedArray
     ) -> pa.ChunkedArray:
         """The cells as they were written, and new ones in the same spelling."""
-        if name not in self._truths and pa.types.is_boolean(after.type):
-            there = texts.filter(pc.invert(new))
-            self._truths[name] = there[0].as_py().strip() if len(there) else ""
         return pc.if_else(new, as_text(after, like=self._truths.get(name, "")), texts)
+
+
+def spelled_truths(source: Source, names: Iterable[str]) -> dict[str, str]:
+    """The first truth value of each column as it is written, wherever in the table it stands: true, True or TRUE."""
+    sought = [name for name in names if pa.types.is_boolean(source.schema.field(name).type)]
+    found: dict[str, str] = {}
+    parts = source.parts(LOOKED_AT)
+    while sought and (part := next(parts, None)) is not None and part.texts is not None:
+        for name in sought:
+            there = part.texts[name].filter(pc.is_valid(part.table[name]))
+            found |= {name: there[0].as_py().strip()} if len(there) else {}
+        sought = [name for name in sought if name not in found]
+    return found
 
 
 def parts_of(source: Source, size: int) -> Iterator[Part]:

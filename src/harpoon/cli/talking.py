@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -15,7 +16,14 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperGroup
 
-from harpoon.errors import HarpoonError, HarpoonWarning, InfeasibleCondition, InvalidCondition, InvalidOption
+from harpoon.errors import (
+    HarpoonError,
+    HarpoonWarning,
+    InfeasibleCondition,
+    InvalidCondition,
+    InvalidOption,
+    TableFileError,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -51,11 +59,39 @@ class Commands(TyperGroup):
         except BrokenPipeError:  # whoever read has seen enough, as `head` does
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             raise typer.Exit(PIPE_CLOSED) from None
-        except (HarpoonError, OSError, MemoryError, RecursionError, ValueError, TypeError, LookupError) as error:
+        except Exception as error:
+            if hasattr(error, "exit_code"):  # typer's own
+                raise
             if ctx.meta.get(DEBUG):
                 sys.stderr.write(traceback.format_exc())
             complain(_sentence(error))
             raise typer.Exit(next((code for kind, code in CODES if isinstance(error, kind)), 1)) from None
+
+
+class Closed(io.TextIOBase):
+    """Stands in for a standard stream that the shell has closed (`>&-`): whoever needs it gets a sentence."""
+
+    def __init__(self, name: str) -> None:
+        self._about = f"The standard {name} is closed. Name a file instead, or leave the stream open."
+
+    @property
+    def buffer(self) -> Any:  # noqa: ANN401
+        """The bytes of the stream."""
+        raise TableFileError(self._about)
+
+    def write(self, _text: str) -> int:
+        """Refuse."""
+        raise TableFileError(self._about)
+
+
+def stand_in_for_closed_streams() -> None:
+    """Python has None for a stream that is closed. The standard error may be: then nobody wants to hear."""
+    if sys.stdin is None:
+        sys.stdin = Closed("input")
+    if sys.stdout is None:
+        sys.stdout = Closed("output")
+    if sys.stderr is None:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
 
 
 @dataclass(frozen=True)
@@ -75,10 +111,15 @@ class Talk:
         for part in () if self.quiet else what:
             console(stderr=True).print(part)
 
+    def note(self, words: str) -> None:
+        """Something that may be amiss."""
+        self.say(_labelled("Note: ", "yellow", words))
+
     def answer(self, data: Mapping[str, Any], *words: Any) -> None:  # noqa: ANN401
         """What was asked for, on the standard output: one JSON document, or words."""
         if self.json:
             sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=False, default=str) + "\n")
+            sys.stdout.flush()  # here, and not at the end, it is known who asked
         else:
             for part in words:
                 console().print(part)
@@ -96,7 +137,7 @@ class Talk:
             about = str(message).partition(" in ")[0]
             if issubclass(category, HarpoonWarning) and about not in shown and len(shown) < MOST_NOTES:
                 shown.add(about)
-                self.say(_labelled("Note: ", "yellow", str(message)))
+                self.note(str(message))
 
         with warnings.catch_warnings():
             warnings.simplefilter("always")
@@ -110,7 +151,11 @@ def console(*, stderr: bool = False) -> Console:
     """A console that prints text as it is: names of columns may look like markup."""
     from rich.console import Console
 
-    return Console(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=True)
+    class Told(Console):
+        def on_broken_pipe(self) -> None:
+            raise BrokenPipeError  # for `Commands`, which ends all commands alike
+
+    return Told(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 
 def complain(sentence: str) -> None:

@@ -1,6 +1,7 @@
 """CSV and its relatives. Every cell is read as text, and what a column holds is found out from all of its cells.
 
-So no column changes its type half-way through a file, and a cell that stays can be written as it was.
+So no column changes its type half-way through a file, and a cell that stays can be written as it was: a cell with
+nothing in it is null, and one with nothing between two quotes is an empty text.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from harpoon.tables.streams import Bytes
 from harpoon.tables.texts import Survey, typed
 
 DELIMITERS = ",;\t|"
-BLOCK = 2**23  # no row may be longer
+BLOCK = 2**23  # no row may be longer, the header included
 LOOKED_AT = 2**16  # rows at a time, to find out what the columns hold
 BOMS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
@@ -31,9 +32,10 @@ class Delimited:
     def __init__(self, content: Bytes, how: Reading, *, delimiter: str | None = None) -> None:
         self.content, self.how = content, how
         self.encoding = how.encoding or BOMS.get(content.head[:2], "utf-8")
+        _check_usable(self.encoding, how.delimiter)
         sample = self._sample()
         self.delimiter = how.delimiter or delimiter or sniffed(sample)
-        self.names = next(csv.reader(io.StringIO(sample), delimiter=self.delimiter), [])
+        self.names = self._header(sample)
         self.met: set[str] = set()
         check_names(self.names, content.name)
 
@@ -73,6 +75,8 @@ class Delimited:
         except (pa.ArrowInvalid, UnicodeError, OSError) as error:
             if isinstance(error, TableFileError | InvalidTable):
                 raise
+            if "Empty CSV" in str(error):  # a header, and not even the end of its line
+                return
             raise self._complaint(error, ragged) from None
 
     def _reader(self, file: pa.NativeFile, refused: object) -> pyarrow.csv.CSVStreamingReader:
@@ -83,13 +87,17 @@ class Delimited:
                 delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=refused
             ),
             convert_options=pyarrow.csv.ConvertOptions(
-                column_types=dict.fromkeys(self.names, pa.string()), strings_can_be_null=False
+                column_types=dict.fromkeys(self.names, pa.string()),
+                null_values=[""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
             ),
         )
 
     def _check_closed(self, last: pa.Table | None) -> None:
         """A quote that is never closed swallows the rest of the file, line by line, into its last cell."""
-        if last is None or not last.column(-1)[-1].as_py().endswith("\n") or self.encoding.startswith("utf-16"):
+        cell = "" if last is None else last.column(-1)[-1].as_py() or ""
+        if not cell.endswith("\n") or self.encoding.startswith("utf-16"):
             return
         with self.content.opened() as file:
             end = b""
@@ -109,22 +117,37 @@ class Delimited:
         if "UTF8" in str(error) or isinstance(error, UnicodeError):
             return self._not_text()
         if "straddl" in str(error):
-            return InvalidTable(f"{self.content.name} has a row beyond {BLOCK:,} bytes; is a quote not closed?")
+            return self._too_long()
         return TableFileError.unreadable(self.content.name, error)
 
     def _sample(self) -> str:
-        """The first lines."""
-        head = self.content.head
+        """The first lines: one at least, however long it is."""
+        text = self._decoded(self.content.head)
+        if not _end_of_lines(text):
+            with self.content.complaints(), self.content.opened() as file:
+                start = file.read(BLOCK)
+            text = self._decoded(start)
+            if len(start) == BLOCK and not _end_of_lines(text):
+                raise self._too_long()
+        return text[: _end_of_lines(text) or None]
+
+    def _decoded(self, start: bytes) -> str:
         try:
-            text = codecs.getincrementaldecoder(self.encoding)().decode(head)
-        except LookupError:
-            raise InvalidOption(f"There is no encoding {self.encoding!r}. Try utf-8, latin-1 or utf-16.") from None
+            text = codecs.getincrementaldecoder(self.encoding)().decode(start)
         except UnicodeError:
             raise self._not_text() from None
         if "\0" in text:
             raise self._not_text()
-        whole = text.removeprefix("\ufeff").lstrip("\r\n")
-        return whole if len(text) < len(head) // 4 or "\n" not in whole else whole[: whole.rindex("\n") + 1]
+        return text.removeprefix("\ufeff").lstrip("\r\n")
+
+    def _header(self, sample: str) -> list[str]:
+        try:
+            return next(_rows(sample, self.delimiter), [])
+        except csv.Error as error:
+            raise InvalidTable(f"The names of the columns of {self.content.name} cannot be read: {error}.") from None
+
+    def _too_long(self) -> InvalidTable:
+        return InvalidTable(f"{self.content.name} has a row beyond {BLOCK:,} bytes; is a quote not closed?")
 
     def _not_text(self) -> InvalidTable:
         tried = self.encoding.upper()
@@ -143,9 +166,30 @@ def sniffed(sample: str) -> str:
 
     def score(delimiter: str) -> tuple[bool, int]:
         try:
-            widths = [len(row) for row in csv.reader(io.StringIO(sample), delimiter=delimiter) if row]
+            widths = [len(row) for row in _rows(sample, delimiter) if row]
         except csv.Error:
             return False, 0
         return len(set(widths)) == 1 and widths[0] > 1, widths[0] if widths else 0
 
     return max(DELIMITERS, key=score)
+
+
+def _rows(sample: str, delimiter: str) -> Iterator[list[str]]:
+    """The cells of each line; lines end as on Unix, Windows or old Macs."""
+    return csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter)
+
+
+def _end_of_lines(text: str) -> int:
+    """How much of a text is whole lines."""
+    return max(text.rfind("\n"), text.rfind("\r")) + 1
+
+
+def _check_usable(encoding: str, delimiter: str | None) -> None:
+    try:
+        "a".encode(encoding)  # which refuses codecs that are not of text, such as hex
+    except (LookupError, UnicodeError):
+        raise InvalidOption(f"There is no encoding {encoding!r} of text. Try utf-8, latin-1 or utf-16.") from None
+    if delimiter is not None and not delimiter.isascii():
+        raise InvalidOption(
+            f"A delimiter is a plain character, such as ; or | or a tab, got {delimiter!r}. Replace it in the file."
+        )

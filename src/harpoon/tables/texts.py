@@ -58,9 +58,9 @@ class Survey:
     def look(self, texts: Mapping[str, pa.ChunkedArray] | pa.Table) -> None:
         """Take some more rows into account."""
         for name in self.names:
-            different = pc.unique(pc.utf8_trim_whitespace(texts[name])).drop_null()
+            different = pc.unique(pc.utf8_trim_whitespace(texts[name]))
             holes = _are_missing(different, self.missing)
-            self.met.update(different.filter(holes).to_pylist())
+            self.met.update(word or "" for word in different.filter(holes).to_pylist())
             present = different.filter(pc.invert(holes))
             if len(present):
                 self._filled.add(name)
@@ -122,7 +122,7 @@ def as_text(column: pa.ChunkedArray, *, like: str = "") -> pa.ChunkedArray:  # n
 
 
 def _are_missing(trimmed: pa.Array, missing: Sequence[str]) -> pa.Array:
-    return pc.is_in(trimmed, value_set=pa.array(missing, type=pa.string()))
+    return pc.is_in(trimmed, value_set=pa.array([*missing, None], type=pa.string()))
 
 
 def _fit(present: pa.Array, dtype: pa.DataType) -> bool:
