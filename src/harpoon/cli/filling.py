@@ -83,7 +83,7 @@ def impute(
         outs = [stack.enter_context(out) for out in _outs(target, source, draws, stacked=stacked, force=force)]
         advance = stack.enter_context(counting_bar("Imputing", show=talk.progress))
         for part in parts_of(source, batch):
-            made = filler.of(part, as_text=target.format in ("csv", "tsv"))
+            made = filler.of(part, target.format)
             made = [stacked_draws(made)] if draws is not None and len(outs) == 1 else made
             for out, rows in zip(outs, made, strict=True):
                 out.write(rows)

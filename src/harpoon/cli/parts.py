@@ -12,7 +12,7 @@ from harpoon.cli.expecting import filled_schema
 from harpoon.errors import InvalidOption, SchemaMismatch
 from harpoon.kinds import Kind
 from harpoon.model import Harpoon
-from harpoon.tables import Part, Source
+from harpoon.tables import Part, Source, cells
 from harpoon.tables.texts import as_text
 
 DRAW = "draw"
@@ -55,14 +55,14 @@ class Filler:
         if draws is not None and DRAW in schema.names:
             raise InvalidOption(f"The table has a column {DRAW!r} of its own. Rename it to number the draws.")
 
-    def of(self, part: Part, *, as_text: bool) -> list[pa.Table]:
-        """The filled part, once for each draw; as text if that is wanted, and then with its cells as they were."""
+    def of(self, part: Part, format: str) -> list[pa.Table]:  # noqa: A002
+        """The filled part, once for each draw, with its cells as they were written if the format allows that."""
         given = part.table.select(self.known)
         made = self.model.impute(given, draws=self.draws, where=self.where, first_row=self.rows, random_state=self.seed)
         self.rows += given.num_rows
         drawn = [made] if self.draws is None else list(made)
-        texts = part.texts if as_text else None
-        return [self._merged(part.table, filled, texts, count=place == 0) for place, filled in enumerate(drawn)]
+        written = part.as_written(format)
+        return [self._merged(part.table, filled, written, count=place == 0) for place, filled in enumerate(drawn)]
 
     def _merged(self, own: pa.Table, filled: pa.Table, texts: pa.Table | None, *, count: bool) -> pa.Table:
         columns = []
@@ -88,6 +88,8 @@ class Filler:
         self, name: str, after: pa.ChunkedArray, new: pa.ChunkedArray, texts: pa.ChunkedArray
     ) -> pa.ChunkedArray:
         """The cells as they were written, and new ones in the same spelling."""
+        if isinstance(texts.type, cells.Cells):
+            return cells.filled(new, after, texts)
         if name not in self._truths and pa.types.is_boolean(after.type):
             there = texts.filter(pc.invert(new))
             self._truths[name] = there[0].as_py().strip() if len(there) else ""
