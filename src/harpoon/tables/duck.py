@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,7 @@ class DuckWriter:
 
     def write(self, table: pa.Table) -> None:
         """Add rows; the first ones say what the columns are."""
+        _check_columns(self.place, table.column_names)
         verb = f"INSERT INTO {self.table}" if self.started else f"CREATE TABLE {self.table} AS"
         with _complaints(self.place, TableFileError.unwritable):
             self.connection.register(ROWS, table)
@@ -114,6 +115,16 @@ def _complaints(place: Place, complaint: Complaint) -> Iterator[None]:
         yield
     except _duckdb().Error as error:
         raise complaint(repr(place.text), error) from None
+
+
+def _check_columns(place: Place, columns: Sequence[str]) -> None:
+    """DuckDB would rename one of two columns that differ in capital letters only."""
+    seen: dict[str, str] = {}
+    for name in columns:
+        other = seen.setdefault(name.lower(), name)
+        if other != name:
+            problem = f"DuckDB does not tell the columns {other!r} and {name!r} apart; rename one of them"
+            raise TableFileError.unwritable(repr(place.text), problem)
 
 
 def _duckdb() -> Any:  # noqa: ANN401
