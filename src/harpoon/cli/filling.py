@@ -79,8 +79,7 @@ def impute(
     how = options.reading(delimiter, encoding, missing, text_types(loaded.schema_))
     with talk.notes(), tables.opened(table, how) as source, ExitStack() as stack:
         only = _named(only or (), source.schema.names)
-        as_text = target.format in ("csv", "tsv")
-        filler = Filler(loaded, source, as_text=as_text, only=only, draws=draws, where=where, seed=seed)
+        filler = Filler(loaded, source, format=target.format, only=only, draws=draws, where=where, seed=seed)
         if filler.passed_on:
             talk.say(f"Passed on, for the model does not know them: {', '.join(filler.passed_on)}")
         outs = [stack.enter_context(out) for out in _outs(target, source, draws, stacked=stacked, force=force)]

@@ -12,7 +12,8 @@ from harpoon.cli.expecting import filled_schema
 from harpoon.errors import InvalidOption, SchemaMismatch
 from harpoon.kinds import Kind
 from harpoon.model import Harpoon
-from harpoon.tables import Part, Source
+from harpoon.tables import Part, Source, cells
+from harpoon.tables.sources import TEXTUAL
 from harpoon.tables.texts import as_text
 
 DRAW = "draw"
@@ -34,14 +35,14 @@ class Filler:
         model: Harpoon,
         source: Source,
         *,
-        as_text: bool,
+        format: str,  # noqa: A002
         only: Sequence[str],
         draws: int | None,
         where: str | None,
         seed: int | None,
     ) -> None:
         schema = source.schema
-        self.model, self.draws, self.where, self.seed, self.as_text = model, draws, where, seed, as_text
+        self.model, self.draws, self.where, self.seed, self.format = model, draws, where, seed, format
         self.known = [name for name in schema.names if name in model.schema_.names]
         lacking = [name for name in model.schema_.names if name not in self.known]
         if lacking:
@@ -54,18 +55,18 @@ class Filler:
         self.schema = filled_schema(schema, model.schema_, model.template_)
         self.filled = dict.fromkeys((name for name in schema.names if name in (only or produced)), 0)
         self.rows = 0
-        self._truths = spelled_truths(source, self.filled) if as_text else {}
+        self._truths = spelled_truths(source, self.filled) if format in TEXTUAL else {}
         if draws is not None and DRAW in schema.names:
             raise InvalidOption(f"The table has a column {DRAW!r} of its own. Rename it to number the draws.")
 
     def of(self, part: Part) -> list[pa.Table]:
-        """The filled part, once for each draw; as text if that is wanted, and then with its cells as they were."""
+        """The filled part, once for each draw, with its cells as they were written if the format allows that."""
         given = part.table.select(self.known)
         made = self.model.impute(given, draws=self.draws, where=self.where, first_row=self.rows, random_state=self.seed)
         self.rows += given.num_rows
         drawn = [made] if self.draws is None else list(made)
-        texts = part.texts if self.as_text else None
-        return [self._merged(part.table, filled, texts, count=place == 0) for place, filled in enumerate(drawn)]
+        written = part.as_written(self.format)
+        return [self._merged(part.table, filled, written, count=place == 0) for place, filled in enumerate(drawn)]
 
     def _merged(self, own: pa.Table, filled: pa.Table, texts: pa.Table | None, *, count: bool) -> pa.Table:
         columns = []
@@ -91,6 +92,8 @@ class Filler:
         self, name: str, after: pa.ChunkedArray, new: pa.ChunkedArray, texts: pa.ChunkedArray
     ) -> pa.ChunkedArray:
         """The cells as they were written, and new ones in the same spelling."""
+        if isinstance(texts.type, cells.Cells):
+            return cells.filled(new, after, texts)
         return pc.if_else(new, as_text(after, like=self._truths.get(name, "")), texts)
 
 

@@ -1,19 +1,21 @@
 """Rows of plain Python values: JSON lines, and SQLite, whose columns may hold anything.
 
 What a column holds is found out from all of its cells. Text stays text, but for dates and times, which have no other
-way of being written in these.
+way of being written in these. A cell that stays is written as it was.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import islice
 from typing import Any
 
 import pyarrow as pa
 
 from harpoon.errors import InvalidTable, shortened
+from harpoon.tables.cells import ABSENT, kept
 from harpoon.tables.sources import Part
 from harpoon.tables.streams import Bytes
 from harpoon.tables.texts import TIMES, Survey, typed
@@ -29,10 +31,13 @@ class Loose:
     delimiter = ","
 
     def __init__(
-        self, rows: Callable[[], Iterator[Row]], types: Mapping[str, pa.DataType], names: Iterable[str] = ()
+        self,
+        rows: Callable[[], Iterator[Row]],
+        types: Mapping[str, pa.DataType],
+        declared: Mapping[str, str] | None = None,
     ) -> None:
-        self.rows, self.met = rows, set[str]()
-        kinds: dict[str, set[str]] = {name: set() for name in names}
+        self.rows, self.declared, self.met = rows, declared or {}, set[str]()
+        kinds: dict[str, set[str]] = {name: set() for name in self.declared}
         times: dict[str, Survey] = {}
         for part in _chunks(rows(), LOOKED_AT):
             for name in dict.fromkeys(key for row in part for key in row):
@@ -49,7 +54,12 @@ class Loose:
         """The rows in their order, so many at a time."""
         for part in _chunks(self.rows(), size):
             columns = [_column([row.get(f.name) for row in part], f.type) for f in self.schema]
-            yield Part(pa.Table.from_arrays(columns, schema=self.schema))
+            yield Part(pa.Table.from_arrays(columns, schema=self.schema), cells=partial(self._cells, part))
+
+    def _cells(self, rows: Sequence[Row]) -> pa.Table:
+        names = self.schema.names
+        columns = [kept((row.get(name, ABSENT) for row in rows), self.declared.get(name, "")) for name in names]
+        return pa.table(columns, names=names)
 
 
 def json_lines(content: Bytes) -> Iterator[Row]:
@@ -65,12 +75,23 @@ def _object(line: bytes, where: str) -> Row:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise InvalidTable(f"{where} is no JSON: {error}. JSON lines hold one object per line.") from None
+    if b"\\u" in line:
+        _check_text(row, where)
     if not isinstance(row, dict):
         raise InvalidTable(
             f'{where} must be an object like {{"age": 31}}, got {shortened(line.decode(errors="replace"))!r}. '
             "Write one object per line."
         )
     return row
+
+
+def _check_text(row: object, where: str) -> None:
+    """JSON can name halves of characters, which no text holds by themselves."""
+    try:
+        json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = ascii(error.object[error.start]).strip("'")
+        raise InvalidTable(f"{where} has {half}, which is half of a character. Mend the text.") from None
 
 
 def _lines(file: Any) -> Iterator[bytes]:  # noqa: ANN401
@@ -114,7 +135,13 @@ def _column(cells: list[Any], dtype: pa.DataType) -> pa.ChunkedArray:
     if pa.types.is_temporal(dtype):
         return typed(pa.chunked_array([pa.array(cells, type=pa.string())]), dtype, missing=())
     if pa.types.is_string(dtype):
-        cells = [c if c is None or isinstance(c, str) else json.dumps(c, default=str) for c in cells]
-    elif pa.types.is_floating(dtype):
+        return pa.chunked_array([pa.array([_text(cell) for cell in cells], type=pa.string())])
+    if pa.types.is_floating(dtype):
         cells = [None if cell is None else float(cell) for cell in cells]
     return pa.chunked_array([pa.array(cells, type=dtype)])
+
+
+def _text(cell: object) -> str | None:
+    if cell is None or isinstance(cell, str):
+        return cell
+    return cell.hex() if isinstance(cell, bytes) else json.dumps(cell)

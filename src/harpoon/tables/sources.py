@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -39,12 +39,29 @@ class Reading:
         return (*MISSING, *(word.strip() for word in self.missing))
 
 
+TEXTUAL = ("csv", "tsv")
+LOOSE = ("jsonl", "sqlite")
+
+
 @dataclass(frozen=True)
 class Part:
-    """Some rows, and, where they were text, how they were written."""
+    """Some rows, and, where Arrow has not all that they are, how they were written.
+
+    Attributes:
+        table: The rows.
+        texts: Their texts, if they are from a text table.
+        cells: Makes their `Cells`, if they are from one that holds anything in any column.
+    """
 
     table: pa.Table
     texts: pa.Table | None = None
+    cells: Callable[[], pa.Table] | None = None
+
+    def as_written(self, format: str) -> pa.Table | None:  # noqa: A002
+        """The rows as they were, if a table of this format can hold them so."""
+        if format in LOOSE:
+            return None if self.cells is None else self.cells()
+        return self.texts if format in TEXTUAL else None
 
 
 class Source(Protocol):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import stat
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -17,6 +19,8 @@ from harpoon.tables.places import Place
 
 HEAD = 2**16  # Python's csv module, which looks at the first lines, takes cells up to twice that
 GZIP = b"\x1f\x8b"
+LINELESS = "A table has at least a line with the names of its columns."
+NAMELESS = "JSON lines without a line have no columns; CSV or Parquet can hold a table without rows."
 
 
 class Bytes:
@@ -37,7 +41,7 @@ class Bytes:
             with self.opened() as file:
                 self.head: bytes = file.read(HEAD)
         if not self.head.strip():
-            raise InvalidTable(f"{self.name} is empty. A table has at least a line with the names of its columns.")
+            raise InvalidTable(f"{self.name} is empty. {NAMELESS if place.format == 'jsonl' else LINELESS}")
 
     @contextmanager
     def opened(self) -> Iterator[Any]:
@@ -73,6 +77,9 @@ class Bytes:
         if path.is_file():
             return path
         with path.open("rb") as pipe:
+            mode = os.fstat(pipe.fileno()).st_mode
+            if (stat.S_ISCHR(mode) or stat.S_ISBLK(mode)) and not pipe.isatty():
+                raise TableFileError(f"{self.name} is a device, which may have no end. Pipe what it holds to '-'.")
             return self._kept(pipe)
 
     def _kept(self, source: Any) -> Path:  # noqa: ANN401

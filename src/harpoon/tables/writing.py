@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ import pyarrow.parquet as pq
 from harpoon.errors import HarpoonError, InvalidOption, TableFileError
 from harpoon.files import replacing
 from harpoon.tables import databases
+from harpoon.tables.cells import as_json, dumped
 from harpoon.tables.places import Place
 from harpoon.tables.texts import as_text
 
@@ -61,11 +61,11 @@ def check_free(place: Place, *, force: bool) -> None:
         raise TableFileError(f"The folder {str(path.parent)!r} does not exist. Make it first.")
     if not os.access(path.parent, os.W_OK):
         raise TableFileError(f"You may not write to the folder {str(path.parent)!r}. Choose another one.")
-    if place.in_database:
-        return
     if path.exists() and not path.is_file():
         raise TableFileError(f"{str(path)!r} is no ordinary file. Write to '-' instead, and pipe that.")
-    if path.exists() and not force:
+    if place.in_database:
+        databases.check_free(place, force=force)
+    elif path.exists() and not force:
         raise TableFileError(f"{str(path)!r} is already there. Choose another name, or replace it with --force.")
 
 
@@ -103,18 +103,17 @@ class TextWriter:
 
 
 class JsonLinesWriter:
-    """One object per line; dates and times in ISO format."""
+    """One object per line; dates and times in ISO format. A key that a line of the source lacked, it lacks here too."""
 
     def __init__(self, sink: Any) -> None:  # noqa: ANN401
         self.sink = sink
 
     def write(self, table: pa.Table) -> None:
         """Add rows."""
-        times = [i for i, f in enumerate(table.schema) if pa.types.is_temporal(f.type)]
-        for place in times:
-            table = table.set_column(place, table.column_names[place], as_text(table.column(place)))
-        lines = (json.dumps(row, ensure_ascii=False, default=str, allow_nan=False) for row in _without_nan(table))
-        self.sink.write("".join(f"{line}\n" for line in lines).encode())
+        keys = [dumped(name) for name in table.column_names]
+        for cells in zip(*map(as_json, table.columns), strict=True):
+            pairs = (key + b": " + cell for key, cell in zip(keys, cells, strict=True) if cell is not None)
+            self.sink.write(b"{" + b", ".join(pairs) + b"}\n")
 
 
 class ColumnarWriter:
@@ -129,7 +128,7 @@ class ColumnarWriter:
         """Add rows; the first ones say what the columns are."""
         if self.writer is None:
             self.schema, self.writer = table.schema, self.make(self.sink, table.schema)
-        self.writer.write_table(table.cast(self.schema))
+        self.writer.write_table(_cast(table, self.schema))
 
     def close(self) -> None:
         """Write what stands at the end of the file."""
@@ -203,13 +202,11 @@ def _followed(path: Path) -> Path:
     return path.resolve() if path.is_symlink() else path
 
 
-def _without_nan(table: pa.Table) -> Iterator[dict[str, Any]]:
-    """Rows as plain values; JSON has no NaN."""
-    for place, f in enumerate(table.schema):
-        if pa.types.is_floating(f.type):
-            column = table.column(place)
-            table = table.set_column(place, f, pc.if_else(pc.is_finite(column), column, None))
-    yield from table.to_pylist()
+def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Columns of other types cast, the others left alone: Arrow cannot cast parts of a structure without values."""
+    pairs = zip(table.columns, schema, strict=True)
+    columns = [column if column.type == f.type else column.cast(f.type) for column, f in pairs]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 FORMATS: dict[str, Callable[[Any], Any]] = {
