@@ -62,7 +62,8 @@ def impute(
 ) -> None:
     """Fill the missing cells of a table; all others stay as they are, in their order.
 
-    Columns that the model does not know are passed on. A table of any length will do: it is read and written part by
+    Columns that the model does not know are passed on; a label that it does not know counts as missing, and a note
+    names it. A table of any length will do: it is read and written part by
     part, and what a row gets does not depend on the size of the parts.
     """
     from harpoon import tables
