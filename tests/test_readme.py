@@ -65,8 +65,6 @@ def folder(quick_start, tmp_path, monkeypatch):
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=name)
 def test_the_python_of_a_page_runs(page, folder):
     names = {"__name__": "__main__"}
-    if page.stem == "report" and not hasattr(harpoon.Harpoon, "report"):
-        pytest.skip("a model has no `report` yet")
     for number, block in enumerate(blocks(page, "python"), start=1):
         exec(compile(block, f"{page.name}, block {number}", "exec"), names)  # noqa: S102
     if page.name == "README.md":
@@ -76,7 +74,7 @@ def test_the_python_of_a_page_runs(page, folder):
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if shell_lines(page)], ids=name)
-def test_the_shell_of_a_page_runs(page, folder, commands, monkeypatch):
+def test_the_shell_of_a_page_runs(page, folder, monkeypatch):
     lines = shell_lines(page)
     if any(line.startswith("harpoon fit") for line in lines):
         (folder / "penguins.harpoon").unlink()  # no command overwrites a file
@@ -95,12 +93,6 @@ def in_a_shell(line):
     script = f'set -euo pipefail\nharpoon() {{ "$PYTHON" -c "{CODE}" "$@"; }}\n{line}'
     environment = {**os.environ, "PYTHON": sys.executable}
     return subprocess.run(["bash", "-c", script], env=environment, check=False)  # noqa: S603, S607
-
-
-@pytest.fixture(scope="session")
-def commands():
-    if in_a_shell("harpoon fit --help >/dev/null 2>&1").returncode:
-        pytest.skip("the command line has no `fit` yet")
 
 
 def test_the_readme_shows_both_commands():
