@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -61,10 +61,3 @@ def facts(pairs: Mapping[str, Any]) -> Table:
 
 def _figure(value: object) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def counts(title: str, numbers: Mapping[str, int]) -> Sequence[Text]:
-    """How many of each."""
-    total = sum(numbers.values())
-    inside = ", ".join(f"{name} {number:,}" for name, number in numbers.items() if number)
-    return [Text(f"{total:,} {title}{f': {inside}' if inside else ''}")]
