@@ -130,7 +130,7 @@ def _decided(given: Sequence[str], model: Harpoon, how: Reading, talk: Talk) -> 
         return _values(given, model)
     if len(given) > 1:
         raise InvalidOption("--given takes one table of partial rows, or values only: --given column=value.")
-    from harpoon.cli.expecting import text_types
+    from harpoon.expecting import text_types
 
     return read_table(files[0], replace(how, types=text_types(model.schema_)), talk)
 
@@ -139,7 +139,7 @@ def _values(given: Sequence[str], model: Harpoon) -> dict[str, Any]:
     """Values of columns, read as the model's columns hold them."""
     import pyarrow as pa
 
-    from harpoon.cli.expecting import text_types
+    from harpoon.expecting import text_types
     from harpoon.tables.texts import typed
 
     types, values = text_types(model.schema_), {}

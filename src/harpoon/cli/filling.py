@@ -67,11 +67,13 @@ def impute(
     part, and what a row gets does not depend on the size of the parts.
     """
     from harpoon import tables
-    from harpoon.cli.expecting import text_types
-    from harpoon.cli.parts import Filler, parts_of, stacked_draws
+    from harpoon.cli.parts import parts_of, spelled_truths
+    from harpoon.engines.filling import Filler, stacked_draws
+    from harpoon.expecting import text_types
     from harpoon.progress import counting_bar
+    from harpoon.tables.sources import TEXTUAL
 
-    talk, began = Talk(json, quiet), perf_counter()
+    talk, began, rows = Talk(json, quiet), perf_counter(), 0
     options.check_table_target(output, json=json)
     if stacked and draws is None:
         raise InvalidOption("--stacked puts several draws into one table, so it needs --draws: add --draws 5.")
@@ -80,25 +82,36 @@ def impute(
     how = options.reading(delimiter, encoding, missing, text_types(loaded.schema_))
     with talk.notes(), tables.opened(table, how) as source, ExitStack() as stack:
         only = _named(only or (), source.schema.names)
-        filler = Filler(loaded, source, format=target.format, only=only, draws=draws, where=where, seed=seed)
+        truths = spelled_truths(source) if target.format in TEXTUAL else {}
+        filler = Filler(
+            loaded,
+            source.schema,
+            only=only,
+            draws=draws,
+            where=where,
+            seed=seed,
+            format=target.format,
+            truths=truths,
+        )
         if filler.passed_on:
             talk.say(f"Passed on, for the model does not know them: {', '.join(filler.passed_on)}")
         outs = [stack.enter_context(out) for out in _outs(target, source, draws, stacked=stacked, force=force)]
         advance = stack.enter_context(counting_bar("Imputing", show=talk.progress))
         for part in parts_of(source, batch):
-            made = filler.of(part)
+            made = filler.of(part, rows)
             made = [stacked_draws(made)] if draws is not None and len(outs) == 1 else made
-            for out, rows in zip(outs, made, strict=True):
-                out.write(rows)
-            advance(filler.rows)
+            for out, filled in zip(outs, made, strict=True):
+                out.write(filled)
+            rows += part.table.num_rows
+            advance(rows)
     done = {
         "output": output,
-        "rows": filler.rows,
+        "rows": rows,
         "draws": draws,
         "filled": filler.filled,
         "seconds": round(perf_counter() - began, 3),
     }
-    talk.told(done, _in_words(filler.rows, filler.filled))
+    talk.told(done, _in_words(rows, filler.filled))
 
 
 def _outs(
