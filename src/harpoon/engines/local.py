@@ -22,7 +22,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from harpoon.arguments import RandomState
-from harpoon.engines.jobs import BLOCK, Imputing, Job, Model, Sampling, Where
+from harpoon.engines.asking import Filling, Model, Where
+from harpoon.engines.jobs import BLOCK, Imputing, Job, Sampling
 from harpoon.engines.parts import Parts
 from harpoon.engines.running import finished
 from harpoon.engines.shards import Block
@@ -61,9 +62,8 @@ def impute(
         force: Whether to replace an earlier output.
         progress: Whether to show a bar.
     """
-    job = Imputing.of(
-        source, model, where=where, draws=draws, only=only, random_state=random_state, block=block, how=how
-    )
+    filling = Filling.of(model, where=where, draws=draws, only=only, random_state=random_state)
+    job = Imputing.of(source, filling, block=block, how=how)
     return finished(job, output, run, force=force, progress=progress)
 
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import os
+import pickle
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -26,7 +28,7 @@ from harpoon.files import replacing
 from harpoon.tables import Place
 
 PREFIX, SUFFIX = "rows-", ".parquet"
-ABOUT = "job.json"
+ABOUT, PROBLEM = "job.json", "problem"
 
 
 @dataclass(frozen=True)
@@ -51,9 +53,19 @@ class Parts:
 
     def work(self, job: Job, blocks: Iterable[Block]) -> Iterator[Block]:
         """Do blocks, and tell of each when it is done: this is what a worker does, of every engine."""
-        for block, table in job.made(blocks):
-            self.write(block, table)
-            yield block
+        try:
+            for block, table in job.made(blocks):
+                self.write(block, table)
+                yield block
+        except HarpoonError as error:
+            (self.folder / PROBLEM).write_bytes(pickle.dumps(error))
+            raise
+
+    def problem(self) -> HarpoonError | None:
+        """What a worker complained of, if any did: engines do not hand errors on as they are."""
+        with suppress(OSError):
+            return cast(HarpoonError, pickle.loads((self.folder / PROBLEM).read_bytes()))  # noqa: S301
+        return None
 
     def check(self, job: Job) -> None:
         """Every block is there, with as many rows as it should have."""
