@@ -13,6 +13,7 @@ is a file that appears whole, so none is lost or there twice.
 
 from __future__ import annotations
 
+import logging
 import os
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
@@ -120,6 +121,16 @@ def run(job: Job, parts: Parts, blocks: list[Block], workers: int | None = None,
         if receipt["first_row"] == GIVEN_UP:
             raise parts.problem() or HarpoonError("A worker has given up, and its files are not seen here.")
         yield by_number[receipt["first_row"]]
+
+
+def connect(workers: int | None = None) -> None:
+    """Join the cluster that RAY_ADDRESS names, or start one on this machine, without Ray's own bars and messages."""
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    DataContext.get_current().enable_progress_bars = False
+    if ray.is_initialized():
+        return
+    here: dict[str, Any] = {"num_cpus": max(workers or 1, os.cpu_count() or 1), "include_dashboard": False}
+    ray.init(log_to_driver=False, logging_level=logging.ERROR, **({} if os.environ.get("RAY_ADDRESS") else here))
 
 
 @dataclass(frozen=True)

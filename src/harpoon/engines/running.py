@@ -4,14 +4,37 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 
 from harpoon.engines.jobs import Job
 from harpoon.engines.parts import Parts, collected
 from harpoon.engines.shards import Block
+from harpoon.errors import InvalidOption
 from harpoon.progress import rows_bar
 
 Run = Callable[[Job, Parts, list[Block]], Iterator[Block]]
+ENGINES = ("local", "ray", "spark")
+
+
+def run_on(engine: str, workers: int | None = None) -> Run:
+    """What does blocks on the engine of that name: on the cluster that is configured, or on this machine."""
+    if engine not in ENGINES:
+        raise InvalidOption.one_of("engine", engine, ENGINES)
+    if engine == "local":
+        from harpoon.engines import local
+
+        if workers not in (None, 1):
+            raise InvalidOption(f'The local engine is one process, not {workers}. Use engine="ray" for more workers.')
+        return local.run
+    if engine == "ray":
+        from harpoon.engines import ray
+
+        ray.connect(workers)
+        return partial(ray.run, workers=workers)
+    from harpoon.engines import spark
+
+    return partial(spark.run, workers=workers)
 
 
 def finished(job: Job, output: str | os.PathLike[str], run: Run, *, force: bool = False, progress: bool = True) -> Path:
