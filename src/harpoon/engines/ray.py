@@ -126,6 +126,7 @@ def run(job: Job, parts: Parts, blocks: list[Block], workers: int | None = None,
 def connect(workers: int | None = None) -> None:
     """Join the cluster that RAY_ADDRESS names, or start one on this machine, without Ray's own bars and messages."""
     logging.getLogger("ray.data").setLevel(logging.ERROR)
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     DataContext.get_current().enable_progress_bars = False
     if ray.is_initialized():
         return
