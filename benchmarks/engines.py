@@ -4,8 +4,9 @@
 
 FOLDER holds adult.csv.gz. Its rows, with a quarter of the cells hidden, are repeated into a folder of Parquet files; a
 model is trained for a short time; then each engine fills the folder through the command line, in processes of its own,
-one engine after the other in this one run. The steady rate is that between the first block and the last one, so what
-it takes to start Python, Ray and Java is apart. DuckDB checks that each row is there once, by its key, without a hole.
+one engine after the other in this one run. The rate, and what a row costs on processors, are those between the first
+block and the last one, so what it takes to start Python, Ray and Java is apart. DuckDB checks that each row is there
+once, by its key, without a hole.
 """
 
 from __future__ import annotations
@@ -46,16 +47,18 @@ def write_folder(folder: Path, data: Path, rows: int) -> None:
         pq.write_table(part, folder / f"{start:012d}.parquet")
 
 
-def family(root: int) -> dict[int, tuple[str, int]]:
-    """The processes that one has started, and theirs: names, and the most memory that each has had, in MiB."""
-    parents, found = dict[int, int](), dict[int, tuple[str, int]]()
+def family(root: int) -> dict[int, tuple[str, int, float]]:
+    """The processes that one has started, and theirs: name, most memory so far in MiB, and seconds on a processor."""
+    parents, found = dict[int, int](), dict[int, tuple[str, int, float]]()
     for path in Path("/proc").glob("[0-9]*"):
         try:
             about = dict(line.split(":\t", 1) for line in (path / "status").read_text().splitlines() if ":\t" in line)
-            parents[int(path.name)] = int(about["PPid"])
-            found[int(path.name)] = about["Name"], int(about.get("VmHWM", "0 kB").split()[0]) // 1024
+            ticks = (path / "stat").read_text().rpartition(")")[2].split()[11:13]
         except OSError:  # it has ended meanwhile
             continue
+        number, seconds = int(path.name), sum(map(int, ticks)) / os.sysconf("SC_CLK_TCK")
+        parents[number] = int(about["PPid"])
+        found[number] = about["Name"], int(about.get("VmHWM", "0 kB").split()[0]) // 1024, seconds
 
     def belongs(number: int) -> bool:
         return number == root or (number in parents and belongs(parents[number]))
@@ -63,17 +66,24 @@ def family(root: int) -> dict[int, tuple[str, int]]:
     return {number: about for number, about in found.items() if belongs(number)}
 
 
-def run(command: list[str]) -> tuple[float, dict[str, int]]:
-    """Seconds, and the largest memory of a process of each name."""
-    began, peaks = perf_counter(), dict[str, int]()
+def run(command: list[str], folder: Path) -> tuple[float, dict[str, int], float]:
+    """Seconds, the most memory of a process of each name, and seconds on processors for each part, but for the first.
+
+    What a part costs on processors says more than the time it takes, on a machine that others use, too.
+    """
+    began, peaks, spent, looks = perf_counter(), dict[str, int](), dict[int, float](), list[tuple[int, float]]()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)  # noqa: S603
     while process.poll() is None:
-        for name, mib in family(process.pid).values():
+        for number, (name, mib, seconds) in family(process.pid).items():
             peaks[name] = max(mib, peaks.get(name, 0))
+            spent[number] = seconds
+        looks.append((len(list(folder.glob(".filled-*/rows-*"))), sum(spent.values())))
         sleep(LOOKED)
     if process.returncode:
         raise SystemExit(f"{' '.join(command)} ended with {process.returncode}")
-    return perf_counter() - began, peaks
+    started = next((look for look in looks if look[0]), looks[-1])
+    ended = max(looks)  # before the folder has got its name
+    return perf_counter() - began, peaks, (ended[1] - started[1]) / max(ended[0] - started[0], 1)
 
 
 def steady(output: Path) -> float:
@@ -101,13 +111,14 @@ def measured(engine: str, workers: int, folder: Path, batch: int) -> dict[str, A
     model, holes, filled = (folder / name for name in ("adult.harpoon", "holes", "filled"))
     asked = ["--engine", engine, "--workers", workers, "--batch", batch, "--quiet"]
     words = ["impute", model, holes, "-o", filled, *asked]
-    seconds, peaks = run([sys.executable, "-m", "harpoon.cli", *map(str, words)])
+    seconds, peaks, each = run([sys.executable, "-m", "harpoon.cli", *map(str, words)], folder)
     check(holes, filled)
     record = {
         "engine": engine,
         "workers": workers,
         "seconds": round(seconds, 1),
         "rows_per_second": round(steady(filled)),
+        "processor_microseconds_per_row": round(1e6 * each / batch, 1),
         "peak_mib": max(peaks.values()),
         "peaks_mib": dict(sorted(peaks.items(), key=lambda pair: -pair[1])[:5]),
         "output_mib": size_mib(filled),
@@ -137,6 +148,7 @@ def main() -> None:
         asked = [(engine, int(workers)) for engine, _, workers in (text.partition(":") for text in arguments.runs)]
         runs = [measured(*which, folder, arguments.batch) for which in asked]
         rates = {(found["engine"], found["workers"]): found["rows_per_second"] for found in runs}
+        costs = {(found["engine"], found["workers"]): found["processor_microseconds_per_row"] for found in runs}
         record = {
             "script": "benchmarks/engines.py",
             "note": arguments.note,
@@ -153,7 +165,7 @@ def main() -> None:
             if {(engine, 1), (engine, 2)} <= rates.keys():
                 record[f"{engine}_2_workers_to_1"] = round(rates[engine, 2] / rates[engine, 1], 2)
             if {("local", 1), (engine, 1)} <= rates.keys():
-                record[f"{engine}_1_worker_to_local"] = round(rates[engine, 1] / rates["local", 1], 2)
+                record[f"{engine}_cost_to_local"] = round(costs[engine, 1] / costs["local", 1], 2)
     arguments.output.parent.mkdir(parents=True, exist_ok=True)
     arguments.output.write_text(json.dumps(record, indent=2) + "\n")
     heavy = [found["engine"] for found in runs if found["peak_mib"] > LIMIT_MIB]

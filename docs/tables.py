@@ -129,8 +129,8 @@ def speed() -> str:
 
 def engines() -> str:
     """What each engine does with the same folder."""
-    head = ["engine", "workers", "rows per second", "seconds", "most memory of a process, MiB"]
-    keys = ("engine", "workers", "rows_per_second", "seconds", "peak_mib")
+    head = ["engine", "workers", "rows per second", "one row on a processor, µs", "seconds", "memory, MiB"]
+    keys = ("engine", "workers", "rows_per_second", "processor_microseconds_per_row", "seconds", "peak_mib")
     return table(head, ([f"{run[key]:,}" if key != "engine" else run[key] for key in keys] for run in _runs()))
 
 
@@ -143,8 +143,8 @@ def engines_about() -> str:
         ["cores", found["cores"]],
         ["Ray, 2 workers against 1", found.get("ray_2_workers_to_1", "–")],
         ["Spark, 2 workers against 1", found.get("spark_2_workers_to_1", "–")],
-        ["Ray, 1 worker against local", found.get("ray_1_worker_to_local", "–")],
-        ["Spark, 1 worker against local", found.get("spark_1_worker_to_local", "–")],
+        ["a row on Ray against local, on a processor", found.get("ray_cost_to_local", "–")],
+        ["a row on Spark against local, on a processor", found.get("spark_cost_to_local", "–")],
     ]
     return table(["", ""], facts) + (f"\n\n{found['note']}" if found["note"] else "")
 
@@ -153,7 +153,7 @@ def engines_on_paper(rows: int = 10**9, machines: int = 100, cores: int = 8, blo
     """What a cluster would do with a billion rows, if its cores were like the one that was measured."""
     found = result("engines")
     ray = next(run for run in _runs() if (run["engine"], run["workers"]) == ("ray", 1))
-    each = ray["rows_per_second"]
+    each = 1e6 / ray["processor_microseconds_per_row"]
     read, written = (mib * 2**20 / found["rows"] for mib in (found["input_mib"], ray["output_mib"]))
     seconds = rows / each / machines / cores
     lines = [
