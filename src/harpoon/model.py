@@ -18,6 +18,8 @@ from harpoon.arguments import RandomState, checked_state, count_of, device_of, s
 from harpoon.binding import bind
 from harpoon.bound import Always, of_complete
 from harpoon.cells import Cells, Index, Rows, joined, laid_over, taken
+from harpoon.checkpoints import KIND as CHECKPOINT
+from harpoon.checkpoints import Checkpoint, fingerprint
 from harpoon.codec import Codec
 from harpoon.conditional import STRATEGIES
 from harpoon.conditions import Predicate, names_of
@@ -28,6 +30,7 @@ from harpoon.errors import (
     InvalidCondition,
     InvalidOption,
     InvalidTable,
+    ModelFileError,
     NotFitted,
     RowsDropped,
     listed,
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
 
 MIN_ROWS = 2
 MANY_DROPPED = 0.1
+LIMITS = ("max_time", "max_epochs", "patience")  # of a training
 
 
 class Harpoon:
@@ -114,25 +118,31 @@ class Harpoon:
         self.progress = progress
 
     @torch.inference_mode(mode=False)  # weights made in inference mode could never be trained
-    def fit(self, data: object) -> Self:
+    def fit(self, data: object, *, checkpoint: str | os.PathLike[str] | None = None) -> Self:
         """Train on a table. Ctrl-C ends the training and leaves a usable model.
 
         Args:
             data: A pandas, polars or pyarrow frame, with or without holes.
+            checkpoint: A file that keeps the state of the training, about every minute and at the end. Where it is
+                there already, the training goes on from it, as if nothing had happened; one that had come to its end
+                goes on only if it is given more time or epochs. The file is not deleted.
         """
         table = frames.read(data)
         _check_trainable(table)
         schema = Schema.infer(table) if self.schema is None else self.schema.completed(table)
         _announce(schema)
-        settings, seed = self.settings.adapted(table.height), seed_of(self.random_state)
+        settings = self.settings.adapted(table.height)
         codec = Codec.fit(schema, table, encoding=settings.encoding, scaling=settings.scaling)
         encoded = self._training_rows(spanned(codec, codec.read(table)))
+        kept = self._checkpoint(checkpoint, settings, encoded)
         denoiser = _empty_denoiser(settings, codec).to_empty(device="cpu")
-        denoiser.prepare(encoded, torch.Generator().manual_seed(seed % 2**63))
+        denoiser.prepare(encoded, torch.Generator().manual_seed(kept.seed))
         denoiser.to(self.device)
         reasons: list[str] = []
         with training_bar(settings.plan(), reasons, show=self.progress) as on_epoch:
-            self.history_ = train(denoiser, encoded.to(self.device), settings.plan(), seed % 2**63, on_epoch)
+            self.history_ = train(
+                denoiser, encoded.to(self.device), settings.plan(), kept.seed, on_epoch, checkpoint=kept
+            )
             reasons.append(f"stopped by {self.history_.stopped_by}")
         self.schema_, self.codec_, self.denoiser_, self.template_ = schema, codec, denoiser, table.template
         self.settings_, self._trained_on = settings, codec.read(table)
@@ -329,6 +339,11 @@ class Harpoon:
     def load(cls, path: str | os.PathLike[str], *, device: str = "auto", progress: bool = True) -> Self:
         """Read a model from a file that `save` wrote. Nothing in the file is ever run."""
         tensors, content = storage.read(path)
+        if CHECKPOINT in content:
+            raise ModelFileError(
+                f"{str(path)!r} is the checkpoint of a training, not a model. Give it to fit(checkpoint=...) to go on, "
+                "and save the model then."
+            )
         try:
             model = cls(content["preset"], random_state=content["random_state"], device=device, progress=progress)
             model.settings = Settings(**content["settings"])
@@ -368,6 +383,15 @@ class Harpoon:
         if not hasattr(self, "codec_"):
             raise NotFitted("This model has not been trained. Call fit(table) first, or load a saved model.")
         return self.codec_
+
+    def _checkpoint(self, path: str | os.PathLike[str] | None, settings: Settings, encoded: Given) -> Checkpoint:
+        """Where the training keeps its state; how long it may take does not tell it from others."""
+        seed = seed_of(self.random_state) % 2**63
+        if path is None:
+            return Checkpoint(seed=seed)
+        told = {name: value for name, value in settings.to_json().items() if name not in LIMITS}
+        stated = self.random_state if isinstance(self.random_state, int) else None
+        return Checkpoint.at(path, seed, fingerprint({**told, "random_state": stated}, encoded))
 
     def _training_rows(self, encoded: Given) -> Given:
         if self.settings.incomplete == "mask":

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import torch
 from torch import Tensor
 
+from harpoon.checkpoints import Checkpoint, State, named
 from harpoon.errors import TrainingFailed
 from harpoon.network import Denoiser, Given
 
@@ -17,6 +18,7 @@ MIN_ROWS_TO_HOLD_OUT = 20
 HELD_OUT_ROWS = 2048
 PLATEAU_FACTOR, PLATEAU_EPOCHS = 0.9, 50
 WARM_UP = 0.02
+COUNTED = ("passes", "steps", "best", "last", "waited")  # what a training counts, besides its tensors
 WORSE = 1.02  # by less than that, on few rows, the last weights are as good as the best ones
 
 
@@ -73,10 +75,15 @@ def train(
     plan: Plan,
     seed: int,
     on_epoch: Callable[[Epoch], None] = lambda _epoch: None,
+    *,
+    checkpoint: Checkpoint | None = None,
 ) -> History:
-    """Train a denoiser in place until time, epochs or improvement run out, or Ctrl-C is pressed."""
+    """Train a denoiser in place until time, epochs or improvement run out, or Ctrl-C is pressed.
+
+    With a checkpoint it goes on from the state that was kept, and keeps its own every minute and at the end.
+    """
     with torch.enable_grad():  # even if the caller has switched gradients off
-        return _Run(denoiser, data, plan, seed).go(on_epoch)
+        return _Run(denoiser, data, plan, seed).go(on_epoch, checkpoint or Checkpoint())
 
 
 class _Run:
@@ -94,17 +101,20 @@ class _Run:
         self.best_weights: dict[str, Tensor] = {}
         self.began = time.monotonic()
 
-    def go(self, on_epoch: Callable[[Epoch], None]) -> History:
+    def go(self, on_epoch: Callable[[Epoch], None], checkpoint: Checkpoint) -> History:
         self.denoiser.train()
         try:  # the optimiser is made in here: torch takes seconds to import it, and Ctrl-C may come any time
             self.optimiser = _optimiser(self.denoiser, self.plan)
             self.plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
                 self.optimiser, factor=PLATEAU_FACTOR, patience=PLATEAU_EPOCHS
             )
+            if checkpoint.state is not None:
+                self._go_on_from(checkpoint.state)
             while not self.history.stopped_by:
                 epoch = self._epoch()
                 self.history.epochs.append(epoch)
                 on_epoch(epoch)
+                checkpoint.keep(self._state, now=bool(self.history.stopped_by))
         except KeyboardInterrupt:
             self.history.stopped_by = "Ctrl-C"
         self.average.use()
@@ -120,12 +130,10 @@ class _Run:
             for batch in self._batches():
                 loss = self._step(batch)
                 total, rows = total + loss * len(batch.x), rows + len(batch.x)
-                if self.plan.max_time is not None and self._seconds() >= self.plan.max_time:
-                    self.history.stopped_by = "time"
+                if self._limit() == "time":
                     break
             self.passes += 1
-            if self.plan.max_epochs is not None and self.passes >= self.plan.max_epochs:
-                self.history.stopped_by = self.history.stopped_by or "epochs"
+            self.history.stopped_by = self._limit()
         if not math.isfinite(total):
             raise TrainingFailed(
                 f"The training loss became {total} in epoch {self.passes}. Try a smaller learning_rate than "
@@ -176,8 +184,55 @@ class _Run:
             if self.plan.keep_best or self.plan.patience is not None:
                 state = self.denoiser.state_dict()
                 self.best_weights = {name: value.detach().clone() for name, value in state.items()}
-        if self.plan.patience is not None and self.waited >= self.plan.patience:
-            self.history.stopped_by = "no improvement"
+        self.history.stopped_by = self.history.stopped_by or self._limit()
+
+    def _limit(self) -> str:
+        """What ends the training now, if anything does."""
+        if self.plan.max_time is not None and self._seconds() >= self.plan.max_time:
+            return "time"
+        if self.plan.max_epochs is not None and self.passes >= self.plan.max_epochs:
+            return "epochs"
+        return "no improvement" if self.plan.patience is not None and self.waited >= self.plan.patience else ""
+
+    def _state(self) -> State:
+        """All that another process needs to go on as this one would."""
+        moments = {
+            f"{place}.{name}": value
+            for place, each in self.optimiser.state_dict()["state"].items()
+            for name, value in each.items()
+        }
+        tensors = {
+            **named("weights", self.denoiser.state_dict()),
+            **named("best", self.best_weights),
+            **named("average", {str(place): mean for place, mean in enumerate(self.average.means)}),
+            **named("moments", moments),
+            "generator": self.generator.get_state(),
+        }
+        numbers = {name: getattr(self, name) for name in COUNTED}
+        rates = [group["lr"] for group in self.optimiser.param_groups]
+        plateau = self.plateau.state_dict()
+        return State(tensors, {**numbers, "rates": rates, "plateau": plateau, "history": asdict(self.history)})
+
+    def _go_on_from(self, state: State) -> None:
+        """Become the training that was kept; its time counts too."""
+        for name in COUNTED:
+            setattr(self, name, state.numbers[name])
+        self.history = History([Epoch(**epoch) for epoch in state.numbers["history"]["epochs"]])
+        self.began -= self.history.seconds
+        self.denoiser.load_state_dict(state.under("weights"))
+        self.best_weights = state.under("best")
+        for place, mean in enumerate(self.average.means):
+            mean.copy_(state.tensors[f"average.{place}"])
+        self.generator.set_state(state.tensors["generator"])
+        self.plateau.load_state_dict(state.numbers["plateau"])
+        moments: dict[int, dict[str, Tensor]] = {}
+        for key, value in state.under("moments").items():
+            number, _, name = key.partition(".")
+            moments.setdefault(int(number), {})[name] = value
+        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": moments})
+        for group, rate in zip(self.optimiser.param_groups, state.numbers["rates"], strict=True):
+            group["lr"] = rate
+        self.history.stopped_by = self._limit()
 
     def _seconds(self) -> float:
         return time.monotonic() - self.began

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import ClassVar, Self
 
 import numpy as np
@@ -33,6 +34,7 @@ class Method(ABC):
         trained_as: The method whose training is the same, where there is one.
         keeps: Whether what it has learnt is all in its attributes, and can be kept in a file.
         note: What a reader of its numbers must know.
+        checkpoint: A file in which a long training may keep its state, to go on after it was ended.
     """
 
     name: ClassVar[str]
@@ -43,6 +45,7 @@ class Method(ABC):
     trained_as: ClassVar[str | None] = None
     keeps: ClassVar[bool] = True
     note: str = ""
+    checkpoint: Path | None = None
 
     def __init__(self, *, seed: int = 0, budget: float | None = None, **options: object) -> None:
         for option in options:
