@@ -73,6 +73,22 @@ def test_what_failed_is_a_row_that_says_so(folders):
     )
 
 
+def test_methods_are_compared_on_the_masks_that_all_of_them_filled(folders):
+    """The second mask is harder for everyone; who did not fill it must not look better for that."""
+    results = Results(folders[1])
+    scores = {"anchored": [0.3, 0.7], "knn": [0.4], "mean": [0.5, 0.9], "iterative": [0.6, 1.0]}
+    for method, found in scores.items():
+        for seed, mse in enumerate(found):
+            cell = Cell("imputation", "bean", method, "MAR", 0.25, seed=seed)
+            results.write(cell, {"metrics": {"mse": mse}, **TRAINED})
+    text = page(folders)
+    beside = text[text.index("on the same masks") : text.index("### MAR, 25%")]
+    assert "| | bean MAR 0.25: mse |" in beside
+    assert "| Harpoon (anchored) | **0.30** |" in beside
+    assert "| KNNImputer | 0.40 |" in beside
+    assert "| Harpoon (anchored) | – | 0.50 ± 0.20 |" in text
+
+
 def test_conditions_ablations_times_and_angles(folders):
     results = Results(folders[1])
     branches = {"range": [0.5, 0.6], "category": [0.7, 0.8]}

@@ -11,12 +11,13 @@ from harpoon.bench.datasets import NAMES
 from harpoon.bench.places import whole
 from harpoon.bench.records import Cell, Record, Results
 from harpoon.bench.runs import ABLATIONS, CONDITIONS, EXPERIMENTS, MIXED, THIRDS
-from harpoon.bench.tables import Column, Key, Table, Value, averaged, place_of, published, title_of
+from harpoon.bench.tables import Column, Key, Table, Value, averaged, on_shared_seeds, place_of, published, title_of
 from harpoon.errors import shortened
 from harpoon.metrics import METRICS
 
 PAPER = " (published)"
 MASKS = ("MAR", "MCAR", "MNAR")
+SEVERAL = 4  # methods make a comparison
 RATIOS = tuple(f"{ratio:.2f}" for ratio in THIRDS)
 SCORED = {"mse": tuple(sorted(NAMES)), "accuracy": MIXED}
 # A metric in the published tables, and in ours.
@@ -33,6 +34,8 @@ NOTES = {
     "imputation": "Mean squared error of standardised numbers, accuracy of categories in %. The best is bold. "
     "Masks follow the paper's rule and were drawn anew, so published numbers and ours are of different masks. What the "
     "paper's tables call DiffPuter is RePaint on the paper's denoiser.",
+    "side_by_side": "Only masks that every method has filled. Each was trained for at most the time in its name, on "
+    "the same machine; what that came to stands under Methods.",
     "constraints": "Violations in %; α-precision in its naive variant; utility is the area under the ROC curve of a "
     "boosted classifier; detection is that of a linear one, 0.5 where it cannot tell. Keep three things in mind: the "
     "published violations are those straight out of the guided loop, while the anchored preset and rejection sampling "
@@ -69,7 +72,27 @@ def imputation(results: Results, folder: Path, _output: Path) -> str:
             table.put(name, dataset, ours.get((name, (dataset, mask, ratio), metric)), UNITS[metric])
         tables.append(table)
         parts.append(f"### {mask}, {float(ratio):.0%} hidden: {metric}\n\n{table.markdown()}")
-    return "\n\n".join(["## Imputation", NOTES["imputation"], counts(tables), *parts])
+    beside = side_by_side(results)
+    return "\n\n".join(filter(None, ["## Imputation", NOTES["imputation"], counts(tables), beside, *parts]))
+
+
+def side_by_side(results: Results) -> str:
+    """All methods that were measured here, where there are several, on the same masks."""
+    records = list(results.records("imputation"))
+    names: dict[Key, set[str]] = {}
+    for cell, _ in records:
+        names.setdefault(place_of(cell), set()).add(title_of(cell))
+    rich = [(cell, record) for cell, record in records if len(names[place_of(cell)]) >= SEVERAL]
+    means, places = averaged(on_shared_seeds(rich)), list(dict.fromkeys(place_of(cell) for cell, _ in rich))
+    columns = {
+        (place, metric): Column(f"{' '.join(place)}: {metric}", metric)
+        for place, (metric, datasets) in product(places, SCORED.items())
+        if place[0] in datasets
+    }
+    table = Table(list(columns.values()))
+    for name, ((place, metric), column) in product(names_of(means), columns.items()):
+        table.put(name, column.heading, means.get((name, place, metric)), UNITS[metric])
+    return f"### Measured here, on the same masks\n\n{NOTES['side_by_side']}\n\n{table.markdown()}" if rich else ""
 
 
 def constraints(results: Results, folder: Path, output: Path) -> str:
@@ -170,8 +193,9 @@ def methods(results: Results, _folder: Path, _output: Path) -> str:
         for cell, record in results.records(experiment):
             if "fit_seconds" in record:
                 facts = record["facts"]
+                took = facts.get("train_seconds", record["fit_seconds"])  # a training may have gone on after a break
                 trained = [f"{facts['epochs']} epochs"] if "epochs" in facts else []
-                trained += [f"trained {record['fit_seconds']:.0f} s", f"peak {record['fit_peak_mib']} MiB"]
+                trained += [f"trained {took:.0f} s", f"peak {record['fit_peak_mib']} MiB"]
                 note = f": {record['note']}" if record["note"] else ""
                 lines[f"- {title_of(cell)}, {cell.dataset} ({', '.join(trained)}){note}"] = None
     return "## Methods\n\n" + ("\n".join(lines) or "Not measured yet.")

@@ -166,3 +166,14 @@ def place_of(cell: Cell) -> Key:
     """What a number is about, besides its method, its metric and its seed."""
     asked = (cell.mask, None if cell.ratio is None else f"{cell.ratio:.2f}", cell.condition)
     return (cell.dataset, *(part for part in asked if part is not None))
+
+
+def on_shared_seeds(found: Iterable[tuple[Cell, Record]]) -> list[tuple[Cell, Record]]:
+    """Those of the seeds that every method has an answer to: masks differ more than methods do."""
+    found = list(found)
+    answered: dict[Key, dict[str, set[int]]] = {}
+    for cell, record in found:
+        if "error" not in record:
+            answered.setdefault(place_of(cell), {}).setdefault(title_of(cell), set()).add(cell.seed)
+    shared = {place: set.intersection(*methods.values()) for place, methods in answered.items()}
+    return [(cell, record) for cell, record in found if "error" in record or cell.seed in shared[place_of(cell)]]
