@@ -53,11 +53,11 @@ class Drawer:
     def estimates(self, rows: Rows) -> Iterator[Floats]:
         """E[x_0 | known cells], batch after batch: one evaluation where there is nothing but noise."""
         size = _batch_rows(self.settings.sampling_batch_size, self.codec.width)
-        noisiest = self.denoiser.schedule.times(1)[0]
+        noisiest, nothing = self.denoiser.schedule.times(1)[0], torch.zeros(1, self.codec.width, device=self.device)
         for batch, count in _batches(height_of(rows), size):
             known = seen(self.codec, taken(rows, batch)).to(self.device)
             self.evaluations += count
-            yield self.denoiser(torch.zeros_like(known.x), noisiest, known)[:count].cpu().double().numpy()
+            yield self.denoiser(nothing, noisiest, known)[:count].cpu().double().numpy()
 
     def draw(
         self,
