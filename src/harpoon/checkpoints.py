@@ -7,7 +7,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -78,6 +78,10 @@ class Checkpoint:
                 "settings or no checkpoint. Choose another file, or delete it to begin anew."
             )
         return cls(Path(path), kept["seed"], training, State(tensors, kept["numbers"]))
+
+    def read_only(self) -> Self:
+        """The same for a process that has others to write for it."""
+        return replace(self, path=None)
 
     def keep(self, state: Callable[[], State], *, now: bool = False) -> None:
         """Write the state, if it is time to."""

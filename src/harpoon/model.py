@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from functools import partial
@@ -19,43 +18,36 @@ from harpoon.binding import bind
 from harpoon.bound import Always, of_complete
 from harpoon.cells import Cells, Index, Rows, joined, laid_over, taken
 from harpoon.checkpoints import KIND as CHECKPOINT
-from harpoon.checkpoints import Checkpoint, fingerprint
 from harpoon.codec import Codec
 from harpoon.conditional import STRATEGIES
 from harpoon.conditions import Predicate, names_of
-from harpoon.drawing import Drawer, height_of, seen, spanned
+from harpoon.drawing import Drawer, height_of, seen
 from harpoon.errors import (
-    ColumnLeftOut,
     HarpoonError,
     InvalidCondition,
     InvalidOption,
-    InvalidTable,
     ModelFileError,
     NotFitted,
-    RowsDropped,
     listed,
 )
 from harpoon.feasibility import Feasibility, feasibility
 from harpoon.frames import Table, Template
 from harpoon.imputation import Expectation, MultipleImputation
 from harpoon.kinds import Column, Kind
+from harpoon.learning import Learner, Learnt, Lesson, empty_denoiser
 from harpoon.network import Denoiser, Given
 from harpoon.objectives import Objective, per_batch, per_row
 from harpoon.parsing import condition
 from harpoon.penalties import summed
 from harpoon.presets import DrawingOptions, SamplingOptions, Settings
-from harpoon.progress import training_bar
 from harpoon.questions import SHORTFALLS, Question, plainly
 from harpoon.reports import Report
 from harpoon.schema import Schema
-from harpoon.training import Epoch, History, train
+from harpoon.teams import Alone
+from harpoon.training import Epoch, History
 
 if TYPE_CHECKING:
     from harpoon.reporting import Page
-
-MIN_ROWS = 2
-MANY_DROPPED = 0.1
-LIMITS = ("max_time", "max_epochs", "patience")  # of a training
 
 
 class Harpoon:
@@ -128,24 +120,8 @@ class Harpoon:
                 goes on only if it is given more time or epochs. The file is not deleted.
         """
         table = frames.read(data)
-        _check_trainable(table)
-        schema = Schema.infer(table) if self.schema is None else self.schema.completed(table)
-        _announce(schema)
-        settings = self.settings.adapted(table.height)
-        codec = Codec.fit(schema, table, encoding=settings.encoding, scaling=settings.scaling)
-        encoded = self._training_rows(spanned(codec, codec.read(table)))
-        kept = self._checkpoint(checkpoint, settings, encoded)
-        denoiser = _empty_denoiser(settings, codec).to_empty(device="cpu")
-        denoiser.prepare(encoded, torch.Generator().manual_seed(kept.seed))
-        denoiser.to(self.device)
-        reasons: list[str] = []
-        with training_bar(settings.plan(), reasons, show=self.progress) as on_epoch:
-            self.history_ = train(
-                denoiser, encoded.to(self.device), settings.plan(), kept.seed, on_epoch, checkpoint=kept
-            )
-            reasons.append(f"stopped by {self.history_.stopped_by}")
-        self.schema_, self.codec_, self.denoiser_, self.template_ = schema, codec, denoiser, table.template
-        self.settings_, self._trained_on = settings, codec.read(table)
+        self._take(self._learner().learn(Lesson.whole(table), checkpoint), table.template)
+        self._trained_on = self.codec_.read(table)
         return self
 
     def impute(
@@ -355,7 +331,7 @@ class Harpoon:
             epochs = [Epoch(**epoch) for epoch in content["history"]["epochs"]]
             model.history_ = History(epochs, content["history"]["stopped_by"])
             model.settings_ = _adapted(model.settings, content["adapted"])
-            model.denoiser_ = _empty_denoiser(model.settings_, model.codec_)
+            model.denoiser_ = empty_denoiser(model.settings_, model.codec_)
             _check_template(model.template_, model.schema_)
             _check_tensors(tensors, model.denoiser_)
             model.denoiser_.load_state_dict(tensors, assign=True)
@@ -384,33 +360,13 @@ class Harpoon:
             raise NotFitted("This model has not been trained. Call fit(table) first, or load a saved model.")
         return self.codec_
 
-    def _checkpoint(self, path: str | os.PathLike[str] | None, settings: Settings, encoded: Given) -> Checkpoint:
-        """Where the training keeps its state; how long it may take does not tell it from others."""
-        seed = seed_of(self.random_state) % 2**63
-        if path is None:
-            return Checkpoint(seed=seed)
-        told = {name: value for name, value in settings.to_json().items() if name not in LIMITS}
-        stated = self.random_state if isinstance(self.random_state, int) else None
-        return Checkpoint.at(path, seed, fingerprint({**told, "random_state": stated}, encoded))
+    def _learner(self, team: Alone | None = None) -> Learner:
+        return Learner(self.settings, self.schema, self.random_state, self.device, self.progress, team or Alone())
 
-    def _training_rows(self, encoded: Given) -> Given:
-        if self.settings.incomplete == "mask":
-            return encoded
-        complete = encoded.complete()
-        if len(complete.x) < MIN_ROWS:
-            raise InvalidTable(
-                "With incomplete='drop' the model trains on complete rows, as the paper does, and the table has "
-                f"{len(complete.x)} of them; it needs at least {MIN_ROWS}. Use incomplete='mask' to train on all rows."
-            )
-        dropped = len(encoded.x) - len(complete.x)
-        if dropped > MANY_DROPPED * len(encoded.x):
-            warnings.warn(
-                f"Only {len(complete.x)} of {len(encoded.x)} rows are complete, and with incomplete='drop' the model "
-                "trains on those alone, as the paper does. Use incomplete='mask' to train on all rows.",
-                RowsDropped,
-                stacklevel=3,
-            )
-        return complete
+    def _take(self, learnt: Learnt, template: Template) -> None:
+        """Become the model that was learnt."""
+        self.schema_, self.settings_, self.codec_ = learnt.schema, learnt.settings, learnt.codec
+        self.denoiser_, self.history_, self.template_ = learnt.denoiser, learnt.history, template
 
     def _produced(self, rows: Rows, produce: Callable[[Rows, Index], Rows], first_row: int = 0) -> Rows:
         """The rows with their holes filled; `produce` is asked only for those that have one, by their numbers."""
@@ -501,12 +457,6 @@ class Harpoon:
 load = Harpoon.load
 
 
-def _empty_denoiser(settings: Settings, codec: Codec) -> Denoiser:
-    """A network without weights: it takes no memory and no global random numbers to make."""
-    with torch.device("meta"):
-        return settings.denoiser(codec).float()  # whatever torch's default is
-
-
 def _adapted(settings: Settings, sizes: Mapping[str, int]) -> Settings:
     """The settings with the sizes that were chosen for a table, which must not be others than those asked for."""
     adapted = replace(settings, hidden=sizes["hidden"], batch_size=sizes["batch_size"])
@@ -539,23 +489,6 @@ def _constant(template: Template, column: Column, height: int) -> Cells:
     return template.constant(column.name, (column.labels or (None,))[0], height)
 
 
-def _check_trainable(table: Table) -> None:
-    if not table.names:
-        raise InvalidTable("A table to train on must have columns, got one without any.")
-    if table.height < MIN_ROWS:
-        raise InvalidTable(f"A table to train on must have at least {MIN_ROWS} rows, got {table.height}.")
-
-
-def _announce(schema: Schema) -> None:
-    """One line for each column that is not modelled."""
-    for column in schema:
-        if not column.kind.modelled:
-            why = column.note or "left out on request"
-            warnings.warn(f"Column {column.name!r} is {FATE[column.kind]}: {why}.", ColumnLeftOut, stacklevel=3)
-    if not schema.modelled:
-        raise InvalidTable("A table to train on must have a column that can be modelled, and this one has none.")
-
-
 def _check_given(given: Mapping[str, object], schema: Schema) -> None:
     """Values can be given for columns that are drawn; a constant one has its value already."""
     for name, value in given.items():
@@ -568,12 +501,3 @@ def _check_given(given: Mapping[str, object], schema: Schema) -> None:
             raise InvalidOption(f"No value can be given for column {name!r}: it is not drawn ({column.note}).")
         if value != (column.labels or (None,))[0]:
             raise InvalidOption(f"Column {name!r} is always {(column.labels or (None,))[0]!r}, got {value!r}.")
-
-
-FATE = {
-    Kind.CONSTANT: "constant, and not learnt",
-    Kind.EMPTY: "empty, and stays so",
-    Kind.TEXT: "text: kept by impute, left out of drawn rows",
-    Kind.IDENTIFIER: "an identifier: kept by impute, left out of drawn rows",
-    Kind.SKIPPED: "skipped: kept by impute, left out of drawn rows",
-}
