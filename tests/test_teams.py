@@ -19,6 +19,7 @@ import sys
 import torch
 from torch import distributed
 from harpoon import Harpoon, frames
+from harpoon.checkpoints import Checkpoint
 from harpoon.learning import Lesson
 from harpoon.tallies import merged, tallied
 from harpoon.teams import Together
@@ -29,7 +30,12 @@ distributed.init_process_group("gloo", init_method=f"file://{folder}/meet-{epoch
 shares = [frames.read(part) for part in parts(size)]
 lesson = Lesson(shares[place], merged(map(tallied, shares)), frames.read(table()))
 model = Harpoon(max_epochs=epochs, **SETTINGS)
-learnt = model._learner(Together()).learn(lesson, f"{folder}/run.checkpoint")
+
+def keeper(seed, training):
+    kept = Checkpoint.at(f"{folder}/run.checkpoint", seed, training)
+    return kept if place == 0 else kept.read_only()
+
+learnt = model._learner(Together()).learn(lesson, keeper)
 model._take(learnt, shares[0].template)
 model.save(f"{folder}/{place}.harpoon")
 distributed.destroy_process_group()

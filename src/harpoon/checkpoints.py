@@ -18,6 +18,7 @@ from harpoon.errors import InvalidOption
 from harpoon.network import Given
 
 SECONDS_BETWEEN = 60.0
+Keeper = Callable[[int, str], "Checkpoint"]  # of a seed, and of what tells a training from others
 KIND = "checkpoint"  # what the content of such a file is filed under, and no model has
 
 
@@ -62,10 +63,8 @@ class Checkpoint:
     _kept: float = field(default_factory=time.monotonic)
 
     @classmethod
-    def at(cls, path: str | os.PathLike[str] | None, seed: int, training: str) -> Self:
+    def at(cls, path: str | os.PathLike[str], seed: int, training: str) -> Self:
         """The checkpoint in a file, or a new one where there is none yet."""
-        if path is None:
-            return cls(None, seed, training)
         if not Path(path).parent.is_dir():  # which should not come out a minute later
             raise storage.unwritable(path, "there is no such folder")
         if not Path(path).exists():
@@ -83,13 +82,19 @@ class Checkpoint:
         """The same for a process that has others to write for it."""
         return replace(self, path=None)
 
-    def keep(self, state: Callable[[], State], *, now: bool = False) -> None:
-        """Write the state, if it is time to."""
-        if self.path is None or not (now or time.monotonic() - self._kept >= SECONDS_BETWEEN):
-            return
-        made = state()
-        content = {KIND: {"seed": self.seed, "training": self.training, "numbers": made.numbers}}
-        storage.write(self.path, made.tensors, content)
+    def keep(self, state: Callable[[], State], epoch: Mapping[str, Any], *, now: bool = False) -> None:  # noqa: ARG002
+        """Write the state after an epoch, if it is time to."""
+        if self.path is not None and (now or self.due(SECONDS_BETWEEN)):
+            self.write(self.path, state())
+
+    def due(self, seconds: float) -> bool:
+        """Whether it is so long ago that the state was written."""
+        return time.monotonic() - self._kept >= seconds
+
+    def write(self, path: Path, state: State) -> None:
+        """Write a state to a file."""
+        content = {KIND: {"seed": self.seed, "training": self.training, "numbers": state.numbers}}
+        storage.write(path, state.tensors, content)
         self._kept = time.monotonic()
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from dataclasses import dataclass
 
 import torch
 
 from harpoon.arguments import RandomState, seed_of
-from harpoon.checkpoints import Checkpoint, fingerprint
+from harpoon.checkpoints import Checkpoint, Keeper, fingerprint
 from harpoon.codec import Codec
 from harpoon.drawing import spanned
 from harpoon.errors import ColumnLeftOut, InvalidTable, RowsDropped
@@ -106,13 +105,13 @@ class Learner:
     progress: bool
     team: Alone
 
-    def learn(self, lesson: Lesson, checkpoint: str | os.PathLike[str] | None = None) -> Learnt:
-        """Train a new network, or one that was begun and has a checkpoint."""
+    def learn(self, lesson: Lesson, keeper: Keeper | None = None) -> Learnt:
+        """Train a new network, or one that was begun and has a checkpoint that `keeper` finds."""
         schema, settings = lesson.schema(self.schema), self.settings.adapted(lesson.height)
         codec = Codec.fit(schema, lesson.tallies, encoding=settings.encoding, scaling=settings.scaling)
         rows = self._rows(codec, lesson.part)
         sample = rows if lesson.sample is lesson.part else self._rows(codec, lesson.sample)
-        kept = self._checkpoint(checkpoint, settings, sample)
+        kept = self._checkpoint(keeper, settings, sample)
         denoiser = empty_denoiser(settings, codec).to_empty(device="cpu")
         denoiser.prepare(sample, torch.Generator().manual_seed(kept.seed))
         denoiser.to(self.device)
@@ -123,15 +122,14 @@ class Learner:
             reasons.append(f"stopped by {history.stopped_by}")
         return Learnt(schema, settings, codec, denoiser, history)
 
-    def _checkpoint(self, path: str | os.PathLike[str] | None, settings: Settings, sample: Given) -> Checkpoint:
+    def _checkpoint(self, keeper: Keeper | None, settings: Settings, sample: Given) -> Checkpoint:
         """Where the training keeps its state; how long it may take does not tell it from others."""
         seed = seed_of(self.random_state) % 2**63
-        if path is None:
+        if keeper is None:
             return Checkpoint(seed=seed)
         told = {name: value for name, value in settings.to_json().items() if name not in LIMITS}
         stated = self.random_state if isinstance(self.random_state, int) else None
-        kept = Checkpoint.at(path, seed, fingerprint({**told, "random_state": stated}, sample))
-        return kept if self.team.place == 0 else kept.read_only()
+        return keeper(seed, fingerprint({**told, "random_state": stated}, sample))
 
     def _rows(self, codec: Codec, table: Table) -> Given:
         """The rows to train on, as the network sees them."""

@@ -18,6 +18,7 @@ from harpoon.binding import bind
 from harpoon.bound import Always, of_complete
 from harpoon.cells import Cells, Index, Rows, joined, laid_over, taken
 from harpoon.checkpoints import KIND as CHECKPOINT
+from harpoon.checkpoints import Checkpoint
 from harpoon.codec import Codec
 from harpoon.conditional import STRATEGIES
 from harpoon.conditions import Predicate, names_of
@@ -120,7 +121,8 @@ class Harpoon:
                 goes on only if it is given more time or epochs. The file is not deleted.
         """
         table = frames.read(data)
-        self._take(self._learner().learn(Lesson.whole(table), checkpoint), table.template)
+        keeper = None if checkpoint is None else partial(Checkpoint.at, checkpoint)
+        self._take(self._learner().learn(Lesson.whole(table), keeper), table.template)
         self._trained_on = self.codec_.read(table)
         return self
 

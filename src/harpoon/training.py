@@ -126,7 +126,7 @@ class _Run:
                 epoch = self._epoch()
                 self.history.epochs.append(epoch)
                 on_epoch(epoch)
-                checkpoint.keep(self._state, now=bool(self.history.stopped_by))
+                checkpoint.keep(self._state, asdict(epoch), now=bool(self.history.stopped_by))
         except KeyboardInterrupt:
             self.history.stopped_by = "Ctrl-C"
         self.average.use()
