@@ -18,6 +18,7 @@ from harpoon.metrics import METRICS
 PAPER = " (published)"
 MASKS = ("MAR", "MCAR", "MNAR")
 SEVERAL = 4  # methods make a comparison
+FEW_LOST = 12  # cells are named one by one
 RATIOS = tuple(f"{ratio:.2f}" for ratio in THIRDS)
 SCORED = {"mse": tuple(sorted(NAMES)), "accuracy": MIXED}
 # A metric in the published tables, and in ours.
@@ -225,7 +226,7 @@ def counts(tables: Iterable[Table]) -> str:
         duels = [duel for table in tables for duel in table.duels(name, filter(is_published, table.rows))]
         lost = [f"{duel.cell} ({duel.ours:.2f}; {duel.rival} {duel.theirs:.2f})" for duel in duels if not duel.won]
         missing = f"; {total - len(duels)} of {total} were not measured or failed" if len(duels) < total else ""
-        behind = f" Not better in: {', '.join(lost)}." if lost else ""
+        behind = f" Not better in: {', '.join(lost)}." if 0 < len(lost) <= FEW_LOST else ""
         lines.append(
             f"- {name} is better than every published method in {len(duels) - len(lost)} of {len(duels)} "
             f"cells{missing}.{behind}"
