@@ -95,7 +95,8 @@ def test_conditions_ablations_times_and_angles(folders):
     drawn = {"metrics": {"violation": 0.01}, "branches": branches, **TRAINED}
     results.write(Cell("constraints", "adult", "guided", condition="or"), drawn)
     scores = {"metrics": {"mse": 0.8, "accuracy": 0.5}, **TRAINED}
-    results.write(Cell("ablation", "shoppers", "paper", "MAR", 0.25, options={"loss": "mse"}), scores)
+    for options in ({"loss": "mse"}, {"encoding": "integer", "sampling_steps": 50}):
+        results.write(Cell("ablation", "shoppers", "paper", "MAR", 0.25, options=options), scores)
     for method, seconds in (("anchored", 0.5), ("knn", 2.0)):
         results.write(Cell("runtime", "adult", method, "MAR", 0.25), {"answer_seconds": seconds, **TRAINED})
     angles = {"mae": {"times": [2, 1], "mean": [80.0, None], "deviation": [1.0, None]}}
@@ -106,6 +107,7 @@ def test_conditions_ablations_times_and_angles(folders):
     text = page(folders)
     assert "| Harpoon (anchored, guided) | **1.00** |" in text
     assert "| MSE: Harpoon (paper preset), loss=mse (7 epochs) | **0.80** |" in text
+    assert "| Integer: Harpoon (paper preset), encoding=integer, sampling_steps=50 (7 epochs) | **0.80** |" in text
     assert "| KNNImputer | 2 | 4 |" in text
     assert "| Harpoon | 4 | 40 |" in text
     assert "| 0.9 | 1.20e-02 | 5.00e-01 |" in text

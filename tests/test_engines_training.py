@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from harpoon import Harpoon, InvalidTable, Schema, TableFileError
+from harpoon import Harpoon, InvalidOption, InvalidTable, Schema, TableFileError
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own, about its logs and its settings
@@ -91,6 +91,15 @@ def test_a_training_goes_on_after_a_worker_was_killed(folder, tmp_path):
     assert np.abs(model.impute(asked)["y"].to_numpy() - 2 * asked["x"].to_numpy()).max() < 1.5  # of 3 for the mean
 
 
+def test_a_frame_is_trained_on_and_answered_as_a_frame(folder):
+    """And like any training it can be repeated: a seed gives the same model."""
+    frame = pq.read_table(folder).to_pandas()
+    models = [Harpoon(**{**SETTINGS, "max_epochs": 2}).fit(frame, engine="ray", workers=2) for _ in range(2)]
+    rows = [model.sample(5) for model in models]
+    assert rows[0].equals(rows[1])
+    assert list(rows[0].columns) == list(frame.columns)
+
+
 def test_what_a_dataset_holds_is_what_the_table_holds(folder):
     tallies, sample = training.counted(ray.data.read_parquet(str(folder)))
     assert Schema.of_tallies(tallies) == Schema.infer(pq.read_table(folder))
@@ -100,5 +109,7 @@ def test_what_a_dataset_holds_is_what_the_table_holds(folder):
 def test_there_must_be_something_to_train_on(tmp_path):
     with pytest.raises(TableFileError, match="There is no file and no folder"):
         training.fit(Harpoon(**SETTINGS), tmp_path / "nothing")
+    with pytest.raises(InvalidOption, match="engine"):
+        Harpoon(**SETTINGS).fit(pa.table({"x": [1.0, 2.0]}), engine="rya")
     with pytest.raises(InvalidTable, match="must have rows"):
         training.fit(Harpoon(**SETTINGS), ray.data.from_arrow(pa.table({"x": pa.array([], pa.float64())})))

@@ -50,6 +50,8 @@ from harpoon.training import Epoch, History
 if TYPE_CHECKING:
     from harpoon.reporting import Page
 
+ENGINES = ("local", "ray")  # that train
+
 
 class Harpoon:
     """One diffusion model of one table, to fill its holes and to draw new rows.
@@ -111,15 +113,32 @@ class Harpoon:
         self.progress = progress
 
     @torch.inference_mode(mode=False)  # weights made in inference mode could never be trained
-    def fit(self, data: object, *, checkpoint: str | os.PathLike[str] | None = None) -> Self:
+    def fit(
+        self,
+        data: object,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        engine: str = "local",
+        workers: int = 2,
+    ) -> Self:
         """Train on a table. Ctrl-C ends the training and leaves a usable model.
 
         Args:
             data: A pandas, polars or pyarrow frame, with or without holes.
             checkpoint: A file that keeps the state of the training, about every minute and at the end. Where it is
                 there already, the training goes on from it, as if nothing had happened; one that had come to its end
-                goes on only if it is given more time or epochs. The file is not deleted.
+                goes on only if it is given more time or epochs. The file is not deleted. (On Ray, a folder.)
+            engine: "local", or "ray" to train on a Ray cluster; `data` may then be a Ray Dataset or a folder of files,
+                too. See `harpoon.engines.training`.
+            workers: How many processes train together on Ray.
         """
+        if engine not in ENGINES:
+            raise InvalidOption.one_of("engine", engine, ENGINES)
+        if engine == "ray":
+            from harpoon.engines import training
+
+            training.fit(self, data, workers=workers, folder=checkpoint)
+            return self
         table = frames.read(data)
         keeper = None if checkpoint is None else partial(Checkpoint.at, checkpoint)
         self._take(self._learner().learn(Lesson.whole(table), keeper), table.template)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from harpoon.bench import figures
 from harpoon.bench.datasets import NAMES
@@ -18,6 +19,7 @@ from harpoon.metrics import METRICS
 PAPER = " (published)"
 MASKS = ("MAR", "MCAR", "MNAR")
 SEVERAL = 4  # methods make a comparison
+VARIED = {name for kind in ABLATIONS.values() for options in kind.values() for name in options}
 FEW_LOST = 12  # cells are named one by one
 RATIOS = tuple(f"{ratio:.2f}" for ratio in THIRDS)
 SCORED = {"mse": tuple(sorted(NAMES)), "accuracy": MIXED}
@@ -123,7 +125,7 @@ def ablation(results: Results, folder: Path, _output: Path) -> str:
     for dataset, kind in product(sorted({cell.dataset for cell, _ in records}), ABLATIONS):
         table = Table([Column(f"{metric} {ratio}", metric) for metric, ratio in product(SCORED, RATIOS)])
         for option, changed in ABLATIONS[kind].items():
-            same = [(cell, record) for cell, record in records if cell.dataset == dataset and cell.options == changed]
+            same = [(c, record) for c, record in records if c.dataset == dataset and _varied(c.options) == changed]
             for metric, ratio in product(SCORED, RATIOS):
                 heading = f"{metric} {ratio}"
                 table.put(option + PAPER, heading, paper.get((kind, option, ratio, dataset, metric)))
@@ -242,6 +244,11 @@ def is_published(name: str) -> bool:
 def names_of(ours: Iterable[tuple[str, Key, str]]) -> list[str]:
     """Our methods, in the order of the records."""
     return list(dict.fromkeys(name for name, _, _ in ours))
+
+
+def _varied(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a method's options that ablations are about."""
+    return {name: value for name, value in options.items() if name in VARIED}
 
 
 def _epochs(records: list[tuple[Cell, Record]]) -> str:

@@ -51,7 +51,7 @@ STATE, MODEL = "training.checkpoint", "model.harpoon"
 
 def fit(
     model: Harpoon,
-    source: Dataset | str | os.PathLike[str],
+    source: object,
     *,
     workers: int = 2,
     gpus: float = 0.0,
@@ -63,7 +63,7 @@ def fit(
 
     Args:
         model: The model to train, with its settings.
-        source: A Ray Dataset, or a folder of Parquet or CSV files.
+        source: A Ray Dataset, a folder of Parquet or CSV files, or a frame.
         workers: How many processes train together.
         gpus: GPUs for each of them.
         failures: How often workers may die before that is an error.
@@ -75,7 +75,7 @@ def fit(
         The model, trained.
     """
     count_of(workers, "workers, the number of workers,")
-    data = source if isinstance(source, ray.data.Dataset) else _read(Path(source))
+    data = _dataset(source)
     tallies, sample = counted(data)
     job = _Job(model, seed_of(model.random_state) % 2**63, tallies, sample, every)
     with nullcontext(folder) if folder else tempfile.TemporaryDirectory(prefix="harpoon-") as place:
@@ -99,6 +99,8 @@ def fit(
         with kept.as_directory() as found:
             trained = Harpoon.load(Path(found, MODEL), device=model.device.type, progress=model.progress)
     vars(model).update({name: value for name, value in vars(trained).items() if name.endswith("_")})
+    if not isinstance(source, ray.data.Dataset | str | os.PathLike):
+        model.template_ = frames.read(source).template
     return model
 
 
@@ -113,8 +115,13 @@ def counted(data: Dataset) -> tuple[Tallies, pa.Table]:
     return merged(tallies for tallies, _ in found), pa.concat_tables([sample for _, sample in found])
 
 
-def _read(path: Path) -> Dataset:
-    """A folder of Parquet or CSV files as a Dataset."""
+def _dataset(source: object) -> Dataset:
+    """A Dataset, files or a frame as a Dataset."""
+    if isinstance(source, ray.data.Dataset):
+        return source
+    if not isinstance(source, str | os.PathLike):
+        return ray.data.from_arrow(frames.read(source).arrow)
+    path = Path(source)
     if not path.exists():
         raise TableFileError(f"There is no file and no folder {str(path)!r}.")
     names = [path.name] if path.is_file() else [file.name for file in path.iterdir()]
