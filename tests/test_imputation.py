@@ -169,3 +169,34 @@ def test_a_quantile_of_draws_is_between_them_and_rises(draws, share):
     here, above = _quantile(drawn, share)[0], _quantile(drawn, min(share + 0.1, 0.999))[0]
     assert drawn[0, 0] <= here <= above <= drawn[-1, 0]
     assert here == pytest.approx(-_quantile(-drawn[::-1], 1 - share)[0])
+
+
+@pytest.mark.parametrize("size", [1, 7, 33])
+def test_a_long_draw_comes_out_the_same_part_by_part(arrow_fitted, tools, size):
+    model, n = arrow_fitted.model, 33
+    whole = model.sample(n, given={"job": "chef"}, random_state=3)
+    starts = range(0, n, size)
+    parts = [
+        model.sample(min(size, n - start), given={"job": "chef"}, first_row=start, random_state=3) for start in starts
+    ]
+    tools.assert_same(pa.concat_tables(parts).combine_chunks(), whole.combine_chunks())
+
+
+def test_partial_rows_are_completed_the_same_part_by_part(arrow_fitted, tools):
+    partial = arrow_fitted.table.select(["age", "job"])
+    whole = arrow_fitted.model.sample(given=partial, random_state=3)
+    parts = [
+        arrow_fitted.model.sample(given=partial.slice(start, 20), first_row=start, random_state=3)
+        for start in range(0, partial.num_rows, 20)
+    ]
+    tools.assert_same(pa.concat_tables(parts).combine_chunks(), whole.combine_chunks())
+
+
+def test_under_a_condition_each_part_is_a_draw_of_its_own(arrow_fitted, tools):
+    def drawn(first_row):
+        return arrow_fitted.model.sample(8, where="age >= 40", first_row=first_row, random_state=3)
+
+    tools.assert_same(drawn(8), drawn(8))
+    tools.assert_same(drawn(0), arrow_fitted.model.sample(8, where="age >= 40", random_state=3))
+    assert not drawn(0).equals(drawn(8))
+    assert min(drawn(8)["age"].to_pylist()) >= 40

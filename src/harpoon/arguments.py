@@ -36,6 +36,15 @@ def seed_of(random_state: RandomState) -> int:
     return int(generator.integers(2**63))
 
 
+def seed_of_part(seed: int, first_row: int) -> int:
+    """A seed of its own for each part of a long draw; the first part has that of the whole.
+
+    >>> seed_of_part(7, 0), seed_of_part(7, 100) == seed_of_part(7, 200)
+    (7, False)
+    """
+    return seed if not first_row else int(np.random.SeedSequence([seed, first_row]).generate_state(1, np.uint64)[0])
+
+
 def device_of(name: str) -> torch.device:
     """The device of that name, if it is there."""
     if name == "auto":

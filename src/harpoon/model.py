@@ -13,7 +13,7 @@ import pyarrow as pa
 import torch
 
 from harpoon import frames, presets, storage
-from harpoon.arguments import RandomState, checked_state, count_of, device_of, seed_of
+from harpoon.arguments import RandomState, checked_state, count_of, device_of, seed_of, seed_of_part
 from harpoon.binding import bind
 from harpoon.bound import Always, of_complete
 from harpoon.cells import Cells, Index, Rows, joined, laid_over, taken
@@ -208,6 +208,7 @@ class Harpoon:
         given: object = None,
         strategy: str = "auto",
         on_shortfall: str = "raise",
+        first_row: int = 0,
         random_state: RandomState = None,
         **options: Unpack[DrawingOptions],
     ) -> Any:  # noqa: ANN401
@@ -227,6 +228,9 @@ class Harpoon:
                 `harpoon.conditional`.
             on_shortfall: "raise" an `InfeasibleCondition` if there are fewer rows than asked for, or "return" those
                 that there are.
+            first_row: The number of the first row, where these are a part of a longer draw: the parts come out as the
+                whole would. Not so under a condition or a loss: which rows are kept depends on how many are asked
+                for, so there each part is a draw of its own, the same again for the same number and the same n.
             random_state: A seed or a NumPy generator for this call.
             **options: Sampling options for this call, as for `impute`.
 
@@ -244,6 +248,7 @@ class Harpoon:
         question = self._question(where, None if isinstance(loss, str) else loss, loss_batch, on_shortfall)
         towards = {"loss": loss} if isinstance(loss, str) else {}
         drawer = self._drawer(self._call_seed(random_state), {**options, **towards})
+        first_row = count_of(first_row, "first_row, the number of the first row,", least=0)
         if given is not None and not isinstance(given, Mapping):
             if n is not None:
                 raise InvalidOption("n must be left out when given is a frame: one row is drawn for each of its rows.")
@@ -253,11 +258,15 @@ class Harpoon:
             rows = codec.read(table, partial=True)
             self._check_constants(question, table)
             draw = drawer.draw if question is None else question.completing(drawer, rows, self._tell)
-            return self._written(table, rows, self._produced(rows, draw))
+            return self._written(table, rows, self._produced(rows, draw, first_row))
         table = frames.repeated(given or {}, count_of(n))
         _check_given(given or {}, self.schema_)
         rows = codec.read(table, partial=True, strict=True)
-        drawn, self.report_ = plainly(drawer, rows) if question is None else question.drawn(drawer, rows, strategy)
+        if question is None:
+            drawn, self.report_ = plainly(drawer, rows, first_row)
+        else:
+            drawer.seed = seed_of_part(drawer.seed, first_row)
+            drawn, self.report_ = question.drawn(drawer, rows, strategy)
         constants = {c.name: _constant(self.template_, c, height_of(drawn)) for c in self.schema_ if _is_constant(c)}
         frame = self.template_.build({**constants, **drawn})
         return frame if question is None else frames.noted(frame, asdict(self.report_))

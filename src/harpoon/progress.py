@@ -51,6 +51,22 @@ def drawing_bar(steps: int, *, show: bool) -> Iterator[Callable[[], None]]:
 
 
 @contextmanager
+def rows_bar(words: str, total: int, *, show: bool) -> Iterator[Callable[[int], None]]:
+    """A bar that follows rows as they are done, for whoever looks on."""
+    if not show or not sys.stderr.isatty():
+        yield lambda _rows: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    counted = TextColumn("{task.completed:,} of {task.total:,} rows")
+    columns = (TextColumn("{task.description}"), BarColumn(), counted, TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True)) as progress:
+        task = progress.add_task(words, total=total)
+        yield lambda rows: progress.advance(task, rows)
+
+
+@contextmanager
 def counting_bar(words: str, *, show: bool) -> Iterator[Callable[[int], None]]:
     """A line that counts rows of which nobody knows how many there will be, for whoever looks on."""
     if not show or not sys.stderr.isatty():

@@ -95,8 +95,8 @@ class Question:
         return " ".join([f"The condition {self.text} cannot be met: {found} in {asked.tried} drawn.", *why, advice])
 
 
-def plainly(drawer: Drawer, rows: Rows) -> tuple[Rows, Report]:
-    """Rows of which nothing is asked."""
+def plainly(drawer: Drawer, rows: Rows, first_row: int = 0) -> tuple[Rows, Report]:
+    """Rows of which nothing is asked, numbered from `first_row` on."""
     began, n = perf_counter(), height_of(rows)
-    found = drawer.draw(rows, np.arange(n))
+    found = drawer.draw(rows, np.arange(first_row, first_row + n))
     return found, Report("plain", n, n, None, 0.0, 1, drawer.evaluations, perf_counter() - began)

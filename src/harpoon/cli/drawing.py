@@ -24,6 +24,7 @@ SAMPLE = (
     "harpoon sample penguins.harpoon -n 50 --where \"body_mass_g >= 5000 or island = 'Dream'\" -o heavy.parquet",
     "harpoon sample penguins.harpoon -n 20 --given species=Gentoo --given sex=female",
     "harpoon sample penguins.harpoon --given partial.csv -o completed.csv",
+    "harpoon sample penguins.harpoon -n 1000000000 --engine ray --workers 100 -o new/",
 )
 CHECK = (
     "harpoon check penguins.harpoon --where \"body_mass_g >= 6000 and species = 'Adelie'\"",
@@ -65,6 +66,8 @@ def sample(
     fewer: Annotated[
         bool, typer.Option("--fewer", help="Take what there is if too few rows meet the condition.")
     ] = False,
+    engine: options.Engine = None,
+    workers: options.Workers = None,
     format: options.Format = "",  # noqa: A002
     delimiter: options.Delimiter = None,
     encoding: options.Encoding = None,
@@ -77,9 +80,23 @@ def sample(
 ) -> None:
     """Draw new rows, as many as asked for, each of which meets the condition."""
     from harpoon import frames, tables
+    from harpoon.engines.jobs import Sampling
 
     talk = Talk(json, quiet)
     options.check_table_target(output, json=json)
+    if engine is not None:
+        from harpoon.cli import engines
+
+        engine = engines.checked(engine, output, format)
+        if fewer:
+            raise InvalidOption("An engine draws all rows or none. Leave --fewer out.")
+        with talk.notes():
+            values = _values(given or (), load_model(model, talk))
+            job = Sampling.of(
+                ROWS if n is None else n, model, where=where, given=values, strategy=strategy, random_state=seed
+            )
+            engines.run(job, output, talk, engine, workers, force=force)
+        return
     target = tables.Place.of(output).to_write(format)
     tables.check_free(target, force=force)
     loaded = load_model(model, talk)
@@ -130,7 +147,7 @@ def _decided(given: Sequence[str], model: Harpoon, how: Reading, talk: Talk) -> 
         return _values(given, model)
     if len(given) > 1:
         raise InvalidOption("--given takes one table of partial rows, or values only: --given column=value.")
-    from harpoon.cli.expecting import text_types
+    from harpoon.expecting import text_types
 
     return read_table(files[0], replace(how, types=text_types(model.schema_)), talk)
 
@@ -139,7 +156,7 @@ def _values(given: Sequence[str], model: Harpoon) -> dict[str, Any]:
     """Values of columns, read as the model's columns hold them."""
     import pyarrow as pa
 
-    from harpoon.cli.expecting import text_types
+    from harpoon.expecting import text_types
     from harpoon.tables.texts import typed
 
     types, values = text_types(model.schema_), {}

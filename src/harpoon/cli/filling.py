@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +15,6 @@ from harpoon.cli.talking import Talk
 from harpoon.errors import InvalidOption
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
     from harpoon.tables import Place, Source, Writer
@@ -24,6 +24,7 @@ IMPUTE = (
     "harpoon impute sales.harpoon holes.parquet -o filled.parquet --only price,region",
     "harpoon impute penguins.harpoon penguins.csv -o draws.csv --draws 5   (writes draws.1.csv to draws.5.csv)",
     "zcat rows.csv.gz | harpoon impute rows.harpoon - | gzip > filled.csv.gz",
+    "harpoon impute sales.harpoon holes/ -o filled/ --engine ray --workers 8   (folders of Parquet or CSV files)",
     "harpoon impute shop.harpoon 'duckdb:///shop.db#orders' -o 'duckdb:///shop.db#filled' --where 'price > cost'",
 )
 
@@ -50,6 +51,8 @@ def impute(
         list[str] | None, typer.Option(metavar="COLUMN,COLUMN", help="Fill these columns only. May be repeated.")
     ] = None,
     batch: Annotated[int, typer.Option(min=1, help="Rows in memory at a time.")] = 20_000,
+    engine: options.Engine = None,
+    workers: options.Workers = None,
     format: options.Format = "",  # noqa: A002
     delimiter: options.Delimiter = None,
     encoding: options.Encoding = None,
@@ -63,42 +66,67 @@ def impute(
     """Fill the missing cells of a table; all others stay as they are, in their order.
 
     Columns that the model does not know are passed on; a label that it does not know counts as missing, and a note
-    names it. A table of any length will do: it is read and written part by
+    names it. A table of any length will do, also a folder of Parquet or CSV files: it is read and written part by
     part, and what a row gets does not depend on the size of the parts.
     """
     from harpoon import tables
-    from harpoon.cli.expecting import text_types
-    from harpoon.cli.parts import Filler, parts_of, stacked_draws
+    from harpoon.cli.parts import parts_of, spelled_truths
+    from harpoon.engines.filling import Filler, stacked_draws
+    from harpoon.engines.jobs import Imputing
+    from harpoon.expecting import text_types
     from harpoon.progress import counting_bar
+    from harpoon.tables.sources import TEXTUAL
 
-    talk, began = Talk(json, quiet), perf_counter()
+    talk, began, rows = Talk(json, quiet), perf_counter(), 0
     options.check_table_target(output, json=json)
     if stacked and draws is None:
         raise InvalidOption("--stacked puts several draws into one table, so it needs --draws: add --draws 5.")
+    if engine is not None or Path(table).is_dir():
+        from harpoon.cli import engines
+
+        engine = engines.checked(engine or "local", output, format)
+        if draws is not None and not stacked:
+            raise InvalidOption("An engine puts all draws into one table: add --stacked.")
+        with talk.notes():
+            filling = engines.filling(model, where=where, draws=draws, only=only or (), seed=seed)
+            how = options.reading(delimiter, encoding, missing)
+            engines.run(Imputing.of(table, filling, block=batch, how=how), output, talk, engine, workers, force=force)
+        return
     target = tables.Place.of(output).to_write(format)
     loaded = load_model(model, talk, progress=False)
     how = options.reading(delimiter, encoding, missing, text_types(loaded.schema_))
     with talk.notes(), tables.opened(table, how) as source, ExitStack() as stack:
-        only = _named(only or (), source.schema.names)
-        filler = Filler(loaded, source, format=target.format, only=only, draws=draws, where=where, seed=seed)
+        only = options.named(only or (), source.schema.names)
+        truths = spelled_truths(source) if target.format in TEXTUAL else {}
+        filler = Filler(
+            loaded,
+            source.schema,
+            only=only,
+            draws=draws,
+            where=where,
+            seed=seed,
+            format=target.format,
+            truths=truths,
+        )
         if filler.passed_on:
             talk.say(f"Passed on, for the model does not know them: {', '.join(filler.passed_on)}")
         outs = [stack.enter_context(out) for out in _outs(target, source, draws, stacked=stacked, force=force)]
         advance = stack.enter_context(counting_bar("Imputing", show=talk.progress))
         for part in parts_of(source, batch):
-            made = filler.of(part)
+            made = filler.of(part, rows)
             made = [stacked_draws(made)] if draws is not None and len(outs) == 1 else made
-            for out, rows in zip(outs, made, strict=True):
-                out.write(rows)
-            advance(filler.rows)
+            for out, filled in zip(outs, made, strict=True):
+                out.write(filled)
+            rows += part.table.num_rows
+            advance(rows)
     done = {
         "output": output,
-        "rows": filler.rows,
+        "rows": rows,
         "draws": draws,
         "filled": filler.filled,
         "seconds": round(perf_counter() - began, 3),
     }
-    talk.told(done, _in_words(filler.rows, filler.filled))
+    talk.told(done, _in_words(rows, filler.filled))
 
 
 def _outs(
@@ -110,15 +138,6 @@ def _outs(
     several = draws is not None and not stacked and not target.is_stream
     places = [target.numbered(number) for number in range(1, (draws or 1) + 1)] if several else [target]
     return [tables.writer(place, force, delimiter=source.delimiter) for place in places]
-
-
-def _named(only: Sequence[str], names: Sequence[str]) -> list[str]:
-    """The columns that were asked for, several in one text or not."""
-    wanted = [name for text in only for name in ([text] if text in names else text.split(","))]
-    for name in wanted:
-        if name not in names:
-            raise InvalidOption.one_of("A column of --only", name, names)
-    return wanted
 
 
 def _in_words(rows: int, filled: dict[str, int]) -> str:

@@ -96,7 +96,7 @@ def prepared(
     table: str, how: Reading, talk: Talk, *, file: Path | None, kinds: Sequence[str], exclude: Sequence[str]
 ) -> tuple[pa.Table, Schema]:
     """A table, and what its columns are: by a file, by what is asked for, or as they look."""
-    from harpoon.cli.expecting import text_types
+    from harpoon.expecting import text_types
     from harpoon.schema import Schema
 
     said = None if file is None else _schema_in(file)

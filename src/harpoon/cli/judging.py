@@ -129,7 +129,7 @@ def _of_tables(first: str, second: str, seed: int | None, how: Reading, talk: Ta
 
 
 def _like_model(place: str, model: Harpoon, how: Reading, talk: Talk) -> Any:  # noqa: ANN401
-    from harpoon.cli.expecting import text_types
+    from harpoon.expecting import text_types
 
     return read_table(place, replace(how, types=text_types(model.schema_)), talk)
 

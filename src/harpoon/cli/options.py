@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harpoon.cli.talking import DEBUG
-from harpoon.errors import TableFileError
+from harpoon.errors import InvalidOption, TableFileError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -90,6 +90,21 @@ Missing = Annotated[
 ]
 
 
+Engine = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        metavar="ENGINE",
+        help="local, ray or spark: for what is larger than memory, and for clusters. It writes a folder of Parquet "
+        "files, or one file by its name, and goes on where it was if it is killed.",
+        autocompletion=completed("local", "ray", "spark"),
+    ),
+]
+Workers = Annotated[
+    int | None, typer.Option("--workers", min=1, help="How many workers the engine has; as many as there are CPUs.")
+]
+
+
 def reading(
     delimiter: str | None,
     encoding: str | None,
@@ -116,3 +131,12 @@ def check_free(path: Path, *, force: bool) -> None:
     if str(path) == "-":
         raise TableFileError("A model or a report needs a file of its own; it cannot go to the standard output.")
     tables.check_free(tables.Place(str(path), path, ""), force=force)
+
+
+def named(only: Sequence[str], names: Sequence[str]) -> list[str]:
+    """The columns that were asked for, several in one text or not."""
+    wanted = [name for text in only for name in ([text] if text in names else text.split(","))]
+    for name in wanted:
+        if name not in names:
+            raise InvalidOption.one_of("A column of --only", name, names)
+    return wanted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 
 import pyarrow as pa
@@ -24,11 +24,21 @@ class Parquet:
             self.schema: pa.Schema = self.file.schema_arrow
         check_names(self.schema.names, content.name)
 
-    def parts(self, size: int) -> Iterator[Part]:
-        """The rows in their order, so many at a time."""
+    def parts(self, size: int, first: int = 0) -> Iterator[Part]:
+        """The rows in their order from the first one on, so many at a time; earlier groups of rows are not read."""
         with self.content.complaints():
-            batches = (pa.Table.from_batches([b], self.schema) for b in self.file.iter_batches(batch_size=size))
-            yield from map(Part, resized(batches, size))
+            groups = list(range(self.file.num_row_groups))
+            while groups and first >= self.file.metadata.row_group(groups[0]).num_rows:
+                first -= self.file.metadata.row_group(groups.pop(0)).num_rows
+            batches = self.file.iter_batches(batch_size=size, row_groups=groups)
+            yield from map(Part, resized(_without(batches, first, self.schema), size))
+
+
+def _without(batches: Iterable[pa.RecordBatch], first: int, schema: pa.Schema) -> Iterator[pa.Table]:
+    """The rows of batches but the first ones."""
+    for batch in batches:
+        yield pa.Table.from_batches([batch.slice(min(first, batch.num_rows))], schema)
+        first -= min(first, batch.num_rows)
 
 
 class Arrow:

@@ -128,7 +128,7 @@ class ColumnarWriter:
         """Add rows; the first ones say what the columns are."""
         if self.writer is None:
             self.schema, self.writer = table.schema, self.make(self.sink, table.schema)
-        self.writer.write_table(_cast(table, self.schema))
+        self.writer.write_table(fitted(table, self.schema))
 
     def close(self) -> None:
         """Write what stands at the end of the file."""
@@ -202,7 +202,7 @@ def _followed(path: Path) -> Path:
     return path.resolve() if path.is_symlink() else path
 
 
-def _cast(table: pa.Table, schema: pa.Schema) -> pa.Table:
+def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """Columns of other types cast, the others left alone: Arrow cannot cast parts of a structure without values."""
     pairs = zip(table.columns, schema, strict=True)
     columns = [column if column.type == f.type else column.cast(f.type) for column, f in pairs]

@@ -1,0 +1,267 @@
+"""Ray: blocks of a long table on an actor pool of Ray Data, with the model once in each worker.
+
+    import harpoon.engines.ray as engine
+
+    filled = engine.impute("holes/", "penguins.harpoon", output="filled/", workers=8)  # files to files
+    filled = engine.impute(ray.data.read_parquet("holes/"), model)  # a Dataset to a Dataset, when it is asked for
+    drawn = engine.sample(1_000_000, model, where="body_mass_g >= 5000")
+
+A worker reads the rows of a block, and writes what it makes of them, by itself: rows travel between storage and worker
+only. Every machine has to see the files. If a worker dies, Ray starts another one and gives it the block again; a block
+is a file that appears whole, so none is lost or there twice.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import pickle
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import accumulate, pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from harpoon.arguments import RandomState, count_of, seed_of
+from harpoon.engines.asking import Filling, Model, Where
+from harpoon.engines.jobs import BLOCK, Imputing, Job, Sampling, size_of
+from harpoon.engines.parts import Parts
+from harpoon.engines.running import finished
+from harpoon.engines.shards import Block
+from harpoon.errors import HarpoonError, InvalidOption, MissingExtra
+from harpoon.tables import Place, Reading
+
+try:
+    import ray
+    import ray.data
+    from ray.data import ActorPoolStrategy, DataContext, Dataset
+except ImportError:
+    raise MissingExtra.named("ray", "ray", "The engine Ray") from None
+
+ROW = "harpoon: row"  # the column that numbers rows on their way
+GIVEN_UP = -1  # in the place of the number of a block
+
+
+def impute(
+    source: Dataset | str | os.PathLike[str],
+    model: Model,
+    *,
+    output: str | os.PathLike[str] | None = None,
+    where: Where = None,
+    draws: int | None = None,
+    only: Sequence[str] = (),
+    random_state: RandomState = None,
+    workers: int | None = None,
+    gpus: float = 0.0,
+    block: int = BLOCK,
+    ordered: bool = True,
+    how: Reading | None = None,
+    force: bool = False,
+    progress: bool = False,
+) -> Dataset:
+    """Fill the holes of a table on a Ray cluster.
+
+    Args:
+        source: A Parquet or CSV file, a folder of them, or a Ray Dataset.
+        model: A fitted model, or its file.
+        output: A folder to write Parquet files to, or one file; None gives a Dataset that is computed when it is used.
+        where: A condition that every completed row meets.
+        draws: Draw so many rows for each, instead of the best values; a first column `draw` numbers them.
+        only: The columns to fill; all that the model knows by default. All others are passed on.
+        random_state: A seed or a NumPy generator.
+        workers: Actors with a model each; by default as many as the cluster has CPUs.
+        gpus: GPUs, or a share of one, for each worker.
+        block: Rows that a worker has in memory at a time. What a row gets does not depend on it.
+        ordered: Whether the rows of the Dataset come back in their order. Files are always in order.
+        how: Delimiter, encoding and the like of CSV files, where they should not be found out.
+        force: Whether to replace an earlier output.
+        progress: Whether to show a bar.
+
+    Returns:
+        The filled rows, with all columns of the source.
+    """
+    filling = Filling.of(model, where=where, draws=draws, only=only, random_state=random_state)
+    if not isinstance(source, ray.data.Dataset):
+        job = Imputing.of(source, filling, block=block, how=how)
+        return _answered(job, output, Pool(workers, gpus), ordered=ordered, force=force, progress=progress)
+    if output is not None:
+        raise InvalidOption("A Dataset is written by itself: leave output out, and call write_parquet on the answer.")
+    return _filled(source, filling, Pool(workers, gpus), block=block, ordered=ordered)
+
+
+def sample(
+    n: int,
+    model: Model,
+    *,
+    where: Where = None,
+    given: Mapping[str, object] | None = None,
+    strategy: str = "auto",
+    output: str | os.PathLike[str] | None = None,
+    random_state: RandomState = None,
+    workers: int | None = None,
+    gpus: float = 0.0,
+    block: int = BLOCK,
+    ordered: bool = True,
+    force: bool = False,
+    progress: bool = False,
+) -> Dataset:
+    """Draw rows on a Ray cluster; the arguments are those of `impute` and of `harpoon.engines.local.sample`."""
+    job = Sampling.of(n, model, where=where, given=given, strategy=strategy, random_state=random_state, block=block)
+    return _answered(job, output, Pool(workers, gpus), ordered=ordered, force=force, progress=progress)
+
+
+def run(job: Job, parts: Parts, blocks: list[Block], workers: int | None = None, gpus: float = 0.0) -> Iterator[Block]:
+    """Blocks on an actor pool, each told of when its part has been written."""
+    by_number = {block.first_row: block for block in blocks}
+    for receipt in _worked(job, parts, blocks, Pool(workers, gpus), ordered=False).iter_rows() if blocks else ():
+        if receipt["first_row"] == GIVEN_UP:
+            raise parts.problem() or HarpoonError("A worker has given up, and its files are not seen here.")
+        yield by_number[receipt["first_row"]]
+
+
+def connect(workers: int | None = None) -> None:
+    """Join the cluster that RAY_ADDRESS names, or start one on this machine, without Ray's own bars and messages."""
+    logging.getLogger("ray.data").setLevel(logging.ERROR)
+    DataContext.get_current().enable_progress_bars = False
+    if ray.is_initialized():
+        return
+    here: dict[str, Any] = {"num_cpus": max(workers or 1, os.cpu_count() or 1), "include_dashboard": False}
+    ray.init(log_to_driver=False, logging_level=logging.ERROR, **({} if os.environ.get("RAY_ADDRESS") else here))
+
+
+@dataclass(frozen=True)
+class Pool:
+    """How many workers there are to be, and what each of them needs."""
+
+    workers: int | None = None
+    gpus: float = 0.0
+
+    def strategy(self) -> ActorPoolStrategy:
+        """Not more actors at once than there is room for: more would be waited for."""
+        if self.workers is not None:
+            count_of(self.workers, "workers, the number of workers,")
+        room = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        wanted = self.workers or room
+        return ActorPoolStrategy(min_size=min(wanted, room), max_size=wanted)
+
+    def mapped(self, data: Dataset, worker: type, *arguments: object, size: int | None) -> Dataset:
+        """The batches of a Dataset, each given to a worker."""
+        return data.map_batches(
+            worker,
+            fn_constructor_args=(ray.put(arguments),),
+            batch_size=size,
+            batch_format="pyarrow",
+            compute=self.strategy(),
+            num_cpus=1,
+            num_gpus=self.gpus,
+        )
+
+
+class Worker:
+    """Does tasks: to files, of which it sends receipts, or into a Dataset."""
+
+    def __init__(self, arguments: Any) -> None:  # noqa: ANN401
+        self.job: Job
+        self.parts: Parts | None
+        self.job, self.parts = ray.get(arguments)
+
+    def __call__(self, batch: pa.Table) -> Iterator[pa.Table]:
+        """Do each task of a batch, block by block."""
+        for task in batch["task"].to_pylist():
+            blocks = pickle.loads(task)  # noqa: S301
+            if self.parts is None:
+                yield from (table for _, table in self.job.made(blocks))
+                continue
+            try:
+                for block in self.parts.work(self.job, blocks):
+                    yield _receipt(block.first_row)
+            except HarpoonError:  # no worker could do better, so Ray need not try again
+                yield _receipt(GIVEN_UP)
+
+
+class FillingWorker:
+    """Fills batches of a Dataset."""
+
+    def __init__(self, arguments: Any) -> None:  # noqa: ANN401
+        self.filling: Filling
+        (self.filling,) = ray.get(arguments)
+
+    def __call__(self, batch: pa.Table) -> pa.Table:
+        """Fill a batch, in which rows may follow each other that are no neighbours."""
+        numbered = self.filling.numbered
+        numbers = batch[ROW].to_numpy() if numbered else np.arange(batch.num_rows)
+        own = batch.drop_columns([ROW]) if numbered else batch
+        filler = self.filling.filler(own.schema)
+        starts = [0, *(np.flatnonzero(np.diff(numbers) != 1) + 1).tolist(), len(numbers)]
+        runs = [filler.stacked(own.slice(a, b - a), int(numbers[a])) for a, b in pairwise(starts) if a < b]
+        return pa.concat_tables(runs) if runs else own
+
+
+def _filled(data: Dataset, filling: Filling, pool: Pool, *, block: int, ordered: bool) -> Dataset:
+    """The rows of a Dataset, filled; they are numbered first where what a row gets depends on its number."""
+    filling.filler(pa.schema([(name, pa.null()) for name in data.columns() or ()]))  # which complains of columns
+    seeded = replace(filling, seed=seed_of(None)) if filling.seed is None else filling
+    if ordered or filling.numbered:
+        data = Dataset.copy(data, _deep_copy=True)
+        data.context.execution_options.preserve_order = True
+    rows = _numbered(data) if filling.numbered else data
+    return pool.mapped(rows, FillingWorker, seeded, size=size_of(block, filling.where))
+
+
+def _numbered(data: Dataset) -> Dataset:
+    """The rows with their numbers. Ray has none, so all blocks are computed first, and kept where Ray keeps them."""
+    refs = data.to_arrow_refs()
+    rows = ray.get([ray.remote(_rows_of).remote(ref) for ref in refs])
+    firsts = accumulate(rows, initial=0)
+    numbered: Any = [ray.remote(_with_numbers).remote(ref, first) for ref, first in zip(refs, firsts, strict=False)]
+    return ray.data.from_arrow_refs(numbered)
+
+
+def _rows_of(table: pa.Table) -> int:
+    return int(table.num_rows)
+
+
+def _with_numbers(table: pa.Table, first_row: int) -> pa.Table:
+    return table.append_column(ROW, pa.array(np.arange(first_row, first_row + table.num_rows)))
+
+
+def _answered(
+    job: Job, output: str | os.PathLike[str] | None, pool: Pool, *, ordered: bool, force: bool, progress: bool
+) -> Dataset:
+    """Files, and a Dataset that reads them; or a Dataset that is computed when it is used."""
+    if output is None:
+        seeded = job.seeded(seed_of(None)) if job.seed is None else job
+        return _worked(seeded, None, job.blocks, pool, ordered=ordered)
+    if Place.of(output).format not in ("", "parquet"):
+        raise InvalidOption(f"Ray reads what it wrote, so the output is a folder or a .parquet file, got {output!r}.")
+    work = partial(run, workers=pool.workers, gpus=pool.gpus)
+    target = finished(job, output, work, force=force, progress=progress)
+    with _context(ordered=ordered):
+        return ray.data.read_parquet(str(target))
+
+
+def _worked(job: Job, parts: Parts | None, blocks: list[Block], pool: Pool, *, ordered: bool) -> Dataset:
+    """A Dataset of what tasks become: rows, or receipts of parts."""
+    tasks = [{"task": pickle.dumps(task)} for task in job.tasks(blocks)]
+    with _context(ordered=ordered):
+        data = ray.data.from_items(tasks, override_num_blocks=len(tasks))
+    return pool.mapped(data, Worker, job, parts, size=1)
+
+
+def _receipt(first_row: int) -> pa.Table:
+    return pa.table({"first_row": [first_row]})
+
+
+@contextmanager
+def _context(*, ordered: bool) -> Iterator[None]:
+    """The settings that a Dataset is made with, and keeps."""
+    options = DataContext.get_current().execution_options
+    before, options.preserve_order = options.preserve_order, ordered or options.preserve_order
+    try:
+        yield
+    finally:
+        options.preserve_order = before

@@ -1,0 +1,198 @@
+"""Spark: rows of DataFrames through `mapInArrow`, with the model once in each Python worker.
+
+    import harpoon.engines.spark as engine
+
+    filled = engine.impute(spark.read.parquet("holes/"), "penguins.harpoon")  # with the schema that it had
+    drawn = engine.sample(spark, 1_000_000, model, where="body_mass_g >= 5000")
+
+Both answer with a DataFrame that Spark computes when it is used. What is drawn for a row depends on its number, that is
+on its partition and its place there: so with `draws` or `where` the rows of each partition are counted first, and the
+DataFrame has to give the same rows twice (cache it if it does not).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, wait
+from dataclasses import replace
+from itertools import accumulate
+
+import pyarrow as pa
+
+from harpoon.arguments import RandomState, count_of, seed_of
+from harpoon.engines.asking import Filling, Model, Where, unpacked
+from harpoon.engines.filling import DRAW
+from harpoon.engines.jobs import BLOCK, Job, Sampling
+from harpoon.engines.parts import Parts
+from harpoon.engines.shards import Block
+from harpoon.errors import HarpoonError, InvalidTable, MissingExtra, listed
+from harpoon.tables.writing import fitted
+
+try:
+    from pyspark import SparkConf, TaskContext
+    from pyspark.errors import PySparkException
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import LongType, NullType, StructField, StructType
+except ImportError:
+    raise MissingExtra.named("pyspark", "spark", "The engine Spark") from None
+
+Batches = Iterator[pa.RecordBatch]
+LOOKED = 0.3  # seconds between two looks at what is done
+
+
+def impute(
+    data: DataFrame,
+    model: Model,
+    *,
+    where: Where = None,
+    draws: int | None = None,
+    only: Sequence[str] = (),
+    random_state: RandomState = None,
+) -> DataFrame:
+    """Fill the holes of a DataFrame, and keep its schema.
+
+    Args:
+        data: The rows, with all columns of the model.
+        model: A fitted model, or its file.
+        where: A condition that every completed row meets.
+        draws: Draw so many rows for each, instead of the best values; a first column `draw` numbers them.
+        only: The columns to fill; all that the model knows by default. All others are passed on.
+        random_state: A seed or a NumPy generator.
+    """
+    filling = Filling.of(model, where=where, draws=draws, only=only, random_state=random_state)
+    filling.filler(pa.schema([(name, pa.null()) for name in data.columns]))  # which complains of columns
+    void = [f.name for f in data.schema if isinstance(f.dataType, NullType)]
+    if void:
+        raise InvalidTable(f"Spark has no type for {listed(void)}, all of whose cells are missing. Cast them first.")
+    seeded = replace(filling, seed=seed_of(None)) if filling.seed is None else filling
+    schema = StructType([StructField(DRAW, LongType(), nullable=False), *data.schema]) if draws else data.schema
+    return data.mapInArrow(_filling(seeded, _ends(data) if filling.numbered else None), schema)
+
+
+def sample(
+    spark: SparkSession,
+    n: int,
+    model: Model,
+    *,
+    where: Where = None,
+    given: Mapping[str, object] | None = None,
+    strategy: str = "auto",
+    random_state: RandomState = None,
+    block: int = BLOCK,
+) -> DataFrame:
+    """Draw rows, a partition for each block; the arguments are those of `harpoon.engines.local.sample`."""
+    asked = Sampling.of(n, model, where=where, given=given, strategy=strategy, random_state=random_state, block=block)
+    job = asked.seeded(seed_of(None)) if asked.seed is None else asked
+    plain = Sampling.of(1, unpacked(job.model), random_state=0)
+    schema = _known_to_spark(next(table for _, table in plain.made(plain.blocks)).schema)
+    blocks = job.blocks
+
+    def drawn(batches: Batches) -> Batches:
+        for number in _numbers(batches):
+            for _, table in job.made([blocks[number]]):
+                yield from fitted(table, schema).to_batches()
+
+    return _numbered(spark, len(blocks)).mapInArrow(drawn, spark.createDataFrame(schema.empty_table()).schema)
+
+
+def run(job: Job, parts: Parts, blocks: list[Block], workers: int | None = None) -> Iterator[Block]:
+    """Blocks of files on a Spark cluster, each told of when its part has been written."""
+    tasks = job.tasks(blocks)
+
+    def worked(batches: Batches) -> Batches:
+        for number in _numbers(batches):
+            done = [block.first_row for block in parts.work(job, tasks[number])]
+            yield pa.RecordBatch.from_pydict({"first_row": pa.array(done, pa.int64())})
+
+    if not tasks:
+        return
+    receipts = _numbered(session(workers), len(tasks)).mapInArrow(worked, "first_row long")
+    with ThreadPoolExecutor(1) as pool:
+        collected, left = pool.submit(receipts.collect), blocks
+        while left and not collected.done():
+            wait([collected], timeout=LOOKED)
+            before, left = left, parts.left(left)
+            yield from (block for block in before if block not in left)
+    try:
+        collected.result()
+    except PySparkException as error:
+        raise parts.problem() or error from None
+    yield from left
+
+
+def session(workers: int | None = None) -> SparkSession:
+    """The Spark that is configured, or one on this machine."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    if workers is not None:
+        count_of(workers, "workers, the number of workers,")
+    try:
+        builder = SparkSession.builder.appName("harpoon").config("spark.ui.showConsoleProgress", "false")
+        if not SparkConf().contains("spark.master"):
+            builder = builder.master(f"local[{workers or '*'}]").config("spark.ui.enabled", "false")
+        return builder.getOrCreate()
+    except PySparkException as error:
+        raise HarpoonError(f"Spark does not start: {error}. It needs Java 17 or newer; is that installed?") from None
+
+
+def _filling(filling: Filling, ends: Sequence[int] | None) -> Callable[[Batches], Batches]:
+    """What a partition does: its rows are numbered on from the partitions before it."""
+
+    def filled(batches: Batches) -> Batches:
+        place = _place() if ends is not None else 0
+        row = ends[place] if ends is not None else 0
+        for batch in batches:
+            own = pa.Table.from_batches([batch])
+            made = filling.filler(own.schema).stacked(own, row)
+            kept = [*([pa.field(DRAW, pa.int64())] if filling.draws else []), *own.schema]
+            yield from fitted(made, pa.schema(kept)).to_batches()
+            row += own.num_rows
+        if ends is not None and row != ends[place + 1]:
+            raise InvalidTable("The DataFrame did not give the same rows twice. Cache it, or write it to files first.")
+
+    return filled
+
+
+def _ends(data: DataFrame) -> list[int]:
+    """The number of the first row of each partition, and how many rows there are."""
+
+    def counted(batches: Batches) -> Batches:
+        rows = sum(batch.num_rows for batch in batches)
+        yield pa.RecordBatch.from_pydict({"place": [_place()], "rows": [rows]})
+
+    rows = dict(map(tuple, data.mapInArrow(counted, "place long, rows long").collect()))
+    return list(accumulate((rows.get(place, 0) for place in range(max(rows, default=-1) + 1)), initial=0))
+
+
+def _place() -> int:
+    """The number of the partition that is being worked on."""
+    context = TaskContext.get()
+    return 0 if context is None else context.partitionId()
+
+
+def _numbered(spark: SparkSession, count: int) -> DataFrame:
+    """Numbers from 0 on, each in a partition of its own."""
+    return spark.range(0, count, 1, count)
+
+
+def _numbers(batches: Batches) -> Iterator[int]:
+    for batch in batches:
+        yield from batch.column(0).to_pylist()
+
+
+def _known_to_spark(schema: pa.Schema) -> pa.Schema:
+    """The types that Spark has: no categories, no unsigned numbers, no nanoseconds."""
+
+    def known(dtype: pa.DataType) -> pa.DataType:
+        if pa.types.is_dictionary(dtype):
+            return known(dtype.value_type)
+        if pa.types.is_unsigned_integer(dtype):
+            return pa.int64()
+        if pa.types.is_timestamp(dtype):
+            return pa.timestamp("us", dtype.tz)
+        if pa.types.is_duration(dtype):
+            return pa.duration("us")
+        return pa.string() if pa.types.is_large_string(dtype) or pa.types.is_string_view(dtype) else dtype
+
+    return pa.schema([(f.name, known(f.type)) for f in schema])

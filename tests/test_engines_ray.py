@@ -1,0 +1,162 @@
+"""Ray, on a real cluster of two nodes: the same rows as on one machine, also when a worker dies."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+ray = pytest.importorskip("ray", reason="Ray is not installed")
+
+from harpoon import HarpoonError, InvalidOption, SchemaMismatch  # noqa: E402
+from harpoon.cli import app  # noqa: E402
+from harpoon.engines import jobs, local  # noqa: E402
+from harpoon.engines import ray as engine  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # of Ray's own
+ROWS = 1200
+MEMORY = 100 * 2**20  # of each node, for objects
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Two nodes of one CPU each, as processes of this machine."""
+    from ray.cluster_utils import Cluster
+
+    node = {"num_cpus": 1, "object_store_memory": MEMORY}
+    nodes = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
+    nodes.add_node(**node)
+    ray.init(address=nodes.address, log_to_driver=False, logging_level="ERROR")
+    engine.connect()
+    yield nodes
+    ray.shutdown()
+    nodes.shutdown()
+
+
+@pytest.fixture(scope="module")
+def work(arrow_fitted, tools, tmp_path_factory) -> SimpleNamespace:
+    """A model, a folder of files with holes, and what the local engine makes of it."""
+    folder = tmp_path_factory.mktemp("ray")
+    table = tools.make("pyarrow", tools.mixed_columns(ROWS)).append_column("key", pa.array(np.arange(ROWS)))
+    (folder / "holes").mkdir()
+    for number in range(3):
+        pq.write_table(table.slice(400 * number, 400), folder / "holes" / f"{number}.parquet", row_group_size=150)
+    asked = {"draws": 2, "random_state": 4}
+    filled = pq.read_table(local.impute(folder / "holes", arrow_fitted.model, folder / "filled", **asked))
+    return SimpleNamespace(folder=folder, table=table, model=arrow_fitted.model, asked=asked, filled=filled)
+
+
+def held(data) -> pa.Table:
+    return pa.concat_tables(data.iter_batches(batch_format="pyarrow", batch_size=None))
+
+
+@pytest.mark.parametrize(("workers", "block"), [(1, 10_000), (2, 100)])
+def test_a_folder_is_filled_as_on_one_machine(cluster, work, tmp_path, workers, block):
+    source, out = work.folder / "holes", tmp_path / "filled"
+    data = engine.impute(source, work.model, output=out, workers=workers, block=block, **work.asked)
+    assert held(data).equals(work.filled)
+    assert [path.name for path in tmp_path.iterdir()] == ["filled"]
+
+
+def test_a_dataset_is_filled_in_its_order(cluster, work):
+    data = ray.data.from_arrow([work.table.slice(start, 170) for start in range(0, ROWS, 170)])
+    assert held(engine.impute(data, work.model, block=100, **work.asked)).equals(work.filled)
+    best = held(engine.impute(data, work.model, only=["job"], block=500))
+    assert best.select(["key", "age"]).equals(work.table.select(["key", "age"]))
+    expected = work.model.impute(work.table.drop_columns(["key"]))
+    assert best["job"].combine_chunks().equals(expected["job"].combine_chunks())
+
+
+def test_rows_are_drawn_as_on_one_machine(cluster, work, tmp_path, monkeypatch):
+    monkeypatch.setattr(jobs, "STRETCH", 40)
+    asked = {"where": "age >= 40", "random_state": 4}
+    here = pq.read_table(local.sample(100, work.model, tmp_path / "here", **asked))
+    assert held(engine.sample(100, work.model, workers=2, **asked)).equals(here)
+
+
+def worker_of(cluster) -> int:
+    """A process of this cluster that fills blocks."""
+    session = cluster.head_node.get_session_dir_path()
+    for path in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (path / "cmdline").read_bytes()
+            parent = (path / "stat").read_text().rpartition(")")[2].split()[1]
+            if (
+                words.startswith(b"ray::MapWorker")
+                and session.encode() in Path("/proc", parent, "cmdline").read_bytes()
+            ):
+                return int(path.name)
+        except OSError:  # it has ended meanwhile
+            continue
+    raise AssertionError("no worker was found")
+
+
+def test_a_worker_that_is_killed_costs_no_row(cluster, work, tmp_path):
+    """It dies when some blocks are done and many are not."""
+    killed = []
+
+    def kill():
+        while len(list(tmp_path.glob(".filled-*/rows-*"))) < 2:
+            time.sleep(0.01)
+        killed.append(worker_of(cluster))
+        os.kill(killed[0], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill, daemon=True)
+    killer.start()
+    source, out = work.folder / "holes", tmp_path / "filled"
+    data = engine.impute(source, work.model, output=out, workers=2, block=50, **work.asked)
+    killer.join(timeout=1)
+    assert killed
+    rows = duckdb.sql(f"select count(*), count(distinct (key, draw)), min(key), max(key) from '{out}/*.parquet'")  # noqa: S608
+    assert rows.fetchall() == [(2 * ROWS, 2 * ROWS, 0, ROWS - 1)]
+    assert held(data).equals(work.filled)
+
+
+def test_a_bad_file_is_named_and_nothing_stays(cluster, work, tmp_path):
+    """It is not seen before the work has begun: its first page is garbled."""
+    bad = tmp_path / "holes" / "b.parquet"
+    bad.parent.mkdir()
+    pq.write_table(work.table, tmp_path / "holes" / "a.parquet")
+    pq.write_table(work.table, bad)
+    content = bytearray(bad.read_bytes())
+    content[4:60] = b"\xff" * 56
+    bad.write_bytes(content)
+    with pytest.raises(HarpoonError, match=r"b\.parquet.*cannot be read"):
+        engine.impute(tmp_path / "holes", work.model, output=tmp_path / "filled")
+    assert [path.name for path in tmp_path.iterdir()] == ["holes"]
+
+
+def test_slips_are_named_before_any_work(cluster, work, tmp_path):
+    data = ray.data.from_arrow(work.table.drop_columns(["job"]))
+    with pytest.raises(SchemaMismatch, match="'job'"):
+        engine.impute(data, work.model)
+    with pytest.raises(InvalidOption, match="write_parquet"):
+        engine.impute(data, work.model, output=tmp_path / "filled")
+    with pytest.raises(InvalidOption, match="parquet"):
+        engine.sample(3, work.model, output=tmp_path / "filled.csv")
+    with pytest.raises(InvalidOption, match="workers"):
+        engine.sample(3, work.model, workers=0)
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_command_uses_the_cluster(cluster, work, tmp_path):
+    (tmp_path / "holes").mkdir()
+    for number in range(2):
+        pyarrow.csv.write_csv(work.table.slice(40 * number, 40), tmp_path / "holes" / f"{number}.csv")
+    work.model.save(tmp_path / "model.harpoon")
+    words = ["impute", tmp_path / "model.harpoon", tmp_path / "holes", "-o", tmp_path / "filled.parquet"]
+    done = CliRunner().invoke(app, [*map(str, words), "--engine", "ray", "--workers", "2", "--batch", "15"])
+    assert done.exit_code == 0, done.output
+    filled = pq.read_table(tmp_path / "filled.parquet")
+    assert filled["key"].to_pylist() == list(range(80))
+    assert not any(column.null_count for column in filled.columns)
