@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from harpoon import Harpoon, InvalidOption, InvalidTable, Schema, TableFileError
+from harpoon import Harpoon, HarpoonError, InvalidOption, InvalidTable, Schema, TableFileError
 
 ray = pytest.importorskip("ray")
 pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own, about its logs and its settings
@@ -23,7 +23,7 @@ SETTINGS = {"hidden": 32, "batch_size": 64, "max_epochs": 40, "random_state": 0,
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster():
-    ray.init(num_cpus=3, include_dashboard=False, log_to_driver=False)
+    ray.init(address="local", num_cpus=3, include_dashboard=False, log_to_driver=False)
     yield
     ray.shutdown()
 
@@ -92,18 +92,24 @@ def test_a_training_goes_on_after_a_worker_was_killed(folder, tmp_path):
 
 
 def test_a_frame_is_trained_on_and_answered_as_a_frame(folder):
-    """And like any training it can be repeated: a seed gives the same model."""
     frame = pq.read_table(folder).to_pandas()
-    models = [Harpoon(**{**SETTINGS, "max_epochs": 2}).fit(frame, engine="ray", workers=2) for _ in range(2)]
-    rows = [model.sample(5) for model in models]
-    assert rows[0].equals(rows[1])
-    assert list(rows[0].columns) == list(frame.columns)
+    model = Harpoon(**{**SETTINGS, "max_epochs": 2}).fit(frame, engine="ray", workers=2)
+    rows = model.sample(5)
+    assert list(rows.columns) == list(frame.columns)
+    assert rows.dtypes.equals(frame.dtypes)
 
 
 def test_what_a_dataset_holds_is_what_the_table_holds(folder):
     tallies, sample = training.counted(ray.data.read_parquet(str(folder)))
     assert Schema.of_tallies(tallies) == Schema.infer(pq.read_table(folder))
     assert sample.num_rows == 900  # fewer than would be needed
+
+
+def test_parts_that_do_not_fit_together_are_an_error_that_names_the_column(folder):
+    pq.write_table(pa.table({"x": ["a"], "y": [1.0], "kind": ["up"]}), folder / "3.parquet")
+    parts = [ray.data.read_parquet(str(folder / f"{number}.parquet")) for number in (0, 3)]
+    with pytest.raises(HarpoonError, match="'x' must hold the same"):
+        training.fit(Harpoon(**SETTINGS), parts[0].union(parts[1]))
 
 
 def test_there_must_be_something_to_train_on(tmp_path):

@@ -29,7 +29,7 @@ import pyarrow as pa
 from harpoon import checkpoints, frames
 from harpoon.arguments import count_of, seed_of
 from harpoon.checkpoints import Checkpoint, State
-from harpoon.errors import InvalidTable, MissingExtra, TableFileError, TrainingFailed, shortened
+from harpoon.errors import HarpoonError, InvalidTable, MissingExtra, TableFileError, TrainingFailed, shortened
 from harpoon.learning import Lesson
 from harpoon.model import Harpoon
 from harpoon.tallies import Tallies, merged, tallied
@@ -38,6 +38,7 @@ from harpoon.teams import Together
 try:
     import ray
     import ray.data
+    import ray.exceptions
     import ray.train
     from ray.data import Dataset
     from ray.train.torch import TorchTrainer
@@ -76,7 +77,10 @@ def fit(
     """
     count_of(workers, "workers, the number of workers,")
     data = _dataset(source)
-    tallies, sample = counted(data)
+    try:
+        tallies, sample = counted(data)
+    except ray.exceptions.RayError as error:
+        raise _untangled(error) from error
     job = _Job(model, seed_of(model.random_state) % 2**63, tallies, sample, every)
     with nullcontext(folder) if folder else tempfile.TemporaryDirectory(prefix="harpoon-") as place:
         trainer = TorchTrainer(
@@ -95,7 +99,7 @@ def fit(
         try:
             kept: Any = trainer.fit().checkpoint
         except ray.train.TrainingFailedError as error:
-            raise TrainingFailed(f"The training on Ray did not come to its end: {_reason(error)}") from error
+            raise _untangled(error) from error
         with kept.as_directory() as found:
             trained = Harpoon.load(Path(found, MODEL), device=model.device.type, progress=model.progress)
     vars(model).update({name: value for name, value in vars(trained).items() if name.endswith("_")})
@@ -128,10 +132,14 @@ def _dataset(source: object) -> Dataset:
     return (ray.data.read_parquet if any(".parquet" in name for name in names) else ray.data.read_csv)(str(path))
 
 
-def _reason(error: BaseException) -> str:
-    """The last line of what went wrong in a worker."""
+def _untangled(error: BaseException) -> HarpoonError:
+    """What went wrong in a worker: our own error, or the last line of what Ray says."""
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, HarpoonError):
+        return cause
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    return shortened(lines[-1], shown=300) if lines else type(error).__name__
+    said = shortened(lines[-1], shown=300) if lines else type(error).__name__
+    return TrainingFailed(f"The training on Ray did not come to its end: {said}")
 
 
 def _count(batch: pa.Table, share: float) -> pa.Table:
