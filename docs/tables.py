@@ -134,6 +134,53 @@ def speed() -> str:
     return table(["task", "rows", "anchored, s", "paper preset, s", "ratio"], rows)
 
 
+def engines() -> str:
+    """What each engine does with the same folder."""
+    head = ["engine", "workers", "rows per second", "seconds", "most memory of a process, MiB"]
+    keys = ("engine", "workers", "rows_per_second", "seconds", "peak_mib")
+    return table(head, ([f"{run[key]:,}" if key != "engine" else run[key] for key in keys] for run in _runs()))
+
+
+def engines_about() -> str:
+    """What was run, and how engines compare."""
+    found = result("engines")
+    facts = [
+        ["rows", f"{found['rows']:,}"],
+        ["rows in a block", f"{found['block']:,}"],
+        ["cores", found["cores"]],
+        ["Ray, 2 workers against 1", found.get("ray_2_workers_to_1", "–")],
+        ["Spark, 2 workers against 1", found.get("spark_2_workers_to_1", "–")],
+        ["Ray, 1 worker against local", found.get("ray_1_worker_to_local", "–")],
+        ["Spark, 1 worker against local", found.get("spark_1_worker_to_local", "–")],
+    ]
+    return table(["", ""], facts) + (f"\n\n{found['note']}" if found["note"] else "")
+
+
+def engines_on_paper(rows: int = 10**9, machines: int = 100, cores: int = 8, block: int = 100_000) -> str:
+    """What a cluster would do with a billion rows, if its cores were like the one that was measured."""
+    found = result("engines")
+    ray = next(run for run in _runs() if (run["engine"], run["workers"]) == ("ray", 1))
+    each = ray["rows_per_second"]
+    read, written = (mib * 2**20 / found["rows"] for mib in (found["input_mib"], ray["output_mib"]))
+    seconds = rows / each / machines / cores
+    lines = [
+        ["one row, on one core", f"{1e6 / each:.0f} µs"],
+        ["all rows, on one core", f"{rows / each / 3600:.1f} hours"],
+        ["all rows, on the cluster", f"{seconds / 60:.1f} minutes"],
+        ["read and written, each row", f"{read:.0f} and {written:.0f} bytes"],
+        ["read and written, altogether", f"{rows * read / 1e9:.0f} and {rows * written / 1e9:.0f} GB"],
+        ["through the network of one machine", f"{(read + written) * each * cores / 1e6:.1f} MB per second"],
+        ["through a disk that all share", f"{(read + written) * each * cores * machines / 1e6:.0f} MB per second"],
+        ["the model, once to each worker", f"{found['model_mib'] * machines * cores / 1024:.1f} GiB altogether"],
+        [f"blocks of {block:,} rows", f"{rows // block:,}, {rows / block / seconds:.0f} receipts per second"],
+    ]
+    return table(["", ""], lines)
+
+
+def _runs() -> list[dict[str, Any]]:
+    return list(result("engines")["runs"])
+
+
 def steps() -> str:
     """What more steps of the reverse loop bring, against training rows."""
     rows = [
@@ -153,5 +200,8 @@ TABLES: dict[str, Callable[[], str]] = {
     "draws": draws,
     "incomplete": incomplete,
     "speed": speed,
+    "engines": engines,
+    "engines_about": engines_about,
+    "engines_on_paper": engines_on_paper,
     "steps": steps,
 }

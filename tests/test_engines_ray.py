@@ -10,7 +10,6 @@ from types import SimpleNamespace
 import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
@@ -18,7 +17,7 @@ from typer.testing import CliRunner
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 ray = pytest.importorskip("ray", reason="Ray is not installed")
 
-from harpoon import HarpoonError, InvalidOption, SchemaMismatch  # noqa: E402
+from harpoon import InvalidOption, SchemaMismatch  # noqa: E402
 from harpoon.cli import app  # noqa: E402
 from harpoon.engines import jobs, local  # noqa: E402
 from harpoon.engines import ray as engine  # noqa: E402
@@ -60,10 +59,9 @@ def held(data) -> pa.Table:
     return pa.concat_tables(data.iter_batches(batch_format="pyarrow", batch_size=None))
 
 
-@pytest.mark.parametrize(("workers", "block"), [(1, 10_000), (2, 100)])
-def test_a_folder_is_filled_as_on_one_machine(cluster, work, tmp_path, workers, block):
+def test_a_folder_is_filled_as_on_one_machine(cluster, work, tmp_path):
     source, out = work.folder / "holes", tmp_path / "filled"
-    data = engine.impute(source, work.model, output=out, workers=workers, block=block, **work.asked)
+    data = engine.impute(source, work.model, output=out, workers=1, block=10_000, **work.asked)
     assert held(data).equals(work.filled)
     assert [path.name for path in tmp_path.iterdir()] == ["filled"]
 
@@ -71,10 +69,6 @@ def test_a_folder_is_filled_as_on_one_machine(cluster, work, tmp_path, workers, 
 def test_a_dataset_is_filled_in_its_order(cluster, work):
     data = ray.data.from_arrow([work.table.slice(start, 170) for start in range(0, ROWS, 170)])
     assert held(engine.impute(data, work.model, block=100, **work.asked)).equals(work.filled)
-    best = held(engine.impute(data, work.model, only=["job"], block=500))
-    assert best.select(["key", "age"]).equals(work.table.select(["key", "age"]))
-    expected = work.model.impute(work.table.drop_columns(["key"]))
-    assert best["job"].combine_chunks().equals(expected["job"].combine_chunks())
 
 
 def test_rows_are_drawn_as_on_one_machine(cluster, work, tmp_path, monkeypatch):
@@ -102,7 +96,7 @@ def worker_of(cluster) -> int:
 
 
 def test_a_worker_that_is_killed_costs_no_row(cluster, work, tmp_path):
-    """It dies when some blocks are done and many are not."""
+    """It dies when some blocks are done and many are not. The other one has 100 rows at a time, too."""
     killed = []
 
     def kill():
@@ -114,26 +108,12 @@ def test_a_worker_that_is_killed_costs_no_row(cluster, work, tmp_path):
     killer = threading.Thread(target=kill, daemon=True)
     killer.start()
     source, out = work.folder / "holes", tmp_path / "filled"
-    data = engine.impute(source, work.model, output=out, workers=2, block=50, **work.asked)
+    engine.impute(source, work.model, output=out, workers=2, block=100, **work.asked)
     killer.join(timeout=1)
     assert killed
     rows = duckdb.sql(f"select count(*), count(distinct (key, draw)), min(key), max(key) from '{out}/*.parquet'")  # noqa: S608
     assert rows.fetchall() == [(2 * ROWS, 2 * ROWS, 0, ROWS - 1)]
-    assert held(data).equals(work.filled)
-
-
-def test_a_bad_file_is_named_and_nothing_stays(cluster, work, tmp_path):
-    """It is not seen before the work has begun: its first page is garbled."""
-    bad = tmp_path / "holes" / "b.parquet"
-    bad.parent.mkdir()
-    pq.write_table(work.table, tmp_path / "holes" / "a.parquet")
-    pq.write_table(work.table, bad)
-    content = bytearray(bad.read_bytes())
-    content[4:60] = b"\xff" * 56
-    bad.write_bytes(content)
-    with pytest.raises(HarpoonError, match=r"b\.parquet.*cannot be read"):
-        engine.impute(tmp_path / "holes", work.model, output=tmp_path / "filled")
-    assert [path.name for path in tmp_path.iterdir()] == ["holes"]
+    assert pq.read_table(out).equals(work.filled)
 
 
 def test_slips_are_named_before_any_work(cluster, work, tmp_path):
@@ -149,14 +129,18 @@ def test_slips_are_named_before_any_work(cluster, work, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_the_command_uses_the_cluster(cluster, work, tmp_path):
-    (tmp_path / "holes").mkdir()
-    for number in range(2):
-        pyarrow.csv.write_csv(work.table.slice(40 * number, 40), tmp_path / "holes" / f"{number}.csv")
+def test_the_command_names_a_bad_file_and_nothing_stays(cluster, work, tmp_path):
+    """It is not seen before the work has begun: its first page is garbled."""
+    bad = tmp_path / "holes" / "b.parquet"
+    bad.parent.mkdir()
+    pq.write_table(work.table, tmp_path / "holes" / "a.parquet")
+    pq.write_table(work.table, bad)
+    content = bytearray(bad.read_bytes())
+    content[4:60] = b"\xff" * 56
+    bad.write_bytes(content)
     work.model.save(tmp_path / "model.harpoon")
-    words = ["impute", tmp_path / "model.harpoon", tmp_path / "holes", "-o", tmp_path / "filled.parquet"]
-    done = CliRunner().invoke(app, [*map(str, words), "--engine", "ray", "--workers", "2", "--batch", "15"])
-    assert done.exit_code == 0, done.output
-    filled = pq.read_table(tmp_path / "filled.parquet")
-    assert filled["key"].to_pylist() == list(range(80))
-    assert not any(column.null_count for column in filled.columns)
+    words = ["impute", tmp_path / "model.harpoon", bad.parent, "-o", tmp_path / "filled", "--batch", 300]
+    done = CliRunner().invoke(app, [*map(str, words), "--engine", "ray", "--workers", "2"])
+    assert done.exit_code == 1
+    assert "b.parquet' cannot be read" in done.stderr.replace("\n", "")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["holes", "model.harpoon"]

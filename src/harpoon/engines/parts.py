@@ -98,7 +98,7 @@ def collected(job: Job, output: str | os.PathLike[str], *, force: bool = False) 
         with complaints(target):
             _appear(parts, job, target, force=force)
     except Exception:
-        shutil.rmtree(parts.folder, ignore_errors=True)
+        _discard(parts.folder)
         raise
 
 
@@ -154,6 +154,12 @@ def _appear(parts: Parts, job: Job, target: Path, *, force: bool) -> None:
         target.rename(replaced)
     parts.folder.rename(target)
     shutil.rmtree(replaced, ignore_errors=True)
+
+
+def _discard(folder: Path) -> None:
+    """Remove a folder that workers may still be writing to: under another name they do not find it."""
+    with suppress(OSError):
+        shutil.rmtree(folder.rename(folder.with_suffix(".discarded")))
 
 
 def _is_one_file(target: Path) -> bool:

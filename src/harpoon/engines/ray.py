@@ -217,8 +217,9 @@ def _numbered(data: Dataset) -> Dataset:
     refs = data.to_arrow_refs()
     rows = ray.get([ray.remote(_rows_of).remote(ref) for ref in refs])
     firsts = accumulate(rows, initial=0)
-    numbered: Any = [ray.remote(_with_numbers).remote(ref, first) for ref, first in zip(refs, firsts, strict=False)]
-    return ray.data.from_arrow_refs(numbered)
+    blocks: Any = [ray.remote(_with_numbers).remote(ref, first) for ref, first in zip(refs, firsts, strict=False)]
+    with _context(ordered=True):
+        return ray.data.from_arrow_refs(blocks)
 
 
 def _rows_of(table: pa.Table) -> int:

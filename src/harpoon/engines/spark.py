@@ -114,7 +114,8 @@ def run(job: Job, parts: Parts, blocks: list[Block], workers: int | None = None)
         while left and not collected.done():
             wait([collected], timeout=LOOKED)
             before, left = left, parts.left(left)
-            yield from (block for block in before if block not in left)
+            still = set(left)
+            yield from (block for block in before if block not in still)
     try:
         collected.result()
     except PySparkException as error:

@@ -1,0 +1,110 @@
+"""Spark, with two partitions: the same rows as on one machine, and the schema kept."""
+
+import os
+import shutil
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from typer.testing import CliRunner
+
+pytest.importorskip("pyspark", reason="Spark is not installed")
+if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
+    pytest.skip("Java, which Spark needs, is not installed", allow_module_level=True)
+
+from harpoon import InvalidTable, SchemaMismatch
+from harpoon.cli import app
+from harpoon.engines import jobs, local
+from harpoon.engines import spark as engine
+
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")  # of Spark's own
+ROWS = 1200
+
+
+@pytest.fixture(scope="module")
+def spark():
+    session = engine.session(workers=2)
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="module")
+def work(arrow_fitted, tools, tmp_path_factory) -> SimpleNamespace:
+    """A model, a folder of files with holes, and what the local engine makes of it."""
+    folder = tmp_path_factory.mktemp("spark")
+    table = tools.make("pyarrow", tools.mixed_columns(ROWS)).append_column("key", pa.array(np.arange(ROWS)))
+    (folder / "holes").mkdir()
+    pq.write_table(table.slice(0, 700), folder / "holes" / "0.parquet")
+    pq.write_table(table.slice(700), folder / "holes" / "1.parquet")
+    arrow_fitted.model.save(folder / "model.harpoon")
+    asked = {"draws": 2, "random_state": 4}
+    filled = pq.read_table(local.impute(folder / "holes", arrow_fitted.model, folder / "filled", **asked))
+    return SimpleNamespace(folder=folder, table=table, model=arrow_fitted.model, asked=asked, filled=filled)
+
+
+def in_two(spark, table):
+    """A DataFrame of two partitions, the rows in their order."""
+    frame = spark.createDataFrame(table)
+    assert frame.rdd.getNumPartitions() == 2
+    return frame
+
+
+@pytest.mark.parametrize("batch", [100, 10_000])
+def test_a_dataframe_is_filled_as_on_one_machine(spark, work, batch):
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", str(batch))
+    frame = in_two(spark, work.table)
+    filled = engine.impute(frame, work.model, **work.asked)
+    assert filled.schema[1:] == frame.schema[:]
+    assert filled.toArrow().to_pydict() == work.filled.to_pydict()
+
+
+def test_the_schema_is_kept_and_so_are_columns_that_are_not_asked_for(spark, work):
+    frame = in_two(spark, work.table)
+    filled = engine.impute(frame, work.folder / "model.harpoon", only=["job"])
+    assert filled.schema == frame.schema
+    found = filled.toArrow()
+    expected = work.model.impute(work.table.drop_columns(["key"]))
+    assert found["job"].to_pylist() == expected["job"].to_pylist()
+    assert found.select(["age", "key"]).to_pydict() == work.table.select(["age", "key"]).to_pydict()
+
+
+def test_rows_are_drawn_as_on_one_machine(spark, work, tmp_path, monkeypatch):
+    monkeypatch.setattr(jobs, "STRETCH", 40)
+    asked = {"where": "age >= 40", "random_state": 4}
+    here = pq.read_table(local.sample(100, work.model, tmp_path / "here", **asked))
+    drawn = engine.sample(spark, 100, work.model, **asked)
+    assert drawn.rdd.getNumPartitions() == 3
+    assert drawn.toArrow().to_pydict() == here.to_pydict()
+
+
+def test_the_command_fills_a_folder_and_names_a_bad_file(spark, work, tmp_path):
+    def run(source):
+        words = ["impute", work.folder / "model.harpoon", source, "-o", tmp_path / "filled", "--batch", "300"]
+        words += ["--engine", "spark", "--workers", "2", "--draws", "2", "--stacked", "--seed", "4"]
+        return CliRunner().invoke(app, list(map(str, words)))
+
+    bad = tmp_path / "bad.parquet"
+    content = bytearray((work.folder / "holes" / "0.parquet").read_bytes())
+    content[4:60] = b"\xff" * 56
+    bad.write_bytes(content)
+    done = run(bad)
+    assert done.exit_code == 1
+    assert "bad.parquet' cannot be read" in done.stderr.replace("\n", "")
+    assert [path.name for path in tmp_path.iterdir()] == ["bad.parquet"]
+    assert run(work.folder / "holes").exit_code == 0
+    assert pq.read_table(tmp_path / "filled").to_pydict() == work.filled.to_pydict()
+
+
+def test_slips_are_named_before_any_work(spark, work):
+    with pytest.raises(SchemaMismatch, match="'job'"):
+        engine.impute(spark.createDataFrame(work.table.drop_columns(["job"])), work.model)
+    void = spark.createDataFrame(work.table).selectExpr("*", "null as nothing")
+    with pytest.raises(InvalidTable, match="'nothing'"):
+        engine.impute(void, work.model)
+
+
+def test_workers_run_this_python():
+    assert os.environ["PYSPARK_PYTHON"] == sys.executable
