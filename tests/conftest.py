@@ -15,6 +15,7 @@ import pytest
 from hypothesis import settings
 
 from harpoon import ColumnLeftOut, Harpoon
+from tests import browser as chromium
 
 # CI judges a change by the same examples as the run before it; at a desk every run looks at new ones.
 settings.register_profile("ci", derandomize=True)
@@ -128,6 +129,14 @@ def library(request) -> str:
 @pytest.fixture(scope="session")
 def frame_of(library) -> Callable:
     return lambda columns: make(library, columns)
+
+
+@pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """One browser for all pages."""
+    driver = chromium.started(tmp_path_factory.mktemp("profile"))
+    yield driver
+    driver.quit()
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 /** The right side: what the model answers to each scenario. An answer is shown only beside the question it belongs to. */
 
-import { profile } from "./api.js";
+import { feasibility, profile } from "./api.js";
 import { one } from "./dom.js";
 import { Latest } from "./latest.js";
 import { showChanges } from "./changes.js";
@@ -65,10 +65,10 @@ export class Answer {
     const question = { where: where.trim() || null, n, seed };
     this.#pending(key);
     const progress = (done) => this.verdicts[key].count(done);
-    this.asking[key].ask((signal) => profile({ ...question, show: SHOWN_ROWS }, { signal, progress }), {
+    this.asking[key].ask((signal) => explained(question, { signal, progress }), {
       pause: PAUSE,
       answered: (answer) => {
-        this.found[key] = { ...answer, question };
+        this.found[key] = answer;
         this.verdicts[key].tell(this.found[key]);
         this.#show();
       },
@@ -94,4 +94,12 @@ export class Answer {
     this.peek.show(scenarios, this.found);
     showCode(this.schema, scenarios, values);
   }
+}
+
+/** The answer to a question; where there are fewer rows than asked for, with the reason. */
+async function explained(question, { signal, progress }) {
+  const answer = await profile({ ...question, show: SHOWN_ROWS }, { signal, progress });
+  const short = answer.rows < question.n;
+  const { message } = short ? await feasibility({ where: question.where, seed: question.seed }, signal) : { message: "" };
+  return { ...answer, question, reason: message };
 }

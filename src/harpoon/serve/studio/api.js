@@ -28,6 +28,9 @@ export const condition = async (body, signal) => (await posted("condition", body
 /** What a condition does to every column; `progress` hears how many rows are drawn. */
 export const profile = (body, options) => streamed("profile", body, options);
 
+/** Why a condition is hardly met, and what to relax. */
+export const feasibility = async (body, signal) => (await posted("feasibility", body, { signal })).json();
+
 /** Drawn rows as a file. */
 export const sampleFile = async (body, accept, signal) => (await posted("sample", body, { accept, signal })).blob();
 

@@ -47,7 +47,8 @@ function heading(scenarios, values) {
 
 function legend(scenarios) {
   const keys = [["before", "before, without a condition"], ...scenarios.map((key) => [key, `scenario ${key.toUpperCase()}`])];
-  one("#legend").replaceChildren(...keys.map(([key, words]) => html("span", { class: `key ${key}` }, words)));
+  one("#legend").replaceChildren(...keys.map(([key, words]) => html("span", { class: `key ${key}` }, words)),
+    html("span", { class: "key change" }, "change: from 0 %, the same, to 100 %, nothing in common"));
 }
 
 function card(column, answers, scenarios) {

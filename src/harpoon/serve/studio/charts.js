@@ -5,7 +5,7 @@
  */
 
 import { html, svg } from "./dom.js";
-import { lineOf, roughly, short } from "./formats.js";
+import { clean, lineOf, roughly, short, stepOf } from "./formats.js";
 
 const WIDTH = 400;
 const HEIGHT = 100;
@@ -13,7 +13,7 @@ const MOST_BARS = 8;
 
 /** The shares of a column in one table: of bins, or of labels. */
 export function sharesOf(picture) {
-  if (picture.shares) return picture.shares.map(({ share }) => share);
+  if (picture.shares) return picture.shares;
   const total = picture.counts.reduce((sum, count) => sum + count, 0) || 1;
   return picture.counts.map((count) => count / total);
 }
@@ -52,22 +52,30 @@ export function outline(x, shares, top, height = HEIGHT) {
   return `M${x[0]} ${height - 2}${across.join("")}L${x.at(-1)} ${height - 2}`;
 }
 
-/** The ends and the middle of a column's line. */
+/** The ends and the middle of a column's line; the outer bins also hold what lies beyond them. */
 export function axis(column) {
-  const { edges, ticks } = column.before;
-  const shown = ticks ?? [edges[0], edges[Math.floor(edges.length / 2)], edges.at(-1)].map((edge) => short(edge, column));
-  return html("p", { class: "axis", "aria-hidden": "true" }, shown.map((text) => html("span", {}, text)));
+  const { count, write } = lineOf(column);
+  const [first, last] = [column.before.edges[0], column.before.edges.at(-1)].map(count);
+  const half = stepOf(column) / 2; // on a grid, bins begin and end between two values
+  const [low, high] = [Math.max(first + half, count(column.low)), Math.min(last - half, count(column.high))];
+  const texts = [low, onGrid((low + high) / 2, 2 * half), high].map((number) => short(write(clean(number)), column));
+  if (count(column.low) < first) texts[0] = `≤ ${texts[0]}`;
+  if (count(column.high) > last) texts[2] = `≥ ${texts[2]}`;
+  return html("p", { class: "axis", "aria-hidden": "true" }, texts.map((text) => html("span", {}, text)));
 }
 
+const onGrid = (number, step) => (step ? Math.round(number / step) * step : number);
+
+/** The labels with the largest shares, in the order that the column has them. */
 function bars(column, series) {
-  const labels = column.before.shares.map(nameOf);
-  const order = labels.map((_, place) => place).sort((i, j) => most(series, j) - most(series, i));
-  const shown = order.slice(0, MOST_BARS).sort((i, j) => i - j);
-  const top = Math.max(...shown.map((place) => most(series, place)), 1e-9);
+  const most = (place) => Math.max(...series.map(({ shares }) => shares[place]));
+  const order = column.labels.map((_, place) => place).sort((one, other) => most(other) - most(one));
+  const shown = order.slice(0, MOST_BARS).sort((one, other) => one - other);
+  const top = Math.max(most(order[0]), 1e-9);
   const hidden = order.length - shown.length;
   return html("div", { class: "bars" },
-    shown.map((place) => bar(labels[place], series.map(({ key, shares }) => ({ key, share: shares[place] ?? 0 })), top)),
-    hidden > 0 && html("p", { class: "quiet" }, `and ${hidden} more labels, each with a smaller share`));
+    shown.map((place) => bar(nameOf(column.labels[place]), series.map(({ key, shares }) => ({ key, share: shares[place] })), top)),
+    hidden > 0 && html("p", { class: "quiet" }, `and ${hidden} more with smaller shares`));
 }
 
 function bar(label, values, top) {
@@ -83,10 +91,5 @@ function track(key, part) {
   return filled;
 }
 
-/** A label as text; rare ones may come joined. */
-export function nameOf({ label, others }) {
-  if (others) return others === 1 ? "1 other" : `${others} others`;
-  return label === "" ? "(empty)" : String(label);
-}
-
-const most = (series, place) => Math.max(...series.map(({ shares }) => shares[place] ?? 0));
+/** A label as text. */
+export const nameOf = (label) => (label === "" ? "(empty)" : String(label));

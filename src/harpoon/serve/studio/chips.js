@@ -16,8 +16,8 @@ export class ChipControl {
     this.changed = changed;
     this.chosen = new Set();
     this.sought = "";
-    this.shares = new Map(column.before.shares.filter(({ others }) => !others).map(({ label, share }) => [label, share]));
-    this.labels = [...column.labels].sort((one, other) => (this.shares.get(other) ?? 0) - (this.shares.get(one) ?? 0));
+    this.shares = new Map(column.labels.map((label, place) => [label, column.before.shares[place]]));
+    this.labels = column.ordered ? column.labels : column.labels.toSorted((one, other) => this.shares.get(other) - this.shares.get(one));
     this.list = html("div", { class: "chips", role: "group", "aria-label": `${column.name}, allowed labels` });
     this.node = html("div", {}, this.#search(), this.list);
     this.show(null);
@@ -57,8 +57,8 @@ export class ChipControl {
     const share = this.shares.get(label);
     const chip = html("button", {
       type: "button", class: "chip", "aria-pressed": String(this.chosen.has(label)), onclick: () => this.#pressed(label),
-    }, html("span", { class: "name" }, nameOf({ label })), share !== undefined && html("small", {}, roughly(share)));
-    chip.style.setProperty("--share", `${100 * (share ?? 0)}%`);
+    }, html("span", { class: "name" }, nameOf(label)), html("small", {}, roughly(share)));
+    chip.style.setProperty("--share", `${100 * share}%`);
     return chip;
   }
 

@@ -3,14 +3,18 @@
 const DAY = 86_400_000;
 const CLOCK = [1, 60, 300, 900, 3600, 21_600, 86_400].map((seconds) => 1000 * seconds);
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
-const rounded = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
+const plain = new Intl.NumberFormat("en", { maximumFractionDigits: 0, useGrouping: "min2" }); // a year is no 2,009
+const rounded = new Intl.NumberFormat("en", { maximumSignificantDigits: 4, useGrouping: "min2" });
 const long = new Intl.NumberFormat("en", { maximumSignificantDigits: 12 });
+
+const TICKS = { s: 1, ms: 1e3, us: 1e6, ns: 1e9 };
+const SPANS = [["d", 86_400], ["h", 3600], ["min", 60], ["s", 1]];
 
 /** How each kind of column that lives on a line is counted, written back and typed. */
 const LINES = {
   number: { count: Number, write: (x) => x, input: "number" },
   integer: { count: Number, write: (x) => Math.round(x), input: "number" },
-  duration: { count: Number, write: (x) => x, input: "number" },
+  duration: { count: Number, write: (x) => Math.round(x), input: "number" },
   date: { count: Date.parse, write: (x) => iso(x).slice(0, 10), input: "date" },
   datetime: { count: (text) => Date.parse(zoned(text) ? text : `${text}Z`), write: iso, input: "datetime-local" },
 };
@@ -18,8 +22,11 @@ const LINES = {
 /** How a column is counted; undefined for one of labels. */
 export const lineOf = (column) => LINES[column.kind];
 
-/** The grid of a column in the numbers of its line. */
-export const stepOf = (column) => (column.kind.startsWith("date") ? 1000 : 1) * (column.step ?? 0);
+/** The grid of a column in the numbers of its line: milliseconds for dates and times. */
+export function stepOf(column) {
+  if (column.kind === "date") return DAY * column.step;
+  return column.kind === "datetime" ? (1000 * column.step) / TICKS[column.unit] : column.step ?? 0;
+}
 
 export const isTime = (column) => column.kind.startsWith("date");
 
@@ -42,7 +49,7 @@ export const roughly = (share) => (share > 0 && share < 0.005 ? "< 1 %" : `${Mat
 /** A value of a cell, in full. */
 export function cell(value, column) {
   if (value === null || value === undefined) return "";
-  if (typeof value === "number" && column?.kind === "duration") return span(value);
+  if (typeof value === "number" && column?.kind === "duration") return span(value, column);
   if (typeof value === "number") return long.format(value).replaceAll(",", "");
   return typeof value === "string" && column?.kind === "datetime" ? value.replace("T", " ") : String(value);
 }
@@ -50,15 +57,15 @@ export function cell(value, column) {
 /** A value of a column's line, in short: at the end of an axis or beside a slider. */
 export function short(value, column) {
   if (value === null || value === undefined) return "";
-  if (column.kind === "duration") return span(value);
+  if (column.kind === "duration") return span(value, column);
   if (typeof value === "string") return value.length > 16 ? value.slice(0, 16).replace("T", " ") : value.replace("T", " ");
-  return Number.isInteger(value) && Math.abs(value) < 1e6 ? whole.format(value) : rounded.format(value);
+  return Number.isInteger(value) && Math.abs(value) < 1e6 ? plain.format(value) : rounded.format(value);
 }
 
-/** A span of time, given in seconds. */
-function span(seconds) {
-  const units = [["d", 86_400], ["h", 3600], ["min", 60], ["s", 1]];
-  const [name, size] = units.find(([, size]) => Math.abs(seconds) >= size) ?? ["s", 1];
+/** A span of time, from the ticks that its column counts. */
+function span(ticks, column) {
+  const seconds = ticks / TICKS[column.unit];
+  const [name, size] = SPANS.find(([, size]) => Math.abs(seconds) >= size) ?? SPANS.at(-1);
   return `${rounded.format(seconds / size)} ${name}`;
 }
 

@@ -7,11 +7,13 @@ import { Filling } from "./filling.js";
 import { counted } from "./formats.js";
 import { Question } from "./question.js";
 import { State } from "./state.js";
-import { startTheme } from "./theme.js";
 import { startTabs } from "./tabs.js";
+import { startTheme } from "./theme.js";
+import { adoptToken } from "./token.js";
 
 async function start() {
   startTheme(one("#theme"));
+  adoptToken();
   const schema = await asked();
   const modelled = schema.columns.filter((column) => column.before);
   document.title = `${schema.name} · Harpoon Studio`;

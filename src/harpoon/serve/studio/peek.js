@@ -1,6 +1,6 @@
 /** On a phone the answer lies below the controls: a bar at the foot tells how likely it is, and leads there and back. */
 
-import { one } from "./dom.js";
+import { html, one } from "./dom.js";
 import { percent } from "./formats.js";
 
 export class Peek {
@@ -24,6 +24,6 @@ export class Peek {
   }
 
   #painted() {
-    this.bar.textContent = this.below ? `↑ Back to the condition` : `${this.words}   ↓ What changes`;
+    this.bar.replaceChildren(...(this.below ? ["↑ Back to the condition"] : [html("span", {}, this.words), "↓ What changes"]));
   }
 }

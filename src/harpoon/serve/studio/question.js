@@ -3,7 +3,7 @@
 import { condition } from "./api.js";
 import { ChipControl } from "./chips.js";
 import { html, one } from "./dom.js";
-import { lineOf } from "./formats.js";
+import { lineOf, roughly } from "./formats.js";
 import { Latest } from "./latest.js";
 import { RangeControl } from "./range.js";
 
@@ -54,7 +54,7 @@ export class Question {
   }
 
   #card(column) {
-    const missing = column.missing_share > 0 ? `, ${Math.max(1, Math.round(100 * column.missing_share))} % missing in training` : "";
+    const missing = column.missing_share > 0 ? `, ${roughly(column.missing_share)} missing` : "";
     const free = html("button", { type: "button", class: "free", "aria-label": `Any ${column.name}`,
       onclick: () => this.#chose(column.name, null, { show: true }) }, "any");
     return html("section", { class: "column", "data-column": column.name, "aria-label": column.name },
@@ -80,7 +80,7 @@ export class Question {
     const { chosen, rest } = this;
     this.writing.ask((signal) => condition({ controls: chosen, rest }, signal), {
       pause: SLIDING,
-      answered: ({ where }) => this.#wrote(where),
+      answered: ({ where }) => this.#wrote(where ?? ""),
       refused: (error) => this.#told(error.message),
     });
   }

@@ -18,10 +18,11 @@ export class RangeControl {
     this.changed = changed;
     this.line = lineOf(column);
     const edges = column.before.edges.map(this.line.count);
-    [this.least, this.most] = [this.line.count(column.low ?? edges[0]), this.line.count(column.high ?? edges.at(-1))];
+    [this.least, this.most] = [this.line.count(column.low), this.line.count(column.high)];
     [this.from, this.to] = [edges[0], edges.at(-1)];
     this.step = friendly(this.to - this.from || 1, column);
     this.low = this.high = null; // no bound
+    this.open = {}; // the sides whose bound itself is not allowed, which only text can ask for
     this.node = this.#built();
     this.show(null);
   }
@@ -30,6 +31,7 @@ export class RangeControl {
   show(range) {
     this.low = range?.low == null ? null : this.line.count(range.low);
     this.high = range?.high == null ? null : this.line.count(range.high);
+    this.open = { low: range?.low_open, high: range?.high_open };
     this.#painted();
   }
 
@@ -48,7 +50,7 @@ export class RangeControl {
       html("div", { class: "slider" }, html("i", { class: "track" }), this.chosen, this.thumbs),
       axis(this.column),
       html("div", { class: "fields" }, html("label", {}, "from", low), html("label", {}, "to", high),
-        this.column.kind === "duration" && html("span", { class: "quiet" }, "seconds")));
+        this.column.kind === "duration" && html("span", { class: "quiet" }, this.column.unit)));
   }
 
   #histogram() {
@@ -80,13 +82,13 @@ export class RangeControl {
     const held = side === "low" ? Math.min(place, other) : Math.max(place, other);
     const open = side === "low" ? held === 0 : held === places;
     this[side] = open ? null : this.#friendly(side, this.from + held * this.step);
-    this.#told();
+    this.#told(side);
   }
 
   #typed(side, text) {
     const number = text === "" ? null : this.line.count(text);
     this[side] = Number.isNaN(number) ? null : number;
-    this.#told();
+    this.#told(side);
   }
 
   /** The friendly number next to a place, inwards: bins of whole numbers begin between two of them. */
@@ -104,9 +106,11 @@ export class RangeControl {
     return Math.min(Math.max(side === "low" ? Math.floor(steps + DUST) : Math.ceil(steps - DUST), 0), places);
   }
 
-  #told() {
+  #told(side) {
+    this.open[side] = false;
     this.#painted();
     const range = { low: this.#written(this.low), high: this.#written(this.high) };
+    for (const one of ["low", "high"]) if (this.open[one]) range[`${one}_open`] = true;
     this.changed(range.low === null && range.high === null ? null : range);
   }
 

@@ -27,9 +27,9 @@ export class RowsView {
     one("#rows-part").dataset.scenario = this.shown;
     const answer = found[this.shown];
     this.download.allow(Boolean(answer));
-    one("#rows-table").replaceChildren(answer?.sample?.length ? table(answer.sample, this.columns) : "");
+    one("#rows-table").replaceChildren(answer?.drawn.length ? table(answer.drawn, this.columns) : "");
     one("#rows-words").textContent = answer
-      ? `The first ${counted(answer.sample?.length ?? 0, "row")} of ${counted(answer.rows, "row")} that were drawn. A file has all of them.`
+      ? `The first ${counted(answer.drawn.length, "row")} of ${counted(answer.rows, "row")} that were drawn. A file has all of them.`
       : "There are no rows yet.";
   }
 

@@ -4,7 +4,7 @@
  * It is kept behind the #, which a browser never sends, so no condition ends up in the log of a server or a proxy.
  */
 
-const DEFAULTS = { tab: "ask", editing: "a", a: "", b: null, n: 2000, seed: 0 };
+const DEFAULTS = { tab: "ask", editing: "a", a: "", b: null, n: 1000, seed: 0 };
 
 export class State extends EventTarget {
   constructor(mostRows) {

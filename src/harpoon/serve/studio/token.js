@@ -8,6 +8,15 @@ let asking = null;
 /** The token to send, if there is one. */
 export const currentToken = () => sessionStorage.getItem(KEY);
 
+/** Take a token out of an address that was handed over with one, so that it is not sent on by mistake. */
+export function adoptToken() {
+  const given = new URLSearchParams(location.hash.slice(1));
+  if (!given.has("token")) return;
+  sessionStorage.setItem(KEY, given.get("token"));
+  given.delete("token");
+  history.replaceState(null, "", `#${given}`);
+}
+
 /** Wait until the reader has given another token than the one that was refused. */
 export function newToken(refused, message) {
   if (currentToken() !== refused) return Promise.resolve(); // given in the meantime, for another question

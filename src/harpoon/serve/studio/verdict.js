@@ -16,6 +16,7 @@ export class Verdict {
   constructor(key, on) {
     this.where = html("code", { class: "asked-for" });
     this.number = html("p", { class: "number" });
+    this.scale = html("p", { class: "scale", "aria-hidden": "true" }, html("i", {}));
     this.words = html("p", { class: "words" });
     this.bar = html("progress", { max: 1, "aria-label": `Rows drawn for scenario ${key.toUpperCase()}` });
     this.counter = html("span", { class: "counter" });
@@ -24,7 +25,7 @@ export class Verdict {
     this.again = html("button", { type: "button", class: "again", onclick: on.again }, "Ask again");
     this.node = html("article", { class: "verdict", id: `verdict-${key}`, "data-scenario": key, "aria-label": `Scenario ${key.toUpperCase()}` },
       html("header", {}, html("b", { class: "badge", "aria-hidden": "true" }, key.toUpperCase()), this.where),
-      this.number, this.words, this.work, this.sentence, this.again);
+      this.number, this.scale, this.words, this.work, this.sentence, this.again);
   }
 
   /** The question, as it stands in the text. */
@@ -40,18 +41,20 @@ export class Verdict {
     this.counter.textContent = "Asking";
   }
 
+  /** Under a condition nobody knows how many rows it takes: then there is no end to count to. */
   count({ done, of }) {
-    if (!of) return;
-    this.bar.value = done / of;
-    this.counter.textContent = `${count(done)} of ${count(of)}`;
+    if (of) this.bar.value = done / of;
+    this.counter.textContent = of ? `${count(done)} of ${count(of)}` : `${counted(done, "row")} tried`;
   }
 
-  tell({ probability, interval, rows, report, question }) {
+  tell({ probability, interval, rows, report, question, reason }) {
     this.#state("answered");
     this.node.dataset.where = question.where ?? "";
-    this.number.replaceChildren(percent(probability));
-    const drawn = `${counted(rows, "row")} drawn${HOW[report?.strategy] ? `: ${HOW[report.strategy]}` : ""}.`;
-    this.words.textContent = question.where === null ? `of rows meet no condition at all. ${drawn}` : `of rows meet it${between(interval)}. ${drawn}`;
+    this.number.textContent = probability === 0 && rows > 0 ? `< ${percent(interval[1])}` : percent(probability);
+    this.scale.firstChild.style.width = `${100 * probability}%`;
+    const drawn = `${counted(rows, "row")} drawn${rows && HOW[report.strategy] ? `: ${HOW[report.strategy]}` : ""}.`;
+    this.words.textContent = `${question.where === null ? "of rows: nothing is asked of them." : `of rows meet it${between(interval)}.`} ${drawn}`;
+    this.sentence.textContent = reason;
   }
 
   refuse(error) {
@@ -73,7 +76,7 @@ export class Verdict {
     this.sentence.textContent = "";
     this.work.hidden = name !== "waiting";
     this.again.hidden = !["refused", "stopped"].includes(name);
-    this.number.hidden = this.words.hidden = name !== "answered";
+    this.number.hidden = this.scale.hidden = this.words.hidden = name !== "answered";
   }
 }
 
