@@ -31,6 +31,9 @@ export const profile = (body, options) => streamed("profile", body, options);
 /** Why a condition is hardly met, and what to relax. */
 export const feasibility = async (body, signal) => (await posted("feasibility", body, { signal })).json();
 
+/** Drawn rows. */
+export const sample = async (body, signal) => (await posted("sample", body, { signal })).json();
+
 /** Drawn rows as a file. */
 export const sampleFile = async (body, accept, signal) => (await posted("sample", body, { accept, signal })).blob();
 

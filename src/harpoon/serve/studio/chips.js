@@ -67,7 +67,7 @@ export class ChipControl {
     if (!this.chosen.delete(label)) this.chosen.add(label);
     if (this.chosen.size === this.labels.length) this.chosen.clear();
     this.#painted();
-    const labels = this.labels.filter((one) => this.chosen.has(one));
+    const labels = this.column.labels.filter((one) => this.chosen.has(one));
     this.changed(labels.length ? { labels } : null);
   }
 }

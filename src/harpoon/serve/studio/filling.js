@@ -4,11 +4,12 @@ import { CSV, PARQUET, impute, imputeFile } from "./api.js";
 import { listing, literal, quoted } from "./code.js";
 import { Download } from "./download.js";
 import { html, one, unseen } from "./dom.js";
-import { cell, count, counted, percent, roughly, short } from "./formats.js";
+import { example } from "./example.js";
+import { cell, count, counted, listed, roughly, short } from "./formats.js";
 import { Latest } from "./latest.js";
 import { table } from "./rows.js";
 
-const DRAWS = 40; // enough for intervals of 95 %
+const DRAWS = [20, 40]; // the second for intervals of more than 90 %, whose ends take more
 const MOST_SHOWN = 200;
 
 export class Filling {
@@ -22,10 +23,13 @@ export class Filling {
       name: () => `${this.#stem}-filled`,
     });
     one("#file").addEventListener("change", ({ target }) => this.#take(target.files[0]));
+    one("#example").addEventListener("click", () => this.#example());
     one("#level").addEventListener("change", () => this.#fill());
     one("#all-rows").addEventListener("change", () => this.#show());
     one("#fill-stop").addEventListener("click", () => this.#rest("Stopped. Choose the file again to go on."));
     this.#droppable(one("#drop"));
+    const names = schema.columns.filter((column) => column.before).map(({ name }) => name);
+    one("#expected").textContent = `The model knows the columns ${listed(names)}; others are passed on as they are.`;
     this.#state("empty");
   }
 
@@ -50,13 +54,20 @@ export class Filling {
     this.#fill();
   }
 
+  #example() {
+    this.#state("waiting");
+    this.asking.ask((signal) => example(this.schema, signal), {
+      answered: (file) => this.#take(file),
+      refused: (error) => this.#rest(error.message),
+    });
+  }
+
   #fill() {
     if (!this.file) return;
     const { file } = this;
-    const level = Number(one("#level").value);
     this.answer = null;
     this.#state("waiting");
-    this.asking.ask((signal) => impute(file, { draws: this.#draws, level, seed: 0 }, { signal, progress: (done) => this.#count(done) }), {
+    this.asking.ask((signal) => impute(file, { draws: this.#draws, level: this.#level, seed: 0 }, { signal, progress: (done) => this.#count(done) }), {
       answered: (answer) => {
         this.answer = answer;
         this.#state("filled");
@@ -66,11 +77,16 @@ export class Filling {
     });
   }
 
+  get #level() {
+    return Number(one("#level").value);
+  }
+
   get #draws() {
-    return Math.min(DRAWS, this.schema.limits?.draws ?? DRAWS);
+    return Math.min(DRAWS[Number(this.#level > 0.9)], this.schema.limits.draws);
   }
 
   #count({ done, of }) {
+    if (!of) return;
     one("#fill-bar").value = done / of;
     one("#fill-counter").textContent = roughly(done / of);
   }
@@ -83,6 +99,7 @@ export class Filling {
   }
 
   #state(name) {
+    one("#fill").dataset.state = name;
     one("#fill-work").hidden = name !== "waiting";
     one("#filled").hidden = name !== "filled";
     one("#fill-error").textContent = "";
@@ -101,9 +118,9 @@ export class Filling {
     one("#filled-notes").replaceChildren(...notes.map((note) => html("p", {}, note)));
     one("#filled-counts").replaceChildren(...this.#counts());
     one("#filled-table").replaceChildren(places.length
-      ? table(places.map((place) => ({ row: place + 1, ...rows[place] })), this.columns, (i, name) => {
-        const found = cells.get(`${places[i]} ${name}`);
-        return found && filledCell(found, this.columns[name]);
+      ? table(places.map((place) => rows[place]), this.columns, {
+        numbers: places.map((place) => place + 1),
+        mark: (i, name) => cells.has(`${places[i]} ${name}`) && filledCell(cells.get(`${places[i]} ${name}`), this.columns[name]),
       })
       : html("p", { class: "quiet" }, "No cell was missing: the table comes back as it is."));
     const hidden = (all ? rows.length : touched.size) - places.length;
@@ -119,15 +136,18 @@ export class Filling {
   #counts() {
     const counts = new Map();
     for (const { column } of this.answer.filled) counts.set(column, (counts.get(column) ?? 0) + 1);
-    return [...counts].map(([name, number]) => html("li", {}, name, " ", html("b", {}, count(number))));
+    const places = this.schema.columns.map(({ name }) => name);
+    const inOrder = [...counts].sort(([one], [other]) => places.indexOf(one) - places.indexOf(other));
+    return inOrder.map(([name, number]) => html("li", {}, name, " ", html("b", {}, count(number))));
   }
 
   #code() {
     const [model, file, filled] = [`${this.schema.name}.harpoon`, this.file.name, `${this.#stem}-filled.csv`];
-    const level = Number(one("#level").value);
+    const others = this.answer.passed_on ?? [];
+    const known = others.length ? `.drop(columns=[${others.map(literal).join(", ")}])` : "";
     one("#fill-python").replaceChildren(...listing([
-      "import harpoon", "import pandas as pd", "", `model = harpoon.load(${literal(model)})`, `table = pd.read_csv(${literal(file)})`,
-      "filled = model.impute(table)", `low, high = model.impute(table, draws=${this.#draws}, random_state=0).interval(${level})`,
+      "import harpoon", "import pandas as pd", "", `model = harpoon.load(${literal(model)})`, `table = pd.read_csv(${literal(file)})${known}`,
+      "filled = model.impute(table)", `low, high = model.impute(table, draws=${this.#draws}, random_state=0).interval(${this.#level})`,
     ], "Python"));
     one("#fill-shell").replaceChildren(...listing([`harpoon impute ${quoted(model)} ${quoted(file)} -o ${quoted(filled)}`], "shell"));
   }
@@ -135,6 +155,6 @@ export class Filling {
 
 /** A new cell: its value, and between what it lies or how probable it is. */
 function filledCell({ value, low, high, probability }, column) {
-  const sure = low != null ? `${short(low, column)} to ${short(high, column)}` : probability != null ? percent(probability) : "";
+  const sure = low != null ? `${short(low, column)} to ${short(high, column)}` : probability != null ? roughly(probability) : "";
   return html("td", { class: `filled${low != null ? " numeric" : ""}` }, unseen("filled: "), cell(value, column), sure && html("small", {}, sure));
 }

@@ -36,6 +36,12 @@ export const count = (number) => whole.format(number);
 /** "1 row", "2,000 rows". */
 export const counted = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
 
+/** "a, b and c"; of many names, the first ones. */
+export function listed(names, most = 12) {
+  const shown = names.length > most ? [...names.slice(0, most), `${names.length - most} more`] : names;
+  return new Intl.ListFormat("en-GB").format(shown);
+}
+
 /** A share, with as many digits as it has to say; what is above nothing is never shown as nothing. */
 export function percent(share) {
   const value = 100 * share;

@@ -10,6 +10,7 @@ import { RangeControl } from "./range.js";
 const TYPING = 350; // milliseconds without a key, after which a text is read
 const SLIDING = 90;
 const MANY_COLUMNS = 8;
+const NOTHING = { controls: {}, rest: "" }; // what an empty text says
 
 export class Question {
   constructor(state, schema) {
@@ -77,8 +78,8 @@ export class Question {
     this.#marked();
     this.reading.stop();
     this.#pending();
-    const { chosen, rest } = this;
-    this.writing.ask((signal) => condition({ controls: chosen, rest }, signal), {
+    const wanted = { controls: this.chosen, ...(this.rest && { rest: this.rest }) };
+    this.writing.ask((signal) => condition(wanted, signal), {
       pause: SLIDING,
       answered: ({ where }) => this.#wrote(where ?? ""),
       refused: (error) => this.#told(error.message),
@@ -124,7 +125,7 @@ export class Question {
     const where = this.where;
     if (this.text.value !== where) this.text.value = where;
     this.writing.stop();
-    this.reading.ask((signal) => condition({ where }, signal), {
+    this.reading.ask(async (signal) => (where.trim() ? condition({ where }, signal) : NOTHING), {
       answered: ({ controls, rest }) => this.#understood(controls, rest ?? ""),
       refused: (error) => this.#told(error.message),
     });

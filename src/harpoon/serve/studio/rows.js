@@ -2,7 +2,7 @@
 
 import { CSV, PARQUET, sampleFile } from "./api.js";
 import { html, one } from "./dom.js";
-import { cell, counted } from "./formats.js";
+import { cell, count, counted } from "./formats.js";
 import { Download } from "./download.js";
 
 export class RowsView {
@@ -43,12 +43,18 @@ export class RowsView {
   }
 }
 
-/** Rows as a table; `mark` may say more about a cell. */
-export function table(rows, columns, mark = () => null) {
+/**
+ * Rows as a table.
+ * @param numbers  of the rows, where they are not simply the first ones
+ * @param mark     may give the cell of a row, by its place, and a column
+ */
+export function table(rows, columns, { numbers = null, mark = () => false } = {}) {
   const names = Object.keys(rows[0]);
-  const numeric = (name) => ["number", "integer", "duration"].includes(columns[name]?.kind);
+  const side = (name) => ["number", "integer", "duration"].includes(columns[name]?.kind) && "numeric";
+  const cells = (row, place) => names.map((name) => mark(place, name) || html("td", { class: side(name) }, cell(row[name], columns[name])));
   return html("table", {},
-    html("thead", {}, html("tr", {}, names.map((name) => html("th", { scope: "col", class: numeric(name) && "numeric" }, name)))),
-    html("tbody", {}, rows.map((row, place) => html("tr", {}, names.map((name) =>
-      mark(place, name) ?? html("td", { class: numeric(name) && "numeric" }, cell(row[name], columns[name])))))));
+    html("thead", {}, html("tr", {}, numbers && html("th", { scope: "col", class: "numeric" }, "row"),
+      names.map((name) => html("th", { scope: "col", class: side(name) }, name)))),
+    html("tbody", {}, rows.map((row, place) =>
+      html("tr", {}, numbers && html("th", { scope: "row", class: "numeric" }, count(numbers[place])), cells(row, place)))));
 }

@@ -1,0 +1,131 @@
+"""A server with a small real model, and a reader of its page: what the tests of the Studio share."""
+
+import time
+from contextlib import contextmanager
+from threading import Thread
+
+import numpy as np
+import pyarrow as pa
+import requests
+import uvicorn
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.support.ui import WebDriverWait
+
+from harpoon.serve.running import bound_socket
+from tests import browser as chromium
+
+PATIENCE = 12  # seconds
+NAME = "people"
+
+
+def people(rows=300):
+    """A table of every kind of column that a control can be made for, with columns that go together."""
+    rng = np.random.default_rng(5)
+    age = rng.integers(18, 80, rows)
+    old = rng.random(rows) < (age - 18) / 62
+    days = np.datetime64("2020-01-01") + rng.integers(0, 1500, rows)
+    return pa.table(
+        {
+            "age": age,
+            "income": np.round(900 + 40.0 * age + rng.normal(0, 120, rows), 1),
+            "job": np.where(old, "pilot", rng.choice(["chef", "nurse"], rows)).tolist(),
+            "member": old & (rng.random(rows) < 0.8),
+            "joined": pa.array(days, type=pa.date32()),
+            "country": ["Norway"] * rows,
+        }
+    )
+
+
+@contextmanager
+def serving(app):
+    """The address of a server that runs meanwhile."""
+    listening = bound_socket("127.0.0.1", 0)
+    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
+    thread = Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    server.should_exit = True
+    thread.join(PATIENCE)
+
+
+class Reader:
+    """Somebody in front of the page, who does what people do and waits for what they wait for."""
+
+    def __init__(self, browser, url):
+        self.browser, self.url = browser, url
+
+    def open(self, address="", width=1440, scheme="light"):
+        """The page, and its first answer."""
+        self.browser.get("about:blank")
+        chromium.shaped(self.browser, width, scheme)
+        self.browser.get(f"{self.url}/{address}")
+        return self.wait()
+
+    def one(self, selector):
+        return self.browser.find_element(By.CSS_SELECTOR, selector)
+
+    def all(self, selector):
+        return self.browser.find_elements(By.CSS_SELECTOR, selector)
+
+    def text(self, selector):
+        return self.one(selector).text
+
+    def until(self, holds):
+        """Wait for something to be true, and tell it."""
+        return WebDriverWait(self.browser, PATIENCE, poll_frequency=0.05).until(lambda _: holds())
+
+    def wait(self):
+        """Wait until every scenario has its answer, its error, or was stopped."""
+        self.until(
+            lambda: self.browser.execute_script(
+                "return !document.querySelector('main').hidden"
+                " && !document.querySelector('.verdict:not([hidden])[aria-busy=true]')"
+            )
+        )
+        return self
+
+    def asked(self, where):
+        """Wait until the text says this, and its answer is there."""
+        self.until(lambda: self.where == where)
+        self.until(lambda: self.one("#verdict-a").get_attribute("data-where") == where)
+        return self
+
+    @property
+    def where(self):
+        return self.one("#where").get_property("value")
+
+    def type_condition(self, text):
+        """A condition typed by hand, in place of the one that is there."""
+        field = self.one("#where")
+        field.send_keys(Keys.CONTROL + "a")
+        field.send_keys(text or Keys.DELETE)
+
+    def fill(self, label, text):
+        """A value typed into a field, and left."""
+        field = self.one(f'[aria-label="{label}"]')
+        field.clear()
+        field.send_keys(text + Keys.TAB)
+
+    def press(self, column, label):
+        """A chip."""
+        chips = self.all(f'#columns [data-column="{column}"] .chip')
+        next(chip for chip in chips if chip.find_element(By.CSS_SELECTOR, ".name").text == label).click()
+
+    def table(self, selector):
+        """The cells of a table as texts, its head first."""
+        script = "return [...document.querySelectorAll(arguments[0] + ' tr')].map(r => [...r.cells].map(c => c.textContent))"
+        return self.browser.execute_script(script, selector)
+
+    def complaints(self):
+        """What the console of the browser complains about."""
+        return [entry["message"] for entry in self.browser.get_log("browser")]
+
+
+def sampled(url, accept="application/json", **body):
+    """Rows as the API gives them."""
+    answer = requests.post(f"{url}/sample", json=body, headers={"Accept": accept}, timeout=PATIENCE)
+    answer.raise_for_status()
+    return answer
