@@ -6,26 +6,22 @@ from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
-from fastapi import APIRouter, FastAPI, Query, Request
-from fastapi.exceptions import RequestValidationError
+from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi.responses import Response
-from pydantic import ValidationError
-from starlette.exceptions import HTTPException
 
 from harpoon._version import __version__
-from harpoon.errors import HarpoonError
 from harpoon.model import Harpoon
-from harpoon.parsing import condition as parsed
-from harpoon.serve import answers, pages
-from harpoon.serve.bodies import ConditionBody, FeasibilityBody, Filling, ImputeBody, ProfileBody, SampleBody
+from harpoon.parsing import parse
+from harpoon.serve import answers, bodies, documents, pages
 from harpoon.serve.controls import condition_of, controls_of
-from harpoon.serve.faults import Fault
-from harpoon.serve.formats import ARROW, CSV, JSON, TABLES, Answer, accepted, as_json
-from harpoon.serve.guards import Door, Logged, Scales, response_of
+from harpoon.serve.faults import EXPECTED, Fault, response_of
+from harpoon.serve.formats import JSON, TABLES, Answer, accepted, as_json
+from harpoon.serve.guards import Door, Safe, Scales
 from harpoon.serve.limits import Limits
-from harpoon.serve.replies import reply
+from harpoon.serve.logs import Logged
+from harpoon.serve.replies import Desk
 from harpoon.serve.served import Served
-from harpoon.serve.uploads import Upload, from_arrow, from_rows, from_text
+from harpoon.serve.uploads import opened, received, unsupported
 from harpoon.serve.work import Watch, Workers
 
 LOCAL = ("127.0.0.1", "localhost", "::1")
@@ -39,7 +35,15 @@ def create_app(
     name: str = "model",
     hosts: Collection[str] = LOCAL,
 ) -> FastAPI:
-    """The service of one model."""
+    """The service of one model, for any server of ASGI.
+
+    Args:
+        model: A model that has been trained or loaded.
+        limits: What one request may cost.
+        token: What clients have to send. Without one, only programs and pages of this machine are answered.
+        name: Of the model, for people.
+        hosts: The names by which this machine may be called where there is no token.
+    """
     served = Served.of(model, name, limits or Limits())
     workers = Workers(served.limits)
 
@@ -49,88 +53,124 @@ def create_app(
         workers.close()
 
     app = FastAPI(
-        title="Harpoon", version=__version__, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan
+        title=f"Harpoon: {name}",
+        version=__version__,
+        description=documents.ABOUT,
+        docs_url=None,
+        redoc_url=None,
+        redirect_slashes=False,
+        lifespan=lifespan,
     )
-    app.include_router(_routes(served, workers))
+    app.state.workers = workers
+    app.include_router(_facts(served))
+    app.include_router(_questions(served, Desk(workers, served.limits)))
     pages.add_pages(app)
-    for kind in (Fault, HarpoonError, ValidationError, RequestValidationError, HTTPException):
+    for kind in (Fault, *EXPECTED):
         app.add_exception_handler(kind, _answered)
     app.add_middleware(Scales, limits=served.limits, large=["/impute"])
     app.add_middleware(Door, token=token, hosts=hosts, open_paths=["/health", *pages.files()])
-    app.add_middleware(Logged)
+    app.add_middleware(Safe)
+    app.add_middleware(Logged)  # the last one is the outermost
     return app
 
 
-def _routes(served: Served, workers: Workers) -> APIRouter:
-    router = APIRouter()
-    limits = served.limits
-    schema = as_json(served.described())
+def _facts(served: Served) -> APIRouter:
+    """What is answered at once."""
+    router, schema = APIRouter(), served.model.schema_
+    described = as_json(served.described())
 
-    @router.get("/health")
-    async def health() -> dict[str, str]:
-        return {"status": "ok", "version": __version__}
+    @router.get("/health", summary="Whether the service is there", response_model=bodies.Health)
+    async def health() -> Any:  # noqa: ANN401
+        return {"version": __version__}
 
-    @router.get("/schema")
+    @router.get(
+        "/schema",
+        summary="The columns, and how plain rows spread over them",
+        responses={200: {"model": bodies.Described}, **documents.errors(401, 403)},
+    )
     async def columns() -> Response:
-        return Response(schema, media_type=JSON)
+        return Response(described, media_type=JSON)
 
-    @router.post("/sample")
-    async def sample(request: Request, body: SampleBody) -> Response:
-        return await reply(request, lambda watch: answers.sample(served, body, watch), workers, limits, tables=True)
-
-    @router.post("/feasibility")
-    async def feasibility(request: Request, body: FeasibilityBody) -> Response:
-        return await reply(request, lambda watch: answers.feasibility(served, body, watch), workers, limits)
-
-    @router.post("/profile")
-    async def profile(request: Request, body: ProfileBody) -> Response:
-        return await reply(request, lambda watch: answers.profile(served, body, watch), workers, limits)
-
-    @router.post("/condition")
-    async def condition(body: ConditionBody) -> dict[str, Any]:
-        schema_ = served.model.schema_
-        tree = condition_of(body.controls, schema_) if body.controls is not None else parsed(body.where)
-        if tree is None:
-            return {"where": None, "controls": {}, "complete": True}
-        controls, complete = controls_of(tree, schema_)
-        return {"where": str(tree), "controls": controls, "complete": complete}
-
-    @router.post("/impute")
-    async def impute(request: Request, query: Annotated[Filling, Query()]) -> Response:
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-        content = await request.body()
-        if kind == "multipart/form-data":
-            form = await request.form()
-            upload = next(v for v in form.values() if hasattr(v, "read"))
-            kind, content = upload.content_type or CSV, await upload.read()
-            kind = CSV if kind != ARROW else kind
-        media = accepted(request.headers.get("accept", ""), tables=True)
-
-        def job(watch: Watch) -> Answer:
-            schema_ = served.model.schema_
-            asked = query
-            if kind == ARROW:
-                source = from_arrow(content, limits.rows)
-            elif kind in (CSV, "text/plain", "application/csv"):
-                source = from_text(content, schema_)
-            else:
-                body = ImputeBody.model_validate_json(content)
-                asked, source = body, from_rows(body.rows, schema_)
-            up = Upload.of(source, schema_, limits.rows)
-            if media in TABLES:
-                return answers.impute(served, up, asked, watch, written="csv" if media == CSV else "")
-            return answers.impute_told(served, up, asked, watch)
-
-        return await reply(request, job, workers, limits, tables=True)
+    @router.post(
+        "/condition",
+        summary="A condition as controls for each column, and back",
+        dependencies=[Depends(_takes_json)],
+        response_model=bodies.Condition,
+        responses=documents.errors(),
+    )
+    def condition(body: bodies.ConditionBody) -> Any:  # noqa: ANN401
+        text = (body.where or "").strip()
+        asked = {name: control.model_dump() for name, control in (body.controls or {}).items()}
+        tree = parse(text) if text else condition_of(asked, schema)
+        controls, complete = ({}, True) if tree is None else controls_of(tree, schema)
+        return {"where": None if tree is None else str(tree), "controls": controls, "complete": complete}
 
     return router
 
 
+def _questions(served: Served, desk: Desk) -> APIRouter:
+    """What takes a while."""
+    router, json_only = APIRouter(), [Depends(_takes_json)]
+    schema, most = served.model.schema_, served.limits.rows
+
+    @router.post(
+        "/sample",
+        summary="Draw rows",
+        dependencies=json_only,
+        responses=documents.answers(bodies.Rows, tables=True),
+    )
+    async def sample(request: Request, body: bodies.SampleBody) -> Response:
+        return await desk.reply(
+            request, lambda watch: answers.sample(served, body, watch), _format(request, tables=True)
+        )
+
+    @router.post(
+        "/feasibility",
+        summary="How likely a condition is, and what to relax",
+        dependencies=json_only,
+        responses=documents.answers(bodies.Likelihood),
+    )
+    async def feasibility(request: Request, body: bodies.FeasibilityBody) -> Response:
+        return await desk.reply(request, lambda watch: answers.feasibility(served, body, watch), _format(request))
+
+    @router.post(
+        "/profile",
+        summary="What a condition does to every column",
+        dependencies=json_only,
+        responses=documents.answers(bodies.Profile),
+    )
+    async def profile(request: Request, body: bodies.ProfileBody) -> Response:
+        return await desk.reply(request, lambda watch: answers.profile(served, body, watch), _format(request))
+
+    @router.post(
+        "/impute",
+        summary="Fill the holes of a table",
+        openapi_extra=documents.TABLE_BODY,
+        responses=documents.answers(bodies.Filled, tables=True),
+    )
+    async def impute(request: Request, asked: Annotated[bodies.Filling, Query()]) -> Response:
+        media = _format(request, tables=True)
+        kind, content = await received(request)
+
+        def job(watch: Watch) -> Answer:
+            upload, how = opened(kind, content, asked, schema, most)
+            if media in TABLES:
+                return answers.filled(served, upload, how, watch, media)
+            return answers.filled_and_told(served, upload, how, watch)
+
+        return await desk.reply(request, job, media)
+
+    return router
+
+
+def _format(request: Request, *, tables: bool = False) -> str:
+    return accepted(request.headers.get("accept", ""), tables=tables)
+
+
+def _takes_json(request: Request) -> None:
+    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+        raise unsupported([JSON])
+
+
 async def _answered(_request: Request, error: Exception) -> Response:
-    if isinstance(error, HTTPException):
-        return response_of(Fault(error.status_code, "Http", str(error.detail)))
-    if isinstance(error, (RequestValidationError, ValidationError)):
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        return response_of(Fault(422, "InvalidBody", f"{where}: {first['msg']}"))
     return response_of(Fault.of(error))

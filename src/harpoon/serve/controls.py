@@ -1,6 +1,6 @@
 """Conditions as controls, one for each column, and back: a range of numbers or times, or a set of labels.
 
-    >>> from harpoon.kinds import Column
+    >>> from harpoon.parsing import parse
     >>> schema = Schema((Column("age", Kind.INTEGER), Column("job", Kind.CATEGORY, labels=("chef", "nurse", "pilot"))))
     >>> controls, complete = controls_of(parse("20 < age <= 60 and not job = 'nurse'"), schema)
     >>> controls
@@ -23,11 +23,8 @@ from harpoon.cells import NANOSECONDS
 from harpoon.conditions import And, Comparison, In, Literal, Name, Predicate
 from harpoon.errors import InvalidCondition
 from harpoon.kinds import Column, Kind
-from harpoon.parsing import parse
 from harpoon.schema import Schema
 from harpoon.serve.columns import value_of
-
-__all__ = ["condition_of", "controls_of", "parse"]
 
 Control = Mapping[str, Any]
 LOWER, UPPER = (">", ">=", "="), ("<", "<=", "=")

@@ -6,9 +6,19 @@ from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
+from fastapi.exceptions import RequestValidationError
+from pydantic import ValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import JSONResponse, Response
+
 from harpoon.errors import HarpoonError
 
 GONE = 499  # nobody reads it; it is for the log
+AS_SENT = {  # Python and shell to JSON
+    'on_shortfall="return"': '"fewer": true',
+    ", empty it, or name it with --missing": ", or empty it",
+}
+EXPECTED = (HarpoonError, HTTPException, RequestValidationError, ValidationError)
 
 
 class Fault(Exception):
@@ -19,7 +29,7 @@ class Fault(Exception):
         kind: A word for programs.
         message: A sentence for people.
         headers: Besides the usual ones.
-        more: Whatever else a program may want to know.
+        more: What else a program may want to know.
     """
 
     def __init__(
@@ -31,7 +41,7 @@ class Fault(Exception):
         **more: Any,  # noqa: ANN401
     ) -> None:
         super().__init__(message)
-        self.status, self.kind, self.message = status, kind, message
+        self.status, self.kind, self.message = int(status), kind, message
         self.headers, self.more = dict(headers or {}), more
 
     @property
@@ -41,30 +51,48 @@ class Fault(Exception):
 
     @classmethod
     def of(cls, error: BaseException) -> Fault:
-        """Any error as a fault. What is no fault of the question is ours, and its words, which may hold cells, stay here.
+        """Any error as a fault. The words of one that nobody expected may hold cells, so they are not passed on.
 
         >>> from harpoon import InvalidCondition
         >>> Fault.of(InvalidCondition("The condition is empty.")).body
         {'error': {'kind': 'InvalidCondition', 'message': 'The condition is empty.'}}
+        >>> Fault.of(ZeroDivisionError("of 17")).body["error"]["kind"]
+        'Fault'
         """
-        if isinstance(error, Fault):
-            return error
-        if isinstance(error, HarpoonError):
-            return cls(HTTPStatus.BAD_REQUEST, type(error).__name__, _as_sent(str(error)))
-        if isinstance(error, MemoryError):
-            return too_large("There is not enough memory for this. Ask for fewer rows.")
-        return cls(HTTPStatus.INTERNAL_SERVER_ERROR, "Fault", "This is a fault of Harpoon. Its log says where it was.")
+        match error:
+            case Fault():
+                return error
+            case HarpoonError():
+                return cls(HTTPStatus.BAD_REQUEST, type(error).__name__, _as_sent(str(error)))
+            case RequestValidationError() | ValidationError():
+                return _misfit(list(error.errors()))
+            case HTTPException():
+                kind = HTTPStatus(error.status_code).phrase.title().replace(" ", "")
+                return cls(error.status_code, kind, f"{str(error.detail).rstrip('.')}.", error.headers)
+            case MemoryError():
+                return too_large("There is not enough memory for this. Ask for fewer rows.")
+        return cls(HTTPStatus.INTERNAL_SERVER_ERROR, "Fault", "This is a fault of Harpoon; its log says where it was.")
 
 
-def too_large(message: str) -> Fault:
+def response_of(fault: Fault) -> Response:
+    """A fault as a response."""
+    return JSONResponse(fault.body, fault.status, fault.headers)
+
+
+def too_large(message: str, headers: Mapping[str, str] | None = None) -> Fault:
     """More than one client may ask for."""
-    return Fault(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "TooLarge", message)
+    return Fault(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "TooLarge", message, headers)
 
 
-def busy() -> Fault:
+def busy(why: str, headers: Mapping[str, str] | None = None) -> Fault:
     """Too many want something at the same time."""
-    message = "Too many requests are waiting for an answer already. Try again in a moment."
-    return Fault(HTTPStatus.TOO_MANY_REQUESTS, "Busy", message, {"Retry-After": "1"})
+    message = f"{why} Try again in a moment."
+    return Fault(HTTPStatus.TOO_MANY_REQUESTS, "Busy", message, {"Retry-After": "1", **(headers or {})})
+
+
+def gone() -> Fault:
+    """Nobody waits for the answer any more."""
+    return Fault(GONE, "Gone", "The client went away.")
 
 
 def took_too_long(seconds: float) -> Fault:
@@ -78,14 +106,24 @@ def took_too_long(seconds: float) -> Fault:
     )
 
 
+def _misfit(errors: list[Any]) -> Fault:
+    """A body that does not fit its description: the first field in a sentence, all of them in a list."""
+    fields = [{"field": _path(one["loc"]), "message": str(one["msg"])} for one in errors]
+    first = fields[0]
+    if errors[0]["type"] == "json_invalid":
+        sentence = "The body cannot be read as JSON."
+    else:
+        sentence = f"{first['field']} does not fit: {first['message'][:1].lower()}{first['message'][1:]}."
+    return Fault(HTTPStatus.UNPROCESSABLE_ENTITY, "InvalidBody", sentence, fields=fields)
+
+
+def _path(location: tuple[Any, ...]) -> str:
+    inside = [str(part) for part in location if part not in ("body", "query")]
+    return ".".join(inside) or "The body"
+
+
 def _as_sent(sentence: str) -> str:
     """A sentence about arguments of Python as one about fields of JSON."""
     for python, sent in AS_SENT.items():
         sentence = sentence.replace(python, sent)
     return sentence
-
-
-AS_SENT = {
-    'on_shortfall="return"': '"fewer": true',
-    ", or name it with --missing": "",
-}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from decimal import Decimal
 from http import HTTPStatus
 from typing import Any
@@ -25,24 +25,17 @@ PARQUET = "application/vnd.apache.parquet"
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer: facts, and for some questions rows.
-
-    Attributes:
-        facts: Plain data.
-        table: The rows.
-        rows: The same rows for JSON, where they differ.
-    """
+    """An answer: facts, the seed among them, and for some questions rows."""
 
     facts: Mapping[str, Any]
     table: pa.Table | None = None
-    headers: Mapping[str, str] = field(default_factory=dict)
 
-    def written(self, media: str) -> bytes:
-        """The answer in a format."""
+    def written(self, media: str) -> tuple[bytes, dict[str, str]]:
+        """The answer in a format, and headers for what has no place in it."""
         if self.table is not None and media in TABLES:
-            return TABLES[media](self.table)
+            return TABLES[media](self.table), {"X-Harpoon-Seed": str(self.facts["seed"])}
         rows = {} if self.table is None else {"rows": records(self.table)}
-        return as_json({**rows, **self.facts})
+        return as_json({**rows, **self.facts}), {}
 
 
 def accepted(header: str, *, tables: bool) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 from fastapi.responses import FileResponse
 
 FOLDER = Path(__file__).parent / "studio"
@@ -22,8 +23,8 @@ def add_pages(app: FastAPI) -> None:
         app.add_route(address, _sender(path), methods=["GET"], include_in_schema=False)
 
 
-def _sender(path: Path):  # noqa: ANN202
-    async def send(_request: object) -> FileResponse:
+def _sender(path: Path) -> Callable[[Request], Awaitable[FileResponse]]:
+    async def send(_request: Request) -> FileResponse:
         return FileResponse(path)
 
     return send

@@ -2,39 +2,35 @@
 
 from __future__ import annotations
 
-import logging
+import os
 import socket
-import sys
 
 import uvicorn
 from fastapi import FastAPI
 
 from harpoon.errors import InvalidOption
-from harpoon.serve.guards import LOG, Lines
 from harpoon.serve.limits import Limits
+from harpoon.serve.logs import log_to_stderr
 
-GRACE = 5  # seconds for answers that are under way when the server is asked to end
+GRACE = 5  # seconds that answers under way have when the server is asked to end
 
 
-def bound_socket(host: str, port: int) -> socket.socket:
+def listening(host: str, port: int) -> socket.socket:
     """A socket that listens, or a sentence why none can."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:
+        why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
         raise InvalidOption(
-            f"Nothing can listen at {host}, port {port}: {error.strerror}. Choose another one with --port, or --port 0 "
-            "for any that is free."
+            f"The service cannot listen at {host}, port {port}: {why}. Choose another port with --port, or any that "
+            "is free with --port 0."
         ) from None
 
 
-def run(app: FastAPI, listening: socket.socket, limits: Limits, *, quiet: bool = False) -> None:
-    """Serve until Ctrl-C or a polite kill; answers that are under way have some seconds to finish."""
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Lines())
-    for logger in (LOG, logging.getLogger("uvicorn.error")):
-        logger.handlers, logger.propagate = [handler], False
-        logger.setLevel(logging.ERROR if quiet else logging.INFO if logger is LOG else logging.WARNING)
+def run(app: FastAPI, sock: socket.socket, limits: Limits, *, quiet: bool = False) -> None:
+    """Serve until Ctrl-C or a polite kill; answers that are under way then have some seconds to finish."""
+    log_to_stderr(quiet=quiet)
     config = uvicorn.Config(
         app,
         log_config=None,
@@ -43,4 +39,4 @@ def run(app: FastAPI, listening: socket.socket, limits: Limits, *, quiet: bool =
         limit_concurrency=limits.connections,
         timeout_graceful_shutdown=GRACE,
     )
-    uvicorn.Server(config).run(sockets=[listening])
+    uvicorn.Server(config).run(sockets=[sock])

@@ -1,63 +1,60 @@
-"""Tables that come in: JSON rows, an Arrow stream, or CSV. They stay in memory; no name of a file is ever read."""
+"""Tables that come in: JSON rows, CSV, or a stream of Arrow. They stay in memory; no name of a file is ever read."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from http import HTTPStatus
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
+from starlette.datastructures import UploadFile
+from starlette.requests import Request
 
 from harpoon.cli.expecting import text_types
 from harpoon.cli.parts import parts_of
 from harpoon.conforming import unseen_labels
 from harpoon.errors import InvalidTable, listed
 from harpoon.frames import read
-from harpoon.kinds import Kind
+from harpoon.kinds import Column, Kind
 from harpoon.schema import Schema
-from harpoon.serve.faults import too_large
+from harpoon.serve.bodies import Filling, ImputeBody
+from harpoon.serve.faults import Fault, too_large
+from harpoon.serve.formats import ARROW, CSV, JSON
+from harpoon.serve.streams import from_arrow
 from harpoon.tables import Part, Reading, Source
 from harpoon.tables.delimited import Delimited
 from harpoon.tables.loose import Loose
-from harpoon.tables.sources import check_names
 from harpoon.tables.streams import GZIP, Held
 
+FORM = "multipart/form-data"
 NAME = "The table that was sent"
 NO_TEXT = {b"PAR1": "a Parquet file", b"ARROW1": "an Arrow file", b"PK\x03\x04": "a zip or Excel file", GZIP: "gzipped"}
 
 
 @dataclass(frozen=True)
 class Upload:
-    """A table that was sent, as one part.
+    """A table that was sent, all of it in one part.
 
     Attributes:
         source: What it was read from.
-        part: All of its rows. A label that the model does not know is missing.
+        part: Its rows; labels that the model does not know are missing.
         notes: A sentence about each column with such labels.
     """
 
     source: Source
     part: Part
-    notes: tuple[str, ...] = ()
-
-    @classmethod
-    def of(cls, source: Source, schema: Schema, most: int) -> Upload:
-        """All rows of a source, if there are not too many."""
-        part = next(parts_of(source, most + 1))
-        if part.table.num_rows > most:
-            raise too_large(f"A table may have {most:,} rows here, and this one has more. Send it in parts.")
-        table, notes = _with_known_labels(part.table, schema)
-        return cls(source, replace(part, table=table), tuple(notes))
+    notes: tuple[str, ...]
 
 
-@dataclass(frozen=True)
 class Whole:
     """A table in memory, as a source."""
 
-    table: pa.Table
     delimiter = ","
-    met = frozenset[str]()
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table, self.met = table, set[str]()
 
     @property
     def schema(self) -> pa.Schema:
@@ -66,8 +63,31 @@ class Whole:
 
     def parts(self, size: int) -> Iterator[Part]:
         """The rows in their order, so many at a time."""
-        for start in range(0, self.table.num_rows, size):
-            yield Part(self.table.slice(start, size))
+        yield from (Part(self.table.slice(start, size)) for start in range(0, self.table.num_rows, size))
+
+
+async def received(request: Request) -> tuple[str, bytes]:
+    """The body of a request, or the file in its form, and of what type it is."""
+    kind = _media(request.headers.get("content-type", ""))
+    if kind == FORM:
+        async with request.form(max_files=1, max_fields=1) as form:
+            file = next((value for value in form.values() if isinstance(value, UploadFile)), None)
+            if file is None:
+                raise InvalidTable("The form brings no file. Send one, as a field of any name.")
+            named = _media(file.content_type or "")
+            return named if named in (JSON, ARROW) else CSV, await file.read()
+    if kind not in (JSON, CSV, ARROW):
+        raise unsupported((JSON, CSV, ARROW, FORM))
+    return kind, await request.body()
+
+
+def opened(kind: str, content: bytes, asked: Filling, schema: Schema, most: int) -> tuple[Upload, Filling]:
+    """A table that was sent, and what to do with it: JSON says so itself."""
+    if kind == JSON:
+        body = ImputeBody.model_validate_json(content)
+        return _upload(from_rows(body.rows, schema), schema, most), body
+    source: Source = Whole(from_arrow(content, most)) if kind == ARROW else from_text(content, schema)
+    return _upload(source, schema, most), asked
 
 
 def from_rows(rows: Sequence[Mapping[str, Any]], schema: Schema) -> Source:
@@ -76,9 +96,8 @@ def from_rows(rows: Sequence[Mapping[str, Any]], schema: Schema) -> Source:
     parts = [part.table for part in loose.parts(max(len(rows), 1))]
     table = pa.concat_tables(parts) if parts else loose.schema.empty_table()
     for column in schema:
-        place = table.schema.get_field_index(column.name)
-        if column.kind is Kind.DURATION and pa.types.is_integer(table.schema.field(place).type):
-            table = table.set_column(place, column.name, table[column.name].cast(pa.duration(column.unit)))
+        if column.kind is Kind.DURATION and pa.types.is_integer(table.schema.field(column.name).type):
+            table = _replaced(table, column, table[column.name].cast(pa.duration(column.unit)))
     return Whole(table)
 
 
@@ -90,41 +109,36 @@ def from_text(content: bytes, schema: Schema) -> Source:
     return Delimited(Held(NAME, content), Reading(types=text_types(schema)))
 
 
-def from_arrow(content: bytes, most: int) -> Source:
-    """A stream of Arrow. Nothing in it is believed before it is checked."""
-    batches, rows = [], 0
-    try:
-        with pa.ipc.open_stream(content) as stream:
-            check_names(stream.schema.names, NAME)
-            for batch in stream:
-                rows += batch.num_rows
-                if rows > most:
-                    break  # the count of rows is what is refused
-                batch.validate(full=True)
-                batches.append(batch)
-            table = pa.Table.from_batches(batches, stream.schema)
-    except (pa.ArrowException, OSError, ValueError) as error:
-        if isinstance(error, InvalidTable):
-            raise
-        raise InvalidTable(f"{NAME} is no stream of Arrow: it ends too early, or is something else.") from None
-    if rows > most:
+def unsupported(offered: Sequence[str]) -> Fault:
+    """A body of a type that is not understood."""
+    message = f"The header Content-Type must be {', '.join(offered[:-1])}{' or ' * (len(offered) > 1)}{offered[-1]}."
+    return Fault(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+
+
+def _upload(source: Source, schema: Schema, most: int) -> Upload:
+    """All rows of a source, if there are not too many."""
+    part = next(parts_of(source, most + 1))
+    if part.table.num_rows > most:
         raise too_large(f"A table may have {most:,} rows here, and this one has more. Send it in parts.")
-    return Whole(table)
-
-
-def _with_known_labels(table: pa.Table, schema: Schema) -> tuple[pa.Table, list[str]]:
-    """The table without labels that the model has never seen, and what to say about them."""
-    notes, whole = [], read(table)
+    table, notes, whole = part.table, [], read(part.table)
     for column in schema.modelled:
-        if column.name not in whole.names:
-            continue
-        strange = unseen_labels(whole.cells(column.name), column)
+        strange = unseen_labels(whole.cells(column.name), column) if column.name in whole.names else []
         if strange:
-            place, cells = whole.names.index(column.name), table[column.name]
-            plain = cells.cast(cells.type.value_type) if pa.types.is_dictionary(cells.type) else cells
-            unknown = pc.is_in(plain, pa.array(strange, type=plain.type))
-            table = table.set_column(place, column.name, pc.if_else(unknown, None, plain))
-            notes.append(
-                f"Column {column.name!r} holds {listed(strange)}, which the model has never seen: filled anew."
-            )
-    return table, notes
+            table = _replaced(table, column, _without(table[column.name], strange))
+            said = f"Column {column.name!r} holds {listed(strange)}, which the model has never seen"
+            notes.append(f"{said}: those cells were filled as if they were empty.")
+    return Upload(source, replace(part, table=table), tuple(notes))
+
+
+def _without(cells: pa.ChunkedArray, labels: Sequence[Any]) -> pa.ChunkedArray:
+    """The cells, those with certain labels missing."""
+    plain = cells.cast(cells.type.value_type) if pa.types.is_dictionary(cells.type) else cells
+    return pc.if_else(pc.is_in(plain, pa.array(labels).cast(plain.type)), None, plain)
+
+
+def _replaced(table: pa.Table, column: Column, cells: pa.ChunkedArray) -> pa.Table:
+    return table.set_column(table.schema.get_field_index(column.name), column.name, cells)
+
+
+def _media(header: str) -> str:
+    return header.partition(";")[0].strip().lower()

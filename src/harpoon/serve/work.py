@@ -1,4 +1,4 @@
-"""Work in threads: a few jobs at once, a few more that wait, and all of them can be stopped between two steps."""
+"""Work in threads: a few jobs at once, a few more that wait, and all of them can be ended between two steps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from time import monotonic
 from typing import TypeVar
 
 from harpoon.progress import Step
-from harpoon.serve.faults import GONE, Fault, busy, took_too_long
+from harpoon.serve.faults import busy, gone, took_too_long
 from harpoon.serve.limits import Limits
 
 T = TypeVar("T")
@@ -18,27 +18,28 @@ EVERY = 0.1  # seconds between two words on progress
 
 
 class Watch:
-    """Looks on while a job is done: ends it when nobody waits for it any more, and says how far it is.
+    """Looks on while a job is done: says how far it is, and ends it when nobody waits for it any more.
 
     Attributes:
-        drawings: How many drawings the job consists of, where that is known: under a condition nobody knows.
-        tell: Is called with the rows that are done and their number in all, or None.
+        seconds: How long the job may take, from now.
+        tell: Is called with how many rows are done, and of how many, where that is known.
+        drawings: Of how many drawings the job consists, all of the same rows; under a condition nobody knows.
     """
 
     def __init__(self, seconds: float, tell: Callable[[int, int | None], None] = lambda _done, _of: None) -> None:
         self.seconds, self.tell = seconds, tell
         self.drawings: int | None = None
-        self._deadline, self._stopped, self._told = monotonic() + seconds, Event(), 0.0
-        self._finished = 0
+        self._deadline, self._ended = monotonic() + seconds, Event()
+        self._told, self._finished = 0.0, 0
 
-    def stop(self) -> None:
-        """End the job at its next step."""
-        self._stopped.set()
+    def end(self) -> None:
+        """Let the job end at its next step."""
+        self._ended.set()
 
     def check(self) -> None:
         """Raise if the job should end."""
-        if self._stopped.is_set():
-            raise Fault(GONE, "Gone", "The client went away.")
+        if self._ended.is_set():
+            raise gone()
         if monotonic() > self._deadline:
             raise took_too_long(self.seconds)
 
@@ -54,7 +55,7 @@ class Watch:
 
 
 class Workers:
-    """The threads. A job that has begun keeps its place until it has ended, whoever still waits for it."""
+    """The threads. A job that has begun keeps its place until it has ended, whether or not somebody waits for it."""
 
     def __init__(self, limits: Limits) -> None:
         self._places = limits.at_once + limits.waiting
@@ -69,19 +70,19 @@ class Workers:
     def start(self, job: Callable[[Watch], T], watch: Watch) -> asyncio.Future[T]:
         """Begin a job as soon as there is a thread for it."""
         if self.jobs >= self._places:
-            raise busy()
+            raise busy("Too many requests are waiting for an answer already.")
 
         def run() -> T:
             watch.check()
             return job(watch)
 
-        future = asyncio.get_running_loop().run_in_executor(self._pool, run)
         self._watches.add(watch)
+        future = self._pool.submit(run)
         future.add_done_callback(lambda _: self._watches.discard(watch))
-        return future
+        return asyncio.wrap_future(future)
 
     def close(self) -> None:
         """End all jobs and all threads."""
-        for watch in self._watches:
-            watch.stop()
+        for watch in tuple(self._watches):
+            watch.end()
         self._pool.shutdown(wait=True, cancel_futures=True)
