@@ -12,10 +12,10 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
-from harpoon.serve.running import bound_socket
+from harpoon.serve.running import listening
 from tests import browser as chromium
 
-PATIENCE = 12  # seconds
+PATIENCE = 60  # seconds
 NAME = "people"
 
 
@@ -40,13 +40,13 @@ def people(rows=300):
 @contextmanager
 def serving(app):
     """The address of a server that runs meanwhile."""
-    listening = bound_socket("127.0.0.1", 0)
+    sock = listening("127.0.0.1", 0)
     server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
-    thread = Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread = Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
     thread.start()
     while not server.started:
         time.sleep(0.01)
-    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    yield f"http://127.0.0.1:{sock.getsockname()[1]}"
     server.should_exit = True
     thread.join(PATIENCE)
 
@@ -78,13 +78,9 @@ class Reader:
         return WebDriverWait(self.browser, PATIENCE, poll_frequency=0.05).until(lambda _: holds())
 
     def wait(self):
-        """Wait until every scenario has its answer, its error, or was stopped."""
-        self.until(
-            lambda: self.browser.execute_script(
-                "return !document.querySelector('main').hidden"
-                " && !document.querySelector('.verdict:not([hidden])[aria-busy=true]')"
-            )
-        )
+        """Wait until the text is read, and every scenario has its answer, its error, or was stopped."""
+        busy = "main[hidden], #question[aria-busy=true], .verdict:not([hidden])[aria-busy=true]"
+        self.until(lambda: not self.all(busy))
         return self
 
     def asked(self, where):
@@ -116,12 +112,15 @@ class Reader:
 
     def table(self, selector):
         """The cells of a table as texts, its head first."""
-        script = "return [...document.querySelectorAll(arguments[0] + ' tr')].map(r => [...r.cells].map(c => c.textContent))"
+        script = (
+            "return [...document.querySelectorAll(arguments[0] + ' tr')].map(r => [...r.cells].map(c => c.textContent))"
+        )
         return self.browser.execute_script(script, selector)
 
     def complaints(self):
-        """What the console of the browser complains about."""
-        return [entry["message"] for entry in self.browser.get_log("browser")]
+        """What the console of the browser complains about, but for conditions that were read while half typed."""
+        found = [entry["message"] for entry in self.browser.get_log("browser")]
+        return [text for text in found if "/condition - " not in text or "status of 400" not in text]
 
 
 def sampled(url, accept="application/json", **body):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import webbrowser
 from typing import Annotated
 
 import typer
@@ -12,7 +13,7 @@ from harpoon.cli.talking import Talk
 from harpoon.errors import InvalidOption, MissingExtra
 
 SERVE = (
-    "harpoon serve penguins.harpoon",
+    "harpoon serve penguins.harpoon --open",
     "harpoon serve penguins.harpoon --port 9000 --max-rows 1000 --max-time 10s",
     "HARPOON_TOKEN=$(openssl rand -hex 16) harpoon serve penguins.harpoon --host 0.0.0.0",
 )
@@ -40,6 +41,7 @@ def serve(
         str, typer.Option(metavar="DURATION", help="How long an answer may take: 90s, 2m or 1h30m.")
     ] = "60s",
     workers: Annotated[int, typer.Option(min=1, help="Answers that are worked on at the same time.")] = 2,
+    browse: Annotated[bool, typer.Option("--open", help="Open Studio in a browser.")] = False,
     quiet: options.Quiet = False,
     debug: options.Debug = False,  # noqa: ARG001
 ) -> None:
@@ -62,7 +64,10 @@ def serve(
         loaded = load_model(model, talk, progress=False)
         app = create_app(loaded, limits, token=token, name=model.stem, hosts={*LOCAL, host})
         place = f"[{host}]" if ":" in host else host
-        talk.say(f"{model.name} is served at http://{place}:{sock.getsockname()[1]}/ until Ctrl-C.")
+        address = f"http://{place}:{sock.getsockname()[1]}/"
+        talk.say(f"{model.name} is served at {address} until Ctrl-C.")
+        if browse:
+            webbrowser.open(address)  # the socket listens already: the page waits until the server runs
         try:
             run(app, sock, limits, quiet=quiet)
         except KeyboardInterrupt:  # which is how it is meant to end

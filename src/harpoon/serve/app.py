@@ -10,10 +10,11 @@ from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi.responses import Response
 
 from harpoon._version import __version__
+from harpoon.conditions import Predicate
 from harpoon.model import Harpoon
 from harpoon.parsing import parse
 from harpoon.serve import answers, bodies, documents, pages
-from harpoon.serve.controls import condition_of, controls_of
+from harpoon.serve.controls import beyond, condition_of, controls_of
 from harpoon.serve.faults import EXPECTED, Fault, response_of
 from harpoon.serve.formats import JSON, TABLES, Answer, accepted, as_json
 from harpoon.serve.guards import Door, Safe, Scales
@@ -99,11 +100,12 @@ def _facts(served: Served) -> APIRouter:
         responses=documents.errors(),
     )
     def condition(body: bodies.ConditionBody) -> Any:  # noqa: ANN401
-        text = (body.where or "").strip()
         asked = {name: control.model_dump() for name, control in (body.controls or {}).items()}
-        tree = parse(text) if text else condition_of(asked, schema)
+        written = _parsed(body.where)
+        tree = condition_of(asked, schema, _parsed(body.rest)) if written is None else written
         controls, complete = ({}, True) if tree is None else controls_of(tree, schema)
-        return {"where": None if tree is None else str(tree), "controls": controls, "complete": complete}
+        rest = None if tree is None else beyond(tree, schema)
+        return {"where": _text(tree), "controls": controls, "complete": complete, "rest": _text(rest)}
 
     return router
 
@@ -161,6 +163,14 @@ def _questions(served: Served, desk: Desk) -> APIRouter:
         return await desk.reply(request, job, media)
 
     return router
+
+
+def _parsed(text: str | None) -> Predicate | None:
+    return parse(text) if text and text.strip() else None
+
+
+def _text(tree: Predicate | None) -> str | None:
+    return None if tree is None else str(tree)
 
 
 def _format(request: Request, *, tables: bool = False) -> str:

@@ -97,6 +97,7 @@ class ConditionBody(Body):
 
     where: Where = None
     controls: Annotated[dict[str, Control] | None, Field(description="By the names of columns.")] = None
+    rest: Annotated[Where, Field(description="What no control can show, to be asked for besides them.")] = None
 
 
 class Told(BaseModel):
@@ -176,8 +177,9 @@ class Filled(BaseModel):
 
 
 class Condition(BaseModel):
-    """A condition as text, what controls can show of it, and whether that is all."""
+    """A condition as text, what controls can show of it, whether that is all, and the rest where it is not."""
 
     where: str | None
     controls: dict[str, dict[str, Any]]
     complete: bool
+    rest: str | None

@@ -12,7 +12,7 @@ from harpoon.kinds import Column, Kind, moment
 from harpoon.reporting.parts import finite
 from harpoon.reporting.pictures import edges_of, label_shares, span
 
-BINS = 40
+BINS = 24
 
 
 def described(column: Column, plain: Table | None) -> dict[str, Any]:
@@ -52,10 +52,13 @@ class Spread:
         return cls(column, edges_of(low, high, float(column.step or 0), BINS))
 
     def counted(self, table: Table) -> dict[str, Any]:
-        """How many rows there are in each bin, of which the outer ones go on for ever; or the share of each label."""
+        """How many rows there are in each bin, of which the outer ones go on for ever; or the share of each label.
+
+        Shares are in the order of the column's labels: as names of an object, 1 and 1.0 and true would be texts.
+        """
         if self.column.kind.discrete:
             found = label_shares(table.cells(self.column.name), self.column) if table.height else {}
-            return {"shares": {label: finite(found.get(label, 0.0)) or 0.0 for label in self.column.labels or ()}}
+            return {"shares": [finite(found.get(label, 0.0)) or 0.0 for label in self.column.labels or ()]}
         inside = np.clip(_values(self.column, table), self.edges[0], self.edges[-1])
         counts, _ = np.histogram(inside, self.edges)
         return {"edges": [value_of(self.column, edge) for edge in self.edges.tolist()], "counts": counts.tolist()}

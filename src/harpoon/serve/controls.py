@@ -9,12 +9,15 @@
     (True, "age > 20 and age <= 60 and job in ('chef', 'pilot')")
 
 What a condition says of several columns together no control can show; it is then not complete.
+
+    >>> str(beyond(parse("age >= 20 and age * 2 < 90"), schema))
+    'age * 2 < 90'
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from harpoon.binding import bind
@@ -52,10 +55,20 @@ def controls_of(tree: Predicate, schema: Schema) -> tuple[dict[str, dict[str, An
     return {name: controls[name] for name in schema.names if name in controls}, complete and possible
 
 
-def condition_of(controls: Mapping[str, Control], schema: Schema) -> Predicate | None:
-    """The condition that controls show; None if they ask for nothing."""
+def beyond(tree: Predicate, schema: Schema) -> Predicate | None:
+    """The part of a condition that has to be said besides the controls; None if there is no such part."""
+    members = tree.members if isinstance(tree, And) else (tree,)
+    return _all_of([member for member in members if not controls_of(member, schema)[1]])
+
+
+def condition_of(controls: Mapping[str, Control], schema: Schema, besides: Predicate | None = None) -> Predicate | None:
+    """The condition that controls show, and what is said besides; None if nothing is asked for."""
     parts = [part for name, control in controls.items() for part in _asked(schema[name], control)]
-    return None if not parts else parts[0] if len(parts) == 1 else And(tuple(parts))
+    return _all_of(parts if besides is None else [*parts, besides])
+
+
+def _all_of(parts: Sequence[Predicate]) -> Predicate | None:
+    return And(tuple(parts)) if len(parts) > 1 else next(iter(parts), None)
 
 
 def _as_member(part: Bound) -> Member | None:

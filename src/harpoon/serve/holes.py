@@ -31,14 +31,15 @@ def cells_filled(before: pa.Table, after: pa.Table, names: Sequence[str]) -> lis
 
 
 def with_spread(cells: Sequence[FilledCell], draws: MultipleImputation, level: float) -> list[FilledCell]:
-    """The same cells with the ends of their intervals, or with the share of draws that have each label."""
+    """The same cells with the ends of their intervals, or with the share of draws that have their label, and each."""
     low, high = ({name: plain(end[name]) for name in end.column_names} for end in draws.interval(level))
     drawn = {name: [plain(table[name]) for table in draws] for name in {cell["column"] for cell in cells} - set(low)}
 
-    def spread(name: str, row: int) -> FilledCell:
+    def spread(name: str, row: int, value: object) -> FilledCell:
         if name in low:
             return {"low": low[name][row], "high": high[name][row]}
         counts = Counter(values[row] for values in drawn[name])
-        return {"probabilities": {label: count / len(draws) for label, count in counts.most_common()}}
+        shares = {label: count / len(draws) for label, count in counts.most_common()}
+        return {"probability": shares.get(value, 0.0), "probabilities": shares}
 
-    return [{**cell, **spread(cell["column"], cell["row"])} for cell in cells]
+    return [{**cell, **spread(cell["column"], cell["row"], cell["value"])} for cell in cells]

@@ -86,6 +86,10 @@ export class Question {
     });
   }
 
+  #busy(busy) {
+    one("#question").setAttribute("aria-busy", String(busy));
+  }
+
   #wrote(where) {
     this.text.value = where;
     this.#told("");
@@ -109,6 +113,7 @@ export class Question {
   }
 
   #pending() {
+    this.#busy(true);
     this.state.dispatchEvent(new CustomEvent("pending", { detail: this.state.values.editing }));
   }
 
@@ -125,6 +130,7 @@ export class Question {
     const where = this.where;
     if (this.text.value !== where) this.text.value = where;
     this.writing.stop();
+    this.#busy(true);
     this.reading.ask(async (signal) => (where.trim() ? condition({ where }, signal) : NOTHING), {
       answered: ({ controls, rest }) => this.#understood(controls, rest ?? ""),
       refused: (error) => this.#told(error.message),
@@ -147,6 +153,7 @@ export class Question {
   }
 
   #told(sentence) {
+    this.#busy(false);
     one("#where-error").textContent = sentence;
     this.text.setAttribute("aria-invalid", String(Boolean(sentence)));
   }
