@@ -95,6 +95,11 @@ def gone() -> Fault:
     return Fault(GONE, "Gone", "The client went away.")
 
 
+def ending() -> Fault:
+    """An answer that the service does not live to give."""
+    return Fault(HTTPStatus.SERVICE_UNAVAILABLE, "Ending", "The service is ending. Ask again when it is back.")
+
+
 def took_too_long(seconds: float) -> Fault:
     """An answer that would take longer than any may."""
     # Not 408: browsers send such a request again by themselves.
