@@ -234,12 +234,18 @@ BAD = [
     ("/condition", {"controls": {"age": {"low": "old"}}}, 400, "InvalidCondition", ""),
     ("/condition", {"controls": {"job": {"labels": []}}}, 400, "InvalidCondition", "at least one"),
     ("/impute", {"rows": [{"age": "old"}]}, 400, "SchemaMismatch", "age"),
-    ("/impute", {"rows": [{"age": [1]}]}, 422, "InvalidBody", "rows"),
+    ("/impute", {"rows": [{"age": [1]}]}, 422, "InvalidBody", "rows.0.age does not fit: a cell is"),
     ("/impute", {"rows": [{}], "draws": 31}, 413, "TooLarge", "30 draws"),
     ("/impute", {"rows": [{}] * 5001}, 413, "TooLarge", "5,000 rows"),
     ("/impute", {"rows": [{"age": 40}], "where": "age > 50"}, 400, "InvalidCondition", "already there"),
-    ("/nowhere", {}, 404, "NotFound", ""),
-    ("/health", {}, 405, "MethodNotAllowed", ""),
+    ("/sample", {"given": {"wait": True}}, 400, "InvalidOption", "wait"),
+    ("/sample", {"given": {"wait": 10**17}}, 400, "InvalidOption", "wait"),
+    ("/sample", {"given": {"\ud800": 1}}, 400, "InvalidOption", "no column"),
+    ("/condition", {"controls": {"job": {"labels": ["\ud800"]}}}, 400, "InvalidCondition", "no value"),
+    ("/impute", {"rows": [{"member": 1e308}]}, 400, "SchemaMismatch", "true and false"),
+    ("/impute", {"rows": [{"job": 60}]}, 400, "SchemaMismatch", "texts"),
+    ("/nowhere", {}, 404, "NotFound", "/openapi.json"),
+    ("/health", {}, 405, "MethodNotAllowed", "/openapi.json"),
 ]
 
 

@@ -95,7 +95,7 @@ def test_a_huge_body_is_refused_whether_or_not_it_is_announced(url):
 def test_a_slow_body_is_not_waited_for(url):
     with connected(url, post("/sample", 100), b'{"n": ') as slow:
         assert is_well(url)
-        assert "SlowBody" in heard(slow)
+        assert heard(slow).startswith("HTTP/1.1 408")
 
 
 def test_packed_bodies_are_refused(url):
@@ -223,7 +223,7 @@ def test_a_fault_of_ours_is_told_without_its_words(url, caplog, monkeypatch, acc
     with caplog.at_level(logging.INFO, "harpoon.serve"):
         answer = requests.post(f"{url}/sample", json={}, headers={"Accept": accept}, timeout=20)
     assert answer.status_code == (500 if accept == "application/json" else 200)
-    assert '"kind":"Fault"' in answer.text
+    assert '"kind": "Fault"' in answer.text
     lines = "".join(Lines().format(record) for record in caplog.records)
     assert "test_serve_hostile.py" in lines
     assert "4711" not in answer.text + lines
