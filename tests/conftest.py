@@ -4,6 +4,9 @@ import math
 import os
 import warnings
 from collections.abc import Callable
+from contextlib import contextmanager
+from threading import Thread
+from time import sleep
 from types import SimpleNamespace
 
 import numpy as np
@@ -121,6 +124,25 @@ def mixed_columns(rows=60, holes=True):
     return columns
 
 
+@contextmanager
+def serving(app, limits=None):
+    """The address of an application that is served on a real socket, by a thread, until the block ends."""
+    from harpoon.serve.limits import Limits
+    from harpoon.serve.running import listening, server_of
+
+    with listening("127.0.0.1", 0) as sock:
+        server = server_of(app, limits or Limits())
+        thread = Thread(target=server.run, kwargs={"sockets": [sock]})
+        thread.start()
+        try:
+            while thread.is_alive() and not server.started:
+                sleep(0.01)
+            yield f"http://127.0.0.1:{sock.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
 @pytest.fixture(scope="session", params=LIBRARIES)
 def library(request) -> str:
     return request.param
@@ -148,6 +170,7 @@ def tools() -> SimpleNamespace:
         assert_same=assert_same,
         assert_filled=assert_filled,
         fit=fit,
+        serving=serving,
         dtypes=dtypes,
         mixed_columns=mixed_columns,
         small=SMALL,

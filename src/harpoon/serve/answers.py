@@ -14,6 +14,7 @@ from harpoon.binding import bind
 from harpoon.cli.expecting import text_types
 from harpoon.cli.parts import Filler, stacked_draws
 from harpoon.conditions import Predicate, names_of
+from harpoon.errors import InvalidOption, InvalidTable
 from harpoon.exact import holds
 from harpoon.feasibility import wilson
 from harpoon.frames import Table
@@ -144,15 +145,23 @@ def _change(column: Column, before: Table, after: Table) -> dict[str, Any]:
 
 
 def _values(given: Mapping[str, Any] | None, schema: Schema) -> dict[str, Any]:
-    """Values of columns as the model's columns hold them: in JSON times are text, and durations numbers."""
-    types, values = text_types(schema), dict(given or {})
-    for name, value in values.items():
-        kind = schema[name].kind
-        if kind.temporal and isinstance(value, str):
-            values[name] = typed(pa.chunked_array([[value]]), types[name], name=name, missing=())[0].as_py()
-        elif kind is Kind.DURATION and isinstance(value, int):
-            values[name] = pa.scalar(value, types[name]).as_py()
-    return values
+    """Values of columns as the model's columns hold them."""
+    return {name: _value(schema[name], value) for name, value in (given or {}).items()}
+
+
+def _value(column: Column, value: Any) -> Any:  # noqa: ANN401
+    """In JSON, dates and times are text, and durations whole numbers of the column's unit."""
+    if not column.kind.temporal or value is None:
+        return value
+    dtype = text_types(Schema((column,)))[column.name]
+    try:
+        if column.kind is Kind.DURATION:
+            return pa.array([value], pa.int64()).cast(dtype)[0].as_py()
+        return typed(pa.chunked_array([pa.array([value], pa.string())]), dtype, name=column.name, missing=())[0].as_py()
+    except (pa.ArrowException, OverflowError, ValueError) as error:
+        if isinstance(error, InvalidTable):
+            raise
+        raise InvalidOption(f"Column {column.name!r} ({column.kind}) cannot have the value {value!r}.") from None
 
 
 def _prepared(served: Served, how: Filling, watch: Watch, *, drawings: int) -> int:

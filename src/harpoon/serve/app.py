@@ -177,7 +177,7 @@ def _format(request: Request, *, tables: bool = False) -> str:
     return accepted(request.headers.get("accept", ""), tables=tables)
 
 
-def _takes_json(request: Request) -> None:
+async def _takes_json(request: Request) -> None:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
         raise unsupported([JSON])
 

@@ -24,6 +24,8 @@ Seed = Annotated[
     ),
 ]
 
+Interval = Annotated[list[float], Field(min_length=2, max_length=2)]
+
 
 class Body(BaseModel):
     """Fields that nobody knows are refused: most of them are misspelt."""
@@ -144,7 +146,7 @@ class Likelihood(BaseModel):
 
     condition: str
     probability: float
-    interval: tuple[float, float]
+    interval: Interval
     parts: list[dict[str, Any]]
     training_share: float | None
     rows: int
@@ -158,7 +160,7 @@ class Profile(BaseModel):
 
     where: str | None
     probability: float
-    interval: tuple[float, float]
+    interval: Interval
     rows: int
     report: dict[str, Any]
     columns: list[dict[str, Any]]

@@ -119,17 +119,23 @@ def _asked(column: Column, control: Control) -> Iterator[Predicate]:
         yield Comparison("<" if control.get("high_open") else "<=", name, _literal(column, high))
 
 
-def _literal(column: Column, given: Any) -> Literal:  # noqa: ANN401
-    """The end of a range as a condition has it."""
+def _literal(column: Column, given: object) -> Literal:
+    """The end of a range as a condition has it: dates and times are text, all else is a number."""
+    number = isinstance(given, int | float) and not isinstance(given, bool)
     try:
-        match column.kind:
-            case Kind.DATE:
+        match column.kind, given:
+            case Kind.DATE, str():
                 return Literal.of(dt.date.fromisoformat(given))
-            case Kind.DATETIME:
+            case Kind.DATETIME, str():
                 moment = dt.datetime.fromisoformat(given)
                 return Literal.of(moment.replace(tzinfo=moment.tzinfo or dt.UTC) if column.zoned else moment)
-            case Kind.DURATION:
+            case Kind.DURATION, int() if number:
                 return Literal.of(dt.timedelta(microseconds=given * NANOSECONDS[column.unit] // MICROSECOND))
-    except (ValueError, TypeError, OverflowError):
-        raise InvalidCondition(f"{given!r} is no end of a range of column {column.name!r} ({column.kind}).") from None
-    return Literal.of(given)
+            case Kind.NUMBER | Kind.INTEGER, _ if number:
+                return Literal.of(given)
+    except (ValueError, OverflowError):
+        pass
+    wanted = "a date or a time in ISO format" if column.kind in (Kind.DATE, Kind.DATETIME) else "a number"
+    raise InvalidCondition(
+        f"The range of column {column.name!r} ({column.kind}) cannot end at {given!r}; {wanted} is needed."
+    )

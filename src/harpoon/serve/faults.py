@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from harpoon.errors import HarpoonError
 
@@ -18,6 +19,11 @@ AS_SENT = {  # Python and shell to JSON
     'on_shortfall="return"': '"fewer": true',
     ", empty it, or name it with --missing": ", or empty it",
 }
+SAID = {
+    404: "There is nothing at this address. What there is, /openapi.json describes.",
+    405: "This address takes another method. What it takes, /openapi.json describes.",
+}
+CELL = {"str", "bool", "int", "float"}  # what pydantic calls the ways to read a cell
 EXPECTED = (HarpoonError, HTTPException, RequestValidationError, ValidationError)
 
 
@@ -45,9 +51,9 @@ class Fault(Exception):
         self.headers, self.more = dict(headers or {}), more
 
     @property
-    def body(self) -> dict[str, Any]:
-        """The answer."""
-        return {"error": {"kind": self.kind, "message": self.message, **self.more}}
+    def body(self) -> bytes:
+        """The answer. Plain ASCII, for a name that was sent may hold half a character."""
+        return json.dumps({"error": {"kind": self.kind, "message": self.message, **self.more}}).encode()
 
     @classmethod
     def of(cls, error: BaseException) -> Fault:
@@ -55,9 +61,9 @@ class Fault(Exception):
 
         >>> from harpoon import InvalidCondition
         >>> Fault.of(InvalidCondition("The condition is empty.")).body
-        {'error': {'kind': 'InvalidCondition', 'message': 'The condition is empty.'}}
-        >>> Fault.of(ZeroDivisionError("of 17")).body["error"]["kind"]
-        'Fault'
+        b'{"error": {"kind": "InvalidCondition", "message": "The condition is empty."}}'
+        >>> Fault.of(ZeroDivisionError("of 17")).message
+        'This is a fault of Harpoon; its log says where it was.'
         """
         match error:
             case Fault():
@@ -68,7 +74,8 @@ class Fault(Exception):
                 return _misfit(list(error.errors()))
             case HTTPException():
                 kind = HTTPStatus(error.status_code).phrase.title().replace(" ", "")
-                return cls(error.status_code, kind, f"{str(error.detail).rstrip('.')}.", error.headers)
+                message = SAID.get(error.status_code, f"{str(error.detail).rstrip('.')}.")
+                return cls(error.status_code, kind, message, error.headers)
             case MemoryError():
                 return too_large("There is not enough memory for this. Ask for fewer rows.")
         return cls(HTTPStatus.INTERNAL_SERVER_ERROR, "Fault", "This is a fault of Harpoon; its log says where it was.")
@@ -76,7 +83,7 @@ class Fault(Exception):
 
 def response_of(fault: Fault) -> Response:
     """A fault as a response."""
-    return JSONResponse(fault.body, fault.status, fault.headers)
+    return Response(fault.body, fault.status, fault.headers, "application/json")
 
 
 def too_large(message: str, headers: Mapping[str, str] | None = None) -> Fault:
@@ -95,6 +102,11 @@ def gone() -> Fault:
     return Fault(GONE, "Gone", "The client went away.")
 
 
+def ending() -> Fault:
+    """An answer that the service does not live to give."""
+    return Fault(HTTPStatus.SERVICE_UNAVAILABLE, "Ending", "The service is ending. Ask again when it is back.")
+
+
 def took_too_long(seconds: float) -> Fault:
     """An answer that would take longer than any may."""
     # Not 408: browsers send such a request again by themselves.
@@ -108,18 +120,25 @@ def took_too_long(seconds: float) -> Fault:
 
 def _misfit(errors: list[Any]) -> Fault:
     """A body that does not fit its description: the first field in a sentence, all of them in a list."""
-    fields = [{"field": _path(one["loc"]), "message": str(one["msg"])} for one in errors]
+    fields = [_told(one["loc"], str(one["msg"])) for one in errors]
     first = fields[0]
     if errors[0]["type"] == "json_invalid":
         sentence = "The body cannot be read as JSON."
     else:
-        sentence = f"{first['field']} does not fit: {first['message'][:1].lower()}{first['message'][1:]}."
+        sentence = f"{first['field']} does not fit: {first['message']}."
     return Fault(HTTPStatus.UNPROCESSABLE_ENTITY, "InvalidBody", sentence, fields=fields)
 
 
-def _path(location: tuple[Any, ...]) -> str:
+def _told(location: tuple[Any, ...], message: str) -> dict[str, str]:
+    """A field and what is wrong with it.
+
+    >>> _told(("body", "rows", 0, "age", "str"), "Input should be a valid string")
+    {'field': 'rows.0.age', 'message': 'a cell is a text, a finite number, true, false or null'}
+    """
     inside = [str(part) for part in location if part not in ("body", "query")]
-    return ".".join(inside) or "The body"
+    if len(inside) > 1 and inside[-1] in CELL:
+        return {"field": ".".join(inside[:-1]), "message": "a cell is a text, a finite number, true, false or null"}
+    return {"field": ".".join(inside) or "The body", "message": message[:1].lower() + message[1:]}
 
 
 def _as_sent(sentence: str) -> str:

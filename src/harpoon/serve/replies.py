@@ -79,7 +79,7 @@ async def _events(
 
 def _last(future: asyncio.Future[bytes]) -> bytes:
     error = future.exception()
-    return event("result", future.result()) if error is None else event("error", as_json(fault_of(error).body))
+    return event("result", future.result()) if error is None else event("error", fault_of(error).body)
 
 
 def event(name: str, data: bytes) -> bytes:

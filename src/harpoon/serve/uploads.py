@@ -7,14 +7,16 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
 from harpoon.cli.expecting import text_types
 from harpoon.cli.parts import parts_of
-from harpoon.conforming import unseen_labels
+from harpoon.conforming import conform, unseen_labels
 from harpoon.errors import InvalidTable, listed
 from harpoon.frames import read
 from harpoon.kinds import Column, Kind
@@ -122,18 +124,23 @@ def _upload(source: Source, schema: Schema, most: int) -> Upload:
         raise too_large(f"A table may have {most:,} rows here, and this one has more. Send it in parts.")
     table, notes, whole = part.table, [], read(part.table)
     for column in schema.modelled:
-        strange = unseen_labels(whole.cells(column.name), column) if column.name in whole.names else []
-        if strange:
+        if not column.kind.discrete or column.name not in whole.names:
+            continue
+        cells = whole.cells(column.name)
+        strange = conform(cells, column).missing & ~cells.missing
+        if strange.any():
             table = _replaced(table, column, _without(table[column.name], strange))
-            said = f"Column {column.name!r} holds {listed(strange)}, which the model has never seen"
+            said = (
+                f"Column {column.name!r} holds {listed(unseen_labels(cells, column))}, which the model has never seen"
+            )
             notes.append(f"{said}: those cells were filled as if they were empty.")
     return Upload(source, replace(part, table=table), tuple(notes))
 
 
-def _without(cells: pa.ChunkedArray, labels: Sequence[Any]) -> pa.ChunkedArray:
-    """The cells, those with certain labels missing."""
+def _without(cells: pa.ChunkedArray, where: NDArray[np.bool_]) -> pa.ChunkedArray:
+    """The cells, some of them missing."""
     plain = cells.cast(cells.type.value_type) if pa.types.is_dictionary(cells.type) else cells
-    return pc.if_else(pc.is_in(plain, pa.array(labels).cast(plain.type)), None, plain)
+    return pc.if_else(pa.array(where), None, plain)
 
 
 def _replaced(table: pa.Table, column: Column, cells: pa.ChunkedArray) -> pa.Table:

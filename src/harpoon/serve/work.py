@@ -10,7 +10,7 @@ from time import monotonic
 from typing import TypeVar
 
 from harpoon.progress import Step
-from harpoon.serve.faults import busy, gone, took_too_long
+from harpoon.serve.faults import Fault, busy, ending, gone, took_too_long
 from harpoon.serve.limits import Limits
 
 T = TypeVar("T")
@@ -31,15 +31,18 @@ class Watch:
         self.drawings: int | None = None
         self._deadline, self._ended = monotonic() + seconds, Event()
         self._told, self._finished = 0.0, 0
+        self._why = gone
 
-    def end(self) -> None:
+    def end(self, why: Callable[[], Fault] = gone) -> None:
         """Let the job end at its next step."""
-        self._ended.set()
+        if not self._ended.is_set():
+            self._why = why
+            self._ended.set()
 
     def check(self) -> None:
         """Raise if the job should end."""
         if self._ended.is_set():
-            raise gone()
+            raise self._why()
         if monotonic() > self._deadline:
             raise took_too_long(self.seconds)
 
@@ -81,8 +84,12 @@ class Workers:
         future.add_done_callback(lambda _: self._watches.discard(watch))
         return asyncio.wrap_future(future)
 
+    def end(self) -> None:
+        """Let all jobs end at their next step."""
+        for watch in tuple(self._watches):
+            watch.end(ending)
+
     def close(self) -> None:
         """End all jobs and all threads."""
-        for watch in tuple(self._watches):
-            watch.end()
+        self.end()
         self._pool.shutdown(wait=True, cancel_futures=True)
