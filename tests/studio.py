@@ -1,18 +1,12 @@
 """A server with a small real model, and a reader of its page: what the tests of the Studio share."""
 
-import time
-from contextlib import contextmanager
-from threading import Thread
-
 import numpy as np
 import pyarrow as pa
 import requests
-import uvicorn
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
-from harpoon.serve.running import listening
 from tests import browser as chromium
 
 PATIENCE = 60  # seconds
@@ -35,20 +29,6 @@ def people(rows=300):
             "country": ["Norway"] * rows,
         }
     )
-
-
-@contextmanager
-def serving(app):
-    """The address of a server that runs meanwhile."""
-    sock = listening("127.0.0.1", 0)
-    server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False))
-    thread = Thread(target=server.run, kwargs={"sockets": [sock]}, daemon=True)
-    thread.start()
-    while not server.started:
-        time.sleep(0.01)
-    yield f"http://127.0.0.1:{sock.getsockname()[1]}"
-    server.should_exit = True
-    thread.join(PATIENCE)
 
 
 class Reader:
@@ -93,17 +73,19 @@ class Reader:
     def where(self):
         return self.one("#where").get_property("value")
 
-    def type_condition(self, text):
-        """A condition typed by hand, in place of the one that is there."""
-        field = self.one("#where")
+    def type(self, selector, text):
+        """Something typed into a field, in place of what is there."""
+        field = self.one(selector)
         field.send_keys(Keys.CONTROL + "a")
-        field.send_keys(text or Keys.DELETE)
+        field.send_keys(text)
 
-    def fill(self, label, text):
-        """A value typed into a field, and left."""
-        field = self.one(f'[aria-label="{label}"]')
-        field.clear()
-        field.send_keys(text + Keys.TAB)
+    def condition(self, text):
+        """A condition typed by hand."""
+        self.type("#where", text)
+
+    def bound(self, column, side, value):
+        """A bound of a column, typed into its field, which is then left."""
+        self.type(f'[aria-label="{column}, {side}, as a value"]', value + Keys.TAB)
 
     def press(self, column, label):
         """A chip."""

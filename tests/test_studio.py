@@ -10,8 +10,8 @@ from selenium.webdriver.common.keys import Keys
 
 from harpoon.serve.app import create_app
 from tests import browser as chromium
-from tests.conftest import fit
-from tests.studio import NAME, Reader, people, sampled, serving
+from tests.conftest import fit, serving
+from tests.studio import NAME, Reader, people, sampled
 
 pytestmark = chromium.needed
 PARQUET = "application/vnd.apache.parquet"
@@ -53,7 +53,7 @@ def violations(rows, where):
 def test_a_range_and_a_category_make_a_condition_that_rows_obey(reader, url):
     reader.open("#n=200")
     assert reader.text("#verdict-a .number") == "100 %"
-    reader.fill("age, at least, as a value", "40")
+    reader.bound("age", "at least", "40")
     reader.asked("age >= 40")
     likely = reader.text("#verdict-a .number")
     reader.press("job", "chef")
@@ -87,7 +87,7 @@ def test_a_slider_is_moved_by_keys(reader):
 
 def test_a_typed_condition_moves_the_controls(reader):
     reader.open("#n=50")
-    reader.type_condition("joined between '2021-01-01' and '2022-06-30' and job = 'pilot' and income < age * 90")
+    reader.condition("joined between '2021-01-01' and '2022-06-30' and job = 'pilot' and income < age * 90")
     reader.until(lambda: "income < age * 90" in reader.text("#beyond"))
     dates = [reader.one(f'[aria-label="joined, {end}, as a value"]') for end in ("at least", "at most")]
     assert [date.get_property("value") for date in dates] == ["2021-01-01", "2022-06-30"]
@@ -100,10 +100,10 @@ def test_a_typed_condition_moves_the_controls(reader):
 
 def test_the_address_gives_the_same_page(reader, browser):
     reader.open("#n=80")
-    reader.fill("age, at least, as a value", "50")
+    reader.bound("age", "at least", "50")
     reader.asked("age >= 50")
     reader.one("#edit-b").click()
-    reader.type_condition("member")
+    reader.condition("member")
     reader.until(lambda: reader.one("#verdict-b").get_attribute("data-where") == "member")
     address, seen = browser.current_url, reader.text("main")
     reader.open(address.rpartition("/")[2])
@@ -140,7 +140,7 @@ def test_the_python_lines_draw_the_same_rows(reader, model, url, tmp_path, monke
     model.save(tmp_path / f"{NAME}.harpoon")
     monkeypatch.chdir(tmp_path)
     reader.open("#n=60&seed=7")
-    reader.type_condition(where)
+    reader.condition(where)
     names = {}
     exec(reader.asked(where).text("#python code"), names)  # noqa: S102
     assert (
@@ -171,13 +171,13 @@ def test_a_fast_slider_never_shows_an_answer_to_another_question(reader, browser
 
 def test_a_drawing_can_be_stopped(reader):
     reader.open("#n=50")
-    reader.fill("age, at least, as a value", "75")
-    reader.one("#rows").send_keys(Keys.CONTROL + "a", "20000", Keys.TAB)
+    reader.bound("age", "at least", "75")
+    reader.type("#rows", f"20000{Keys.TAB}")
     reader.until(lambda: "tried" in reader.text("#verdict-a .counter"))
     assert reader.text("#rows-words") == "There are no rows yet."
     reader.one("#verdict-a .stop").click()
     assert "Stopped" in reader.text("#verdict-a .error")
-    reader.one("#rows").send_keys(Keys.CONTROL + "a", "50", Keys.TAB)
+    reader.type("#rows", f"50{Keys.TAB}")
     reader.asked("age >= 75")
 
 
@@ -187,7 +187,7 @@ def test_a_drawing_can_be_stopped(reader):
 )
 def test_a_condition_that_makes_no_sense_is_told_in_a_sentence(reader, condition, said):
     reader.open("#n=50")
-    reader.type_condition(condition)
+    reader.condition(condition)
     sentence = reader.until(lambda: reader.text("#where-error"))
     assert said in sentence
     assert sentence.endswith((".", "?"))
@@ -196,7 +196,7 @@ def test_a_condition_that_makes_no_sense_is_told_in_a_sentence(reader, condition
 
 def test_a_condition_that_nothing_meets_is_explained(reader):
     reader.open("#n=50")
-    reader.type_condition("age > 79 and age < 20")
+    reader.condition("age > 79 and age < 20")
     reader.asked("age > 79 and age < 20")
     assert reader.text("#verdict-a .number") == "0 %"
     assert "0 rows drawn" in reader.text("#verdict-a .words")

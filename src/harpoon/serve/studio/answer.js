@@ -1,7 +1,7 @@
 /** The right side: what the model answers to each scenario. An answer is shown only beside the question it belongs to. */
 
 import { feasibility, profile } from "./api.js";
-import { one } from "./dom.js";
+import { one, put } from "./dom.js";
 import { Latest } from "./latest.js";
 import { showChanges } from "./changes.js";
 import { showCode } from "./code.js";
@@ -84,8 +84,8 @@ export class Answer {
 
   #show() {
     const { values, scenarios } = this.state;
-    one("#rows").value = values.n;
-    one("#seed").value = values.seed;
+    put(one("#rows"), values.n);
+    put(one("#seed"), values.seed);
     one("#answer").classList.toggle("two", scenarios.length > 1);
     this.verdicts.b.node.hidden = scenarios.length < 2;
     for (const key of scenarios) this.verdicts[key].ask(values[key]);

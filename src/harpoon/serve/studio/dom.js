@@ -17,6 +17,11 @@ export function one(selector, within = document) {
   return within.querySelector(selector);
 }
 
+/** Put a value into a field, unless somebody is typing there. */
+export function put(field, value) {
+  if (field !== document.activeElement) field.value = value;
+}
+
 /** Text for those who listen to the page, without a place of its own on it. */
 export function unseen(text) {
   return html("span", { class: "unseen" }, text);

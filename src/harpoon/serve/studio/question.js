@@ -128,7 +128,7 @@ export class Question {
   /** The server reads the text: the controls show what they can of it. */
   #read() {
     const where = this.where;
-    if (this.text.value !== where) this.text.value = where;
+    if (this.text.value !== where) this.text.value = where; // an equal value would move the cursor
     this.writing.stop();
     this.#busy(true);
     this.reading.ask(async (signal) => (where.trim() ? condition({ where }, signal) : NOTHING), {

@@ -1,7 +1,7 @@
 /** A column on a line: a histogram, a slider with two thumbs under it, and two fields for who knows the number. */
 
 import { axis, outline, places, sharesOf } from "./charts.js";
-import { html, svg } from "./dom.js";
+import { html, put, svg } from "./dom.js";
 import { clean, friendly, isTime, lineOf, short, stepOf } from "./formats.js";
 
 const WIDTH = 400;
@@ -125,7 +125,7 @@ export class RangeControl {
       const value = this.#written(this[side]);
       this.thumbs[i].value = this.#place(side);
       this.thumbs[i].setAttribute("aria-valuetext", value === null ? "no bound" : short(value, this.column));
-      this.fields[i].value = value ?? "";
+      put(this.fields[i], value ?? "");
     });
     this.thumbs[0].classList.toggle("above", low > places / 2); // both at the right end: the left one must move
     this.chosen.style.left = `${(100 * low) / places}%`;
