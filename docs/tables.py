@@ -127,6 +127,14 @@ def speed() -> str:
     return table(["task", "rows", "anchored, s", "paper preset, s", "ratio"], rows)
 
 
+def serve() -> str:
+    """How many requests a served model answers."""
+    head = ["clients", "requests per second", "median, ms", "95 % within, ms"]
+    keys = ("per_second", "median_ms", "p95_ms")
+    rows = [[clients, *(found[key] for key in keys)] for clients, found in result("serve")["clients"].items()]
+    return table(head, rows)
+
+
 def steps() -> str:
     """What more steps of the reverse loop bring, against training rows."""
     rows = [
@@ -145,6 +153,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "fidelity": fidelity,
     "draws": draws,
     "incomplete": incomplete,
+    "serve": serve,
     "speed": speed,
     "steps": steps,
 }

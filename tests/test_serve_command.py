@@ -2,18 +2,23 @@
 
 import json
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import requests
+from palmerpenguins import load_penguins
 from typer.testing import CliRunner
 
 from harpoon.cli import app
+from harpoon.serve.app import create_app
 
 MAIN = "from harpoon.cli import main; main()"
+PAGE = (Path(__file__).parents[1] / "docs" / "serve.md").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -80,3 +85,34 @@ def test_it_answers_what_is_under_way_and_ends(model_file, sent, code):
     told = [json.loads(line) for line in said.splitlines() if line.startswith("{")]
     assert [(line["path"], line["status"]) for line in told] == [("/sample", 200)]
     assert "Traceback" not in said
+
+
+def blocks(language):
+    """The code of the page about the service in a language, asked of a place that is yet to come."""
+    found = re.findall(rf"^```{language}\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
+    return [block.replace("http://127.0.0.1:8420", "{url}") for block in found if "127.0.0.1:8420/" in block]
+
+
+@pytest.fixture(scope="module")
+def penguins(tools):
+    with tools.serving(create_app(tools.fit(load_penguins()))) as url:
+        yield url
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
+def test_the_shell_of_the_page_runs(penguins, tmp_path):
+    load_penguins().to_csv(tmp_path / "penguins.csv", index=False)
+    (lines,) = blocks("sh")
+    for line in lines.replace("{url}", penguins).splitlines():
+        done = subprocess.run(["bash", "-c", f"{line} --fail"], cwd=tmp_path, capture_output=True, check=False)  # noqa: S603, S607
+        assert done.returncode == 0, (line, done.stderr)
+    assert (tmp_path / "drawn.csv").read_text().count("\n") == 1001
+    assert ",," not in (tmp_path / "filled.csv").read_text()
+    assert json.loads((tmp_path / "filled.json").read_text())["filled"][0].keys() >= {"row", "column", "value"}
+
+
+def test_the_client_of_the_page_runs(penguins):
+    (code,) = blocks("py")
+    names = {}
+    exec(code.replace("{url}", penguins), names)  # noqa: S102
+    assert names["gentoos"]["species"].unique().to_pylist() == ["Gentoo"]

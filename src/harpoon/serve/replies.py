@@ -17,6 +17,7 @@ from harpoon.serve.logs import fault_of
 from harpoon.serve.work import Watch, Workers
 
 Job = Callable[[Watch], Answer]
+News = asyncio.Queue[bytes | None]
 SILENCE = 10.0  # seconds, after which a stream shows that it is alive
 NOT_KEPT = {"Cache-Control": "no-store"}
 
@@ -47,7 +48,7 @@ class Desk:
 
     def _streamed(self, request: Request, job: Job) -> Response:
         """Progress as it is made, then the answer or the error."""
-        loop, news = asyncio.get_running_loop(), asyncio.Queue[bytes]()
+        loop, news = asyncio.get_running_loop(), News()
 
         def tell(done: int, of: int | None) -> None:
             loop.call_soon_threadsafe(news.put_nowait, event("progress", as_json({"done": done, "of": of})))
@@ -57,24 +58,25 @@ class Desk:
         return StreamingResponse(_events(request, future, news, watch), media_type=EVENTS, headers=NOT_KEPT)
 
 
-async def _events(
-    request: Request, future: asyncio.Future[bytes], news: asyncio.Queue[bytes], watch: Watch
-) -> AsyncIterator[bytes]:
+async def _events(request: Request, future: asyncio.Future[bytes], news: News, watch: Watch) -> AsyncIterator[bytes]:
+    """News until there are no more, because the job is done or nobody listens, and then how it ended."""
     left = asyncio.ensure_future(_left(request))
+    for end in (future, left):
+        end.add_done_callback(lambda _: news.put_nowait(None))
     try:
-        while not future.done() and not left.done():
-            told = asyncio.ensure_future(news.get())
-            any_of: set[asyncio.Future[Any]] = {future, left, told}
-            await asyncio.wait(any_of, timeout=SILENCE, return_when=asyncio.FIRST_COMPLETED)
-            if told.done():
-                yield told.result()
-            else:
-                told.cancel()
-                yield b": still at it\n\n"
+        while (told := await _next(news)) is not None:
+            yield told
         if not left.done():
             yield _last(future)
     finally:
         _let_go(watch, future, left)
+
+
+async def _next(news: News) -> bytes | None:
+    try:
+        return await asyncio.wait_for(news.get(), SILENCE)
+    except TimeoutError:
+        return b": still at it\n\n"
 
 
 def _last(future: asyncio.Future[bytes]) -> bytes:
