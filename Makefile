@@ -50,8 +50,9 @@ tests: $(READY)
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-pictures: $(READY)
+pictures: demo-output/penguins.harpoon
 	$(BIN)/python docs/pictures.py
+	$(BIN)/python docs/screenshots.py demo-output/penguins.harpoon
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

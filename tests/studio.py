@@ -9,7 +9,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from tests import browser as chromium
 
-PATIENCE = 60  # seconds
+PATIENCE = 45  # seconds
 NAME = "people"
 
 

@@ -33,7 +33,7 @@ def reader(browser, url):
 @pytest.fixture(scope="module")
 def holes(tmp_path_factory):
     """A CSV with holes in every column, and a column that the model does not know."""
-    frame = people(40).to_pandas().drop(columns="country")
+    frame = people(40).to_pandas()
     frame = frame.astype(object).mask(np.random.default_rng(0).random(frame.shape) < 0.2)
     frame["remark"] = "kept, as it is"
     path = tmp_path_factory.mktemp("holes") / "holes.csv"
@@ -63,7 +63,8 @@ def test_the_page_fits_and_everybody_can_use_it(reader, holes, width, scheme):
     assert chromium.overflow(browser) == 0
     assert browser.execute_script("return innerWidth") == width
     assert reader.complaints() == []
-    assert {address.rpartition("/")[0] for address in chromium.requested(browser)} == {reader.url}
+    asked = [address for address in chromium.requested(browser) if not address.startswith("data:")]
+    assert {address.rpartition("/")[0] for address in asked} == {reader.url}
 
 
 def test_a_table_with_holes_comes_back_filled(reader, browser, holes, tmp_path):

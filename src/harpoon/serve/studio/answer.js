@@ -1,4 +1,4 @@
-/** The right side: what the model answers to each scenario. An answer is shown only beside the question it belongs to. */
+/** The right side: what the model answers to each scenario. An answer is shown beside the question it belongs to. */
 
 import { feasibility, profile } from "./api.js";
 import { one, put } from "./dom.js";
@@ -20,9 +20,15 @@ export class Answer {
     this.peek = new Peek();
     this.asking = { a: new Latest(), b: new Latest() };
     this.found = { a: null, b: null }; // the answers that are there, each with the question it belongs to
-    this.verdicts = Object.fromEntries(["a", "b"].map((key) => [key, new Verdict(key, {
-      stop: () => this.#stopped(key), again: () => this.#ask(key),
-    })]));
+    this.verdicts = Object.fromEntries(
+      ["a", "b"].map((key) => [
+        key,
+        new Verdict(key, {
+          stop: () => this.#stopped(key),
+          again: () => this.#ask(key),
+        }),
+      ]),
+    );
     one("#verdicts").replaceChildren(this.verdicts.a.node, this.verdicts.b.node);
     this.#settings();
     state.addEventListener("change", ({ detail }) => this.#follow(detail));
@@ -34,8 +40,14 @@ export class Answer {
   #settings() {
     const [rows, seed] = [one("#rows"), one("#seed")];
     rows.max = this.schema.limits?.rows ?? "";
-    for (const [field, name] of [[rows, "n"], [seed, "seed"]]) {
-      field.addEventListener("change", () => field.reportValidity() && this.state.change({ [name]: field.valueAsNumber }));
+    for (const [field, name] of [
+      [rows, "n"],
+      [seed, "seed"],
+    ]) {
+      field.addEventListener(
+        "change",
+        () => field.reportValidity() && this.state.change({ [name]: field.valueAsNumber }),
+      );
     }
     one("#reseed").addEventListener("click", () => this.state.change({ seed: this.state.values.seed + 1 }));
   }
@@ -100,6 +112,8 @@ export class Answer {
 async function explained(question, { signal, progress }) {
   const answer = await profile({ ...question, show: SHOWN_ROWS }, { signal, progress });
   const short = answer.rows < question.n;
-  const { message } = short ? await feasibility({ where: question.where, seed: question.seed }, signal) : { message: "" };
+  const { message } = short
+    ? await feasibility({ where: question.where, seed: question.seed }, signal)
+    : { message: "" };
   return { ...answer, question, reason: message };
 }

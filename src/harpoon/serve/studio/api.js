@@ -85,7 +85,8 @@ async function refusalOf(response) {
 }
 
 function asRefusal(body, status) {
-  const { kind = "Error", message = `The server refused, with status ${status}, and did not say why.` } = body.error ?? {};
+  const { kind = "Error", message = `The server refused, with status ${status}, and did not say why.` } =
+    body.error ?? {};
   return new Refusal(kind, message, status);
 }
 
@@ -117,7 +118,14 @@ async function* pieces(stream) {
 }
 
 function eventOf(block) {
-  const lines = block.split("\n").map((line) => line.match(/^(\w+): ?(.*)$/)).filter(Boolean);
-  const all = (field) => lines.filter(([, name]) => name === field).map(([, , value]) => value).join("\n");
+  const lines = block
+    .split("\n")
+    .map((line) => line.match(/^(\w+): ?(.*)$/))
+    .filter(Boolean);
+  const all = (field) =>
+    lines
+      .filter(([, name]) => name === field)
+      .map(([, , value]) => value)
+      .join("\n");
   return { event: all("event") || "message", data: JSON.parse(all("data")) };
 }

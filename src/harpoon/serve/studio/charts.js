@@ -27,9 +27,15 @@ function steps(column, series, sentence) {
   const { edges } = column.before;
   const x = places(column);
   const top = Math.max(...series.flatMap(({ shares }) => shares), 1e-9);
-  const drawing = svg("svg", { class: "steps", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img",
-    "aria-label": `${column.name}: ${sentence}` });
-  for (const { key, shares } of series) drawing.append(svg("path", { class: `series ${key}`, d: outline(x, shares, top) }));
+  const drawing = svg("svg", {
+    class: "steps",
+    viewBox: `0 0 ${WIDTH} ${HEIGHT}`,
+    preserveAspectRatio: "none",
+    role: "img",
+    "aria-label": `${column.name}: ${sentence}`,
+  });
+  for (const { key, shares } of series)
+    drawing.append(svg("path", { class: `series ${key}`, d: outline(x, shares, top) }));
   for (let bin = 0; bin + 1 < edges.length; bin += 1) {
     const words = series.map(({ name, shares }) => `${name} ${roughly(shares[bin])}`).join(", ");
     const title = svg("title", {}, `${short(edges[bin], column)} to ${short(edges[bin + 1], column)}: ${words}`);
@@ -61,7 +67,11 @@ export function axis(column) {
   const texts = [low, onGrid((low + high) / 2, 2 * half), high].map((number) => short(write(clean(number)), column));
   if (count(column.low) < first) texts[0] = `≤ ${texts[0]}`;
   if (count(column.high) > last) texts[2] = `≥ ${texts[2]}`;
-  return html("p", { class: "axis", "aria-hidden": "true" }, texts.map((text) => html("span", {}, text)));
+  return html(
+    "p",
+    { class: "axis", "aria-hidden": "true" },
+    texts.map((text) => html("span", {}, text)),
+  );
 }
 
 const onGrid = (number, step) => (step ? Math.round(number / step) * step : number);
@@ -73,16 +83,36 @@ function bars(column, series) {
   const shown = order.slice(0, MOST_BARS).sort((one, other) => one - other);
   const top = Math.max(most(order[0]), 1e-9);
   const hidden = order.length - shown.length;
-  return html("div", { class: "bars" },
-    shown.map((place) => bar(nameOf(column.labels[place]), series.map(({ key, shares }) => ({ key, share: shares[place] })), top)),
-    hidden > 0 && html("p", { class: "quiet" }, `and ${hidden} more with smaller shares`));
+  return html(
+    "div",
+    { class: "bars" },
+    shown.map((place) =>
+      bar(
+        nameOf(column.labels[place]),
+        series.map(({ key, shares }) => ({ key, share: shares[place] })),
+        top,
+      ),
+    ),
+    hidden > 0 && html("p", { class: "quiet" }, `and ${hidden} more with smaller shares`),
+  );
 }
 
 function bar(label, values, top) {
-  return html("div", { class: "bar" },
+  return html(
+    "div",
+    { class: "bar" },
     html("span", { class: "label", title: label }, label),
-    html("span", { class: "tracks", "aria-hidden": "true" }, values.map(({ key, share }) => track(key, share / top))),
-    html("span", { class: "values" }, values.map(({ key, share }) => html("b", { class: `series ${key}` }, roughly(share)))));
+    html(
+      "span",
+      { class: "tracks", "aria-hidden": "true" },
+      values.map(({ key, share }) => track(key, share / top)),
+    ),
+    html(
+      "span",
+      { class: "values" },
+      values.map(({ key, share }) => html("b", { class: `series ${key}` }, roughly(share))),
+    ),
+  );
 }
 
 function track(key, part) {

@@ -17,7 +17,9 @@ export class ChipControl {
     this.chosen = new Set();
     this.sought = "";
     this.shares = new Map(column.labels.map((label, place) => [label, column.before.shares[place]]));
-    this.labels = column.ordered ? column.labels : column.labels.toSorted((one, other) => this.shares.get(other) - this.shares.get(one));
+    this.labels = column.ordered
+      ? column.labels
+      : column.labels.toSorted((one, other) => this.shares.get(other) - this.shares.get(one));
     this.list = html("div", { class: "chips", role: "group", "aria-label": `${column.name}, allowed labels` });
     this.node = html("div", {}, this.#search(), this.list);
     this.show(null);
@@ -32,7 +34,9 @@ export class ChipControl {
   #search() {
     if (this.labels.length <= MOST_SHOWN) return null;
     return html("input", {
-      type: "search", placeholder: `Find one of ${this.labels.length} labels`, "aria-label": `${this.column.name}, find a label`,
+      type: "search",
+      placeholder: `Find one of ${this.labels.length} labels`,
+      "aria-label": `${this.column.name}, find a label`,
       oninput: (event) => {
         this.sought = event.target.value.trim().toLowerCase();
         this.#painted();
@@ -47,17 +51,29 @@ export class ChipControl {
     const many = this.labels.length > MOST_SHOWN;
     const shown = many ? [...first, ...others.slice(0, Math.max(MOST_SHOWN - first.length, 4))] : this.labels;
     const focused = [...this.list.children].indexOf(document.activeElement);
-    this.list.replaceChildren(...shown.map((label) => this.#chip(label)),
-      ...(found.length > shown.length ? [html("span", { class: "quiet" }, `and ${found.length - shown.length} more`)] : []),
-      ...(found.length ? [] : [html("span", { class: "quiet" }, "No label has these letters.")]));
+    this.list.replaceChildren(
+      ...shown.map((label) => this.#chip(label)),
+      ...(found.length > shown.length
+        ? [html("span", { class: "quiet" }, `and ${found.length - shown.length} more`)]
+        : []),
+      ...(found.length ? [] : [html("span", { class: "quiet" }, "No label has these letters.")]),
+    );
     if (focused >= 0 && !many) this.list.children[focused]?.focus();
   }
 
   #chip(label) {
     const share = this.shares.get(label);
-    const chip = html("button", {
-      type: "button", class: "chip", "aria-pressed": String(this.chosen.has(label)), onclick: () => this.#pressed(label),
-    }, html("span", { class: "name" }, nameOf(label)), html("small", {}, roughly(share)));
+    const chip = html(
+      "button",
+      {
+        type: "button",
+        class: "chip",
+        "aria-pressed": String(this.chosen.has(label)),
+        onclick: () => this.#pressed(label),
+      },
+      html("span", { class: "name" }, nameOf(label)),
+      html("small", {}, roughly(share)),
+    );
     chip.style.setProperty("--share", `${100 * share}%`);
     return chip;
   }

@@ -6,17 +6,33 @@ import { html, one } from "./dom.js";
 export function showCode(schema, scenarios, values) {
   const file = `${schema.name}.harpoon`;
   const questions = scenarios.map((key) => ({ key, where: values[key].trim(), n: values.n, seed: values.seed }));
-  one("#python").replaceChildren(...listing([
-    "import harpoon", "", `model = harpoon.load(${literal(file)})`,
-    ...questions.map((question) => sampleInPython(question, scenarios.length)),
-  ], "Python"));
-  one("#shell").replaceChildren(...listing(questions.map((question) => sampleInShell(file, question, scenarios.length)), "shell"));
+  one("#python").replaceChildren(
+    ...listing(
+      [
+        "import harpoon",
+        "",
+        `model = harpoon.load(${literal(file)})`,
+        ...questions.map((question) => sampleInPython(question, scenarios.length)),
+      ],
+      "Python",
+    ),
+  );
+  one("#shell").replaceChildren(
+    ...listing(
+      questions.map((question) => sampleInShell(file, question, scenarios.length)),
+      "shell",
+    ),
+  );
 }
 
 /** A block of code with a button that copies it. */
 export function listing(lines, name) {
   const text = lines.join("\n");
-  const button = html("button", { type: "button", class: "copy", "aria-label": `Copy the ${name} lines`, onclick: () => copied(button, text) }, "Copy");
+  const button = html(
+    "button",
+    { type: "button", class: "copy", "aria-label": `Copy the ${name} lines`, onclick: () => copied(button, text) },
+    "Copy",
+  );
   return [html("pre", { tabindex: 0, "aria-label": `${name} lines` }, html("code", {}, text)), button];
 }
 
@@ -38,7 +54,14 @@ function sampleInPython({ key, where, n, seed }, many) {
 
 function sampleInShell(file, { key, where, n, seed }, many) {
   const target = many > 1 ? `rows-${key}.csv` : "rows.csv";
-  return ["harpoon sample", quoted(file), `-n ${n}`, ...(where ? [`--where ${quoted(where)}`] : []), `--seed ${seed}`, `-o ${target}`].join(" ");
+  return [
+    "harpoon sample",
+    quoted(file),
+    `-n ${n}`,
+    ...(where ? [`--where ${quoted(where)}`] : []),
+    `--seed ${seed}`,
+    `-o ${target}`,
+  ].join(" ");
 }
 
 /** A text as Python writes it: JSON's spelling is one of Python's. */

@@ -9,8 +9,17 @@ export class Download {
     this.on = on;
     this.fetching = new Latest();
     this.buttons = ["csv", "parquet"].map((format) =>
-      html("button", { type: "button", class: "download", "data-format": format, onclick: () => this.#fetch(format) }, `Download ${NAMES[format]}`));
-    this.stop = html("button", { type: "button", class: "stop", hidden: true, onclick: () => this.#rest("Stopped.") }, "Stop");
+      html(
+        "button",
+        { type: "button", class: "download", "data-format": format, onclick: () => this.#fetch(format) },
+        `Download ${NAMES[format]}`,
+      ),
+    );
+    this.stop = html(
+      "button",
+      { type: "button", class: "stop", hidden: true, onclick: () => this.#rest("Stopped.") },
+      "Stop",
+    );
     this.words = html("span", { class: "quiet", role: "status" });
     place.replaceChildren(...this.buttons, this.stop, this.words);
   }

@@ -67,14 +67,22 @@ export class Filling {
     const { file } = this;
     this.answer = null;
     this.#state("waiting");
-    this.asking.ask((signal) => impute(file, { draws: this.#draws, level: this.#level, seed: 0 }, { signal, progress: (done) => this.#count(done) }), {
-      answered: (answer) => {
-        this.answer = answer;
-        this.#state("filled");
-        this.#show();
+    this.asking.ask(
+      (signal) =>
+        impute(
+          file,
+          { draws: this.#draws, level: this.#level, seed: 0 },
+          { signal, progress: (done) => this.#count(done) },
+        ),
+      {
+        answered: (answer) => {
+          this.answer = answer;
+          this.#state("filled");
+          this.#show();
+        },
+        refused: (error) => this.#rest(error.message),
       },
-      refused: (error) => this.#rest(error.message),
-    });
+    );
   }
 
   get #level() {
@@ -113,16 +121,26 @@ export class Filling {
     const cells = new Map(filled.map((one) => [`${one.row} ${one.column}`, one]));
     const touched = new Set(filled.map(({ row }) => row));
     const all = one("#all-rows").checked;
-    const places = rows.map((_, place) => place).filter((place) => all || touched.has(place)).slice(0, MOST_SHOWN);
+    const places = rows
+      .map((_, place) => place)
+      .filter((place) => all || touched.has(place))
+      .slice(0, MOST_SHOWN);
     one("#filled-words").textContent = this.#words(touched.size);
     one("#filled-notes").replaceChildren(...notes.map((note) => html("p", {}, note)));
     one("#filled-counts").replaceChildren(...this.#counts());
-    one("#filled-table").replaceChildren(places.length
-      ? table(places.map((place) => rows[place]), this.columns, {
-        numbers: places.map((place) => place + 1),
-        mark: (i, name) => cells.has(`${places[i]} ${name}`) && filledCell(cells.get(`${places[i]} ${name}`), this.columns[name]),
-      })
-      : html("p", { class: "quiet" }, "No cell was missing: the table comes back as it is."));
+    one("#filled-table").replaceChildren(
+      places.length
+        ? table(
+            places.map((place) => rows[place]),
+            this.columns,
+            {
+              numbers: places.map((place) => place + 1),
+              mark: (i, name) =>
+                cells.has(`${places[i]} ${name}`) && filledCell(cells.get(`${places[i]} ${name}`), this.columns[name]),
+            },
+          )
+        : html("p", { class: "quiet" }, "No cell was missing: the table comes back as it is."),
+    );
     const hidden = (all ? rows.length : touched.size) - places.length;
     one("#filled-more").textContent = hidden > 0 ? `and ${counted(hidden, "row")} more; a file has all of them` : "";
     this.#code();
@@ -130,7 +148,8 @@ export class Filling {
 
   #words(touched) {
     const { rows, filled } = this.answer;
-    return `${counted(filled.length, "cell")} filled in ${count(touched)} of ${counted(rows.length, "row")}. Every other cell is as it was.`;
+    const cells = `${counted(filled.length, "cell")} filled in ${count(touched)} of ${counted(rows.length, "row")}`;
+    return `${cells}. Every other cell is as it was.`;
   }
 
   #counts() {
@@ -145,16 +164,35 @@ export class Filling {
     const [model, file, filled] = [`${this.schema.name}.harpoon`, this.file.name, `${this.#stem}-filled.csv`];
     const others = this.answer.passed_on ?? [];
     const known = others.length ? `.drop(columns=[${others.map(literal).join(", ")}])` : "";
-    one("#fill-python").replaceChildren(...listing([
-      "import harpoon", "import pandas as pd", "", `model = harpoon.load(${literal(model)})`, `table = pd.read_csv(${literal(file)})${known}`,
-      "filled = model.impute(table)", `low, high = model.impute(table, draws=${this.#draws}, random_state=0).interval(${this.#level})`,
-    ], "Python"));
-    one("#fill-shell").replaceChildren(...listing([`harpoon impute ${quoted(model)} ${quoted(file)} -o ${quoted(filled)}`], "shell"));
+    one("#fill-python").replaceChildren(
+      ...listing(
+        [
+          "import harpoon",
+          "import pandas as pd",
+          "",
+          `model = harpoon.load(${literal(model)})`,
+          `table = pd.read_csv(${literal(file)})${known}`,
+          "filled = model.impute(table)",
+          `low, high = model.impute(table, draws=${this.#draws}, random_state=0).interval(${this.#level})`,
+        ],
+        "Python",
+      ),
+    );
+    one("#fill-shell").replaceChildren(
+      ...listing([`harpoon impute ${quoted(model)} ${quoted(file)} -o ${quoted(filled)}`], "shell"),
+    );
   }
 }
 
 /** A new cell: its value, and between what it lies or how probable it is. */
 function filledCell({ value, low, high, probability }, column) {
-  const sure = low != null ? `${short(low, column)} to ${short(high, column)}` : probability != null ? roughly(probability) : "";
-  return html("td", { class: `filled${low != null ? " numeric" : ""}` }, unseen("filled: "), cell(value, column), sure && html("small", {}, sure));
+  const sure =
+    low != null ? `${short(low, column)} to ${short(high, column)}` : probability != null ? roughly(probability) : "";
+  return html(
+    "td",
+    { class: `filled${low != null ? " numeric" : ""}` },
+    unseen("filled: "),
+    cell(value, column),
+    sure && html("small", {}, sure),
+  );
 }

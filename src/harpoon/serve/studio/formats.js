@@ -8,7 +8,12 @@ const rounded = new Intl.NumberFormat("en", { maximumSignificantDigits: 4, useGr
 const long = new Intl.NumberFormat("en", { maximumSignificantDigits: 12 });
 
 const TICKS = { s: 1, ms: 1e3, us: 1e6, ns: 1e9 };
-const SPANS = [["d", 86_400], ["h", 3600], ["min", 60], ["s", 1]];
+const SPANS = [
+  ["d", 86_400],
+  ["h", 3600],
+  ["min", 60],
+  ["s", 1],
+];
 
 /** How each kind of column that lives on a line is counted, written back and typed. */
 const LINES = {
@@ -25,7 +30,7 @@ export const lineOf = (column) => LINES[column.kind];
 /** The grid of a column in the numbers of its line: milliseconds for dates and times. */
 export function stepOf(column) {
   if (column.kind === "date") return DAY * column.step;
-  return column.kind === "datetime" ? (1000 * column.step) / TICKS[column.unit] : column.step ?? 0;
+  return column.kind === "datetime" ? (1000 * column.step) / TICKS[column.unit] : (column.step ?? 0);
 }
 
 export const isTime = (column) => column.kind.startsWith("date");
@@ -64,7 +69,8 @@ export function cell(value, column) {
 export function short(value, column) {
   if (value === null || value === undefined) return "";
   if (column.kind === "duration") return span(value, column);
-  if (typeof value === "string") return value.length > 16 ? value.slice(0, 16).replace("T", " ") : value.replace("T", " ");
+  if (typeof value === "string")
+    return value.length > 16 ? value.slice(0, 16).replace("T", " ") : value.replace("T", " ");
   return Number.isInteger(value) && Math.abs(value) < 1e6 ? plain.format(value) : rounded.format(value);
 }
 

@@ -18,7 +18,8 @@ async function start() {
   const modelled = schema.columns.filter((column) => column.before);
   document.title = `${schema.name} · Harpoon Studio`;
   one("#name").textContent = schema.name;
-  one("#about").textContent = `A model of ${counted(modelled.length, "column")}. Ask it what goes with what, or let it fill a table's holes.`;
+  one("#about").textContent =
+    `A model of ${counted(modelled.length, "column")}. Ask it what goes with what, or let it fill a table's holes.`;
   const state = new State(schema.limits?.rows ?? Infinity);
   startTabs(state);
   new Question(state, schema);

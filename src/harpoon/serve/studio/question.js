@@ -1,11 +1,11 @@
-/** The left side: the condition of one scenario, as text and as a control for each column, each in step with the other. */
+/** The left side: the condition of a scenario, as text and as a control for each column, in step with each other. */
 
 import { condition } from "./api.js";
 import { ChipControl } from "./chips.js";
 import { html, one } from "./dom.js";
-import { lineOf, roughly } from "./formats.js";
+import { lineOf, roughly, short } from "./formats.js";
 import { Latest } from "./latest.js";
-import { RangeControl } from "./range.js";
+import { RangeControl, upperQuarter } from "./range.js";
 
 const TYPING = 350; // milliseconds without a key, after which a text is read
 const SLIDING = 90;
@@ -20,9 +20,12 @@ export class Question {
     this.rest = ""; // what only the text can say
     this.reading = new Latest();
     this.writing = new Latest();
-    this.controls = new Map(schema.columns.filter((column) => column.before).map((column) => [column.name, this.#control(column)]));
+    this.controls = new Map(
+      schema.columns.filter((column) => column.before).map((column) => [column.name, this.#control(column)]),
+    );
     this.#columns(schema);
     this.text.addEventListener("input", () => this.#typed());
+    this.#suggest(schema.columns.find((column) => column.before && lineOf(column)));
     one("#clear").addEventListener("click", () => this.#ask(""));
     for (const key of ["a", "b"]) one(`#edit-${key}`).addEventListener("click", () => this.#edit(key));
     one("#drop-b").addEventListener("click", () => state.change({ b: null, editing: "a" }));
@@ -45,7 +48,8 @@ export class Question {
     const without = schema.columns.filter((column) => !column.before);
     one("#columns").replaceChildren(...cards);
     one("#not-modelled").textContent = without.length
-      ? `Not modelled: ${without.map(({ name, kind }) => `${name} (${kind})`).join(", ")}.` : "";
+      ? `Not modelled: ${without.map(({ name, kind }) => `${name} (${kind})`).join(", ")}.`
+      : "";
     const search = one("#find-column");
     search.hidden = cards.length <= MANY_COLUMNS;
     search.addEventListener("input", () => {
@@ -56,12 +60,37 @@ export class Question {
 
   #card(column) {
     const missing = column.missing_share > 0 ? `, ${roughly(column.missing_share)} missing` : "";
-    const free = html("button", { type: "button", class: "free", "aria-label": `Any ${column.name}`,
-      onclick: () => this.#chose(column.name, null, { show: true }) }, "any");
-    return html("section", { class: "column", "data-column": column.name, "aria-label": column.name },
-      html("header", {}, html("h3", { title: column.name }, column.name),
-        html("span", { class: "quiet" }, column.kind, missing), free),
-      this.controls.get(column.name).node);
+    const free = html(
+      "button",
+      {
+        type: "button",
+        class: "free",
+        "aria-label": `Any ${column.name}`,
+        onclick: () => this.#chose(column.name, null, { show: true }),
+      },
+      "any",
+    );
+    return html(
+      "section",
+      { class: "column", "data-column": column.name, "aria-label": column.name },
+      html(
+        "header",
+        {},
+        html("h3", { title: column.name }, column.name),
+        html("span", { class: "quiet" }, column.kind, missing),
+        free,
+      ),
+      this.controls.get(column.name).node,
+    );
+  }
+
+  /** A first question, for who has none yet: the upper quarter of a column. */
+  #suggest(column) {
+    const button = one("#suggestion");
+    if (!column) return;
+    const low = upperQuarter(column);
+    button.textContent = `${column.name} at least ${short(low, column)}`;
+    button.addEventListener("click", () => this.#chose(column.name, { low, high: null }, { show: true }));
   }
 
   #edit(key) {
@@ -74,7 +103,7 @@ export class Question {
   #chose(name, choice, { show = false } = {}) {
     this.chosen = { ...this.chosen, [name]: choice };
     if (choice === null) delete this.chosen[name];
-    if (show) this.controls.get(name).show(null);
+    if (show) this.controls.get(name).show(choice);
     this.#marked();
     this.reading.stop();
     this.#pending();
@@ -161,6 +190,7 @@ export class Question {
   #shown() {
     const { editing, b } = this.state.values;
     one("#question").dataset.scenario = editing;
+    one("#hint").hidden = Boolean(this.where) || !one("#suggestion").textContent;
     for (const key of ["a", "b"]) one(`#edit-${key}`).setAttribute("aria-pressed", String(editing === key));
     one("#edit-b").classList.toggle("absent", b === null);
     one("#edit-b-words").textContent = b === null ? "Compare with B" : "Scenario B";

@@ -36,21 +36,41 @@ export class RangeControl {
   }
 
   #built() {
-    this.thumbs = ["low", "high"].map((side) => html("input", {
-      type: "range", min: 0, max: this.#places, step: 1, "aria-label": `${this.column.name}, ${WORDS[side]}`,
-      oninput: (event) => this.#slid(side, Number(event.target.value)),
-    }));
-    this.fields = ["low", "high"].map((side) => html("input", {
-      type: this.line.input, step: this.#fieldStep(), "aria-label": `${this.column.name}, ${WORDS[side]}, as a value`,
-      placeholder: short(this.column[side], this.column), onchange: (event) => this.#typed(side, event.target.value),
-    }));
+    this.thumbs = ["low", "high"].map((side) =>
+      html("input", {
+        type: "range",
+        min: 0,
+        max: this.#places,
+        step: 1,
+        "aria-label": `${this.column.name}, ${WORDS[side]}`,
+        oninput: (event) => this.#slid(side, Number(event.target.value)),
+      }),
+    );
+    this.fields = ["low", "high"].map((side) =>
+      html("input", {
+        type: this.line.input,
+        step: this.#fieldStep(),
+        "aria-label": `${this.column.name}, ${WORDS[side]}, as a value`,
+        placeholder: short(this.column[side], this.column),
+        onchange: (event) => this.#typed(side, event.target.value),
+      }),
+    );
     this.chosen = html("i", { class: "chosen" });
     const [low, high] = this.fields;
-    return html("div", { class: "range" }, this.#histogram(),
+    return html(
+      "div",
+      { class: "range" },
+      this.#histogram(),
       html("div", { class: "slider" }, html("i", { class: "track" }), this.chosen, this.thumbs),
       axis(this.column),
-      html("div", { class: "fields" }, html("label", {}, "from", low), html("label", {}, "to", high),
-        this.column.kind === "duration" && html("span", { class: "quiet" }, this.column.unit)));
+      html(
+        "div",
+        { class: "fields" },
+        html("label", {}, "from", low),
+        html("label", {}, "to", high),
+        this.column.kind === "duration" && html("span", { class: "quiet" }, this.column.unit),
+      ),
+    );
   }
 
   #histogram() {
@@ -59,9 +79,13 @@ export class RangeControl {
     const d = outline(x, shares, Math.max(...shares, 1e-9), HEIGHT);
     const clip = `clip-${RangeControl.#made++}`;
     this.window = svg("rect", { y: 0, height: HEIGHT });
-    return svg("svg", { class: "steps small", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true" },
-      svg("clipPath", { id: clip }, this.window), svg("path", { class: "series before", d }),
-      svg("path", { class: "series inside", d, "clip-path": `url(#${clip})` }));
+    return svg(
+      "svg",
+      { class: "steps small", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", "aria-hidden": "true" },
+      svg("clipPath", { id: clip }, this.window),
+      svg("path", { class: "series before", d }),
+      svg("path", { class: "series inside", d, "clip-path": `url(#${clip})` }),
+    );
   }
 
   static #made = 0;
@@ -71,7 +95,11 @@ export class RangeControl {
   }
 
   #fieldStep() {
-    const step = isTime(this.column) ? (this.column.kind === "date" ? 1 : Math.max(1, stepOf(this.column) / 1000)) : stepOf(this.column);
+    const step = isTime(this.column)
+      ? this.column.kind === "date"
+        ? 1
+        : Math.max(1, stepOf(this.column) / 1000)
+      : stepOf(this.column);
     return step || "any";
   }
 
@@ -134,6 +162,16 @@ export class RangeControl {
     this.window.setAttribute("width", (WIDTH * Math.max(high - low, 0)) / places);
     this.node.classList.toggle("set", this.low !== null || this.high !== null);
   }
+}
+
+/** The friendly value next to the point above which a quarter of the rows lies. */
+export function upperQuarter(column) {
+  const { count, write } = lineOf(column);
+  const edges = column.before.edges.map(count);
+  let left = 0.25;
+  const bin = sharesOf(column.before).findLastIndex((share) => (left -= share) < 0);
+  const step = friendly(20 * (edges.at(-1) - edges[0]), column); // a round number is enough
+  return write(clean(Math.min(Math.round(edges[Math.max(bin, 1)] / step) * step, count(column.high))));
 }
 
 const WORDS = { low: "at least", high: "at most" };

@@ -12,7 +12,8 @@ export class RowsView {
     this.name = schema.name;
     this.shown = "a";
     this.download = new Download(one("#rows-downloads"), {
-      csv: (signal) => this.#file(CSV, signal), parquet: (signal) => this.#file(PARQUET, signal),
+      csv: (signal) => this.#file(CSV, signal),
+      parquet: (signal) => this.#file(PARQUET, signal),
       name: () => `${this.name}-${this.shown}`,
     });
     for (const key of ["a", "b"]) one(`#rows-${key}`).addEventListener("click", () => this.#choose(key));
@@ -28,9 +29,7 @@ export class RowsView {
     const answer = found[this.shown];
     this.download.allow(Boolean(answer));
     one("#rows-table").replaceChildren(answer?.drawn.length ? table(answer.drawn, this.columns) : "");
-    one("#rows-words").textContent = answer
-      ? `The first ${counted(answer.drawn.length, "row")} of ${counted(answer.rows, "row")} that were drawn. A file has all of them.`
-      : "There are no rows yet.";
+    one("#rows-words").textContent = answer ? told(answer.drawn.length, answer.rows) : "There are no rows yet.";
   }
 
   #choose(key) {
@@ -43,6 +42,11 @@ export class RowsView {
   }
 }
 
+function told(shown, rows) {
+  if (shown === rows) return `All ${counted(rows, "row")} that were drawn.`;
+  return `The first ${counted(shown, "row")} of ${counted(rows, "row")} that were drawn. A file has all of them.`;
+}
+
 /**
  * Rows as a table.
  * @param numbers  of the rows, where they are not simply the first ones
@@ -51,10 +55,32 @@ export class RowsView {
 export function table(rows, columns, { numbers = null, mark = () => false } = {}) {
   const names = Object.keys(rows[0]);
   const side = (name) => ["number", "integer", "duration"].includes(columns[name]?.kind) && "numeric";
-  const cells = (row, place) => names.map((name) => mark(place, name) || html("td", { class: side(name) }, cell(row[name], columns[name])));
-  return html("table", {},
-    html("thead", {}, html("tr", {}, numbers && html("th", { scope: "col", class: "numeric" }, "row"),
-      names.map((name) => html("th", { scope: "col", class: side(name) }, name)))),
-    html("tbody", {}, rows.map((row, place) =>
-      html("tr", {}, numbers && html("th", { scope: "row", class: "numeric" }, count(numbers[place])), cells(row, place)))));
+  const cells = (row, place) =>
+    names.map((name) => mark(place, name) || html("td", { class: side(name) }, cell(row[name], columns[name])));
+  return html(
+    "table",
+    {},
+    html(
+      "thead",
+      {},
+      html(
+        "tr",
+        {},
+        numbers && html("th", { scope: "col", class: "numeric" }, "row"),
+        names.map((name) => html("th", { scope: "col", class: side(name) }, name)),
+      ),
+    ),
+    html(
+      "tbody",
+      {},
+      rows.map((row, place) =>
+        html(
+          "tr",
+          {},
+          numbers && html("th", { scope: "row", class: "numeric" }, count(numbers[place])),
+          cells(row, place),
+        ),
+      ),
+    ),
+  );
 }

@@ -32,9 +32,13 @@ function asked(message) {
   dialog.showModal();
   return new Promise((given) => {
     dialog.addEventListener("cancel", (event) => event.preventDefault());
-    one("form", dialog).addEventListener("submit", () => {
-      sessionStorage.setItem(KEY, field.value.trim());
-      given();
-    }, { once: true });
+    one("form", dialog).addEventListener(
+      "submit",
+      () => {
+        sessionStorage.setItem(KEY, field.value.trim());
+        given();
+      },
+      { once: true },
+    );
   });
 }

@@ -20,12 +20,26 @@ export class Verdict {
     this.words = html("p", { class: "words" });
     this.bar = html("progress", { max: 1, "aria-label": `Rows drawn for scenario ${key.toUpperCase()}` });
     this.counter = html("span", { class: "counter" });
-    this.work = html("div", { class: "work" }, this.bar, this.counter, html("button", { type: "button", class: "stop", onclick: on.stop }, "Stop"));
+    this.work = html(
+      "div",
+      { class: "work" },
+      this.bar,
+      this.counter,
+      html("button", { type: "button", class: "stop", onclick: on.stop }, "Stop"),
+    );
     this.sentence = html("p", { class: "error", role: "alert" });
     this.again = html("button", { type: "button", class: "again", onclick: on.again }, "Ask again");
-    this.node = html("article", { class: "verdict", id: `verdict-${key}`, "data-scenario": key, "aria-label": `Scenario ${key.toUpperCase()}` },
+    this.node = html(
+      "article",
+      { class: "verdict", id: `verdict-${key}`, "data-scenario": key, "aria-label": `Scenario ${key.toUpperCase()}` },
       html("header", {}, html("b", { class: "badge", "aria-hidden": "true" }, key.toUpperCase()), this.where),
-      this.number, this.scale, this.words, this.work, this.sentence, this.again);
+      this.number,
+      this.scale,
+      this.words,
+      this.work,
+      this.sentence,
+      this.again,
+    );
   }
 
   /** The question, as it stands in the text. */
@@ -53,7 +67,8 @@ export class Verdict {
     this.number.textContent = probability === 0 && rows > 0 ? `< ${percent(interval[1])}` : percent(probability);
     this.scale.firstChild.style.width = `${100 * probability}%`;
     const drawn = `${counted(rows, "row")} drawn${rows && HOW[report.strategy] ? `: ${HOW[report.strategy]}` : ""}.`;
-    this.words.textContent = `${question.where === null ? "of rows: nothing is asked of them." : `of rows meet it${between(interval)}.`} ${drawn}`;
+    const met = question.where === null ? "of rows: nothing is asked of them." : `of rows meet it${between(interval)}.`;
+    this.words.textContent = `${met} ${drawn}`;
     this.sentence.textContent = reason;
   }
 
