@@ -181,6 +181,14 @@ def _runs() -> list[dict[str, Any]]:
     return list(result("engines")["runs"])
 
 
+def serve() -> str:
+    """How many requests a served model answers."""
+    head = ["clients", "requests per second", "median, ms", "95 % within, ms"]
+    keys = ("per_second", "median_ms", "p95_ms")
+    rows = [[clients, *(found[key] for key in keys)] for clients, found in result("serve")["clients"].items()]
+    return table(head, rows)
+
+
 def steps() -> str:
     """What more steps of the reverse loop bring, against training rows."""
     rows = [
@@ -199,6 +207,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "fidelity": fidelity,
     "draws": draws,
     "incomplete": incomplete,
+    "serve": serve,
     "speed": speed,
     "engines": engines,
     "engines_about": engines_about,

@@ -41,6 +41,7 @@ from harpoon.objectives import Objective, per_batch, per_row
 from harpoon.parsing import condition
 from harpoon.penalties import summed
 from harpoon.presets import DrawingOptions, SamplingOptions, Settings
+from harpoon.progress import Progress
 from harpoon.questions import SHORTFALLS, Question, plainly
 from harpoon.reports import Report
 from harpoon.schema import Schema
@@ -65,7 +66,8 @@ class Harpoon:
             too unless they are given their own; with an integer they then answer the same each time.
         device: "cpu", "cuda", or "auto" for CUDA where there is one.
         schema: What the columns are, where it should not be inferred (`Schema.infer(df, kinds=...)`).
-        progress: Whether to show progress bars.
+        progress: Whether to show progress bars; or a function that is called with a `harpoon.progress.Step` after each
+            step of a drawing instead, and ends the drawing by raising an error.
         **options: Any other field of `harpoon.presets.Settings`.
 
     >>> import pyarrow as pa
@@ -96,7 +98,7 @@ class Harpoon:
         random_state: RandomState = None,
         device: str = "auto",
         schema: Schema | None = None,
-        progress: bool = True,
+        progress: Progress = True,
         **options: Any,  # noqa: ANN401
     ) -> None:
         limits = {"max_time": max_time, "max_epochs": max_epochs}
@@ -342,7 +344,7 @@ class Harpoon:
         storage.write(path, self.denoiser_.state_dict(), content)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, device: str = "auto", progress: bool = True) -> Self:
+    def load(cls, path: str | os.PathLike[str], *, device: str = "auto", progress: Progress = True) -> Self:
         """Read a model from a file that `save` wrote. Nothing in the file is ever run."""
         tensors, content = storage.read(path)
         if CHECKPOINT in content:
@@ -391,7 +393,9 @@ class Harpoon:
         return self.codec_
 
     def _learner(self, team: Alone | None = None) -> Learner:
-        return Learner(self.settings, self.schema, self.random_state, self.device, self.progress, team or Alone())
+        return Learner(
+            self.settings, self.schema, self.random_state, self.device, self.progress is True, team or Alone()
+        )
 
     def _take(self, learnt: Learnt, template: Template) -> None:
         """Become the model that was learnt."""
