@@ -13,7 +13,8 @@ import pytest
 
 from harpoon import Harpoon, HarpoonError, InvalidOption, InvalidTable, Schema, TableFileError
 
-ray = pytest.importorskip("ray")
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+ray = pytest.importorskip("ray", reason="Ray is not installed")
 pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own, about its logs and its settings
 
 from harpoon.engines import training  # noqa: E402 - needs Ray
@@ -23,9 +24,16 @@ SETTINGS = {"hidden": 32, "batch_size": 64, "max_epochs": 40, "random_state": 0,
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster():
-    ray.init(address="local", num_cpus=3, include_dashboard=False, log_to_driver=False)
+    """Two nodes, as processes of this machine."""
+    from ray.cluster_utils import Cluster
+
+    node = {"num_cpus": 2, "object_store_memory": 100 * 2**20}
+    nodes = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
+    nodes.add_node(**node)
+    ray.init(address=nodes.address, log_to_driver=False, logging_level="ERROR")
     yield
     ray.shutdown()
+    nodes.shutdown()
 
 
 @pytest.fixture

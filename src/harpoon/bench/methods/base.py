@@ -33,6 +33,8 @@ class Method(ABC):
         later: Those of its settings that only matter once it is trained.
         trained_as: The method whose training is the same, where there is one.
         keeps: Whether what it has learnt is all in its attributes, and can be kept in a file.
+        budgeted: Whether a budget means something to it.
+        ceiling: Whether it shows what could be reached, and competes with nobody.
         note: What a reader of its numbers must know.
         checkpoint: A file in which a long training may keep its state, to go on after it was ended.
     """
@@ -44,6 +46,8 @@ class Method(ABC):
     later: ClassVar[tuple[str, ...]] = ()
     trained_as: ClassVar[str | None] = None
     keeps: ClassVar[bool] = True
+    budgeted: ClassVar[bool] = True
+    ceiling: ClassVar[bool] = False
     note: str = ""
     checkpoint: Path | None = None
 
