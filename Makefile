@@ -43,7 +43,7 @@ types: $(READY)
 
 # One thread per worker: two workers on two cores, and small networks gain nothing from more.
 tests: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --cov --cov-report=term-missing:skip-covered
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup --cov --cov-report=term-missing:skip-covered
 
 # Warnings are errors; nothing is fetched, neither here nor by who reads the pages. They open as files, too; only the
 # search wants a server: python -m http.server -d site. (The variable silences an advertisement.)

@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+os.environ.setdefault("RAY_worker_niceness", "0")  # or other tests would starve the workers
 ray = pytest.importorskip("ray", reason="Ray is not installed")
 
 from harpoon import InvalidOption, SchemaMismatch  # noqa: E402
@@ -22,7 +23,10 @@ from harpoon.cli import app  # noqa: E402
 from harpoon.engines import jobs, local  # noqa: E402
 from harpoon.engines import ray as engine  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")  # of Ray's own
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),  # of Ray's own
+    pytest.mark.xdist_group("ray"),  # it takes long to start, so it starts once
+]
 ROWS = 1200
 MEMORY = 100 * 2**20  # of each node, for objects
 

@@ -67,14 +67,16 @@ class Parts:
             return cast(HarpoonError, pickle.loads((self.folder / PROBLEM).read_bytes()))  # noqa: S301
         return None
 
+    def unseen(self) -> TableFileError:
+        """What to say when workers have written, and nothing is here."""
+        return TableFileError(
+            f"What workers wrote to {str(self.folder)!r} is not seen here. Put the output where all machines see it."
+        )
+
     def check(self, job: Job) -> None:
         """Every block is there, with as many rows as it should have."""
-        missing = self.left(job.blocks)
-        if missing:
-            raise TableFileError(
-                f"{len(missing)} of {len(job.blocks)} blocks are not in {str(self.folder)!r}. Every worker must see "
-                "this folder: put the output where all machines do."
-            )
+        if self.left(job.blocks):
+            raise self.unseen()
         wrong = [b for b in job.blocks if pq.read_metadata(self.path(b)).num_rows != job.rows_of(b)]
         if wrong:
             raise TableFileError(f"{str(self.path(wrong[0]))!r} has not the rows that it should have. Run it again.")
@@ -86,7 +88,7 @@ def collected(job: Job, output: str | os.PathLike[str], *, force: bool = False) 
 
     Only what is killed leaves its finished blocks behind, for the next run of the same job.
     """
-    target = Path(output)
+    target = Path(output).absolute()  # workers may be elsewhere
     check_target(target, force=force)
     parts = Parts(target.parent / f".{target.name}-{job.identity()}.harpoon")
     with complaints(parts.folder):

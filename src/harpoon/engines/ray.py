@@ -119,18 +119,23 @@ def run(job: Job, parts: Parts, blocks: list[Block], workers: int | None = None,
     by_number = {block.first_row: block for block in blocks}
     for receipt in _worked(job, parts, blocks, Pool(workers, gpus), ordered=False).iter_rows() if blocks else ():
         if receipt["first_row"] == GIVEN_UP:
-            raise parts.problem() or HarpoonError("A worker has given up, and its files are not seen here.")
+            raise parts.problem() or parts.unseen()
         yield by_number[receipt["first_row"]]
 
 
 def connect(workers: int | None = None) -> None:
     """Join the cluster that RAY_ADDRESS names, or start one on this machine, without Ray's own bars and messages."""
     logging.getLogger("ray.data").setLevel(logging.ERROR)
+    os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     DataContext.get_current().enable_progress_bars = False
     if ray.is_initialized():
         return
-    here: dict[str, Any] = {"num_cpus": max(workers or 1, os.cpu_count() or 1), "include_dashboard": False}
-    ray.init(log_to_driver=False, logging_level=logging.ERROR, **({} if os.environ.get("RAY_ADDRESS") else here))
+    quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
+    if os.environ.get("RAY_ADDRESS"):
+        ray.init(**quiet)
+    else:
+        room = max(workers or 1, os.cpu_count() or 1)
+        ray.init(address="local", num_cpus=room, include_dashboard=False, **quiet)
 
 
 @dataclass(frozen=True)

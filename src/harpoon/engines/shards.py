@@ -115,7 +115,8 @@ def _found(source: Path) -> list[Path]:
     """The files of a folder, in the order of their names, or the file itself."""
     if not source.exists():
         raise TableFileError(f"There is no file and no folder {str(source)!r}.")
-    paths = sorted(_visible(source)) if source.is_dir() else [source]
+    whole = source.absolute()  # workers may be elsewhere
+    paths = sorted(_visible(whole)) if whole.is_dir() else [whole]
     if not paths:
         raise InvalidTable(f"The folder {str(source)!r} is empty. It should hold Parquet or CSV files.")
     for path in paths:

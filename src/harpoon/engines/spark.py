@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
 from itertools import accumulate
+from typing import Any
 
 import pyarrow as pa
 
@@ -131,7 +132,9 @@ def session(workers: int | None = None) -> SparkSession:
     try:
         builder = SparkSession.builder.appName("harpoon").config("spark.ui.showConsoleProgress", "false")
         if not SparkConf().contains("spark.master"):
-            builder = builder.master(f"local[{workers or '*'}]").config("spark.ui.enabled", "false")
+            # What goes wrong comes back as an error; Java need not tell of it, too.
+            here: dict[str, Any] = {"spark.ui.enabled": "false", "spark.log.level": "OFF"}
+            builder = builder.master(f"local[{workers or '*'}]").config(map=here)
         return builder.getOrCreate()
     except PySparkException as error:
         raise HarpoonError(f"Spark does not start: {error}. It needs Java 17 or newer; is that installed?") from None
