@@ -15,7 +15,10 @@ from harpoon import Harpoon, HarpoonError, InvalidOption, InvalidTable, Schema, 
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 ray = pytest.importorskip("ray", reason="Ray is not installed")
-pytestmark = pytest.mark.filterwarnings("ignore")  # Ray's own, about its logs and its settings
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),  # Ray's own, about its logs and its settings
+    pytest.mark.xdist_group("ray"),
+]
 
 from harpoon.engines import training  # noqa: E402 - needs Ray
 
