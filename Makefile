@@ -1,5 +1,6 @@
 # One command per job; each one makes the environment it needs.
 #   make demo    the whole story on the Palmer penguins, into demo-output/
+#   make studio  the page on which to ask a model of the penguins, in a browser
 #   make test    lint, types, every test and the docs
 #   make docs    the docs, into site/
 #   make pictures  the pictures of the README and the docs, made afresh
@@ -8,7 +9,7 @@ VENV   ?= .venv
 BIN     = $(VENV)/bin
 READY   = $(VENV)/.ready
 
-.PHONY: help setup demo test lint types tests docs pictures format clean
+.PHONY: help setup demo studio test lint types tests docs pictures format clean
 help:
 	@grep -E '^#   make' Makefile | cut -c3-
 
@@ -23,6 +24,13 @@ setup: $(READY)
 
 demo: $(READY)
 	$(BIN)/harpoon demo --output demo-output
+
+# The demo leaves its model behind; where it is there already, nothing is trained.
+demo-output/penguins.harpoon: | $(READY)
+	$(BIN)/harpoon demo --output demo-output
+
+studio: demo-output/penguins.harpoon
+	$(BIN)/harpoon serve demo-output/penguins.harpoon --open
 
 test: lint types tests docs
 
@@ -42,8 +50,9 @@ tests: $(READY)
 docs: $(READY)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-pictures: $(READY)
+pictures: demo-output/penguins.harpoon
 	$(BIN)/python docs/pictures.py
+	$(BIN)/python docs/screenshots.py demo-output/penguins.harpoon
 
 format: $(READY)
 	$(BIN)/ruff check --fix .

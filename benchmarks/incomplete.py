@@ -4,7 +4,7 @@
 
 For each data set two models of the same budget: one of the training rows as they are, one of the same rows with 30 % of
 the cells removed completely at random. Both fill the test rows under MCAR, MAR and MNAR masks of 25 and 50 %, two of
-each, and are scored as imputation.py scores: mean squared error on standardised numbers, accuracy in % on categories.
+each, and are scored as the bench scores: mean squared error on standardised numbers, accuracy in % on categories.
 A quotient is the score of the second model divided by that of the first. One JSON file per data set; what is there is
 not done again.
 """
@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
+import harpoon
 from harpoon import Schema, masks
 from harpoon.bench.datasets import load, with_holes
-from imputation import MECHANISMS, score
 from models import fitted, trained
 from records import each, facts, parser
 
@@ -27,6 +28,21 @@ DATASETS = ("adult", "default", "shoppers")
 REMOVED, RATIOS, SEEDS = 0.3, (0.25, 0.5), range(2)
 MASK_OF_TRAINING = 30  # a seed that no test mask has
 METRICS = ("mse", "accuracy")
+MECHANISMS = ("MCAR", "MAR", "MNAR")
+
+
+def score(model: harpoon.Harpoon, train: pd.DataFrame, test: pd.DataFrame, mask: np.ndarray[Any, Any]) -> list[float]:
+    expected = model.impute(with_holes(test, mask), decode=False)
+    squares, hits = [], []
+    for place, name in enumerate(test.columns):
+        hidden, truth = mask[:, place], test[name].to_numpy()
+        if name in expected.numbers:
+            deviation = train[name].std(ddof=0)
+            squares.append(((expected.numbers[name][hidden] - truth[hidden]) / deviation) ** 2)
+        else:
+            labels = np.array(expected.labels[name], dtype=object)
+            hits.append(labels[expected.probabilities[name].argmax(axis=1)][hidden] == truth[hidden])
+    return [float(np.concatenate(squares).mean()), *([100 * float(np.concatenate(hits).mean())] if hits else [])]
 
 
 def run(arguments: Any, name: str) -> dict[str, Any]:  # noqa: ANN401

@@ -1,7 +1,8 @@
 """Tables and formulas of the docs, made while they are built.
 
-A line `<!-- table: name -->` in a page becomes the table of that name, read from benchmarks/results: no number is typed
-by hand. In `<div class="equation">` and `<var>`, what follows `_` becomes an index; no reader needs a script for that.
+A line `<!-- table: name -->` in a page becomes the table of that name, read from benchmarks/results, or from results,
+where the bench puts what it has measured: no number is typed by hand. In `<div class="equation">` and `<var>`, what
+follows `_` becomes an index; no reader needs a script for that.
 """
 
 from __future__ import annotations
@@ -10,9 +11,12 @@ import json
 import re
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-RESULTS = Path(__file__).parents[1] / "benchmarks" / "results"
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "benchmarks" / "results"
+ANCHORED = ROOT / "results" / "imputation"
 PLACE = re.compile(r"^<!-- table: (\w+) -->$", flags=re.MULTILINE)
 FORMULA = re.compile(r'<div class="equation">.*?</div>|<var>.*?</var>')
 INDEX = re.compile(r"_(?:\{([^}]*)\}|([a-zA-Zα-ω]+))")
@@ -44,14 +48,17 @@ def table(head: Row, rows: Iterable[Row]) -> str:
 
 
 def imputation(metric: str, digits: int) -> str:
-    """Scores of filled cells, by data set, mechanism and share of hidden cells."""
-    head, rows = ["data set"], []
-    for found in results("imputation"):
-        cells = [cell for cell in found["cells"] if cell["metric"] == metric]
-        if cells:
-            head = ["data set", *(f"{cell['mask']} {cell['ratio']:.0%}" for cell in cells)]
-            rows.append([found["dataset"], *(f"{cell['mean']:.{digits}f}" for cell in cells)])
-    return table(head, rows)
+    """Scores of filled cells, by data set, mechanism and share of hidden cells: means over masks."""
+    scores: dict[str, dict[str, list[float]]] = {}
+    for path in sorted(ANCHORED.glob("*/anchored,*/*.json")):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        cell, found = record["cell"], record["metrics"].get(metric)
+        if found is not None:
+            of_cell = scores.setdefault(cell["dataset"], {}).setdefault(f"{cell['mask']} {cell['ratio']:.0%}", [])
+            of_cell.append(found * (100 if metric == "accuracy" else 1))
+    head = list(next(iter(scores.values())))
+    rows = ([name, *(f"{fmean(cells[cell]):.{digits}f}" for cell in head)] for name, cells in scores.items())
+    return table(["data set", *head], rows)
 
 
 def conditions() -> str:
@@ -174,6 +181,14 @@ def _runs() -> list[dict[str, Any]]:
     return list(result("engines")["runs"])
 
 
+def serve() -> str:
+    """How many requests a served model answers."""
+    head = ["clients", "requests per second", "median, ms", "95 % within, ms"]
+    keys = ("per_second", "median_ms", "p95_ms")
+    rows = [[clients, *(found[key] for key in keys)] for clients, found in result("serve")["clients"].items()]
+    return table(head, rows)
+
+
 def steps() -> str:
     """What more steps of the reverse loop bring, against training rows."""
     rows = [
@@ -192,6 +207,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "fidelity": fidelity,
     "draws": draws,
     "incomplete": incomplete,
+    "serve": serve,
     "speed": speed,
     "engines": engines,
     "engines_about": engines_about,

@@ -4,6 +4,9 @@ import math
 import os
 import warnings
 from collections.abc import Callable
+from contextlib import contextmanager
+from threading import Thread
+from time import sleep
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,6 +18,7 @@ import pytest
 from hypothesis import settings
 
 from harpoon import ColumnLeftOut, Harpoon
+from tests import browser as chromium
 
 # CI judges a change by the same examples as the run before it; at a desk every run looks at new ones.
 settings.register_profile("ci", derandomize=True)
@@ -120,6 +124,25 @@ def mixed_columns(rows=60, holes=True):
     return columns
 
 
+@contextmanager
+def serving(app, limits=None):
+    """The address of an application that is served on a real socket, by a thread, until the block ends."""
+    from harpoon.serve.limits import Limits
+    from harpoon.serve.running import listening, server_of
+
+    with listening("127.0.0.1", 0) as sock:
+        server = server_of(app, limits or Limits())
+        thread = Thread(target=server.run, kwargs={"sockets": [sock]})
+        thread.start()
+        try:
+            while thread.is_alive() and not server.started:
+                sleep(0.01)
+            yield f"http://127.0.0.1:{sock.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
 @pytest.fixture(scope="session", params=LIBRARIES)
 def library(request) -> str:
     return request.param
@@ -131,6 +154,14 @@ def frame_of(library) -> Callable:
 
 
 @pytest.fixture(scope="session")
+def browser(tmp_path_factory):
+    """One browser for all pages."""
+    driver = chromium.started(tmp_path_factory.mktemp("profile"))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture(scope="session")
 def tools() -> SimpleNamespace:
     """The functions of this file, for tests that cannot import it."""
     return SimpleNamespace(
@@ -139,6 +170,7 @@ def tools() -> SimpleNamespace:
         assert_same=assert_same,
         assert_filled=assert_filled,
         fit=fit,
+        serving=serving,
         dtypes=dtypes,
         mixed_columns=mixed_columns,
         small=SMALL,

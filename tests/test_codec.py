@@ -13,7 +13,8 @@ from sklearn.preprocessing import QuantileTransformer, StandardScaler
 from harpoon import Schema, SchemaMismatch, frames
 from harpoon.codec import Codec
 from harpoon.encodings import OneHotCodec
-from harpoon.scaling import Quantile, Standard
+from harpoon.scaling import Counted, Quantile, Standard
+from harpoon.tallies import tallied
 
 ENCODINGS = ("onehot", "integer", "spiked")
 QUICK = settings(max_examples=40, deadline=None)
@@ -24,7 +25,7 @@ TIED = arrays(np.float64, st.integers(2, 60), elements=st.integers(-3, 3).map(fl
 
 def codec_of(table, encoding="onehot", scaling="standard", **words):
     table = frames.read(table)
-    return Codec.fit(Schema.infer(table, **words), table, encoding=encoding, scaling=scaling), table
+    return Codec.fit(Schema.infer(table, **words), tallied(table), encoding=encoding, scaling=scaling), table
 
 
 def sklearn_quantile(x):
@@ -44,7 +45,7 @@ def assert_same_scaling(theirs, queries):
 @QUICK
 def test_the_quantiles_are_those_of_scikit_learn(x):
     wanted = sklearn_quantile(x).quantiles_[:, 0]
-    np.testing.assert_allclose(Quantile.fit(x).quantiles, wanted, rtol=0, atol=1e-9 * np.abs(x).max())
+    np.testing.assert_allclose(Quantile.fit(Counted.of(x)).quantiles, wanted, rtol=0, atol=1e-9 * np.abs(x).max())
 
 
 @given(VALUES | TIED)
@@ -61,13 +62,15 @@ def test_quantile_scaling_is_that_of_scikit_learn_on_many_rows(ties):
     queries = np.concatenate([x, rng.uniform(x.min() - 10, x.max() + 10, 500)])
     theirs = sklearn_quantile(x)
     assert_same_scaling(theirs, queries)
-    np.testing.assert_allclose(Quantile.fit(x).forward(queries), theirs.transform(queries[:, None])[:, 0], atol=1e-9)
+    np.testing.assert_allclose(
+        Quantile.fit(Counted.of(x)).forward(queries), theirs.transform(queries[:, None])[:, 0], atol=1e-9
+    )
 
 
 @given(VALUES)
 @QUICK
 def test_standard_scaling_is_that_of_scikit_learn(x):
-    ours = Standard.fit(x)
+    ours = Standard.fit(Counted.of(x))
     theirs = StandardScaler().fit(x[:, None])
     if theirs.var_[0] > 1e-12 * max(1, np.abs(x).max()) ** 2:
         np.testing.assert_allclose(ours.forward(x), theirs.transform(x[:, None])[:, 0], rtol=1e-6, atol=1e-6)
@@ -77,7 +80,7 @@ def test_standard_scaling_is_that_of_scikit_learn(x):
 @given(x=VALUES | TIED)
 @QUICK
 def test_a_scaling_undoes_itself_and_keeps_the_order(scaling, x):
-    fitted = scaling.fit(x)
+    fitted = scaling.fit(Counted.of(x))
     z = fitted.forward(x)
     np.testing.assert_allclose(fitted.inverse(z), x, rtol=0, atol=1e-9 * max(1e-300, np.abs(x).max()))
     assert (np.diff(z[np.argsort(x, kind="stable")]) >= 0).all()
@@ -86,7 +89,7 @@ def test_a_scaling_undoes_itself_and_keeps_the_order(scaling, x):
 @pytest.mark.parametrize("scaling", [Standard, Quantile])
 def test_a_scaling_of_nothing_or_of_one_value_is_finite(scaling):
     for x in (np.array([]), np.array([3.5]), np.array([3.5] * 9)):
-        fitted = scaling.fit(x)
+        fitted = scaling.fit(Counted.of(x))
         assert np.isfinite(fitted.forward(np.array([3.5, 0.0, 1e9]))).all()
         assert np.isfinite(fitted.inverse(np.array([0.0, 0.5, 1.0]))).all()
 

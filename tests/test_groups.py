@@ -15,6 +15,7 @@ from harpoon import Harpoon, LabelsGrouped, Schema, frames
 from harpoon.codec import Codec
 from harpoon.encodings import FREQUENT_LABELS, MANY_LABELS, GroupedCodec, OneHotCodec
 from harpoon.kinds import Column, Kind
+from harpoon.tallies import tallied
 
 LABELS, ROWS, REGIONS = 5_000, 20_000, 10
 WIDEST = 250
@@ -151,13 +152,13 @@ def test_few_labels_are_not_grouped_and_nothing_is_said():
     table = frames.read(pa.table({"c": [f"{i:03}" for i in range(MANY_LABELS)] * 2}))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        codec = Codec.fit(Schema.infer(table), table, encoding="spiked", scaling="standard")
+        codec = Codec.fit(Schema.infer(table), tallied(table), encoding="spiked", scaling="standard")
     assert isinstance(codec.columns[0], OneHotCodec)
 
 
 def test_one_label_more_is_grouped_and_survives_json():
     table = frames.read(pa.table({"c": [f"{i:03}" for i in range(MANY_LABELS + 1)] * 2}))
     with pytest.warns(LabelsGrouped, match=r"'c' has 257 values: the 64 most .* in 14 groups\."):
-        codec = Codec.fit(Schema.infer(table), table, encoding="spiked", scaling="standard")
+        codec = Codec.fit(Schema.infer(table), tallied(table), encoding="spiked", scaling="standard")
     assert len(codec.columns[0].frequent) == FREQUENT_LABELS
     assert Codec.from_json(codec.schema, json.loads(json.dumps(codec.to_json()))) == codec

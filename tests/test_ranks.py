@@ -16,7 +16,8 @@ from harpoon import Schema, frames
 from harpoon.codec import Codec
 from harpoon.encodings import SpikeCodec
 from harpoon.network import Given, Spanned
-from harpoon.scaling import QUANTILES, Ranks
+from harpoon.scaling import QUANTILES, Counted, Ranks
+from harpoon.tallies import tallied
 
 QUICK = settings(max_examples=60, deadline=None)
 SENSIBLE = st.floats(-1e6, 1e6).map(lambda v: v if abs(v) > 1e-100 else 0.0)
@@ -38,7 +39,7 @@ def size(x):
 @given(COLUMNS)
 @QUICK
 def test_values_that_the_scale_keeps_come_back(x):
-    ranks = Ranks.fit(x)
+    ranks = Ranks.fit(Counted.of(x))
     kept = np.array(ranks.values)
     np.testing.assert_allclose(ranks.inverse(ranks.forward(kept)), kept, rtol=0, atol=1e-9 * size(x))
     if len(np.unique(x)) <= QUANTILES:
@@ -48,7 +49,7 @@ def test_values_that_the_scale_keeps_come_back(x):
 @given(COLUMNS, st.integers(0, 2**32))
 @QUICK
 def test_a_value_never_seen_comes_back_between_its_neighbours(x, seed):
-    ranks = Ranks.fit(x)
+    ranks = Ranks.fit(Counted.of(x))
     values = np.array(ranks.values)
     new = np.random.default_rng(seed).uniform(values[0], values[-1], 50)
     back, slack = ranks.inverse(ranks.forward(new)), 1e-9 * size(x)
@@ -60,7 +61,7 @@ def test_a_value_never_seen_comes_back_between_its_neighbours(x, seed):
 @given(COLUMNS, st.floats(0.01, 50))
 @QUICK
 def test_beyond_the_ends_the_scale_goes_on_as_a_line(x, far):
-    ranks = Ranks.fit(x)
+    ranks = Ranks.fit(Counted.of(x))
     beyond = np.array([ranks.values[0] - far * ranks.deviation, ranks.values[-1] + far * ranks.deviation])
     z = ranks.forward(beyond)
     np.testing.assert_allclose(ranks.inverse(z), beyond, rtol=1e-9, atol=1e-9 * size(beyond))
@@ -72,7 +73,7 @@ def test_beyond_the_ends_the_scale_goes_on_as_a_line(x, far):
 @given(COLUMNS, st.integers(0, 2**32))
 @QUICK
 def test_a_larger_value_never_has_a_lower_rank(x, seed):
-    ranks = Ranks.fit(x)
+    ranks = Ranks.fit(Counted.of(x))
     new = np.random.default_rng(seed).uniform(x.min() - 1, x.max() + 1, 100)
     everything = np.sort(np.concatenate([x, new]))
     assert (np.diff(ranks.forward(everything)) >= 0).all()
@@ -83,7 +84,7 @@ def test_a_larger_value_never_has_a_lower_rank(x, seed):
 @given(COLUMNS)
 @QUICK
 def test_spans_ascend_and_every_number_of_a_span_stands_for_its_value(x):
-    ranks = Ranks.fit(x)
+    ranks = Ranks.fit(Counted.of(x))
     values = np.array(ranks.values)
     low, high = ranks.span(values)
     ends = np.stack([low, high], axis=1).ravel()
@@ -98,7 +99,7 @@ def test_spans_ascend_and_every_number_of_a_span_stands_for_its_value(x):
 @given(SHORT)
 @QUICK
 def test_the_spans_of_few_values_cover_all_ranks_as_often_as_they_occur(x):
-    ranks = Ranks.fit(x)
+    ranks = Ranks.fit(Counted.of(x))
     low, high = ranks.span(np.array(ranks.values))
     assert np.array_equal(low[1:], high[:-1])
     _, counts = np.unique(x, return_counts=True)
@@ -109,7 +110,7 @@ def test_the_spans_of_few_values_cover_all_ranks_as_often_as_they_occur(x):
 @given(LONG)
 @settings(max_examples=15, deadline=None)
 def test_the_ranks_of_many_values_are_standard_normal(x):
-    ranks = Ranks.fit(x)
+    ranks = Ranks.fit(Counted.of(x))
     assert len(ranks.values) <= QUANTILES
     low, high = ranks.span(x)
     u = low + np.random.default_rng(0).random(len(x)) * (high - low)
@@ -118,7 +119,7 @@ def test_the_ranks_of_many_values_are_standard_normal(x):
 
 def test_ranks_of_nothing_or_of_one_value_are_finite():
     for x in (np.array([]), np.array([3.5]), np.array([3.5] * 9)):
-        ranks = Ranks.fit(x)
+        ranks = Ranks.fit(Counted.of(x))
         assert np.isfinite(ranks.forward(np.array([3.5, 0.0, 1e9]))).all()
         assert np.isfinite(ranks.inverse(np.array([-3.0, 0.0, 3.0]))).all()
 
@@ -126,7 +127,7 @@ def test_ranks_of_nothing_or_of_one_value_are_finite():
 @given(COLUMNS)
 @QUICK
 def test_ranks_survive_json(x):
-    ranks = Ranks.fit(x)
+    ranks = Ranks.fit(Counted.of(x))
     assert Ranks.from_json(json.loads(json.dumps(asdict(ranks)))) == ranks
 
 
@@ -163,7 +164,7 @@ def codec_of(columns, *, lifted=()):
     schema = Schema.infer(table)
     for name in lifted:
         schema = schema.replace(name, clip=False)
-    return Codec.fit(schema, table, encoding="spiked", scaling="standard"), table
+    return Codec.fit(schema, tallied(table), encoding="spiked", scaling="standard"), table
 
 
 def spanned(codec, table):
@@ -269,7 +270,7 @@ def test_point_masses_outside_a_range_that_was_narrowed_are_drawn_at_its_end():
     table = frames.read(pa.table({"n": [0] * 50 + list(range(1, 51))}))
     schema = Schema.infer(table)
     narrowed = Schema((replace(schema["n"], minimum=5),))
-    codec = Codec.fit(narrowed, table, encoding="spiked", scaling="standard")
+    codec = Codec.fit(narrowed, tallied(table), encoding="spiked", scaling="standard")
     assert codec.decode(codec.encode(codec.read(table)))["n"].values.min() == 5
 
 

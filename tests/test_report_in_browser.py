@@ -1,36 +1,16 @@
-"""The page in a real browser: it asks nothing of the network, complains about nothing and fits every screen.
-
-Debian's chromium and chromium-driver are what it needs.
-"""
+"""The page in a real browser: it asks nothing of the network, complains about nothing and fits every screen."""
 
 import json
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from selenium import webdriver
-from selenium.webdriver.chrome.options import Options
-from selenium.webdriver.chrome.service import Service
 
 from harpoon.reporting import Page, compared, evaluated
+from tests import browser as chromium
 from tests.conftest import fit, make, mixed_columns
 
-BROWSER, DRIVER = "/usr/bin/chromium", "/usr/bin/chromedriver"
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--no-first-run",
-    "--disable-dev-shm-usage",
-)
-pytestmark = pytest.mark.skipif(
-    not (Path(BROWSER).exists() and Path(DRIVER).exists()),
-    reason="chromium and chromium-driver are not installed (apt-get install chromium chromium-driver)",
-)
+pytestmark = chromium.needed
 # Contrast as WCAG counts it: of the colour of a text and the first colour that is painted behind it.
 CONTRASTS = """
 const luminance = c => { const [r, g, b] = c.match(/[\\d.]+/g).slice(0, 3).map(v => v / 255)
@@ -42,18 +22,6 @@ return [...document.querySelectorAll('body *')].filter(e => e.checkVisibility() 
   const [a, b] = [getComputedStyle(e).color, painted(e)].map(luminance).sort((x, y) => y - x);
   return [(a + 0.05) / (b + 0.05), e.outerHTML.slice(0, 120)]; });
 """
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    options = Options()
-    options.binary_location = BROWSER
-    for flag in (*FLAGS, f"--user-data-dir={tmp_path_factory.mktemp('profile')}"):
-        options.add_argument(flag)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(DRIVER))
-    yield driver
-    driver.quit()
 
 
 @pytest.fixture(scope="module")
@@ -73,19 +41,9 @@ def pages(tmp_path_factory):
 
 
 def opened(browser, path, width, scheme):
-    browser.get_log("browser")
-    browser.get_log("performance")
-    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
-    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    chromium.shaped(browser, width, scheme)
     browser.get(path.as_uri())
     browser.execute_script("document.querySelectorAll('details').forEach(one => one.open = true)")
-
-
-def requested(browser):
-    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
-    return [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
 
 
 @pytest.mark.parametrize("name", ["model", "hostile"])
@@ -93,10 +51,9 @@ def requested(browser):
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_fits_and_asks_for_nothing(browser, pages, name, width, scheme):
     opened(browser, pages / f"{name}.html", width, scheme)
-    root = "document.documentElement"
-    assert browser.execute_script(f"return [innerWidth, {root}.scrollWidth - {root}.clientWidth]") == [width, 0]
+    assert [browser.execute_script("return innerWidth"), chromium.overflow(browser)] == [width, 0]
     assert browser.get_log("browser") == []
-    urls = requested(browser)
+    urls = chromium.requested(browser)
     assert [url for url in urls if not url.startswith("data:")] == [(pages / f"{name}.html").as_uri()]
     dark = browser.execute_script("return matchMedia('(prefers-color-scheme: dark)').matches")
     shade = browser.execute_script("return getComputedStyle(document.body).backgroundColor")

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from harpoon import Harpoon, RowsDropped, TrainingFailed
+from harpoon import Harpoon, InvalidOption, ModelFileError, RowsDropped, TrainingFailed
 from harpoon.network import Given, PaperDenoiser, initialise
 from harpoon.schedule import LinearSchedule
 from harpoon.training import Epoch, Plan, train
@@ -193,3 +193,90 @@ def test_sizes_adapt_to_the_table_unless_they_are_chosen():
     assert [settings.adapted(rows).batch_size for rows in (10, 2000, 4096, 10**6)] == [64, 128, 256, 512]
     chosen = Harpoon(hidden=32, batch_size=10).settings.adapted(10**6)
     assert (chosen.hidden, chosen.batch_size) == (32, 10)
+
+
+def table(rows: int = 300) -> pa.Table:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=rows)
+    return pa.table({"x": x, "y": x + rng.normal(size=rows), "kind": np.where(x > 0, "up", "down")})
+
+
+SMALL = {"hidden": 16, "random_state": 0, "progress": False}
+
+
+@pytest.mark.parametrize("preset", ["anchored", "paper"])
+def test_a_training_that_goes_on_from_its_checkpoint_ends_as_if_it_had_never_stopped(tmp_path, preset):
+    """Weights, averages, moments, learning rates, random numbers and what was best so far all come back."""
+    options = {**SMALL, "batch_size": 32, "steps_per_report": 1, "learning_rate_schedule": "plateau", "patience": 50}
+    path = tmp_path / "run.checkpoint"
+    Harpoon(preset, max_epochs=3, **options).fit(table(), checkpoint=path)
+    resumed = Harpoon(preset, max_epochs=7, **options).fit(table(), checkpoint=path)
+    whole = Harpoon(preset, max_epochs=7, **options).fit(table())
+    assert torch.equal(weights(resumed.denoiser_), weights(whole.denoiser_))
+    assert [epoch.loss for epoch in resumed.history_.epochs] == [epoch.loss for epoch in whole.history_.epochs]
+    assert resumed.sample(5).equals(whole.sample(5))
+
+
+def test_a_training_that_was_at_its_end_does_not_go_on(tmp_path):
+    path = tmp_path / "run.checkpoint"
+    first = Harpoon(max_epochs=3, **SMALL).fit(table(), checkpoint=path)
+    again = Harpoon(max_epochs=3, **SMALL).fit(table(), checkpoint=path)
+    assert again.history_ == first.history_
+    assert torch.equal(weights(first.denoiser_), weights(again.denoiser_))
+
+
+def test_a_training_without_a_seed_goes_on_with_the_one_it_began_with(tmp_path):
+    path, unseeded = tmp_path / "run.checkpoint", {**SMALL, "random_state": None}
+    first = Harpoon(max_epochs=2, **unseeded).fit(table(), checkpoint=path)
+    again = Harpoon(max_epochs=2, **unseeded).fit(table(), checkpoint=path)
+    assert torch.equal(weights(first.denoiser_), weights(again.denoiser_))
+
+
+@pytest.mark.parametrize("other", [{"hidden": 8}, {"random_state": 1}, {"learning_rate": 1e-4}, {}])
+def test_a_checkpoint_of_another_training_is_refused(tmp_path, other):
+    path = tmp_path / "run.checkpoint"
+    Harpoon(max_epochs=1, **SMALL).fit(table(), checkpoint=path)
+    before = path.read_bytes()
+    with pytest.raises(InvalidOption, match="of another table, of other settings"):
+        Harpoon(max_epochs=1, **{**SMALL, **other}).fit(table(300 if other else 200), checkpoint=path)
+    assert path.read_bytes() == before
+
+
+def test_a_checkpoint_is_no_model_and_a_model_no_checkpoint(tmp_path):
+    model, path = Harpoon(max_epochs=1, **SMALL), tmp_path / "run.checkpoint"
+    model.fit(table(), checkpoint=path)
+    with pytest.raises(ModelFileError, match=r"fit\(checkpoint="):
+        Harpoon.load(path)
+    model.save(path)
+    with pytest.raises(InvalidOption, match="no checkpoint"):
+        model.fit(table(), checkpoint=path)
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.raises(ModelFileError, match="damaged"):
+        model.fit(table(), checkpoint=path)
+    with pytest.raises(ModelFileError, match="cannot be written"):
+        model.fit(table(), checkpoint=tmp_path / "nowhere" / "run.checkpoint")
+
+
+def test_a_training_that_is_killed_goes_on(tmp_path):
+    """In another process, from what it wrote last: here after every epoch."""
+    script = """
+import os, signal, sys
+import numpy as np, pyarrow as pa
+from harpoon import Harpoon, checkpoints, training
+checkpoints.SECONDS_BETWEEN = 0.0
+epoch = training._Run._epoch
+def dying(run):
+    if run.passes == 3:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return epoch(run)
+training._Run._epoch = dying
+sys.path.insert(0, "tests")
+from test_training import SMALL, table
+Harpoon("paper", max_epochs=5, steps=5, **SMALL).fit(table(), checkpoint=sys.argv[1])
+"""
+    path = tmp_path / "run.checkpoint"
+    done = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, timeout=120, check=False)  # noqa: S603
+    assert done.returncode == -signal.SIGKILL
+    resumed = Harpoon("paper", max_epochs=5, steps=5, **SMALL).fit(table(), checkpoint=path)
+    whole = Harpoon("paper", max_epochs=5, steps=5, **SMALL).fit(table())
+    assert torch.equal(weights(resumed.denoiser_), weights(whole.denoiser_))

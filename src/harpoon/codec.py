@@ -24,6 +24,7 @@ from harpoon.frames import Table
 from harpoon.kinds import Column
 from harpoon.scaling import Floats
 from harpoon.schema import Schema, check_columns, check_known
+from harpoon.tallies import Tallies
 
 
 @dataclass(frozen=True)
@@ -50,13 +51,12 @@ class Codec:
     columns: tuple[ColumnCodec, ...]
 
     @classmethod
-    def fit(cls, schema: Schema, table: Table, *, encoding: str, scaling: str) -> Codec:
-        """Learn the scales from the training table."""
+    def fit(cls, schema: Schema, tallies: Tallies, *, encoding: str, scaling: str) -> Codec:
+        """Learn the scales from what the training table holds."""
         make = ENCODINGS[encoding]
         codecs: list[ColumnCodec] = []
         for column in schema.modelled:
-            cells = conform(table.cells(column.name), column)
-            codecs.append(make(column, cells, scaling))
+            codecs.append(make(column, tallies[column.name].conformed(column), scaling))
             if isinstance(codecs[-1], GroupedCodec):
                 _warn_grouped(codecs[-1])
         return cls(schema, tuple(codecs))

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harpoon.cells import NANOSECONDS, Cells, Storage
 from harpoon.errors import InvalidTable, SchemaMismatch
@@ -111,12 +112,13 @@ def as_labels(cells: Cells) -> Cells:
     return Cells("category", codes, cells.missing, plain)
 
 
-def check_finite(name: str, cells: Cells) -> None:
-    """Numbers must be finite."""
-    if cells.storage == "float" and not np.isfinite(cells.observed).all():
+def check_finite(name: str, cells: Cells, counts: NDArray[np.int64] | None = None) -> None:
+    """Numbers must be finite; `counts` says how often each of them is there, if not once."""
+    infinite = ~(np.isfinite(cells.values) | cells.missing) if cells.storage == "float" else np.zeros(0, dtype=bool)
+    if infinite.any():
         raise InvalidTable(
-            f"Column {name!r} holds {int((~np.isfinite(cells.observed)).sum())} infinite values; numbers must be "
-            "finite. Replace them with a number, or with a missing cell to have them filled."
+            f"Column {name!r} holds {int((infinite if counts is None else counts[infinite]).sum())} infinite values; "
+            "numbers must be finite. Replace them with a number, or with a missing cell to have them filled."
         )
 
 

@@ -23,6 +23,7 @@ X, Y = "bill_length_mm", "body_mass_g"
 class Outcome:
     """What the demo wrote, and how much it filled."""
 
+    model: Path
     filled: Path
     drawn: Path
     picture: Path
@@ -40,7 +41,7 @@ def penguins() -> pd.DataFrame:
 
 
 def run(folder: Path, *, seconds: float = SECONDS, random_state: int | None = 0, progress: bool = True) -> Outcome:
-    """Fit, fill, draw, and write the two tables and one picture into a folder."""
+    """Fit, fill, draw, and write the model, the two tables and one picture into a folder."""
     table = penguins()
     model = Harpoon(max_time=seconds, random_state=random_state, progress=progress).fit(table)
     filled = model.impute(table)
@@ -48,11 +49,13 @@ def run(folder: Path, *, seconds: float = SECONDS, random_state: int | None = 0,
 
     folder.mkdir(parents=True, exist_ok=True)
     outcome = Outcome(
+        model=folder / "penguins.harpoon",
         filled=folder / "penguins_filled.csv",
         drawn=folder / "penguins_drawn.csv",
         picture=folder / "penguins.png",
         holes=int(table.isna().to_numpy().sum()),
     )
+    model.save(outcome.model)
     filled.to_csv(outcome.filled, index=False)
     drawn.to_csv(outcome.drawn, index=False)
     draw_picture(table, filled, drawn, outcome.picture)

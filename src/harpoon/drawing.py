@@ -16,7 +16,7 @@ from harpoon.guidance import SCHEDULES, Guidance, Penalty, Twist
 from harpoon.network import Denoiser, Given, Spanned
 from harpoon.penalties import reconstruction, summed
 from harpoon.presets import Settings
-from harpoon.progress import drawing_bar
+from harpoon.progress import Progress, drawing_bar, teller
 from harpoon.sampling import STARTS, STEPS, reverse, row_noise
 from harpoon.scaling import Floats
 from harpoon.selection import Selection
@@ -37,7 +37,7 @@ class Drawer:
         settings: How to draw.
         device: Where the network is.
         seed: Of the noise; a row has its noise from the seed, its number and the number of the draw alone.
-        progress: Whether to show a bar.
+        progress: Whether to show a bar, or a function that is told of each step; what it raises ends the drawing.
         evaluations: How often the network has looked at a row.
     """
 
@@ -46,18 +46,21 @@ class Drawer:
     settings: Settings
     device: torch.device
     seed: int = 0
-    progress: bool = False
+    progress: Progress = False
     evaluations: int = field(default=0, init=False)
 
     @torch.no_grad()
     def estimates(self, rows: Rows) -> Iterator[Floats]:
         """E[x_0 | known cells], batch after batch: one evaluation where there is nothing but noise."""
         size = _batch_rows(self.settings.sampling_batch_size, self.codec.width)
-        noisiest = self.denoiser.schedule.times(1)[0]
-        for batch, count in _batches(height_of(rows), size):
+        noisiest, nothing = self.denoiser.schedule.times(1)[0], torch.zeros(1, self.codec.width, device=self.device)
+        batches = list(_batches(height_of(rows), size))
+        on_step = teller(len(batches), height_of(rows), self.progress)
+        for batch, count in batches:
             known = seen(self.codec, taken(rows, batch)).to(self.device)
             self.evaluations += count
-            yield self.denoiser(torch.zeros_like(known.x), noisiest, known)[:count].cpu().double().numpy()
+            on_step()
+            yield self.denoiser(nothing, noisiest, known)[:count].cpu().double().numpy()
 
     def draw(
         self,
@@ -86,7 +89,8 @@ class Drawer:
         if selection is not None:
             size = max(1, size // selection.group) * selection.group
         batches, parts = list(_batches(len(index), size)), []
-        with drawing_bar(len(batches) * (len(times) - 1), show=self.progress and len(batches) > 0) as on_step:
+        progress = self.progress if batches else False
+        with drawing_bar(len(batches) * (len(times) - 1), len(index), progress) as on_step:
             for batch, count in batches:
                 known = seen(self.codec, taken(rows, batch)).to(self.device)
                 noise = row_noise(self.seed, index[batch], noises, self.codec.width, draw=draw).to(self.device)
@@ -117,8 +121,9 @@ class Drawer:
         times = [t * place / steps for place in range(steps, -1, -1)]
         level = self.denoiser.schedule.level(t)
         size = _batch_rows(self.settings.sampling_batch_size, self.codec.width * steps)
-        parts = []
-        for batch, count in _batches(len(index), size):
+        batches, parts = list(_batches(len(index), size)), []
+        on_step = teller(len(batches) * steps, len(index), self.progress)
+        for batch, count in batches:
             noise = row_noise(self.seed, index[batch], len(times) + 1, self.codec.width, draw=draw)
             clean = spanned(self.codec, taken(rows, batch)).placed(torch.special.ndtr(noise[-1])).x
             fixed = seen(self.codec, taken(known, batch)).to(self.device)
@@ -130,6 +135,7 @@ class Drawer:
                 start=partial(_at, noised),
                 step=STEPS["deviation"],
                 given=fixed,
+                on_step=on_step,
             )
             self.evaluations += count * steps
             parts.append(self.codec.decode(fixed.write_into(x)[:count].cpu().double().numpy()))

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from harpoon.cells import Cells, Storage
 from harpoon.conforming import STORAGE
 from harpoon.kinds import Column, Kind
-from harpoon.scaling import SCALINGS, Floats, Quantile, Ranks, Standard, ascending, numbers
+from harpoon.scaling import SCALINGS, Counted, Floats, Quantile, Ranks, Standard, ascending, numbers
+from harpoon.tallies import Tally
 
 SPIKE_SHARE, FEW_VALUES = 0.03, 32
 MANY_LABELS, FREQUENT_LABELS = 256, 64
@@ -81,9 +82,9 @@ class NumberCodec:
     parts: ClassVar[tuple[Part, ...]] = LINE
 
     @classmethod
-    def fit(cls, column: Column, cells: Cells, scaling: str) -> NumberCodec:
+    def fit(cls, column: Column, tally: Tally, scaling: str) -> NumberCodec:
         """Learn the scale from the observed cells."""
-        return cls(column, SCALINGS[scaling].fit(_centred(cells.observed, origin_of(column))))
+        return cls(column, SCALINGS[scaling].fit(_counted(column, tally)))
 
     def encode(self, cells: Cells) -> Floats:
         """Scaled values."""
@@ -146,9 +147,10 @@ class GroupedCodec:
             raise ValueError(f"column {self.column.name!r} needs its frequent labels in order, and rare ones beside")
 
     @classmethod
-    def fit(cls, column: Column, cells: Cells) -> GroupedCodec:
+    def fit(cls, column: Column, tally: Tally) -> GroupedCodec:
         """Find the frequent labels."""
-        counts = np.bincount(cells.observed, minlength=len(_labels(column)))
+        counts = np.zeros(len(_labels(column)), dtype=np.int64)
+        counts[tally.cells.values] = tally.counts
         return cls(column, tuple(sorted(np.argsort(-counts, kind="stable")[:FREQUENT_LABELS].tolist())))
 
     @cached_property
@@ -225,9 +227,9 @@ class IntegerCodec:
     parts: ClassVar[tuple[Part, ...]] = LINE
 
     @classmethod
-    def fit(cls, column: Column, cells: Cells, scaling: str) -> IntegerCodec:
+    def fit(cls, column: Column, tally: Tally, scaling: str) -> IntegerCodec:
         """Learn the scale from the observed positions."""
-        return cls(column, SCALINGS[scaling].fit(cells.observed.astype(np.float64)))
+        return cls(column, SCALINGS[scaling].fit(tally.numbers(tally.cells.values.astype(np.float64))))
 
     def encode(self, cells: Cells) -> Floats:
         """Scaled positions."""
@@ -265,20 +267,20 @@ class SpikeCodec:
             raise ValueError(f"column {self.column.name!r} needs at most {FEW_VALUES} ascending point masses")
 
     @classmethod
-    def fit(cls, column: Column, cells: Cells, scaling: str) -> SpikeCodec:
+    def fit(cls, column: Column, tally: Tally, scaling: str) -> SpikeCodec:
         """Find the masses: every value of a column with few, else those that many cells have.
 
         A column whose range is lifted is never nothing but masses.
         """
-        observed = _centred(cells.observed, origin_of(column))
-        values, counts = np.unique(observed, return_counts=True)
+        seen = _counted(column, tally)
+        values, counts = seen.values, seen.counts
         often = np.sort(np.argsort(-counts, kind="stable")[:FEW_VALUES])
-        spikes = values[often][counts[often] >= SPIKE_SHARE * counts.sum()] if len(values) > FEW_VALUES else values
+        spikes = values[often][counts[often] >= SPIKE_SHARE * seen.total] if len(values) > FEW_VALUES else values
         if len(spikes) == len(values) and not column.clip:  # who lifts the range wants values that were never seen
             spikes = spikes[:0]
-        others = observed[~np.isin(observed, spikes)]
+        others = seen[~np.isin(values, spikes)]
         ranks = Ranks.fit(others) if len(others) or not len(spikes) else None
-        return cls(NumberCodec.fit(column, cells, scaling), ranks, tuple(spikes.tolist()))
+        return cls(NumberCodec.fit(column, tally, scaling), ranks, tuple(spikes.tolist()))
 
     @property
     def column(self) -> Column:
@@ -337,18 +339,18 @@ class SpikeCodec:
         return values, np.where(spikes[place] == values, place + 1, 0)
 
 
-def _one_hot(column: Column, cells: Cells, scaling: str) -> ColumnCodec:
-    return OneHotCodec(column) if column.kind.discrete else NumberCodec.fit(column, cells, scaling)
+def _one_hot(column: Column, tally: Tally, scaling: str) -> ColumnCodec:
+    return OneHotCodec(column) if column.kind.discrete else NumberCodec.fit(column, tally, scaling)
 
 
-def _integer(column: Column, cells: Cells, scaling: str) -> ColumnCodec:
-    return (IntegerCodec if column.kind.discrete else NumberCodec).fit(column, cells, scaling)
+def _integer(column: Column, tally: Tally, scaling: str) -> ColumnCodec:
+    return (IntegerCodec if column.kind.discrete else NumberCodec).fit(column, tally, scaling)
 
 
-def _spiked(column: Column, cells: Cells, scaling: str) -> ColumnCodec:
+def _spiked(column: Column, tally: Tally, scaling: str) -> ColumnCodec:
     if column.kind.numeric:
-        return SpikeCodec.fit(column, cells, scaling)
-    return GroupedCodec.fit(column, cells) if len(_labels(column)) > MANY_LABELS else OneHotCodec(column)
+        return SpikeCodec.fit(column, tally, scaling)
+    return GroupedCodec.fit(column, tally) if len(_labels(column)) > MANY_LABELS else OneHotCodec(column)
 
 
 def to_json(codec: ColumnCodec) -> dict[str, Any]:
@@ -386,6 +388,11 @@ def origin_of(column: Column) -> int:
         return 0
     step = int(column.step or 1)
     return int(column.minimum) // step * step
+
+
+def _counted(column: Column, tally: Tally) -> Counted:
+    """The numbers of a column, centred."""
+    return tally.numbers(_centred(tally.cells.values, origin_of(column)))
 
 
 def _present(cells: Cells, origin: int) -> Floats:

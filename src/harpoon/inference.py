@@ -1,4 +1,4 @@
-"""Reading a column off its cells: its kind, its labels or its range and grid."""
+"""Reading a column off its tally: its kind, its labels or its range and grid."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harpoon.cells import NANOSECONDS, Cells
-from harpoon.conforming import check_finite, conform
+from harpoon.conforming import check_finite
 from harpoon.errors import InvalidOption
 from harpoon.kinds import Column, Kind
+from harpoon.tallies import Tally
 
 MAX_DECIMALS = 9
 FEW = 20  # below this many rows, all values being distinct says nothing
@@ -22,58 +23,60 @@ DAY = 86_400 * 10**9
 TIME_STEPS = (DAY, 3_600 * 10**9, 60 * 10**9, 10**9, 10**6, 10**3, 1)
 
 
-def infer_column(name: str, cells: Cells, given: Column | None = None) -> Column:
-    """One column read off its cells; what `given` already says stays."""
-    check_finite(name, cells)
-    kind, note = _kind(name, cells) if given is None else (given.kind, given.note)
-    if given is not None and given.kind not in (Kind.SKIPPED, Kind.EMPTY) and not len(cells.observed):
+def infer_column(name: str, tally: Tally, given: Column | None = None) -> Column:
+    """One column read off its tally; what `given` already says stays."""
+    cells = tally.cells
+    check_finite(name, cells, tally.counts)
+    kind, note = _kind(name, tally) if given is None else (given.kind, given.note)
+    if given is not None and given.kind not in (Kind.SKIPPED, Kind.EMPTY) and not tally.distinct:
         return Column(name, Kind.EMPTY, missing=1.0, note="every cell is missing")
     if given is not None and given.unit and cells.unit and given.unit != cells.unit:
         raise InvalidOption(f"Column {name!r} of the schema counts in {given.unit!r}, the table in {cells.unit!r}.")
-    found = Column(name, kind, missing=float(cells.missing.mean()) if len(cells) else 0.0, note=note)
+    found = Column(name, kind, missing=tally.missing_share, note=note)
     if kind is Kind.CONSTANT:
         found = replace(found, labels=(_first(cells),))
     if kind.modelled:
-        found = replace(found, **_details(conform(cells, found), kind))
+        found = replace(found, **_details(tally.conformed(found).cells, kind))
     if given is None:
         return found
     said = {name: value for name, value in vars(given).items() if name in given.to_json() and name != "missing"}
     return replace(found, **said)
 
 
-def _kind(name: str, cells: Cells) -> tuple[Kind, str]:
+def _kind(name: str, tally: Tally) -> tuple[Kind, str]:
     """The kind that the cells suggest, and for one that is not modelled, why."""
+    cells = tally.cells
     if cells.storage == "other":
         return Kind.SKIPPED, "its values are of mixed or nested types"
-    if not len(cells.observed):
+    if not tally.distinct:
         return Kind.EMPTY, "every cell is missing"
-    distinct = len(np.unique(cells.observed))
-    if distinct == 1:
+    if tally.distinct == 1:
         return Kind.CONSTANT, "every cell has the same value"
     if cells.storage == "text":
-        return _text_kind(cells, distinct)
-    if cells.storage == "integer" and _is_identifier(name, cells.observed, distinct):
+        return _text_kind(tally)
+    if cells.storage == "integer" and _is_identifier(name, tally):
         return Kind.IDENTIFIER, "every row has its own value, and the values count rows"
     by_storage = {"float": Kind.NUMBER, "boolean": Kind.BOOLEAN, "category": Kind.CATEGORY}
     return by_storage.get(cells.storage) or Kind(cells.storage), ""
 
 
-def _text_kind(cells: Cells, distinct: int) -> tuple[Kind, str]:
-    count = len(cells.observed)
+def _text_kind(tally: Tally) -> tuple[Kind, str]:
+    count, distinct = tally.observed, tally.distinct
     if count < FEW or distinct <= TEXT_SHARE * count:
         return Kind.CATEGORY, ""
-    words = any(" " in label.strip() for label in cells.labels)
-    longest = max(len(label) for label in cells.labels)
+    words = any(" " in label.strip() for label in tally.cells.labels)
+    longest = max(len(label) for label in tally.cells.labels)
     if distinct == count and not words and longest <= SHORT_TEXT:
         return Kind.IDENTIFIER, "every row has its own value"
     return Kind.TEXT, f"free text ({distinct} different values in {count} rows)"
 
 
-def _is_identifier(name: str, values: NDArray[Any], distinct: int) -> bool:
-    if distinct < len(values) or distinct < FEW:
+def _is_identifier(name: str, tally: Tally) -> bool:
+    count, values = tally.observed, tally.cells.values
+    if tally.distinct < count or count < FEW:
         return False
     named = name.casefold() in ("id", "index", "key") or name.endswith(("_id", " id", "Id", "ID"))
-    dense = len(values) >= DENSE_ROWS and int(values.max()) - int(values.min()) + 1 == len(values)
+    dense = count >= DENSE_ROWS and int(values[-1]) - int(values[0]) + 1 == count
     return named or dense
 
 
@@ -85,19 +88,15 @@ def _details(cells: Cells, kind: Kind) -> dict[str, Any]:
         if cells.storage == "category":
             return {"labels": cells.labels, "ordered": cells.ordered}
         return {"labels": tuple(sorted(cells.labels, key=lambda label: (str(type(label)), label)))}
-    observed = cells.observed
-    if not len(observed):
-        return {"unit": cells.unit, "zoned": cells.zoned}
-    low, high = observed.min().item(), observed.max().item()
-    return {"minimum": low, "maximum": high, "step": _step(observed, cells, kind), **_clock(cells)}
-
-
-def _clock(cells: Cells) -> dict[str, Any]:
-    return {"unit": cells.unit, "zoned": cells.zoned}
+    clock = {"unit": cells.unit, "zoned": cells.zoned}
+    if not len(cells):
+        return clock
+    low, high = cells.values[0].item(), cells.values[-1].item()
+    return {"minimum": low, "maximum": high, "step": _step(cells.values, cells, kind), **clock}
 
 
 def _first(cells: Cells) -> Any:  # noqa: ANN401
-    value = cells.observed[0].item()
+    value = cells.values[0].item()
     return cells.labels[value] if cells.labels else value
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, replace
 from functools import partial
@@ -18,40 +17,41 @@ from harpoon.arguments import RandomState, checked_state, count_of, device_of, s
 from harpoon.binding import bind
 from harpoon.bound import Always, of_complete
 from harpoon.cells import Cells, Index, Rows, joined, laid_over, taken
+from harpoon.checkpoints import KIND as CHECKPOINT
+from harpoon.checkpoints import Checkpoint
 from harpoon.codec import Codec
 from harpoon.conditional import STRATEGIES
 from harpoon.conditions import Predicate, names_of
-from harpoon.drawing import Drawer, height_of, seen, spanned
+from harpoon.drawing import Drawer, height_of, seen
 from harpoon.errors import (
-    ColumnLeftOut,
     HarpoonError,
     InvalidCondition,
     InvalidOption,
-    InvalidTable,
+    ModelFileError,
     NotFitted,
-    RowsDropped,
     listed,
 )
 from harpoon.feasibility import Feasibility, feasibility
 from harpoon.frames import Table, Template
 from harpoon.imputation import Expectation, MultipleImputation
 from harpoon.kinds import Column, Kind
+from harpoon.learning import Learner, Learnt, Lesson, empty_denoiser
 from harpoon.network import Denoiser, Given
 from harpoon.objectives import Objective, per_batch, per_row
 from harpoon.parsing import condition
 from harpoon.penalties import summed
 from harpoon.presets import DrawingOptions, SamplingOptions, Settings
-from harpoon.progress import training_bar
+from harpoon.progress import Progress
 from harpoon.questions import SHORTFALLS, Question, plainly
 from harpoon.reports import Report
 from harpoon.schema import Schema
-from harpoon.training import Epoch, History, train
+from harpoon.teams import Alone
+from harpoon.training import Epoch, History
 
 if TYPE_CHECKING:
     from harpoon.reporting import Page
 
-MIN_ROWS = 2
-MANY_DROPPED = 0.1
+ENGINES = ("local", "ray")  # that train
 
 
 class Harpoon:
@@ -66,7 +66,8 @@ class Harpoon:
             too unless they are given their own; with an integer they then answer the same each time.
         device: "cpu", "cuda", or "auto" for CUDA where there is one.
         schema: What the columns are, where it should not be inferred (`Schema.infer(df, kinds=...)`).
-        progress: Whether to show progress bars.
+        progress: Whether to show progress bars; or a function that is called with a `harpoon.progress.Step` after each
+            step of a drawing instead, and ends the drawing by raising an error.
         **options: Any other field of `harpoon.presets.Settings`.
 
     >>> import pyarrow as pa
@@ -97,7 +98,7 @@ class Harpoon:
         random_state: RandomState = None,
         device: str = "auto",
         schema: Schema | None = None,
-        progress: bool = True,
+        progress: Progress = True,
         **options: Any,  # noqa: ANN401
     ) -> None:
         limits = {"max_time": max_time, "max_epochs": max_epochs}
@@ -114,28 +115,36 @@ class Harpoon:
         self.progress = progress
 
     @torch.inference_mode(mode=False)  # weights made in inference mode could never be trained
-    def fit(self, data: object) -> Self:
+    def fit(
+        self,
+        data: object,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        engine: str = "local",
+        workers: int = 2,
+    ) -> Self:
         """Train on a table. Ctrl-C ends the training and leaves a usable model.
 
         Args:
             data: A pandas, polars or pyarrow frame, with or without holes.
+            checkpoint: A file that keeps the state of the training, about every minute and at the end. Where it is
+                there already, the training goes on from it, as if nothing had happened; one that had come to its end
+                goes on only if it is given more time or epochs. The file is not deleted. (On Ray, a folder.)
+            engine: "local", or "ray" to train on a Ray cluster; `data` may then be a Ray Dataset or a folder of files,
+                too. See `harpoon.engines.training`.
+            workers: How many processes train together on Ray.
         """
+        if engine not in ENGINES:
+            raise InvalidOption.one_of("engine", engine, ENGINES)
+        if engine == "ray":
+            from harpoon.engines import training
+
+            training.fit(self, data, workers=workers, folder=checkpoint)
+            return self
         table = frames.read(data)
-        _check_trainable(table)
-        schema = Schema.infer(table) if self.schema is None else self.schema.completed(table)
-        _announce(schema)
-        settings, seed = self.settings.adapted(table.height), seed_of(self.random_state)
-        codec = Codec.fit(schema, table, encoding=settings.encoding, scaling=settings.scaling)
-        encoded = self._training_rows(spanned(codec, codec.read(table)))
-        denoiser = _empty_denoiser(settings, codec).to_empty(device="cpu")
-        denoiser.prepare(encoded, torch.Generator().manual_seed(seed % 2**63))
-        denoiser.to(self.device)
-        reasons: list[str] = []
-        with training_bar(settings.plan(), reasons, show=self.progress) as on_epoch:
-            self.history_ = train(denoiser, encoded.to(self.device), settings.plan(), seed % 2**63, on_epoch)
-            reasons.append(f"stopped by {self.history_.stopped_by}")
-        self.schema_, self.codec_, self.denoiser_, self.template_ = schema, codec, denoiser, table.template
-        self.settings_, self._trained_on = settings, codec.read(table)
+        keeper = None if checkpoint is None else partial(Checkpoint.at, checkpoint)
+        self._take(self._learner().learn(Lesson.whole(table), keeper), table.template)
+        self._trained_on = self.codec_.read(table)
         return self
 
     def impute(
@@ -335,9 +344,14 @@ class Harpoon:
         storage.write(path, self.denoiser_.state_dict(), content)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, device: str = "auto", progress: bool = True) -> Self:
+    def load(cls, path: str | os.PathLike[str], *, device: str = "auto", progress: Progress = True) -> Self:
         """Read a model from a file that `save` wrote. Nothing in the file is ever run."""
         tensors, content = storage.read(path)
+        if CHECKPOINT in content:
+            raise ModelFileError(
+                f"{str(path)!r} is the checkpoint of a training, not a model. Give it to fit(checkpoint=...) to go on, "
+                "and save the model then."
+            )
         try:
             model = cls(content["preset"], random_state=content["random_state"], device=device, progress=progress)
             model.settings = Settings(**content["settings"])
@@ -349,7 +363,7 @@ class Harpoon:
             epochs = [Epoch(**epoch) for epoch in content["history"]["epochs"]]
             model.history_ = History(epochs, content["history"]["stopped_by"])
             model.settings_ = _adapted(model.settings, content["adapted"])
-            model.denoiser_ = _empty_denoiser(model.settings_, model.codec_)
+            model.denoiser_ = empty_denoiser(model.settings_, model.codec_)
             _check_template(model.template_, model.schema_)
             _check_tensors(tensors, model.denoiser_)
             model.denoiser_.load_state_dict(tensors, assign=True)
@@ -378,24 +392,15 @@ class Harpoon:
             raise NotFitted("This model has not been trained. Call fit(table) first, or load a saved model.")
         return self.codec_
 
-    def _training_rows(self, encoded: Given) -> Given:
-        if self.settings.incomplete == "mask":
-            return encoded
-        complete = encoded.complete()
-        if len(complete.x) < MIN_ROWS:
-            raise InvalidTable(
-                "With incomplete='drop' the model trains on complete rows, as the paper does, and the table has "
-                f"{len(complete.x)} of them; it needs at least {MIN_ROWS}. Use incomplete='mask' to train on all rows."
-            )
-        dropped = len(encoded.x) - len(complete.x)
-        if dropped > MANY_DROPPED * len(encoded.x):
-            warnings.warn(
-                f"Only {len(complete.x)} of {len(encoded.x)} rows are complete, and with incomplete='drop' the model "
-                "trains on those alone, as the paper does. Use incomplete='mask' to train on all rows.",
-                RowsDropped,
-                stacklevel=3,
-            )
-        return complete
+    def _learner(self, team: Alone | None = None) -> Learner:
+        return Learner(
+            self.settings, self.schema, self.random_state, self.device, self.progress is True, team or Alone()
+        )
+
+    def _take(self, learnt: Learnt, template: Template) -> None:
+        """Become the model that was learnt."""
+        self.schema_, self.settings_, self.codec_ = learnt.schema, learnt.settings, learnt.codec
+        self.denoiser_, self.history_, self.template_ = learnt.denoiser, learnt.history, template
 
     def _produced(self, rows: Rows, produce: Callable[[Rows, Index], Rows], first_row: int = 0) -> Rows:
         """The rows with their holes filled; `produce` is asked only for those that have one, by their numbers."""
@@ -486,12 +491,6 @@ class Harpoon:
 load = Harpoon.load
 
 
-def _empty_denoiser(settings: Settings, codec: Codec) -> Denoiser:
-    """A network without weights: it takes no memory and no global random numbers to make."""
-    with torch.device("meta"):
-        return settings.denoiser(codec).float()  # whatever torch's default is
-
-
 def _adapted(settings: Settings, sizes: Mapping[str, int]) -> Settings:
     """The settings with the sizes that were chosen for a table, which must not be others than those asked for."""
     adapted = replace(settings, hidden=sizes["hidden"], batch_size=sizes["batch_size"])
@@ -524,23 +523,6 @@ def _constant(template: Template, column: Column, height: int) -> Cells:
     return template.constant(column.name, (column.labels or (None,))[0], height)
 
 
-def _check_trainable(table: Table) -> None:
-    if not table.names:
-        raise InvalidTable("A table to train on must have columns, got one without any.")
-    if table.height < MIN_ROWS:
-        raise InvalidTable(f"A table to train on must have at least {MIN_ROWS} rows, got {table.height}.")
-
-
-def _announce(schema: Schema) -> None:
-    """One line for each column that is not modelled."""
-    for column in schema:
-        if not column.kind.modelled:
-            why = column.note or "left out on request"
-            warnings.warn(f"Column {column.name!r} is {FATE[column.kind]}: {why}.", ColumnLeftOut, stacklevel=3)
-    if not schema.modelled:
-        raise InvalidTable("A table to train on must have a column that can be modelled, and this one has none.")
-
-
 def _check_given(given: Mapping[str, object], schema: Schema) -> None:
     """Values can be given for columns that are drawn; a constant one has its value already."""
     for name, value in given.items():
@@ -553,12 +535,3 @@ def _check_given(given: Mapping[str, object], schema: Schema) -> None:
             raise InvalidOption(f"No value can be given for column {name!r}: it is not drawn ({column.note}).")
         if value != (column.labels or (None,))[0]:
             raise InvalidOption(f"Column {name!r} is always {(column.labels or (None,))[0]!r}, got {value!r}.")
-
-
-FATE = {
-    Kind.CONSTANT: "constant, and not learnt",
-    Kind.EMPTY: "empty, and stays so",
-    Kind.TEXT: "text: kept by impute, left out of drawn rows",
-    Kind.IDENTIFIER: "an identifier: kept by impute, left out of drawn rows",
-    Kind.SKIPPED: "skipped: kept by impute, left out of drawn rows",
-}

@@ -1,12 +1,32 @@
-"""Progress for people: bars on the standard error, which leave what a script writes alone."""
+"""Progress: bars on the standard error, which leave what a script writes alone, or a function that is told of it."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import count
 
 from harpoon.training import Epoch, Plan
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of a drawing.
+
+    Attributes:
+        done: How many steps of it are done.
+        of: How many it has.
+        rows: How many rows it draws. Under a condition there may be several drawings, one after the other.
+    """
+
+    done: int
+    of: int
+    rows: int
+
+
+Progress = bool | Callable[[Step], None]
 
 
 @contextmanager
@@ -37,17 +57,30 @@ def training_bar(plan: Plan, reasons: list[str], *, show: bool) -> Iterator[Call
 
 
 @contextmanager
-def drawing_bar(steps: int, *, show: bool) -> Iterator[Callable[[], None]]:
-    """A bar that follows the steps of the reverse process."""
-    if not show:
-        yield lambda: None
+def drawing_bar(steps: int, rows: int, progress: Progress) -> Iterator[Callable[[], None]]:
+    """What to call after each step of the reverse process: a bar, or the function that is told instead."""
+    if progress is not True:
+        yield teller(steps, rows, progress)
         return
     from rich.console import Console
-    from rich.progress import Progress
+    from rich.progress import Progress as Bar
 
-    with Progress(console=Console(stderr=True)) as progress:
-        task = progress.add_task("Drawing", total=steps)
-        yield lambda: progress.advance(task)
+    with Bar(console=Console(stderr=True)) as bar:
+        task = bar.add_task("Drawing", total=steps)
+        yield lambda: bar.advance(task)
+
+
+def teller(steps: int, rows: int, progress: Progress) -> Callable[[], None]:
+    """What to call after each step of work that is too short for a bar.
+
+    >>> on_step = teller(2, 500, print)
+    >>> on_step()
+    Step(done=1, of=2, rows=500)
+    """
+    if not callable(progress):
+        return lambda: None
+    done = count(1)
+    return lambda: progress(Step(next(done), steps, rows))
 
 
 @contextmanager

@@ -17,6 +17,66 @@ QUANTILES = 1000
 
 
 @dataclass(frozen=True)
+class Counted:
+    """Numbers, each different one once and in ascending order, and how often it is there.
+
+    Everything that is learnt of a column's numbers is learnt from this, so that parts of a table can be counted one by
+    one and come to the same.
+
+    >>> seen = Counted.of(np.array([3.0, 1.0, 3.0, 3.0]))
+    >>> seen.mean, seen.at(np.array([0, 1, 3])).tolist(), seen.quantile(np.array([0.0, 0.25])).tolist()
+    (2.5, [1.0, 3.0, 3.0], [1.0, 2.5])
+    """
+
+    values: Floats
+    counts: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, x: Floats, counts: NDArray[np.int64] | None = None) -> Counted:
+        """Count numbers, or add up the counts of those that are the same."""
+        return cls(*(np.unique(x, return_counts=True) if counts is None else added_up(x, counts)))
+
+    def __getitem__(self, which: NDArray[np.bool_]) -> Counted:
+        return Counted(self.values[which], self.counts[which])
+
+    def __len__(self) -> int:
+        """How many different numbers there are."""
+        return len(self.values)
+
+    @property
+    def total(self) -> int:
+        """How many numbers there are."""
+        return int(self.counts.sum())
+
+    @property
+    def size(self) -> float:
+        """The largest of them: what is divided by it can be summed and squared without going out of bounds."""
+        return float(np.abs(self.values).max()) or 1.0
+
+    @property
+    def mean(self) -> float:
+        """Their mean."""
+        return float(np.average(self.values / self.size, weights=self.counts)) * self.size
+
+    @property
+    def deviation(self) -> float:
+        """Their standard deviation."""
+        off = self.values / self.size - self.mean / self.size
+        return math.sqrt(float(np.average(off**2, weights=self.counts))) * self.size
+
+    def at(self, places: NDArray[np.int64]) -> Floats:
+        """The numbers at some places of the sorted whole."""
+        return self.values[np.searchsorted(np.cumsum(self.counts), places, side="right")]
+
+    def quantile(self, shares: Floats) -> Floats:
+        """The numbers with a share of the others below them, straight between neighbours."""
+        places = shares * (self.total - 1)
+        left = np.floor(places).astype(np.int64)
+        low, high, way = self.at(left), self.at(np.ceil(places).astype(np.int64)), places - left
+        return np.where(low == high, low, low * (1 - way) + high * way)
+
+
+@dataclass(frozen=True)
 class Standard:
     """Zero mean and unit deviation on the training rows (ddof 0, as the paper scores)."""
 
@@ -29,12 +89,9 @@ class Standard:
             raise ValueError(f"a scale needs a finite mean and a positive deviation, got {self}")
 
     @classmethod
-    def fit(cls, x: Floats) -> Standard:
+    def fit(cls, x: Counted) -> Standard:
         """Learn from the observed values."""
-        if not len(x):
-            return cls(0.0, 1.0)
-        size = float(np.abs(x).max()) or 1.0  # sums and squares of huge values would overflow
-        return cls(float((x / size).mean()) * size, float((x / size).std()) * size or 1.0)
+        return cls(x.mean, x.deviation or 1.0) if len(x) else cls(0.0, 1.0)
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Standard:
@@ -68,12 +125,12 @@ class Quantile:
             raise ValueError("a scale needs at least two finite quantiles in ascending order")
 
     @classmethod
-    def fit(cls, x: Floats) -> Quantile:
+    def fit(cls, x: Counted) -> Quantile:
         """Learn from the observed values."""
         if not len(x):
             return cls((0.0, 1.0))
-        shares = np.linspace(0, 1, min(QUANTILES, max(len(x), 2)))
-        return cls(tuple(np.maximum.accumulate(np.quantile(x, shares)).tolist()))
+        shares = np.linspace(0, 1, min(QUANTILES, max(x.total, 2)))
+        return cls(tuple(np.maximum.accumulate(x.quantile(shares)).tolist()))
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Quantile:
@@ -128,19 +185,19 @@ class Ranks:
         return np.stack([self.low, self.high], axis=1).ravel()
 
     @classmethod
-    def fit(cls, x: Floats) -> Ranks:
+    def fit(cls, x: Counted) -> Ranks:
         """Learn from the observed values: all of them, or of too many different ones some quantiles."""
         deviation = Standard.fit(x).deviation
         if not len(x):
             return cls((0.0,), (0.5,), (0.5,), deviation)
-        values, counts = np.unique(x, return_counts=True)
-        edge = 0.5 / len(x)
+        values, edge = x.values, 0.5 / x.total
         if len(values) <= QUANTILES:
-            high = np.cumsum(counts) / len(x)
+            high = np.cumsum(x.counts) / x.total
             low = np.concatenate([[0.0], high[:-1]])
         else:
             at = np.linspace(0, 1, QUANTILES)
-            values, index = np.unique(np.quantile(x, at, method="closest_observation"), return_index=True)
+            nearest = np.rint(at * (x.total - 1)).astype(np.int64)
+            values, index = np.unique(x.at(nearest), return_index=True)
             last = np.append(index[1:], QUANTILES) - 1
             low, high = at[index], at[last]
         low, high = (np.clip(end, edge, 1 - edge) for end in (low, high))
@@ -184,6 +241,18 @@ class Ranks:
         values: Floats = np.interp(ndtr(inside), self._ends, np.repeat(self.values, 2))
         with np.errstate(over="ignore"):  # too large is clipped to the range by whoever asked
             return values + (z - inside) * self.deviation
+
+
+def added_up(values: NDArray[Any], counts: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Each value once, in ascending order, with all its counts.
+
+    >>> [part.tolist() for part in added_up(np.array([2, 1, 2]), np.array([10, 20, 30]))]
+    [[1, 2], [20, 40]]
+    """
+    once, which = np.unique(values, return_inverse=True)
+    total = np.zeros(len(once), dtype=np.int64)
+    np.add.at(total, which, counts)
+    return once, total
 
 
 def ascending(values: Sequence[float]) -> bool:

@@ -16,6 +16,7 @@ from harpoon import frames
 from harpoon.errors import InvalidOption, SchemaMismatch, closest, listed
 from harpoon.inference import infer_column
 from harpoon.kinds import Column, Kind, in_words
+from harpoon.tallies import Tallies, tallied
 
 
 @dataclass(frozen=True)
@@ -73,25 +74,34 @@ class Schema:
             kinds: Kinds to use instead of the inferred ones, for example `{"EDUCATION": "category"}`.
             exclude: Columns to leave out of the model.
         """
-        table = frames.read(data)
-        exclude = [str(name) for name in exclude]
+        return cls.of_tallies(tallied(frames.read(data)), kinds=kinds, exclude=exclude)
+
+    @classmethod
+    def of_tallies(
+        cls, tallies: Tallies, *, kinds: Mapping[str, str] | None = None, exclude: Iterable[str] = ()
+    ) -> Schema:
+        """`infer` for a table that was counted, perhaps part by part."""
+        names, exclude = list(tallies), [str(name) for name in exclude]
         wanted = {**{str(n): kind for n, kind in (kinds or {}).items()}, **dict.fromkeys(exclude, Kind.SKIPPED)}
-        unknown = sorted(set(wanted) - set(table.names))
+        unknown = sorted(set(wanted) - set(names))
         if unknown:
-            raise InvalidOption(f"The table has no column {listed(unknown)}; it has {listed(table.names)}.")
+            raise InvalidOption(f"The table has no column {listed(unknown)}; it has {listed(names)}.")
         bare = []
-        for name in table.names:
+        for name in names:
             if name in wanted and str(wanted[name]) not in set(Kind):
                 raise InvalidOption.one_of(f"The kind of column {name!r}", wanted[name], [kind.value for kind in Kind])
             note = "left out on request" if name in exclude else ""
             bare.append((name, Column(name, Kind(wanted[name]), note=note) if name in wanted else None))
-        return cls(tuple(infer_column(name, table.cells(name), column) for name, column in bare))
+        return cls(tuple(infer_column(name, tallies[name], column) for name, column in bare))
 
     def completed(self, data: object) -> Schema:
         """The same schema, with what it leaves open read off a table."""
-        table = frames.read(data)
-        check_columns(table.names, self.names, of="schema")
-        return Schema(tuple(infer_column(column.name, table.cells(column.name), column) for column in self))
+        return self.completed_by(tallied(frames.read(data)))
+
+    def completed_by(self, tallies: Tallies) -> Schema:
+        """`completed` for a table that was counted, perhaps part by part."""
+        check_columns(list(tallies), self.names, of="schema")
+        return Schema(tuple(infer_column(column.name, tallies[column.name], column) for column in self))
 
     def replace(self, name: str, **changes: Any) -> Schema:  # noqa: ANN401
         """A copy in which one column differs.

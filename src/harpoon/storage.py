@@ -36,10 +36,7 @@ def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], content: 
         with replacing(target) as temporary:
             temporary.write_bytes(data)
     except (OSError, ValueError) as error:
-        raise ModelFileError(
-            f"The model cannot be written to {str(target)!r}: {getattr(error, 'strerror', None) or error}. "
-            "Choose a file in a folder that exists and that you may write to."
-        ) from None
+        raise unwritable(target, getattr(error, "strerror", None) or error) from None
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -67,6 +64,14 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any
     if not all(bool(value.isfinite().all()) for value in tensors.values()):
         raise damaged(name, "its weights are not all numbers")
     return tensors, _checked(name, text)
+
+
+def unwritable(path: str | os.PathLike[str], reason: object) -> ModelFileError:
+    """A file that cannot be written."""
+    return ModelFileError(
+        f"The model cannot be written to {str(path)!r}: {reason}. "
+        "Choose a file in a folder that exists and that you may write to."
+    )
 
 
 def damaged(path: str | os.PathLike[str], reason: object) -> ModelFileError:

@@ -5,18 +5,21 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 
 import torch
 from torch import Tensor
 
+from harpoon.checkpoints import Checkpoint, State, named
 from harpoon.errors import TrainingFailed
 from harpoon.network import Denoiser, Given
+from harpoon.teams import Alone
 
 MIN_ROWS_TO_HOLD_OUT = 20
 HELD_OUT_ROWS = 2048
 PLATEAU_FACTOR, PLATEAU_EPOCHS = 0.9, 50
 WARM_UP = 0.02
+COUNTED = ("passes", "steps", "best", "last", "waited")  # what a training counts, besides its tensors
 WORSE = 1.02  # by less than that, on few rows, the last weights are as good as the best ones
 
 
@@ -73,38 +76,57 @@ def train(
     plan: Plan,
     seed: int,
     on_epoch: Callable[[Epoch], None] = lambda _epoch: None,
+    *,
+    checkpoint: Checkpoint | None = None,
+    team: Alone | None = None,
 ) -> History:
-    """Train a denoiser in place until time, epochs or improvement run out, or Ctrl-C is pressed."""
+    """Train a denoiser in place until time, epochs or improvement run out, or Ctrl-C is pressed.
+
+    With a checkpoint it goes on from the state that was kept, and keeps its own every minute and at the end. In a team
+    the rows are one process's part; gradients, losses and what the clock says are the mean of all, so that all have the
+    same weights and stop at the same step.
+    """
     with torch.enable_grad():  # even if the caller has switched gradients off
-        return _Run(denoiser, data, plan, seed).go(on_epoch)
+        return _Run(denoiser, data, plan, seed, team or Alone()).go(on_epoch, checkpoint or Checkpoint())
 
 
 class _Run:
     """One training: its optimiser, its averaged weights, its random numbers and its clock."""
 
-    def __init__(self, denoiser: Denoiser, data: Given, plan: Plan, seed: int) -> None:
-        self.denoiser, self.plan, self.seed = denoiser, plan, seed
+    def __init__(self, denoiser: Denoiser, data: Given, plan: Plan, seed: int, team: Alone) -> None:
+        self.denoiser, self.plan, self.seed, self.team = denoiser, plan, seed, team
         self.device = data.x.device
-        self.generator = torch.Generator(self.device).manual_seed(seed)
+        fewest = -team.most(-len(data.x))
+        if team.size > 1 and fewest < MIN_ROWS_TO_HOLD_OUT:
+            raise TrainingFailed(
+                f"Each process of a team needs at least {MIN_ROWS_TO_HOLD_OUT} rows to train on, and one of the "
+                f"{team.size} has {fewest}. Use fewer of them."
+            )
+        self.generator = torch.Generator(self.device).manual_seed(seed + team.place)
         self.train_data, self.held_out = _split(data, plan.held_out, self.generator)
+        self.batch_size = -(-plan.batch_size // team.size)  # of a batch, each process has its share
+        self.batches = team.most(-(-len(self.train_data.x) // self.batch_size))
         self.average = _Average(denoiser, plan.average)
         self.history = History()
         self.passes, self.steps = 0, 0
         self.best, self.last, self.waited = math.inf, math.inf, 0
         self.best_weights: dict[str, Tensor] = {}
-        self.began = time.monotonic()
+        self.began, self.seconds = time.monotonic(), 0.0
 
-    def go(self, on_epoch: Callable[[Epoch], None]) -> History:
+    def go(self, on_epoch: Callable[[Epoch], None], checkpoint: Checkpoint) -> History:
         self.denoiser.train()
         try:  # the optimiser is made in here: torch takes seconds to import it, and Ctrl-C may come any time
             self.optimiser = _optimiser(self.denoiser, self.plan)
             self.plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
                 self.optimiser, factor=PLATEAU_FACTOR, patience=PLATEAU_EPOCHS
             )
+            if checkpoint.state is not None:
+                self._go_on_from(checkpoint.state)
             while not self.history.stopped_by:
                 epoch = self._epoch()
                 self.history.epochs.append(epoch)
                 on_epoch(epoch)
+                checkpoint.keep(self._state, asdict(epoch), now=bool(self.history.stopped_by))
         except KeyboardInterrupt:
             self.history.stopped_by = "Ctrl-C"
         self.average.use()
@@ -115,17 +137,15 @@ class _Run:
 
     def _epoch(self) -> Epoch:
         """Pass over the rows until there is something to report."""
-        total, rows, before = 0.0, 0, self.steps
+        total, rows, before = 0.0, 0.0, self.steps
         while not self.history.stopped_by and self.steps - before < self.plan.steps_per_report:
             for batch in self._batches():
-                loss = self._step(batch)
-                total, rows = total + loss * len(batch.x), rows + len(batch.x)
-                if self.plan.max_time is not None and self._seconds() >= self.plan.max_time:
-                    self.history.stopped_by = "time"
+                loss, count = self._step(batch)
+                total, rows = total + loss, rows + count
+                if self._limit() == "time":
                     break
             self.passes += 1
-            if self.plan.max_epochs is not None and self.passes >= self.plan.max_epochs:
-                self.history.stopped_by = self.history.stopped_by or "epochs"
+            self.history.stopped_by = self._limit()
         if not math.isfinite(total):
             raise TrainingFailed(
                 f"The training loss became {total} in epoch {self.passes}. Try a smaller learning_rate than "
@@ -134,30 +154,49 @@ class _Run:
         if self.plan.learning_rate_schedule == "plateau":
             self.plateau.step(total / rows)
         with self.average:
-            epoch = Epoch(self.passes, total / rows, self._held_out_loss(), self._seconds())
+            epoch = Epoch(self.passes, total / rows, self._held_out_loss(), self.seconds)
             self._judge(epoch.loss if epoch.held_out_loss is None else epoch.held_out_loss)
         return epoch
 
-    def _step(self, batch: Given) -> float:
+    def _step(self, batch: Given) -> tuple[float, float]:
+        """Take a step; the loss summed over the rows of the batch, and their number."""
         if self.plan.learning_rate_schedule == "cosine":
-            epochs = self.steps * self.plan.batch_size / len(self.train_data.x)
-            factor = _cosine(self.plan.share_done(epochs, self._seconds()))
+            factor = _cosine(self.plan.share_done(self.steps / self.batches, self.seconds))
             for group in self.optimiser.param_groups:
                 group["lr"] = self.plan.learning_rate * factor
         self.optimiser.zero_grad(set_to_none=True)
         loss = self.denoiser.loss(batch.drawn(self.generator), self.generator)
         loss.backward()  # type: ignore[no-untyped-call]
+        agreed = self._together(loss.item() * len(batch.x), len(batch.x))
         if self.plan.largest_gradient:
             torch.nn.utils.clip_grad_norm_(self.denoiser.parameters(), self.plan.largest_gradient)
         self.optimiser.step()
         self.steps += 1
         self.average.update(self.steps)
-        return loss.item()
+        return agreed
+
+    def _together(self, loss: float, rows: float) -> tuple[float, float]:
+        """Agree with the others on gradients, on loss and rows, which are given back, and on the time."""
+        self.seconds = time.monotonic() - self.began
+        if self.team.size > 1:
+            gradients = [weight.grad for weight in self.denoiser.parameters() if weight.grad is not None]
+            said = torch.tensor([loss, rows, self.seconds], device=self.device)
+            agreed = self.team.mean(torch.cat([said, *(gradient.flatten() for gradient in gradients)]))
+            loss, rows, self.seconds = agreed[:3].tolist()
+            means = torch.split_with_sizes(agreed[3:], [gradient.numel() for gradient in gradients])
+            for gradient, mean in zip(gradients, means, strict=True):
+                gradient.copy_(mean.view_as(gradient))
+        return loss, rows
 
     def _batches(self) -> Iterator[Given]:
-        order = torch.randperm(len(self.train_data.x), generator=self.generator, device=self.device)
-        for rows in torch.split(order, self.plan.batch_size):
-            yield self.train_data[rows]
+        """One pass over the rows; who has fewer than others begins anew."""
+        left = self.batches
+        while left > 0:
+            order = torch.randperm(len(self.train_data.x), generator=self.generator, device=self.device)
+            batches = torch.split(order, self.batch_size)[:left]
+            left -= len(batches)
+            for rows in batches:
+                yield self.train_data[rows]
 
     @torch.no_grad()
     def _held_out_loss(self) -> float | None:
@@ -165,7 +204,7 @@ class _Run:
         if self.held_out is None:
             return None
         generator = torch.Generator(self.device).manual_seed(self.seed)
-        return self.denoiser.loss(self.held_out.drawn(generator), generator).item()
+        return self.team.mean(self.denoiser.loss(self.held_out.drawn(generator), generator)).item()
 
     def _judge(self, score: float) -> None:
         """Keep the best weights for later, and stop when nothing has improved for long."""
@@ -176,11 +215,59 @@ class _Run:
             if self.plan.keep_best or self.plan.patience is not None:
                 state = self.denoiser.state_dict()
                 self.best_weights = {name: value.detach().clone() for name, value in state.items()}
-        if self.plan.patience is not None and self.waited >= self.plan.patience:
-            self.history.stopped_by = "no improvement"
+        self.history.stopped_by = self.history.stopped_by or self._limit()
 
-    def _seconds(self) -> float:
-        return time.monotonic() - self.began
+    def _limit(self) -> str:
+        """What ends the training now, if anything does."""
+        if self.plan.max_time is not None and self.seconds >= self.plan.max_time:
+            return "time"
+        if self.plan.max_epochs is not None and self.passes >= self.plan.max_epochs:
+            return "epochs"
+        return "no improvement" if self.plan.patience is not None and self.waited >= self.plan.patience else ""
+
+    def _state(self) -> State:
+        """All that another process needs to go on as this one would."""
+        moments = {
+            f"{place}.{name}": value
+            for place, each in self.optimiser.state_dict()["state"].items()
+            for name, value in each.items()
+        }
+        tensors = {
+            **named("weights", self.denoiser.state_dict()),
+            **named("best", self.best_weights),
+            **named("average", {str(place): mean for place, mean in enumerate(self.average.means)}),
+            **named("moments", moments),
+            "generator": self.generator.get_state(),
+        }
+        numbers = {name: getattr(self, name) for name in COUNTED}
+        rates = [group["lr"] for group in self.optimiser.param_groups]
+        plateau = self.plateau.state_dict()
+        return State(tensors, {**numbers, "rates": rates, "plateau": plateau, "history": asdict(self.history)})
+
+    def _go_on_from(self, state: State) -> None:
+        """Become the training that was kept; its time counts too."""
+        for name in COUNTED:
+            setattr(self, name, state.numbers[name])
+        self.history = History([Epoch(**epoch) for epoch in state.numbers["history"]["epochs"]])
+        self.seconds = self.history.seconds
+        self.began -= self.seconds
+        self.denoiser.load_state_dict(state.under("weights"))
+        self.best_weights = state.under("best")
+        for place, mean in enumerate(self.average.means):
+            mean.copy_(state.tensors[f"average.{place}"])
+        if self.team.place:  # only the first keeps its random numbers
+            self.generator.manual_seed(self.seed + self.team.place + self.team.size * self.steps)
+        else:
+            self.generator.set_state(state.tensors["generator"])
+        self.plateau.load_state_dict(state.numbers["plateau"])
+        moments: dict[int, dict[str, Tensor]] = {}
+        for key, value in state.under("moments").items():
+            number, _, name = key.partition(".")
+            moments.setdefault(int(number), {})[name] = value
+        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": moments})
+        for group, rate in zip(self.optimiser.param_groups, state.numbers["rates"], strict=True):
+            group["lr"] = rate
+        self.history.stopped_by = self._limit()
 
 
 class _Average:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from harpoon import Schema, frames
 from harpoon.codec import Codec
+from harpoon.tallies import tallied
 
 ENCODINGS = ("onehot", "integer", "spiked")
 SCALINGS = ("standard", "quantile")
@@ -25,7 +26,7 @@ SOMETIMES = st.booleans()
 def decoded(frame, encoding="onehot", scaling="standard"):
     """The modelled columns of a frame, encoded and decoded, with the holes where they were."""
     table = frames.read(frame)
-    codec = Codec.fit(Schema.infer(table), table, encoding=encoding, scaling=scaling)
+    codec = Codec.fit(Schema.infer(table), tallied(table), encoding=encoding, scaling=scaling)
     rows = codec.read(table)
     back = codec.decode(codec.encode(rows))
     return table.template.build({n: replace(c, missing=rows[n].missing) for n, c in back.items()})

@@ -10,6 +10,7 @@ from harpoon import Kind, Schema, col, frames
 from harpoon.binding import bind
 from harpoon.codec import Codec
 from harpoon.exact import holds
+from harpoon.tallies import tallied
 from harpoon.violations import Violation, Weights
 from tests.laws.test_condition_laws import questions
 
@@ -19,7 +20,7 @@ LOSSES = {"l1": Weights(), "ce": Weights(category_loss="ce")}
 def penalties(schema, table, tree, encoding, weights):
     """The penalty of each complete row, and whether it meets the condition."""
     read = frames.read(table.select(schema.names))
-    codec = Codec.fit(schema, read, encoding=encoding, scaling="standard")
+    codec = Codec.fit(schema, tallied(read), encoding=encoding, scaling="standard")
     rows = codec.read(read)
     complete = codec.known(rows).all(axis=1)
     rows = {name: cells[complete] for name, cells in rows.items()}

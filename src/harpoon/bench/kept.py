@@ -15,7 +15,7 @@ from harpoon.bench.machine import forget_peak, peak_mib
 from harpoon.bench.methods import Method
 from harpoon.bench.places import whole
 
-GIVEN = ("seed", "budget", "options")  # what a method is made with; everything else in it has been learnt
+GIVEN = ("seed", "budget", "options", "checkpoint")  # what a method is made with; everything else in it has been learnt
 
 
 def trained(method: Method, dataset: Dataset, folder: Path) -> dict[str, float]:
@@ -28,6 +28,8 @@ def trained(method: Method, dataset: Dataset, folder: Path) -> dict[str, float]:
         learnt, took = kept
         vars(method).update(learnt)
         return took
+    method.checkpoint = path.with_suffix(".checkpoint")
+    method.checkpoint.parent.mkdir(parents=True, exist_ok=True)
     forget_peak()
     began = perf_counter()
     method.fit(dataset.train, dataset.schema)
@@ -36,6 +38,7 @@ def trained(method: Method, dataset: Dataset, folder: Path) -> dict[str, float]:
         learnt = {name: value for name, value in vars(method).items() if name not in GIVEN}
         with whole(path) as file:
             file.write_bytes(pickle.dumps((learnt, took)))
+        method.checkpoint.unlink(missing_ok=True)
     return took
 
 

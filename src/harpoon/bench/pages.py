@@ -2,21 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 from harpoon.bench import figures
 from harpoon.bench.datasets import NAMES
 from harpoon.bench.places import whole
 from harpoon.bench.records import Cell, Record, Results
 from harpoon.bench.runs import ABLATIONS, CONDITIONS, EXPERIMENTS, MIXED, THIRDS
-from harpoon.bench.tables import Column, Key, Table, Value, averaged, place_of, published, title_of
+from harpoon.bench.tables import (
+    CEILINGS,
+    Column,
+    Key,
+    Table,
+    Value,
+    averaged,
+    on_shared_seeds,
+    place_of,
+    published,
+    title_of,
+)
 from harpoon.errors import shortened
 from harpoon.metrics import METRICS
 
 PAPER = " (published)"
 MASKS = ("MAR", "MCAR", "MNAR")
+SEVERAL = 4  # methods make a comparison
+VARIED = {name for kind in ABLATIONS.values() for options in kind.values() for name in options}
+FEW_LOST = 20  # cells are named one by one
 RATIOS = tuple(f"{ratio:.2f}" for ratio in THIRDS)
 SCORED = {"mse": tuple(sorted(NAMES)), "accuracy": MIXED}
 # A metric in the published tables, and in ours.
@@ -33,6 +48,8 @@ NOTES = {
     "imputation": "Mean squared error of standardised numbers, accuracy of categories in %. The best is bold. "
     "Masks follow the paper's rule and were drawn anew, so published numbers and ours are of different masks. What the "
     "paper's tables call DiffPuter is RePaint on the paper's denoiser.",
+    "side_by_side": "Only masks that every method has filled. Each was trained for at most the time in its name, on "
+    "the same machine; what that came to stands under Methods.",
     "constraints": "Violations in %; α-precision in its naive variant; utility is the area under the ROC curve of a "
     "boosted classifier; detection is that of a linear one, 0.5 where it cannot tell. Keep three things in mind: the "
     "published violations are those straight out of the guided loop, while the anchored preset and rejection sampling "
@@ -69,7 +86,27 @@ def imputation(results: Results, folder: Path, _output: Path) -> str:
             table.put(name, dataset, ours.get((name, (dataset, mask, ratio), metric)), UNITS[metric])
         tables.append(table)
         parts.append(f"### {mask}, {float(ratio):.0%} hidden: {metric}\n\n{table.markdown()}")
-    return "\n\n".join(["## Imputation", NOTES["imputation"], counts(tables), *parts])
+    beside = side_by_side(results)
+    return "\n\n".join(filter(None, ["## Imputation", NOTES["imputation"], counts(tables), beside, *parts]))
+
+
+def side_by_side(results: Results) -> str:
+    """All methods that were measured here, where there are several, on the same masks."""
+    records = list(results.records("imputation"))
+    names: dict[Key, set[str]] = {}
+    for cell, _ in records:
+        names.setdefault(place_of(cell), set()).add(title_of(cell))
+    rich = [(cell, record) for cell, record in records if len(names[place_of(cell)]) >= SEVERAL]
+    means, places = averaged(on_shared_seeds(rich)), list(dict.fromkeys(place_of(cell) for cell, _ in rich))
+    columns = {
+        (place, metric): Column(f"{' '.join(place)}: {metric}", metric)
+        for place, (metric, datasets) in product(places, SCORED.items())
+        if place[0] in datasets
+    }
+    table = Table(list(columns.values()))
+    for name, ((place, metric), column) in product(names_of(means), columns.items()):
+        table.put(name, column.heading, means.get((name, place, metric)), UNITS[metric])
+    return f"### Measured here, on the same masks\n\n{NOTES['side_by_side']}\n\n{table.markdown()}" if rich else ""
 
 
 def constraints(results: Results, folder: Path, output: Path) -> str:
@@ -99,7 +136,7 @@ def ablation(results: Results, folder: Path, _output: Path) -> str:
     for dataset, kind in product(sorted({cell.dataset for cell, _ in records}), ABLATIONS):
         table = Table([Column(f"{metric} {ratio}", metric) for metric, ratio in product(SCORED, RATIOS)])
         for option, changed in ABLATIONS[kind].items():
-            same = [(cell, record) for cell, record in records if cell.dataset == dataset and cell.options == changed]
+            same = [(c, record) for c, record in records if c.dataset == dataset and _varied(c.options) == changed]
             for metric, ratio in product(SCORED, RATIOS):
                 heading = f"{metric} {ratio}"
                 table.put(option + PAPER, heading, paper.get((kind, option, ratio, dataset, metric)))
@@ -170,8 +207,9 @@ def methods(results: Results, _folder: Path, _output: Path) -> str:
         for cell, record in results.records(experiment):
             if "fit_seconds" in record:
                 facts = record["facts"]
+                took = facts.get("train_seconds", record["fit_seconds"])  # a training may have gone on after a break
                 trained = [f"{facts['epochs']} epochs"] if "epochs" in facts else []
-                trained += [f"trained {record['fit_seconds']:.0f} s", f"peak {record['fit_peak_mib']} MiB"]
+                trained += [f"trained {took:.0f} s", f"peak {record['fit_peak_mib']} MiB"]
                 note = f": {record['note']}" if record["note"] else ""
                 lines[f"- {title_of(cell)}, {cell.dataset} ({', '.join(trained)}){note}"] = None
     return "## Methods\n\n" + ("\n".join(lines) or "Not measured yet.")
@@ -195,13 +233,14 @@ def failures(results: Results, _folder: Path, _output: Path) -> str:
 def counts(tables: Iterable[Table]) -> str:
     """One line for each method of ours: in how many cells it is better than every published one, and where not."""
     tables = list(tables)
-    ours = dict.fromkeys(name for table in tables for name in table.rows if not name.endswith(PAPER))
+    rows = (name for table in tables for name in table.rows)
+    ours = dict.fromkeys(name for name in rows if not is_published(name) and name not in CEILINGS)
     total, lines = sum(len(table.columns) for table in tables), []
     for name in ours:
         duels = [duel for table in tables for duel in table.duels(name, filter(is_published, table.rows))]
         lost = [f"{duel.cell} ({duel.ours:.2f}; {duel.rival} {duel.theirs:.2f})" for duel in duels if not duel.won]
         missing = f"; {total - len(duels)} of {total} were not measured or failed" if len(duels) < total else ""
-        behind = f" Not better in: {', '.join(lost)}." if lost else ""
+        behind = f" Not better in: {', '.join(lost)}." if 0 < len(lost) <= FEW_LOST else ""
         lines.append(
             f"- {name} is better than every published method in {len(duels) - len(lost)} of {len(duels)} "
             f"cells{missing}.{behind}"
@@ -217,6 +256,11 @@ def is_published(name: str) -> bool:
 def names_of(ours: Iterable[tuple[str, Key, str]]) -> list[str]:
     """Our methods, in the order of the records."""
     return list(dict.fromkeys(name for name, _, _ in ours))
+
+
+def _varied(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of a method's options that ablations are about."""
+    return {name: value for name, value in options.items() if name in VARIED}
 
 
 def _epochs(records: list[tuple[Cell, Record]]) -> str:

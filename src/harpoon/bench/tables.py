@@ -13,6 +13,7 @@ from harpoon.bench.records import Cell, Record
 from harpoon.errors import InvalidOption
 from harpoon.metrics import METRICS
 
+CEILINGS = {kind.title for kind in map(kind_of, METHODS) if kind.ceiling}
 MISSING, FAILED = "–", "failed"
 Key = tuple[str, ...]
 
@@ -74,8 +75,8 @@ class Table:
             self.rows.setdefault(row, {})[heading] = value.times(factor) if isinstance(value, Value) else value
 
     def best(self, column: Column) -> float | None:
-        """The best mean of a column."""
-        there = [row.get(column.heading) for row in self.rows.values()]
+        """The best mean of a column; what shows a ceiling does not compete."""
+        there = [row.get(column.heading) for name, row in self.rows.items() if name not in CEILINGS]
         return METRICS[column.metric].best([value.mean for value in there if isinstance(value, Value)])
 
     def markdown(self) -> str:
@@ -138,9 +139,11 @@ def _value(row: Mapping[str, str]) -> Value | str:
 
 def title_of(cell: Cell) -> str:
     """A method in a table: its name for people, and what differs from its own settings."""
-    name = kind_of(cell.method).title if cell.method in METHODS else cell.method
-    limit = [] if cell.budget is None else [f"≤ {cell.budget:g} s"]
-    return ", ".join([name, *limit, *(f"{key}={value}" for key, value in sorted(cell.options.items()))])
+    if cell.method not in METHODS:
+        return cell.method
+    kind = kind_of(cell.method)
+    limit = [f"≤ {cell.budget:g} s"] if cell.budget is not None and kind.budgeted else []
+    return ", ".join([kind.title, *limit, *(f"{key}={value}" for key, value in sorted(cell.options.items()))])
 
 
 def averaged(found: Iterable[tuple[Cell, Record]]) -> dict[tuple[str, Key, str], Value | str]:
@@ -166,3 +169,14 @@ def place_of(cell: Cell) -> Key:
     """What a number is about, besides its method, its metric and its seed."""
     asked = (cell.mask, None if cell.ratio is None else f"{cell.ratio:.2f}", cell.condition)
     return (cell.dataset, *(part for part in asked if part is not None))
+
+
+def on_shared_seeds(found: Iterable[tuple[Cell, Record]]) -> list[tuple[Cell, Record]]:
+    """Those of the seeds that every method has an answer to: masks differ more than methods do."""
+    found = list(found)
+    answered: dict[Key, dict[str, set[int]]] = {}
+    for cell, record in found:
+        if "error" not in record:
+            answered.setdefault(place_of(cell), {}).setdefault(title_of(cell), set()).add(cell.seed)
+    shared = {place: set.intersection(*methods.values()) for place, methods in answered.items()}
+    return [(cell, record) for cell, record in found if "error" in record or cell.seed in shared[place_of(cell)]]

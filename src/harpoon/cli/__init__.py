@@ -13,7 +13,7 @@ import typer
 
 from harpoon._version import __version__
 from harpoon.bench import commands as bench
-from harpoon.cli import demonstrating, describing, drawing, filling, fitting, judging
+from harpoon.cli import demonstrating, describing, drawing, filling, fitting, judging, serving
 from harpoon.cli.talking import Commands, stand_in_for_closed_streams
 
 EXIT_CODES = (
@@ -58,6 +58,7 @@ for _command, _examples in (
     (drawing.check, drawing.CHECK),
     (judging.evaluate, judging.EVALUATE),
     (judging.report, judging.REPORT),
+    (serving.serve, serving.SERVE),
     (describing.info, describing.INFO),
     (describing.schema, describing.SCHEMA),
     (demonstrating.demo, demonstrating.DEMO),

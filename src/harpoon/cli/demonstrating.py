@@ -35,4 +35,5 @@ def demo(
         f"{outcome.holes} missing cells filled:   {outcome.filled}",
         f"{ROWS} rows drawn ({words}):   {outcome.drawn}",
         f"Both in one picture:   {outcome.picture}",
+        f"The model, to ask it more (harpoon serve):   {outcome.model}",
     )

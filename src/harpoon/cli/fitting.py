@@ -26,6 +26,7 @@ FIT = (
     "harpoon fit penguins.csv -o penguins.harpoon",
     "harpoon fit sales.parquet -o sales.harpoon --max-time 10m --exclude customer --kind region=category",
     "zcat rows.csv.gz | harpoon fit - -o rows.harpoon --max-epochs 50 --seed 1 --json",
+    "harpoon fit large.parquet -o large.harpoon --max-time 8h --checkpoint large.checkpoint",
 )
 FEW_PASSES = 20  # over the rows; a model that has seen them less often is still learning fast
 
@@ -55,6 +56,12 @@ def fit(
         list[str] | None,
         typer.Option(metavar="COLUMN=KIND", help="What a column is: region=category. May be repeated."),
     ] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Keeps the state of the training; where it is there, the training goes on from it."
+        ),
+    ] = None,
     delimiter: options.Delimiter = None,
     encoding: options.Encoding = None,
     missing: options.Missing = None,
@@ -74,7 +81,7 @@ def fit(
         how = options.reading(delimiter, encoding, missing)
         rows, model.schema = prepared(table, how, talk, file=schema, kinds=kind or (), exclude=exclude or ())
         _show(model.schema, rows, talk)
-        model.fit(rows)
+        model.fit(rows, checkpoint=checkpoint)
     model.save(output)
     outcome = {"model": str(output), "rows": rows.num_rows, "bytes": output.stat().st_size, **trained(model)}
     talk.told(outcome, _in_words(outcome))

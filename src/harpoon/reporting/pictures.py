@@ -61,8 +61,8 @@ def _steps(column: Column, cells: Mapping[str, Cells]) -> Picture:
     rest = {name: one[one != spike[0]] if spike else one for name, one in values.items()}
     together = np.concatenate(list(rest.values()))
     bins = int(np.clip(2 * min(map(len, values.values())) ** (1 / 3), *BINS))  # fewer rows, fewer bins
-    low, high = _span(together)
-    edges = _edges(low, high, float(column.step or 0), bins)
+    low, high = span(together)
+    edges = edges_of(low, high, float(column.step or 0), bins)
     return Picture(
         shape="steps",
         shares={name: _binned(one, edges, len(values[name])) for name, one in rest.items()},
@@ -84,7 +84,7 @@ def _spike(column: Column, values: Mapping[str, Floats]) -> tuple[float, Spike] 
     return value, Spike(value=written(column, value), shares=shares)
 
 
-def _span(values: Floats) -> tuple[float, float]:
+def span(values: Floats) -> tuple[float, float]:
     """From tail to tail, by values that occur; all of them where the rest are equal."""
     if not len(values):
         return 0.0, 1.0
@@ -92,7 +92,7 @@ def _span(values: Floats) -> tuple[float, float]:
     return (float(low), float(high)) if low < high else (float(values.min()), float(values.max()))
 
 
-def _edges(low: float, high: float, step: float, bins: int) -> Floats:
+def edges_of(low: float, high: float, step: float, bins: int) -> Floats:
     """Bins of equal width, on a grid each as many steps wide as the others: a comb would be no news."""
     if step > 0 and (high - low) / step < FINEST:
         width = max(np.ceil(((high - low) / step + 1) / bins), 1.0) * step

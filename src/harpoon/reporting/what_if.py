@@ -94,7 +94,7 @@ def _met(model: Harpoon, tree: Predicate, table: Table) -> np.ndarray[Any, np.dt
 
 
 def _change(column: Column, before: Table, after: Table, inside: Table | None) -> Change:
-    size, words = _shift(column, before, after)
+    size, words = shift(column, before, after)
     return Change(
         name=column.name,
         kind=column.kind.value,
@@ -107,7 +107,7 @@ def _change(column: Column, before: Table, after: Table, inside: Table | None) -
     )
 
 
-def _shift(column: Column, before: Table, after: Table) -> tuple[float | None, str]:
+def shift(column: Column, before: Table, after: Table) -> tuple[float | None, str]:
     """How far the mean moved, or the share that changed most, as a number and in words."""
     cells = [table.cells(column.name) for table in (before, after)]
     if any(one.missing.all() for one in cells):

@@ -87,3 +87,19 @@ class Bytes:
         with held.open("wb") as file:
             shutil.copyfileobj(source, file, 2**20)
         return held
+
+
+class Held(Bytes):
+    """Bytes in memory, such as those of an upload. They are never unpacked: a few could become very many."""
+
+    def __init__(self, name: str, content: bytes) -> None:
+        self.name, self.head, self._content = name, content[:HEAD], content
+        if not self.head.strip():
+            raise InvalidTable(f"{name} is empty. {LINELESS}")
+
+    @contextmanager
+    def opened(self) -> Iterator[Any]:
+        """The bytes from the start, one after the other."""
+        yield pa.BufferReader(self._content)
+
+    seekable = opened

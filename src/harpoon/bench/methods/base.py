@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from pathlib import Path
 from typing import ClassVar, Self
 
 import numpy as np
@@ -32,7 +33,10 @@ class Method(ABC):
         later: Those of its settings that only matter once it is trained.
         trained_as: The method whose training is the same, where there is one.
         keeps: Whether what it has learnt is all in its attributes, and can be kept in a file.
+        budgeted: Whether a budget means something to it.
+        ceiling: Whether it shows what could be reached, and competes with nobody.
         note: What a reader of its numbers must know.
+        checkpoint: A file in which a long training may keep its state, to go on after it was ended.
     """
 
     name: ClassVar[str]
@@ -42,7 +46,10 @@ class Method(ABC):
     later: ClassVar[tuple[str, ...]] = ()
     trained_as: ClassVar[str | None] = None
     keeps: ClassVar[bool] = True
+    budgeted: ClassVar[bool] = True
+    ceiling: ClassVar[bool] = False
     note: str = ""
+    checkpoint: Path | None = None
 
     def __init__(self, *, seed: int = 0, budget: float | None = None, **options: object) -> None:
         for option in options:

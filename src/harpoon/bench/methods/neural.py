@@ -19,6 +19,7 @@ from harpoon.codec import Codec
 from harpoon.drawing import seen
 from harpoon.errors import InvalidOption
 from harpoon.network import Given
+from harpoon.tallies import tallied
 
 Module = TypeVar("Module", bound=nn.Module)
 Scale = Callable[[Given], tuple[Tensor, Tensor]]
@@ -65,7 +66,7 @@ class Encoder:
             encoding: Of categories, as in `harpoon.presets`: "onehot", or "integer" for the places of labels.
             scale: What is subtracted from each place, and what it is then divided by.
         """
-        codec = Codec.fit(schema, frames.read(train), encoding=encoding, scaling="standard")
+        codec = Codec.fit(schema, tallied(frames.read(train)), encoding=encoding, scaling="standard")
         shift, size = scale(seen(codec, codec.read(frames.read(train))))
         return cls(codec, shift, torch.where(size > 0, size, 1.0))
 

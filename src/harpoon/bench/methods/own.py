@@ -33,7 +33,7 @@ class Own(Method):
         self.schema = schema
         self.model = Harpoon(
             self.preset, schema=schema, random_state=self.seed, progress=False, **{**changed, **limit}
-        ).fit(train)
+        ).fit(train, checkpoint=self.checkpoint)
         return self
 
     def sample(self, n: int, where: str | None = None) -> pd.DataFrame:

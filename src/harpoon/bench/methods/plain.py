@@ -88,6 +88,7 @@ class Plain(Method):
     """An imputer of scikit-learn."""
 
     first: ClassVar[int] = 0
+    budgeted = False
     note = "numbers standardised, one column per label, of which the largest is filled in"
 
     @abstractmethod

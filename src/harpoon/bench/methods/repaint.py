@@ -73,7 +73,7 @@ class RePaint(NeuralMethod):
             max_epochs=settings.epochs,
             **({} if self.budget is None else {"max_time": self.budget}),
             **{name: getattr(settings, name) for name in ("hidden", "steps", "batch_size", "learning_rate")},
-        ).fit(train)
+        ).fit(train, checkpoint=self.checkpoint)
         self.encoder = Encoder(self.model.codec_, torch.tensor(0.0), torch.tensor(1.0))
         return self
 

@@ -15,7 +15,7 @@ from harpoon.schema import Schema
 class MeanMode(Method):
     """The mean of a number and the most frequent label of a category, whatever else the row says."""
 
-    name, title = "mean", "mean and mode"
+    name, title, budgeted = "mean", "mean and mode", False
 
     def fit(self, train: pd.DataFrame, schema: Schema) -> Self:
         """Learn one value per column."""
@@ -34,6 +34,7 @@ class RealRows(Method):
     """Training rows as they are: the ceiling of drawn ones, because no model is nearer to the test rows than these."""
 
     name, title, draws = "real", "real training rows", True
+    budgeted, ceiling = False, True
 
     def fit(self, train: pd.DataFrame, schema: Schema) -> Self:
         """Keep the rows."""

@@ -1,0 +1,61 @@
+"""The server: one socket, one process, and a quiet end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+
+import uvicorn
+from fastapi import FastAPI
+
+from harpoon.errors import InvalidOption
+from harpoon.serve.limits import Limits
+from harpoon.serve.logs import log_to_stderr
+
+GRACE = 5.0  # seconds that answers under way have when the server is asked to end
+LONGEST_HEAD = 2**18  # bytes of a request before its body: an address may hold a condition, in hexadecimal
+LAST = 5  # seconds after which connections are closed whatever is under way
+
+
+def listening(host: str, port: int) -> socket.socket:
+    """A socket that listens, or a sentence why none can."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family)
+    except OSError as error:
+        why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+        raise InvalidOption(
+            f"The service cannot listen at {host}, port {port}: {why}. Choose another port with --port, or any that "
+            "is free with --port 0."
+        ) from None
+
+
+def run(app: FastAPI, sock: socket.socket, limits: Limits, *, quiet: bool = False) -> None:
+    """Serve until Ctrl-C or a polite kill; answers that are under way then have some seconds to finish."""
+    log_to_stderr(quiet=quiet)
+    server_of(app, limits).run(sockets=[sock])
+
+
+class Server(uvicorn.Server):
+    """Lets answers finish when it is asked to end, and after a while tells those who wait that it ends."""
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """End."""
+        asyncio.get_running_loop().call_later(GRACE, self.config.app.state.workers.end)  # type: ignore[union-attr]
+        await super().shutdown(sockets)
+
+
+def server_of(app: FastAPI, limits: Limits) -> uvicorn.Server:
+    """The server with our settings."""
+    config = uvicorn.Config(
+        app,
+        http="h11",
+        h11_max_incomplete_event_size=LONGEST_HEAD,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        limit_concurrency=limits.connections,
+        timeout_graceful_shutdown=int(GRACE) + LAST,
+    )
+    return Server(config)

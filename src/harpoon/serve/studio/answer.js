@@ -1,0 +1,119 @@
+/** The right side: what the model answers to each scenario. An answer is shown beside the question it belongs to. */
+
+import { feasibility, profile } from "./api.js";
+import { one, put } from "./dom.js";
+import { Latest } from "./latest.js";
+import { showChanges } from "./changes.js";
+import { showCode } from "./code.js";
+import { Peek } from "./peek.js";
+import { RowsView } from "./rows.js";
+import { Verdict } from "./verdict.js";
+
+const PAUSE = 120;
+const SHOWN_ROWS = 100;
+
+export class Answer {
+  constructor(state, schema) {
+    this.state = state;
+    this.schema = schema;
+    this.rows = new RowsView(state, schema);
+    this.peek = new Peek();
+    this.asking = { a: new Latest(), b: new Latest() };
+    this.found = { a: null, b: null }; // the answers that are there, each with the question it belongs to
+    this.verdicts = Object.fromEntries(
+      ["a", "b"].map((key) => [
+        key,
+        new Verdict(key, {
+          stop: () => this.#stopped(key),
+          again: () => this.#ask(key),
+        }),
+      ]),
+    );
+    one("#verdicts").replaceChildren(this.verdicts.a.node, this.verdicts.b.node);
+    this.#settings();
+    state.addEventListener("change", ({ detail }) => this.#follow(detail));
+    state.addEventListener("pending", ({ detail }) => this.#pending(detail));
+    for (const key of state.scenarios) this.#ask(key);
+    this.#show();
+  }
+
+  #settings() {
+    const [rows, seed] = [one("#rows"), one("#seed")];
+    rows.max = this.schema.limits?.rows ?? "";
+    for (const [field, name] of [
+      [rows, "n"],
+      [seed, "seed"],
+    ]) {
+      field.addEventListener(
+        "change",
+        () => field.reportValidity() && this.state.change({ [name]: field.valueAsNumber }),
+      );
+    }
+    one("#reseed").addEventListener("click", () => this.state.change({ seed: this.state.values.seed + 1 }));
+  }
+
+  #follow(changed) {
+    const all = changed.has("n") || changed.has("seed");
+    for (const key of ["a", "b"]) {
+      if (!this.state.scenarios.includes(key)) this.#forget(key);
+      else if (all || changed.has(key)) this.#ask(key);
+    }
+    this.#show();
+  }
+
+  #forget(key) {
+    this.asking[key].stop();
+    this.found[key] = null;
+  }
+
+  #pending(key) {
+    this.#forget(key);
+    this.verdicts[key].wait();
+    this.#show();
+  }
+
+  #ask(key) {
+    const { n, seed, [key]: where } = this.state.values;
+    const question = { where: where.trim() || null, n, seed };
+    this.#pending(key);
+    const progress = (done) => this.verdicts[key].count(done);
+    this.asking[key].ask((signal) => explained(question, { signal, progress }), {
+      pause: PAUSE,
+      answered: (answer) => {
+        this.found[key] = answer;
+        this.verdicts[key].tell(this.found[key]);
+        this.#show();
+      },
+      refused: (error) => this.verdicts[key].refuse(error),
+    });
+  }
+
+  #stopped(key) {
+    this.#forget(key);
+    this.verdicts[key].rest();
+    this.#show();
+  }
+
+  #show() {
+    const { values, scenarios } = this.state;
+    put(one("#rows"), values.n);
+    put(one("#seed"), values.seed);
+    one("#answer").classList.toggle("two", scenarios.length > 1);
+    this.verdicts.b.node.hidden = scenarios.length < 2;
+    for (const key of scenarios) this.verdicts[key].ask(values[key]);
+    showChanges(this.schema, scenarios, this.found, values);
+    this.rows.show(this.found);
+    this.peek.show(scenarios, this.found);
+    showCode(this.schema, scenarios, values);
+  }
+}
+
+/** The answer to a question; where there are fewer rows than asked for, with the reason. */
+async function explained(question, { signal, progress }) {
+  const answer = await profile({ ...question, show: SHOWN_ROWS }, { signal, progress });
+  const short = answer.rows < question.n;
+  const { message } = short
+    ? await feasibility({ where: question.where, seed: question.seed }, signal)
+    : { message: "" };
+  return { ...answer, question, reason: message };
+}

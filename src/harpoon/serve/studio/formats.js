@@ -1,0 +1,101 @@
+/** Values as people read them, and times as the numbers that a slider needs. */
+
+const DAY = 86_400_000;
+const CLOCK = [1, 60, 300, 900, 3600, 21_600, 86_400].map((seconds) => 1000 * seconds);
+const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
+const plain = new Intl.NumberFormat("en", { maximumFractionDigits: 0, useGrouping: "min2" }); // a year is no 2,009
+const rounded = new Intl.NumberFormat("en", { maximumSignificantDigits: 4, useGrouping: "min2" });
+const long = new Intl.NumberFormat("en", { maximumSignificantDigits: 12 });
+
+const TICKS = { s: 1, ms: 1e3, us: 1e6, ns: 1e9 };
+const SPANS = [
+  ["d", 86_400],
+  ["h", 3600],
+  ["min", 60],
+  ["s", 1],
+];
+
+/** How each kind of column that lives on a line is counted, written back and typed. */
+const LINES = {
+  number: { count: Number, write: (x) => x, input: "number" },
+  integer: { count: Number, write: (x) => Math.round(x), input: "number" },
+  duration: { count: Number, write: (x) => Math.round(x), input: "number" },
+  date: { count: Date.parse, write: (x) => iso(x).slice(0, 10), input: "date" },
+  datetime: { count: (text) => Date.parse(zoned(text) ? text : `${text}Z`), write: iso, input: "datetime-local" },
+};
+
+/** How a column is counted; undefined for one of labels. */
+export const lineOf = (column) => LINES[column.kind];
+
+/** The grid of a column in the numbers of its line: milliseconds for dates and times. */
+export function stepOf(column) {
+  if (column.kind === "date") return DAY * column.step;
+  return column.kind === "datetime" ? (1000 * column.step) / TICKS[column.unit] : (column.step ?? 0);
+}
+
+export const isTime = (column) => column.kind.startsWith("date");
+
+/** A count of things. */
+export const count = (number) => whole.format(number);
+
+/** "1 row", "2,000 rows". */
+export const counted = (number, word) => `${count(number)} ${word}${number === 1 ? "" : "s"}`;
+
+/** "a, b and c"; of many names, the first ones. */
+export function listed(names, most = 12) {
+  const shown = names.length > most ? [...names.slice(0, most), `${names.length - most} more`] : names;
+  return new Intl.ListFormat("en-GB").format(shown);
+}
+
+/** A share, with as many digits as it has to say; what is above nothing is never shown as nothing. */
+export function percent(share) {
+  const value = 100 * share;
+  if (value > 0 && value < 0.01) return "< 0.01 %";
+  return `${value.toFixed(value < 1 ? 2 : value < 99.95 && value > 0 ? 1 : 0)} %`.replace(/^0\.00 /, "0 ");
+}
+
+/** A share where a digit more would be noise. */
+export const roughly = (share) => (share > 0 && share < 0.005 ? "< 1 %" : `${Math.round(100 * share)} %`);
+
+/** A value of a cell, in full. */
+export function cell(value, column) {
+  if (value === null || value === undefined) return "";
+  if (typeof value === "number" && column?.kind === "duration") return span(value, column);
+  if (typeof value === "number") return long.format(value).replaceAll(",", "");
+  return typeof value === "string" && column?.kind === "datetime" ? value.replace("T", " ") : String(value);
+}
+
+/** A value of a column's line, in short: at the end of an axis or beside a slider. */
+export function short(value, column) {
+  if (value === null || value === undefined) return "";
+  if (column.kind === "duration") return span(value, column);
+  if (typeof value === "string")
+    return value.length > 16 ? value.slice(0, 16).replace("T", " ") : value.replace("T", " ");
+  return Number.isInteger(value) && Math.abs(value) < 1e6 ? plain.format(value) : rounded.format(value);
+}
+
+/** A span of time, from the ticks that its column counts. */
+function span(ticks, column) {
+  const seconds = ticks / TICKS[column.unit];
+  const [name, size] = SPANS.find(([, size]) => Math.abs(seconds) >= size) ?? SPANS.at(-1);
+  return `${rounded.format(seconds / size)} ${name}`;
+}
+
+/** A friendly step (1, 2 or 5 times a power of ten, or a unit of time) that leaves a few hundred places on a slider. */
+export function friendly(span, column) {
+  const finest = Math.max(stepOf(column), span / 400) * (1 - 1e-9);
+  if (isTime(column)) return CLOCK.find((step) => step >= finest) ?? Math.ceil(finest / DAY) * DAY;
+  const power = 10 ** Math.floor(Math.log10(finest));
+  return clean([1, 2, 5, 10].map((times) => times * power).find((step) => step >= finest));
+}
+
+/** A number without the dust of binary fractions. */
+export const clean = (number) => Number(number.toPrecision(12));
+
+function iso(milliseconds) {
+  return new Date(milliseconds).toISOString().slice(0, 19);
+}
+
+function zoned(text) {
+  return /(Z|[+-]\d\d:\d\d)$/.test(text);
+}

@@ -1,0 +1,57 @@
+/**
+ * What the page is about, in the address: whoever opens it sees the same page.
+ *
+ * It is kept behind the #, which a browser never sends, so no condition ends up in the log of a server or a proxy.
+ */
+
+const DEFAULTS = { tab: "ask", editing: "a", a: "", b: null, n: 1000, seed: 0 };
+
+export class State extends EventTarget {
+  constructor(mostRows) {
+    super();
+    this.defaults = { ...DEFAULTS, n: Math.min(DEFAULTS.n, mostRows) };
+    this.values = this.#read();
+    addEventListener("hashchange", () => this.#adopt(this.#read()));
+  }
+
+  /** The scenarios that are there: a, or a and b. */
+  get scenarios() {
+    return this.values.b === null ? ["a"] : ["a", "b"];
+  }
+
+  /** Change some values, and the address with them. */
+  change(changes) {
+    const before = this.values;
+    this.values = { ...before, ...changes };
+    history.replaceState(null, "", this.#address());
+    this.#tell(before);
+  }
+
+  #adopt(values) {
+    const before = this.values;
+    this.values = values;
+    this.#tell(before);
+  }
+
+  #tell(before) {
+    const changed = Object.keys(this.values).filter((name) => this.values[name] !== before[name]);
+    if (changed.length) this.dispatchEvent(new CustomEvent("change", { detail: new Set(changed) }));
+  }
+
+  #read() {
+    const given = new URLSearchParams(location.hash.slice(1));
+    const values = { ...this.defaults, a: given.get("a") ?? "", b: given.get("b") };
+    if (given.get("tab") === "fill") values.tab = "fill";
+    if (given.get("editing") === "b" && values.b !== null) values.editing = "b";
+    for (const name of ["n", "seed"]) {
+      const number = Number(given.get(name) ?? NaN);
+      if (Number.isInteger(number) && number >= 0) values[name] = number;
+    }
+    return values;
+  }
+
+  #address() {
+    const told = Object.entries(this.values).filter(([name, value]) => value !== null && value !== this.defaults[name]);
+    return told.length ? `#${new URLSearchParams(told)}` : location.pathname + location.search;
+  }
+}

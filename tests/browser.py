@@ -1,0 +1,57 @@
+"""A real browser for the pages that people look at: Debian's chromium and chromium-driver."""
+
+import json
+from pathlib import Path
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+
+BROWSER, DRIVER = "/usr/bin/chromium", "/usr/bin/chromedriver"
+FLAGS = (
+    "--headless=new",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+    "--disable-dev-shm-usage",
+)
+needed = pytest.mark.skipif(
+    not (Path(BROWSER).exists() and Path(DRIVER).exists()),
+    reason="chromium and chromium-driver are not installed (apt-get install chromium chromium-driver)",
+)
+
+
+def started(profile):
+    """A browser with a profile of its own, that remembers what it complains about and what it asks for."""
+    options = Options()
+    options.binary_location = BROWSER
+    for flag in (*FLAGS, f"--user-data-dir={profile}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    return webdriver.Chrome(options=options, service=Service(DRIVER))
+
+
+def shaped(browser, width, scheme):
+    """The browser as wide as a phone or a desk, in light or dark; what it said before is forgotten."""
+    browser.get_log("browser")
+    browser.get_log("performance")
+    size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+
+
+def requested(browser):
+    """The addresses that the browser asked for since it was last shaped."""
+    events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
+    return [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+
+
+def overflow(browser):
+    """By how many pixels the page is wider than the screen."""
+    root = "document.documentElement"
+    return browser.execute_script(f"return {root}.scrollWidth - {root}.clientWidth")

@@ -1,0 +1,165 @@
+"""Tables with holes, sent to the service as JSON, CSV, Arrow and forms: what comes back, and what is refused."""
+
+import io
+import random
+
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+import requests
+
+from harpoon.serve.app import create_app
+from harpoon.serve.formats import ARROW, CSV, JSON, records
+from harpoon.serve.limits import Limits
+from harpoon.serve.streams import from_arrow
+
+TEXT = b"""name,age,height,price,job,member
+Ann,031,170.50,,chef,TRUE
+"Bob, the second",,165.0,12.50,NA,
+Cy,44, 180.25 ,9.99,pirate,FALSE
+"""
+
+
+def stream(table, **options):
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as writer:
+        writer.write_table(table)
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.fixture(scope="module")
+def table(arrow_fitted):
+    return arrow_fitted.table.slice(0, 30)
+
+
+@pytest.fixture(scope="module")
+def url(arrow_fitted, tools):
+    limits = Limits(rows=1000, body=2**20)
+    with tools.serving(create_app(arrow_fitted.model, limits), limits) as address:
+        yield address
+
+
+def send(url, content, kind, accept=JSON, **options):
+    headers = {"Content-Type": kind, "Accept": accept}
+    return requests.post(f"{url}/impute", data=content, headers=headers, params=options, timeout=60)
+
+
+def test_json_arrow_csv_and_forms_are_filled_alike_and_as_in_python(url, table, arrow_fitted):
+    filled = records(arrow_fitted.model.impute(table))
+    sink = io.BytesIO()
+    pa.csv.write_csv(table, sink)
+    text = sink.getvalue()
+    assert requests.post(f"{url}/impute", json={"rows": records(table)}, timeout=60).json()["rows"] == filled
+    assert send(url, stream(table), ARROW).json()["rows"] == filled
+    assert send(url, text, CSV).json()["rows"] == filled
+    for name in ("rows.csv", "../../etc/passwd"):  # a name is but a name
+        form = requests.post(f"{url}/impute", files={"file": (name, text, CSV)}, timeout=60)
+        assert form.json()["rows"] == filled
+    arrow = pa.ipc.open_stream(send(url, stream(table), ARROW, ARROW).content).read_all()
+    assert records(arrow) == filled
+
+
+def test_each_filled_cell_is_told_with_how_sure_it_is(url, table):
+    told = requests.post(f"{url}/impute", json={"rows": records(table), "draws": 20, "seed": 0}, timeout=60).json()
+    missing = {(row, name) for row, cells in enumerate(records(table)) for name, cell in cells.items() if cell is None}
+    assert {(cell["row"], cell["column"]) for cell in told["filled"]} == missing
+    for cell in told["filled"]:
+        assert told["rows"][cell["row"]][cell["column"]] == cell["value"]
+        if cell["column"] in ("job", "member"):
+            assert sum(cell["probabilities"].values()) == pytest.approx(1)
+        else:
+            assert cell["low"] <= cell["high"]
+
+
+def test_intervals_are_those_of_python(url, table, arrow_fitted):
+    low, high = arrow_fitted.model.impute(table, draws=9, random_state=4).interval(0.5)
+    question = {"rows": records(table), "draws": 9, "seed": 4, "level": 0.5}
+    told = requests.post(f"{url}/impute", json=question, timeout=60).json()["filled"]
+    ages = [cell for cell in told if cell["column"] == "age"]
+    assert [cell["low"] for cell in ages] == [low["age"][cell["row"]].as_py() for cell in ages]
+    assert [cell["high"] for cell in ages] == [high["age"][cell["row"]].as_py() for cell in ages]
+
+
+def test_draws_are_stacked_in_a_table(url, table):
+    content = send(url, stream(table), ARROW, ARROW, draws=3, seed=1).content
+    drawn = pa.ipc.open_stream(content).read_all()
+    assert drawn["draw"].to_pylist() == [1, 2, 3] * 30
+    assert content == send(url, stream(table), ARROW, ARROW, draws=3, seed=1).content
+
+
+def test_from_text_to_text_other_cells_stay_as_they_were_written(url):
+    answer = send(url, TEXT, CSV, CSV)
+    first, second, third = answer.text.splitlines()[1:]
+    assert first.startswith("Ann,031,170.50,")
+    assert first.endswith(",chef,TRUE")
+    assert second.startswith('"Bob, the second",')
+    assert second.split(",")[-1] in ("TRUE", "FALSE")
+    assert third.startswith("Cy,44, 180.25 ,9.99,")
+    assert "pirate" not in third
+    told = send(url, TEXT, CSV).json()
+    assert told["passed_on"] == ["name"]
+    assert "'pirate'" in told["notes"][0]
+    assert {cell["column"] for cell in told["filled"] if cell["row"] == 2} == {"job"}
+
+
+def test_a_rule_is_met_by_every_completed_row(url, table):
+    rows = send(url, stream(table.slice(0, 10)), ARROW, where="age >= 0 and (job = 'chef' or job is not null)").json()[
+        "rows"
+    ]
+    assert all(row["age"] >= 0 for row in rows)
+
+
+def test_a_table_without_rows_comes_back_as_it_is(url):
+    told = requests.post(f"{url}/impute", json={"rows": []}, timeout=60).json()
+    assert (told["rows"], told["filled"]) == ([], [])
+
+
+BAD = [
+    (b"", CSV, "is empty"),
+    (b"\x1f\x8bpacked", CSV, "is gzipped"),
+    (b"PK\x03\x04sheet", CSV, "Excel"),
+    (b"age,age\n1,2\n", CSV, "several columns called 'age'"),
+    (b"age\n1\n", CSV, "which the table does not have"),
+    (TEXT.replace(b"44", b"old"), CSV, "'old'"),
+    (b"\xff\xfe\x00", CSV, ""),
+    (b"garbage", ARROW, "cannot be read"),
+    (stream(pa.table({"age": [1]}))[:-40], ARROW, ""),
+    (stream(pa.table({"age": [1] * 99}), compression="zstd"), ARROW, "compressed"),
+    (stream(pa.table({"age": [[1]]})), ARROW, "no numbers, texts"),
+]
+
+
+@pytest.mark.parametrize(("content", "kind", "words"), BAD, ids=lambda v: str(v)[:24])
+def test_tables_that_are_none_get_a_sentence(url, content, kind, words):
+    answer = send(url, content, kind)
+    error = answer.json()["error"]
+    assert answer.status_code == 400, error
+    assert words in error["message"]
+
+
+def test_forms_without_a_file_or_with_two_are_refused(url):
+    assert requests.post(f"{url}/impute", files={"file": (None, "text")}, timeout=60).status_code == 400
+    two = requests.post(f"{url}/impute", files={"a": ("a", TEXT), "b": ("b", TEXT)}, timeout=60)
+    assert (two.status_code, two.json()["error"]["kind"]) == (400, "BadRequest")
+
+
+def test_a_few_bytes_of_arrow_cannot_become_very_many(url):
+    label = pa.DictionaryArray.from_arrays(pa.array([0] * 900), pa.array(["x" * 200_000]))
+    for table in (pa.table({"age": pa.nulls(10**7)}), pa.table({"job": label})):
+        answer = send(url, stream(table), ARROW)
+        assert (answer.status_code, answer.json()["error"]["kind"]) == (413, "TooLarge")
+
+
+def test_broken_streams_are_refused_and_nothing_else_happens():
+    good = bytearray(stream(pa.table({"age": [1, None] * 20, "job": pa.array(["a", "b"] * 20).dictionary_encode()})))
+    chance, outcomes = random.Random(0), set()
+    for _ in range(400):
+        broken = bytearray(good)
+        for _ in range(chance.choice([1, 4])):
+            broken[chance.randrange(len(broken))] = chance.randrange(256)
+        try:
+            outcomes.add(type(from_arrow(bytes(broken), 1000)).__name__)
+        except Exception as error:  # noqa: BLE001
+            outcomes.add(type(error).__name__)
+    assert "InvalidTable" in outcomes
+    assert outcomes <= {"InvalidTable", "Fault", "Table"}
