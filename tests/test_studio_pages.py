@@ -49,8 +49,7 @@ def serious(browser):
     return [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
 def test_the_page_fits_and_everybody_can_use_it(reader, holes, width, scheme):
     browser = reader.browser
     reader.open("#a=age+>%3D+40&b=job+%3D+'chef'&n=40", width, scheme)
@@ -93,7 +92,7 @@ def test_a_table_with_holes_comes_back_filled(reader, browser, holes, tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [("age,income\n1,2\n", "job"), ('age\n"', "quot"), ("", "empty"), ("\x00\x01\x02", "")],
+    [("age,income\n1,2\n", "job"), ("", "empty"), ("\x00\x01\x02", "")],
 )
 def test_a_file_that_cannot_be_filled_is_told_in_a_sentence(reader, tmp_path, content, said):
     (tmp_path / "bad.csv").write_text(content)

@@ -49,11 +49,12 @@ export class Answer {
         () => field.reportValidity() && this.state.change({ [name]: field.valueAsNumber }),
       );
     }
+    one("#strategy").addEventListener("change", ({ target }) => this.state.change({ strategy: target.value }));
     one("#reseed").addEventListener("click", () => this.state.change({ seed: this.state.values.seed + 1 }));
   }
 
   #follow(changed) {
-    const all = changed.has("n") || changed.has("seed");
+    const all = ["n", "seed", "strategy"].some((name) => changed.has(name));
     for (const key of ["a", "b"]) {
       if (!this.state.scenarios.includes(key)) this.#forget(key);
       else if (all || changed.has(key)) this.#ask(key);
@@ -73,8 +74,7 @@ export class Answer {
   }
 
   #ask(key) {
-    const { n, seed, [key]: where } = this.state.values;
-    const question = { where: where.trim() || null, n, seed };
+    const question = questionOf(this.state.values, key);
     this.#pending(key);
     const progress = (done) => this.verdicts[key].count(done);
     this.asking[key].ask((signal) => explained(question, { signal, progress }), {
@@ -98,6 +98,7 @@ export class Answer {
     const { values, scenarios } = this.state;
     put(one("#rows"), values.n);
     put(one("#seed"), values.seed);
+    one("#strategy").value = values.strategy;
     one("#answer").classList.toggle("two", scenarios.length > 1);
     this.verdicts.b.node.hidden = scenarios.length < 2;
     for (const key of scenarios) this.verdicts[key].ask(values[key]);
@@ -106,6 +107,13 @@ export class Answer {
     this.peek.show(scenarios, this.found);
     showCode(this.schema, scenarios, values);
   }
+}
+
+/** What is asked of the server. Without a condition there is only one way to draw. */
+function questionOf(values, key) {
+  const { n, seed, strategy } = values;
+  const where = values[key].trim();
+  return where ? { where, n, seed, strategy } : { where: null, n, seed };
 }
 
 /** The answer to a question; where there are fewer rows than asked for, with the reason. */

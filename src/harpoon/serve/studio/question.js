@@ -169,13 +169,14 @@ export class Question {
   #understood(controls, rest) {
     this.chosen = controls;
     this.rest = rest;
-    for (const [name, control] of this.controls) control.show(controls[name] ?? null);
+    for (const [name, control] of this.controls) control.show(Object.hasOwn(controls, name) ? controls[name] : null);
     this.#told("");
     this.#marked();
   }
 
   #marked() {
-    for (const card of one("#columns").children) card.classList.toggle("asked", card.dataset.column in this.chosen);
+    for (const card of one("#columns").children)
+      card.classList.toggle("asked", Object.hasOwn(this.chosen, card.dataset.column));
     const beyond = one("#beyond");
     beyond.hidden = !this.rest;
     beyond.textContent = `Only the text can say this, and it is kept: ${this.rest}`;
