@@ -68,8 +68,9 @@ def client(port: int, seconds: float, seed: int) -> tuple[list[float], Counter[i
     return took, statuses
 
 
-def load(port: int, clients: int, seconds: float) -> dict[str, Any]:
-    """Many clients at once."""
+def load(port: int, process: int, clients: int, seconds: float) -> dict[str, Any]:
+    """Many clients at once. What the server's own work takes does not depend on who else uses the machine."""
+    before = worked(process)
     with ThreadPoolExecutor(clients) as pool:
         done = list(pool.map(lambda number: client(port, seconds, number * 10**6), range(clients)))
     took = [one for times, _ in done for one in times]
@@ -79,6 +80,7 @@ def load(port: int, clients: int, seconds: float) -> dict[str, Any]:
         "per_second": round(len(took) / seconds, 1),
         "median_ms": round(1000 * float(np.median(took)), 1),
         "p95_ms": round(1000 * float(np.quantile(took, 0.95)), 1),
+        "work_ms": round(1000 * (worked(process) - before) / len(took), 1),
         "statuses": {str(status): number for status, number in statuses.items()},
     }
 
@@ -94,6 +96,12 @@ def one_of_many(port: int, number: int) -> None:
     else:
         asked(connection, number)
     connection.close()
+
+
+def worked(process: int) -> float:
+    """The seconds of a core that a process has had."""
+    after_name = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def megabytes(process: int) -> float:
@@ -127,7 +135,7 @@ def main() -> None:
             "model": arguments.model.stem,
             "rows_per_request": ROWS,
             "cores": len(os.sched_getaffinity(0)),
-            "clients": {str(clients): load(port, clients, arguments.seconds) for clients in CLIENTS},
+            "clients": {str(clients): load(port, process, clients, arguments.seconds) for clients in CLIENTS},
             "memory": memory(port, process),
             "versions": versions(),
         }
