@@ -1,10 +1,10 @@
 /** The right side: what the model answers to each scenario. An answer is shown beside the question it belongs to. */
 
 import { feasibility, profile } from "./api.js";
-import { one, put } from "./dom.js";
-import { Latest } from "./latest.js";
 import { showChanges } from "./changes.js";
 import { showCode } from "./code.js";
+import { one, put } from "./dom.js";
+import { Latest } from "./latest.js";
 import { Peek } from "./peek.js";
 import { RowsView } from "./rows.js";
 import { Verdict } from "./verdict.js";
@@ -20,15 +20,7 @@ export class Answer {
     this.peek = new Peek();
     this.asking = { a: new Latest(), b: new Latest() };
     this.found = { a: null, b: null }; // the answers that are there, each with the question it belongs to
-    this.verdicts = Object.fromEntries(
-      ["a", "b"].map((key) => [
-        key,
-        new Verdict(key, {
-          stop: () => this.#stopped(key),
-          again: () => this.#ask(key),
-        }),
-      ]),
-    );
+    this.verdicts = { a: this.#verdict("a"), b: this.#verdict("b") };
     one("#verdicts").replaceChildren(this.verdicts.a.node, this.verdicts.b.node);
     this.#settings();
     state.addEventListener("change", ({ detail }) => this.#follow(detail));
@@ -37,17 +29,16 @@ export class Answer {
     this.#show();
   }
 
+  #verdict(key) {
+    return new Verdict(key, { stop: () => this.#stopped(key), again: () => this.#ask(key) });
+  }
+
   #settings() {
-    const [rows, seed] = [one("#rows"), one("#seed")];
-    rows.max = this.schema.limits?.rows ?? "";
-    for (const [field, name] of [
-      [rows, "n"],
-      [seed, "seed"],
-    ]) {
-      field.addEventListener(
-        "change",
-        () => field.reportValidity() && this.state.change({ [name]: field.valueAsNumber }),
-      );
+    one("#rows").max = this.schema.limits.rows;
+    for (const [id, name] of Object.entries({ rows: "n", seed: "seed" })) {
+      const field = one(`#${id}`);
+      const take = () => field.reportValidity() && this.state.change({ [name]: field.valueAsNumber });
+      field.addEventListener("change", take);
     }
     one("#strategy").addEventListener("change", ({ target }) => this.state.change({ strategy: target.value }));
     one("#reseed").addEventListener("click", () => this.state.change({ seed: this.state.values.seed + 1 }));
@@ -119,9 +110,7 @@ function questionOf(values, key) {
 /** The answer to a question; where there are fewer rows than asked for, with the reason. */
 async function explained(question, { signal, progress }) {
   const answer = await profile({ ...question, show: SHOWN_ROWS }, { signal, progress });
-  const short = answer.rows < question.n;
-  const { message } = short
-    ? await feasibility({ where: question.where, seed: question.seed }, signal)
-    : { message: "" };
+  if (answer.rows === question.n) return { ...answer, question, reason: "" };
+  const { message } = await feasibility({ where: question.where, seed: question.seed }, signal);
   return { ...answer, question, reason: message };
 }

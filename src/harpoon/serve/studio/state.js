@@ -47,7 +47,7 @@ export class State extends EventTarget {
     if (STRATEGIES.includes(given.get("strategy"))) values.strategy = given.get("strategy");
     for (const name of ["n", "seed"]) {
       const number = Number(given.get(name) ?? NaN);
-      if (Number.isInteger(number) && number >= 0) values[name] = number;
+      if (Number.isInteger(number) && number >= Number(name === "n")) values[name] = number;
     }
     return values;
   }
