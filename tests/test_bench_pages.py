@@ -128,6 +128,11 @@ def test_the_same_records_make_the_same_files(folders):
     assert {path.name: path.read_bytes() for path in folders[2].iterdir()} == before
 
 
+def test_a_number_out_of_all_bounds_is_written_as_in_the_published_tables():
+    assert str(Value(5.06e32)) == ">1e32"
+    assert str(Value(99999.0, 1.0)) == "99999.00 ± 1.00"
+
+
 def test_a_tie_is_no_win_and_less_is_more_where_it_is():
     table = Table([Column("a", "mse"), Column("b", "accuracy"), Column("c", "mse")])
     for row, values in {"ours": (0.5, 0.5, 0.1), "theirs": (0.5, 0.6, 0.2)}.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +15,7 @@ from harpoon.errors import InvalidOption
 from harpoon.metrics import METRICS
 
 CEILINGS = {kind.title for kind in map(kind_of, METHODS) if kind.ceiling}
+TOO_LARGE = 1e5  # to be written out, as in the published tables
 MISSING, FAILED = "–", "failed"
 Key = tuple[str, ...]
 
@@ -26,6 +28,8 @@ class Value:
     deviation: float | None = None
 
     def __str__(self) -> str:
+        if abs(self.mean) >= TOO_LARGE:  # what a method says that has lost its way
+            return f">1e{int(math.log10(abs(self.mean)))}"
         spread = "" if self.deviation is None else f" ± {self.deviation:.2f}"
         return f"{self.mean:.2f}{spread}"
 
