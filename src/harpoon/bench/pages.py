@@ -236,8 +236,14 @@ def counts(tables: Iterable[Table]) -> str:
     rows = (name for table in tables for name in table.rows)
     ours = dict.fromkeys(name for name in rows if not is_published(name) and name not in CEILINGS)
     total, lines = sum(len(table.columns) for table in tables), []
-    for name in ours:
-        duels = [duel for table in tables for duel in table.duels(name, filter(is_published, table.rows))]
+    fought = {
+        name: [duel for table in tables for duel in table.duels(name, filter(is_published, table.rows))]
+        for name in ours
+    }
+    most = max(map(len, fought.values()), default=0)
+    for name, duels in fought.items():
+        if len(duels) < most / 2:  # few cells say little about a whole table
+            continue
         lost = [f"{duel.cell} ({duel.ours:.2f}; {duel.rival} {duel.theirs:.2f})" for duel in duels if not duel.won]
         missing = f"; {total - len(duels)} of {total} were not measured or failed" if len(duels) < total else ""
         behind = f" Not better in: {', '.join(lost)}." if 0 < len(lost) <= FEW_LOST else ""
