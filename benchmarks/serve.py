@@ -3,8 +3,9 @@
     python benchmarks/serve.py --model FILE [--seconds 10] [--output FILE]
 
 A server of its own is started on a free port of this machine. 1, 8 and 32 clients ask for 20 rows at a time, each as
-soon as it has its last answer, for `--seconds` each. Then there are 2,000 more requests, a tenth of them garbage and a
-tenth given up half-way, and the memory before and after is compared. Clients and server share the cores.
+soon as it has its last answer, for `--seconds` each. Then there are 2,000 more requests of several kinds, a tenth of
+them garbage and a tenth given up half-way, and the memory before and after is compared. Clients and server share the
+cores.
 """
 
 from __future__ import annotations
@@ -49,9 +50,9 @@ def serving(model: Path) -> Iterator[tuple[int, int]]:
                 server.terminate()
 
 
-def asked(connection: HTTPConnection, seed: int) -> int:
-    """Ask for rows; the status of the answer."""
-    connection.request("POST", "/sample", json.dumps({"n": ROWS, "seed": seed}), HEADERS)
+def asked(connection: HTTPConnection, path: str, question: dict[str, Any]) -> int:
+    """Ask; the status of the answer."""
+    connection.request("POST", path, json.dumps(question), HEADERS)
     answer = connection.getresponse()
     answer.read()
     return answer.status
@@ -62,38 +63,50 @@ def client(port: int, seconds: float, seed: int) -> tuple[list[float], Counter[i
     connection, took, statuses = HTTPConnection("127.0.0.1", port), list[float](), Counter[int]()
     end = perf_counter() + seconds
     while (began := perf_counter()) < end:
-        statuses[asked(connection, seed + len(took))] += 1
+        statuses[asked(connection, "/sample", {"n": ROWS, "seed": seed + len(took)})] += 1
         took.append(perf_counter() - began)
     connection.close()
     return took, statuses
 
 
-def load(port: int, clients: int, seconds: float) -> dict[str, Any]:
-    """Many clients at once."""
+def load(port: int, process: int, clients: int, seconds: float) -> dict[str, Any]:
+    """Many clients at once. What the server's own work takes does not depend on who else uses the machine."""
+    before, began = worked(process), perf_counter()
     with ThreadPoolExecutor(clients) as pool:
         done = list(pool.map(lambda number: client(port, seconds, number * 10**6), range(clients)))
-    took = [one for times, _ in done for one in times]
+    elapsed, took = perf_counter() - began, [one for times, _ in done for one in times]
     statuses = sum((counted for _, counted in done), Counter[int]())
     return {
         "requests": len(took),
-        "per_second": round(len(took) / seconds, 1),
+        "per_second": round(len(took) / elapsed, 1),
         "median_ms": round(1000 * float(np.median(took)), 1),
         "p95_ms": round(1000 * float(np.quantile(took, 0.95)), 1),
+        "work_ms": round(1000 * (worked(process) - before) / len(took), 1),
         "statuses": {str(status): number for status, number in statuses.items()},
     }
 
 
 def one_of_many(port: int, number: int) -> None:
-    """A request that is answered, garbage, or given up."""
-    connection = HTTPConnection("127.0.0.1", port)
-    if number % 10 == 0:
+    """A request: garbage, one that is given up, for rows, to fill a row, or about a condition."""
+    connection, kind = HTTPConnection("127.0.0.1", port), number % 10
+    if kind == 0:
         connection.request("POST", "/impute", os.urandom(5000), {"Content-Type": "text/csv"})
         connection.getresponse().read()
-    elif number % 10 == 1:
-        connection.request("POST", "/sample", json.dumps({"n": 10_000}), HEADERS)
+    elif kind == 1:
+        connection.request("POST", "/sample", json.dumps({"n": 2000}), HEADERS)
+    elif kind < 5:
+        asked(connection, "/sample", {"n": ROWS, "seed": number})
+    elif kind < 8:
+        asked(connection, "/impute", {"rows": [{}]})
     else:
-        asked(connection, number)
+        asked(connection, "/condition", {"where": f"nobody_knows >= {number}"})
     connection.close()
+
+
+def worked(process: int) -> float:
+    """The seconds of a core that a process has had."""
+    after_name = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(after_name[11]) + int(after_name[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def megabytes(process: int) -> float:
@@ -103,9 +116,10 @@ def megabytes(process: int) -> float:
 
 
 def memory(port: int, process: int) -> dict[str, Any]:
-    """The memory before and after many requests, by 8 clients."""
-    found = [megabytes(process)]
+    """The memory before and after many requests, by 8 clients; what is loaded on first use is there before."""
     with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda number: one_of_many(port, number), range(80)))
+        found = [megabytes(process)]
         for start in range(0, REQUESTS, REQUESTS // 4):
             list(pool.map(lambda number: one_of_many(port, number), range(start, start + REQUESTS // 4)))
             found.append(megabytes(process))
@@ -127,7 +141,7 @@ def main() -> None:
             "model": arguments.model.stem,
             "rows_per_request": ROWS,
             "cores": len(os.sched_getaffinity(0)),
-            "clients": {str(clients): load(port, clients, arguments.seconds) for clients in CLIENTS},
+            "clients": {str(clients): load(port, process, clients, arguments.seconds) for clients in CLIENTS},
             "memory": memory(port, process),
             "versions": versions(),
         }

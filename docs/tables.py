@@ -184,8 +184,8 @@ def _runs() -> list[dict[str, Any]]:
 
 def serve() -> str:
     """How many requests a served model answers."""
-    head = ["clients", "requests per second", "median, ms", "95 % within, ms"]
-    keys = ("per_second", "median_ms", "p95_ms")
+    head = ["clients", "requests per second", "median, ms", "95 % within, ms", "work of the server for each, ms"]
+    keys = ("per_second", "median_ms", "p95_ms", "work_ms")
     rows = [[clients, *(found[key] for key in keys)] for clients, found in result("serve")["clients"].items()]
     return table(head, rows)
 

@@ -41,8 +41,9 @@ def shaped(browser, width, scheme):
     browser.get_log("performance")
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    media = {"features": [{"name": "prefers-color-scheme", "value": scheme}]}
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", media)
+    wishes = {"prefers-color-scheme": scheme, "prefers-reduced-motion": "reduce"}  # clicks do not wait for scrolling
+    media = [{"name": name, "value": value} for name, value in wishes.items()]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
 
 
 def requested(browser):

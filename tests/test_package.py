@@ -78,6 +78,7 @@ def test_the_demo_fills_draws_and_paints(command, tmp_path):
     assert len(drawn) == 200
     assert {(row["species"], row["sex"]) for row in drawn} == {("Gentoo", "female")}
     assert (tmp_path / "out" / "penguins.png").read_bytes().startswith(b"\x89PNG")
+    assert harpoon.load(tmp_path / "out" / "penguins.harpoon").schema_.names == list(drawn[0])
     assert "penguins_filled.csv" in done.stdout
     assert "penguins.png" in done.stdout
 

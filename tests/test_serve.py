@@ -86,8 +86,8 @@ def test_the_schema_tells_what_controls_need(url, model):
         before = columns[name]["before"]
         assert sum(before["counts"]) == told["rows"]
         assert len(before["edges"]) == len(before["counts"]) + 1
-    assert sum(columns["job"]["before"]["shares"].values()) == pytest.approx(1)
-    assert set(columns["member"]["before"]["shares"]) == {"false", "true"}
+    assert sum(columns["job"]["before"]["shares"]) == pytest.approx(1)
+    assert [len(columns[name]["before"]["shares"]) for name in ("job", "member")] == [3, 2]  # as the labels
 
 
 @pytest.mark.parametrize("where", [None, WHERE])
@@ -157,13 +157,13 @@ def test_a_profile_shows_every_column_before_and_after(url, model):
     assert changes == sorted(changes, reverse=True)
     assert all(0 <= change <= 1 for change in changes)
     assert [name for name, column in columns.items() if column["asked"]] == ["job"]
-    assert columns["job"]["after"]["shares"] == {"chef": 0.0, "nurse": 0.0, "pilot": 1.0}
+    assert columns["job"]["after"]["shares"] == [0.0, 0.0, 1.0]  # chef, nurse, pilot
     assert "→" in columns["age"]["sentence"]
     assert columns["age"]["before"]["edges"] == columns["age"]["after"]["edges"]
     assert sum(columns["age"]["after"]["counts"]) == told["rows"] == 300
     before = requests.get(f"{url}/schema", timeout=9).json()["columns"]
     assert columns["age"]["before"] == next(column["before"] for column in before if column["name"] == "age")
-    assert told["probability"] == pytest.approx(columns["job"]["before"]["shares"]["pilot"], abs=1e-3)
+    assert told["probability"] == pytest.approx(columns["job"]["before"]["shares"][2], abs=1e-3)
     assert told["drawn"] == ask(url, "/sample", question).json()["rows"][:10]
 
 
@@ -190,8 +190,11 @@ def test_conditions_become_controls_and_back(url):
     }
     back = ask(url, "/condition", {"controls": told["controls"]}).json()
     assert back["controls"] == told["controls"]
-    assert ask(url, "/condition", {}).json() == {"where": None, "controls": {}, "complete": True}
+    assert ask(url, "/condition", {}).json() == {"where": None, "controls": {}, "complete": True, "rest": None}
     assert not ask(url, "/condition", {"where": "age > price or member"}).json()["complete"]
+    rest = ask(url, "/condition", {"where": "age >= 30 and age > price"}).json()["rest"]
+    asked = {"controls": {"job": {"labels": ["chef"]}}, "rest": rest}
+    assert ask(url, "/condition", asked).json()["where"] == "job in ('chef') and age > price"
 
 
 def events(answer):

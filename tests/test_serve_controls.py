@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harpoon import InvalidCondition, Schema
 from harpoon.parsing import parse
-from harpoon.serve.controls import condition_of, controls_of
+from harpoon.serve.controls import beyond, condition_of, controls_of
 
 DAY, MOMENT = dt.date(2024, 1, 31), dt.datetime(2024, 1, 31, 12, 30)
 TABLE = pa.table(
@@ -107,6 +107,21 @@ def test_what_controls_can_show_they_show(text, shown, met):
 )
 def test_what_they_cannot_show_is_said(text, shown):
     assert controls_of(parse(text), SCHEMA) == (shown, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "rest"),
+    [
+        ("age > 3 and age > price", "age > price"),
+        ("age > price and member and (age < 9 or job = 'chef')", "age > price and (age < 9 or job = 'chef')"),
+        ("age < 9 or age > price", "age < 9 or age > price"),
+    ],
+)
+def test_the_rest_besides_the_controls_makes_the_condition_whole(text, rest, met):
+    tree = parse(text)
+    besides = beyond(tree, SCHEMA)
+    assert str(besides) == rest
+    assert met(condition_of(controls_of(tree, SCHEMA)[0], SCHEMA, besides)) == met(tree)
 
 
 @pytest.mark.parametrize(

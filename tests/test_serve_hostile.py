@@ -179,6 +179,8 @@ def test_a_token_opens_everything_and_nothing_else_does(arrow_fitted, tools):
         right = {"Authorization": f"bearer {TOKEN}"}
         assert requests.post(f"{url}/sample", json={"n": 1}, headers=right, timeout=20).ok
         assert requests.get(f"{url}/schema", headers={**right, "Host": "elsewhere"}, timeout=20).ok
+        document = requests.get(f"{url}/openapi.json", headers=right, timeout=20).json()
+        assert document["components"]["securitySchemes"]["HTTPBearer"]["scheme"] == "bearer"
 
 
 @pytest.mark.parametrize("headers", [{"Host": "evil.example"}, {"Origin": "http://evil.example"}, {"Host": "["}])

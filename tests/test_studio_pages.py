@@ -1,8 +1,14 @@
 """The Studio on every screen: it fits, everybody can use it, it asks nobody but its server, and it fills tables."""
 
+import os
+import re
+import subprocess
+import sys
+
 import duckdb
 import numpy as np
 import pytest
+import requests
 from selenium_axe_python import Axe
 
 from harpoon.serve.app import create_app
@@ -49,8 +55,7 @@ def serious(browser):
     return [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")]
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1440])
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
 def test_the_page_fits_and_everybody_can_use_it(reader, holes, width, scheme):
     browser = reader.browser
     reader.open("#a=age+>%3D+40&b=job+%3D+'chef'&n=40", width, scheme)
@@ -89,11 +94,13 @@ def test_a_table_with_holes_comes_back_filled(reader, browser, holes, tmp_path):
     for row, text in shown.items():  # the value, then between what it lies
         assert text.startswith(f"filled: {after[row - 1][place - 1]:g}")
         assert " to " in text
+    labels = [row[head.index("job")] for row in rows if row[head.index("job")].startswith("filled: ")]
+    assert all(re.fullmatch(r"filled: (chef|nurse|pilot)(< 1|\d+) %", text) for text in labels)
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [("age,income\n1,2\n", "job"), ('age\n"', "quot"), ("", "empty"), ("\x00\x01\x02", "")],
+    [("age,income\n1,2\n", "job"), ("", "empty"), ("\x00\x01\x02", "")],
 )
 def test_a_file_that_cannot_be_filled_is_told_in_a_sentence(reader, tmp_path, content, said):
     (tmp_path / "bad.csv").write_text(content)
@@ -136,3 +143,18 @@ def test_a_server_that_is_gone_is_told_in_a_sentence(browser, model):
     reader.one("#reseed").click()
     reader.wait()
     assert "does not answer" in reader.text("#verdict-a .error")
+
+
+def test_the_command_opens_the_page(model, tmp_path):
+    model.save(tmp_path / f"{NAME}.harpoon")
+    opened = tmp_path / "opened"
+    (tmp_path / "browser").write_text(f'#!/bin/sh\ncurl --silent --retry 9 --retry-connrefused "$1" > "{opened}"\n')
+    (tmp_path / "browser").chmod(0o755)
+    command = [sys.executable, "-m", "harpoon.cli", "serve", str(tmp_path / f"{NAME}.harpoon"), "--port", "0", "--open"]
+    environment = {**os.environ, "BROWSER": str(tmp_path / "browser")}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as server:  # noqa: S603
+        address = re.search(r"http://\S+/", server.stderr.readline())[0]
+        page = requests.get(address, timeout=60).text
+        server.terminate()
+    assert "Harpoon Studio" in page
+    assert opened.read_text() == page

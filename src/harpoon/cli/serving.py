@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import webbrowser
 from typing import Annotated
 
 import typer
@@ -67,11 +66,19 @@ def serve(
         address = f"http://{place}:{sock.getsockname()[1]}/"
         talk.say(f"{model.name} is served at {address} until Ctrl-C.")
         if browse:
-            webbrowser.open(address)  # the socket listens already: the page waits until the server runs
+            _open(address)
         try:
             run(app, sock, limits, quiet=quiet)
         except KeyboardInterrupt:  # which is how it is meant to end
             talk.say("Stopped.")
+
+
+def _open(address: str) -> None:
+    """Open a page that will be there in a moment. A browser in a terminal may take as long as it is read."""
+    import webbrowser
+    from threading import Thread
+
+    Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
 
 def _check_token(token: str | None, host: str) -> None:

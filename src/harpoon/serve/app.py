@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi.responses import Response
+from fastapi.security import HTTPBearer
 
 from harpoon._version import __version__
 from harpoon.conditions import Predicate
@@ -63,8 +64,9 @@ def create_app(
         lifespan=lifespan,
     )
     app.state.workers = workers
-    app.include_router(_facts(served))
-    app.include_router(_questions(served, Desk(workers, served.limits)))
+    described = [] if token is None else [Depends(HTTPBearer(auto_error=False))]  # the door is elsewhere
+    for router in (_facts(served), _questions(served, Desk(workers, served.limits))):
+        app.include_router(router, dependencies=described)
     pages.add_pages(app)
     for kind in (Fault, *EXPECTED):
         app.add_exception_handler(kind, _answered)

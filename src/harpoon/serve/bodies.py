@@ -156,7 +156,7 @@ class Likelihood(BaseModel):
 
 
 class Profile(BaseModel):
-    """What a condition does to every column, the strongest change first."""
+    """What a condition does to every column, the strongest change first; how likely it is among plain rows."""
 
     where: str | None
     probability: float

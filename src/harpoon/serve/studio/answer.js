@@ -1,10 +1,10 @@
 /** The right side: what the model answers to each scenario. An answer is shown beside the question it belongs to. */
 
 import { feasibility, profile } from "./api.js";
-import { one, put } from "./dom.js";
-import { Latest } from "./latest.js";
 import { showChanges } from "./changes.js";
 import { showCode } from "./code.js";
+import { one, put } from "./dom.js";
+import { Latest } from "./latest.js";
 import { Peek } from "./peek.js";
 import { RowsView } from "./rows.js";
 import { Verdict } from "./verdict.js";
@@ -20,15 +20,7 @@ export class Answer {
     this.peek = new Peek();
     this.asking = { a: new Latest(), b: new Latest() };
     this.found = { a: null, b: null }; // the answers that are there, each with the question it belongs to
-    this.verdicts = Object.fromEntries(
-      ["a", "b"].map((key) => [
-        key,
-        new Verdict(key, {
-          stop: () => this.#stopped(key),
-          again: () => this.#ask(key),
-        }),
-      ]),
-    );
+    this.verdicts = { a: this.#verdict("a"), b: this.#verdict("b") };
     one("#verdicts").replaceChildren(this.verdicts.a.node, this.verdicts.b.node);
     this.#settings();
     state.addEventListener("change", ({ detail }) => this.#follow(detail));
@@ -37,23 +29,23 @@ export class Answer {
     this.#show();
   }
 
+  #verdict(key) {
+    return new Verdict(key, { stop: () => this.#stopped(key), again: () => this.#ask(key) });
+  }
+
   #settings() {
-    const [rows, seed] = [one("#rows"), one("#seed")];
-    rows.max = this.schema.limits?.rows ?? "";
-    for (const [field, name] of [
-      [rows, "n"],
-      [seed, "seed"],
-    ]) {
-      field.addEventListener(
-        "change",
-        () => field.reportValidity() && this.state.change({ [name]: field.valueAsNumber }),
-      );
+    one("#rows").max = this.schema.limits.rows;
+    for (const [id, name] of Object.entries({ rows: "n", seed: "seed" })) {
+      const field = one(`#${id}`);
+      const take = () => field.reportValidity() && this.state.change({ [name]: field.valueAsNumber });
+      field.addEventListener("change", take);
     }
+    one("#strategy").addEventListener("change", ({ target }) => this.state.change({ strategy: target.value }));
     one("#reseed").addEventListener("click", () => this.state.change({ seed: this.state.values.seed + 1 }));
   }
 
   #follow(changed) {
-    const all = changed.has("n") || changed.has("seed");
+    const all = ["n", "seed", "strategy"].some((name) => changed.has(name));
     for (const key of ["a", "b"]) {
       if (!this.state.scenarios.includes(key)) this.#forget(key);
       else if (all || changed.has(key)) this.#ask(key);
@@ -73,8 +65,7 @@ export class Answer {
   }
 
   #ask(key) {
-    const { n, seed, [key]: where } = this.state.values;
-    const question = { where: where.trim() || null, n, seed };
+    const question = questionOf(this.state.values, key);
     this.#pending(key);
     const progress = (done) => this.verdicts[key].count(done);
     this.asking[key].ask((signal) => explained(question, { signal, progress }), {
@@ -98,6 +89,7 @@ export class Answer {
     const { values, scenarios } = this.state;
     put(one("#rows"), values.n);
     put(one("#seed"), values.seed);
+    one("#strategy").value = values.strategy;
     one("#answer").classList.toggle("two", scenarios.length > 1);
     this.verdicts.b.node.hidden = scenarios.length < 2;
     for (const key of scenarios) this.verdicts[key].ask(values[key]);
@@ -108,12 +100,17 @@ export class Answer {
   }
 }
 
+/** What is asked of the server. Without a condition there is only one way to draw. */
+function questionOf(values, key) {
+  const { n, seed, strategy } = values;
+  const where = values[key].trim();
+  return where ? { where, n, seed, strategy } : { where: null, n, seed };
+}
+
 /** The answer to a question; where there are fewer rows than asked for, with the reason. */
 async function explained(question, { signal, progress }) {
   const answer = await profile({ ...question, show: SHOWN_ROWS }, { signal, progress });
-  const short = answer.rows < question.n;
-  const { message } = short
-    ? await feasibility({ where: question.where, seed: question.seed }, signal)
-    : { message: "" };
+  if (answer.rows === question.n) return { ...answer, question, reason: "" };
+  const { message } = await feasibility({ where: question.where, seed: question.seed }, signal);
   return { ...answer, question, reason: message };
 }

@@ -92,12 +92,12 @@ function card(column, answers, scenarios) {
 function shift(key, change) {
   const measure = html("span", { class: "measure", "aria-hidden": "true" }, html("i", {}));
   measure.firstChild.style.width = `${100 * (change?.change ?? 0)}%`;
-  const moved = change && html("span", { class: "moved" }, unseen("changed by "), roughly(change.change));
+  const moved = html("span", { class: "moved" }, unseen("changed by "), change ? roughly(change.change ?? 0) : "…");
   return html(
     "p",
     { class: "shift", "data-scenario": key },
-    html("span", { class: "sentence" }, change?.sentence ?? "…"),
+    html("span", { class: "sentence", title: change?.sentence }, change?.sentence ?? "…"),
+    moved,
     measure,
-    moved ?? " ",
   );
 }

@@ -15,6 +15,7 @@ export class ChipControl {
     this.column = column;
     this.changed = changed;
     this.chosen = new Set();
+    this.chips = new Map(); // those that are shown, by their labels
     this.sought = "";
     this.shares = new Map(column.labels.map((label, place) => [label, column.before.shares[place]]));
     this.labels = column.ordered
@@ -50,15 +51,16 @@ export class ChipControl {
     const others = found.filter((label) => !this.chosen.has(label));
     const many = this.labels.length > MOST_SHOWN;
     const shown = many ? [...first, ...others.slice(0, Math.max(MOST_SHOWN - first.length, 4))] : this.labels;
-    const focused = [...this.list.children].indexOf(document.activeElement);
+    const focused = [...this.chips].find(([, chip]) => chip === document.activeElement);
+    this.chips = new Map(shown.map((label) => [label, this.#chip(label)]));
     this.list.replaceChildren(
-      ...shown.map((label) => this.#chip(label)),
+      ...this.chips.values(),
       ...(found.length > shown.length
         ? [html("span", { class: "quiet" }, `and ${found.length - shown.length} more`)]
         : []),
       ...(found.length ? [] : [html("span", { class: "quiet" }, "No label has these letters.")]),
     );
-    if (focused >= 0 && !many) this.list.children[focused]?.focus();
+    if (focused) this.chips.get(focused[0])?.focus();
   }
 
   #chip(label) {

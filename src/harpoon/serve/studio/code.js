@@ -5,21 +5,14 @@ import { html, one } from "./dom.js";
 /** Show the lines for each scenario. */
 export function showCode(schema, scenarios, values) {
   const file = `${schema.name}.harpoon`;
-  const questions = scenarios.map((key) => ({ key, where: values[key].trim(), n: values.n, seed: values.seed }));
-  one("#python").replaceChildren(
-    ...listing(
-      [
-        "import harpoon",
-        "",
-        `model = harpoon.load(${literal(file)})`,
-        ...questions.map((question) => sampleInPython(question, scenarios.length)),
-      ],
-      "Python",
-    ),
-  );
+  const { n, seed, strategy } = values;
+  const names = scenarios.length > 1 ? { a: "rows_a", b: "rows_b" } : { a: "rows" };
+  const questions = scenarios.map((key) => ({ name: names[key], where: values[key].trim(), n, seed, strategy }));
+  const load = ["import harpoon", "", `model = harpoon.load(${literal(file)})`];
+  one("#python").replaceChildren(...listing([...load, ...questions.map(inPython)], "Python"));
   one("#shell").replaceChildren(
     ...listing(
-      questions.map((question) => sampleInShell(file, question, scenarios.length)),
+      questions.map((question) => inShell(file, question)),
       "shell",
     ),
   );
@@ -47,21 +40,18 @@ async function copied(button, text) {
   setTimeout(() => (button.textContent = "Copy"), 1500);
 }
 
-function sampleInPython({ key, where, n, seed }, many) {
-  const given = [n, ...(where ? [`where=${literal(where)}`] : []), `random_state=${seed}`];
-  return `${many > 1 ? `rows_${key}` : "rows"} = model.sample(${given.join(", ")})`;
+function inPython({ name, where, n, seed, strategy }) {
+  const condition = where
+    ? [`where=${literal(where)}`, ...(strategy === "auto" ? [] : [`strategy=${literal(strategy)}`])]
+    : [];
+  return `${name} = model.sample(${[n, ...condition, `random_state=${seed}`].join(", ")})`;
 }
 
-function sampleInShell(file, { key, where, n, seed }, many) {
-  const target = many > 1 ? `rows-${key}.csv` : "rows.csv";
-  return [
-    "harpoon sample",
-    quoted(file),
-    `-n ${n}`,
-    ...(where ? [`--where ${quoted(where)}`] : []),
-    `--seed ${seed}`,
-    `-o ${target}`,
-  ].join(" ");
+function inShell(file, { name, where, n, seed, strategy }) {
+  const condition = where
+    ? [`--where ${quoted(where)}`, ...(strategy === "auto" ? [] : [`--strategy ${strategy}`])]
+    : [];
+  return ["harpoon sample", quoted(file), `-n ${n}`, ...condition, `--seed ${seed}`, `-o ${name}.csv`].join(" ");
 }
 
 /** A text as Python writes it: JSON's spelling is one of Python's. */

@@ -20,7 +20,7 @@ async function start() {
   one("#name").textContent = schema.name;
   one("#about").textContent =
     `A model of ${counted(modelled.length, "column")}. Ask it what goes with what, or let it fill a table's holes.`;
-  const state = new State(schema.limits?.rows ?? Infinity);
+  const state = new State(schema.limits.rows);
   startTabs(state);
   new Question(state, schema);
   new Answer(state, schema);

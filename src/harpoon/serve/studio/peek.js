@@ -8,9 +8,8 @@ export class Peek {
     this.words = "";
     this.below = false; // whether the answer is what is seen
     this.bar = one("#peek");
-    this.bar.addEventListener("click", () =>
-      one(this.below ? "#question" : "#answer").scrollIntoView({ behavior: "smooth" }),
-    );
+    this.bar.addEventListener("click", () => one(this.below ? "#question" : "#answer").scrollIntoView());
+    one("#skip").addEventListener("click", () => one("#answer").focus());
     const watch = new IntersectionObserver(
       ([{ isIntersecting, boundingClientRect }]) => {
         this.below = isIntersecting || boundingClientRect.top < 0;

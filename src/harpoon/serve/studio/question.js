@@ -18,6 +18,8 @@ export class Question {
     this.text = one("#where");
     this.chosen = {}; // what the controls say, by column
     this.rest = ""; // what only the text can say
+    this.unsettled = false; // whether something was moved or typed that has not been asked for
+    this.read = true; // whether a new text is read, which one that the controls made need not be
     this.reading = new Latest();
     this.writing = new Latest();
     this.controls = new Map(
@@ -28,7 +30,10 @@ export class Question {
     this.#suggest(schema.columns.find((column) => column.before && lineOf(column)));
     one("#clear").addEventListener("click", () => this.#ask(""));
     for (const key of ["a", "b"]) one(`#edit-${key}`).addEventListener("click", () => this.#edit(key));
-    one("#drop-b").addEventListener("click", () => state.change({ b: null, editing: "a" }));
+    one("#drop-b").addEventListener("click", () => {
+      this.#settle();
+      state.change({ b: null, editing: "a" });
+    });
     state.addEventListener("change", ({ detail }) => this.#follow(detail));
     this.#shown();
     this.#read();
@@ -94,6 +99,7 @@ export class Question {
   }
 
   #edit(key) {
+    this.#settle();
     const { values } = this.state;
     this.state.change(key === "b" && values.b === null ? { b: values.a, editing: "b" } : { editing: key });
     this.text.focus();
@@ -134,6 +140,7 @@ export class Question {
 
   /** The text is what counts: it goes into the address, and the answer follows it. */
   #ask(where, { read = true } = {}) {
+    this.unsettled = false;
     this.read = read;
     const { editing } = this.state.values;
     const same = this.where === where;
@@ -141,7 +148,15 @@ export class Question {
     if (same) this.state.dispatchEvent(new CustomEvent("change", { detail: new Set([editing]) }));
   }
 
+  /** Before another scenario is changed, this one is asked for as its text stands. */
+  #settle() {
+    this.writing.stop();
+    this.reading.stop();
+    if (this.unsettled) this.#ask(this.text.value);
+  }
+
   #pending() {
+    this.unsettled = true;
     this.#busy(true);
     this.state.dispatchEvent(new CustomEvent("pending", { detail: this.state.values.editing }));
   }
@@ -150,7 +165,7 @@ export class Question {
     const { editing } = this.state.values;
     this.#shown();
     if (!changed.has("editing") && !changed.has(editing)) return;
-    if (this.read !== false) this.#read();
+    if (this.read) this.#read();
     this.read = true;
   }
 
@@ -169,13 +184,15 @@ export class Question {
   #understood(controls, rest) {
     this.chosen = controls;
     this.rest = rest;
-    for (const [name, control] of this.controls) control.show(controls[name] ?? null);
+    for (const [name, control] of this.controls) control.show(Object.hasOwn(controls, name) ? controls[name] : null);
     this.#told("");
     this.#marked();
   }
 
   #marked() {
-    for (const card of one("#columns").children) card.classList.toggle("asked", card.dataset.column in this.chosen);
+    for (const card of one("#columns").children) {
+      card.classList.toggle("asked", Object.hasOwn(this.chosen, card.dataset.column));
+    }
     const beyond = one("#beyond");
     beyond.hidden = !this.rest;
     beyond.textContent = `Only the text can say this, and it is kept: ${this.rest}`;

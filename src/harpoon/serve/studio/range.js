@@ -95,12 +95,9 @@ export class RangeControl {
   }
 
   #fieldStep() {
-    const step = isTime(this.column)
-      ? this.column.kind === "date"
-        ? 1
-        : Math.max(1, stepOf(this.column) / 1000)
-      : stepOf(this.column);
-    return step || "any";
+    if (this.column.kind === "date") return 1; // day
+    const step = stepOf(this.column);
+    return isTime(this.column) ? Math.max(1, step / 1000) : step || "any";
   }
 
   /** A thumb at its own end says nothing about the column. */

@@ -4,7 +4,8 @@
  * It is kept behind the #, which a browser never sends, so no condition ends up in the log of a server or a proxy.
  */
 
-const DEFAULTS = { tab: "ask", editing: "a", a: "", b: null, n: 1000, seed: 0 };
+const DEFAULTS = { tab: "ask", editing: "a", a: "", b: null, n: 1000, seed: 0, strategy: "known" };
+const STRATEGIES = ["known", "auto"]; // quick, and exact
 
 export class State extends EventTarget {
   constructor(mostRows) {
@@ -43,9 +44,10 @@ export class State extends EventTarget {
     const values = { ...this.defaults, a: given.get("a") ?? "", b: given.get("b") };
     if (given.get("tab") === "fill") values.tab = "fill";
     if (given.get("editing") === "b" && values.b !== null) values.editing = "b";
+    if (STRATEGIES.includes(given.get("strategy"))) values.strategy = given.get("strategy");
     for (const name of ["n", "seed"]) {
       const number = Number(given.get(name) ?? NaN);
-      if (Number.isInteger(number) && number >= 0) values[name] = number;
+      if (Number.isInteger(number) && number >= Number(name === "n")) values[name] = number;
     }
     return values;
   }

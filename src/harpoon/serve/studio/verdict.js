@@ -4,7 +4,6 @@ import { html } from "./dom.js";
 import { count, counted, percent } from "./formats.js";
 
 const HOW = {
-  plain: "drawn as they come",
   kept: "plain rows were drawn, and those that meet it kept",
   known: "the columns of the condition were drawn first, the rest of each row knowing them",
   guided: "rows were pulled towards the condition, and weighted to undo the bend",
@@ -66,9 +65,9 @@ export class Verdict {
     this.node.dataset.where = question.where ?? "";
     this.number.textContent = probability === 0 && rows > 0 ? `< ${percent(interval[1])}` : percent(probability);
     this.scale.firstChild.style.width = `${100 * probability}%`;
-    const drawn = `${counted(rows, "row")} drawn${rows && HOW[report.strategy] ? `: ${HOW[report.strategy]}` : ""}.`;
-    const met = question.where === null ? "of rows: nothing is asked of them." : `of rows meet it${between(interval)}.`;
-    this.words.textContent = `${met} ${drawn}`;
+    const [free, drawn] = [question.where === null, `${counted(rows, "row")} drawn`];
+    const met = free ? "of rows: nothing is asked of them." : `of rows meet it${between(interval)}.`;
+    this.words.textContent = `${met} ${drawn}${free || !rows ? "" : `: ${HOW[report.strategy]}`}.`;
     this.sentence.textContent = reason;
   }
 
@@ -95,6 +94,6 @@ export class Verdict {
   }
 }
 
-function between(interval) {
-  return interval ? ` (between ${percent(interval[0])} and ${percent(interval[1])}, with 95 % confidence)` : "";
+function between([low, high]) {
+  return ` (between ${percent(low)} and ${percent(high)}, with 95 % confidence)`;
 }
