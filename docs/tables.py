@@ -174,6 +174,7 @@ def engines_on_paper(rows: int = 10**9, machines: int = 100, cores: int = 8, blo
         ["through a disk that all share", f"{(read + written) * each * cores * machines / 1e6:.0f} MB per second"],
         ["the model, once to each worker", f"{found['model_mib'] * machines * cores / 1024:.1f} GiB altogether"],
         [f"blocks of {block:,} rows", f"{rows // block:,}, {rows / block / seconds:.0f} receipts per second"],
+        ["a look at as many files, one by one", f"{rows / block * found['planned_ms_per_file'] / 1000:.0f} seconds"],
     ]
     return table(["", ""], lines)
 
