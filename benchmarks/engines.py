@@ -19,7 +19,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from time import perf_counter, sleep
+from time import perf_counter, process_time, sleep
 from typing import Any
 
 import duckdb
@@ -30,6 +30,7 @@ import pyarrow.parquet as pq
 import harpoon
 from harpoon import masks
 from harpoon.bench.datasets import load, with_holes
+from harpoon.engines.shards import Shards
 
 LIMIT_MIB = 2048
 SHARD = 100_000
@@ -102,6 +103,20 @@ def check(holes: Path, filled: Path) -> None:
         raise SystemExit(f"{filled} lacks rows or cells")
 
 
+def planned(files: int = 300) -> float:
+    """Milliseconds on a processor for each file that is looked at before the first block, and after the last one."""
+    with tempfile.TemporaryDirectory() as name:
+        table = pa.table({f"column {place}": np.arange(1000) % (place + 3) for place in range(15)})
+        paths = [Path(name, f"{number:06d}.parquet") for number in range(files)]
+        for path in paths:
+            pq.write_table(table, path)
+        began = process_time()
+        Shards.of(name)
+        for path in paths:
+            pq.read_metadata(path)
+        return round(1000 * (process_time() - began) / files, 2)
+
+
 def size_mib(folder: Path) -> float:
     return round(sum(path.stat().st_size for path in folder.iterdir()) / 2**20, 1)
 
@@ -157,6 +172,7 @@ def main() -> None:
             "rows": arguments.rows,
             "block": arguments.batch,
             "input_mib": size_mib(holes),
+            "planned_ms_per_file": planned(),
             "model_mib": round(model.stat().st_size / 2**20, 1),
             "limit_mib": LIMIT_MIB,
             "runs": runs,

@@ -159,8 +159,9 @@ def engines_about() -> str:
 def engines_on_paper(rows: int = 10**9, machines: int = 100, cores: int = 8, block: int = 100_000) -> str:
     """What a cluster would do with a billion rows, if its cores were like the one that was measured."""
     found = result("engines")
-    ray = next(run for run in _runs() if (run["engine"], run["workers"]) == ("ray", 1))
-    each = 1e6 / ray["processor_microseconds_per_row"]
+    local, ray = (next(run for run in _runs() if run["engine"] == name) for name in ("local", "ray"))
+    alone, on_ray = (run["processor_microseconds_per_row"] for run in (local, ray))
+    each = 1e6 / (alone + (on_ray - alone) * found["block"] / block)  # what Ray adds, it does for each block
     read, written = (mib * 2**20 / found["rows"] for mib in (found["input_mib"], ray["output_mib"]))
     seconds = rows / each / machines / cores
     lines = [
@@ -173,6 +174,7 @@ def engines_on_paper(rows: int = 10**9, machines: int = 100, cores: int = 8, blo
         ["through a disk that all share", f"{(read + written) * each * cores * machines / 1e6:.0f} MB per second"],
         ["the model, once to each worker", f"{found['model_mib'] * machines * cores / 1024:.1f} GiB altogether"],
         [f"blocks of {block:,} rows", f"{rows // block:,}, {rows / block / seconds:.0f} receipts per second"],
+        ["a look at as many files, one by one", f"{rows / block * found['planned_ms_per_file'] / 1000:.0f} seconds"],
     ]
     return table(["", ""], lines)
 
