@@ -10,15 +10,14 @@ from harpoon.cli import options
 from harpoon.cli.loading import load_model
 from harpoon.cli.talking import Talk
 from harpoon.errors import InvalidOption, MissingExtra
+from harpoon.serve.limits import LOCAL, MEGABYTE, Limits
 
 SERVE = (
     "harpoon serve penguins.harpoon --open",
     "harpoon serve penguins.harpoon --port 9000 --max-rows 1000 --max-time 10s",
     "HARPOON_TOKEN=$(openssl rand -hex 16) harpoon serve penguins.harpoon --host 0.0.0.0",
 )
-LOCAL = ("127.0.0.1", "localhost", "::1")
 SHORTEST_TOKEN = 16
-MEGABYTE = 2**20
 
 
 def serve(
@@ -52,7 +51,6 @@ def serve(
     _check_token(token, host)
     try:
         from harpoon.serve.app import create_app
-        from harpoon.serve.limits import Limits
         from harpoon.serve.running import listening, run
     except ModuleNotFoundError as error:
         raise MissingExtra.named(str(error.name), "serve", "`harpoon serve`") from None

@@ -19,14 +19,12 @@ from harpoon.serve.controls import beyond, condition_of, controls_of
 from harpoon.serve.faults import EXPECTED, Fault, response_of
 from harpoon.serve.formats import JSON, TABLES, Answer, accepted, as_json
 from harpoon.serve.guards import Door, Safe, Scales
-from harpoon.serve.limits import Limits
+from harpoon.serve.limits import LOCAL, Limits
 from harpoon.serve.logs import Logged
 from harpoon.serve.replies import Desk
 from harpoon.serve.served import Served
 from harpoon.serve.uploads import opened, received, unsupported
 from harpoon.serve.work import Watch, Workers
-
-LOCAL = ("127.0.0.1", "localhost", "::1")
 
 
 def create_app(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 MEGABYTE = 2**20
+LOCAL = ("127.0.0.1", "localhost", "::1")  # names by which no other machine is called
 
 
 @dataclass(frozen=True)
