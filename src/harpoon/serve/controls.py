@@ -109,7 +109,8 @@ def _asked(column: Column, control: Control) -> Iterator[Predicate]:
         if not labels:
             raise InvalidCondition(f"No label of column {column.name!r} is chosen. Choose at least one.")
         if set(labels) < set(column.labels or ()) or not set(labels) <= set(column.labels or ()):
-            yield In(name, tuple(map(Literal.of, labels)))
+            values = tuple(map(Literal.of, labels))
+            yield In(name, values) if len(values) > 1 else Comparison("=", name, values[0])
     if low is not None and low == high and not control.get("low_open") and not control.get("high_open"):
         yield Comparison("=", name, _literal(column, low))
         return

@@ -4,6 +4,7 @@ import { chart, sharesOf } from "./charts.js";
 import { html, one, unseen } from "./dom.js";
 import { roughly } from "./formats.js";
 
+const LONG = 70; // letters of a condition, that a heading cannot hold
 let last = { order: [], asked: new Set() }; // of the last answer: while the next one is under way, nothing jumps
 
 /**
@@ -45,14 +46,15 @@ function ordered(columns, answers) {
 }
 
 function heading(scenarios, values) {
-  const asked = values.a.trim();
-  const words =
-    scenarios.length > 1
-      ? ["What A and B change"]
-      : asked
-        ? ["What else changes when ", html("code", {}, asked), "?"]
-        : ["The columns, before any condition"];
-  one("#changes-heading").replaceChildren(...words);
+  one("#changes-heading").replaceChildren(
+    ...(scenarios.length > 1 ? ["What A and B change"] : question(values.a.trim())),
+  );
+}
+
+function question(asked) {
+  if (!asked) return ["The columns, before any condition"];
+  if (asked.length > LONG) return ["What else changes under this condition?"];
+  return ["What else changes when ", html("code", {}, asked), "?"];
 }
 
 function legend(scenarios) {

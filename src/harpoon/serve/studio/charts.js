@@ -5,11 +5,12 @@
  */
 
 import { html, svg } from "./dom.js";
-import { clean, lineOf, roughly, short, stepOf } from "./formats.js";
+import { DAY, clean, isTime, lineOf, roughly, short, stepOf } from "./formats.js";
 
 const WIDTH = 400;
 const HEIGHT = 100;
 const MOST_BARS = 8;
+const FEW_DAYS = 3 * DAY;
 
 /** The shares of a column in one table: of bins, or of labels. */
 export function sharesOf(picture) {
@@ -64,7 +65,9 @@ export function axis(column) {
   const [first, last] = [column.before.edges[0], column.before.edges.at(-1)].map(count);
   const half = stepOf(column) / 2; // on a grid, bins begin and end between two values
   const [low, high] = [Math.max(first + half, count(column.low)), Math.min(last - half, count(column.high))];
-  const texts = [low, onGrid((low + high) / 2, 2 * half), high].map((number) => short(write(clean(number)), column));
+  const days = isTime(column) && high - low > FEW_DAYS; // then the time of the day is no news
+  const written = (number) => (days ? write(number).slice(0, 10) : short(write(clean(number)), column));
+  const texts = [low, onGrid((low + high) / 2, 2 * half), high].map(written);
   if (count(column.low) < first) texts[0] = `≤ ${texts[0]}`;
   if (count(column.high) > last) texts[2] = `≥ ${texts[2]}`;
   return html(

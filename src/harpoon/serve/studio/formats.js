@@ -1,11 +1,11 @@
 /** Values as people read them, and times as the numbers that a slider needs. */
 
-const DAY = 86_400_000;
+export const DAY = 86_400_000; // milliseconds
 const CLOCK = [1, 60, 300, 900, 3600, 21_600, 86_400].map((seconds) => 1000 * seconds);
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const plain = new Intl.NumberFormat("en", { maximumFractionDigits: 0, useGrouping: "min2" }); // a year is no 2,009
 const rounded = new Intl.NumberFormat("en", { maximumSignificantDigits: 4, useGrouping: "min2" });
-const long = new Intl.NumberFormat("en", { maximumSignificantDigits: 12 });
+const [TINY, HUGE] = [1e-4, 1e12]; // beyond which a number is written with an exponent
 
 const TICKS = { s: 1, ms: 1e3, us: 1e6, ns: 1e9 };
 const SPANS = [
@@ -61,7 +61,7 @@ export const roughly = (share) => (share > 0 && share < 0.005 ? "< 1 %" : `${Mat
 export function cell(value, column) {
   if (value === null || value === undefined) return "";
   if (typeof value === "number" && column?.kind === "duration") return span(value, column);
-  if (typeof value === "number") return long.format(value).replaceAll(",", "");
+  if (typeof value === "number") return String(clean(value));
   return typeof value === "string" && column?.kind === "datetime" ? value.replace("T", " ") : String(value);
 }
 
@@ -69,9 +69,10 @@ export function cell(value, column) {
 export function short(value, column) {
   if (value === null || value === undefined) return "";
   if (column.kind === "duration") return span(value, column);
-  if (typeof value === "string")
-    return value.length > 16 ? value.slice(0, 16).replace("T", " ") : value.replace("T", " ");
-  return Number.isInteger(value) && Math.abs(value) < 1e6 ? plain.format(value) : rounded.format(value);
+  if (typeof value === "string") return value.slice(0, 16).replace("T", " ");
+  const size = Math.abs(value);
+  if (size >= HUGE || (size > 0 && size < TINY)) return value.toExponential(2);
+  return Number.isInteger(value) && size < 1e6 ? plain.format(value) : rounded.format(value);
 }
 
 /** A span of time, from the ticks that its column counts. */
