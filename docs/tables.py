@@ -153,7 +153,7 @@ def engines_about() -> str:
         ["a row on Ray against local, on a processor", found.get("ray_cost_to_local", "–")],
         ["a row on Spark against local, on a processor", found.get("spark_cost_to_local", "–")],
     ]
-    return table(["", ""], facts) + (f"\n\n{found['note']}" if found["note"] else "")
+    return table(["", ""], [*facts, ["to know", found["note"]]] if found["note"] else facts)
 
 
 def engines_on_paper(rows: int = 10**9, machines: int = 100, cores: int = 8, block: int = 100_000) -> str:
