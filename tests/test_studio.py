@@ -61,7 +61,7 @@ def test_a_range_and_a_category_make_a_condition_that_rows_obey(reader, url):
     reader.asked(BOTH)
     assert float(reader.text("#verdict-a .number")[:-2]) < float(likely[:-2]) < 100
     assert "200 rows drawn" in reader.text("#verdict-a .words")
-    answer = sampled(url, n=200, where=BOTH, seed=0, strategy="known").json()
+    answer = sampled(url, n=200, where=BOTH, seed=0).json()
     assert len(answer["rows"]) == 200
     assert violations(answer["rows"], BOTH) == 0
     head, *shown = reader.table("#rows-table")
@@ -134,12 +134,12 @@ def test_what_changes_most_comes_first(reader):
 
 
 def test_files_hold_the_rows_of_the_page(reader, url, downloads):
-    reader.open("#a=age+<+30&n=150&seed=3&strategy=auto")
+    reader.open("#a=age+<+30&n=150&seed=3&strategy=known")
     for suffix, media in (("csv", "text/csv"), ("parquet", PARQUET)):
         reader.one(f'#rows-downloads [data-format="{suffix}"]').click()
         file = downloads / f"{NAME}-a.{suffix}"
         reader.until(file.exists)
-        assert file.read_bytes() == sampled(url, media, n=150, where="age < 30", seed=3, strategy="auto").content
+        assert file.read_bytes() == sampled(url, media, n=150, where="age < 30", seed=3, strategy="known").content
     rows = pq.read_table(downloads / f"{NAME}-a.parquet")
     assert rows.num_rows == duckdb.read_csv(str(downloads / f"{NAME}-a.csv")).count("*").fetchall()[0][0] == 150
     assert violations(rows, "age < 30") == 0
@@ -155,13 +155,9 @@ def test_the_python_lines_draw_the_same_rows(reader, model, url, tmp_path, monke
     exec(reader.asked(where).text("#python code"), names)  # noqa: S102
     assert (
         names["rows"].to_pylist()
-        == pq.read_table(
-            io.BytesIO(sampled(url, PARQUET, n=60, where=where, seed=7, strategy="known").content)
-        ).to_pylist()
+        == pq.read_table(io.BytesIO(sampled(url, PARQUET, n=60, where=where, seed=7).content)).to_pylist()
     )
-    assert reader.text("#shell code") == (
-        f'harpoon sample {NAME}.harpoon -n 60 --where "{where}" --strategy known --seed 7 -o rows.csv'
-    )
+    assert reader.text("#shell code") == (f'harpoon sample {NAME}.harpoon -n 60 --where "{where}" --seed 7 -o rows.csv')
 
 
 def test_a_fast_slider_never_shows_an_answer_to_another_question(reader, browser):

@@ -4,8 +4,8 @@
  * It is kept behind the #, which a browser never sends, so no condition ends up in the log of a server or a proxy.
  */
 
-const DEFAULTS = { tab: "ask", editing: "a", a: "", b: null, n: 1000, seed: 0, strategy: "known" };
-const STRATEGIES = ["known", "auto"]; // quick, and exact
+const DEFAULTS = { tab: "ask", editing: "a", a: "", b: null, n: 1000, seed: 0, strategy: "auto" };
+const STRATEGIES = ["auto", "known"]; // by the model's law where that can be, or quick
 
 export class State extends EventTarget {
   constructor(mostRows) {
