@@ -98,6 +98,53 @@ def test_a_slow_body_is_not_waited_for(url):
         assert heard(slow).startswith("HTTP/1.1 408")
 
 
+@pytest.mark.parametrize("begun", [b"", b"POST /sample HTTP/1.1\r\nHost: 127.0.0.1\r\n"])
+def test_a_connection_that_brings_no_request_is_closed(app, tools, begun):
+    with tools.serving(app, Limits(upload_seconds=0.3)) as url:
+        parts = urlsplit(url)
+        with socket.create_connection((parts.hostname, parts.port), timeout=20) as silent:
+            silent.sendall(begun)
+            assert heard(silent) == ""  # closed
+        with connected(url, "GET /health HTTP/1.1") as patient:
+            said = ""
+            while "version" not in said:
+                said += heard(patient)
+            patient.sendall(begun or b"GET")  # a second request that never comes whole
+            assert heard(patient) == ""
+
+
+MANY = 30_000
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/sample", {"given": {f"a{i}": [] for i in range(MANY)}}),
+        ("/sample", {"given": {"a": [[]] * 3}}),
+        ("/sample", {f"a{i}": 1 for i in range(MANY)}),
+        ("/impute", {"rows": [[]] * MANY}),
+        ("/impute", {"rows": [{f"a{i}": 1} for i in range(4000)]}),
+        ("/impute", {"rows": [{f"a{i}": 1 for i in range(MANY)}]}),
+        ("/condition", {"controls": {f"a{i}": 1 for i in range(MANY)}}),
+        ("/condition", {"controls": {"age": {"labels": [[]] * MANY}}}),
+    ],
+    ids=range(8),
+)
+def test_a_body_full_of_faults_is_refused_at_the_first(url, path, body):
+    """To describe each of them took half a minute, in which nobody else was answered."""
+    refused = requests.post(f"{url}{path}", json=body, timeout=60)
+    assert refused.status_code == 422
+    assert len(refused.content) < 10_000
+    assert is_well(url)
+
+
+def test_a_table_that_is_far_too_wide_is_refused_before_it_is_read(url):
+    text = ",".join(f"a{i}" for i in range(20_000)) + "\n"
+    refused = requests.post(f"{url}/impute", data=text, headers={"Content-Type": "text/csv"}, timeout=60)
+    assert refused.status_code == 400
+    assert "2,000 columns" in refused.json()["error"]["message"]
+
+
 def test_packed_bodies_are_refused(url):
     headers = {"Content-Encoding": "gzip", "Content-Type": "text/csv"}
     assert requests.post(f"{url}/impute", data=b"x", headers=headers, timeout=20).status_code == 415
@@ -174,6 +221,7 @@ def test_a_token_opens_everything_and_nothing_else_does(arrow_fitted, tools):
             for path in ("/schema", "/openapi.json", "/nowhere", "//schema", "/health/../schema"):
                 refused = requests.get(url + path, headers=headers, timeout=20)
                 assert refused.status_code == 401, (path, sent)
+                assert ("not the token" in refused.text) == (" " in sent.get("Authorization", "")), sent
                 assert refused.headers["WWW-Authenticate"] == "Bearer"
             assert requests.post(f"{url}/sample", json={"n": 1}, headers=headers, timeout=20).status_code == 401
         right = {"Authorization": f"bearer {TOKEN}"}

@@ -1,6 +1,7 @@
 """Tables with holes, sent to the service as JSON, CSV, Arrow and forms: what comes back, and what is refused."""
 
 import io
+import json
 import random
 
 import pyarrow as pa
@@ -96,10 +97,21 @@ def test_from_text_to_text_other_cells_stay_as_they_were_written(url):
     assert second.split(",")[-1] in ("TRUE", "FALSE")
     assert third.startswith("Cy,44, 180.25 ,9.99,")
     assert "pirate" not in third
+    assert (
+        "'pirate'" in json.loads(answer.headers["X-Harpoon-Notes"])[0]
+    )  # a cell that was there is not replaced in silence
     told = send(url, TEXT, CSV).json()
     assert told["passed_on"] == ["name"]
     assert "'pirate'" in told["notes"][0]
     assert {cell["column"] for cell in told["filled"] if cell["row"] == 2} == {"job"}
+
+
+def test_a_text_in_another_encoding_says_what_can_be_sent_instead(url):
+    refused = send(url, "name,age\nJosé,31\n".encode("latin-1"), CSV)
+    assert refused.status_code == 400
+    message = refused.json()["error"]["message"]
+    assert "byte 13" in message
+    assert "Save it as CSV in UTF-8" in message
 
 
 def test_a_rule_is_met_by_every_completed_row(url, table):

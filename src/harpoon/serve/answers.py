@@ -88,7 +88,8 @@ def filled(served: Served, upload: Upload, how: Filling, watch: Watch, media: st
         truths=spelled_truths(upload.source) if csv else None,
     )
     tables = filler.of(upload.part, 0)
-    return Answer({"seed": seed}, tables[0] if how.draws is None else stacked_draws(tables))
+    facts = {"seed": seed, "notes": upload.notes}
+    return Answer(facts, tables[0] if how.draws is None else stacked_draws(tables))
 
 
 def filled_and_told(served: Served, upload: Upload, how: Filling, watch: Watch) -> Answer:

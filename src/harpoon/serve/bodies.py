@@ -2,17 +2,70 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from harpoon.serve.limits import MOST_CELLS, MOST_COLUMNS
+
+MOST_FIELDS = 50  # of a body; there are fewer that mean something
 LONGEST_CONDITION = 20_000
 LARGEST_SEED = 2**53 - 1  # the largest number that JavaScript counts to
+
+
+def one_row(row: Any) -> Any:  # noqa: ANN401
+    """Refuse what is far from a row at its first fault: to describe each of a million would take a minute."""
+    if isinstance(row, dict):
+        _not_too_many(len(row))
+        _plain(row.values())
+    return row
+
+
+def some_rows(rows: Any) -> Any:  # noqa: ANN401
+    """Refuse what is far from a table at its first fault, and a table that is wider than it should be."""
+    if isinstance(rows, list):
+        names: set[str] = set()
+        for row in rows:
+            if not isinstance(row, dict):
+                raise ValueError("a row is an object")  # noqa: TRY004 - what pydantic wants to hear
+            names |= row.keys()
+            _not_too_many(len(names))
+            _plain(row.values())
+        if len(rows) * len(names) > MOST_CELLS:
+            raise ValueError(f"a table has at most {MOST_CELLS:,} cells")
+    return rows
+
+
+def some_cells(cells: Any) -> Any:  # noqa: ANN401
+    """Refuse what is no list of cells at its first fault."""
+    if isinstance(cells, list):
+        _plain(cells)
+    return cells
+
+
+def some_columns(columns: Any) -> Any:  # noqa: ANN401
+    """Refuse what names more columns than a table has."""
+    if isinstance(columns, dict):
+        _not_too_many(len(columns))
+    return columns
+
+
+def _plain(cells: Any) -> None:  # noqa: ANN401
+    for cell in cells:
+        if isinstance(cell, list | dict) or (isinstance(cell, float) and not math.isfinite(cell)):
+            raise ValueError("a cell is a text, a finite number, true, false or null")
+
+
+def _not_too_many(columns: int) -> None:
+    if columns > MOST_COLUMNS:
+        raise ValueError(f"a table has at most {MOST_COLUMNS:,} columns")
+
 
 Cell = str | bool | int | float | None
 Row = dict[str, Cell]
 Where = Annotated[str | None, Field(description="A condition, as in SQL.", max_length=LONGEST_CONDITION)]
-Given = Annotated[Row | None, Field(description="Values that all rows have.")]
+Given = Annotated[Row | None, BeforeValidator(one_row), Field(description="Values that all rows have.")]
 Strategy = Annotated[
     Literal["auto", "kept", "known", "guided", "paper"],
     Field(description="How to meet the condition; `known` is the fastest for one that few rows meet."),
@@ -31,6 +84,13 @@ class Body(BaseModel):
     """Fields that nobody knows are refused: most of them are misspelt."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _few(cls, fields: Any) -> Any:  # noqa: ANN401
+        if isinstance(fields, dict) and len(fields) > MOST_FIELDS:
+            raise ValueError(f"a body has at most {MOST_FIELDS} fields")
+        return fields
 
 
 class SampleBody(Body):
@@ -81,7 +141,7 @@ class Filling(Body):
 class ImputeBody(Filling):
     """A table with holes: null, or a key that is not there, is a missing cell."""
 
-    rows: list[Row]
+    rows: Annotated[list[Row], BeforeValidator(some_rows)]
 
 
 class Control(Body):
@@ -91,14 +151,16 @@ class Control(Body):
     high: Cell = None
     low_open: Annotated[bool, Field(description="Whether the low end itself is outside.")] = False
     high_open: Annotated[bool, Field(description="Whether the high end itself is outside.")] = False
-    labels: list[Cell] | None = None
+    labels: Annotated[list[Cell] | None, BeforeValidator(some_cells)] = None
 
 
 class ConditionBody(Body):
     """A condition as text, or as controls."""
 
     where: Where = None
-    controls: Annotated[dict[str, Control] | None, Field(description="By the names of columns.")] = None
+    controls: Annotated[
+        dict[str, Control] | None, BeforeValidator(some_columns), Field(description="By the names of columns.")
+    ] = None
     rest: Annotated[Where, Field(description="What no control can show, to be asked for besides them.")] = None
 
 

@@ -15,6 +15,7 @@ from starlette.responses import Response
 from harpoon.errors import HarpoonError
 
 GONE = 499  # nobody reads it; it is for the log
+MOST_TOLD = 20  # faults of one body
 AS_SENT = {  # Python and shell to JSON
     'on_shortfall="return"': '"fewer": true',
     ", empty it, or name it with --missing": ", or empty it",
@@ -120,7 +121,7 @@ def took_too_long(seconds: float) -> Fault:
 
 def _misfit(errors: list[Any]) -> Fault:
     """A body that does not fit its description: the first field in a sentence, all of them in a list."""
-    fields = [_told(one["loc"], str(one["msg"])) for one in errors]
+    fields = [_told(one["loc"], str(one["msg"]).removeprefix("Value error, ")) for one in errors[:MOST_TOLD]]
     first = fields[0]
     if errors[0]["type"] == "json_invalid":
         sentence = "The body cannot be read as JSON."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
@@ -33,7 +34,9 @@ class Answer:
     def written(self, media: str) -> tuple[bytes, dict[str, str]]:
         """The answer in a format, and headers for what has no place in it."""
         if self.table is not None and media in TABLES:
-            return TABLES[media](self.table), {"X-Harpoon-Seed": str(self.facts["seed"])}
+            notes = self.facts.get("notes")
+            told = {"X-Harpoon-Notes": json.dumps(notes)} if notes else {}  # in ASCII, as headers are
+            return TABLES[media](self.table), {"X-Harpoon-Seed": str(self.facts["seed"]), **told}
         rows = {} if self.table is None else {"rows": records(self.table)}
         return as_json({**rows, **self.facts}), {}
 

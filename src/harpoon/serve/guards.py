@@ -63,7 +63,7 @@ class Door:
             return None if self._is_near(headers) else _stranger()
         scheme, _, sent = headers.get("authorization", "").partition(" ")
         known = scheme.lower() == "bearer" and hmac.compare_digest(sent.strip().encode(), self.token.encode())
-        return None if known or path in self.open_paths else _unknown()
+        return None if known or path in self.open_paths else _unknown(sent=bool(sent.strip()))
 
     def _is_near(self, headers: Headers) -> bool:
         host, origin = headers.get("host", ""), headers.get("origin")
@@ -155,8 +155,9 @@ def _split(url: str) -> tuple[str, str]:
     return parts.hostname or "", parts.netloc
 
 
-def _unknown() -> Fault:
+def _unknown(*, sent: bool) -> Fault:
     message = "This service wants a token: send the header `Authorization: Bearer TOKEN`."
+    message = "This is not the token that the service was started with." if sent else message
     return Fault(HTTPStatus.UNAUTHORIZED, "Unauthorized", message, {"WWW-Authenticate": "Bearer"})
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 MEGABYTE = 2**20
+MOST_COLUMNS, MOST_CELLS = 2_000, 10_000_000  # of a table that is sent
 LOCAL = ("127.0.0.1", "localhost", "::1")  # names by which no other machine is called
 
 
@@ -16,7 +17,7 @@ class Limits:
         rows: Rows that are drawn, or sent to be filled.
         body: Bytes of a request.
         seconds: How long an answer may take, waiting for others included.
-        upload_seconds: How long a client may take to send a request.
+        upload_seconds: How long a client may take to send a request, its head and its body each.
         draws: Completed tables for one table with holes.
         at_once: Answers that are worked on at the same time, each in a thread of its own.
         waiting: Answers that may wait for their turn.

@@ -8,6 +8,7 @@ import socket
 
 import uvicorn
 from fastapi import FastAPI
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from harpoon.errors import InvalidOption
 from harpoon.serve.limits import Limits
@@ -46,11 +47,45 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
 
 
+class Patient(H11Protocol):
+    """A connection that is closed if the head of a request does not come in time, or none comes at all."""
+
+    _waiting: asyncio.TimerHandle | None = None
+    seconds = Limits.upload_seconds
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to wait for a request."""
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        """Wait on, unless a request has come."""
+        super().data_received(data)
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Nobody is there to be waited for."""
+        super().connection_lost(exc)
+        self._stop()
+
+    def _wait(self) -> None:
+        under_way = self.cycle is not None and not self.cycle.response_complete
+        if under_way:
+            self._stop()
+        elif self._waiting is None:
+            self._waiting = self.loop.call_later(self.seconds, self.transport.close)
+
+    def _stop(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+            self._waiting = None
+
+
 def server_of(app: FastAPI, limits: Limits) -> uvicorn.Server:
     """The server with our settings."""
     config = uvicorn.Config(
         app,
-        http="h11",
+        http=type("Connection", (Patient,), {"seconds": limits.upload_seconds}),
         h11_max_incomplete_event_size=LONGEST_HEAD,
         log_config=None,
         access_log=False,

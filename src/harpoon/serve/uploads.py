@@ -24,6 +24,7 @@ from harpoon.schema import Schema
 from harpoon.serve.bodies import Filling, ImputeBody
 from harpoon.serve.faults import Fault, too_large
 from harpoon.serve.formats import ARROW, CSV, JSON
+from harpoon.serve.limits import MOST_COLUMNS
 from harpoon.serve.streams import from_arrow
 from harpoon.tables import Part, Reading, Source
 from harpoon.tables.delimited import Delimited
@@ -32,6 +33,7 @@ from harpoon.tables.streams import GZIP, Held
 
 FORM = "multipart/form-data"
 NAME = "The table that was sent"
+MARKS_OF_16_BITS = (b"\xff\xfe", b"\xfe\xff")
 NO_TEXT = {b"PAR1": "a Parquet file", b"ARROW1": "an Arrow file", b"PK\x03\x04": "a zip or Excel file", GZIP: "gzipped"}
 
 
@@ -108,6 +110,18 @@ def from_text(content: bytes, schema: Schema) -> Source:
     what = next((what for sign, what in NO_TEXT.items() if content.startswith(sign)), "")
     if what:
         raise InvalidTable(f"{NAME} is {what}. Send it as CSV, or as a stream of Arrow.")
+    if not content.startswith(MARKS_OF_16_BITS):
+        try:
+            content.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise InvalidTable(
+                f"{NAME} is no text in UTF-8: byte {error.start + 1:,} does not belong there. Save it as CSV in UTF-8, "
+                "or send a stream of Arrow."
+            ) from None
+    head = content.split(b"\n", 1)[0]
+    columns = 1 + max(head.count(mark) for mark in (b",", b";", b"\t", b"|"))
+    if columns > MOST_COLUMNS:
+        raise InvalidTable(f"{NAME} may have {MOST_COLUMNS:,} columns, and its first line has about {columns:,}.")
     return Delimited(Held(NAME, content), Reading(types=text_types(schema)))
 
 
@@ -119,6 +133,8 @@ def unsupported(offered: Sequence[str]) -> Fault:
 
 def _upload(source: Source, schema: Schema, most: int) -> Upload:
     """All rows of a source, if there are not too many."""
+    if len(source.schema) > MOST_COLUMNS:
+        raise InvalidTable(f"{NAME} may have {MOST_COLUMNS:,} columns, and it has {len(source.schema):,}.")
     part = next(parts_of(source, most + 1))
     if part.table.num_rows > most:
         raise too_large(f"A table may have {most:,} rows here, and this one has more. Send it in parts.")
