@@ -122,6 +122,18 @@ def test_a_scenario_that_is_left_while_it_changes_is_answered(reader):
     assert not reader.wait().one("#verdict-b").is_displayed()
 
 
+def test_without_a_condition_nothing_is_said_to_change(reader):
+    reader.open("#n=50")
+    order = [card.get_attribute("data-column") for card in reader.all("#changes .card")]
+    assert order == ["age", "income", "job", "member", "joined"]  # as in the table
+    assert "→" not in reader.text("#answer")
+    assert reader.all("#changes .shift, #changes .series.a") == []
+    assert not reader.one("#legend").is_displayed()
+    reader.open("#b=age+>%3D+60&n=50")  # A has no condition: B is what changes
+    assert reader.text("#changes-heading") == "What else changes when age >= 60?"
+    assert {shift.get_attribute("data-scenario") for shift in reader.all("#changes .shift")} == {"b"}
+
+
 def test_what_changes_most_comes_first(reader):
     reader.open("#a=age+>%3D+60&n=300")
     assert reader.text("#changes-heading") == "What else changes when age >= 60?"
