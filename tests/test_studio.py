@@ -6,6 +6,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from selenium.common.exceptions import ElementClickInterceptedException
 from selenium.webdriver.common.keys import Keys
 
 from harpoon.serve.app import create_app
@@ -215,7 +216,25 @@ def test_a_condition_that_makes_no_sense_is_told_in_a_sentence(reader):
         sentence = reader.until(lambda said=said: said in reader.text("#where-error") and reader.text("#where-error"))
         assert sentence.endswith((".", "?"))
         assert reader.one("#where").get_attribute("aria-invalid") == "true"
-        reader.until(lambda: "cannot be read" in reader.text("#verdict-a .error"))
+        reader.until(lambda sentence=sentence: reader.text("#verdict-a .error") == sentence)
+
+
+def test_while_the_text_makes_no_sense_no_other_condition_is_shown(reader):
+    reader.open("#a=age+>%3D+40+and+income+<+age+*+90&n=50")
+    assert reader.one("#asked-part").is_displayed()
+    assert reader.one("#beyond").is_displayed()
+    reader.condition("aeg >= 60")
+    reader.until(lambda: "aeg" in reader.text("#verdict-a .error"))
+    reader.until(lambda: reader.one("#columns").get_property("inert"))
+    for gone in ("#asked-part", "#beyond", "#code-part", "#verdict-a .again", "#columns .asked"):
+        assert not any(part.is_displayed() for part in reader.all(gone))
+    assert "aeg" not in reader.text("#changes-heading")
+    with pytest.raises(ElementClickInterceptedException):
+        reader.press("job", "chef")
+    assert reader.where == "aeg >= 60"
+    reader.condition("age >= 60")
+    reader.asked("age >= 60").wait().press("job", "chef")
+    reader.asked("age >= 60 and job = 'chef'")
 
 
 def test_a_condition_that_nothing_meets_is_explained(reader):

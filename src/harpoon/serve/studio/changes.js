@@ -9,7 +9,7 @@ let last = { order: [], asked: new Set() }; // of the last answer: while the nex
 
 /**
  * @param schema     as /schema tells it
- * @param all        the scenarios: ["a"] or ["a", "b"]
+ * @param all        the scenarios that can be read, of "a" and "b"
  * @param found      the answer of each, or null while there is none
  * @param values     of the state
  */
