@@ -244,3 +244,4 @@ def test_a_condition_that_nothing_meets_is_explained(reader):
     assert reader.text("#verdict-a .number") == "0 %"
     assert "0 rows drawn" in reader.text("#verdict-a .words")
     assert reader.text("#verdict-a .error")
+    assert reader.text("#verdict-a").count("confidence") == 1

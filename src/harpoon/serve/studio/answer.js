@@ -118,6 +118,6 @@ function questionOf(values, key) {
 async function explained(question, { signal, progress }) {
   const answer = await profile({ ...question, show: SHOWN_ROWS }, { signal, progress });
   if (answer.rows === question.n) return { ...answer, question, reason: "" };
-  const { message } = await feasibility({ where: question.where, seed: question.seed }, signal);
-  return { ...answer, question, reason: message };
+  const { suggestion } = await feasibility({ where: question.where, seed: question.seed }, signal);
+  return { ...answer, question, reason: suggestion }; // its message would tell again, from other rows, how likely it is
 }
