@@ -6,6 +6,7 @@ import duckdb
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from selenium.common.exceptions import ElementClickInterceptedException
 from selenium.webdriver.common.keys import Keys
 
 from harpoon.serve.app import create_app
@@ -122,6 +123,18 @@ def test_a_scenario_that_is_left_while_it_changes_is_answered(reader):
     assert not reader.wait().one("#verdict-b").is_displayed()
 
 
+def test_without_a_condition_nothing_is_said_to_change(reader):
+    reader.open("#n=50")
+    order = [card.get_attribute("data-column") for card in reader.all("#changes .card")]
+    assert order == ["age", "income", "job", "member", "joined"]  # as in the table
+    assert "→" not in reader.text("#answer")
+    assert reader.all("#changes .shift, #changes .series.a") == []
+    assert not reader.one("#legend").is_displayed()
+    reader.open("#b=age+>%3D+60&n=50")  # A has no condition: B is what changes
+    assert reader.text("#changes-heading") == "What else changes when age >= 60?"
+    assert {shift.get_attribute("data-scenario") for shift in reader.all("#changes .shift")} == {"b"}
+
+
 def test_what_changes_most_comes_first(reader):
     reader.open("#a=age+>%3D+60&n=300")
     assert reader.text("#changes-heading") == "What else changes when age >= 60?"
@@ -203,7 +216,25 @@ def test_a_condition_that_makes_no_sense_is_told_in_a_sentence(reader):
         sentence = reader.until(lambda said=said: said in reader.text("#where-error") and reader.text("#where-error"))
         assert sentence.endswith((".", "?"))
         assert reader.one("#where").get_attribute("aria-invalid") == "true"
-        reader.until(lambda: "cannot be read" in reader.text("#verdict-a .error"))
+        reader.until(lambda sentence=sentence: reader.text("#verdict-a .error") == sentence)
+
+
+def test_while_the_text_makes_no_sense_no_other_condition_is_shown(reader):
+    reader.open("#a=age+>%3D+40+and+income+<+age+*+90&n=50")
+    assert reader.one("#asked-part").is_displayed()
+    assert reader.one("#beyond").is_displayed()
+    reader.condition("aeg >= 60")
+    reader.until(lambda: "aeg" in reader.text("#verdict-a .error"))
+    reader.until(lambda: reader.one("#columns").get_property("inert"))
+    for gone in ("#asked-part", "#beyond", "#code-part", "#verdict-a .again", "#columns .asked"):
+        assert not any(part.is_displayed() for part in reader.all(gone))
+    assert "aeg" not in reader.text("#changes-heading")
+    with pytest.raises(ElementClickInterceptedException):
+        reader.press("job", "chef")
+    assert reader.where == "aeg >= 60"
+    reader.condition("age >= 60")
+    reader.asked("age >= 60").wait().press("job", "chef")
+    reader.asked("age >= 60 and job = 'chef'")
 
 
 def test_a_condition_that_nothing_meets_is_explained(reader):
@@ -213,3 +244,4 @@ def test_a_condition_that_nothing_meets_is_explained(reader):
     assert reader.text("#verdict-a .number") == "0 %"
     assert "0 rows drawn" in reader.text("#verdict-a .words")
     assert reader.text("#verdict-a .error")
+    assert reader.text("#verdict-a").count("confidence") == 1

@@ -7,7 +7,7 @@ import { one, put } from "./dom.js";
 import { Latest } from "./latest.js";
 import { Peek } from "./peek.js";
 import { RowsView } from "./rows.js";
-import { Verdict } from "./verdict.js";
+import { Verdict, unreadable } from "./verdict.js";
 
 const PAUSE = 120;
 const SHOWN_ROWS = 100;
@@ -20,6 +20,7 @@ export class Answer {
     this.peek = new Peek();
     this.asking = { a: new Latest(), b: new Latest() };
     this.found = { a: null, b: null }; // the answers that are there, each with the question it belongs to
+    this.unread = { a: false, b: false }; // whether the last text that was asked for made no sense
     this.verdicts = { a: this.#verdict("a"), b: this.#verdict("b") };
     one("#verdicts").replaceChildren(this.verdicts.a.node, this.verdicts.b.node);
     this.#settings();
@@ -72,10 +73,15 @@ export class Answer {
       pause: PAUSE,
       answered: (answer) => {
         this.found[key] = answer;
+        this.unread[key] = false;
         this.verdicts[key].tell(this.found[key]);
         this.#show();
       },
-      refused: (error) => this.verdicts[key].refuse(error),
+      refused: (error) => {
+        this.unread[key] = unreadable(error);
+        this.verdicts[key].refuse(error);
+        this.#show();
+      },
     });
   }
 
@@ -93,10 +99,11 @@ export class Answer {
     one("#answer").classList.toggle("two", scenarios.length > 1);
     this.verdicts.b.node.hidden = scenarios.length < 2;
     for (const key of scenarios) this.verdicts[key].ask(values[key]);
-    showChanges(this.schema, scenarios, this.found, values);
+    const readable = scenarios.filter((key) => !this.unread[key]);
+    showChanges(this.schema, readable, this.found, values);
     this.rows.show(this.found);
     this.peek.show(scenarios, this.found);
-    showCode(this.schema, scenarios, values);
+    showCode(this.schema, readable, values);
   }
 }
 
@@ -111,6 +118,6 @@ function questionOf(values, key) {
 async function explained(question, { signal, progress }) {
   const answer = await profile({ ...question, show: SHOWN_ROWS }, { signal, progress });
   if (answer.rows === question.n) return { ...answer, question, reason: "" };
-  const { message } = await feasibility({ where: question.where, seed: question.seed }, signal);
-  return { ...answer, question, reason: message };
+  const { suggestion } = await feasibility({ where: question.where, seed: question.seed }, signal);
+  return { ...answer, question, reason: suggestion }; // its message would tell again, from other rows, how likely it is
 }

@@ -9,14 +9,16 @@ let last = { order: [], asked: new Set() }; // of the last answer: while the nex
 
 /**
  * @param schema     as /schema tells it
- * @param scenarios  ["a"] or ["a", "b"]
+ * @param all        the scenarios that can be read, of "a" and "b"
  * @param found      the answer of each, or null while there is none
  * @param values     of the state
  */
-export function showChanges(schema, scenarios, found, values) {
+export function showChanges(schema, all, found, values) {
+  const scenarios = all.filter((key) => values[key].trim()); // without a condition a difference would be chance alone
   const answers = scenarios.filter((key) => found[key]).map((key) => [key, byName(found[key])]);
   const columns = ordered(
     schema.columns.filter((column) => column.before),
+    scenarios,
     answers,
   );
   const asked = (column) => last.asked.has(column.name);
@@ -31,11 +33,11 @@ export function showChanges(schema, scenarios, found, values) {
 
 const byName = (answer) => Object.fromEntries(answer.columns.map((column) => [column.name, column]));
 
-function ordered(columns, answers) {
+function ordered(columns, scenarios, answers) {
   const names = columns.map(({ name }) => name);
   const changes = (name) => Math.max(0, ...answers.map(([, answer]) => answer[name]?.change ?? 0));
   const asked = (name) => answers.some(([, answer]) => answer[name]?.asked);
-  if (answers.length) {
+  if (answers.length || !scenarios.length) {
     last = {
       order: names.toSorted((one, other) => changes(other) - changes(one)),
       asked: new Set(names.filter(asked)),
@@ -47,7 +49,7 @@ function ordered(columns, answers) {
 
 function heading(scenarios, values) {
   one("#changes-heading").replaceChildren(
-    ...(scenarios.length > 1 ? ["What A and B change"] : question(values.a.trim())),
+    ...(scenarios.length > 1 ? ["What A and B change"] : question(values[scenarios[0]]?.trim())),
   );
 }
 
@@ -62,6 +64,7 @@ function legend(scenarios) {
     ["before", "before, without a condition"],
     ...scenarios.map((key) => [key, `scenario ${key.toUpperCase()}`]),
   ];
+  one("#legend").hidden = !scenarios.length;
   one("#legend").replaceChildren(
     ...keys.map(([key, words]) => html("span", { class: `key ${key}` }, words)),
     html("span", { class: "key change" }, "change: from 0 %, the same, to 100 %, nothing in common"),

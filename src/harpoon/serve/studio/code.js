@@ -2,13 +2,14 @@
 
 import { html, one } from "./dom.js";
 
-/** Show the lines for each scenario. */
+/** Show the lines for each scenario that can be read. */
 export function showCode(schema, scenarios, values) {
   const file = `${schema.name}.harpoon`;
   const { n, seed, strategy } = values;
-  const names = scenarios.length > 1 ? { a: "rows_a", b: "rows_b" } : { a: "rows" };
-  const questions = scenarios.map((key) => ({ name: names[key], where: values[key].trim(), n, seed, strategy }));
+  const named = (key) => (scenarios.length > 1 ? `rows_${key}` : "rows");
+  const questions = scenarios.map((key) => ({ name: named(key), where: values[key].trim(), n, seed, strategy }));
   const load = ["import harpoon", "", `model = harpoon.load(${literal(file)})`];
+  one("#code-part").hidden = !scenarios.length;
   one("#python").replaceChildren(...listing([...load, ...questions.map(inPython)], "Python"));
   one("#shell").replaceChildren(
     ...listing(

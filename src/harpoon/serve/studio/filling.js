@@ -136,7 +136,8 @@ export class Filling {
             {
               numbers: places.map((place) => place + 1),
               mark: (i, name) =>
-                cells.has(`${places[i]} ${name}`) && filledCell(cells.get(`${places[i]} ${name}`), this.columns[name]),
+                cells.has(`${places[i]} ${name}`) &&
+                filledCell(cells.get(`${places[i]} ${name}`), this.columns[name], this.#draws),
             },
           )
         : html("p", { class: "quiet" }, "No cell was missing: the table comes back as it is."),
@@ -184,10 +185,10 @@ export class Filling {
   }
 }
 
-/** A new cell: its value, and between what it lies or how probable it is. */
-function filledCell({ value, low, high, probability }, column) {
-  const sure =
-    low != null ? `${short(low, column)} to ${short(high, column)}` : probability != null ? roughly(probability) : "";
+/** A new cell: its value, and between what it lies or how many of the draws have its label. */
+function filledCell({ value, low, high, probability }, column, draws) {
+  const drawn = probability != null ? `in ${Math.round(draws * probability)} of ${draws} draws` : "";
+  const sure = low != null ? `${short(low, column)} to ${short(high, column)}` : drawn;
   return html(
     "td",
     { class: `filled${low != null ? " numeric" : ""}` },

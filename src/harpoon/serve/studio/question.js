@@ -150,8 +150,6 @@ export class Question {
 
   /** Before another scenario is changed, this one is asked for as its text stands. */
   #settle() {
-    this.writing.stop();
-    this.reading.stop();
     if (this.unsettled) this.#ask(this.text.value);
   }
 
@@ -177,8 +175,15 @@ export class Question {
     this.#busy(true);
     this.reading.ask(async (signal) => (where.trim() ? condition({ where }, signal) : NOTHING), {
       answered: ({ controls, rest }) => this.#understood(controls, rest ?? ""),
-      refused: (error) => this.#told(error.message),
+      refused: (error) => this.#puzzled(error.message),
     });
+  }
+
+  /** What the text says is not known: a control that moved now would write over it. */
+  #puzzled(sentence) {
+    this.#understood({}, "");
+    this.#told(sentence);
+    one("#columns").inert = true;
   }
 
   #understood(controls, rest) {
@@ -187,6 +192,7 @@ export class Question {
     for (const [name, control] of this.controls) control.show(Object.hasOwn(controls, name) ? controls[name] : null);
     this.#told("");
     this.#marked();
+    one("#columns").inert = false;
   }
 
   #marked() {

@@ -73,8 +73,8 @@ export class Verdict {
 
   refuse(error) {
     this.#state("refused");
-    const unread = error.kind === "InvalidCondition";
-    this.sentence.textContent = unread ? "This condition cannot be read; its text says why." : error.message;
+    this.again.hidden = unreadable(error); // the answer would be the same
+    this.sentence.textContent = error.message;
   }
 
   /** Stopped by the reader. */
@@ -93,6 +93,9 @@ export class Verdict {
     this.number.hidden = this.scale.hidden = this.words.hidden = name !== "answered";
   }
 }
+
+/** Whether a refusal is about the text of a condition, and not about its answer. */
+export const unreadable = ({ kind }) => kind === "InvalidCondition";
 
 function between([low, high]) {
   return ` (between ${percent(low)} and ${percent(high)}, with 95 % confidence)`;
