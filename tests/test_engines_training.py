@@ -30,7 +30,7 @@ def cluster():
     """Two nodes, as processes of this machine."""
     from ray.cluster_utils import Cluster
 
-    node = {"num_cpus": 2, "object_store_memory": 100 * 2**20}
+    node = {"num_cpus": 1, "object_store_memory": 100 * 2**20}  # as many CPUs as workers, of which none is to spare
     nodes = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
     nodes.add_node(**node)
     ray.init(address=nodes.address, log_to_driver=False, logging_level="ERROR")

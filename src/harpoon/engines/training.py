@@ -47,6 +47,7 @@ except ImportError:
 
 SAMPLE = 20_000  # rows to set the network up with
 ROWS = "rows"
+WORKER_CPUS = 0.5  # as Ray counts: what is left reads the rows, without which all would wait for ever
 STATE, MODEL = "training.checkpoint", "model.harpoon"
 
 
@@ -88,7 +89,7 @@ def fit(
             train_loop_config={"job": ray.put(job)},
             datasets={ROWS: data},
             scaling_config=ray.train.ScalingConfig(
-                num_workers=workers, use_gpu=gpus > 0, resources_per_worker={"CPU": 1, "GPU": gpus}
+                num_workers=workers, use_gpu=gpus > 0, resources_per_worker={"CPU": WORKER_CPUS, "GPU": gpus}
             ),
             run_config=ray.train.RunConfig(
                 storage_path=str(place),
