@@ -64,11 +64,8 @@ function legend(scenarios) {
     ["before", "before, without a condition"],
     ...scenarios.map((key) => [key, `scenario ${key.toUpperCase()}`]),
   ];
-  one("#legend").hidden = !scenarios.length;
-  one("#legend").replaceChildren(
-    ...keys.map(([key, words]) => html("span", { class: `key ${key}` }, words)),
-    html("span", { class: "key change" }, "change: from 0 %, the same, to 100 %, nothing in common"),
-  );
+  if (scenarios.length) keys.push(["change", "change: from 0 %, the same, to 100 %, nothing in common"]);
+  one("#legend").replaceChildren(...keys.map(([key, words]) => html("span", { class: `key ${key}` }, words)));
 }
 
 function card(column, answers, scenarios) {
