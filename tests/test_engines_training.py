@@ -90,8 +90,10 @@ def test_a_training_goes_on_after_a_worker_was_killed(folder, tmp_path):
     kept, killed = tmp_path / "kept", []
     killer = threading.Thread(target=kill_a_worker, args=(kept, killed))
     killer.start()
+    handler = signal.getsignal(signal.SIGINT)
     model = training.fit(Harpoon(**SETTINGS), folder, workers=2, every=0.0, folder=kept)
     killer.join()
+    assert signal.getsignal(signal.SIGINT) is handler  # Ctrl-C is ours again
     assert killed
     assert model.history_.stopped_by == "epochs"
     numbers = [epoch.number for epoch in model.history_.epochs]

@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import os
 import pickle
+import signal
 import tempfile
-from collections.abc import Callable, Mapping
-from contextlib import nullcontext
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -98,7 +100,8 @@ def fit(
             ),
         )
         try:
-            kept: Any = trainer.fit().checkpoint
+            with _own_ctrl_c():
+                kept: Any = trainer.fit().checkpoint
         except ray.train.TrainingFailedError as error:
             raise _untangled(error) from error
         with kept.as_directory() as found:
@@ -131,6 +134,19 @@ def _dataset(source: object) -> Dataset:
         raise TableFileError(f"There is no file and no folder {str(path)!r}.")
     names = [path.name] if path.is_file() else [file.name for file in path.iterdir()]
     return (ray.data.read_parquet if any(".parquet" in name for name in names) else ray.data.read_csv)(str(path))
+
+
+@contextmanager
+def _own_ctrl_c() -> Iterator[None]:
+    """Ray takes Ctrl-C while it trains; afterwards it is again whose it was."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _untangled(error: BaseException) -> HarpoonError:
