@@ -33,7 +33,7 @@ model = Harpoon(max_epochs=epochs, **SETTINGS)
 
 def keeper(seed, training):
     kept = Checkpoint.at(f"{folder}/run.checkpoint", seed, training)
-    return kept if place == 0 else kept.read_only()
+    return kept if place == 0 else Checkpoint(None, kept.seed, training, kept.state)  # the first writes for all
 
 learnt = model._learner(Together()).learn(lesson, keeper)
 model._take(learnt, shares[0].template)

@@ -7,7 +7,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -77,10 +77,6 @@ class Checkpoint:
                 "settings or no checkpoint. Choose another file, or delete it to begin anew."
             )
         return cls(Path(path), kept["seed"], training, State(tensors, kept["numbers"]))
-
-    def read_only(self) -> Self:
-        """The same for a process that has others to write for it."""
-        return replace(self, path=None)
 
     def keep(self, state: Callable[[], State], epoch: Mapping[str, Any], *, now: bool = False) -> None:  # noqa: ARG002
         """Write the state after an epoch, if it is time to."""

@@ -70,11 +70,11 @@ def impute(
     part, and what a row gets does not depend on the size of the parts.
     """
     from harpoon import tables
-    from harpoon.cli.parts import parts_of, spelled_truths
     from harpoon.engines.filling import Filler, stacked_draws
     from harpoon.engines.jobs import Imputing
     from harpoon.expecting import text_types
     from harpoon.progress import counting_bar
+    from harpoon.tables.parts import parts_of, spelled_truths
     from harpoon.tables.sources import TEXTUAL
 
     talk, began, rows = Talk(json, quiet), perf_counter(), 0

@@ -11,7 +11,6 @@ import pyarrow as pa
 
 from harpoon import frames
 from harpoon.binding import bind
-from harpoon.cli.parts import spelled_truths
 from harpoon.conditions import Predicate, names_of
 from harpoon.engines.filling import Filler, stacked_draws
 from harpoon.errors import InvalidOption, InvalidTable
@@ -33,6 +32,7 @@ from harpoon.serve.holes import cells_filled, with_spread
 from harpoon.serve.served import Served
 from harpoon.serve.uploads import Upload
 from harpoon.serve.work import Watch
+from harpoon.tables.parts import spelled_truths
 from harpoon.tables.texts import typed
 
 

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
-from harpoon.cli.parts import parts_of
 from harpoon.conforming import conform, unseen_labels
 from harpoon.errors import InvalidTable, listed
 from harpoon.expecting import text_types
@@ -29,6 +28,7 @@ from harpoon.serve.streams import from_arrow
 from harpoon.tables import Part, Reading, Source
 from harpoon.tables.delimited import Delimited
 from harpoon.tables.loose import Loose
+from harpoon.tables.parts import parts_of
 from harpoon.tables.streams import GZIP, Held
 
 FORM = "multipart/form-data"
