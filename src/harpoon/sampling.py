@@ -129,9 +129,12 @@ def row_noise(seed: int, rows: NDArray[np.int64], steps: int, width: int, *, dra
     batch, on any machine.
     """
     noise = np.empty((steps, len(rows), width), dtype=np.float32)
+    philox = np.random.Philox(key=seed)
+    normal, start = np.random.Generator(philox).standard_normal, philox.state
     for place, row in enumerate(rows.tolist()):
-        philox = np.random.Philox(key=seed, counter=[0, 0, row, draw])
-        noise[:, place] = np.random.Generator(philox).standard_normal((steps, width), dtype=np.float32)
+        start["state"]["counter"][:] = 0, 0, row, draw
+        philox.state = start  # three times as fast as a new one for each row
+        noise[:, place] = normal((steps, width), dtype=np.float32)
     return torch.from_numpy(noise)
 
 
