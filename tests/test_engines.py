@@ -22,10 +22,11 @@ from typer.testing import CliRunner
 
 from harpoon import HarpoonError, InvalidCondition, InvalidOption, InvalidTable, SchemaMismatch, TableFileError
 from harpoon.cli import app
-from harpoon.engines import jobs, local
+from harpoon.engines import jobs, local, parts
 from harpoon.engines.asking import Filling
 from harpoon.engines.shards import Shards
 from harpoon.errors import MissingExtra
+from harpoon.tables import Reading
 
 ROWS = 230
 CUTS = (0, 100, 101, ROWS)  # the shards
@@ -170,6 +171,28 @@ def test_a_killed_run_goes_on_at_the_block_it_was_in(work, tmp_path, monkeypatch
     assert left_in(tmp_path) == ["filled"]
 
 
+@pytest.mark.parametrize(("damaged", "match"), [("rows-", "has not the rows"), ("job.json", "is damaged")])
+def test_what_a_killed_run_left_behind_is_looked_at(work, tmp_path, damaged, match):
+    job = jobs.Imputing.of(
+        work.folder / "parquet",
+        Filling.of(work.model, where=None, draws=None, only=(), random_state=None),
+        block=100,
+    )
+
+    def killed():
+        with parts.collected(job, tmp_path / "filled") as (seeded, kept):
+            list(local.run(seeded, kept, job.blocks))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        killed()
+    (hidden,) = tmp_path.iterdir()
+    next(path for path in hidden.iterdir() if path.name.startswith(damaged)).write_bytes(b"?")
+    with pytest.raises(TableFileError, match=match):
+        local.impute(work.folder / "parquet", work.model, tmp_path / "filled", block=100)
+    assert not (tmp_path / "filled").exists()
+
+
 def spoiled(work, tmp_path, how: str) -> Path:
     """A folder of shards of which one is not as it should be."""
     folder = tmp_path / "holes"
@@ -260,7 +283,7 @@ def test_a_folder_must_hold_one_table(work, tmp_path):
     (tmp_path / "holes" / "notes.md").unlink()
     pq.write_table(work.table, tmp_path / "holes" / "a.parquet")
     pyarrow.csv.write_csv(work.table, tmp_path / "holes" / "b.csv")
-    refused("both Parquet and CSV")
+    refused(r"'b\.csv', a CSV file and 'a\.parquet', a Parquet file")
     (tmp_path / "holes" / "b.csv").unlink()
     (tmp_path / "holes" / "year=2024").mkdir()
     refused("'year' in the names of folders")
@@ -282,6 +305,8 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(work, tmp_pat
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")
     refused(tmp_path / "mine", r"thesis\.tex", force=True)
     refused("/proc/filled", "cannot be written")
+    with pytest.raises(InvalidOption, match="is inside of"):
+        local.impute(source, work.model, source / "deep" / "filled")
     assert left_in(tmp_path) == ["file", "mine"]
 
 
@@ -301,7 +326,7 @@ def test_slips_are_named_before_any_work(work, tmp_path):
     with pytest.raises(InvalidOption, match="'agee'"):
         local.impute(source, work.model, out, only=["agee"])
     with pytest.raises(InvalidOption, match="block"):
-        local.impute(source, work.model, out, block=0)
+        local.impute(source, work.model, out, block=0, where="age > 2")
     with pytest.raises(InvalidOption, match="draws"):
         local.impute(source, work.model, out, draws=0)
     with pytest.raises(InvalidOption, match="given"):
@@ -313,9 +338,9 @@ def test_slips_are_named_before_any_work(work, tmp_path):
 
 
 def test_a_job_is_told_from_others_by_all_that_matters(work, tmp_path):
-    def identity(seed=1, block=20, source=work.folder / "parquet", **options):
+    def identity(seed=1, block=20, source=work.folder / "csv", how=None, **options):
         asked = {"where": None, "draws": None, "only": (), "random_state": seed, **options}
-        return jobs.Imputing.of(source, Filling.of(work.model, **asked), block=block).identity()
+        return jobs.Imputing.of(source, Filling.of(work.model, **asked), block=block, how=how).identity()
 
     other = tmp_path / "other.parquet"
     pq.write_table(work.table, other)
@@ -325,7 +350,8 @@ def test_a_job_is_told_from_others_by_all_that_matters(work, tmp_path):
         identity(block=21),
         identity(draws=2),
         identity(where="age > 2"),
-        identity(only=["age"]),
+        identity(only="age"),
+        identity(how=Reading(missing=["none"])),
         identity(source=other),
     ]
     assert identity() == found[0]

@@ -112,6 +112,29 @@ def test_a_frame_is_trained_on_and_answered_as_a_frame(folder):
     assert rows.dtypes.equals(frame.dtypes)
 
 
+def test_another_call_goes_on_where_the_first_one_ended(folder, tmp_path):
+    def epochs(limit, **settings):
+        model = Harpoon(**{**SETTINGS, "max_epochs": limit, **settings})
+        return model.fit(folder, engine="ray", workers=2, checkpoint=tmp_path / "kept").history_.epochs
+
+    first = epochs(2)
+    assert epochs(2) == first  # there is nothing left to do
+    assert epochs(4)[:2] == first
+    with pytest.raises(InvalidOption, match="of this very training"):
+        epochs(4, hidden=16)
+
+
+def test_a_bad_file_is_named(folder):
+    content = bytearray((folder / "1.parquet").read_bytes())
+    content[4:60] = b"\xff" * 56  # where the first page begins, which is read by a worker only
+    (folder / "1.parquet").write_bytes(content)
+    with pytest.raises(HarpoonError, match=r"1\.parquet"):
+        training.fit(Harpoon(**SETTINGS), folder)
+    (folder / "1.parquet").write_bytes(content[:-20])
+    with pytest.raises(HarpoonError, match=r"1\.parquet"):
+        training.fit(Harpoon(**SETTINGS), folder)
+
+
 def test_what_a_dataset_holds_is_what_the_table_holds(folder):
     tallies, sample = training.counted(ray.data.read_parquet(str(folder)))
     assert Schema.of_tallies(tallies) == Schema.infer(pq.read_table(folder))

@@ -111,6 +111,11 @@ class TableFileError(HarpoonError, OSError):
         return cls(f"{name} cannot be read: {getattr(error, 'strerror', None) or _first_line(error)}.")
 
     @classmethod
+    def taken(cls, said: str) -> TableFileError:
+        """What is there is replaced on request only."""
+        return cls(f"{said}. Choose another name, or have it replaced (--force, in Python force=True).")
+
+    @classmethod
     def unwritable(cls, name: str, error: object) -> TableFileError:
         """The same for writing."""
         return cls(f"{name} cannot be written: {getattr(error, 'strerror', None) or _first_line(error)}.")

@@ -129,8 +129,7 @@ class Harpoon:
             data: A pandas, polars or pyarrow frame, with or without holes.
             checkpoint: A file that keeps the state of the training, about every minute and at the end. Where it is
                 there already, the training goes on from it, as if nothing had happened; one that had come to its end
-                goes on only if it is given more time or epochs. The file is not deleted. (On Ray, a folder for the
-                checkpoints of this one call, in which it goes on after workers have died.)
+                goes on only if it is given more time or epochs. The file is not deleted. (On Ray it is a folder.)
             engine: "local", or "ray" to train on a Ray cluster; `data` may then be a Ray Dataset or a folder of files,
                 too. See `harpoon.engines.training`.
             workers: How many processes train together on Ray.

@@ -47,9 +47,10 @@ class Filling:
         """The same, once it is known to make sense."""
         content = packed(model)
         fitted = unpacked(content)
+        listed = (only,) if isinstance(only, str) else tuple(only)
         if draws is not None:
             count_of(draws, "draws, the number of tables to draw,")
-        return cls(content, seed_for(fitted, random_state), checked_where(where, fitted), draws, tuple(only))
+        return cls(content, seed_for(fitted, random_state), checked_where(where, fitted), draws, listed)
 
     @property
     def numbered(self) -> bool:

@@ -16,7 +16,7 @@ from harpoon import frames
 from harpoon._version import __version__
 from harpoon.arguments import RandomState, count_of
 from harpoon.engines.asking import Filling, Model, Where, checked_where, packed, seed_for, unpacked
-from harpoon.engines.shards import Block, Shards
+from harpoon.engines.shards import Block, Shards, naming
 from harpoon.errors import InvalidOption
 from harpoon.expecting import text_types
 from harpoon.tables import Reading
@@ -47,6 +47,9 @@ class Job(Protocol):
 
     def rows_of(self, block: Block) -> int:
         """How many rows a block becomes."""
+
+    def check_apart(self, target: Path) -> None:
+        """Refuse an output that the job would read."""
 
     def made(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, pa.Table]]:
         """What blocks become, one after the other."""
@@ -88,7 +91,7 @@ class Imputing:
     def identity(self) -> str:
         """What tells this job from others."""
         files = [(shard.path, shard.rows, *_state(shard.path)) for shard in self.source.files]
-        return _digest(self.filling.model, replace(self.filling, model=b""), self.size, files)
+        return _digest(self.filling.model, replace(self.filling, model=b""), self.size, files, self.source.how)
 
     def seeded(self, seed: int) -> Imputing:
         """The job with a seed that has been chosen."""
@@ -102,11 +105,21 @@ class Imputing:
         """How many rows a block becomes: one for each draw."""
         return block.rows * (self.filling.draws or 1)
 
+    def check_apart(self, target: Path) -> None:
+        """Refuse an output that would be a part of the source."""
+        if self.source.root in target.resolve().parents:
+            raise InvalidOption(
+                f"The output {str(target)!r} is inside of {str(self.source.root)!r}, which would be read with it from "
+                "then on. Choose a place outside."
+            )
+
     def made(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, pa.Table]]:
         """The filled rows of blocks, one after the other."""
         filler = self.filling.filler(self.source.schema)
         for block, table in self.source.read(blocks):
-            yield block, filler.stacked(table, block.first_row)
+            with naming(block.path):
+                filled = filler.stacked(table, block.first_row)
+            yield block, filled
 
 
 @dataclass(frozen=True)
@@ -163,6 +176,9 @@ class Sampling:
         """As many as were asked for."""
         return block.rows
 
+    def check_apart(self, target: Path) -> None:
+        """Nothing is read."""
+
     def made(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, pa.Table]]:
         """The rows of blocks, one after the other."""
         for block in blocks:
@@ -179,7 +195,8 @@ class Sampling:
 
 def size_of(block: int, where: str | None) -> int:
     """Rows of a block. Under a condition rows depend on what they are drawn with, so there it is always the same."""
-    return count_of(block, "block, the number of rows in memory at a time,") if where is None else STRETCH
+    size = count_of(block, "block, the number of rows in memory at a time,")
+    return size if where is None else STRETCH
 
 
 def _state(path: str) -> tuple[int, int]:

@@ -77,7 +77,7 @@ class Parts:
         """Every block is there, with as many rows as it should have."""
         if self.left(job.blocks):
             raise self.unseen()
-        wrong = [b for b in job.blocks if pq.read_metadata(self.path(b)).num_rows != job.rows_of(b)]
+        wrong = [block for block in job.blocks if _rows_in(self.path(block)) != job.rows_of(block)]
         if wrong:
             raise TableFileError(f"{str(self.path(wrong[0]))!r} has not the rows that it should have. Run it again.")
 
@@ -89,6 +89,7 @@ def collected(job: Job, output: str | os.PathLike[str], *, force: bool = False) 
     Only what is killed leaves its finished blocks behind, for the next run of the same job.
     """
     target = Path(output).absolute()  # workers may be elsewhere
+    job.check_apart(target)
     check_target(target, force=force)
     parts = Parts(target.parent / f".{target.name}-{job.identity()}.harpoon")
     with complaints(parts.folder):
@@ -116,7 +117,7 @@ def check_target(target: Path, *, force: bool = False) -> None:
             "another name."
         )
     if not force and any(target.iterdir()):
-        raise TableFileError(f"{str(target)!r} is already there. Choose another name, or replace it with --force.")
+        raise TableFileError.taken(f"{str(target)!r} is already there")
 
 
 @contextmanager
@@ -130,10 +131,20 @@ def complaints(place: Path) -> Iterator[None]:
         raise TableFileError.unwritable(repr(str(place)), error) from None
 
 
+def _rows_in(path: Path) -> int | None:
+    """How many rows a file says that it has; none if it is damaged."""
+    with suppress(OSError, pa.ArrowException):
+        return int(pq.read_metadata(path).num_rows)
+    return None
+
+
 def _kept_seed(about: Path, seed: int | None) -> int:
     """The seed of the job: that of its first run, if nobody has chosen one."""
     if about.exists():
-        return int(json.loads(about.read_text(encoding="utf-8"))["seed"])
+        try:
+            return int(json.loads(about.read_text(encoding="utf-8"))["seed"])
+        except (ValueError, KeyError, TypeError):
+            raise TableFileError(f"{str(about)!r}, of an earlier run, is damaged. Delete its folder.") from None
     chosen = seed_of(None) if seed is None else seed
     with replacing(about) as temporary:
         temporary.write_text(json.dumps({"seed": chosen}), encoding="utf-8")

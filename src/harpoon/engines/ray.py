@@ -43,6 +43,7 @@ except ImportError:
     raise MissingExtra.named("ray", "ray", "The engine Ray") from None
 
 ROW = "harpoon: row"  # the column that numbers rows on their way
+TASK = "task"
 GIVEN_UP = -1  # in the place of the number of a block
 
 
@@ -176,8 +177,7 @@ class Worker:
 
     def __call__(self, batch: pa.Table) -> Iterator[pa.Table]:
         """Do each task of a batch, block by block."""
-        for task in batch["task"].to_pylist():
-            blocks = pickle.loads(task)  # noqa: S301
+        for blocks in blocks_of(batch):
             if self.parts is None:
                 yield from (table for _, table in self.job.made(blocks))
                 continue
@@ -210,11 +210,28 @@ def _filled(data: Dataset, filling: Filling, pool: Pool, *, block: int, ordered:
     """The rows of a Dataset, filled; they are numbered first where what a row gets depends on its number."""
     filling.filler(pa.schema([(name, pa.null()) for name in data.columns() or ()]))  # which complains of columns
     seeded = replace(filling, seed=seed_of(None)) if filling.seed is None else filling
-    if ordered or filling.numbered:
-        data = Dataset.copy(data, _deep_copy=True)
-        data.context.execution_options.preserve_order = True
-    rows = _numbered(data) if filling.numbered else data
+    rows = in_order(data) if ordered or filling.numbered else data
+    if filling.numbered:
+        rows = _numbered(rows)
     return pool.mapped(rows, FillingWorker, seeded, size=size_of(block, filling.where))
+
+
+def in_order(data: Dataset) -> Dataset:
+    """The same rows, which come in their order."""
+    copy = Dataset.copy(data, _deep_copy=True)
+    copy.context.execution_options.preserve_order = True
+    return copy
+
+
+def of_tasks(tasks: Sequence[Sequence[Block]], *, ordered: bool) -> Dataset:
+    """Tasks as a Dataset, each a block of it, which a worker reads with `blocks_of`."""
+    with _context(ordered=ordered):
+        return ray.data.from_items([{TASK: pickle.dumps(task)} for task in tasks], override_num_blocks=len(tasks))
+
+
+def blocks_of(batch: pa.Table) -> Iterator[list[Block]]:
+    """The blocks of each task in a batch."""
+    return map(pickle.loads, batch[TASK].to_pylist())
 
 
 def _numbered(data: Dataset) -> Dataset:
@@ -252,10 +269,7 @@ def _answered(
 
 def _worked(job: Job, parts: Parts | None, blocks: list[Block], pool: Pool, *, ordered: bool) -> Dataset:
     """A Dataset of what tasks become: rows, or receipts of parts."""
-    tasks = [{"task": pickle.dumps(task)} for task in job.tasks(blocks)]
-    with _context(ordered=ordered):
-        data = ray.data.from_items(tasks, override_num_blocks=len(tasks))
-    return pool.mapped(data, Worker, job, parts, size=1)
+    return pool.mapped(of_tasks(job.tasks(blocks), ordered=ordered), Worker, job, parts, size=1)
 
 
 def _receipt(first_row: int) -> pa.Table:

@@ -53,11 +53,13 @@ class Shards:
     """Files that together are one table, in the order of their names.
 
     Attributes:
+        root: The folder, or the one file.
         schema: The columns that every file has.
         files: The files.
         how: How to read them, with the types of all columns if they are text.
     """
 
+    root: Path
     schema: pa.Schema
     files: tuple[Shard, ...]
     how: Reading
@@ -66,10 +68,12 @@ class Shards:
     def of(cls, source: str | os.PathLike[str], how: Reading | None = None) -> Shards:
         """A file, or a folder of them, of which every one is looked at."""
         paths = _found(Path(source))
-        formats = {FORMATS[Place.of(path).format] for path in paths}
-        if len(formats) > 1:
-            raise InvalidTable(f"{str(source)!r} holds both Parquet and CSV files. Put each kind into its own folder.")
-        return _columnar(paths) if formats == {"Parquet"} else _delimited(paths, how or Reading())
+        first = {FORMATS[Place.of(path).format]: path for path in reversed(paths)}  # of each kind
+        if len(first) > 1:
+            names = " and ".join(f"{str(path.name)!r}, a {kind} file" for kind, path in sorted(first.items()))
+            raise InvalidTable(f"{str(source)!r} holds {names} by their names. Put each kind into its own folder.")
+        root = Path(source).resolve()
+        return _columnar(root, paths) if "Parquet" in first else _delimited(root, paths, how or Reading())
 
     @property
     def rows(self) -> int:
@@ -141,17 +145,17 @@ def _visible(folder: Path) -> Iterator[Path]:
             yield from _visible(path)
 
 
-def _columnar(paths: Sequence[Path]) -> Shards:
+def _columnar(root: Path, paths: Sequence[Path]) -> Shards:
     """Parquet files know their columns and rows."""
     shards, schema = [], None
     for path in paths:
         with naming(path), tables.opened(path) as source:
             schema = source.schema if schema is None else _agreed(schema, source.schema, paths[0])
             shards.append(Shard(str(path), _parquet(source).file.metadata.num_rows))
-    return Shards(schema, tuple(shards), Reading())
+    return Shards(root, schema, tuple(shards), Reading())
 
 
-def _delimited(paths: Sequence[Path], how: Reading) -> Shards:
+def _delimited(root: Path, paths: Sequence[Path], how: Reading) -> Shards:
     """Text has to be read to know how many rows there are, and what they hold."""
     shards, names, survey = [], list[str](), Survey([])
     for path in paths:
@@ -164,7 +168,7 @@ def _delimited(paths: Sequence[Path], how: Reading) -> Shards:
             _agreed(_untyped(names), _untyped(here), paths[0])
             shards.append(Shard(str(path), _surveyed(path, _as_texts(how, names), survey)))
     types = {name: how.types.get(name) or survey.types[name] for name in names}
-    return Shards(pa.schema(list(types.items())), tuple(shards), replace(how, types=types))
+    return Shards(root, pa.schema(list(types.items())), tuple(shards), replace(how, types=types))
 
 
 def _surveyed(path: Path, how: Reading, survey: Survey) -> int:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import shutil
 import signal
 import tempfile
 import threading
@@ -31,7 +32,9 @@ import pyarrow as pa
 from harpoon import checkpoints, frames
 from harpoon.arguments import count_of, seed_of
 from harpoon.checkpoints import Checkpoint, State
-from harpoon.errors import HarpoonError, InvalidTable, MissingExtra, TableFileError, TrainingFailed, shortened
+from harpoon.engines.jobs import BLOCK
+from harpoon.engines.shards import Shards
+from harpoon.errors import HarpoonError, InvalidTable, MissingExtra, TrainingFailed, shortened
 from harpoon.learning import Lesson
 from harpoon.model import Harpoon
 from harpoon.tallies import Tallies, merged, tallied
@@ -44,13 +47,15 @@ try:
     import ray.train
     from ray.data import Dataset
     from ray.train.torch import TorchTrainer
+
+    from harpoon.engines.ray import blocks_of, in_order, of_tasks
 except ImportError:
     raise MissingExtra.named("ray", "ray", "Training on Ray") from None
 
 SAMPLE = 20_000  # rows to set the network up with
 ROWS = "rows"
 WORKER_CPUS = 0.5  # as Ray counts: what is left reads the rows, without which all would wait for ever
-STATE, MODEL = "training.checkpoint", "model.harpoon"
+NAME, STATE, MODEL = "training", "training.checkpoint", "model.harpoon"
 
 
 def fit(
@@ -73,7 +78,8 @@ def fit(
         failures: How often workers may die before that is an error.
         every: Seconds between two checkpoints.
         folder: Where Ray keeps checkpoints: with several machines, one that all of them see, or a URL that Ray knows.
-            By default one that is deleted afterwards.
+            Where it holds those of an earlier call, the training goes on from there. By default one that is deleted
+            afterwards.
 
     Returns:
         The model, trained.
@@ -94,7 +100,8 @@ def fit(
                 num_workers=workers, use_gpu=gpus > 0, resources_per_worker={"CPU": WORKER_CPUS, "GPU": gpus}
             ),
             run_config=ray.train.RunConfig(
-                storage_path=str(place),
+                name=NAME,  # by which Ray finds the checkpoints of an earlier call
+                storage_path=str(place) if "://" in str(place) else str(Path(place).absolute()),
                 failure_config=ray.train.FailureConfig(max_failures=failures),
                 checkpoint_config=ray.train.CheckpointConfig(num_to_keep=1),
             ),
@@ -118,7 +125,7 @@ def counted(data: Dataset) -> tuple[Tallies, pa.Table]:
     if not rows:
         raise InvalidTable("A table to train on must have rows, and this Dataset has none.")
     count = partial(_count, share=SAMPLE / rows)
-    parts = data.map_batches(count, batch_format="pyarrow", batch_size=None)
+    parts = in_order(data).map_batches(count, batch_format="pyarrow", batch_size=None)
     found = [pickle.loads(row["part"]) for row in parts.iter_rows()]  # noqa: S301 - made by our own workers
     return merged(tallies for tallies, _ in found), pa.concat_tables([sample for _, sample in found])
 
@@ -129,11 +136,14 @@ def _dataset(source: object) -> Dataset:
         return source
     if not isinstance(source, str | os.PathLike):
         return ray.data.from_arrow(frames.read(source).arrow)
-    path = Path(source)
-    if not path.exists():
-        raise TableFileError(f"There is no file and no folder {str(path)!r}.")
-    names = [path.name] if path.is_file() else [file.name for file in path.iterdir()]
-    return (ray.data.read_parquet if any(".parquet" in name for name in names) else ray.data.read_csv)(str(path))
+    shards = Shards.of(source)  # which looks at every file
+    tasks = of_tasks(shards.tasks(shards.blocks(BLOCK)), ordered=True)
+    return tasks.map_batches(partial(_read, shards=shards), batch_format="pyarrow", batch_size=1)
+
+
+def _read(batch: pa.Table, shards: Shards) -> Iterator[pa.Table]:
+    for blocks in blocks_of(batch):
+        yield from (table for _, table in shards.read(blocks))
 
 
 @contextmanager
@@ -217,5 +227,7 @@ def _work(config: dict[str, Any]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         if team.place == 0:
             model.save(Path(folder, MODEL))
+            with ray.train.get_checkpoint().as_directory() as before:  # from which another call may go on
+                shutil.copy(Path(before, STATE), folder)
         done = ray.train.Checkpoint.from_directory(folder) if team.place == 0 else None
         ray.train.report({}, checkpoint=done)

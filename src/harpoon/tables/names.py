@@ -53,10 +53,7 @@ def to_replace(place: Place, tables: Sequence[Named], *, force: bool) -> Named |
             "Choose another name."
         )
     if not force:
-        raise TableFileError(
-            f"The database {str(place.path)!r} already has a table {table.name!r}. Choose another name, or replace it "
-            "with --force."
-        )
+        raise TableFileError.taken(f"The database {str(place.path)!r} already has a table {table.name!r}")
     return table
 
 

@@ -66,7 +66,7 @@ def check_free(place: Place, *, force: bool) -> None:
     if place.in_database:
         databases.check_free(place, force=force)
     elif path.exists() and not force:
-        raise TableFileError(f"{str(path)!r} is already there. Choose another name, or replace it with --force.")
+        raise TableFileError.taken(f"{str(path)!r} is already there")
 
 
 class TextWriter:
