@@ -163,18 +163,19 @@ def engines_on_paper(rows: int = 10**9, machines: int = 100, cores: int = 8, blo
     alone, on_ray = (run["processor_microseconds_per_row"] for run in (local, ray))
     each = 1e6 / (alone + (on_ray - alone) * found["block"] / block)  # what Ray adds, it does for each block
     read, written = (mib * 2**20 / found["rows"] for mib in (found["input_mib"], ray["output_mib"]))
-    seconds = rows / each / machines / cores
+    seconds, looked = rows / each / machines / cores, rows / block * found["planned_ms_per_file"] / 1000
     lines = [
         ["one row, on one core", f"{1e6 / each:.0f} µs"],
         ["all rows, on one core", f"{rows / each / 3600:.1f} hours"],
-        ["all rows, on the cluster", f"{seconds / 60:.1f} minutes"],
+        ["all rows, on the cluster", f"{seconds:.0f} seconds"],
+        ["to start, once", f"{ray['seconds'] - found['rows'] / ray['rows_per_second']:.0f} seconds"],
+        ["a look at as many files, twice, one by one", f"{2 * looked:.0f} seconds"],
         ["read and written, each row", f"{read:.0f} and {written:.0f} bytes"],
         ["read and written, altogether", f"{rows * read / 1e9:.0f} and {rows * written / 1e9:.0f} GB"],
         ["through the network of one machine", f"{(read + written) * each * cores / 1e6:.1f} MB per second"],
         ["through a disk that all share", f"{(read + written) * each * cores * machines / 1e6:.0f} MB per second"],
         ["the model, once to each worker", f"{found['model_mib'] * machines * cores / 1024:.1f} GiB altogether"],
         [f"blocks of {block:,} rows", f"{rows // block:,}, {rows / block / seconds:.0f} receipts per second"],
-        ["a look at as many files, one by one", f"{rows / block * found['planned_ms_per_file'] / 1000:.0f} seconds"],
     ]
     return table(["", ""], lines)
 

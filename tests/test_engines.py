@@ -11,6 +11,7 @@ from types import SimpleNamespace
 
 import duckdb
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
@@ -171,8 +172,7 @@ def test_a_killed_run_goes_on_at_the_block_it_was_in(work, tmp_path, monkeypatch
     assert left_in(tmp_path) == ["filled"]
 
 
-@pytest.mark.parametrize(("damaged", "match"), [("rows-", "has not the rows"), ("job.json", "is damaged")])
-def test_what_a_killed_run_left_behind_is_looked_at(work, tmp_path, damaged, match):
+def test_what_a_killed_run_left_behind_is_looked_at(work, tmp_path):
     job = jobs.Imputing.of(
         work.folder / "parquet",
         Filling.of(work.model, where=None, draws=None, only=(), random_state=None),
@@ -187,10 +187,81 @@ def test_what_a_killed_run_left_behind_is_looked_at(work, tmp_path, damaged, mat
     with pytest.raises(KeyboardInterrupt):
         killed()
     (hidden,) = tmp_path.iterdir()
-    next(path for path in hidden.iterdir() if path.name.startswith(damaged)).write_bytes(b"?")
-    with pytest.raises(TableFileError, match=match):
+    about, before = (
+        (hidden / "job.json").read_bytes(),
+        {path: path.stat().st_mtime_ns for path in hidden.glob("rows-*")},
+    )
+    (hidden / "job.json").write_bytes(b"?")
+    with pytest.raises(TableFileError, match="is damaged"):
         local.impute(work.folder / "parquet", work.model, tmp_path / "filled", block=100)
-    assert not (tmp_path / "filled").exists()
+    (hidden / "job.json").write_bytes(about)
+    next(iter(before)).write_bytes(b"?")
+    filled = local.impute(work.folder / "parquet", work.model, tmp_path / "filled", block=100)
+    assert pq.read_table(filled)["key"].to_pylist() == work.table["key"].to_pylist()
+    kept = [path for path, time in before.items() if (filled / path.name).stat().st_mtime_ns == time]
+    assert len(kept) == len(before) - 1  # only what was damaged is done again
+
+
+def test_an_index_that_is_a_range_is_kept_through_blocks_and_files(work, tmp_path):
+    frame = work.table.to_pandas().rename_axis("number")
+    assert isinstance(frame.index, pd.RangeIndex)
+    for name, rows in (("named", frame), ("nameless", frame.rename_axis(None))):
+        (tmp_path / name).mkdir()
+        rows[:90].to_parquet(tmp_path / name / "0.parquet")
+        rows[90:].to_parquet(tmp_path / name / "1.parquet")
+    named = pd.read_parquet(local.impute(tmp_path / "named", work.model, tmp_path / "0", block=40))
+    assert named.index.equals(frame.index)
+    assert named.index.name == "number"
+    counted = pd.read_parquet(local.impute(tmp_path / "nameless", work.model, tmp_path / "1", block=40))
+    assert counted.index.equals(pd.RangeIndex(len(named)))  # pandas counts for itself
+    assert list(counted.columns) == list(frame.columns)
+
+
+def test_an_output_may_be_a_link(work, tmp_path):
+    for name in ("there", "nowhere"):
+        (tmp_path / f"{name}-link").symlink_to(tmp_path / name)
+    (tmp_path / "there").mkdir()
+    for name in ("there", "nowhere"):
+        local.sample(20, work.model, tmp_path / f"{name}-link", random_state=0)
+        assert (tmp_path / f"{name}-link").is_symlink()
+        assert pq.read_table(tmp_path / name).num_rows == 20
+    assert left_in(tmp_path) == ["nowhere", "nowhere-link", "there", "there-link"]
+
+
+def test_files_may_store_a_column_in_ways_that_go_together(work, tmp_path):
+    """As pandas does where one file has a hole and another has none."""
+    (tmp_path / "holes").mkdir()
+    fields = {f.name: f.type for f in work.table.schema}
+    whole = {**fields, "age": pa.int64(), "job": pa.large_string()}
+    holed = {**fields, "age": pa.float64(), "job": pa.dictionary(pa.int8(), pa.string())}
+    ages = work.table["age"].is_valid()
+    for name, rows, types in (("0", work.table.filter(ages), whole), ("1", work.table, holed)):
+        pq.write_table(rows.cast(pa.schema(list(types.items()))), tmp_path / "holes" / f"{name}.parquet")
+    filled = pq.read_table(local.impute(tmp_path / "holes", work.model, tmp_path / "filled"))
+    assert filled["age"].null_count == filled["job"].null_count == 0
+    assert pa.types.is_integer(filled["age"].type)
+    long = pa.table({"key": [2**62 + 1]}).cast(pa.schema([("key", pa.int64())]))
+    pq.write_table(
+        work.table.slice(0, 1).drop_columns(["key"]).append_column("key", long["key"]), tmp_path / "a.parquet"
+    )
+    (tmp_path / "long").mkdir()
+    (tmp_path / "a.parquet").rename(tmp_path / "long" / "a.parquet")
+    floats = work.table.drop_columns(["key"]).append_column("key", work.table["key"].cast(pa.float64()))
+    pq.write_table(floats, tmp_path / "long" / "b.parquet")
+    with pytest.raises(InvalidTable, match=r"a\.parquet' holds values that the type of another file"):
+        local.impute(tmp_path / "long", work.model, tmp_path / "lost")
+
+
+def test_rows_that_break_a_condition_are_numbered_through_all_blocks(work, tmp_path, monkeypatch):
+    monkeypatch.setattr(jobs, "STRETCH", 40)
+    rows = work.table.set_column(
+        work.table.schema.get_field_index("age"),
+        "age",
+        pa.array([50] * 110 + [2] + [50] * (ROWS - 111), work.table["age"].type),
+    )
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    with pytest.raises(InvalidCondition, match=r"rows\.parquet'.*in row 110 "):
+        local.impute(tmp_path / "rows.parquet", work.model, tmp_path / "filled", where="age >= 30")
 
 
 def spoiled(work, tmp_path, how: str) -> Path:
@@ -299,14 +370,19 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(work, tmp_pat
 
     refused(tmp_path / "nowhere" / "filled", "does not exist")
     (tmp_path / "file").write_text("mine")
-    refused(tmp_path / "file", "already there", force=True)
+    refused(tmp_path / "file", "is a file", force=True)
     refused(tmp_path / "file" / "filled", "does not exist")
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.tex").write_text("years of work")
     refused(tmp_path / "mine", r"thesis\.tex", force=True)
     refused("/proc/filled", "cannot be written")
-    with pytest.raises(InvalidOption, match="is inside of"):
-        local.impute(source, work.model, source / "deep" / "filled")
+    for place in (source / "deep" / "filled", work.folder):
+        with pytest.raises(InvalidOption, match="one lies in the other"):
+            local.impute(source, work.model, place, force=True)
+    with pytest.raises(InvalidOption, match="s3://"):
+        local.impute(source, work.model, "s3://bucket/filled")
+    with pytest.raises(InvalidOption, match="s3://"):
+        local.impute("s3://bucket/holes", work.model, tmp_path / "filled")
     assert left_in(tmp_path) == ["file", "mine"]
 
 

@@ -75,6 +75,20 @@ def test_a_dataset_is_filled_in_its_order(cluster, work):
     assert held(engine.impute(data, work.model, block=100, **work.asked)).equals(work.filled)
 
 
+def test_there_is_room_to_read_beside_as_many_workers_as_cpus(cluster, work):
+    """The rows of a Dataset are read by tasks of Ray's own, which would wait for ever if workers took all CPUs."""
+    filled = held(engine.impute(ray.data.read_parquet(str(work.folder / "holes")), work.model))
+    expected = work.model.impute(work.table.drop_columns(["key"]))
+    assert filled.drop_columns(["key"]).to_pydict() == expected.to_pydict()
+
+
+def test_the_index_of_pandas_is_a_column_of_a_dataset(cluster, work, tmp_path):
+    indexed = work.table.slice(0, 100).to_pandas().set_index("key")
+    indexed.to_parquet(tmp_path / "indexed.parquet")
+    found = engine.impute(tmp_path / "indexed.parquet", work.model, workers=1).to_pandas()
+    assert found["key"].tolist() == indexed.index.tolist()
+
+
 def test_rows_are_drawn_as_on_one_machine(cluster, work, tmp_path, monkeypatch):
     monkeypatch.setattr(jobs, "STRETCH", 40)
     asked = {"where": "age >= 40", "random_state": 4}
@@ -126,6 +140,10 @@ def test_slips_are_named_before_any_work(cluster, work, tmp_path):
         engine.impute(data, work.model)
     with pytest.raises(InvalidOption, match="write_parquet"):
         engine.impute(data, work.model, output=tmp_path / "filled")
+    with pytest.raises(InvalidOption, match="'harpoon: row'"):
+        engine.impute(
+            ray.data.from_arrow(work.table.append_column("harpoon: row", work.table["key"])), work.model, draws=2
+        )
     with pytest.raises(InvalidOption, match="parquet"):
         engine.sample(3, work.model, output=tmp_path / "filled.csv")
     with pytest.raises(InvalidOption, match="workers"):

@@ -3,6 +3,7 @@
 import os
 import shutil
 import sys
+from datetime import datetime, timedelta
 from types import SimpleNamespace
 
 import numpy as np
@@ -15,7 +16,7 @@ pytest.importorskip("pyspark", reason="Spark is not installed")
 if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
     pytest.skip("Java, which Spark needs, is not installed", allow_module_level=True)
 
-from harpoon import InvalidTable, SchemaMismatch
+from harpoon import Harpoon, InvalidOption, InvalidTable, SchemaMismatch
 from harpoon.cli import app
 from harpoon.engines import jobs, local
 from harpoon.engines import spark as engine
@@ -74,6 +75,41 @@ def test_the_schema_is_kept_and_so_are_columns_that_are_not_asked_for(spark, wor
     assert found.select(["age", "key"]).to_pydict() == work.table.select(["age", "key"]).to_pydict()
 
 
+def test_rows_keep_their_numbers_whatever_is_done_with_the_answer(spark, work):
+    """Spark computes an answer within other tasks, whose partitions are not those of the rows."""
+    filled = engine.impute(in_two(spark, work.table), work.model, **work.asked)
+    assert filled.coalesce(1).toArrow().to_pydict() == work.filled.to_pydict()
+    assert filled.union(filled).toArrow().slice(2 * ROWS).to_pydict() == work.filled.to_pydict()
+
+
+def test_times_without_a_zone_are_what_the_clock_says(spark):
+    """Spark stores instants and shows them on the clock of its session, on which an hour may be missing."""
+    hours = [datetime(2024, 3, 9) + timedelta(hours=hour) for hour in range(48)]
+    table = pa.table({"hour": pa.array(hours, pa.timestamp("us")), "late": [hour.hour > 12 for hour in hours]})
+    model = Harpoon(hidden=16, max_epochs=2, random_state=0, progress=False).fit(table)
+    spark.conf.set("spark.sql.session.timeZone", "America/New_York")
+    try:
+        told = [(str(hour) if hour.hour % 3 else None, hour.hour > 12) for hour in hours]
+        frame = spark.createDataFrame(told, table.column_names).selectExpr("cast(hour as timestamp) as hour", "late")
+        assert frame.schema["hour"].dataType.typeName() == "timestamp"
+        filled = engine.impute(frame, model, draws=2, random_state=0)
+        assert filled.schema[1:] == frame.schema[:]
+        on_the_clock = "draw", "date_format(hour, 'yyyy-MM-dd HH:mm:ss.SSSSSS') as hour", "late"
+        found = filled.selectExpr(*on_the_clock).toArrow().to_pylist()
+        known = [hour if hour.hour % 3 else None for hour in hours]
+        drawn = model.impute(table.set_column(0, "hour", pa.array(known, pa.timestamp("us"))), draws=2, random_state=0)
+        for draw, rows in enumerate(drawn, start=1):
+            expected = [f"{hour:%Y-%m-%d %H:%M:%S.%f}" for hour in rows["hour"].to_pylist()]
+            got = [row["hour"] for row in found if row["draw"] == draw]
+            there = [place for place, hour in enumerate(rows["hour"].to_pylist()) if (hour.day, hour.hour) != (10, 2)]
+            assert [got[place] for place in there] == [expected[place] for place in there]
+        plain = engine.sample(spark, 5, model, random_state=0)
+        assert plain.schema["hour"].dataType.typeName() == "timestamp_ntz"
+        assert plain.toArrow()["hour"].to_pylist() == model.sample(5, random_state=0)["hour"].to_pylist()
+    finally:
+        spark.conf.unset("spark.sql.session.timeZone")
+
+
 def test_rows_are_drawn_as_on_one_machine(spark, work, tmp_path, monkeypatch):
     monkeypatch.setattr(jobs, "STRETCH", 40)
     asked = {"where": "age >= 40", "random_state": 4}
@@ -107,6 +143,15 @@ def test_slips_are_named_before_any_work(spark, work):
     void = spark.createDataFrame(work.table).selectExpr("*", "null as nothing")
     with pytest.raises(InvalidTable, match="'nothing'"):
         engine.impute(void, work.model)
+    frame = spark.createDataFrame(work.table)
+    with pytest.raises(InvalidTable, match="'key' occur twice"):
+        engine.impute(frame.select("*", "key"), work.model)
+    with pytest.raises(InvalidOption, match="'harpoon: row'"):
+        engine.impute(frame.withColumnRenamed("key", "harpoon: row"), work.model, draws=2)
+    with pytest.raises(InvalidOption, match="DataFrame"):
+        engine.impute("holes", work.model)
+    with pytest.raises(InvalidOption, match="strategy"):
+        engine.sample(spark, 5, work.model, strategy="best")
 
 
 def test_workers_run_this_python():

@@ -31,11 +31,11 @@ POINT = 1e-3  # the share of a region of numbers that is as good as a point
 APART = 2**20  # draws of one table are numbered so far apart from those of the next
 
 
-def check_possible(rows: Rows, bound: Bound, text: str) -> None:
+def check_possible(rows: Rows, bound: Bound, text: str, first_row: int = 0) -> None:
     """Refuse a condition that the cells of a row already break."""
     if never(bound, rows):
         return  # the cells are not to blame
-    broken = np.flatnonzero(holds(negated(bound), rows))
+    broken = np.flatnonzero(holds(negated(bound), rows)) + first_row
     if len(broken):
         rows_are = "row" if len(broken) == 1 else "rows"
         raise InvalidCondition(

@@ -245,11 +245,16 @@ def read(data: object) -> Table:
         raise InvalidTable(f"A table must be a pandas, polars or pyarrow frame, got one of {library}.")
     native = frame.to_native()
     names = [str(name) for name in frame.columns]
+    check_names(names)
+    arrow, mixed = _arrow_table(frame, library, names)
+    return Table(native, library, arrow, mixed)
+
+
+def check_names(names: Sequence[str]) -> None:
+    """Refuse a table that has a column twice."""
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise InvalidTable(f"Column names must differ, but {listed(twice)} occur twice. Rename them.")
-    arrow, mixed = _arrow_table(frame, library, names)
-    return Table(native, library, arrow, mixed)
 
 
 def noted(frame: Any, note: Mapping[str, Any]) -> Any:  # noqa: ANN401

@@ -197,7 +197,7 @@ class Harpoon:
             return self._expectation(rows)
         produce = (lambda part, _index: self._expected(part)) if self.denoiser_.sees_known else drawer.draw
         if question is not None:
-            produce = question.correcting(produce, question.completing(drawer, rows, self._tell))
+            produce = question.correcting(produce, question.completing(drawer, rows, first_row, self._tell))
         return self._written(table, rows, self._produced(rows, produce, first_row))
 
     def sample(
@@ -259,7 +259,7 @@ class Harpoon:
                 raise InvalidOption("A frame of partial rows must have columns; give n to draw rows from nothing.")
             rows = codec.read(table, partial=True)
             self._check_constants(question, table)
-            draw = drawer.draw if question is None else question.completing(drawer, rows, self._tell)
+            draw = drawer.draw if question is None else question.completing(drawer, rows, first_row, self._tell)
             return self._written(table, rows, self._produced(rows, draw, first_row))
         table = frames.repeated(given or {}, count_of(n))
         _check_given(given or {}, self.schema_)
@@ -478,7 +478,7 @@ class Harpoon:
     def _imputations(
         self, table: Table, rows: Rows, count: int, drawer: Drawer, question: Question | None, *, first_row: int
     ) -> MultipleImputation:
-        draw = drawer.draw if question is None else question.completing(drawer, rows, self._tell)
+        draw = drawer.draw if question is None else question.completing(drawer, rows, first_row, self._tell)
         drawn = [self._produced(rows, partial(draw, draw=number), first_row) for number in range(count)]
         tables = [self._written(table, rows, columns) for columns in drawn]
         holes = {name: cells.missing for name, cells in rows.items()}

@@ -54,11 +54,13 @@ class Question:
             raise InfeasibleCondition(self._shortfall(drawer, asked, height_of(found), n))
         return found, report
 
-    def completing(self, drawer: Drawer, rows: Rows, tell: Callable[[Report], None] = lambda _: None) -> Produce:
+    def completing(
+        self, drawer: Drawer, rows: Rows, first_row: int = 0, tell: Callable[[Report], None] = lambda _: None
+    ) -> Produce:
         """Fills the holes of given rows so that each meets the condition, and tells what that took."""
         if self.on_shortfall == "return":
             raise InvalidOption('on_shortfall="return" is for n rows; given rows are all completed, or none are.')
-        check_possible(rows, self.bound, self.text)
+        check_possible(rows, self.bound, self.text, first_row)
 
         def produce(part: Rows, index: Index, *, draw: int = 0) -> Rows:
             found, met, report = Completion(drawer, part, index, self.bound, self.loss, draw).completed()

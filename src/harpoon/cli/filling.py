@@ -31,7 +31,7 @@ IMPUTE = (
 
 def impute(
     model: options.ModelFile,
-    table: options.Table,
+    table: options.TableOrFolder,
     output: options.ToTable = "-",
     draws: Annotated[
         int | None,

@@ -55,6 +55,9 @@ def _debugging(ctx: typer.Context, value: bool) -> bool:
 
 ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `harpoon fit` or `save` wrote.")]
 Table = Annotated[str, typer.Argument(metavar="TABLE", help="A file, - or a URL of a database's table.")]
+TableOrFolder = Annotated[
+    str, typer.Argument(metavar="TABLE", help="A file, a folder of files, - or a URL of a database's table.")
+]
 ToTable = Annotated[
     str, typer.Option("--output", "-o", metavar="TABLE", help="Where the rows go; - is standard output.")
 ]

@@ -15,11 +15,14 @@ from harpoon.arguments import RandomState, checked_state, count_of, seed_of
 from harpoon.binding import bind
 from harpoon.conditions import Predicate
 from harpoon.engines.filling import Filler
+from harpoon.errors import InvalidOption
+from harpoon.frames import check_names
 from harpoon.model import Harpoon, load
 from harpoon.parsing import condition
 
 Model = Harpoon | str | os.PathLike[str]
 Where = str | Predicate | None
+ROW = "harpoon: row"  # the column that numbers rows on their way
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,13 @@ class Filling:
     def numbered(self) -> bool:
         """Whether what a row gets depends on its number: something is drawn."""
         return bool(self.draws or self.where or not unpacked(self.model).denoiser_.sees_known)
+
+    def check_columns(self, names: Sequence[str]) -> None:
+        """Refuse a table that lacks columns, or has some twice, or one called as rows are numbered."""
+        check_names(names)
+        if self.numbered and ROW in names:
+            raise InvalidOption(f"The table has a column {ROW!r}, by which rows are numbered on their way. Rename it.")
+        self.filler(pa.schema([(name, pa.null()) for name in names]))
 
     def filler(self, schema: pa.Schema) -> Filler:
         """What fills rows with these columns."""

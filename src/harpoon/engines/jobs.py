@@ -15,6 +15,7 @@ import pyarrow as pa
 from harpoon import frames
 from harpoon._version import __version__
 from harpoon.arguments import RandomState, count_of
+from harpoon.conditional import STRATEGIES
 from harpoon.engines.asking import Filling, Model, Where, checked_where, packed, seed_for, unpacked
 from harpoon.engines.shards import Block, Shards, naming
 from harpoon.errors import InvalidOption
@@ -106,18 +107,19 @@ class Imputing:
         return block.rows * (self.filling.draws or 1)
 
     def check_apart(self, target: Path) -> None:
-        """Refuse an output that would be a part of the source."""
-        if self.source.root in target.resolve().parents:
+        """Refuse an output that would be a part of the source, or the other way round."""
+        root = self.source.root
+        if root in target.parents or target in root.parents:
             raise InvalidOption(
-                f"The output {str(target)!r} is inside of {str(self.source.root)!r}, which would be read with it from "
-                "then on. Choose a place outside."
+                f"Of the output {str(target)!r} and the source {str(root)!r} one lies in the other, and would be read "
+                "or replaced with it. Choose a place apart."
             )
 
     def made(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, pa.Table]]:
         """The filled rows of blocks, one after the other."""
         filler = self.filling.filler(self.source.schema)
         for block, table in self.source.read(blocks):
-            with naming(block.path):
+            with naming(block.path, first_row=block.first_row - block.start):
                 filled = filler.stacked(table, block.first_row)
             yield block, filled
 
@@ -149,6 +151,8 @@ class Sampling:
         """The job, whose options have been looked at."""
         if not isinstance(given, Mapping | None):
             raise InvalidOption("given must be a mapping of columns to values; impute completes partial rows.")
+        if strategy not in STRATEGIES:
+            raise InvalidOption.one_of("strategy", strategy, STRATEGIES)
         packed_model = packed(model)
         fitted = unpacked(packed_model)
         asked = checked_where(where, fitted)

@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from harpoon import tables
 from harpoon.arguments import seed_of
 from harpoon.engines.jobs import Job
-from harpoon.engines.shards import Block
+from harpoon.engines.shards import Block, check_here
 from harpoon.errors import HarpoonError, TableFileError, listed
 from harpoon.files import replacing
 from harpoon.tables import Place
@@ -45,6 +45,12 @@ class Parts:
         """The blocks that are still to be done."""
         there = {path.name for path in self.folder.iterdir()}
         return [block for block in blocks if self.path(block).name not in there]
+
+    def damaged(self, job: Job) -> list[Block]:
+        """The blocks that are there, but not whole."""
+        left = set(self.left(job.blocks))
+        there = [block for block in job.blocks if block not in left]
+        return [block for block in there if _rows_in(self.path(block)) != job.rows_of(block)]
 
     def write(self, block: Block, table: pa.Table) -> None:
         """Put a finished block down."""
@@ -77,8 +83,7 @@ class Parts:
         """Every block is there, with as many rows as it should have."""
         if self.left(job.blocks):
             raise self.unseen()
-        wrong = [block for block in job.blocks if _rows_in(self.path(block)) != job.rows_of(block)]
-        if wrong:
+        if wrong := self.damaged(job):
             raise TableFileError(f"{str(self.path(wrong[0]))!r} has not the rows that it should have. Run it again.")
 
 
@@ -88,13 +93,16 @@ def collected(job: Job, output: str | os.PathLike[str], *, force: bool = False) 
 
     Only what is killed leaves its finished blocks behind, for the next run of the same job.
     """
-    target = Path(output).absolute()  # workers may be elsewhere
+    check_here(output)
+    target = Path(output).resolve()  # workers may be elsewhere
     job.check_apart(target)
     check_target(target, force=force)
     parts = Parts(target.parent / f".{target.name}-{job.identity()}.harpoon")
     with complaints(parts.folder):
         parts.folder.mkdir(exist_ok=True)
         seeded = job.seeded(_kept_seed(parts.folder / ABOUT, job.seed))
+        for block in parts.damaged(job):  # by whatever happened to an earlier run
+            parts.path(block).unlink()
     try:
         yield seeded, parts
         parts.check(job)
@@ -107,8 +115,10 @@ def collected(job: Job, output: str | os.PathLike[str], *, force: bool = False) 
 
 def check_target(target: Path, *, force: bool = False) -> None:
     """Refuse, before any work is done, a place that cannot be written to or that holds something."""
-    if _is_one_file(target) or not target.is_dir():
-        tables.check_free(Place(str(target), target, ""), force=force and _is_one_file(target))
+    if target.is_file() and not _is_one_file(target):
+        raise TableFileError(f"{str(target)!r} is a file, where a folder is to be. Choose another name.")
+    if not target.is_dir():
+        tables.check_free(Place(str(target), target, ""), force=force)
         return
     strange = [path.name for path in target.iterdir() if not _is_part(path)]
     if strange:

@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 
 from harpoon.arguments import RandomState, count_of, seed_of
-from harpoon.engines.asking import Filling, Model, Where
+from harpoon.engines.asking import ROW, Filling, Model, Where
 from harpoon.engines.jobs import BLOCK, Imputing, Job, Sampling, size_of
 from harpoon.engines.parts import Parts
 from harpoon.engines.running import finished
@@ -42,7 +42,6 @@ try:
 except ImportError:
     raise MissingExtra.named("ray", "ray", "The engine Ray") from None
 
-ROW = "harpoon: row"  # the column that numbers rows on their way
 TASK = "task"
 GIVEN_UP = -1  # in the place of the number of a block
 
@@ -146,24 +145,25 @@ class Pool:
     workers: int | None = None
     gpus: float = 0.0
 
-    def strategy(self) -> ActorPoolStrategy:
-        """Not more actors at once than there is room for: more would be waited for."""
+    def mapped(self, data: Dataset, worker: type, *arguments: object, size: int, alone: bool) -> Dataset:
+        """The batches of a Dataset, each given to a worker.
+
+        Workers that are alone have the CPUs to themselves. Otherwise tasks of Ray's own make the rows: if workers took
+        all CPUs, as Ray counts them, everybody would wait for ever.
+        """
         if self.workers is not None:
             count_of(self.workers, "workers, the number of workers,")
         room = max(1, int(ray.cluster_resources().get("CPU", 1)))
         wanted = self.workers or room
-        return ActorPoolStrategy(min_size=min(wanted, room), max_size=wanted)
-
-    def mapped(self, data: Dataset, worker: type, *arguments: object, size: int | None) -> Dataset:
-        """The batches of a Dataset, each given to a worker."""
         return data.map_batches(
             worker,
             fn_constructor_args=(ray.put(arguments),),
             batch_size=size,
             batch_format="pyarrow",
-            compute=self.strategy(),
-            num_cpus=1,
+            compute=ActorPoolStrategy(min_size=min(wanted, room) if alone else 1, max_size=wanted),
+            num_cpus=1 if alone else 0,
             num_gpus=self.gpus,
+            scheduling_strategy="SPREAD",
         )
 
 
@@ -179,7 +179,8 @@ class Worker:
         """Do each task of a batch, block by block."""
         for blocks in blocks_of(batch):
             if self.parts is None:
-                yield from (table for _, table in self.job.made(blocks))
+                # With what pandas says of its index Ray would take that out of the columns, and lose it.
+                yield from (table.replace_schema_metadata() for _, table in self.job.made(blocks))
                 continue
             try:
                 for block in self.parts.work(self.job, blocks):
@@ -208,12 +209,12 @@ class FillingWorker:
 
 def _filled(data: Dataset, filling: Filling, pool: Pool, *, block: int, ordered: bool) -> Dataset:
     """The rows of a Dataset, filled; they are numbered first where what a row gets depends on its number."""
-    filling.filler(pa.schema([(name, pa.null()) for name in data.columns() or ()]))  # which complains of columns
+    filling.check_columns(data.columns() or ())
     seeded = replace(filling, seed=seed_of(None)) if filling.seed is None else filling
     rows = in_order(data) if ordered or filling.numbered else data
     if filling.numbered:
         rows = _numbered(rows)
-    return pool.mapped(rows, FillingWorker, seeded, size=size_of(block, filling.where))
+    return pool.mapped(rows, FillingWorker, seeded, size=size_of(block, filling.where), alone=False)
 
 
 def in_order(data: Dataset) -> Dataset:
@@ -264,12 +265,12 @@ def _answered(
     work = partial(run, workers=pool.workers, gpus=pool.gpus)
     target = finished(job, output, work, force=force, progress=progress)
     with _context(ordered=ordered):
-        return ray.data.read_parquet(str(target))
+        return ray.data.read_parquet(str(target.resolve()))  # workers may be elsewhere
 
 
 def _worked(job: Job, parts: Parts | None, blocks: list[Block], pool: Pool, *, ordered: bool) -> Dataset:
     """A Dataset of what tasks become: rows, or receipts of parts."""
-    return pool.mapped(of_tasks(job.tasks(blocks), ordered=ordered), Worker, job, parts, size=1)
+    return pool.mapped(of_tasks(job.tasks(blocks), ordered=ordered), Worker, job, parts, size=1, alone=True)
 
 
 def _receipt(first_row: int) -> pa.Table:

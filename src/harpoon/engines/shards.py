@@ -12,7 +12,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from harpoon import tables
-from harpoon.errors import HarpoonError, InvalidTable, TableFileError, listed
+from harpoon.engines.indexes import RangeIndex, counted_out
+from harpoon.errors import HarpoonError, InvalidOption, InvalidTable, TableFileError, listed
 from harpoon.tables import Place, Reading, Source
 from harpoon.tables.columnar import Parquet
 from harpoon.tables.delimited import Delimited
@@ -67,7 +68,7 @@ class Shards:
     @classmethod
     def of(cls, source: str | os.PathLike[str], how: Reading | None = None) -> Shards:
         """A file, or a folder of them, of which every one is looked at."""
-        paths = _found(Path(source))
+        paths = _found(source)
         first = {FORMATS[Place.of(path).format]: path for path in reversed(paths)}  # of each kind
         if len(first) > 1:
             names = " and ".join(f"{str(path.name)!r}, a {kind} file" for kind, path in sorted(first.items()))
@@ -105,18 +106,30 @@ class Shards:
 
 
 @contextmanager
-def naming(path: str | Path) -> Iterator[None]:
-    """What is wrong with a file, said with its name."""
+def naming(path: str | Path, first_row: int = 0) -> Iterator[None]:
+    """What is wrong with a file, said with its name, and with the number of its first row unless it is 0."""
     try:
         yield
     except HarpoonError as error:
         if str(path) in str(error):
             raise
-        raise type(error)(f"{str(path)!r}: {error}") from None
+        begins = f", which begins with row {first_row}" if first_row else ""
+        raise type(error)(f"{str(path)!r}{begins}: {error}") from None
 
 
-def _found(source: Path) -> list[Path]:
+def check_here(place: str | os.PathLike[str]) -> None:
+    """Refuse what is no path: engines open files, and Ray and Spark open the rest."""
+    if "://" in str(place) or not str(place):
+        raise InvalidOption(
+            f"Engines read and write files, by paths that every machine knows, got {str(place)!r}. For what is "
+            "elsewhere, give a Ray Dataset or a Spark DataFrame, and write what you get back."
+        )
+
+
+def _found(place: str | os.PathLike[str]) -> list[Path]:
     """The files of a folder, in the order of their names, or the file itself."""
+    check_here(place)
+    source = Path(place)
     if not source.exists():
         raise TableFileError(f"There is no file and no folder {str(source)!r}.")
     whole = source.absolute()  # workers may be elsewhere
@@ -150,7 +163,8 @@ def _columnar(root: Path, paths: Sequence[Path]) -> Shards:
     shards, schema = [], None
     for path in paths:
         with naming(path), tables.opened(path) as source:
-            schema = source.schema if schema is None else _agreed(schema, source.schema, paths[0])
+            here = counted_out(source.schema)
+            schema = here if schema is None else _agreed(schema, here, paths[0])
             shards.append(Shard(str(path), _parquet(source).file.metadata.num_rows))
     return Shards(root, schema, tuple(shards), Reading())
 
@@ -190,16 +204,17 @@ def _untyped(names: Sequence[str]) -> pa.Schema:
 
 
 def _agreed(one: pa.Schema, other: pa.Schema, first: Path) -> pa.Schema:
-    """What two files have in common: the same columns of the same types, but that a column may be empty in one."""
+    """What two files have in common: the same columns, of types that go together."""
     lacking = [name for name in one.names if name not in other.names]
     more = [name for name in other.names if name not in one.names]
     problems = [f"it lacks {listed(lacking)}"] * bool(lacking) + [f"it adds {listed(more)}"] * bool(more)
     for f in [] if problems else one:
         here = other.field(f.name).type
-        if pa.types.is_null(f.type):
-            one = one.set(one.get_field_index(f.name), f.with_type(here))
-        elif here != f.type and not pa.types.is_null(here):
+        common = _common(f.type, here)
+        if common is None:
             problems.append(f"{f.name!r} is {here}, not {f.type}")
+        elif common != f.type:
+            one = one.set(one.get_field_index(f.name), f.with_type(common))
     if problems:
         raise InvalidTable(
             f"Its columns are not those of {str(first)!r}: {'; '.join(problems)}. All files of a folder must have the "
@@ -208,20 +223,64 @@ def _agreed(one: pa.Schema, other: pa.Schema, first: Path) -> pa.Schema:
     return one
 
 
+def _common(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    """A type that holds the values of both, if there is one: integers are floats where a file has holes.
+
+    >>> _common(pa.int64(), pa.float64()), _common(pa.string(), pa.null()), _common(pa.string(), pa.int64())
+    (DataType(double), DataType(string), None)
+    """
+    if one == other:
+        return one
+    pair = [pa.schema([("", _plain(dtype))]) for dtype in (one, other)]
+    try:
+        return pa.unify_schemas(pair, promote_options="permissive").field(0).type
+    except pa.ArrowTypeError:
+        return None
+
+
+def _plain(dtype: pa.DataType) -> pa.DataType:
+    """The type of the values, however they are stored."""
+    if pa.types.is_dictionary(dtype):
+        return _plain(dtype.value_type)
+    return pa.string() if pa.types.is_string_view(dtype) else dtype
+
+
 def _cut(source: Source, blocks: Sequence[Block], schema: pa.Schema) -> Iterator[tuple[Block, pa.Table]]:
     """The rows of each block, out of rows that follow each other."""
     at = blocks[0].start if isinstance(source, Parquet) else 0
-    parts = source.parts(READ, at) if isinstance(source, Parquet) else source.parts(READ)
+    parts = _indexed(source, at) if isinstance(source, Parquet) else (part.table for part in source.parts(READ))
     held = schema.empty_table()
     for block in blocks:
         while at + held.num_rows < block.start + block.rows:
             part = next(parts, None)
             if part is None:
                 raise TableFileError(f"{block.path!r} has fewer rows than before; was it changed meanwhile?")
-            held = pa.concat_tables([held, fitted(part.table.select(schema.names), schema)])
+            held = pa.concat_tables([held, _as_agreed(part, schema, block.path)])
             passed = min(max(block.start - at, 0), held.num_rows)
             held, at = held.slice(passed), at + passed
         yield block, held.slice(block.start - at, block.rows)
+
+
+def _indexed(source: Parquet, first_row: int) -> Iterator[pa.Table]:
+    """The rows of a Parquet file from one of them on, with the index of pandas as a column."""
+    index = RangeIndex.of(source.schema)
+    for part in source.parts(READ, first_row):
+        rows = part.table
+        if index is not None:
+            rows = rows.append_column(index.name, index.column(first_row, rows.num_rows))
+        yield rows
+        first_row += rows.num_rows
+
+
+def _as_agreed(table: pa.Table, schema: pa.Schema, path: str) -> pa.Table:
+    """The columns with the types of all files."""
+    try:
+        return fitted(table.select(schema.names), schema)
+    except pa.ArrowInvalid as error:
+        raise InvalidTable(
+            f"{path!r} holds values that the type of another file cannot tell apart: {error}. Give the column the same "
+            "type in all files."
+        ) from None
 
 
 def _parquet(source: Source) -> Parquet:

@@ -14,32 +14,38 @@ from __future__ import annotations
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from harpoon.arguments import RandomState, count_of, seed_of
-from harpoon.engines.asking import Filling, Model, Where, unpacked
+from harpoon.engines.asking import ROW, Filling, Model, Where, unpacked
 from harpoon.engines.filling import DRAW
 from harpoon.engines.jobs import BLOCK, Job, Sampling
 from harpoon.engines.parts import Parts
 from harpoon.engines.shards import Block
-from harpoon.errors import HarpoonError, InvalidTable, MissingExtra, listed
+from harpoon.errors import HarpoonError, InvalidOption, InvalidTable, MissingExtra, listed
 from harpoon.tables.writing import fitted
 
 try:
-    from pyspark import SparkConf, TaskContext
+    from pyspark import SparkConf
     from pyspark.errors import PySparkException
     from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.functions import monotonically_increasing_id
+    from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import LongType, NullType, StructField, StructType
 except ImportError:
     raise MissingExtra.named("pyspark", "spark", "The engine Spark") from None
 
 Batches = Iterator[pa.RecordBatch]
+IN_A_PARTITION = 2**33  # numbers, of those that Spark gives rows
 LOOKED = 0.3  # seconds between two looks at what is done
 
 
@@ -62,14 +68,19 @@ def impute(
         only: The columns to fill; all that the model knows by default. All others are passed on.
         random_state: A seed or a NumPy generator.
     """
+    if not hasattr(data, "mapInArrow"):
+        raise InvalidOption(f"Spark fills a DataFrame, as spark.read.parquet(...) gives one, got {data!r}.")
     filling = Filling.of(model, where=where, draws=draws, only=only, random_state=random_state)
-    filling.filler(pa.schema([(name, pa.null()) for name in data.columns]))  # which complains of columns
+    filling.check_columns(data.columns)
     void = [f.name for f in data.schema if isinstance(f.dataType, NullType)]
     if void:
         raise InvalidTable(f"Spark has no type for {listed(void)}, all of whose cells are missing. Cast them first.")
     seeded = replace(filling, seed=seed_of(None)) if filling.seed is None else filling
     schema = StructType([StructField(DRAW, LongType(), nullable=False), *data.schema]) if draws else data.schema
-    return data.mapInArrow(_filling(seeded, _ends(data) if filling.numbered else None), schema)
+    if not filling.numbered:
+        return data.mapInArrow(_filling(seeded), schema)
+    numbered = data.withColumn(ROW, monotonically_increasing_id())
+    return numbered.mapInArrow(_filling(seeded, _spans(numbered)), schema)
 
 
 def sample(
@@ -95,7 +106,7 @@ def sample(
             for _, table in job.made([blocks[number]]):
                 yield from fitted(table, schema).to_batches()
 
-    return _numbered(spark, len(blocks)).mapInArrow(drawn, spark.createDataFrame(schema.empty_table()).schema)
+    return _numbered(spark, len(blocks)).mapInArrow(drawn, from_arrow_schema(schema, prefer_timestamp_ntz=True))
 
 
 def run(job: Job, parts: Parts, blocks: list[Block], workers: int | None = None) -> Iterator[Block]:
@@ -140,39 +151,70 @@ def session(workers: int | None = None) -> SparkSession:
         raise HarpoonError(f"Spark does not start: {error}. It needs Java 17 or newer; is that installed?") from None
 
 
-def _filling(filling: Filling, ends: Sequence[int] | None) -> Callable[[Batches], Batches]:
-    """What a partition does: its rows are numbered on from the partitions before it."""
+def _filling(filling: Filling, spans: Mapping[int, range] | None = None) -> Callable[[Batches], Batches]:
+    """What a partition does. With `spans`, its rows have the numbers that were found for it before."""
 
     def filled(batches: Batches) -> Batches:
-        place = _place() if ends is not None else 0
-        row = ends[place] if ends is not None else 0
-        for batch in batches:
-            own = pa.Table.from_batches([batch])
-            made = filling.filler(own.schema).stacked(own, row)
-            kept = [*([pa.field(DRAW, pa.int64())] if filling.draws else []), *own.schema]
-            yield from fitted(made, pa.schema(kept)).to_batches()
-            row += own.num_rows
-        if ends is not None and row != ends[place + 1]:
-            raise InvalidTable("The DataFrame did not give the same rows twice. Cache it, or write it to files first.")
+        for batch in map(_as_table, batches):
+            own, first_row = batch, 0
+            if spans is not None:
+                place, within = _numbers_of(batch)
+                span = spans.get(place, range(0))
+                own, first_row = batch.drop_columns([ROW]), span.start + within
+                if within + batch.num_rows > len(span):
+                    raise InvalidTable(
+                        "The DataFrame did not give the same rows twice. Cache it, or write it to files first."
+                    )
+            on_the_clock = _on_the_clock(own, filling)
+            made = filling.filler(on_the_clock.schema).stacked(on_the_clock, first_row)
+            yield from _as_before(made, own, filling.draws).to_batches()
 
     return filled
 
 
-def _ends(data: DataFrame) -> list[int]:
-    """The number of the first row of each partition, and how many rows there are."""
+def _spans(numbered: DataFrame) -> dict[int, range]:
+    """The numbers of the rows of each partition."""
 
     def counted(batches: Batches) -> Batches:
-        rows = sum(batch.num_rows for batch in batches)
-        yield pa.RecordBatch.from_pydict({"place": [_place()], "rows": [rows]})
+        for batch in map(_as_table, batches):
+            yield pa.RecordBatch.from_pydict({"place": [_numbers_of(batch)[0]], "rows": [batch.num_rows]})
 
-    rows = dict(map(tuple, data.mapInArrow(counted, "place long, rows long").collect()))
-    return list(accumulate((rows.get(place, 0) for place in range(max(rows, default=-1) + 1)), initial=0))
+    rows = Counter[int]()
+    for place, count in numbered.mapInArrow(counted, "place long, rows long").collect():
+        rows[place] += count
+    places = sorted(rows)
+    ends = accumulate((rows[place] for place in places), initial=0)
+    return {place: range(start, end) for place, (start, end) in zip(places, pairwise(ends), strict=True)}
 
 
-def _place() -> int:
-    """The number of the partition that is being worked on."""
-    context = TaskContext.get()
-    return 0 if context is None else context.partitionId()
+def _as_table(batch: pa.RecordBatch) -> pa.Table:
+    return pa.Table.from_batches([batch])
+
+
+def _numbers_of(batch: pa.Table) -> tuple[int, int]:
+    """The partition of a batch, and the place of its first row there, out of Spark's increasing numbers."""
+    return divmod(batch[ROW][0].as_py() if batch.num_rows else 0, IN_A_PARTITION)
+
+
+def _on_the_clock(own: pa.Table, filling: Filling) -> pa.Table:
+    """Spark's times are instants; a model that was trained on times without a zone means what the clock says there."""
+    schema = unpacked(filling.model).schema_
+    for place, f in enumerate(own.schema):
+        if pa.types.is_timestamp(f.type) and f.type.tz and f.name in schema.names and not schema[f.name].zoned:
+            own = own.set_column(place, f.name, pc.local_timestamp(own[f.name]))
+    return own
+
+
+def _as_before(made: pa.Table, own: pa.Table, draws: int | None) -> pa.Table:
+    """The filled rows with the types that they had. An instant that was known stays, whatever the clock says."""
+    for f in own.schema:
+        place = made.schema.get_field_index(f.name)
+        if pa.types.is_timestamp(f.type) and f.type.tz and made.schema.field(place).type.tz is None:
+            known = own[f.name].take(np.repeat(np.arange(own.num_rows), draws or 1))
+            instants = pc.assume_timezone(made[f.name], f.type.tz, ambiguous="earliest", nonexistent="earliest")
+            made = made.set_column(place, f.name, pc.coalesce(known, instants.cast(f.type)))
+    numbers = [pa.field(DRAW, pa.int64())] if draws else []
+    return fitted(made, pa.schema([*numbers, *own.schema]))
 
 
 def _numbered(spark: SparkSession, count: int) -> DataFrame:

@@ -19,7 +19,7 @@ import shutil
 import signal
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
@@ -127,7 +127,12 @@ def counted(data: Dataset) -> tuple[Tallies, pa.Table]:
     count = partial(_count, share=SAMPLE / rows)
     parts = in_order(data).map_batches(count, batch_format="pyarrow", batch_size=None)
     found = [pickle.loads(row["part"]) for row in parts.iter_rows()]  # noqa: S301 - made by our own workers
-    return merged(tallies for tallies, _ in found), pa.concat_tables([sample for _, sample in found])
+    return merged(tallies for tallies, _ in found), _together(sample for _, sample in found)
+
+
+def _together(tables: Iterable[pa.Table]) -> pa.Table:
+    """Tables of which one may lack the cells of a column, and so its type."""
+    return pa.concat_tables(tables, promote_options="permissive")
 
 
 def _dataset(source: object) -> Dataset:
@@ -220,7 +225,7 @@ def _work(config: dict[str, Any]) -> None:
     team, model = Together(), job.model
     model.random_state, model.progress = job.seed, False
     shard = ray.train.get_dataset_shard(ROWS)
-    part = pa.concat_tables(shard.iter_batches(batch_format="pyarrow", batch_size=None))
+    part = _together(shard.iter_batches(batch_format="pyarrow", batch_size=None))
     lesson = Lesson(frames.read(part), job.tallies, frames.read(job.sample))
     keeper = partial(Reported.resumed, brings=team.place == 0, every=job.every)
     model._take(model._learner(team).learn(lesson, keeper), lesson.sample.template)
