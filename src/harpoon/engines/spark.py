@@ -21,12 +21,11 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from harpoon.arguments import RandomState, count_of, seed_of
 from harpoon.engines.asking import ROW, Filling, Model, Where, unpacked
+from harpoon.engines.clocks import as_instants, on_the_clock
 from harpoon.engines.filling import DRAW
 from harpoon.engines.jobs import BLOCK, Job, Sampling
 from harpoon.engines.parts import Parts
@@ -165,9 +164,10 @@ def _filling(filling: Filling, spans: Mapping[int, range] | None = None) -> Call
                     raise InvalidTable(
                         "The DataFrame did not give the same rows twice. Cache it, or write it to files first."
                     )
-            on_the_clock = _on_the_clock(own, filling)
-            made = filling.filler(on_the_clock.schema).stacked(on_the_clock, first_row)
-            yield from _as_before(made, own, filling.draws).to_batches()
+            holes = on_the_clock(own, unpacked(filling.model).schema_)
+            made = as_instants(filling.filler(holes.schema).stacked(holes, first_row), own, filling.draws)
+            kept = [*([pa.field(DRAW, pa.int64())] if filling.draws else []), *own.schema]
+            yield from fitted(made, pa.schema(kept)).to_batches()
 
     return filled
 
@@ -194,27 +194,6 @@ def _as_table(batch: pa.RecordBatch) -> pa.Table:
 def _numbers_of(batch: pa.Table) -> tuple[int, int]:
     """The partition of a batch, and the place of its first row there, out of Spark's increasing numbers."""
     return divmod(batch[ROW][0].as_py() if batch.num_rows else 0, IN_A_PARTITION)
-
-
-def _on_the_clock(own: pa.Table, filling: Filling) -> pa.Table:
-    """Spark's times are instants; a model that was trained on times without a zone means what the clock says there."""
-    schema = unpacked(filling.model).schema_
-    for place, f in enumerate(own.schema):
-        if pa.types.is_timestamp(f.type) and f.type.tz and f.name in schema.names and not schema[f.name].zoned:
-            own = own.set_column(place, f.name, pc.local_timestamp(own[f.name]))
-    return own
-
-
-def _as_before(made: pa.Table, own: pa.Table, draws: int | None) -> pa.Table:
-    """The filled rows with the types that they had. An instant that was known stays, whatever the clock says."""
-    for f in own.schema:
-        place = made.schema.get_field_index(f.name)
-        if pa.types.is_timestamp(f.type) and f.type.tz and made.schema.field(place).type.tz is None:
-            known = own[f.name].take(np.repeat(np.arange(own.num_rows), draws or 1))
-            instants = pc.assume_timezone(made[f.name], f.type.tz, ambiguous="earliest", nonexistent="earliest")
-            made = made.set_column(place, f.name, pc.coalesce(known, instants.cast(f.type)))
-    numbers = [pa.field(DRAW, pa.int64())] if draws else []
-    return fitted(made, pa.schema([*numbers, *own.schema]))
 
 
 def _numbered(spark: SparkSession, count: int) -> DataFrame:
