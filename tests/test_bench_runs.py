@@ -85,6 +85,25 @@ def test_wrong_choices_are_told_before_anything_runs():
         cells("imputation", methods=["magick"])
     with pytest.raises(InvalidOption, match="has no masks to choose from"):
         cells("constraints", masks=["MAR"])
+    with pytest.raises(InvalidOption, match="An option of KNNImputer"):
+        cells("imputation", methods=["knn"], options=[{"neighbours": 3}])
+    for wrong in ({"ratios": [1.5]}, {"ratios": [float("nan")]}, {"seeds": [-1]}, {"budget": -5.0}):
+        with pytest.raises(InvalidOption, match=r"got -|got 1\.5|got nan"):
+            cells("imputation", **wrong)
+    with pytest.raises(InvalidOption, match="limit"):
+        Run(Path("results"), limit=-1.0)
+    assert (
+        len(cells("imputation", datasets=["bean"], methods=["mean"], masks=["MAR"], ratios=[0.25, 0.250], seeds=[0, 0]))
+        == 1
+    )
+
+
+def test_whatever_an_option_holds_its_record_is_found(tmp_path):
+    results = Results(tmp_path)
+    for value in ("org/model", "../../elsewhere", "x" * 300):
+        results.write(Cell("imputation", "bean", "great", options={"llm": value}), {"metrics": {}})
+    assert len(list(results.records("imputation"))) == 3
+    assert [path.name for path in tmp_path.iterdir()] == ["imputation"]
 
 
 def test_a_record_says_what_was_measured_and_how(run):
@@ -266,5 +285,7 @@ def test_the_command_says_what_it_did(run):
         outcome = CliRunner().invoke(app, ["imputation", *choice, *folders], catch_exceptions=False)
         assert outcome.exit_code == 0
         assert text in outcome.output
+    late = CliRunner().invoke(app, ["imputation", *choice, "--budget", "9", "--limit", "1e-9", *folders])
+    assert "2 of them failed" in late.stderr
     assert CliRunner().invoke(app, ["imputation", "--seeds", "one"]).exit_code == 2
     assert "anchored" in CliRunner().invoke(app, ["methods"]).output

@@ -115,12 +115,24 @@ def _do(run: Run, todo: list[Cell]) -> None:
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+    from harpoon.bench.records import Results
+    from harpoon.errors import InvalidOption
+
+    if not todo:
+        raise InvalidOption("There is nothing to do: the data sets that were asked for have no such cells.")
     left = run.left(todo)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task("Starting", total=len(left))
-        run(left, lambda cell: progress.update(task, advance=1, description=f"{cell.dataset} {cell.variant}"))
+    try:
+        with Progress(*columns, console=Console(stderr=True)) as progress:
+            task = progress.add_task("Starting", total=len(left))
+            run(left, lambda cell: progress.update(task, advance=1, description=f"{cell.dataset} {cell.variant}"))
+    except KeyboardInterrupt:
+        typer.echo(f"Stopped. What was done is kept in {run.results}; the same command goes on.", err=True)
+        raise typer.Exit(130) from None
+    failed = [cell for cell in todo if not Results(run.results).done(cell, again=True)]
     typer.echo(f"{len(left)} cells done now, {len(todo) - len(left)} before, in {run.results}")
+    if failed:
+        typer.echo(f"{len(failed)} of them failed, as their records say; repeat them with --again.", err=True)
 
 
 def _split(text: str | None, kind: Callable[[str], Any] = str) -> list[Any]:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from harpoon.bench.places import whole
 from harpoon.errors import HarpoonError
 
 Record = dict[str, Any]
+PLAIN, LONGEST = " ,=+:()[]'", 200  # what the name of a folder may hold besides letters, and how much of it
 
 
 class RecordDamaged(HarpoonError, ValueError):
@@ -58,7 +61,10 @@ class Cell:
     def place(self) -> Path:
         """The file of its record, in the folder of results."""
         parts = [part for part in (self.mask, self.ratio, self.condition, self.seed) if part is not None]
-        return Path(self.experiment, self.dataset, self.variant, "-".join(map(str, parts)) + ".json")
+        folder = quote(self.variant, safe=PLAIN)
+        if len(folder) > LONGEST:
+            folder = f"{folder[:LONGEST]}-{hashlib.sha256(folder.encode()).hexdigest()[:8]}"
+        return Path(self.experiment, self.dataset, folder, "-".join(map(str, parts)) + ".json")
 
     def to_json(self) -> dict[str, Any]:
         """As plain data."""
@@ -79,7 +85,7 @@ class Results:
     def done(self, cell: Cell, *, again: bool = False) -> bool:
         """Whether there is a record of the cell; with `again`, one of a success."""
         path = self.folder / cell.place
-        return path.exists() and not (again and "error" in _read(path))
+        return path.exists() and not ("error" in _read(path) and again)  # which complains of what is no record
 
     def write(self, cell: Cell, record: Mapping[str, Any]) -> None:
         """Put the record of a cell in its place, whole or not at all."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import queue
 import signal
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from harpoon.bench.datasets import NAMES, SPECS
-from harpoon.bench.methods import METHODS
+from harpoon.bench.methods import METHODS, kind_of
 from harpoon.bench.places import cache
 from harpoon.bench.records import Cell, Results
 from harpoon.bench.worker import DIMENSIONS, Job, circumstances
@@ -75,11 +76,27 @@ def cells(experiment: str, budget: float | None = None, **chosen: Any) -> list[C
         for value in parts[name]:
             if value is not None and value not in values:
                 raise InvalidOption.one_of(f"One of the {name}", value, values)
+    _check_numbers(parts["ratios"], parts["seeds"], budget)
+    for method, options in product(parts["methods"], parts["options"]):
+        if method in METHODS:
+            kind_of(method)(**options)  # which complains of options that it does not have
     found = [
         Cell(experiment, dataset, method, mask, ratio, condition, seed, budget, dict(options))
         for dataset, method, options, mask, ratio, condition, seed in product(*(parts[name] for name in PARTS))
     ]
-    return [cell for cell in found if _makes_sense(cell)]
+    return [cell for place, cell in enumerate(found) if _makes_sense(cell) and cell not in found[:place]]
+
+
+def _check_numbers(ratios: Iterable[float | None], seeds: Iterable[int], budget: float | None) -> None:
+    """Refuse what could only fail, before there is a record of it."""
+    for ratio in ratios:
+        if ratio is not None and not 0 < ratio < 1:
+            raise InvalidOption(f"A ratio is a share of the cells, between 0 and 1, got {ratio:g}.")
+    for seed in seeds:
+        if seed < 0:
+            raise InvalidOption(f"A seed is 0 or more, got {seed}.")
+    if budget is not None and not 0 < budget < math.inf:
+        raise InvalidOption(f"A budget is a number of seconds above 0, got {budget:g}.")
 
 
 def _makes_sense(cell: Cell) -> bool:
@@ -106,6 +123,10 @@ class Run:
     models: Path | None = None
     limit: float | None = None
     again: bool = False
+
+    def __post_init__(self) -> None:
+        if self.limit is not None and not self.limit > 0:
+            raise InvalidOption(f"A limit is a number of seconds above 0, got {self.limit:g}.")
 
     def __call__(self, todo: Iterable[Cell], on_cell: Callable[[Cell], None] = lambda _cell: None) -> None:
         """Do all cells that have no record yet; `on_cell` hears of each."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import fmean, pstdev
 
@@ -15,6 +15,7 @@ from harpoon.errors import InvalidOption
 from harpoon.metrics import METRICS
 
 CEILINGS = {kind.title for kind in map(kind_of, METHODS) if kind.ceiling}
+SEEDS, DIGITS = 5, 2  # of published means
 TOO_LARGE = 1e5  # to be written out, as in the published tables
 MISSING, FAILED = "–", "failed"
 Key = tuple[str, ...]
@@ -22,20 +23,27 @@ Key = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Value:
-    """A mean over seeds, and the deviation."""
+    """A mean over seeds, the deviation, and how many there are if they are not as many as in the paper."""
 
     mean: float
     deviation: float | None = None
+    seeds: int = SEEDS
 
     def __str__(self) -> str:
         if abs(self.mean) >= TOO_LARGE:  # what a method says that has lost its way
             return f">1e{int(math.log10(abs(self.mean)))}"
         spread = "" if self.deviation is None else f" ± {self.deviation:.2f}"
-        return f"{self.mean:.2f}{spread}"
+        return f"{self.mean:.2f}{spread}{'' if self.seeds == SEEDS else f' ({self.seeds})'}"
+
+    @property
+    def read(self) -> float:
+        """The mean as a reader sees it: published numbers have no more digits, and what looks equal is equal."""
+        return round(self.mean, DIGITS)
 
     def times(self, factor: float) -> Value:
         """The same in another unit."""
-        return Value(self.mean * factor, None if self.deviation is None else self.deviation * factor)
+        spread = None if self.deviation is None else self.deviation * factor
+        return replace(self, mean=self.mean * factor, deviation=spread)
 
 
 @dataclass(frozen=True)
@@ -81,7 +89,7 @@ class Table:
     def best(self, column: Column) -> float | None:
         """The best mean of a column; what shows a ceiling does not compete."""
         there = [row.get(column.heading) for name, row in self.rows.items() if name not in CEILINGS]
-        return METRICS[column.metric].best([value.mean for value in there if isinstance(value, Value)])
+        return METRICS[column.metric].best([value.read for value in there if isinstance(value, Value)])
 
     def markdown(self) -> str:
         """As text."""
@@ -97,7 +105,7 @@ class Table:
         others, found = list(others), []
         for column in self.columns:
             there = {name: self.rows[name].get(column.heading) for name in (ours, *others) if name in self.rows}
-            means = {name: value.mean for name, value in there.items() if isinstance(value, Value)}
+            means = {name: value.read for name, value in there.items() if isinstance(value, Value)}
             mine = means.pop(ours, None)
             best = METRICS[column.metric].best(list(means.values()))
             if mine is not None and best is not None:
@@ -108,7 +116,7 @@ class Table:
 
     def _shown(self, row: Mapping[str, Value | str], column: Column) -> str:
         value = row.get(column.heading, MISSING)
-        if isinstance(value, Value) and value.mean == self.best(column):
+        if isinstance(value, Value) and value.read == self.best(column):
             return f"**{value}**"
         return str(value)
 
@@ -152,18 +160,19 @@ def title_of(cell: Cell) -> str:
 
 def averaged(found: Iterable[tuple[Cell, Record]]) -> dict[tuple[str, Key, str], Value | str]:
     """Means over seeds, by method, by place (dataset, mask and ratio, or condition) and by metric."""
-    values: dict[tuple[str, Key, str], list[float]] = {}
-    failures: set[tuple[str, Key]] = set()
+    values: dict[tuple[str, Key, str], dict[int, float]] = {}  # one for each seed, however often it was asked
+    answered, failed = set[tuple[str, Key, int]](), set[tuple[str, Key, int]]()
     for cell, record in found:
         where, name = place_of(cell), title_of(cell)
-        if "error" in record:
-            failures.add((name, where))
+        (failed if "error" in record else answered).add((name, where, cell.seed))
         for metric, value in record.get("metrics", {}).items():
-            values.setdefault((name, where, metric), []).extend([] if value is None else [value])
+            if value is not None:
+                values.setdefault((name, where, metric), {})[cell.seed] = value
     means: dict[tuple[str, Key, str], Value | str] = {
-        key: Value(fmean(seeds), pstdev(seeds) if len(seeds) > 1 else None) for key, seeds in values.items() if seeds
+        key: Value(fmean(seeds.values()), pstdev(seeds.values()) if len(seeds) > 1 else None, len(seeds))
+        for key, seeds in values.items()
     }
-    for name, where in failures:  # a mean over the seeds that did work would flatter
+    for name, where, _ in failed - answered:  # a mean over the seeds that did work would flatter
         for metric in METRICS:
             means[name, where, metric] = FAILED
     return means
@@ -176,11 +185,22 @@ def place_of(cell: Cell) -> Key:
 
 
 def on_shared_seeds(found: Iterable[tuple[Cell, Record]]) -> list[tuple[Cell, Record]]:
-    """Those of the seeds that every method has an answer to: masks differ more than methods do."""
+    """Those of the seeds that every method has an answer to: one mask may be much harder than another.
+
+    Methods with a single seed are left out where others have more, for they would leave but one to all.
+    """
     found = list(found)
     answered: dict[Key, dict[str, set[int]]] = {}
     for cell, record in found:
         if "error" not in record:
             answered.setdefault(place_of(cell), {}).setdefault(title_of(cell), set()).add(cell.seed)
+    for place, methods in answered.items():
+        several = {name: seeds for name, seeds in methods.items() if len(seeds) > 1}
+        answered[place] = several if len(several) > 1 else methods
     shared = {place: set.intersection(*methods.values()) for place, methods in answered.items()}
-    return [(cell, record) for cell, record in found if "error" in record or cell.seed in shared[place_of(cell)]]
+
+    def counts(cell: Cell, record: Record) -> bool:
+        place = place_of(cell)
+        return "error" in record or (cell.seed in shared[place] and title_of(cell) in answered[place])
+
+    return [(cell, record) for cell, record in found if counts(cell, record)]
