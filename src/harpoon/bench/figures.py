@@ -42,6 +42,8 @@ def disjunctions(records: Iterable[tuple[Cell, Record]], output: Path) -> str:
                 shares.setdefault(cell.dataset, {}).setdefault(title_of(cell), {}).setdefault(part, []).append(pair)
     if not shares:
         return "The parts of disjunctions are not measured yet."
+    names = ["test rows", *dict.fromkeys(name for methods in shares.values() for name in methods)]
+    colours = {name: f"C{place}" for place, name in enumerate(names)}  # the same in all panels
     figure, axes = _axes(len(shares))
     for axis, (dataset, methods) in zip(axes, shares.items(), strict=True):
         parts = next(iter(methods.values()))
@@ -49,10 +51,11 @@ def disjunctions(records: Iterable[tuple[Cell, Record]], output: Path) -> str:
         bars |= {name: [fmean(pair[0] for pair in found[part]) for part in parts] for name, found in methods.items()}
         width = 0.8 / len(bars)
         for place, (name, heights) in enumerate(bars.items()):
-            axis.bar([x + place * width for x in range(len(parts))], heights, width, label=name)
+            axis.bar([x + place * width for x in range(len(parts))], heights, width, label=name, color=colours[name])
         axis.set_xticks([x + 0.4 - width / 2 for x in range(len(parts))], list(parts))
         axis.set(title=f"{dataset}: either part of an or", ylabel="share of the rows")
-        axis.legend(fontsize="small")
+    labelled = {label: bar for axis in axes for bar, label in zip(*axis.get_legend_handles_labels(), strict=True)}
+    figure.legend(labelled.values(), labelled.keys(), loc="outside lower center", ncols=2, fontsize="small")
     return _saved(figure, output / DISJUNCTIONS, "Rows in each part of a disjunction")
 
 
@@ -62,7 +65,7 @@ def _axes(count: int) -> tuple[Any, list[Any]]:
     except ImportError:
         raise MissingExtra.named("matplotlib", "bench", "A figure") from None
     figure = Figure(figsize=(5 * count, 4), layout="constrained")
-    return figure, [figure.add_subplot(1, count, place + 1) for place in range(count)]
+    return figure, list(figure.subplots(1, count, sharey=True, squeeze=False)[0])
 
 
 def _saved(figure: Any, path: Path, words: str) -> str:  # noqa: ANN401
