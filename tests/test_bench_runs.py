@@ -241,6 +241,22 @@ def test_a_killed_run_loses_at_most_the_cell_it_was_in(run):
     assert len(records(run, "imputation")) == done + 5
 
 
+def test_a_worker_does_not_outlive_its_run(run):
+    choice = ["--datasets", "magic", "--methods", "paper", "--masks", "MAR", "--ratios", "0.25", "--seeds", "0"]
+    folders = ["--data", str(run.data), "--models", str(run.models), "--results", str(run.results)]
+    with subprocess.Popen([*BENCH, "imputation", *choice, *folders], stderr=subprocess.DEVNULL) as process:  # noqa: S603
+        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+        while not (found := children.read_text().split()):
+            time.sleep(0.05)
+        time.sleep(3)  # until it has begun to train, for minutes
+        process.kill()
+    for _ in range(200):
+        if not Path("/proc", found[0]).exists():
+            break
+        time.sleep(0.1)
+    assert not Path("/proc", found[0]).exists()
+
+
 def test_a_worker_that_dies_costs_one_cell(run):
     todo, finished = many(200), []
 

@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
+import threading
 import warnings
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 from harpoon.bench import machine
@@ -24,6 +27,7 @@ from harpoon.bench.measures import MEASURES, theorems
 from harpoon.bench.methods import Method, method
 from harpoon.bench.records import Cell, Record, Results
 
+LOOKED = 0.5  # seconds between two looks at the parent
 DIMENSIONS = {"circle": 2, "sphere": 3}  # made-up data of the geometry, whose denoiser is known
 
 
@@ -85,8 +89,20 @@ def circumstances() -> Record:
     return {"versions": machine.versions(), "commit": machine.commit(), "on": machine.processor()}
 
 
+def end_with(parent: int) -> None:
+    """End this process, and what it has started, once its parent has ended: nobody is left to keep its time."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            sleep(LOOKED)
+        os.killpg(os.getpgrp(), signal.SIGKILL)
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def main() -> None:
     """Read a job and do it."""
+    end_with(os.getppid())
     warnings.simplefilter("ignore")
     lines = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a library that prints must not talk to whoever started us
