@@ -55,7 +55,6 @@ class Places:
     def __init__(self, places: Sequence[int]) -> None:
         self.listed = list(places)
         self.index = torch.tensor(self.listed, dtype=torch.long, device="cpu")
-        self.inverse = self.index.argsort()
 
     def __len__(self) -> int:
         return len(self.listed)
@@ -63,10 +62,6 @@ class Places:
     def of(self, x: Tensor) -> Tensor:
         """The numbers at these places, (n, places)."""
         return x.index_select(1, self.index.to(x.device))
-
-    def back(self, x: Tensor) -> Tensor:
-        """Numbers of all places, at their places again."""
-        return x.index_select(1, self.inverse.to(x.device))
 
 
 class Parts(NamedTuple):
@@ -113,7 +108,9 @@ class AnchoredDenoiser(Denoiser):
         lines = [block.start for block in blocks if block.shape is Shape.LINE]
         labels = [place for block in simplexes for place in range(block.start, block.stop)]
         means = [block.start for block in blocks if block.shape is Shape.MEAN]
-        self.lines, self.labels, self.sorted = Places(lines), Places(labels), Places([*lines, *labels, *means])
+        self.lines, self.labels = Places(lines), Places(labels)
+        by_kind = [*lines, *labels, *means]
+        self.sorted, self.unsorted = Places(by_kind), Places(sorted(range(width), key=by_kind.__getitem__))
         column_of = [block.column for block in blocks for _ in range(block.start, block.stop)]
         self.column_of = Places(column_of)
         self.first_of = Places([column_of.index(column) for column in range(blocks[-1].column + 1)])
@@ -153,7 +150,7 @@ class AnchoredDenoiser(Denoiser):
     def _estimate(self, context: Parts, noisy: Parts, a: Tensor, s: Tensor) -> Tensor:
         lines = a * noisy.lines + s * context.lines
         labels = self._log_posterior(context.labels, noisy.labels, a, s).exp()
-        return self.sorted.back(torch.cat([lines, labels, context.means], dim=1))
+        return self.unsorted.of(torch.cat([lines, labels, context.means], dim=1))
 
     def _log_posterior(self, prior: Tensor, noisy: Tensor, a: Tensor, s: Tensor) -> Tensor:
         """The log-probabilities of all labels, (n, labels): Bayes' rule on the cells' own noisy values."""

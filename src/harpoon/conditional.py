@@ -49,6 +49,12 @@ ROOM = 1.25  # rows drawn for each that is expected to be kept
 Propose = Callable[[int, int], Rows]
 
 
+def check_strategy(strategy: str) -> None:
+    """Refuse a strategy that there is not."""
+    if strategy not in STRATEGIES:
+        raise InvalidOption.one_of("strategy", strategy, STRATEGIES)
+
+
 @dataclass
 class Conditional:
     """Draws rows under a condition.
@@ -76,8 +82,7 @@ class Conditional:
 
     def rows(self, n: int, strategy: str = "auto") -> tuple[Rows, Report]:
         """At most n rows, all of which meet the condition (but for strategy="paper"), and what it took."""
-        if strategy not in STRATEGIES:
-            raise InvalidOption.one_of("strategy", strategy, STRATEGIES)
+        check_strategy(strategy)
         began, before = perf_counter(), self.drawer.evaluations
         found = taken(self._by(strategy)(n), slice(0, n))
         count = height_of(found)

@@ -20,7 +20,7 @@ from harpoon.cells import Cells, Index, Rows, joined, laid_over, taken
 from harpoon.checkpoints import KIND as CHECKPOINT
 from harpoon.checkpoints import Checkpoint
 from harpoon.codec import Codec
-from harpoon.conditional import STRATEGIES
+from harpoon.conditional import check_strategy
 from harpoon.conditions import Predicate, names_of
 from harpoon.drawing import Drawer, height_of, seen
 from harpoon.errors import (
@@ -243,8 +243,7 @@ class Harpoon:
         """
         codec = self._fitted()
         self.__dict__.pop("report_", None)
-        if strategy not in STRATEGIES:
-            raise InvalidOption.one_of("strategy", strategy, STRATEGIES)
+        check_strategy(strategy)
         if isinstance(given, str):
             raise InvalidOption("given must be a mapping or a frame, got a str; a condition goes into where.")
         question = self._question(where, None if isinstance(loss, str) else loss, loss_batch, on_shortfall)

@@ -30,7 +30,6 @@ from harpoon.errors import shortened
 from harpoon.metrics import METRICS
 
 PAPER = " (published)"
-PAPERS = {"": kind_of("paper").title, "published": "Harpoon"}  # the paper's method, in each table of times
 MASKS = ("MAR", "MCAR", "MNAR")
 SEVERAL = 4  # methods make a comparison
 VARIED = {name for kind in ABLATIONS.values() for options in kind.values() for name in options}
@@ -158,23 +157,23 @@ def runtime(results: Results, folder: Path, _output: Path) -> str:
     paper = published(folder / "runtimes.csv", ("method", "dataset"))
     ours: dict[str, dict[str, float | None]] = {}
     for cell, record in results.records("runtime"):
-        ours.setdefault(cell.dataset, {})[title_of(cell)] = record.get("answer_seconds")
+        methods = ours.setdefault(cell.dataset, {})
+        methods[title_of(cell)] = record.get("answer_seconds", methods.get(title_of(cell)))
     parts = ["## Runtime", NOTES["runtime"]]
     for dataset, methods in ours.items():
         same = {method: value for (method, data), value in paper.items() if data == dataset}
         theirs = {method: value.mean for method, value in same.items() if isinstance(value, Value)}
-        parts.append(f"### {dataset}\n\n{_ratios('', methods)}\n\n{_ratios('published', theirs)}")
+        here, there = _ratios("", kind_of("paper").title, methods), _ratios("published", "Harpoon", theirs)
+        parts.append(f"### {dataset}\n\n{here}\n\n{there}")
     return "\n\n".join(parts if ours else [*parts, "Not measured yet."])
 
 
-def _ratios(heading: str, seconds: Mapping[str, float | None]) -> str:
+def _ratios(heading: str, papers: str, seconds: Mapping[str, float | None]) -> str:
     """Times, the fastest first, and their ratios to that of the paper's method, or to the first without it."""
     done = {name: took for name, took in sorted(seconds.items(), key=lambda item: item[1] or 0) if took is not None}
-    papers = next(
-        (took for name, took in done.items() if name.startswith(PAPERS[heading])), min(done.values(), default=1)
-    )
+    one = next((took for name, took in done.items() if name.startswith(papers)), min(done.values(), default=1))
     lines = [f"| {heading} | seconds | ratio |", "|---|---|---|"]
-    lines += [f"| {name} | {took:.3g} | {took / papers:.2g} |" for name, took in done.items()]
+    lines += [f"| {name} | {took:.3g} | {took / one:.2g} |" for name, took in done.items()]
     return "\n".join([*lines, *(f"| {name} | {FAILED} | |" for name in seconds if name not in done)])
 
 

@@ -85,7 +85,10 @@ class Results:
     def done(self, cell: Cell, *, again: bool = False) -> bool:
         """Whether there is a record of the cell; with `again`, one of a success."""
         path = self.folder / cell.place
-        return path.exists() and not ("error" in _read(path) and again)  # which complains of what is no record
+        if not path.exists():
+            return False
+        record = _read(path)  # which complains of what is none
+        return not (again and "error" in record)
 
     def write(self, cell: Cell, record: Mapping[str, Any]) -> None:
         """Put the record of a cell in its place, whole or not at all."""

@@ -84,7 +84,7 @@ def cells(experiment: str, budget: float | None = None, **chosen: Any) -> list[C
         Cell(experiment, dataset, method, mask, ratio, condition, seed, budget, dict(options))
         for dataset, method, options, mask, ratio, condition, seed in product(*(parts[name] for name in PARTS))
     ]
-    return [cell for place, cell in enumerate(found) if _makes_sense(cell) and cell not in found[:place]]
+    return list({cell.place: cell for cell in found if _makes_sense(cell)}.values())
 
 
 def _check_numbers(ratios: Iterable[float | None], seeds: Iterable[int], budget: float | None) -> None:

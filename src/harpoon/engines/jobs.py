@@ -15,7 +15,7 @@ import pyarrow as pa
 from harpoon import frames
 from harpoon._version import __version__
 from harpoon.arguments import RandomState, count_of
-from harpoon.conditional import STRATEGIES
+from harpoon.conditional import check_strategy
 from harpoon.engines.asking import Filling, Model, Where, checked_where, packed, seed_for, unpacked
 from harpoon.engines.shards import Block, Shards, naming
 from harpoon.errors import InvalidOption
@@ -151,8 +151,7 @@ class Sampling:
         """The job, whose options have been looked at."""
         if not isinstance(given, Mapping | None):
             raise InvalidOption("given must be a mapping of columns to values; impute completes partial rows.")
-        if strategy not in STRATEGIES:
-            raise InvalidOption.one_of("strategy", strategy, STRATEGIES)
+        check_strategy(strategy)
         packed_model = packed(model)
         fitted = unpacked(packed_model)
         asked = checked_where(where, fitted)
