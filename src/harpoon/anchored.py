@@ -293,11 +293,10 @@ class Backbone(nn.Module):
 
     def forward(self, known: Tensor, noisy: Tensor, t: Tensor) -> Tensor:
         """What is known, projected, the noisy rows and their times to one number per encoded number."""
-        h = self.noisy(noisy) + known + self.time(_waves(t))
+        h = torch.addmm(known + self.noisy.bias + self.time(_waves(t)), noisy, self.noisy.weight.T)
         for block in self.blocks:
             h = block(h)
-        out: Tensor = self.out(self.norm(h)) + self.straight(noisy)
-        return out
+        return torch.addmm(self.out(self.norm(h)), noisy, self.straight.weight.T)
 
 
 class Residual(nn.Module):
@@ -311,7 +310,8 @@ class Residual(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """One block."""
-        added: Tensor = self.narrow(functional.silu(self.widen(self.norm(x))))
+        wide = functional.silu(self.widen(self.norm(x)), inplace=not torch.is_grad_enabled())
+        added: Tensor = self.narrow(wide)
         return x + added
 
 

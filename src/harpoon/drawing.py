@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 import torch
 
+from harpoon.abreast import abreast
 from harpoon.cells import Index, Rows, joined, taken, written_into
 from harpoon.codec import Codec
 from harpoon.errors import SamplingFailed
@@ -21,6 +23,7 @@ from harpoon.sampling import STARTS, STEPS, reverse, row_noise
 from harpoon.scaling import Floats
 from harpoon.selection import Selection
 
+Read = TypeVar("Read")
 FEWEST_ROWS = 64
 FARTHEST = 1e4  # deviations from the mean; what lies beyond would be no number after a few layers
 MOVING_STEPS = 40  # from pure noise; a move from less takes its share of them
@@ -49,18 +52,22 @@ class Drawer:
     progress: Progress = False
     evaluations: int = field(default=0, init=False)
 
-    @torch.no_grad()
-    def estimates(self, rows: Rows) -> Iterator[Floats]:
-        """E[x_0 | known cells], batch after batch: one evaluation where there is nothing but noise."""
+    def estimates(self, rows: Rows, reading: Callable[[Floats], Read]) -> list[Read]:
+        """What `reading` makes of E[x_0 | known cells], of each batch: one evaluation where there is only noise."""
         size = _batch_rows(self.settings.sampling_batch_size, self.codec.width)
         noisiest, nothing = self.denoiser.schedule.times(1)[0], torch.zeros(1, self.codec.width, device=self.device)
         batches = list(_batches(height_of(rows), size))
         on_step = teller(len(batches), height_of(rows), self.progress)
-        for batch, count in batches:
+
+        @torch.no_grad()
+        def read(batch: Index, count: int) -> Read:
             known = seen(self.codec, taken(rows, batch)).to(self.device)
-            self.evaluations += count
+            expected = reading(self.denoiser(nothing, noisiest, known)[:count].cpu().double().numpy())
             on_step()
-            yield self.denoiser(nothing, noisiest, known)[:count].cpu().double().numpy()
+            return expected
+
+        self.evaluations += height_of(rows)
+        return abreast(lambda batch: read(*batch), batches, self.device)
 
     def draw(
         self,
@@ -88,27 +95,33 @@ class Drawer:
         size = _batch_rows(settings.sampling_batch_size, noises * self.codec.width)
         if selection is not None:
             size = max(1, size // selection.group) * selection.group
-        batches, parts = list(_batches(len(index), size)), []
+        batches = list(_batches(len(index), size))
+
+        def drawn(batch: Index, count: int, on_step: Callable[[], None]) -> Rows:
+            known = seen(self.codec, taken(rows, batch)).to(self.device)
+            noise = row_noise(self.seed, index[batch], noises, self.codec.width, draw=draw).to(self.device)
+            x = reverse(
+                self.denoiser,
+                noise,
+                times=times,
+                start=STARTS[settings.start],
+                step=STEPS[settings.noise_scale],
+                order=settings.order,
+                given=known,
+                guidance=self._guidance(known, penalty, strength, Guidance if selection is None else Twist),
+                selection=None if selection is None else selection.starting_at(int(batch[0])),
+                on_step=on_step,
+            )
+            _check_finite(x, settings)
+            return self._decoded(known, x, count)
+
+        self.evaluations += len(index) * (len(times) - 1)
         progress = self.progress if batches else False
         with drawing_bar(len(batches) * (len(times) - 1), len(index), progress) as on_step:
-            for batch, count in batches:
-                known = seen(self.codec, taken(rows, batch)).to(self.device)
-                noise = row_noise(self.seed, index[batch], noises, self.codec.width, draw=draw).to(self.device)
-                x = reverse(
-                    self.denoiser,
-                    noise,
-                    times=times,
-                    start=STARTS[settings.start],
-                    step=STEPS[settings.noise_scale],
-                    order=settings.order,
-                    given=known,
-                    guidance=self._guidance(known, penalty, strength, Guidance if selection is None else Twist),
-                    selection=None if selection is None else selection.starting_at(int(batch[0])),
-                    on_step=on_step,
-                )
-                self.evaluations += count * (len(times) - 1)
-                _check_finite(x, settings)
-                parts.append(self.codec.decode(known.write_into(x)[:count].cpu().double().numpy()))
+            if penalty is None:
+                parts = abreast(lambda batch: drawn(*batch, on_step), batches, self.device)
+            else:  # which may be the user's function, and knows nothing of threads
+                parts = [drawn(*batch, on_step) for batch in batches]
         return written_into(rows, joined(parts)) if parts else dict(rows)
 
     def moved(self, rows: Rows, known: Rows, index: Index, *, t: float, draw: int) -> Rows:
@@ -121,9 +134,10 @@ class Drawer:
         times = [t * place / steps for place in range(steps, -1, -1)]
         level = self.denoiser.schedule.level(t)
         size = _batch_rows(self.settings.sampling_batch_size, self.codec.width * steps)
-        batches, parts = list(_batches(len(index), size)), []
+        batches = list(_batches(len(index), size))
         on_step = teller(len(batches) * steps, len(index), self.progress)
-        for batch, count in batches:
+
+        def drawn(batch: Index, count: int) -> Rows:
             noise = row_noise(self.seed, index[batch], len(times) + 1, self.codec.width, draw=draw)
             clean = spanned(self.codec, taken(rows, batch)).placed(torch.special.ndtr(noise[-1])).x
             fixed = seen(self.codec, taken(known, batch)).to(self.device)
@@ -137,9 +151,15 @@ class Drawer:
                 given=fixed,
                 on_step=on_step,
             )
-            self.evaluations += count * steps
-            parts.append(self.codec.decode(fixed.write_into(x)[:count].cpu().double().numpy()))
+            return self._decoded(fixed, x, count)
+
+        self.evaluations += len(index) * steps
+        parts = abreast(lambda batch: drawn(*batch), batches, self.device)
         return written_into(known, joined(parts)) if parts else dict(rows)
+
+    def _decoded(self, known: Given, x: torch.Tensor, count: int) -> Rows:
+        """The first rows of a batch, with what is known of them."""
+        return self.codec.decode(known.write_into(x)[:count].cpu().double().numpy())
 
     def _guidance(
         self, known: Given, penalty: Penalty | None, strength: float | None, kind: type[Guidance]

@@ -460,14 +460,14 @@ class Harpoon:
 
     def _expected(self, rows: Rows) -> Rows:
         """Every cell at its expected number or its most probable label."""
-        parts = [self.codec_.decode(x, expected=True) for x in self._drawer().estimates(rows)]
+        parts = self._drawer().estimates(rows, partial(self.codec_.decode, expected=True))
         return joined(parts) if parts else dict(rows)
 
     def _expectation(self, rows: Rows) -> Expectation:
         if not self.denoiser_.sees_known:
             raise InvalidOption("decode=False needs a model that sees what is known, such as preset='anchored'.")
-        estimates = list(self._drawer().estimates(rows)) or [np.zeros((0, self.codec_.width))]
-        parts = [self.codec_.expectation(x) for x in estimates]
+        nothing = np.zeros((0, self.codec_.width))
+        parts = self._drawer().estimates(rows, self.codec_.expectation) or [self.codec_.expectation(nothing)]
         numbers, probabilities = (
             {name: np.concatenate([part[kind][name] for part in parts]) for name in parts[0][kind]} for kind in (0, 1)
         )

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import count
+from threading import Lock
 
 from harpoon.training import Epoch, Plan
 
@@ -79,8 +80,13 @@ def teller(steps: int, rows: int, progress: Progress) -> Callable[[], None]:
     """
     if not callable(progress):
         return lambda: None
-    done = count(1)
-    return lambda: progress(Step(next(done), steps, rows))
+    done, turn = count(1), Lock()
+
+    def tell() -> None:
+        with turn:  # batches are drawn abreast
+            progress(Step(next(done), steps, rows))
+
+    return tell
 
 
 @contextmanager

@@ -76,8 +76,7 @@ class Way:
         return rows, weights
 
     def _probabilities(self, rows: Rows, name: str) -> Floats:
-        parts = [self.drawer.codec.expectation(x)[1][name] for x in self.drawer.estimates(rows)]
-        return np.concatenate(parts)
+        return np.concatenate(self.drawer.estimates(rows, lambda x: self.drawer.codec.expectation(x)[1][name]))
 
 
 def ways(drawer: Drawer, bound: Bound, base: Rows, *, whatever: bool = False) -> list[Way]:
