@@ -2,7 +2,9 @@
 
 import threading
 from copy import copy
+from dataclasses import replace
 from time import sleep
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
@@ -12,7 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import harpoon
+from harpoon import drawing, frames
 from harpoon.abreast import MOST_LANES, abreast
+from harpoon.drawing import Drawer
 
 CPU = torch.device("cpu")
 
@@ -144,3 +148,21 @@ def test_a_loss_of_the_user_is_called_by_the_thread_that_asked(threads, model):
 
     model.sample(200, loss=loss, random_state=0, sampling_batch_size=64)
     assert callers == {threading.get_ident()}
+
+
+@pytest.mark.parametrize("sheet", [1, 3, 16])
+def test_what_is_expected_does_not_depend_on_how_many_batches_are_encoded_together(threads, model, tools, sheet):
+    threads(2)
+    rows = model.codec_.read(frames.read(pd.DataFrame(tools.mixed_columns(500))))
+    drawer = Drawer(model.denoiser_, model.codec_, model.settings_, CPU)
+    whole = np.concatenate(drawer.estimates(rows, lambda x: x))
+    with patch.object(drawing, "SHEET", sheet):
+        steps = []
+        drawer = Drawer(model.denoiser_, model.codec_, replace(model.settings_, sampling_batch_size=64), CPU)
+        drawer.progress = steps.append
+        parts = drawer.estimates(rows, lambda x: x)
+    assert [len(part) for part in parts[:-1]] == [min(250, 64 * sheet)] * (len(parts) - 1)  # or half of the rows
+    assert [step.done for step in steps] == list(range(1, steps[-1].of + 1))
+    assert steps[-1].of == sum(-(-len(part) // 64) for part in parts)
+    np.testing.assert_allclose(np.concatenate(parts), whole, atol=1e-5)
+    assert drawer.evaluations == 500

@@ -25,6 +25,7 @@ from harpoon.selection import Selection
 
 Read = TypeVar("Read")
 FEWEST_ROWS = 64
+SHEET = 16  # batches are encoded and read together, at the most
 FARTHEST = 1e4  # deviations from the mean; what lies beyond would be no number after a few layers
 MOVING_STEPS = 40  # from pure noise; a move from less takes its share of them
 NOISE_NUMBERS = 2**26  # at most this many random numbers are held at once, whatever the number of columns
@@ -53,21 +54,34 @@ class Drawer:
     evaluations: int = field(default=0, init=False)
 
     def estimates(self, rows: Rows, reading: Callable[[Floats], Read]) -> list[Read]:
-        """What `reading` makes of E[x_0 | known cells], of each batch: one evaluation where there is only noise."""
-        size = _batch_rows(self.settings.sampling_batch_size, self.codec.width)
+        """What `reading` makes of E[x_0 | known cells], sheet after sheet: one evaluation where there is only noise.
+
+        Rows are encoded and read in sheets of several batches, because a column of a sheet costs hardly more than one
+        of a batch.
+        """
+        width, height = self.codec.width, height_of(rows)
+        size = _batch_rows(self.settings.sampling_batch_size, width)
+        each = -(-height // torch.get_num_threads())  # so that all threads have as much to do
+        sheets = list(_batches(height, max(size, _batch_rows(min(each, SHEET * size), width * SHEET))))
+        on_step = teller(sum(-(-count // size) for _, count in sheets), height, self.progress)
+
+        def read(sheet: tuple[Index, int]) -> Read:
+            index, height = sheet
+            known, parts = seen(self.codec, taken(rows, index)), []
+            for batch, count in _batches(height, size):
+                parts.append(self._expected(known[torch.from_numpy(batch)].to(self.device))[:count])
+                on_step()
+            return reading(np.concatenate(parts))
+
+        self.evaluations += height
+        return abreast(read, sheets, self.device)
+
+    @torch.no_grad()
+    def _expected(self, known: Given) -> Floats:
+        """E[x_0 | known cells] of one batch."""
         noisiest, nothing = self.denoiser.schedule.times(1)[0], torch.zeros(1, self.codec.width, device=self.device)
-        batches = list(_batches(height_of(rows), size))
-        on_step = teller(len(batches), height_of(rows), self.progress)
-
-        @torch.no_grad()
-        def read(batch: Index, count: int) -> Read:
-            known = seen(self.codec, taken(rows, batch)).to(self.device)
-            expected = reading(self.denoiser(nothing, noisiest, known)[:count].cpu().double().numpy())
-            on_step()
-            return expected
-
-        self.evaluations += height_of(rows)
-        return abreast(lambda batch: read(*batch), batches, self.device)
+        x0_hat: Floats = self.denoiser(nothing, noisiest, known).cpu().double().numpy()
+        return x0_hat
 
     def draw(
         self,
@@ -177,7 +191,8 @@ class Drawer:
 def seen(codec: Codec, rows: Rows) -> Given:
     """Rows as the network sees them."""
     known = torch.from_numpy(codec.spread(codec.known(rows)))
-    x = codec.encode(rows).clip(-FARTHEST, FARTHEST)
+    x = codec.encode(rows)
+    np.clip(x, -FARTHEST, FARTHEST, out=x)
     return Given(torch.from_numpy(x).float(), known)
 
 
