@@ -66,9 +66,9 @@ class Drawer:
         on_step = teller(sum(-(-count // size) for _, count in sheets), height, self.progress)
 
         def read(sheet: tuple[Index, int]) -> Read:
-            index, height = sheet
+            index, filled = sheet
             known, parts = seen(self.codec, taken(rows, index)), []
-            for batch, count in _batches(height, size):
+            for batch, count in _batches(filled, size):
                 parts.append(self._expected(known[torch.from_numpy(batch)].to(self.device))[:count])
                 on_step()
             return reading(np.concatenate(parts))
