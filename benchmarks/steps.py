@@ -1,8 +1,8 @@
-"""How many steps the reverse loop needs: plain rows by fewer and by more of them, against training rows.
+"""How many turns drawing needs: plain rows in fewer and in more of them, and all cells together, against training rows.
 
     python benchmarks/steps.py --data FOLDER --models FOLDER [--minutes 3] [--datasets adult] [--results FOLDER]
 
-The default is the fewest steps that lose nothing measurable. A setting is chosen on training rows, so drawn rows are
+The default is the fewest turns that lose nothing measurable. A setting is chosen on training rows, so drawn rows are
 compared with those: what a boosted classifier tells apart, and how alike the columns are on average. One JSON file per
 data set; what is there is not done again.
 """
@@ -19,11 +19,20 @@ import numpy as np
 import harpoon
 from harpoon import metrics
 from harpoon.bench.datasets import load
+from harpoon.presets import DrawingOptions
 from models import trained
 from records import each, facts, parser
 
 DATASETS = ("adult", "default", "shoppers")
-STEPS, ROWS, SEEDS = (8, 12, 16, 24), 5000, (1, 2)
+WAYS: tuple[DrawingOptions, ...] = (
+    {"turns": 4},
+    {"turns": 8},
+    {"turns": 16},
+    {"turns": 64},
+    {"turns": 0, "sampling_steps": 12},
+    {"turns": 0, "sampling_steps": 24},
+)
+ROWS, SEEDS = 5000, (1, 2)
 
 
 def run(data: Path, name: str, model: harpoon.Harpoon) -> dict[str, Any]:
@@ -31,18 +40,18 @@ def run(data: Path, name: str, model: harpoon.Harpoon) -> dict[str, Any]:
     train, schema = dataset.train, dataset.schema
     real = train.sample(min(ROWS, len(train)), random_state=0).reset_index(drop=True)
     tried = []
-    for steps in STEPS:
+    for way in WAYS:
         scores = []
         for seed in SEEDS:
             began = perf_counter()
-            rows = model.sample(len(real), sampling_steps=steps, random_state=seed)
+            rows = model.sample(len(real), random_state=seed, **way)
             seconds = perf_counter() - began
             alike = float(np.mean(list(metrics.similarity(schema, real, rows).values())))
             scores.append((metrics.detection(schema, real, rows, folds=3), alike, seconds))
         detection, similarity, seconds = np.mean(scores, axis=0).round(4).tolist()
-        tried.append({"steps": steps, "detection": detection, "similarity": similarity, "seconds": seconds})
+        tried.append({**way, "detection": detection, "similarity": similarity, "seconds": seconds})
         print(name, json.dumps(tried[-1]), flush=True)
-    return {"dataset": name, "rows": len(real), "seeds": list(SEEDS), "steps": tried, **facts(model)}
+    return {"dataset": name, "rows": len(real), "seeds": list(SEEDS), "ways": tried, **facts(model)}
 
 
 def main() -> None:

@@ -123,7 +123,7 @@ def test_a_function_that_is_told_of_progress_is_called_by_one_thread_at_a_time(t
         steps.append(step.done)
         inside.release()
 
-    telling(model, told).sample(300, random_state=0, sampling_batch_size=64, sampling_steps=6)
+    telling(model, told).sample(300, random_state=0, sampling_batch_size=64, sampling_steps=6, turns=0)
     assert steps == list(range(1, 5 * 6 + 1))
 
 

@@ -200,3 +200,14 @@ def test_under_a_condition_each_part_is_a_draw_of_its_own(arrow_fitted, tools):
     tools.assert_same(drawn(0), arrow_fitted.model.sample(8, where="age >= 40", random_state=3))
     assert not drawn(0).equals(drawn(8))
     assert min(drawn(8)["age"].to_pylist()) >= 40
+
+
+def test_arguments_that_do_not_go_together_or_belong_elsewhere_are_named(model, holes):
+    with pytest.raises(InvalidOption, match="ask for one"):
+        model.impute(holes, draws=3, decode=False)
+    with pytest.raises(InvalidOption, match="draws is an argument of another call"):
+        model.sample(3, draws=3)
+    with pytest.raises(InvalidOption, match="Did you mean 'draws'"):
+        model.impute(holes, drws=3)
+    with pytest.raises(InvalidOption, match=r"first_row.* must be at most"):
+        model.sample(3, first_row=2**63)

@@ -317,6 +317,12 @@ def test_a_newer_format_is_refused_with_advice(rewritten, refused):
     assert "Update" in message
 
 
+def test_an_older_format_is_refused_with_advice(saved, signed, refused):
+    message = refused(signed('{"format": 1, "version": "0.0"}'))
+    assert "format 1" in message
+    assert "Train the model again." in message
+
+
 def test_rewriting_without_a_change_is_fine(rewritten, saved):
     assert rewritten(lambda content, tensors: None) == saved
 
@@ -620,14 +626,19 @@ def integers(content, tensors):
 
 
 def nans(content, tensors):
-    tensors.update({name: torch.full_like(value, float("nan")) for name, value in tensors.items()})
+    weights = {name: value for name, value in tensors.items() if value.is_floating_point()}
+    tensors.update({name: torch.full_like(value, float("nan")) for name, value in weights.items()})
+
+
+def astray(content, tensors):
+    tensors["rank_laws.pointers.target"] += 1_000_000
 
 
 def nothing(content, tensors):
     tensors.clear()
 
 
-@pytest.mark.parametrize("change", [drop, add, reshape, doubles, integers, nans, nothing])
+@pytest.mark.parametrize("change", [drop, add, reshape, doubles, integers, nans, astray, nothing])
 def test_tensors_that_do_not_fit_are_refused(rewritten, refused, change):
     refused(rewritten(change))
 

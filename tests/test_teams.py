@@ -83,6 +83,27 @@ def test_processes_that_train_together_end_with_one_model_that_has_learnt_all_pa
     )  # of 3.0 for who knows nothing
 
 
+class Recorded(Alone):
+    """One of two, which is told by the other what it says itself."""
+
+    size = 2
+
+    def __init__(self) -> None:
+        self.said = set()
+
+    def mean(self, numbers):
+        self.said.add(numbers.numel())
+        return numbers
+
+
+def test_all_say_as_much_at_every_step_whatever_their_rows_need():
+    """A pointer between numbers is of no use to rows of which neither is known; others wait for what it says."""
+    team = Recorded()
+    learner = Harpoon(max_epochs=5, **{**SETTINGS, "batch_size": 4})._learner(team)
+    learner.learn(Lesson.whole(frames.read(table(100))))
+    assert len(team.said - {1}) == 1  # besides the losses of rows held out
+
+
 def test_a_team_goes_on_from_its_checkpoint(tmp_path):
     trained(tmp_path, 2, epochs=3)
     first, second = trained(tmp_path, 2, epochs=6)

@@ -5,6 +5,9 @@ noisiest time gives E[x_0 | known]) and a conditional generator. A known cell en
 its belief, what its noisy value says of it alone, which is nothing where there is only noise. Pairs of ranks enter as
 contrasts, the differences that tell two noisy numbers apart. Beliefs and contrasts go to the output twice: through the
 layers, and straight.
+
+Where there is only noise the network also tells the law of each cell given the known ones: of a category its
+probabilities, of a number a histogram over its ranks. From these laws cells are drawn in turn (`harpoon.turns`).
 """
 
 from __future__ import annotations
@@ -12,15 +15,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from harpoon.codec import Block
 from harpoon.encodings import Shape
-from harpoon.network import Denoiser, Estimator, Given
+from harpoon.laws import SMALL_START, Laws, RankLaws
+from harpoon.network import AtNoise, Denoiser, Estimator, Given
+from harpoon.places import Places
+from harpoon.pointers import Crossing, incomparable
 from harpoon.schedule import CosineSchedule
 
 FREQUENCIES, FASTEST = 16, 8.0
@@ -28,8 +36,8 @@ NARROWEST = 1e-4
 LEAST_SHARE = 1e-4  # of a label, so that the log of a label never seen is a number
 MOST_PAIRS = 64
 FAINTEST = -8.0  # the log of a probability below which there is no telling
-SMALL_START = 0.1  # of the last layer: what is read off the table comes first
 HALF_A_ROW = 0.5  # is what a label counts that no row has
+LAWS = 0.5  # how much a histogram of a rank counts in training: more of it costs accuracy of means
 EVIDENCE = 4.0  # logs of probabilities are divided by that, to be numbers like the others that the network reads
 
 
@@ -43,25 +51,6 @@ class Corruption:
 
     at_noise: float
     all_unknown: float
-
-
-class Places:
-    """Some numbers of each row, to be taken out of it.
-
-    An index that is made once: a list would be made into one at every call. It is no buffer, because a network without
-    weights has none.
-    """
-
-    def __init__(self, places: Sequence[int]) -> None:
-        self.listed = list(places)
-        self.index = torch.tensor(self.listed, dtype=torch.long, device="cpu")
-
-    def __len__(self) -> int:
-        return len(self.listed)
-
-    def of(self, x: Tensor) -> Tensor:
-        """The numbers at these places, (n, places)."""
-        return x.index_select(1, self.index.to(x.device))
 
 
 class Parts(NamedTuple):
@@ -99,10 +88,20 @@ class AnchoredDenoiser(Denoiser):
     schedule: CosineSchedule
     edges: Tensor
 
-    def __init__(self, blocks: Sequence[Block], *, hidden: int, depth: int, bins: int, corruption: Corruption) -> None:
+    def __init__(
+        self,
+        blocks: Sequence[Block],
+        *,
+        hidden: int,
+        depth: int,
+        bins: int,
+        slots: int,
+        corruption: Corruption,
+        crossing: Crossing = incomparable,
+    ) -> None:
         width = blocks[-1].stop
         super().__init__(width, CosineSchedule())
-        self.corruption = corruption
+        self.corruption, self.crossing = corruption, crossing
         simplexes = [block for block in blocks if block.simplex]
         self.widths = [block.stop - block.start for block in simplexes]
         lines = [block.start for block in blocks if block.shape is Shape.LINE]
@@ -114,15 +113,21 @@ class AnchoredDenoiser(Denoiser):
         column_of = [block.column for block in blocks for _ in range(block.start, block.stop)]
         self.column_of = Places(column_of)
         self.first_of = Places([column_of.index(column) for column in range(blocks[-1].column + 1)])
+        self.last_of = Places([*(place - 1 for place in self.first_of.listed[1:]), width - 1])
+        twice = [one for one, other in pairwise(simplexes) if one.column == other.column]
+        self.groups = Places([place for block in twice for place in range(block.start, block.stop)])
         has_mean = {column_of[place] for place in means}
         ranks = {place for place in lines if column_of[place] in has_mean}
-        self.told = Places([place for place in range(width) if place not in ranks])  # a mean tells all its rank does
+        told = [place for place in range(width) if place not in ranks]  # a mean tells all its rank does
+        self.told, self.told_labels = Places(told), Places(np.searchsorted(told, labels).tolist())
+        self.block_of = Places([place for place, width in enumerate(self.widths) for _ in range(width)])
         self.numbers = Places(sorted({*lines, *means} - ranks))
         self.register_buffer("edges", torch.zeros(len(self.numbers), bins + 1))
-        told = len(self.told) + len(self.numbers) * bins + len(self.first_of)
+        self.rank_laws = RankLaws(blocks, hidden, slots)
+        features = len(told) + len(self.numbers) * bins + len(self.first_of) + self.rank_laws.pointers.comparisons
         self.contrast = Contrast(len(lines))
         believed = len(lines) + 2 * len(labels) + self.contrast.pairs
-        self.backbone = Backbone(told, believed, width, hidden, depth)
+        self.backbone = Backbone(features, believed, width, hidden, depth)
 
     def knowing(self, given: Given | None = None) -> Estimator:
         """The dirty estimate for rows of which something is known, which is looked at once for all steps."""
@@ -133,10 +138,15 @@ class AnchoredDenoiser(Denoiser):
             times = x_t.new_full((1,), t)
             a, s = self.schedule.levels(times)
             noisy = self._parts(x_t)
-            context = self.backbone(sight.features, self._belief(noisy, a, s, sight), times)
+            belief = self._belief(noisy, a, s, sight)
+            context = self.backbone.context(self.backbone(sight.features, belief, times), belief)
             return given.write_into(self._estimate(self._parts(context), noisy, a, s))
 
         return estimate
+
+    def at_noise(self) -> AnchoredAtNoise:
+        """The network where there is only noise; its weights have to stay as they are."""
+        return AnchoredAtNoise(self)
 
     def _nothing(self) -> Given:
         """One row of which nothing is known."""
@@ -154,33 +164,59 @@ class AnchoredDenoiser(Denoiser):
 
     def _log_posterior(self, prior: Tensor, noisy: Tensor, a: Tensor, s: Tensor) -> Tensor:
         """The log-probabilities of all labels, (n, labels): Bayes' rule on the cells' own noisy values."""
-        logits = prior + a / s**2 * noisy
+        return self._log_softmax(prior + a / s**2 * noisy)
+
+    def _log_softmax(self, logits: Tensor) -> Tensor:
+        """The logarithms of probabilities of labels, (n, labels), which add up to 1 for each category."""
         if not self.widths:
             return logits
         by_label = logits.T.contiguous()  # in which a category is one piece: several times as fast
         return torch.cat([part.log_softmax(dim=0) for part in by_label.split_with_sizes(self.widths)]).T
 
     def loss(self, data: Given, generator: torch.Generator) -> Tensor:
-        """Squared error of F for numbers and cross-entropy for categories, over the cells that were lost.
+        """Squared error of F for numbers and cross-entropy for categories and ranks, over the cells that were lost.
 
         A cell that is missing in the training table is always unknown and never a target.
         """
         x_0, there = data.x, data.known
-        t, lost = self._lose(self.first_of.of(there), generator)
+        at_noise = round(len(x_0) * self.corruption.at_noise)
+        t, lost = self._lose(self.first_of.of(there), at_noise, generator)
         lost = self.column_of.of(lost)
+        if len(self.groups):
+            lost[: at_noise // 2, self.groups.index] = False  # of a label lost, the group may be told already
         a, s = self.schedule.levels(t)
         epsilon = torch.randn(x_0.shape, generator=generator, device=x_0.device, dtype=x_0.dtype)
         noisy = self._parts((a * x_0 + s * epsilon) * there)  # of a missing cell nothing is believed
-        sight = self._seen(Given(x_0, there & ~lost))
-        context = self._parts(self.backbone(sight.features, self._belief(noisy, a, s, sight), t))
-        clean, noise, target = self._parts(x_0), self._parts(epsilon), self._parts((lost & there).to(x_0.dtype))
+        given = Given(x_0, there & ~lost)
+        sight = self._seen(given)
+        belief = self._belief(noisy, a, s, sight)
+        h = self.backbone(sight.features, belief, t)
+        context = self._parts(self.backbone.context(h, belief))
+        targets = (lost & there) * self._weights(lost & there, at_noise)
+        clean, noise, target = self._parts(x_0), self._parts(epsilon), self._parts(targets)
         velocity = s * clean.lines - a * noise.lines
         squares = ((context.lines - velocity) ** 2 * target.lines).sum()
         squares = squares + ((context.means - clean.means) ** 2 * target.means).sum()
         log_p = self._log_posterior(context.labels, noisy.labels, a, s)
         entropy = -(log_p * clean.labels * target.labels).sum()
-        total: Tensor = squares + entropy
+        laws = self.rank_laws.loss(h[:at_noise], given[:at_noise], x_0[:at_noise], targets[:at_noise])
+        total: Tensor = squares + entropy + LAWS * laws
         return total / (len(x_0) * len(self.first_of))
+
+    def check(self) -> None:
+        """Also pointers to numbers that there are not."""
+        self.rank_laws.pointers.check(len(self.rank_laws.ranks))
+
+    def _weights(self, targets: Tensor, at_noise: int) -> Tensor:
+        """How much each row's targets count, (n, 1).
+
+        Of a row that loses its cells wholly, few targets count as much as many: the last cells, given many others, say
+        most about how cells go together, and they are a turn like the first.
+        """
+        weights = torch.ones(len(targets), 1, device=targets.device)
+        lost = self.last_of.of(targets[:at_noise]).sum(dim=1, keepdim=True)
+        weights[:at_noise] = len(self.last_of) / 2 / lost.clamp(min=1)
+        return weights
 
     def prepare(self, data: Given, generator: torch.Generator) -> None:
         """Also the bins of the numbers, and the log-shares of the labels as the last bias."""
@@ -191,6 +227,7 @@ class AnchoredDenoiser(Denoiser):
             self.edges[row] = torch.quantile(_at_most(values, 2**20), shares) if len(values) else shares
         drawn = data.drawn(generator)
         self.contrast.prepare(self.lines.of(drawn.x), self.lines.of(drawn.known))
+        self.rank_laws.prepare(drawn, self.crossing)
         with torch.no_grad():
             last = self.backbone.out
             last.weight.mul_(SMALL_START)
@@ -198,20 +235,23 @@ class AnchoredDenoiser(Denoiser):
             last.bias[self.labels.listed] = (self.mean[self.labels.listed] + HALF_A_ROW / len(data.x)).log()
             self.backbone.straight.weight.zero_()
 
-    def _lose(self, there: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """For each row a time, and which columns are lost: a share of them that is itself drawn per row."""
+    def _lose(self, there: Tensor, at_noise: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """For each row a time, and which columns are lost: a share of them that is itself drawn per row.
+
+        The first rows, so many, lose them wholly.
+        """
         rows, device = len(there), there.device
 
         def uniform(*shape: int) -> Tensor:
             return torch.rand(shape, generator=generator, device=device, dtype=torch.float32)
 
-        at_noise = uniform(rows) < self.corruption.at_noise
+        wholly = torch.arange(rows, device=device) < at_noise
         spread = (torch.randperm(rows, generator=generator, device=device) + uniform(rows)) / rows
         t = spread.clamp(self.schedule.margin, self.schedule.noisiest)
-        t = torch.where(at_noise, self.schedule.noisiest, t)
+        t = torch.where(wholly, self.schedule.noisiest, t)
         share = (torch.randperm(rows, generator=generator, device=device) + uniform(rows)) / rows
         lost = uniform(*there.shape) < share.unsqueeze(1)
-        everything = ~at_noise & (uniform(rows) < self.corruption.all_unknown)
+        everything = ~wholly & (uniform(rows) < self.corruption.all_unknown)
         return t, lost | everything.unsqueeze(1)
 
     def _belief(self, noisy: Parts, a: Tensor, s: Tensor, sight: Sight) -> Tensor:
@@ -222,32 +262,99 @@ class AnchoredDenoiser(Denoiser):
         a label that is known is one that is believed without doubt. The contrasts of the ranks, of which one that is
         known has no noise, come last.
         """
-        share = self.labels.of(self.mean[None])
-        prior = (share + LEAST_SHARE).log()
-        log_p = torch.where(sight.labels_known, sight.log_labels, self._log_posterior(prior, noisy.labels, a, s))
-        evidence = (log_p.clamp(min=FAINTEST) - prior.clamp(min=FAINTEST)) / EVIDENCE
+        log_posterior = self._log_posterior(self._prior(), noisy.labels, a, s)
+        log_p = torch.where(sight.labels_known, sight.log_labels, log_posterior)
         guess = a * noisy.lines * ~sight.ranks_known
         contrasts = a * (self.contrast(torch.where(sight.ranks_known, a * sight.ranks, noisy.lines)) / s).tanh()
-        return torch.cat([guess, log_p.exp() - share, evidence, contrasts], dim=1)
+        return torch.cat([guess, self._believed(log_p), contrasts], dim=1)
+
+    def _prior(self) -> Tensor:
+        """The logarithms of the shares of labels, (1, labels)."""
+        return (self.labels.of(self.mean[None]) + LEAST_SHARE).log()
+
+    def _believed(self, log_p: Tensor) -> Tensor:
+        """Probabilities of labels and their logarithms, less what is believed beforehand, (n, 2 labels)."""
+        evidence = (log_p.clamp(min=FAINTEST) - self._prior().clamp(min=FAINTEST)) / EVIDENCE
+        return torch.cat([log_p.exp() - self.labels.of(self.mean[None]), evidence], dim=1)
 
     def _seen(self, given: Given) -> Sight:
         """What the network makes of the known cells and of the pattern of what is known."""
-        known = given.known.to(given.x.dtype)
-        binned = self._binned(self.numbers.of(given.x)) * self.numbers.of(known).unsqueeze(2)
-        unknown = 1 - self.first_of.of(known)
-        told = self.told.of(given.x * known)
         return Sight(
-            features=self.backbone.known(torch.cat([told, binned.flatten(1), unknown], dim=1)),
+            features=self.backbone.known(self._told(given)),
             ranks=self.lines.of(given.x),
             ranks_known=self.lines.of(given.known),
             log_labels=(self.labels.of(given.x) + LEAST_SHARE).log(),
             labels_known=self.labels.of(given.known),
         )
 
+    def _told(self, given: Given) -> Tensor:
+        """The known cells and the pattern of what is known, as numbers that are nothing where nothing is known."""
+        known = given.known.to(given.x.dtype)
+        binned = self._binned(self.numbers.of(given.x)) * self.numbers.of(known).unsqueeze(2)
+        unknown = 1 - self.last_of.of(known)
+        compared = self.rank_laws.compared(given)
+        return torch.cat([self.told.of(given.x * known), binned.flatten(1), unknown, compared], dim=1)
+
     def _binned(self, numbers: Tensor) -> Tensor:
         """How far a number reaches into each bin of its column, from 0 to 1: (n, numbers, bins)."""
-        low, high = self.edges[:, :-1], self.edges[:, 1:]
-        return ((numbers.unsqueeze(2) - low) / (high - low).clamp(min=NARROWEST)).clamp(0, 1)
+        steepness = 1 / self.edges.diff(dim=1).clamp(min=NARROWEST)
+        return torch.addcmul(-self.edges[:, :-1] * steepness, numbers.unsqueeze(2), steepness).clamp_(0, 1)
+
+
+class AnchoredAtNoise(AtNoise):
+    """The network where there is only noise, whose first and last products are smaller there.
+
+    All that is believed is what is known of labels. So both paths of beliefs are products with these labels, of which
+    there are half as many, and one of the two is done with that of what is known.
+    """
+
+    denoiser: AnchoredDenoiser
+
+    @torch.no_grad()
+    def __init__(self, denoiser: AnchoredDenoiser) -> None:
+        super().__init__(denoiser)
+        network, self.labels = denoiser.backbone, denoiser.told_labels
+        of_labels, constant = self._through_labels(network.noisy.weight)
+        self.first = network.known.weight.index_add(1, self.labels.index.to(constant.device), of_labels)
+        time = constant.new_full((1,), denoiser.schedule.noisiest)
+        self.beginning = constant + network.known.bias + network.beginning(time)[0]
+        self.straight, constant = self._through_labels(network.straight.weight)
+        self.end = network.out.bias + constant
+
+    def expected(self, given: Given) -> Tensor:
+        """E[x_0 | known]."""
+        lines, labels, means = self.denoiser._parts(self._context(given)[1])
+        likely = self.denoiser._log_softmax(labels).exp()
+        return given.write_into(self.denoiser.unsorted.of(torch.cat([lines, likely, means], dim=1)))
+
+    def laws(self, given: Given, asked: Tensor) -> Laws:
+        """The law of each unknown cell given the known ones; of ranks, the laws of those `asked` for, (n, ranks)."""
+        h, context = self._context(given)
+        return Laws(self.denoiser.labels.of(context), *self.denoiser.rank_laws(h, given, asked))
+
+    def _context(self, given: Given) -> tuple[Tensor, Tensor]:
+        """The last layer, and what it says of each encoded number."""
+        network, told = self.denoiser.backbone, self.denoiser._told(given)
+        h = network.deeper(functional.linear(told, self.first, self.beginning))
+        said = functional.linear(h, network.out.weight, self.end)
+        return h, said.addmm_(self.labels.of(told), self.straight.T)
+
+    def _through_labels(self, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """What a layer makes of the belief in each label that is known, (m, labels), and in all that are not, (m,).
+
+        A label that is known says of its whole category that it is known.
+        """
+        of, prior = self.denoiser, self.denoiser._prior()
+        chances = torch.full_like(prior, 1 + LEAST_SHARE), torch.full_like(prior, LEAST_SHARE)
+        own, other, unknown = map(of._believed, (*(chance.log() for chance in chances), of._log_softmax(prior)))
+        of_each = weight[:, len(of.lines) : len(of.lines) + 2 * len(of.labels)]
+
+        def times(belief: Tensor) -> Tensor:
+            return (of_each * belief).view(len(weight), 2, len(of.labels)).sum(dim=1)
+
+        block_of = of.block_of.index.to(weight.device)
+        known = weight.new_zeros(len(weight), len(of.widths)).index_add(1, block_of, times(other - unknown))
+        return times(own - other) + known.index_select(1, block_of), times(unknown).sum(dim=1)
 
 
 class Contrast(nn.Module):
@@ -292,11 +399,24 @@ class Backbone(nn.Module):
         self.straight = nn.Linear(noised, width, bias=False)
 
     def forward(self, known: Tensor, noisy: Tensor, t: Tensor) -> Tensor:
-        """What is known, projected, the noisy rows and their times to one number per encoded number."""
-        h = torch.addmm(known + self.noisy.bias + self.time(_waves(t)), noisy, self.noisy.weight.T)
+        """What is known, projected, the noisy rows and their times to the last layer."""
+        return self.deeper(torch.addmm(known + self.beginning(t), noisy, self.noisy.weight.T))
+
+    def beginning(self, t: Tensor) -> Tensor:
+        """What the first layer is where nothing is known and nothing believed."""
+        begun: Tensor = self.noisy.bias + self.time(_waves(t))
+        return begun
+
+    def deeper(self, h: Tensor) -> Tensor:
+        """The first layer to the last."""
         for block in self.blocks:
             h = block(h)
-        return torch.addmm(self.out(self.norm(h)), noisy, self.straight.weight.T)
+        last: Tensor = self.norm(h)
+        return last
+
+    def context(self, last: Tensor, noisy: Tensor) -> Tensor:
+        """The last layer and the noisy rows to one number per encoded number."""
+        return torch.addmm(self.out(last), noisy, self.straight.weight.T)
 
 
 class Residual(nn.Module):

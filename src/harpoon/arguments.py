@@ -8,12 +8,15 @@ import torch
 from harpoon.errors import InvalidOption
 
 RandomState = int | np.random.Generator | None
+MOST = 2**62  # rows are numbered in 64 bits, with room for what is counted from there
 
 
 def count_of(n: object, words: str = "n, the number of rows to draw,", *, least: int = 1) -> int:
     """A whole number of at least 1, or as much as it takes."""
     if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < least:
         raise InvalidOption(f"{words} must be a whole number of at least {least}, got {n!r}.")
+    if n > MOST:
+        raise InvalidOption(f"{words} must be at most {MOST:,}, got {int(n):,}.")
     return int(n)
 
 

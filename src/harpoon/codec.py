@@ -115,6 +115,13 @@ class Codec:
         low, high = (np.stack([end[side] for end in ends], axis=1) if ends else np.zeros((0, 0)) for side in (0, 1))
         return np.array(places, dtype=np.int64), low, high
 
+    def crossing(self, target: int, source: int, slots: int) -> Floats | None:
+        """Where the slots of a column's ranks end on the scale of another's means, if they share one."""
+        one, other = self.columns[target], self.columns[source]
+        if not isinstance(one, SpikeCodec) or not isinstance(other, SpikeCodec) or not one.ranks:
+            return None
+        return other.placed(one.slot_ends(slots)) if one.comparable(other) else None
+
     def known(self, rows: Rows) -> NDArray[np.bool_]:
         """Which cells are there, (n, columns)."""
         return np.stack([~rows[codec.column.name].missing for codec in self.columns], axis=1)

@@ -42,7 +42,7 @@ MOST_AT_ONCE = 32_768
 PATIENCE = 400  # rows drawn for each row asked for, at the most
 LONGEST = 100_000  # rows drawn in a branch, rather than to guide fewer
 GUIDED_ROUNDS = 6
-MOVES = (0.5, 0.3, 0.4, 0.2, 0.5, 0.3, 0.4, 0.2)  # the times that found rows are noised to and drawn back from
+MOVES = (0.5, 0.3, 0.4, 0.2, 0.5, 0.3, 0.4, 0.2)  # the shares of their cells that found rows draw again
 MOVED = 2**34
 ROOM = 1.25  # rows drawn for each that is expected to be kept
 
@@ -237,8 +237,8 @@ class Conditional:
         if not self.drawer.denoiser.sees_known or not height_of(rows):
             return rows
         known, index = repeated(self.base, height_of(rows)), np.arange(height_of(rows))
-        for number, t in enumerate(MOVES):
-            new = self._count(self.drawer.moved(rows, known, index, t=t, draw=MOVED + number))
+        for number, share in enumerate(MOVES):
+            new = self._count(self.drawer.moved(rows, known, index, share=share, draw=MOVED + number))
             met = np.flatnonzero(holds(self.bound, new))
             rows = laid_over(rows, taken(new, met), met)
         return rows

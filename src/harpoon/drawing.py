@@ -1,33 +1,36 @@
-"""Drawing cells: the reverse loop and the single evaluation, on rows of which something is known, batch after batch."""
+"""Drawing cells: in turn, by the reverse loop, or in a single evaluation, on rows of which something is known."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TypeVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from harpoon.abreast import abreast
+from harpoon.anchored import AnchoredAtNoise
 from harpoon.cells import Index, Rows, joined, taken, written_into
 from harpoon.codec import Codec
 from harpoon.errors import SamplingFailed
 from harpoon.guidance import SCHEDULES, Guidance, Penalty, Twist
-from harpoon.network import Denoiser, Given, Spanned
+from harpoon.network import AtNoise, Denoiser, Given, Spanned
 from harpoon.penalties import reconstruction, summed
 from harpoon.presets import Settings
 from harpoon.progress import Progress, drawing_bar, teller
 from harpoon.sampling import STARTS, STEPS, reverse, row_noise
 from harpoon.scaling import Floats
 from harpoon.selection import Selection
+from harpoon.turns import CHANCES, Turns
 
 Read = TypeVar("Read")
 FEWEST_ROWS = 64
 SHEET = 16  # batches are encoded and read together, at the most
 FARTHEST = 1e4  # deviations from the mean; what lies beyond would be no number after a few layers
-MOVING_STEPS = 40  # from pure noise; a move from less takes its share of them
+MOVING = 2**48  # tells the chances that a cell is drawn again from those of what is drawn
 NOISE_NUMBERS = 2**26  # at most this many random numbers are held at once, whatever the number of columns
 
 
@@ -79,8 +82,7 @@ class Drawer:
     @torch.no_grad()
     def _expected(self, known: Given) -> Floats:
         """E[x_0 | known cells] of one batch."""
-        noisiest, nothing = self.denoiser.schedule.times(1)[0], torch.zeros(1, self.codec.width, device=self.device)
-        x0_hat: Floats = self.denoiser(nothing, noisiest, known).cpu().double().numpy()
+        x0_hat: Floats = self.at_noise.expected(known).cpu().double().numpy()
         return x0_hat
 
     def draw(
@@ -103,16 +105,16 @@ class Drawer:
             strength: Of the pull; that of the settings by default.
             selection: Which rows go on at each step, for a law that pulling alone would bend.
         """
+        if penalty is None and self.in_turn is not None and isinstance(self.at_noise, AnchoredAtNoise):
+            return self._drawn_in_turn(self.at_noise, self.in_turn, rows, index, draw)
         settings = self.settings
         times = self.denoiser.schedule.times(settings.sampling_steps)
         noises = 1 if settings.noise_scale == "none" else len(times)
         size = _batch_rows(settings.sampling_batch_size, noises * self.codec.width)
         if selection is not None:
             size = max(1, size // selection.group) * selection.group
-        batches = list(_batches(len(index), size))
 
-        def drawn(batch: Index, count: int, on_step: Callable[[], None]) -> Rows:
-            known = seen(self.codec, taken(rows, batch)).to(self.device)
+        def drawn(batch: Index, known: Given, on_step: Callable[[], None]) -> Tensor:
             noise = row_noise(self.seed, index[batch], noises, self.codec.width, draw=draw).to(self.device)
             x = reverse(
                 self.denoiser,
@@ -127,49 +129,71 @@ class Drawer:
                 on_step=on_step,
             )
             _check_finite(x, settings)
-            return self._decoded(known, x, count)
+            return x
 
-        self.evaluations += len(index) * (len(times) - 1)
+        # A penalty may be the user's function, and knows nothing of threads.
+        return self._by_batch(rows, drawn, size, len(times) - 1, alone=penalty is not None)
+
+    @cached_property
+    def at_noise(self) -> AtNoise:
+        """The network where there is only noise."""
+        return self.denoiser.at_noise()
+
+    @cached_property
+    def in_turn(self) -> Turns | None:
+        """How cells are drawn in turn, if they are."""
+        suited = self.settings.turns and Turns.suit(self.codec)
+        return Turns.of(self.codec).to(self.device) if suited else None
+
+    def _drawn_in_turn(self, network: AnchoredAtNoise, in_turn: Turns, rows: Rows, index: Index, draw: int) -> Rows:
+        turns = min(self.settings.turns, len(in_turn))
+
+        def drawn(batch: Index, known: Given, on_step: Callable[[], None]) -> Tensor:
+            noise = row_noise(self.seed, index[batch], CHANCES, len(in_turn), draw=draw)
+            chances = torch.special.ndtr(noise).to(self.device)
+            return in_turn.drawn(network, known, chances, turns, on_step)
+
+        slots = network.denoiser.rank_laws.width
+        size = _batch_rows(self.settings.sampling_batch_size, CHANCES * len(in_turn) + slots)
+        return self._by_batch(rows, drawn, size, turns)
+
+    def _by_batch(
+        self,
+        rows: Rows,
+        drawn: Callable[[Index, Given, Callable[[], None]], Tensor],
+        size: int,
+        steps: int,
+        *,
+        alone: bool = False,
+    ) -> Rows:
+        """Rows with every cell drawn, batch after batch or abreast: `drawn` makes encoded rows of what is known."""
+        batches = list(_batches(height_of(rows), size))
+
+        def decoded(batch: Index, count: int, on_step: Callable[[], None]) -> Rows:
+            known = seen(self.codec, taken(rows, batch)).to(self.device)
+            return self._decoded(known, drawn(batch, known, on_step), count)
+
+        self.evaluations += height_of(rows) * steps
         progress = self.progress if batches else False
-        with drawing_bar(len(batches) * (len(times) - 1), len(index), progress) as on_step:
-            if penalty is None:
-                parts = abreast(lambda batch: drawn(*batch, on_step), batches, self.device)
-            else:  # which may be the user's function, and knows nothing of threads
-                parts = [drawn(*batch, on_step) for batch in batches]
+        with drawing_bar(len(batches) * steps, height_of(rows), progress) as on_step:
+            if alone:
+                parts = [decoded(*batch, on_step) for batch in batches]
+            else:
+                parts = abreast(lambda batch: decoded(*batch, on_step), batches, self.device)
         return written_into(rows, joined(parts)) if parts else dict(rows)
 
-    def moved(self, rows: Rows, known: Rows, index: Index, *, t: float, draw: int) -> Rows:
-        """Rows noised to time t and drawn back from there: other rows of the same law, near these if t is small.
+    def moved(self, rows: Rows, known: Rows, index: Index, *, share: float, draw: int) -> Rows:
+        """Rows of which a share of the cells is drawn again: other rows of the same law, near these if it is small.
 
-        What is `known` stays. This is a step of Gibbs sampling, x_0 to x_t to x_0: it leaves the law of the model as it
-        is, and with rows refused that break a condition it leaves the law under the condition as it is.
+        What is `known` stays. This is a step of Gibbs sampling: it leaves the law of the model as it is, and with rows
+        refused that break a condition it leaves the law under the condition as it is.
         """
-        steps = max(2, round(MOVING_STEPS * t))
-        times = [t * place / steps for place in range(steps, -1, -1)]
-        level = self.denoiser.schedule.level(t)
-        size = _batch_rows(self.settings.sampling_batch_size, self.codec.width * steps)
-        batches = list(_batches(len(index), size))
-        on_step = teller(len(batches) * steps, len(index), self.progress)
-
-        def drawn(batch: Index, count: int) -> Rows:
-            noise = row_noise(self.seed, index[batch], len(times) + 1, self.codec.width, draw=draw)
-            clean = spanned(self.codec, taken(rows, batch)).placed(torch.special.ndtr(noise[-1])).x
-            fixed = seen(self.codec, taken(known, batch)).to(self.device)
-            noised = (level.a * clean + level.s * noise[0]).to(self.device)
-            x = reverse(
-                self.denoiser,
-                noise[:-1].to(self.device),
-                times=times,
-                start=partial(_at, noised),
-                step=STEPS["deviation"],
-                given=fixed,
-                on_step=on_step,
-            )
-            return self._decoded(fixed, x, count)
-
-        self.evaluations += len(index) * steps
-        parts = abreast(lambda batch: drawn(*batch), batches, self.device)
-        return written_into(known, joined(parts)) if parts else dict(rows)
+        chances = torch.special.ndtr(row_noise(self.seed, index, 1, len(rows), draw=MOVING ^ draw))[0].numpy()
+        kept = {
+            name: replace(cells, missing=known[name].missing & (chances[:, place] < share))
+            for place, (name, cells) in enumerate(rows.items())
+        }
+        return self.draw(kept, index, draw=draw)
 
     def _decoded(self, known: Given, x: torch.Tensor, count: int) -> Rows:
         """The first rows of a batch, with what is known of them."""
@@ -203,11 +227,6 @@ def spanned(codec: Codec, rows: Rows) -> Given:
         return known
     ends = (torch.from_numpy(end).float() for end in (low, high))
     return Spanned(known.x, known.known, torch.from_numpy(places), *ends)
-
-
-def _at(x_t: torch.Tensor, denoiser: Denoiser, z: torch.Tensor) -> torch.Tensor:  # noqa: ARG001
-    """A start in the middle of the way."""
-    return x_t
 
 
 def height_of(rows: Rows) -> int:

@@ -330,6 +330,24 @@ class SpikeCodec:
         """The mean in the table's units."""
         return self.number.expectation(x)
 
+    def comparable(self, other: SpikeCodec) -> bool:
+        """Whether the numbers of another column are of the same unit, as far as that can be told."""
+        plain = {Kind.NUMBER, Kind.INTEGER}
+        kinds = {self.column.kind, other.column.kind}
+        return kinds <= plain or (len(kinds) == 1 and self.column.unit == other.column.unit)
+
+    def slot_ends(self, slots: int) -> Floats:
+        """The values at which equal shares of the ranks end, but for the last, in the table's units."""
+        from scipy.special import ndtri
+
+        if self.ranks is None:
+            return np.zeros(0)
+        return self.ranks.inverse(ndtri(np.arange(1, slots) / slots)) + origin_of(self.column)
+
+    def placed(self, values: Floats) -> Floats:
+        """Values in the table's units as this column's means are encoded."""
+        return self.number.scaling.forward(values - origin_of(self.column))
+
     def _sorted(self, cells: Cells) -> tuple[Floats, NDArray[np.int64]]:
         """Centred values, and which mass each of them is: 0 for none."""
         values, spikes = _present(cells, origin_of(self.column)), np.array(self.spikes)

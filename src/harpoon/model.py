@@ -175,7 +175,9 @@ class Harpoon:
             first_row: The number of the first row, where the table is a part of a longer one: what is drawn for a row
                 depends on its number, so the parts come out as the whole would.
             random_state: A seed or a NumPy generator for this call.
-            **options: Sampling options for this call, such as `loss="mse+ce"` or `strength=0.1`.
+            **options: Sampling options for this call: in how many `turns` cells are drawn, or `turns=0` and all
+                together in so many `sampling_steps` of that `order`; of the paper preset, `loss="mse+ce"` or
+                `strength=0.1`.
 
         Returns:
             A frame of the same library, with the same dtypes, index and columns.
@@ -188,6 +190,8 @@ class Harpoon:
         self._check_constants(question, table)
         drawer = self._drawer(self._call_seed(random_state), options)
         first_row = count_of(first_row, "first_row, the number of the first row,", least=0)
+        if draws is not None and not decode:
+            raise InvalidOption("decode=False gives what is expected, and draws=m tables that were drawn; ask for one.")
         if draws is not None:
             count = count_of(draws, "draws, the number of tables to draw,")
             return self._imputations(table, rows, count, drawer, question, first_row=first_row)
@@ -366,6 +370,7 @@ class Harpoon:
             _check_template(model.template_, model.schema_)
             _check_tensors(tensors, model.denoiser_)
             model.denoiser_.load_state_dict(tensors, assign=True)
+            model.denoiser_.check()
         except (
             LookupError,
             TypeError,

@@ -42,10 +42,6 @@ class Given:
         """The rows to train on this time."""
         return self
 
-    def placed(self, share: Tensor) -> Given:  # noqa: ARG002
-        """The rows with every rank at a share of its span, (n, d)."""
-        return self
-
 
 @dataclass(frozen=True)
 class Spanned(Given):
@@ -64,13 +60,7 @@ class Spanned(Given):
 
     def drawn(self, generator: torch.Generator) -> Given:
         """With every rank that is known somewhere in its span, as the normal number that it is."""
-        return self._at(torch.rand(self.low.shape, generator=generator, device=self.low.device, dtype=self.low.dtype))
-
-    def placed(self, share: Tensor) -> Given:
-        """The rows with every rank at a share of its span, (n, d)."""
-        return self._at(share[:, self.places])
-
-    def _at(self, share: Tensor) -> Given:
+        share = torch.rand(self.low.shape, generator=generator, device=self.low.device, dtype=self.low.dtype)
         rank = (self.low + share * (self.high - self.low)).clamp(SMALLEST_RANK, 1 - SMALLEST_RANK)
         x = self.x.clone()
         x[:, self.places] = torch.special.ndtri(rank) * self.known[:, self.places]
@@ -105,6 +95,10 @@ class Denoiser(nn.Module, ABC):
         """The dirty estimate x̂_0 of the clean rows (Definition 1)."""
         return self.knowing(given)(x_t, t)
 
+    def at_noise(self) -> AtNoise:
+        """The network where there is only noise; its weights have to stay as they are."""
+        return AtNoise(self)
+
     @abstractmethod
     def loss(self, data: Given, generator: torch.Generator) -> Tensor:
         """The training objective on a batch."""
@@ -114,11 +108,27 @@ class Denoiser(nn.Module, ABC):
         initialise(self, generator)
         self.learn_moments(data)
 
+    def check(self) -> None:
+        """Refuse weights that were read from a file and would lead astray."""
+
     def learn_moments(self, data: Given) -> None:
         """Mean and variance of the encoded training rows, where the forward process starts from."""
         count = data.known.sum(dim=0).clamp(min=1)
         self.mean.copy_((data.x * data.known).sum(dim=0) / count)
         self.variance.copy_((((data.x - self.mean) * data.known) ** 2).sum(dim=0) / count)
+
+
+class AtNoise:
+    """A network where there is only noise, which need not be drawn."""
+
+    def __init__(self, denoiser: Denoiser) -> None:
+        self.denoiser = denoiser
+
+    def expected(self, given: Given) -> Tensor:
+        """E[x_0 | known]."""
+        nothing, noisiest = torch.zeros_like(self.denoiser.mean)[None], self.denoiser.schedule.times(1)[0]
+        x0_hat: Tensor = self.denoiser(nothing, noisiest, given)
+        return x0_hat
 
 
 class PaperDenoiser(Denoiser):

@@ -21,7 +21,7 @@ import numpy as np
 
 from harpoon.anchored import AnchoredDenoiser, Corruption
 from harpoon.codec import Codec
-from harpoon.encodings import ENCODINGS
+from harpoon.encodings import ENCODINGS, Shape
 from harpoon.errors import InvalidOption
 from harpoon.guidance import SCHEDULES
 from harpoon.network import Denoiser, PaperDenoiser
@@ -48,6 +48,8 @@ class Settings:
         beta_end: β_T of the paper's schedule.
         depth: Residual blocks of the anchored network.
         bins: Into how many bins the anchored network sorts a known number.
+        slots: Into how many slots of its ranks the anchored network sorts what an unknown number may be, at the most:
+            many numbers share a bounded number of slots.
         at_noise: The share of training rows whose lost cells are lost wholly (anchored).
         all_unknown: The share of the other training rows that lose every cell (anchored).
         batch_size: Rows per training step; None: by the number of rows.
@@ -73,6 +75,8 @@ class Settings:
         category_power: The power of how far a label is missed, for "l1".
         category_loss: Of the labels of a condition: "l1" or "ce" (cross-entropy).
         noise_scale: Of the noise in a reverse step: "variance", "deviation" or "none".
+        turns: In how many turns the cells of a row are drawn at the most, each cell knowing those of the turns before
+            it (anchored); 0: all cells together, by the reverse process, as always where something pulls.
         order: Of a step: 1, or 2 to look ahead, which needs fewer steps where there is no noise in them.
         start: Of the reverse process: "standard" or "matched".
         sampling_steps: Steps of the reverse process, at most those of the schedule.
@@ -89,8 +93,9 @@ class Settings:
     beta_start: float = 1e-4
     beta_end: float = 0.02
     depth: int = 3
-    bins: int = 16
-    at_noise: float = 0.4
+    bins: int = 32
+    slots: int = 128
+    at_noise: float = 0.75
     all_unknown: float = 0.5
     # Training.
     batch_size: int | None = 1024
@@ -117,6 +122,7 @@ class Settings:
     category_power: float = 1.0
     category_loss: str = "l1"
     noise_scale: str = "variance"
+    turns: int = 0
     order: int = 1
     start: str = "standard"
     sampling_steps: int = 200
@@ -151,8 +157,11 @@ class Settings:
 
     def _changed(self, options: Mapping[str, Any], known: list[str], arguments: tuple[str, ...]) -> Settings:
         for name in options:
-            if name not in known:  # it may also be a slip in one of the arguments that have a name
-                raise InvalidOption.one_of("An option", name, [*known, *arguments])
+            if name in known:
+                continue
+            if name in arguments:
+                raise InvalidOption(f"{name} is an argument of another call than this one; leave it out here.")
+            raise InvalidOption.one_of("An option", name, [*known, *arguments])  # which may be a slip in either
         plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
         return replace(self, **plain)
 
@@ -196,6 +205,7 @@ class DrawingOptions(TypedDict, total=False):
     category_weight: float
     category_power: float
     category_loss: str
+    turns: int
     noise_scale: str
     order: int
     start: str
@@ -222,8 +232,10 @@ def _paper(settings: Settings, codec: Codec) -> Denoiser:
 
 def _anchored(settings: Settings, codec: Codec) -> Denoiser:
     corruption = Corruption(settings.at_noise, settings.all_unknown)
-    size = {"hidden": _chosen(settings.hidden), "depth": settings.depth, "bins": settings.bins}
-    return AnchoredDenoiser(codec.blocks, corruption=corruption, **size)
+    numbers = sum(block.shape is Shape.LINE for block in codec.blocks)
+    slots = min(settings.slots, max(MOST_SLOTS // max(numbers, 1), FEWEST_SLOTS))
+    size = {"hidden": _chosen(settings.hidden), "depth": settings.depth, "bins": settings.bins, "slots": slots}
+    return AnchoredDenoiser(codec.blocks, corruption=corruption, crossing=codec.crossing, **size)
 
 
 NETWORKS = {"paper": _paper, "anchored": _anchored}
@@ -267,6 +279,7 @@ RANGES: dict[str, tuple[bool, float, float]] = {
     "steps": (True, 1, 10_000),
     "depth": (True, 1, 100),
     "bins": (True, 1, 1000),
+    "slots": (True, 2, 1000),
     "at_noise": (False, 0.0, 1.0),
     "all_unknown": (False, 0.0, 1.0),
     "weight_decay": (False, 0.0, 1.0),
@@ -274,6 +287,7 @@ RANGES: dict[str, tuple[bool, float, float]] = {
     "largest_gradient": (False, 0.0, math.inf),
     "steps_per_report": (True, 1, math.inf),
     "sampling_steps": (True, 1, 10_000),
+    "turns": (True, 0, 10_000),
     "order": (True, 1, 2),
     "beta_start": (False, 1e-9, 0.999),
     "beta_end": (False, 1e-9, 0.999),
@@ -311,12 +325,14 @@ PRESETS = {
         strength=1.0,
         longest_pull=1.0,
         category_loss="ce",
+        turns=64,
         noise_scale="none",
         order=2,
         sampling_steps=12,
         sampling_batch_size=1024,
     ),
 }
+MOST_SLOTS, FEWEST_SLOTS = 2**14, 8  # of all numbers together, and of each
 MODEL_ARGUMENTS = ("random_state", "device", "schema", "progress")
 CALL_ARGUMENTS = (
     "where",

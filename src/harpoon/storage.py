@@ -22,7 +22,7 @@ from harpoon._version import __version__
 from harpoon.errors import ModelFileError
 from harpoon.files import replacing
 
-FORMAT = 1
+FORMAT = 2  # 1: before networks told the laws of cells
 KEY = "harpoon"
 
 
@@ -108,10 +108,11 @@ def _checked(name: str, text: str) -> dict[str, Any]:
         raise damaged(name, error) from None
     if not isinstance(content, dict) or not isinstance(content.get("format"), int):
         raise damaged(name, "its header names no format")
-    if content["format"] > FORMAT:
+    if content["format"] != FORMAT:
+        remedy = "Update tabharpoon" if content["format"] > FORMAT else "Train the model again"
         raise ModelFileError(
             f"{name!r} was written by Harpoon {content.get('version')} in format {content['format']}; this one "
-            f"({__version__}) reads up to format {FORMAT}. Update tabharpoon."
+            f"({__version__}) reads format {FORMAT}. {remedy}."
         )
     return content
 

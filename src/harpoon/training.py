@@ -20,7 +20,7 @@ HELD_OUT_ROWS = 2048
 PLATEAU_FACTOR, PLATEAU_EPOCHS = 0.9, 50
 WARM_UP = 0.02
 COUNTED = ("passes", "steps", "best", "last", "waited")  # what a training counts, besides its tensors
-WORSE = 1.02  # by less than that, on few rows, the last weights are as good as the best ones
+WORSE = 0.02  # by a smaller share than that, on few rows, the last weights are as good as the best ones
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ class _Run:
         except KeyboardInterrupt:
             self.history.stopped_by = "Ctrl-C"
         self.average.use()
-        if self.best_weights and self.last > WORSE * self.best:
+        if self.best_weights and self.last - self.best > WORSE * abs(self.best):
             self.denoiser.load_state_dict(self.best_weights)
         self.denoiser.eval()
         return self.history
@@ -179,13 +179,14 @@ class _Run:
         """Agree with the others on gradients, on loss and rows, which are given back, and on the time."""
         self.seconds = time.monotonic() - self.began
         if self.team.size > 1:
-            gradients = [weight.grad for weight in self.denoiser.parameters() if weight.grad is not None]
+            weights = list(self.denoiser.parameters())
+            gradients = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in weights]
             said = torch.tensor([loss, rows, self.seconds], device=self.device)
             agreed = self.team.mean(torch.cat([said, *(gradient.flatten() for gradient in gradients)]))
             loss, rows, self.seconds = agreed[:3].tolist()
-            means = torch.split_with_sizes(agreed[3:], [gradient.numel() for gradient in gradients])
-            for gradient, mean in zip(gradients, means, strict=True):
-                gradient.copy_(mean.view_as(gradient))
+            means = torch.split_with_sizes(agreed[3:], [weight.numel() for weight in weights])
+            for weight, mean in zip(weights, means, strict=True):  # also one that this worker's rows did not need
+                weight.grad = mean.view_as(weight)
         return loss, rows
 
     def _batches(self) -> Iterator[Given]:

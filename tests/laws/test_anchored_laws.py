@@ -19,7 +19,7 @@ BLOCKS = (Block("x", 0, 0, 1, Shape.LINE), Block("x", 0, 1, 4, Shape.SIMPLEX), B
 
 
 def denoiser() -> AnchoredDenoiser:
-    made = AnchoredDenoiser(BLOCKS, hidden=16, depth=2, bins=4, corruption=Corruption(0.5, 0.3))
+    made = AnchoredDenoiser(BLOCKS, hidden=16, depth=2, bins=4, slots=8, corruption=Corruption(0.5, 0.3))
     made.prepare(data(), torch.Generator().manual_seed(0))
     return made
 
@@ -61,6 +61,19 @@ def test_where_there_is_only_noise_the_noise_does_not_matter():
     assert torch.allclose(first, second, atol=0.02)
 
 
+@pytest.mark.parametrize("known", [[], [0], [1], [0, 1]])
+def test_without_noise_the_estimate_is_that_of_the_noisiest_time(known):
+    rows, model = data(20), denoiser()
+    generator = torch.Generator().manual_seed(6)
+    with torch.no_grad():
+        for weight in model.parameters():  # also those that are nothing at first
+            weight.add_(torch.randn(weight.shape, generator=generator) / 10)
+    columns = torch.tensor([0, 0, 0, 0, 1, 1])
+    given = Given(rows.x, torch.isin(columns, torch.tensor(known)).expand(20, -1))
+    nothing = torch.zeros(1, 6)
+    assert torch.allclose(model.at_noise().expected(given), model(nothing, model.schedule.noisiest, given), atol=1e-4)
+
+
 def test_near_the_clean_end_the_estimate_is_the_row():
     rows = data(50)
     level = denoiser().schedule.level(0.01)
@@ -88,7 +101,7 @@ MEANS = (
 
 
 def with_means() -> AnchoredDenoiser:
-    made = AnchoredDenoiser(MEANS, hidden=16, depth=2, bins=4, corruption=Corruption(0.5, 0.3))
+    made = AnchoredDenoiser(MEANS, hidden=16, depth=2, bins=4, slots=8, corruption=Corruption(0.5, 0.3))
     made.prepare(data(), torch.Generator().manual_seed(0))
     return made
 

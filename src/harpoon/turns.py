@@ -1,0 +1,240 @@
+"""Cells drawn in turn: each from its law given the cells that are known and those drawn before it.
+
+That is the reverse of a noise that takes cells wholly, one after the other. It makes no error but those of the laws: no
+step has to guess at several cells at once. Every row has an order of its own, at random, because laws that were learnt
+do not agree perfectly, and an error that all rows share is seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from scipy.special import ndtri
+from torch import Tensor
+
+from harpoon.anchored import AnchoredAtNoise
+from harpoon.codec import Block, Codec
+from harpoon.encodings import Shape
+from harpoon.laws import Laws, numbered
+from harpoon.network import SMALLEST_RANK, Given
+from harpoon.pointers import NOWHERE
+from harpoon.scaling import Floats
+
+RUNGS = 1024
+CHANCES = 4  # random numbers for each piece: its place in the order, its label, its slot and its place in that
+KNOWN = 2.0  # in the order, behind every chance
+
+
+class _Drawn(NamedTuple):
+    """Pieces that are drawn at once: in which rows, which pieces, and which laws of labels and of ranks are theirs."""
+
+    row: Tensor
+    piece: Tensor
+    labels: Tensor
+    rank: Tensor
+
+
+@dataclass(frozen=True)
+class Turns:
+    """Where the pieces of a row stand among laws and encoded numbers.
+
+    A piece is what is drawn at once: a cell, or half of a label that has two parts, of which the member comes right
+    after its group. The tensors have one row per piece, and `NOWHERE` for what it lacks.
+
+    Attributes:
+        piece_of: Which piece each encoded number belongs to, (d,).
+        after: The piece that it comes right after; itself, if there is none, (pieces,).
+        labels: The places of its labels among all labels, (pieces, most labels).
+        first: The encoded place of its first label, (pieces,).
+        ranks: The place of its rank among all ranks, (pieces,).
+        lines: The encoded place of its rank, (pieces,).
+        means: The encoded place of its mean, (pieces,).
+        ladder: Its mean at evenly spaced ranks, (pieces, RUNGS + 1).
+        masses: Its mean at each of its point masses, behind one for none of them, (pieces, most labels).
+    """
+
+    piece_of: Tensor
+    after: Tensor
+    labels: Tensor
+    first: Tensor
+    ranks: Tensor
+    lines: Tensor
+    means: Tensor
+    ladder: Tensor
+    masses: Tensor
+
+    @staticmethod
+    def suit(codec: Codec) -> bool:
+        """Whether the cells of a table have laws: not if a number is no rank."""
+        shapes = [{part.shape for part in column.parts} for column in codec.columns]
+        return all(Shape.MEAN in of_column for of_column in shapes if Shape.LINE in of_column)
+
+    @classmethod
+    def of(cls, codec: Codec) -> Turns:
+        """The places of a table's cells."""
+        pieces = _pieces(codec.blocks)
+        simplexes, lines, means = ([_of_shape(piece, shape) for piece in pieces] for shape in _SHAPES)
+        widest = max(map(_width, simplexes), default=1)
+        labels, label = torch.full((len(pieces), widest), NOWHERE), 0
+        for row, block in enumerate(simplexes):
+            labels[row, : _width(block)] = torch.arange(label, label + _width(block))
+            label += _width(block)
+            if means[row] and not lines[row]:
+                labels[row, 0] = NOWHERE  # of such a number there is nothing but masses
+        ranked = [row for row, line in enumerate(lines) if line]
+        columns = [piece[0].column for piece in pieces]
+        places = _starts(means)
+        return cls(
+            piece_of=torch.tensor([row for row, piece in enumerate(pieces) for _ in range(sum(map(_width, piece)))]),
+            after=torch.tensor([columns.index(column) for column in columns]),
+            labels=labels,
+            first=_starts(simplexes),
+            ranks=torch.tensor([ranked.index(row) if row in ranked else NOWHERE for row in range(len(pieces))]),
+            lines=_starts(lines),
+            means=places,
+            ladder=_means(codec, places, _rungs(codec)),
+            masses=_means(codec, places, _masses(codec, widest)),
+        )
+
+    def __len__(self) -> int:
+        """How many pieces a row has."""
+        return len(self.after)
+
+    def to(self, device: torch.device) -> Turns:
+        """The same, on another device."""
+        return Turns(*(getattr(self, field.name).to(device) for field in fields(self)))
+
+    @torch.no_grad()
+    def drawn(
+        self, network: AnchoredAtNoise, given: Given, chances: Tensor, turns: int, on_turn: Callable[[], None]
+    ) -> Tensor:
+        """Encoded rows, every cell of them drawn.
+
+        Args:
+            network: Tells the laws.
+            given: What is known.
+            chances: Between 0 and 1, (CHANCES, n, pieces).
+            turns: At the most; with fewer than there are unknown pieces, several are drawn at once, each by itself.
+            on_turn: Called after each turn, for progress.
+        """
+        x = given.x * given.known
+        known = torch.ones(len(x), len(self), dtype=torch.bool, device=x.device)
+        known[:, self.piece_of] = given.known
+        place = chances[0][:, self.after].masked_fill(known, KNOWN).argsort(dim=1, stable=True).argsort(dim=1)
+        at_once = ((~known).sum(dim=1, keepdim=True) + turns - 1).div(turns, rounding_mode="floor").clamp(min=1)
+        turn = place.div(at_once, rounding_mode="floor").masked_fill(known, NOWHERE)
+        for now in range(turns):
+            asked = turn == now
+            if asked.any():
+                drawn, laws = self._laws(network, x, known, asked)
+                self._draw(x, drawn, laws, chances[1:, drawn.row, drawn.piece])
+                known |= asked
+            on_turn()
+        return x
+
+    def _laws(self, network: AnchoredAtNoise, x: Tensor, known: Tensor, asked: Tensor) -> tuple[_Drawn, Laws]:
+        """What is asked for, and its laws; where nothing is known of any row, they are those of one row."""
+        row, piece = asked.nonzero(as_tuple=True)
+        ranked = self.ranks != NOWHERE
+        if not known.any():
+            of_one = network.laws(Given(x[:1], known[:1, self.piece_of]), ranked[None, ranked])
+            return _Drawn(row, piece, torch.zeros_like(row), self.ranks[piece]), of_one
+        rows = asked.any(dim=1)
+        some = slice(None) if rows.all() else rows
+        spread = known[some].index_select(1, self.piece_of)
+        laws = network.laws(Given(x[some], spread), asked[some][:, ranked])
+        which = rows.cumsum(dim=0)[row] - 1
+        return _Drawn(row, piece, which, numbered(asked[some] & ranked)[which, piece]), laws
+
+    def _draw(self, x: Tensor, drawn: _Drawn, laws: Laws, chances: Tensor) -> None:
+        """Write pieces into rows."""
+        row, piece, *_ = drawn
+        places = self.labels[piece]
+        log_p = laws.labels[drawn.labels[:, None], places.clamp(min=0)].masked_fill(places == NOWHERE, -torch.inf)
+        label, labelled = _chosen(log_p, chances[0]), self.first[piece] != NOWHERE
+        x[row[labelled], (self.first[piece] + label)[labelled]] = 1.0
+        free = (self.ranks[piece] != NOWHERE) & (~labelled | (label == 0))
+        fixed = (self.means[piece] != NOWHERE) & ~free
+        x[row[fixed], self.means[piece[fixed]]] = self.masses[piece[fixed], label[fixed]].to(x.dtype)
+        if free.any():
+            row, piece = row[free], piece[free]
+            share = _share(laws, drawn.rank[free], chances[1:, free].double())
+            x[row, self.lines[piece]] = torch.special.ndtri(share).to(x.dtype)
+            x[row, self.means[piece]] = self._climbed(piece, share).to(x.dtype)
+
+    def _climbed(self, piece: Tensor, share: Tensor) -> Tensor:
+        """The mean of a number whose rank has such a share of the others below it."""
+        height = share * RUNGS
+        rung = height.long().clamp(max=RUNGS - 1)
+        return torch.lerp(self.ladder[piece, rung], self.ladder[piece, rung + 1], height - rung)
+
+
+def _share(laws: Laws, rank: Tensor, chances: Tensor) -> Tensor:
+    """Ranks drawn from some of their laws, as the share of lower ones: in its peak, or in a slot."""
+    log_odds, place, width = (told[rank].double() for told in laws.peaks)
+    in_peak = log_odds.sigmoid()
+    left = ((chances[0] - in_peak) / (1 - in_peak).clamp(min=SMALLEST_RANK)).clamp(min=0)
+    slots = laws.slots[rank]
+    in_slot = (_chosen(slots, left) + chances[1]) / slots.shape[1]
+    bell = torch.special.ndtr(place + width * torch.special.ndtri(chances[1]))
+    return torch.where(chances[0] < in_peak, bell, in_slot).clamp(SMALLEST_RANK, 1 - SMALLEST_RANK)
+
+
+def _chosen(log_p: Tensor, chance: Tensor) -> Tensor:
+    """The place, of those that a row may take, that a chance falls on."""
+    ends = log_p.softmax(dim=1).cumsum(dim=1)
+    return (ends < chance[:, None].to(ends.dtype) * ends[:, -1:]).sum(dim=1)
+
+
+def _pieces(blocks: Sequence[Block]) -> list[list[Block]]:
+    """The blocks of each piece."""
+    pieces: list[list[Block]] = []
+    for block in blocks:
+        same = bool(pieces) and pieces[-1][0].column == block.column
+        if same and not (block.simplex and pieces[-1][-1].simplex):
+            pieces[-1].append(block)
+        else:
+            pieces.append([block])
+    return pieces
+
+
+def _of_shape(piece: list[Block], shape: Shape) -> Block | None:
+    return next((block for block in piece if block.shape is shape), None)
+
+
+def _width(block: Block | None) -> int:
+    return 0 if block is None else block.stop - block.start
+
+
+def _starts(blocks: Sequence[Block | None]) -> Tensor:
+    return torch.tensor([NOWHERE if block is None else block.start for block in blocks])
+
+
+def _rungs(codec: Codec) -> Floats:
+    """Rows with every rank at evenly spaced shares of its bell."""
+    x = _masses(codec, 1).repeat(RUNGS + 1, axis=0)
+    shares = np.linspace(SMALLEST_RANK, 1 - SMALLEST_RANK, RUNGS + 1)
+    x[:, [block.start for block in codec.blocks if block.shape is Shape.LINE]] = ndtri(shares)[:, None]
+    return x
+
+
+def _masses(codec: Codec, most: int) -> Floats:
+    """Rows with every label, each in its turn, or the first where there are not so many."""
+    x, label = np.zeros((most, codec.width)), np.arange(most)
+    for block in codec.blocks:
+        if block.simplex:
+            x[label, block.start + np.where(label < _width(block), label, 0)] = 1.0
+    return x
+
+
+def _means(codec: Codec, places: Tensor, x: Floats) -> Tensor:
+    """The means of encoded rows that say their rank or their mass, (pieces, rows)."""
+    found = torch.from_numpy(codec.encode(codec.decode(x)))
+    return torch.where(places[:, None] == NOWHERE, 0.0, found[:, places.clamp(min=0)].T)
+
+
+_SHAPES = (Shape.SIMPLEX, Shape.LINE, Shape.MEAN)
