@@ -25,8 +25,8 @@ from torch.nn import functional
 
 from harpoon.codec import Block
 from harpoon.encodings import Shape
-from harpoon.laws import SMALL_START, Laws, RankLaws
-from harpoon.network import AtNoise, Denoiser, Estimator, Given
+from harpoon.laws import Laws, RankLaws
+from harpoon.network import SMALL_START, AtNoise, Denoiser, Estimator, Given
 from harpoon.places import Places
 from harpoon.pointers import Crossing, incomparable
 from harpoon.schedule import CosineSchedule

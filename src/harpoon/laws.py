@@ -12,13 +12,12 @@ from torch.nn import functional
 
 from harpoon.codec import Block
 from harpoon.encodings import Shape
-from harpoon.network import Given
+from harpoon.network import SMALL_START, Given
 from harpoon.places import Places
 from harpoon.pointers import NOWHERE, Crossing, Pointers
 from harpoon.scaling import Floats
 
 NARROWEST = 1e-3  # a peak, on the scale of ranks
-SMALL_START = 0.1  # of a last layer: what is read off the table comes first
 
 
 class Peaks(NamedTuple):

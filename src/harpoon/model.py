@@ -190,9 +190,9 @@ class Harpoon:
         self._check_constants(question, table)
         drawer = self._drawer(self._call_seed(random_state), options)
         first_row = count_of(first_row, "first_row, the number of the first row,", least=0)
-        if draws is not None and not decode:
-            raise InvalidOption("decode=False gives what is expected, and draws=m tables that were drawn; ask for one.")
         if draws is not None:
+            if not decode:
+                raise InvalidOption("decode=False gives what is expected, draws=m tables that were drawn; ask for one.")
             count = count_of(draws, "draws, the number of tables to draw,")
             return self._imputations(table, rows, count, drawer, question, first_row=first_row)
         if not decode:

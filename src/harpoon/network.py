@@ -14,6 +14,7 @@ from harpoon.schedule import LinearSchedule, Schedule
 
 MAX_PERIOD = 10_000
 SMALLEST_RANK = 1e-6
+SMALL_START = 0.1  # of a last layer: what is read off the table comes first
 
 
 @dataclass(frozen=True)

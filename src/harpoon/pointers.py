@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from harpoon.network import SMALL_START
 from harpoon.scaling import Floats
 
 Crossing = Callable[[int, int, int], Floats | None]
@@ -54,8 +55,7 @@ class Pointers(nn.Module):
 
         The others are (n, numbers), and `at` says which logits are whose, or `NOWHERE`.
         """
-        use = self.useful.nonzero()[:, 0]
-        target, source = self.target[use], self.source[use]
+        use, target, source = self._in_use()
         row, pointer = (known[:, source] & (at[:, target] != NOWHERE)).nonzero(as_tuple=True)
         if not len(row):
             return logits
@@ -79,16 +79,19 @@ class Pointers(nn.Module):
     def compared(self, means: Tensor, known: Tensor) -> Tensor:
         """How known numbers lie beside each other, (n, `comparisons`): whether they are the same, and how far apart."""
         told = means.new_zeros(len(means), self.count, 1 + len(REACHES))
-        use = self.useful.nonzero()[:, 0]
+        use, target, source = self._in_use()
         if len(use):
-            target, source = self.target[use], self.source[use]
-            off = (_slots(self.own_edges[use], means[:, target]) - _slots(self.edges[use], means[:, source])).to(
-                means.dtype
-            )
+            own, other = _slots(self.own_edges[use], means[:, target]), _slots(self.edges[use], means[:, source])
+            off = (own - other).to(means.dtype)
             both = known[:, target] & known[:, source]
             said = torch.stack([(off == 0).to(means.dtype), *(torch.tanh(off / reach) for reach in REACHES)], dim=2)
             told[:, use] = said * both.unsqueeze(2)
         return told.flatten(1)
+
+    def _in_use(self) -> tuple[Tensor, Tensor, Tensor]:
+        """The pointers that are of use, where they lead to and where from."""
+        use = self.useful.nonzero()[:, 0]
+        return use, self.target[use], self.source[use]
 
     @property
     def comparisons(self) -> int:
@@ -100,7 +103,7 @@ class Pointers(nn.Module):
         """Find the numbers that are near each other more often than by chance; all are (n, numbers)."""
         for buffer in self.buffers():
             buffer.zero_()
-        self.gates.weight.mul_(0.1)
+        self.gates.weight.mul_(SMALL_START)
         self.gates.bias.zero_()
         if not self.count:
             return
@@ -108,17 +111,11 @@ class Pointers(nn.Module):
         slot = torch.special.ndtr(ranks) * self.slots
         found = []
         for target, source in _candidates(ranks, known):
-            edges, own_edges = (crossing(target, other, self.slots) for other in (source, target))
+            ends, own_ends = (_ends(crossing(target, other, self.slots), means) for other in (source, target))
             both = known[:, target] & known[:, source]
-            if edges is None or own_edges is None or not both.any():
-                continue
-            ends, own_ends = (torch.from_numpy(end).to(means.dtype) for end in (edges, own_edges))
-            if not (ends.isfinite().all() and own_ends.isfinite().all()):
-                continue  # the one is too large for the other's scale
-            at = torch.searchsorted(ends, means[both, source].contiguous())
-            own = slot[both, target].long()
-            near, chance = ((at - other).abs() <= 1 for other in (own, own.roll(len(own) // 2)))
-            found.append((float(near.double().mean() - chance.double().mean()), target, source, ends, own_ends))
+            if ends is not None and own_ends is not None and both.any():
+                at = torch.searchsorted(ends, means[both, source].contiguous())
+                found.append((_nearer(at, slot[both, target].long()), target, source, ends, own_ends))
         found.sort(key=lambda one: -one[0])
         for place, (nearer, target, source, ends, own_ends) in enumerate(found[: self.count]):
             self.target[place], self.source[place] = target, source
@@ -130,6 +127,18 @@ class Pointers(nn.Module):
         for ends in (self.target, self.source):
             if ((ends < 0) | (ends >= numbers)).any():
                 raise ValueError(f"a pointer leads to none of the {numbers} numbers")
+
+
+def _ends(edges: Floats | None, like: Tensor) -> Tensor | None:
+    """Edges as a tensor, unless there are none or one scale is too large for the other."""
+    ends = None if edges is None else torch.from_numpy(edges).to(like.dtype)
+    return ends if ends is not None and ends.isfinite().all() else None
+
+
+def _nearer(at: Tensor, own: Tensor) -> float:
+    """How much more often two places are the same or side by side than by chance, as a share of the rows."""
+    near, chance = ((at - other).abs() <= 1 for other in (own, own.roll(len(own) // 2)))
+    return float(near.double().mean() - chance.double().mean())
 
 
 @cache
