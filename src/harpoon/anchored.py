@@ -24,11 +24,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from harpoon.codec import Block
+from harpoon.copies import Copied
 from harpoon.encodings import Shape
-from harpoon.laws import Laws, RankLaws
+from harpoon.forms import Scales
+from harpoon.laws import Laws, Looked, RankLaws
 from harpoon.network import SMALL_START, AtNoise, Denoiser, Estimator, Given
 from harpoon.places import Places
-from harpoon.pointers import Crossing, incomparable
 from harpoon.schedule import CosineSchedule
 
 FREQUENCIES, FASTEST = 16, 8.0
@@ -97,11 +98,11 @@ class AnchoredDenoiser(Denoiser):
         bins: int,
         slots: int,
         corruption: Corruption,
-        crossing: Crossing = incomparable,
+        scales: Scales,
     ) -> None:
         width = blocks[-1].stop
         super().__init__(width, CosineSchedule())
-        self.corruption, self.crossing = corruption, crossing
+        self.corruption, self.scales = corruption, scales
         simplexes = [block for block in blocks if block.simplex]
         self.widths = [block.stop - block.start for block in simplexes]
         lines = [block.start for block in blocks if block.shape is Shape.LINE]
@@ -124,7 +125,9 @@ class AnchoredDenoiser(Denoiser):
         self.numbers = Places(sorted({*lines, *means} - ranks))
         self.register_buffer("edges", torch.zeros(len(self.numbers), bins + 1))
         self.rank_laws = RankLaws(blocks, hidden, slots)
-        features = len(told) + len(self.numbers) * bins + len(self.first_of) + self.rank_laws.pointers.comparisons
+        self.no_mass = Places([labels.index(place) for place in self.rank_laws.no_mass.listed])
+        self.ranked = Places([means.index(place) for place in self.rank_laws.means.listed])
+        features = len(told) + len(self.numbers) * bins + len(self.first_of) + self.rank_laws.comparisons
         self.contrast = Contrast(len(lines))
         believed = len(lines) + 2 * len(labels) + self.contrast.pairs
         self.backbone = Backbone(features, believed, width, hidden, depth)
@@ -132,15 +135,20 @@ class AnchoredDenoiser(Denoiser):
     def knowing(self, given: Given | None = None) -> Estimator:
         """The dirty estimate for rows of which something is known, which is looked at once for all steps."""
         given = self._nothing() if given is None else given
-        sight = self._seen(given)
+        looked = self.rank_laws.look(given)
+        sight = self._seen(given, looked)
 
         def estimate(x_t: Tensor, t: float) -> Tensor:
             times = x_t.new_full((1,), t)
             a, s = self.schedule.levels(times)
             noisy = self._parts(x_t)
             belief = self._belief(noisy, a, s, sight)
-            context = self.backbone.context(self.backbone(sight.features, belief, times), belief)
-            return given.write_into(self._estimate(self._parts(context), noisy, a, s))
+            h = self.backbone(sight.features, belief, times)
+            context = self._parts(self.backbone.context(h, belief))
+            log_p = self._log_posterior(context.labels, noisy.labels, a, s)
+            lines = a * noisy.lines + s * context.lines
+            means = self._means(self.rank_laws.copied(h, looked), context.means, log_p)
+            return given.write_into(self._whole(lines, log_p, means))
 
         return estimate
 
@@ -157,10 +165,15 @@ class AnchoredDenoiser(Denoiser):
         lines, labels = len(self.lines), len(self.labels)
         return Parts(*self.sorted.of(x).split_with_sizes([lines, labels, x.shape[1] - lines - labels], dim=1))
 
-    def _estimate(self, context: Parts, noisy: Parts, a: Tensor, s: Tensor) -> Tensor:
-        lines = a * noisy.lines + s * context.lines
-        labels = self._log_posterior(context.labels, noisy.labels, a, s).exp()
-        return self.unsorted.of(torch.cat([lines, labels, context.means], dim=1))
+    def _whole(self, lines: Tensor, log_p: Tensor, means: Tensor) -> Tensor:
+        """Encoded rows of their parts, of labels the logarithms of their probabilities."""
+        return self.unsorted.of(torch.cat([lines, log_p.exp(), means], dim=1))
+
+    def _means(self, copied: Copied, means: Tensor, log_p: Tensor) -> Tensor:
+        """What is expected of all numbers, by what the network expects of those that are no copies of others."""
+        free = log_p.index_select(1, self.no_mass.index.to(log_p.device)).exp()
+        expected = self.rank_laws.expected(copied, self.ranked.of(means), free)
+        return means.index_copy(1, self.ranked.index.to(means.device), expected)
 
     def _log_posterior(self, prior: Tensor, noisy: Tensor, a: Tensor, s: Tensor) -> Tensor:
         """The log-probabilities of all labels, (n, labels): Bayes' rule on the cells' own noisy values."""
@@ -188,7 +201,8 @@ class AnchoredDenoiser(Denoiser):
         epsilon = torch.randn(x_0.shape, generator=generator, device=x_0.device, dtype=x_0.dtype)
         noisy = self._parts((a * x_0 + s * epsilon) * there)  # of a missing cell nothing is believed
         given = Given(x_0, there & ~lost)
-        sight = self._seen(given)
+        looked = self.rank_laws.look(given)
+        sight = self._seen(given, looked)
         belief = self._belief(noisy, a, s, sight)
         h = self.backbone(sight.features, belief, t)
         context = self._parts(self.backbone.context(h, belief))
@@ -196,16 +210,19 @@ class AnchoredDenoiser(Denoiser):
         clean, noise, target = self._parts(x_0), self._parts(epsilon), self._parts(targets)
         velocity = s * clean.lines - a * noise.lines
         squares = ((context.lines - velocity) ** 2 * target.lines).sum()
-        squares = squares + ((context.means - clean.means) ** 2 * target.means).sum()
         log_p = self._log_posterior(context.labels, noisy.labels, a, s)
+        copied = self.rank_laws.copied(h, looked)
+        means = self._means(copied, context.means, log_p)
+        squares = squares + ((means - clean.means) ** 2 * target.means).sum()
         entropy = -(log_p * clean.labels * target.labels).sum()
-        laws = self.rank_laws.loss(h[:at_noise], given[:at_noise], x_0[:at_noise], targets[:at_noise])
+        wholly = looked.first(at_noise), copied.first(at_noise), x_0[:at_noise], targets[:at_noise]
+        laws = self.rank_laws.loss(h[:at_noise], *wholly)
         total: Tensor = squares + entropy + LAWS * laws
         return total / (len(x_0) * len(self.first_of))
 
     def check(self) -> None:
-        """Also pointers to numbers that there are not."""
-        self.rank_laws.pointers.check(len(self.rank_laws.ranks))
+        """Also what would make laws of no numbers."""
+        self.rank_laws.check()
 
     def _weights(self, targets: Tensor, at_noise: int) -> Tensor:
         """How much each row's targets count, (n, 1).
@@ -227,7 +244,7 @@ class AnchoredDenoiser(Denoiser):
             self.edges[row] = torch.quantile(_at_most(values, 2**20), shares) if len(values) else shares
         drawn = data.drawn(generator)
         self.contrast.prepare(self.lines.of(drawn.x), self.lines.of(drawn.known))
-        self.rank_laws.prepare(drawn, self.crossing)
+        self.rank_laws.prepare(drawn, self.scales)
         with torch.no_grad():
             last = self.backbone.out
             last.weight.mul_(SMALL_START)
@@ -277,22 +294,22 @@ class AnchoredDenoiser(Denoiser):
         evidence = (log_p.clamp(min=FAINTEST) - self._prior().clamp(min=FAINTEST)) / EVIDENCE
         return torch.cat([log_p.exp() - self.labels.of(self.mean[None]), evidence], dim=1)
 
-    def _seen(self, given: Given) -> Sight:
+    def _seen(self, given: Given, looked: Looked) -> Sight:
         """What the network makes of the known cells and of the pattern of what is known."""
         return Sight(
-            features=self.backbone.known(self._told(given)),
+            features=self.backbone.known(self._told(given, looked)),
             ranks=self.lines.of(given.x),
             ranks_known=self.lines.of(given.known),
             log_labels=(self.labels.of(given.x) + LEAST_SHARE).log(),
             labels_known=self.labels.of(given.known),
         )
 
-    def _told(self, given: Given) -> Tensor:
+    def _told(self, given: Given, looked: Looked) -> Tensor:
         """The known cells and the pattern of what is known, as numbers that are nothing where nothing is known."""
         known = given.known.to(given.x.dtype)
         binned = self._binned(self.numbers.of(given.x)) * self.numbers.of(known).unsqueeze(2)
         unknown = 1 - self.last_of.of(known)
-        compared = self.rank_laws.compared(given)
+        compared = self.rank_laws.compared(looked)
         return torch.cat([self.told.of(given.x * known), binned.flatten(1), unknown, compared], dim=1)
 
     def _binned(self, numbers: Tensor) -> Tensor:
@@ -323,18 +340,22 @@ class AnchoredAtNoise(AtNoise):
 
     def expected(self, given: Given) -> Tensor:
         """E[x_0 | known]."""
-        lines, labels, means = self.denoiser._parts(self._context(given)[1])
-        likely = self.denoiser._log_softmax(labels).exp()
-        return given.write_into(self.denoiser.unsorted.of(torch.cat([lines, likely, means], dim=1)))
+        of, looked = self.denoiser, self.denoiser.rank_laws.look(given)
+        h, context = self._context(given, looked)
+        lines, labels, means = of._parts(context)
+        log_p = of._log_softmax(labels)
+        return given.write_into(of._whole(lines, log_p, of._means(of.rank_laws.copied(h, looked), means, log_p)))
 
     def laws(self, given: Given, asked: Tensor) -> Laws:
         """The law of each unknown cell given the known ones; of ranks, the laws of those `asked` for, (n, ranks)."""
-        h, context = self._context(given)
-        return Laws(self.denoiser.labels.of(context), *self.denoiser.rank_laws(h, given, asked))
+        rank_laws = self.denoiser.rank_laws
+        looked = rank_laws.look(given)
+        h, context = self._context(given, looked)
+        return Laws(self.denoiser.labels.of(context), *rank_laws(h, looked, rank_laws.copied(h, looked), asked))
 
-    def _context(self, given: Given) -> tuple[Tensor, Tensor]:
+    def _context(self, given: Given, looked: Looked) -> tuple[Tensor, Tensor]:
         """The last layer, and what it says of each encoded number."""
-        network, told = self.denoiser.backbone, self.denoiser._told(given)
+        network, told = self.denoiser.backbone, self.denoiser._told(given, looked)
         h = network.deeper(functional.linear(told, self.first, self.beginning))
         said = functional.linear(h, network.out.weight, self.end)
         return h, said.addmm_(self.labels.of(told), self.straight.T)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 Storage = Literal["float", "integer", "boolean", "text", "category", "date", "datetime", "duration", "null", "other"]
 Index = NDArray[np.int64]
+NOWHERE = -1  # the place of what is not there
 NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon.cells import Cells, Rows
+from harpoon.cells import NOWHERE, Cells, Rows
 from harpoon.conforming import conform, unseen_labels
-from harpoon.encodings import ENCODINGS, ColumnCodec, GroupedCodec, Shape, SpikeCodec, from_json, to_json
+from harpoon.encodings import ENCODINGS, ColumnCodec, GroupedCodec, Shape, SpikeCodec, Unit, from_json, to_json
 from harpoon.errors import InvalidOption, LabelsGrouped, UnseenCategory, listed
 from harpoon.frames import Table
 from harpoon.kinds import Column
@@ -81,6 +81,16 @@ class Codec:
         """How many numbers each column takes."""
         return [sum(part.width for part in codec.parts) for codec in self.columns]
 
+    @cached_property
+    def ranked(self) -> list[SpikeCodec]:
+        """The columns whose numbers have ranks."""
+        return [codec for codec in self.columns if isinstance(codec, SpikeCodec) and codec.ranks]
+
+    def _of_ranked(self, shape: Shape) -> list[Block]:
+        """The parts of such a shape of the columns whose numbers have ranks."""
+        names = {codec.column.name for codec in self.ranked}
+        return [block for block in self.blocks if block.name in names and block.shape is shape]
+
     def read(self, table: Table, *, partial: bool = False, strict: bool = False) -> Rows:
         """The modelled columns of a table, checked against the schema.
 
@@ -108,19 +118,50 @@ class Codec:
 
     def spans(self, rows: Rows) -> tuple[NDArray[np.int64], Floats, Floats]:
         """Where ranks stand in the encoded row, and the lowest and highest rank of each cell, (n, ranks)."""
-        ranked = [codec for codec in self.columns if isinstance(codec, SpikeCodec) and codec.ranks]
-        names = {codec.column.name for codec in ranked}
-        places = [block.start for block in self.blocks if block.name in names and block.shape is Shape.LINE]
-        ends = [codec.span(rows[codec.column.name]) for codec in ranked]
+        places = [block.start for block in self._of_ranked(Shape.LINE)]
+        ends = [codec.span(rows[codec.column.name]) for codec in self.ranked]
         low, high = (np.stack([end[side] for end in ends], axis=1) if ends else np.zeros((0, 0)) for side in (0, 1))
         return np.array(places, dtype=np.int64), low, high
 
-    def crossing(self, target: int, source: int, slots: int) -> Floats | None:
-        """Where the slots of a column's ranks end on the scale of another's means, if they share one."""
-        one, other = self.columns[target], self.columns[source]
-        if not isinstance(one, SpikeCodec) or not isinstance(other, SpikeCodec) or not one.ranks:
-            return None
-        return other.placed(one.slot_ends(slots)) if one.comparable(other) else None
+    def unit(self, column: int) -> Unit | None:
+        """The unit of a column's numbers, if their means are of one."""
+        codec = self.columns[column]
+        return codec.unit if isinstance(codec, SpikeCodec) else None
+
+    def ends(self, column: int, slots: int) -> Floats:
+        """Where the slots of a column's ranks end on the scale of its means."""
+        codec = self.columns[column]
+        return codec.slot_ends(slots) if isinstance(codec, SpikeCodec) else np.zeros(slots - 1)
+
+    def copied(self, rows: Rows, x: Floats, form_of: NDArray[np.int64], signs: NDArray[np.int64]) -> Rows:
+        """Rows with every number that is a copy just what it is a copy of.
+
+        Args:
+            rows: Rows with other numbers in the place of copies.
+            x: The same encoded; the means are those of the copies.
+            form_of: Which form the number of each rank is a copy of, or `NOWHERE`, (n, ranks).
+            signs: With which sign each rank's number is in each sum, (forms, ranks); nothing for other forms.
+        """
+        copies = form_of != NOWHERE
+        if not copies.any():
+            return rows
+        values = [rows[codec.column.name].values for codec in self.ranked]
+        is_sum: NDArray[np.bool_] = np.asarray(signs.any(axis=1))
+        sums = copies & is_sum[form_of]
+        means = [block.start for block in self._of_ranked(Shape.MEAN)]
+        for place in np.flatnonzero((copies & ~sums).any(axis=0)).tolist():
+            of_mean = self.ranked[place].number.decode(x[:, means[place], None]).values
+            values[place] = np.where(copies[:, place] & ~sums[:, place], of_mean, values[place])
+        while sums.any():  # copies of copies come after them
+            for place in np.flatnonzero(sums.any(axis=0)).tolist():
+                for form in np.unique(form_of[sums[:, place], place]):
+                    sources = np.flatnonzero(signs[form])
+                    ready = sums[:, place] & (form_of[:, place] == form) & ~sums[:, sources].any(axis=1)
+                    total = sum(signs[form, source] * values[source] for source in sources)
+                    values[place] = np.where(ready, self.ranked[place].carried(total), values[place])
+                    sums[:, place] &= ~ready
+        names = [codec.column.name for codec in self.ranked]
+        return rows | {name: rows[name].filled_with(said) for name, said in zip(names, values, strict=True)}
 
     def known(self, rows: Rows) -> NDArray[np.bool_]:
         """Which cells are there, (n, columns)."""

@@ -9,7 +9,6 @@ from typing import TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from harpoon.abreast import abreast
 from harpoon.anchored import AnchoredAtNoise
@@ -114,7 +113,8 @@ class Drawer:
         if selection is not None:
             size = max(1, size // selection.group) * selection.group
 
-        def drawn(batch: Index, known: Given, on_step: Callable[[], None]) -> Tensor:
+        def drawn(batch: Index, given: Rows, on_step: Callable[[], None]) -> Rows:
+            known = seen(self.codec, given).to(self.device)
             noise = row_noise(self.seed, index[batch], noises, self.codec.width, draw=draw).to(self.device)
             x = reverse(
                 self.denoiser,
@@ -129,7 +129,7 @@ class Drawer:
                 on_step=on_step,
             )
             _check_finite(x, settings)
-            return x
+            return self._decoded(given, known, x)
 
         # A penalty may be the user's function, and knows nothing of threads.
         return self._by_batch(rows, drawn, size, len(times) - 1, alone=penalty is not None)
@@ -146,12 +146,15 @@ class Drawer:
         return Turns.of(self.codec).to(self.device) if suited else None
 
     def _drawn_in_turn(self, network: AnchoredAtNoise, in_turn: Turns, rows: Rows, index: Index, draw: int) -> Rows:
-        turns = min(self.settings.turns, len(in_turn))
+        turns, signs = min(self.settings.turns, len(in_turn)), network.denoiser.rank_laws.copies.forms.signs()
 
-        def drawn(batch: Index, known: Given, on_step: Callable[[], None]) -> Tensor:
+        def drawn(batch: Index, given: Rows, on_step: Callable[[], None]) -> Rows:
+            known = seen(self.codec, given).to(self.device)
             noise = row_noise(self.seed, index[batch], CHANCES, len(in_turn), draw=draw)
             chances = torch.special.ndtr(noise).to(self.device)
-            return in_turn.drawn(network, known, chances, turns, on_step)
+            x, form_of = in_turn.drawn(network, known, chances, turns, on_step)
+            rows = self._decoded(given, known, x)
+            return self.codec.copied(rows, x.cpu().double().numpy(), form_of.cpu().numpy(), signs)
 
         slots = network.denoiser.rank_laws.width
         size = _batch_rows(self.settings.sampling_batch_size, CHANCES * len(in_turn) + slots)
@@ -160,18 +163,17 @@ class Drawer:
     def _by_batch(
         self,
         rows: Rows,
-        drawn: Callable[[Index, Given, Callable[[], None]], Tensor],
+        drawn: Callable[[Index, Rows, Callable[[], None]], Rows],
         size: int,
         steps: int,
         *,
         alone: bool = False,
     ) -> Rows:
-        """Rows with every cell drawn, batch after batch or abreast: `drawn` makes encoded rows of what is known."""
+        """Rows with every cell drawn, batch after batch or abreast: `drawn` makes rows of what is known."""
         batches = list(_batches(height_of(rows), size))
 
         def decoded(batch: Index, count: int, on_step: Callable[[], None]) -> Rows:
-            known = seen(self.codec, taken(rows, batch)).to(self.device)
-            return self._decoded(known, drawn(batch, known, on_step), count)
+            return taken(drawn(batch, taken(rows, batch), on_step), slice(count))
 
         self.evaluations += height_of(rows) * steps
         progress = self.progress if batches else False
@@ -180,7 +182,7 @@ class Drawer:
                 parts = [decoded(*batch, on_step) for batch in batches]
             else:
                 parts = abreast(lambda batch: decoded(*batch, on_step), batches, self.device)
-        return written_into(rows, joined(parts)) if parts else dict(rows)
+        return joined(parts) if parts else dict(rows)
 
     def moved(self, rows: Rows, known: Rows, index: Index, *, share: float, draw: int) -> Rows:
         """Rows of which a share of the cells is drawn again: other rows of the same law, near these if it is small.
@@ -195,9 +197,9 @@ class Drawer:
         }
         return self.draw(kept, index, draw=draw)
 
-    def _decoded(self, known: Given, x: torch.Tensor, count: int) -> Rows:
-        """The first rows of a batch, with what is known of them."""
-        return self.codec.decode(known.write_into(x)[:count].cpu().double().numpy())
+    def _decoded(self, given: Rows, known: Given, x: torch.Tensor) -> Rows:
+        """The rows of a batch, with what is given of them as it is."""
+        return written_into(given, self.codec.decode(known.write_into(x).cpu().double().numpy()))
 
     def _guidance(
         self, known: Given, penalty: Penalty | None, strength: float | None, kind: type[Guidance]

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,24 @@ class Part:
 
     width: int
     shape: Shape
+
+
+class Unit(NamedTuple):
+    """How encoded means become numbers of a kind: deviation * (mean - zero).
+
+    Attributes:
+        kind: Numbers of one kind can be compared.
+        deviation: Of one mean from the next.
+        zero: The mean of nothing.
+        step: Of the grid that numbers lie on; 0: none.
+        additive: Whether sums and differences are of this kind, too.
+    """
+
+    kind: str
+    deviation: float
+    zero: float
+    step: float
+    additive: bool
 
 
 LINE = (Part(1, Shape.LINE),)
@@ -330,23 +348,31 @@ class SpikeCodec:
         """The mean in the table's units."""
         return self.number.expectation(x)
 
-    def comparable(self, other: SpikeCodec) -> bool:
-        """Whether the numbers of another column are of the same unit, as far as that can be told."""
-        plain = {Kind.NUMBER, Kind.INTEGER}
-        kinds = {self.column.kind, other.column.kind}
-        return kinds <= plain or (len(kinds) == 1 and self.column.unit == other.column.unit)
+    @property
+    def unit(self) -> Unit | None:
+        """The unit of its numbers, if their means are of one."""
+        column, scaling = self.column, self.number.scaling
+        if not isinstance(scaling, Standard):
+            return None
+        plain = column.kind in (Kind.NUMBER, Kind.INTEGER)
+        return Unit(
+            kind="number" if plain else f"{column.kind} {column.unit}",
+            deviation=scaling.deviation,
+            zero=float(scaling.forward(np.array([-float(origin_of(column))]))[0]),
+            step=float(column.step or column.kind is not Kind.NUMBER),
+            additive=plain or column.kind is Kind.DURATION,
+        )
 
     def slot_ends(self, slots: int) -> Floats:
-        """The values at which equal shares of the ranks end, but for the last, in the table's units."""
+        """The means at which equal shares of the ranks end, but for the last."""
         from scipy.special import ndtri
 
-        if self.ranks is None:
-            return np.zeros(0)
-        return self.ranks.inverse(ndtri(np.arange(1, slots) / slots)) + origin_of(self.column)
+        ends = np.arange(1, slots) / slots
+        return self.number.scaling.forward(self.ranks.inverse(ndtri(ends))) if self.ranks else ends
 
-    def placed(self, values: Floats) -> Floats:
-        """Values in the table's units as this column's means are encoded."""
-        return self.number.scaling.forward(values - origin_of(self.column))
+    def carried(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values of other columns as this column holds them."""
+        return within((values - origin_of(self.column)).astype(np.float64), self.column)
 
     def _sorted(self, cells: Cells) -> tuple[Floats, NDArray[np.int64]]:
         """Centred values, and which mass each of them is: 0 for none."""

@@ -6,16 +6,19 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from harpoon.cells import NOWHERE
 from harpoon.codec import Block
+from harpoon.copies import Copied, Copies
 from harpoon.encodings import Shape
+from harpoon.forms import ROWS, Evidence, Said, Scales, products, sums
 from harpoon.network import SMALL_START, Given
 from harpoon.places import Places
-from harpoon.pointers import NOWHERE, Crossing, Pointers
-from harpoon.scaling import Floats
+from harpoon.pointers import Pointed, Pointers
 
 NARROWEST = 1e-3  # a peak, on the scale of ranks
 
@@ -35,11 +38,31 @@ class Laws(NamedTuple):
         labels: Of the labels of all categories and of all point masses, (n, labels).
         slots: Of the slots that a rank is in if its number is no point mass, (ranks asked for, slots).
         peaks: How likely the rank is to be near one place instead, which place and how near, (ranks asked for,) each.
+        copies: How likely the number is to be the same as another instead, of as many.
     """
 
     labels: Tensor
     slots: Tensor
     peaks: Peaks
+    copies: Copied
+
+    def of_ranks(self, which: Tensor) -> Laws:
+        """The laws of some of the ranks asked for."""
+        peaks, copies = ([told[which] for told in part] for part in (self.peaks, self.copies))
+        return Laws(self.labels, self.slots[which], Peaks(*peaks), Copied(*copies))
+
+
+class Looked(NamedTuple):
+    """What is known of the numbers of rows, (n, numbers), and what that says of others."""
+
+    means: Tensor
+    known: Tensor
+    pointed: Pointed
+    copied: Said
+
+    def first(self, rows: int) -> Looked:
+        """The same of the first rows."""
+        return Looked(self.means[:rows], self.known[:rows], self.pointed.first(rows), self.copied.first(rows))
 
 
 class RankLaws(nn.Module):
@@ -67,45 +90,81 @@ class RankLaws(nn.Module):
         self.logits = nn.Linear(hidden, max(self.width, 1))  # torch warns of a layer that makes nothing
         self.bells = nn.Linear(hidden, max(3 * len(ranks), 1))
         self.pointers = Pointers(len(ranks), hidden, slots)
+        self.copies = Copies(len(ranks), hidden)
 
-    def forward(self, h: Tensor, given: Given, asked: Tensor) -> tuple[Tensor, Peaks]:
-        """The last layer of the network to slots and peaks of the ranks `asked` for, (n, ranks), rank after rank."""
+    def look(self, given: Given) -> Looked:
+        """What can be said of the numbers before any network has looked at them."""
+        means, known = self.means.of(given.x), self.means.of(given.known)
+        return Looked(means, known, self.pointers.look(means, known), self.copies.forms.look(means, known))
+
+    def copied(self, h: Tensor, looked: Looked) -> Copied:
+        """The last layer of the network to what all numbers may be copies of, (n, ranks, any)."""
+        copied: Copied = self.copies(h, looked.copied)
+        return copied
+
+    def forward(self, h: Tensor, looked: Looked, copied: Copied, asked: Tensor) -> tuple[Tensor, Peaks, Copied]:
+        """The last layer of the network to the laws of the ranks `asked` for, (n, ranks), rank after rank."""
         ranks = len(self.ranks)
         if not ranks:
-            return h.new_zeros(0, self.slots), Peaks(*h.new_zeros(3, 0))
+            return h.new_zeros(0, self.slots), Peaks(*h.new_zeros(3, 0)), copied.of(asked)
         row, heights = asked.T.nonzero()[:, 1], asked.sum(dim=0).tolist()
         parts = h.index_select(0, row).split_with_sizes(heights)
         weights, biases = self.logits.weight.view(ranks, self.slots, -1), self.logits.bias.view(ranks, self.slots)
         told = (functional.linear(part, *layer) for part, *layer in zip(parts, weights, biases, strict=True))
-        means, known = self.means.of(given.x), self.means.of(given.known)
-        logits = self.pointers(torch.cat(list(told)), h, means, known, numbered(asked))
+        logits = self.pointers(torch.cat(list(told)), h, looked.pointed, numbered(asked))
         log_odds, place, width = self.bells(h).view(len(h), 3, ranks).permute(1, 2, 0)[:, asked.T]
-        return logits, Peaks(log_odds, place, NARROWEST + functional.softplus(width))
+        return logits, Peaks(log_odds, place, NARROWEST + functional.softplus(width)), copied.of(asked)
 
-    def compared(self, given: Given) -> Tensor:
-        """How known numbers lie beside each other."""
-        return self.pointers.compared(self.means.of(given.x), self.means.of(given.known))
+    @property
+    def comparisons(self) -> int:
+        """How many numbers `compared` tells of a row."""
+        return self.pointers.comparisons + self.copies.comparisons
+
+    def expected(self, copied: Copied, means: Tensor, free: Tensor) -> Tensor:
+        """The means of all numbers, (n, ranks), by what the network expects of those that are no copies.
+
+        How likely each is to be no point mass, of those that have some, is `free`, (n, massed).
+        """
+        if not copied.means.shape[2]:
+            return means
+        everywhere = torch.ones_like(means).index_copy(1, self.massed.index.to(means.device), free)
+        return self.copies.expected(copied, means, everywhere)
+
+    def compared(self, looked: Looked) -> Tensor:
+        """How known numbers lie beside each other, (n, `comparisons`)."""
+        near = self.pointers.compared(looked.pointed, looked.known)
+        return torch.cat([near, self.copies.compared(looked.copied, looked.means, looked.known)], dim=1)
 
     @torch.no_grad()
-    def prepare(self, data: Given, crossing: Crossing) -> None:
-        """Begin with laws that say nothing, and find the numbers that point to each other."""
+    def prepare(self, data: Given, scales: Scales) -> None:
+        """Begin with laws that say nothing, and find the numbers that point to each other or are the same."""
         for layer in (self.logits, self.bells):
             layer.weight.mul_(SMALL_START)
             layer.bias.zero_()
+        data = data[:: max(1, len(data.x) // ROWS)]
+        means, known = self.means.of(data.x), self.means.of(data.known)
         free = self.counted(data.x, data.known.to(data.x.dtype)) > 0
+        units = {place: unit for place, column in enumerate(self.columns) if (unit := scales.unit(column))}
+        forms = sums(means * known, self.ranks.of(data.x) * known, units) + products(means, known, units)
+        forms.sort(key=lambda form: form.target)
+        ends = np.reshape([scales.ends(column, self.slots) for column in self.columns], self.pointers.ends.shape)
+        rows = Evidence(means, known, free, units)
+        self.pointers.prepare(rows, forms, torch.from_numpy(ends).to(means.dtype))
+        self.copies.prepare(rows, forms)
 
-        def between(target: int, source: int, slots: int) -> Floats | None:
-            return crossing(self.columns[target], self.columns[source], slots)
-
-        self.pointers.prepare(self.means.of(data.x), self.ranks.of(data.x), free, between)
-
-    def loss(self, h: Tensor, given: Given, x_0: Tensor, targets: Tensor) -> Tensor:
+    def loss(self, h: Tensor, looked: Looked, copied: Copied, x_0: Tensor, targets: Tensor) -> Tensor:
         """Minus the log-likelihood of the targets, (n, d), beside that of any rank, each as often as it counts."""
         counted = self.counted(x_0, targets)
         asked = counted > 0
-        slots, peaks = self(h, given, asked)
+        slots, peaks, copied = self(h, looked, copied, asked)
         log_p = self.log_likelihood(slots, peaks, self.ranks.of(x_0).T[asked.T])
+        log_p = self.copies.log_likelihood(copied, self.means.of(x_0).T[asked.T], log_p)
         return -(log_p * counted.T[asked.T]).sum()
+
+    def check(self) -> None:
+        """Refuse what would make laws of no numbers."""
+        self.pointers.forms.check()
+        self.copies.forms.check()
 
     def counted(self, x_0: Tensor, targets: Tensor) -> Tensor:
         """How much each rank counts, (n, ranks): as much as it does as a target, and that of a point mass nothing."""

@@ -13,6 +13,7 @@ import pyarrow as pa
 import torch
 
 from harpoon import frames, presets, storage
+from harpoon.anchored import AnchoredDenoiser
 from harpoon.arguments import RandomState, checked_state, count_of, device_of, seed_of, seed_of_part
 from harpoon.binding import bind
 from harpoon.bound import Always, of_complete
@@ -43,6 +44,7 @@ from harpoon.penalties import summed
 from harpoon.presets import DrawingOptions, SamplingOptions, Settings
 from harpoon.progress import Progress
 from harpoon.questions import SHORTFALLS, Question, plainly
+from harpoon.relations import described
 from harpoon.reports import Report
 from harpoon.schema import Schema
 from harpoon.teams import Alone
@@ -275,6 +277,21 @@ class Harpoon:
         constants = {c.name: _constant(self.template_, c, height_of(drawn)) for c in self.schema_ if _is_constant(c)}
         frame = self.template_.build({**constants, **drawn})
         return frame if question is None else frames.noted(frame, asdict(self.report_))
+
+    def relations(self) -> list[str]:
+        """The numbers that are often exactly what others say, as the model has found and keeps them.
+
+        >>> import numpy as np, pyarrow as pa
+        >>> height, width = np.random.default_rng(0).lognormal(size=(2, 500))
+        >>> rows = pa.table({"height": height, "width": width, "area": height * width})
+        >>> Harpoon(max_epochs=1, random_state=0, progress=False).fit(rows).relations()
+        ['height = width^-1 * area', 'width = height^-1 * area', 'area = height * width']
+        """
+        codec = self._fitted()
+        if not isinstance(self.denoiser_, AnchoredDenoiser):
+            return []
+        laws = self.denoiser_.rank_laws
+        return described(laws.copies.forms, laws.columns, codec)
 
     def feasibility(
         self,

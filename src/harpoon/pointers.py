@@ -1,71 +1,73 @@
-"""Pointers: numbers of one unit that are often near each other, such as a bill and its payment.
+"""Pointers: what known numbers say of another that is often near it, such as a bill of its payment.
 
 How a number lies beside another is the same wherever the other is, which a network would have to learn anew for each of
-its values. A pointer is told where the known number stands on the scale of the unknown one, and shapes the law around
-that place; the network only says how much of each shape.
+its values. A pointer is told where a form of known numbers stands on the scale of the unknown one, and shapes the law
+around that place; the network only says how much of each shape.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from functools import cache
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from harpoon.cells import NOWHERE
+from harpoon.forms import Evidence, Form, Forms, Said, chosen
 from harpoon.network import SMALL_START
-from harpoon.scaling import Floats
 
-Crossing = Callable[[int, int, int], Floats | None]
-PER_NUMBER, MOST_POINTERS = 3, 64
+EACH, MOST = (3, 2), 256  # pointers to a number, of one and of two others, and in all
 REACHES = (1.5, 6.0, 24.0)  # of the shapes, in slots
 SHAPES = 1 + 2 * len(REACHES)
-CANDIDATES, ROWS = 8, 4096  # of each number, and rows to tell them by
 CLEARLY = 0.02  # nearer than by chance, as a share of the rows
-NOWHERE = -1
 
 
-def incomparable(_target: int, _source: int, _slots: int) -> None:
-    """No number can be told on another's scale."""
+class Pointed(NamedTuple):
+    """Where pointers lead to in rows: what is said, in which slot that is, and in which the number is, (n, forms)."""
+
+    said: Said
+    slot: Tensor
+    own: Tensor
+
+    def first(self, rows: int) -> Pointed:
+        """The same of the first rows."""
+        return Pointed(self.said.first(rows), self.slot[:rows], self.own[:rows])
 
 
 class Pointers(nn.Module):
     """Which numbers point to which, and what they make of the law."""
 
-    target: Tensor
-    source: Tensor
-    own_edges: Tensor
-    edges: Tensor
-    useful: Tensor
+    ends: Tensor
 
     def __init__(self, numbers: int, hidden: int, slots: int) -> None:
         super().__init__()
         self.slots = slots
-        self.count = min(numbers * (numbers - 1), PER_NUMBER * numbers, MOST_POINTERS)
-        self.register_buffer("target", torch.zeros(self.count, dtype=torch.long))
-        self.register_buffer("source", torch.zeros(self.count, dtype=torch.long))
-        self.register_buffer("own_edges", torch.zeros(self.count, slots - 1))
-        self.register_buffer("edges", torch.zeros(self.count, slots - 1))
-        self.register_buffer("useful", torch.zeros(self.count, dtype=torch.bool))
-        self.gates = nn.Linear(hidden, max(self.count * SHAPES, 1))  # torch warns of a layer that makes nothing
+        self.forms = Forms(numbers, min(sum(EACH), MOST // max(numbers, 1)))
+        self.register_buffer("ends", torch.zeros(numbers, slots - 1))
+        self.gates = nn.Linear(hidden, max(len(self.forms) * SHAPES, 1))  # torch warns of a layer that makes nothing
 
-    def forward(self, logits: Tensor, h: Tensor, means: Tensor, known: Tensor, at: Tensor) -> Tensor:
-        """Logits, (any, slots), with what known numbers say of others.
+    def look(self, means: Tensor, known: Tensor) -> Pointed:
+        """Where pointers lead to, and how far from there the known numbers are; both are (n, numbers)."""
+        said = self.forms.look(means, known)
+        if not len(said.use):
+            return Pointed(said, said.use, said.use)
+        return Pointed(said, _slots(self.ends[said.target], said.means), _slots(self.ends, means)[:, said.target])
 
-        The others are (n, numbers), and `at` says which logits are whose, or `NOWHERE`.
-        """
-        use, target, source = self._in_use()
-        row, pointer = (known[:, source] & (at[:, target] != NOWHERE)).nonzero(as_tuple=True)
+    def forward(self, logits: Tensor, h: Tensor, pointed: Pointed, at: Tensor) -> Tensor:
+        """Logits, (any, slots), with what known numbers say of others; `at` says which are whose, or `NOWHERE`."""
+        use, target, there, _ = pointed.said
+        row, pointer = (there & (at[:, target] != NOWHERE)).nonzero(as_tuple=True)
         if not len(row):
             return logits
-        slot = _slots(self.edges[use], means[:, source])
-        weight = self.gates.weight.view(self.count, SHAPES, -1)[use].flatten(0, 1)
-        bias = self.gates.bias.view(self.count, SHAPES)[use].flatten()
+        weight = self.gates.weight.view(len(self.forms), SHAPES, -1)[use].flatten(0, 1)
+        bias = self.gates.bias.view(len(self.forms), SHAPES)[use].flatten()
         gates = functional.linear(h, weight, bias).view(len(h), len(use), SHAPES)
         whose, order = at[row, target[pointer]].sort()
         row, pointer = row[order], pointer[order]
-        shapes = SHAPES * slot[row, pointer].unsqueeze(1) + torch.arange(SHAPES, device=h.device)
+        shapes = SHAPES * pointed.slot[row, pointer].unsqueeze(1) + torch.arange(SHAPES, device=h.device)
         starts = SHAPES * torch.searchsorted(whose, torch.arange(len(logits), device=h.device))
         return logits + functional.embedding_bag(  # a sum of shapes for each of the logits, none of them written down
             shapes.flatten(),
@@ -75,70 +77,39 @@ class Pointers(nn.Module):
             per_sample_weights=gates[row, pointer].flatten(),
         )
 
-    @torch.no_grad()
-    def compared(self, means: Tensor, known: Tensor) -> Tensor:
+    def compared(self, pointed: Pointed, known: Tensor) -> Tensor:
         """How known numbers lie beside each other, (n, `comparisons`): whether they are the same, and how far apart."""
-        told = means.new_zeros(len(means), self.count, 1 + len(REACHES))
-        use, target, source = self._in_use()
+        told = known.new_zeros(len(known), len(self.forms), 1 + len(REACHES), dtype=self.ends.dtype)
+        use, target, there, _ = pointed.said
         if len(use):
-            own, other = _slots(self.own_edges[use], means[:, target]), _slots(self.edges[use], means[:, source])
-            off = (own - other).to(means.dtype)
-            both = known[:, target] & known[:, source]
-            said = torch.stack([(off == 0).to(means.dtype), *(torch.tanh(off / reach) for reach in REACHES)], dim=2)
-            told[:, use] = said * both.unsqueeze(2)
+            off = (pointed.own - pointed.slot).to(told.dtype)
+            said = torch.stack([(off == 0).to(told.dtype), *(torch.tanh(off / reach) for reach in REACHES)], dim=2)
+            told[:, use] = said * (known[:, target] & there).unsqueeze(2)
         return told.flatten(1)
-
-    def _in_use(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The pointers that are of use, where they lead to and where from."""
-        use = self.useful.nonzero()[:, 0]
-        return use, self.target[use], self.source[use]
 
     @property
     def comparisons(self) -> int:
         """How many numbers `compared` tells of a row."""
-        return self.count * (1 + len(REACHES))
+        return len(self.forms) * (1 + len(REACHES))
 
     @torch.no_grad()
-    def prepare(self, means: Tensor, ranks: Tensor, known: Tensor, crossing: Crossing) -> None:
-        """Find the numbers that are near each other more often than by chance; all are (n, numbers)."""
-        for buffer in self.buffers():
-            buffer.zero_()
+    def prepare(self, rows: Evidence, forms: Sequence[Form], ends: Tensor) -> None:
+        """Choose the forms that numbers are near to more often than by chance.
+
+        Args:
+            rows: To tell by.
+            forms: To choose from.
+            ends: Of each number's slots, (numbers, slots - 1).
+        """
         self.gates.weight.mul_(SMALL_START)
         self.gates.bias.zero_()
-        if not self.count:
-            return
-        means, ranks, known = (part[:: max(1, len(part) // ROWS)] for part in (means, ranks, known))
-        slot = torch.special.ndtr(ranks) * self.slots
-        found = []
-        for target, source in _candidates(ranks, known):
-            ends, own_ends = (_ends(crossing(target, other, self.slots), means) for other in (source, target))
-            both = known[:, target] & known[:, source]
-            if ends is not None and own_ends is not None and both.any():
-                at = torch.searchsorted(ends, means[both, source].contiguous())
-                found.append((_nearer(at, slot[both, target].long()), target, source, ends, own_ends))
-        found.sort(key=lambda one: -one[0])
-        for place, (nearer, target, source, ends, own_ends) in enumerate(found[: self.count]):
-            self.target[place], self.source[place] = target, source
-            self.edges[place], self.own_edges[place] = ends, own_ends
-            self.useful[place] = nearer > CLEARLY
-
-    def check(self, numbers: int) -> None:
-        """Refuse pointers from or to numbers that there are not."""
-        for ends in (self.target, self.source):
-            if ((ends < 0) | (ends >= numbers)).any():
-                raise ValueError(f"a pointer leads to none of the {numbers} numbers")
-
-
-def _ends(edges: Floats | None, like: Tensor) -> Tensor | None:
-    """Edges as a tensor, unless there are none or one scale is too large for the other."""
-    ends = None if edges is None else torch.from_numpy(edges).to(like.dtype)
-    return ends if ends is not None and ends.isfinite().all() else None
-
-
-def _nearer(at: Tensor, own: Tensor) -> float:
-    """How much more often two places are the same or side by side than by chance, as a share of the rows."""
-    near, chance = ((at - other).abs() <= 1 for other in (own, own.roll(len(own) // 2)))
-    return float(near.double().mean() - chance.double().mean())
+        self.ends.copy_(ends)
+        said, _ = rows.of(forms)
+        own, slot = _slots(self.ends, rows.means)[:, said.target], _slots(self.ends[said.target], said.means)
+        of_others = own.roll(len(own) // 2, dims=0)
+        there = said.there & rows.free[:, said.target]
+        near, by_chance = (there & ((slot - other).abs() <= 1) for other in (own, of_others))
+        self.forms.keep(chosen(forms, near, by_chance.sum(dim=0) + CLEARLY * len(own), EACH), rows.units)
 
 
 @cache
@@ -153,13 +124,3 @@ def _shapes(slots: int, device: torch.device) -> Tensor:
 def _slots(edges: Tensor, values: Tensor) -> Tensor:
     """Between which edges each value lies: (pointers, slots - 1) and (n, pointers) to (n, pointers)."""
     return torch.searchsorted(edges, values.T.contiguous()).T
-
-
-def _candidates(ranks: Tensor, known: Tensor) -> list[tuple[int, int]]:
-    """Pairs of numbers that go together, some for each."""
-    there = known.double()
-    x = ranks.double() * there
-    together = (x.T @ x / (there.T @ there).clamp(min=1)).abs()
-    together.fill_diagonal_(-1.0)
-    closest = together.argsort(dim=1, descending=True, stable=True)[:, : min(CANDIDATES, len(together) - 1)]
-    return [(target, source) for target, sources in enumerate(closest.tolist()) for source in sources]

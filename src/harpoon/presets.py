@@ -92,10 +92,10 @@ class Settings:
     steps: int = 200
     beta_start: float = 1e-4
     beta_end: float = 0.02
-    depth: int = 3
+    depth: int = 2
     bins: int = 32
     slots: int = 128
-    at_noise: float = 0.75
+    at_noise: float = 0.85
     all_unknown: float = 0.5
     # Training.
     batch_size: int | None = 1024
@@ -235,7 +235,7 @@ def _anchored(settings: Settings, codec: Codec) -> Denoiser:
     numbers = sum(block.shape is Shape.LINE for block in codec.blocks)
     slots = min(settings.slots, max(MOST_SLOTS // max(numbers, 1), FEWEST_SLOTS))
     size = {"hidden": _chosen(settings.hidden), "depth": settings.depth, "bins": settings.bins, "slots": slots}
-    return AnchoredDenoiser(codec.blocks, corruption=corruption, crossing=codec.crossing, **size)
+    return AnchoredDenoiser(codec.blocks, corruption=corruption, scales=codec, **size)
 
 
 NETWORKS = {"paper": _paper, "anchored": _anchored}

@@ -22,7 +22,7 @@ from harpoon._version import __version__
 from harpoon.errors import ModelFileError
 from harpoon.files import replacing
 
-FORMAT = 2  # 1: before networks told the laws of cells
+FORMAT = 3  # 1: before networks told the laws of cells; 2: before numbers were sums and products of others
 KEY = "harpoon"
 
 

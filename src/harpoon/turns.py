@@ -17,11 +17,11 @@ from scipy.special import ndtri
 from torch import Tensor
 
 from harpoon.anchored import AnchoredAtNoise
+from harpoon.cells import NOWHERE
 from harpoon.codec import Block, Codec
 from harpoon.encodings import Shape
 from harpoon.laws import Laws, numbered
 from harpoon.network import SMALLEST_RANK, Given
-from harpoon.pointers import NOWHERE
 from harpoon.scaling import Floats
 
 RUNGS = 1024
@@ -29,7 +29,14 @@ CHANCES = 4  # random numbers for each piece: its place in the order, its label,
 KNOWN = 2.0  # in the order, behind every chance
 
 
-class _Drawn(NamedTuple):
+class Filled(NamedTuple):
+    """Encoded rows, every cell of them drawn, and which form each rank's number is a copy of, or `NOWHERE`."""
+
+    x: Tensor
+    form_of: Tensor
+
+
+class _Asked(NamedTuple):
     """Pieces that are drawn at once: in which rows, which pieces, and which laws of labels and of ranks are theirs."""
 
     row: Tensor
@@ -111,8 +118,8 @@ class Turns:
     @torch.no_grad()
     def drawn(
         self, network: AnchoredAtNoise, given: Given, chances: Tensor, turns: int, on_turn: Callable[[], None]
-    ) -> Tensor:
-        """Encoded rows, every cell of them drawn.
+    ) -> Filled:
+        """Rows with every cell drawn.
 
         Args:
             network: Tells the laws.
@@ -121,7 +128,8 @@ class Turns:
             turns: At the most; with fewer than there are unknown pieces, several are drawn at once, each by itself.
             on_turn: Called after each turn, for progress.
         """
-        x = given.x * given.known
+        x, ranked = given.x * given.known, self.ranks != NOWHERE
+        filled = Filled(x, torch.full((len(x), int(ranked.sum())), NOWHERE, device=x.device))
         known = torch.ones(len(x), len(self), dtype=torch.bool, device=x.device)
         known[:, self.piece_of] = given.known
         place = chances[0][:, self.after].masked_fill(known, KNOWN).argsort(dim=1, stable=True).argsort(dim=1)
@@ -131,28 +139,28 @@ class Turns:
             asked = turn == now
             if asked.any():
                 drawn, laws = self._laws(network, x, known, asked)
-                self._draw(x, drawn, laws, chances[1:, drawn.row, drawn.piece])
+                self._draw(filled, drawn, laws, chances[1:, drawn.row, drawn.piece])
                 known |= asked
             on_turn()
-        return x
+        return filled
 
-    def _laws(self, network: AnchoredAtNoise, x: Tensor, known: Tensor, asked: Tensor) -> tuple[_Drawn, Laws]:
+    def _laws(self, network: AnchoredAtNoise, x: Tensor, known: Tensor, asked: Tensor) -> tuple[_Asked, Laws]:
         """What is asked for, and its laws; where nothing is known of any row, they are those of one row."""
         row, piece = asked.nonzero(as_tuple=True)
         ranked = self.ranks != NOWHERE
         if not known.any():
             of_one = network.laws(Given(x[:1], known[:1, self.piece_of]), ranked[None, ranked])
-            return _Drawn(row, piece, torch.zeros_like(row), self.ranks[piece]), of_one
+            return _Asked(row, piece, torch.zeros_like(row), self.ranks[piece]), of_one
         rows = asked.any(dim=1)
         some = slice(None) if rows.all() else rows
         spread = known[some].index_select(1, self.piece_of)
         laws = network.laws(Given(x[some], spread), asked[some][:, ranked])
         which = rows.cumsum(dim=0)[row] - 1
-        return _Drawn(row, piece, which, numbered(asked[some] & ranked)[which, piece]), laws
+        return _Asked(row, piece, which, numbered(asked[some] & ranked)[which, piece]), laws
 
-    def _draw(self, x: Tensor, drawn: _Drawn, laws: Laws, chances: Tensor) -> None:
+    def _draw(self, filled: Filled, drawn: _Asked, laws: Laws, chances: Tensor) -> None:
         """Write pieces into rows."""
-        row, piece, *_ = drawn
+        x, (row, piece, *_) = filled.x, drawn
         places = self.labels[piece]
         log_p = laws.labels[drawn.labels[:, None], places.clamp(min=0)].masked_fill(places == NOWHERE, -torch.inf)
         label, labelled = _chosen(log_p, chances[0]), self.first[piece] != NOWHERE
@@ -161,10 +169,23 @@ class Turns:
         fixed = (self.means[piece] != NOWHERE) & ~free
         x[row[fixed], self.means[piece[fixed]]] = self.masses[piece[fixed], label[fixed]].to(x.dtype)
         if free.any():
-            row, piece = row[free], piece[free]
-            share = _share(laws, drawn.rank[free], chances[1:, free].double())
-            x[row, self.lines[piece]] = torch.special.ndtri(share).to(x.dtype)
-            x[row, self.means[piece]] = self._climbed(piece, share).to(x.dtype)
+            told = laws.of_ranks(drawn.rank[free])
+            self._draw_numbers(filled, row[free], piece[free], told, chances[1:, free].double())
+
+    def _draw_numbers(self, filled: Filled, row: Tensor, piece: Tensor, laws: Laws, chances: Tensor) -> None:
+        """Write numbers that are no point masses into rows.
+
+        The rank of a copy says nothing, because its number is read off its form.
+        """
+        x, form_of = filled
+        which, left = _copied(laws, chances[0])
+        share = _share(laws, left, chances[1])
+        x[row, self.lines[piece]] = torch.special.ndtri(share).to(x.dtype)
+        x[row, self.means[piece]] = self._climbed(piece, share).to(x.dtype)
+        copies = (which != NOWHERE).nonzero()[:, 0]
+        row, piece, which = row[copies], piece[copies], which[copies]
+        x[row, self.means[piece]] = laws.copies.means[copies, which].to(x.dtype)
+        form_of[row, self.ranks[piece]] = laws.copies.forms[copies, which]
 
     def _climbed(self, piece: Tensor, share: Tensor) -> Tensor:
         """The mean of a number whose rank has such a share of the others below it."""
@@ -173,15 +194,20 @@ class Turns:
         return torch.lerp(self.ladder[piece, rung], self.ladder[piece, rung + 1], height - rung)
 
 
-def _share(laws: Laws, rank: Tensor, chances: Tensor) -> Tensor:
-    """Ranks drawn from some of their laws, as the share of lower ones: in its peak, or in a slot."""
-    log_odds, place, width = (told[rank].double() for told in laws.peaks)
+def _copied(laws: Laws, chance: Tensor) -> tuple[Tensor, Tensor]:
+    """Of which of its forms each number is a copy, or `NOWHERE`, and the chance that is left for one that is none."""
+    log_p = laws.copies.log_p.double()
+    return _chosen(log_p, chance) - 1, (chance / log_p[:, 0].exp()).clamp(max=1)
+
+
+def _share(laws: Laws, chance: Tensor, place_in_it: Tensor) -> Tensor:
+    """Ranks drawn from their laws, as the share of lower ones: in its peak, or in a slot."""
+    log_odds, place, width = (told.double() for told in laws.peaks)
     in_peak = log_odds.sigmoid()
-    left = ((chances[0] - in_peak) / (1 - in_peak).clamp(min=SMALLEST_RANK)).clamp(min=0)
-    slots = laws.slots[rank]
-    in_slot = (_chosen(slots, left) + chances[1]) / slots.shape[1]
-    bell = torch.special.ndtr(place + width * torch.special.ndtri(chances[1]))
-    return torch.where(chances[0] < in_peak, bell, in_slot).clamp(SMALLEST_RANK, 1 - SMALLEST_RANK)
+    left = ((chance - in_peak) / (1 - in_peak).clamp(min=SMALLEST_RANK)).clamp(min=0)
+    in_slot = (_chosen(laws.slots, left) + place_in_it) / laws.slots.shape[1]
+    bell = torch.special.ndtr(place + width * torch.special.ndtri(place_in_it))
+    return torch.where(chance < in_peak, bell, in_slot).clamp(SMALLEST_RANK, 1 - SMALLEST_RANK)
 
 
 def _chosen(log_p: Tensor, chance: Tensor) -> Tensor:

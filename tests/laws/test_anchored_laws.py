@@ -15,11 +15,25 @@ from harpoon.network import Given
 from harpoon.schedule import Level
 from tests.laws.test_closed_form import CENTRES, SHARES, class_shares, draw_table, y_moments
 
+
+class NoScales:
+    """Scales of which none can be told on another."""
+
+    def unit(self, column):
+        return None
+
+    def ends(self, column, slots):
+        return np.linspace(-2, 2, slots - 1)
+
+
+NO_SCALES = NoScales()
 BLOCKS = (Block("x", 0, 0, 1, Shape.LINE), Block("x", 0, 1, 4, Shape.SIMPLEX), Block("c", 1, 4, 6, Shape.SIMPLEX))
 
 
 def denoiser() -> AnchoredDenoiser:
-    made = AnchoredDenoiser(BLOCKS, hidden=16, depth=2, bins=4, slots=8, corruption=Corruption(0.5, 0.3))
+    made = AnchoredDenoiser(
+        BLOCKS, hidden=16, depth=2, bins=4, slots=8, corruption=Corruption(0.5, 0.3), scales=NO_SCALES
+    )
     made.prepare(data(), torch.Generator().manual_seed(0))
     return made
 
@@ -101,7 +115,9 @@ MEANS = (
 
 
 def with_means() -> AnchoredDenoiser:
-    made = AnchoredDenoiser(MEANS, hidden=16, depth=2, bins=4, slots=8, corruption=Corruption(0.5, 0.3))
+    made = AnchoredDenoiser(
+        MEANS, hidden=16, depth=2, bins=4, slots=8, corruption=Corruption(0.5, 0.3), scales=NO_SCALES
+    )
     made.prepare(data(), torch.Generator().manual_seed(0))
     return made
 

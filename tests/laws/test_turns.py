@@ -13,6 +13,7 @@ from scipy.stats import chisquare, kstest, norm
 
 from harpoon import Harpoon, frames
 from harpoon.codec import Codec
+from harpoon.copies import Copied
 from harpoon.laws import Laws, Peaks, RankLaws
 from harpoon.network import Given
 from harpoon.schema import Schema
@@ -36,6 +37,11 @@ def no_peaks(ranks):
     return Peaks(torch.full((ranks,), -torch.inf), torch.zeros(ranks), torch.ones(ranks))
 
 
+def no_copies(ranks):
+    """Numbers that are copies of nothing."""
+    return Copied(torch.zeros(ranks, 1), torch.zeros(ranks, 0), torch.zeros(ranks, 0, dtype=torch.long))
+
+
 class Exact:
     """Tells the laws of three categories by adding up their shares."""
 
@@ -51,7 +57,7 @@ class Exact:
             for axis, (start, stop) in enumerate(itertools.pairwise(places)):
                 if not known[row, start]:
                     told[row, start:stop] = left.sum(axis=tuple({0, 1, 2} - {axis}))
-        return Laws(torch.from_numpy(np.log(told + 1e-300)), torch.zeros(0, 1), no_peaks(0))
+        return Laws(torch.from_numpy(np.log(told + 1e-300)), torch.zeros(0, 1), no_peaks(0), no_copies(0))
 
 
 @pytest.fixture(scope="module")
@@ -79,14 +85,14 @@ def counted(x):
 def test_exact_laws_give_the_exact_joint_law(three):
     turns = Turns.of(three)
     rows = 3_000
-    x = turns.drawn(Exact(), nothing_known(rows, three.width), chances(rows, len(turns)), 32, lambda: None)
+    x = turns.drawn(Exact(), nothing_known(rows, three.width), chances(rows, len(turns)), 32, lambda: None).x
     assert chisquare(counted(x).ravel(), rows * SHARES.ravel()).pvalue > 0.001
 
 
 def test_in_one_turn_each_cell_is_drawn_by_itself(three):
     turns = Turns.of(three)
     rows = 3_000
-    x = turns.drawn(Exact(), nothing_known(rows, three.width), chances(rows, len(turns)), 1, lambda: None)
+    x = turns.drawn(Exact(), nothing_known(rows, three.width), chances(rows, len(turns)), 1, lambda: None).x
     a, b, c = (SHARES.sum(axis=tuple({0, 1, 2} - {axis})) for axis in range(3))
     alone = np.einsum("i,j,k->ijk", a, b, c)
     assert chisquare(counted(x).ravel(), rows * alone.ravel()).pvalue > 0.001
@@ -100,7 +106,7 @@ def test_what_is_known_stays_every_cell_is_drawn_and_turns_are_told(three, known
     x = torch.zeros(8, three.width)
     x[:, [0, 4, 7]] = 1.0
     told = []
-    drawn = Turns.of(three).drawn(Exact(), Given(x, spread), chances(8, 3, seed), turns, lambda: told.append(1))
+    drawn = Turns.of(three).drawn(Exact(), Given(x, spread), chances(8, 3, seed), turns, lambda: told.append(1)).x
     assert torch.equal(drawn[spread], x[spread])
     for start, stop in itertools.pairwise(np.cumsum([0, *WIDTHS])):
         assert (drawn[:, start:stop].sort(dim=1).values[:, -2:] == torch.tensor([0.0, 1.0])).all()
@@ -116,7 +122,8 @@ class Fixed:
     def laws(self, given: Given, asked: torch.Tensor) -> Laws:
         rank = asked.T.nonzero()[:, 0]
         labels = self.labels.expand(len(given.x), -1)
-        return Laws(labels, self.slots[rank], Peaks(*(part[rank] for part in self.peaks)))
+        peaks = Peaks(*(part[rank] for part in self.peaks))
+        return Laws(labels, self.slots[rank], peaks, no_copies(len(rank)))
 
 
 def test_a_number_is_drawn_from_its_ranks_and_its_mean_goes_with_it():
@@ -125,7 +132,7 @@ def test_a_number_is_drawn_from_its_ranks_and_its_mean_goes_with_it():
     turns = Turns.of(codec)
     drawn = turns.drawn(
         Fixed(0, torch.zeros(1, 8)), nothing_known(5000, codec.width), chances(5000, 1), 32, lambda: None
-    )
+    ).x
     cells = codec.decode(drawn.double().numpy())
     assert kstest(cells["x"].values, values).pvalue > 0.001
     again = codec.encode(cells)
@@ -135,8 +142,10 @@ def test_a_number_is_drawn_from_its_ranks_and_its_mean_goes_with_it():
 
 def test_a_number_of_nothing_but_masses_is_always_one_of_them():
     codec = codec_of(pa.table({"n": np.arange(40) % 4 * 1.5}))
-    drawn = Turns.of(codec).drawn(
-        Fixed(5, torch.zeros(0, 8)), nothing_known(500, codec.width), chances(500, 1), 32, lambda: None
+    drawn = (
+        Turns.of(codec)
+        .drawn(Fixed(5, torch.zeros(0, 8)), nothing_known(500, codec.width), chances(500, 1), 32, lambda: None)
+        .x
     )
     cells = codec.decode(drawn.double().numpy())["n"].values
     assert set(cells.tolist()) == {0.0, 1.5, 3.0, 4.5}
@@ -147,12 +156,13 @@ def test_the_rank_of_a_mass_is_never_a_target():
     blocks = (*MEANS[:2], MEANS[2].__class__("x", 0, 2, 4, MEANS[3].shape))
     laws = RankLaws(blocks, hidden=4, slots=8)
     h, x = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)), torch.zeros(6, 4)
-    blank = nothing_known(6, 4)
+    looked = laws.look(nothing_known(6, 4))
+    said = looked, laws.copied(h, looked)
     x[:, 3] = 1.0  # the mass
-    assert laws.loss(h, blank, x, torch.ones(6, 4)) == 0
+    assert laws.loss(h, *said, x, torch.ones(6, 4)) == 0
     x[:, 2:] = torch.tensor([1.0, 0.0])
-    assert laws.loss(h, blank, x, torch.ones(6, 4)) != 0
-    assert laws.loss(h, blank, x, torch.zeros(6, 4)) == 0
+    assert laws.loss(h, *said, x, torch.ones(6, 4)) != 0
+    assert laws.loss(h, *said, x, torch.zeros(6, 4)) == 0
 
 
 def test_the_likelihood_is_that_of_the_mixture_that_is_drawn_from():
@@ -164,7 +174,7 @@ def test_the_likelihood_is_that_of_the_mixture_that_is_drawn_from():
     assert np.trapezoid(density, ranks) == pytest.approx(1, abs=0.02)
     codec = codec_of(pa.table({"x": np.random.default_rng(0).normal(size=2000)}))
     blank = nothing_known(ROWS, codec.width)
-    drawn = Turns.of(codec).drawn(Fixed(0, slots, peaks), blank, chances(ROWS, 1), 8, lambda: None)[:, 1]
+    drawn = Turns.of(codec).drawn(Fixed(0, slots, peaks), blank, chances(ROWS, 1), 8, lambda: None).x[:, 1]
     expected = [np.trapezoid(density[i : i + 11], ranks[i : i + 11]) for i in range(0, 100, 10)]
     assert np.histogram(drawn, ranks[::10])[0] / ROWS == pytest.approx(np.array(expected), abs=0.02)
 
