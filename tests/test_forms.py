@@ -105,6 +105,19 @@ def test_an_area_is_the_product_of_its_sides_and_each_side_a_quotient():
     assert same.sum(dim=1).min() >= len(products) - 1
 
 
+def test_relations_are_found_in_a_table_with_holes_and_with_zeros():
+    def holed(values):
+        return pa.array(values, mask=RNG.random(ROWS) < 0.3)
+
+    height = np.where(RNG.random(ROWS) < 0.1, 0.0, HEIGHT)  # of nothing there is no logarithm
+    table = {"height": holed(height), "width": holed(WIDTH), "area": holed(height * WIDTH), "age": holed(AGE + 0.5)}
+    _, products = found(prepared(table)[0].copies.forms)
+    assert products == {(0, ((1, -1.0), (2, 1.0))), (1, ((0, -1.0), (2, 1.0))), (2, ((0, 1.0), (1, 1.0)))}
+    ledger = {"bill": holed(BILL), "paid": holed(PAID), "balance": holed(BALANCE), "age": holed(AGE)}
+    sums, _ = found(prepared(ledger)[0].copies.forms)
+    assert {(2, ((0, 1.0), (1, -1.0))), (0, ((1, 1.0), (2, 1.0))), (1, ((0, 1.0), (2, -1.0)))} <= sums
+
+
 def test_products_of_numbers_that_may_be_negative_or_are_not_known_are_not_there():
     laws, rows, codec = prepared({"height": HEIGHT, "width": WIDTH, "area": HEIGHT * WIDTH})
     means, known = laws.means.of(rows.x), laws.means.of(rows.known)

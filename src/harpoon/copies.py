@@ -13,8 +13,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from harpoon.forms import Evidence, Form, Forms, Said, chosen
+from harpoon.forms import Form, Forms, Said
 from harpoon.network import SMALL_START
+from harpoon.searching import Evidence, chosen
 
 EACH, MOST = (3, 4), 256  # forms of one number and of two that another may be a copy of, and in all
 OFTEN, FEWEST = 0.01, 20  # the share of the rows, and how many of them, in which a number is a copy

@@ -25,6 +25,7 @@ SPIKE_SHARE, FEW_VALUES = 0.03, 32
 MANY_LABELS, FREQUENT_LABELS = 256, 64
 CERTAIN = 0.99
 LEAST = 1e-100  # the lowest probability: a product of two is still a number
+PLAIN = "number"  # the unit of numbers that have none
 EXACT = 2**52  # integers up to here are exact as floats
 LOWEST, HIGHEST = -(2**63), 2**63 - 1024  # the whole numbers of 64 bits that are floats too
 
@@ -356,7 +357,7 @@ class SpikeCodec:
             return None
         plain = column.kind in (Kind.NUMBER, Kind.INTEGER)
         return Unit(
-            kind="number" if plain else f"{column.kind} {column.unit}",
+            kind=PLAIN if plain else f"{column.kind} {column.unit}",
             deviation=scaling.deviation,
             zero=float(scaling.forward(np.array([-float(origin_of(column))]))[0]),
             step=float(column.step or column.kind is not Kind.NUMBER),

@@ -15,10 +15,11 @@ from harpoon.cells import NOWHERE
 from harpoon.codec import Block
 from harpoon.copies import Copied, Copies
 from harpoon.encodings import Shape
-from harpoon.forms import ROWS, Evidence, Said, Scales, products, sums
+from harpoon.forms import Said, Scales
 from harpoon.network import SMALL_START, Given
 from harpoon.places import Places
 from harpoon.pointers import Pointed, Pointers
+from harpoon.searching import ROWS, Evidence, found
 
 NARROWEST = 1e-3  # a peak, on the scale of ranks
 
@@ -145,10 +146,9 @@ class RankLaws(nn.Module):
         means, known = self.means.of(data.x), self.means.of(data.known)
         free = self.counted(data.x, data.known.to(data.x.dtype)) > 0
         units = {place: unit for place, column in enumerate(self.columns) if (unit := scales.unit(column))}
-        forms = sums(means * known, self.ranks.of(data.x) * known, units) + products(means, known, units)
-        forms.sort(key=lambda form: form.target)
         ends = np.reshape([scales.ends(column, self.slots) for column in self.columns], self.pointers.ends.shape)
         rows = Evidence(means, known, free, units)
+        forms = found(rows, self.ranks.of(data.x))
         self.pointers.prepare(rows, forms, torch.from_numpy(ends).to(means.dtype))
         self.copies.prepare(rows, forms)
 

@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from harpoon.cells import NOWHERE
-from harpoon.forms import Evidence, Form, Forms, Said, chosen
+from harpoon.forms import Form, Forms, Said
 from harpoon.network import SMALL_START
+from harpoon.searching import Evidence, chosen
 
 EACH, MOST = (3, 2), 256  # pointers to a number, of one and of two others, and in all
 REACHES = (1.5, 6.0, 24.0)  # of the shapes, in slots
