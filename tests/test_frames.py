@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harpoon import HarpoonError, InvalidTable, frames
+from harpoon.arrow import to_arrow
+from harpoon.cells import Cells
 from harpoon.frames import Template
 
 DAY = dt.date(2020, 1, 1)
@@ -192,3 +194,11 @@ def test_texts_are_read_exactly(frame_of, values):
 def test_a_given_value_must_be_plain(arrow_fitted, value):
     with pytest.raises(HarpoonError, match="age"):
         arrow_fitted.model.sample(2, given={"age": value})
+
+
+def test_the_end_of_an_integer_type_is_never_rounded_beyond_it():
+    cells = Cells("float", np.array([2.0**64, 5.4, 0.0]), np.array([False, False, True]))
+    assert to_arrow(cells, pa.uint64()).to_pylist() == [2**64 - 2048, 5, None]
+    further = Cells("float", np.array([2.0**65]), np.array([False]))
+    assert to_arrow(further, pa.uint64()).to_pylist() == [2.0**65]  # the wider type is the honest answer
+    assert to_arrow(Cells("float", np.array([-129.0, 1.0]), np.array([False, False])), pa.int8()).type == pa.float64()

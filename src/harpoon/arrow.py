@@ -120,10 +120,19 @@ def to_arrow(cells: Cells, dtype: pa.DataType) -> pa.Array:
         if pa.types.is_decimal(dtype):
             return _to_decimals(array, dtype)
         if pa.types.is_integer(dtype) and cells.storage == "float":
-            array = pc.round(array)
+            array = pa.array(_whole(cells.values, dtype.to_pandas_dtype()), mask=cells.missing)
         return array.cast(dtype, safe=cells.storage == "integer")
     except (pa.ArrowInvalid, InvalidOperation):
         return array  # an edited range went beyond the dtype: the wider type is the honest answer
+
+
+def _whole(values: NDArray[Any], dtype: type[np.integer[Any]]) -> NDArray[Any]:
+    """Floats as whole numbers of a type; one that rounding took to just beyond its end stays below it."""
+    low, high = (float(end) for end in (np.iinfo(dtype).min, np.iinfo(dtype).max))
+    whole = np.rint(values)
+    if len(whole) and (whole.min() < low or whole.max() > high):
+        raise pa.ArrowInvalid("beyond the type")
+    return np.minimum(whole, high if int(high) <= np.iinfo(dtype).max else np.nextafter(high, 0)).astype(dtype)
 
 
 def _to_decimals(array: pa.Array, dtype: pa.DataType) -> pa.Array:
