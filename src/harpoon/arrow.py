@@ -132,7 +132,8 @@ def _whole(values: NDArray[Any], dtype: type[np.integer[Any]]) -> NDArray[Any]:
     whole = np.rint(values)
     if len(whole) and (whole.min() < low or whole.max() > high):
         raise pa.ArrowInvalid("beyond the type")
-    return np.minimum(whole, high if int(high) <= np.iinfo(dtype).max else np.nextafter(high, 0)).astype(dtype)
+    kept: NDArray[Any] = np.minimum(whole, high if int(high) <= np.iinfo(dtype).max else np.nextafter(high, 0))
+    return kept.astype(dtype)
 
 
 def _to_decimals(array: pa.Array, dtype: pa.DataType) -> pa.Array:
