@@ -320,6 +320,7 @@ def test_info_and_schema_answer_on_the_standard_output(work):
     assert told["preset"] == "anchored"
     assert told["version"] == harpoon.__version__
     assert told["bytes"] == work.model.stat().st_size
+    assert told["relations"] == []  # between the measures of a penguin there are none
     assert b"held out loss" in call("info", work.model).out
     shown = call("schema", work.parquet)
     assert b"body_mass_g" in shown.out

@@ -260,6 +260,16 @@ def test_drawn_totals_are_the_sums_of_their_parts_to_the_cent(ledger):
     assert np.mean((rows["net"] + rows["tax"] - rows["gross"]).abs() < 0.005) > 0.8
 
 
+def test_relations_are_told_as_one_would_write_them(ledger):
+    _, model = ledger
+    assert {"gross = net + tax", "net = gross - tax"} <= set(model.relations())
+    columns = {"radius": HEIGHT, "circle": np.pi * HEIGHT**2, "depth": WIDTH, "tin": np.pi * HEIGHT**2 * WIDTH}
+    told = Harpoon(hidden=8, max_epochs=1, random_state=0, progress=False).fit(pa.table(columns)).relations()
+    assert {"circle = 3.14159 * radius^2", "tin = circle * depth", "depth = circle^-1 * tin"} <= set(told)
+    paper = Harpoon("paper", hidden=8, max_epochs=1, random_state=0, progress=False).fit(pa.table(columns))
+    assert paper.relations() == []
+
+
 def test_a_missing_total_is_filled_in_with_the_sum_of_its_parts(ledger):
     table, model = ledger
     holes = table.set_column(2, "gross", pa.nulls(600, pa.float64()))

@@ -19,6 +19,7 @@ MIN_ROWS_TO_HOLD_OUT = 20
 HELD_OUT_ROWS = 2048
 PLATEAU_FACTOR, PLATEAU_EPOCHS = 0.9, 50
 WARM_UP = 0.02
+MOMENTS = 0.9, 0.97  # of AdamW: a training of minutes has no time for a memory of a thousand steps
 COUNTED = ("passes", "steps", "best", "last", "waited")  # what a training counts, besides its tensors
 WORSE = 0.02  # by a smaller share than that, on few rows, the last weights are as good as the best ones
 
@@ -310,7 +311,7 @@ def _optimiser(denoiser: Denoiser, plan: Plan) -> torch.optim.Optimizer:
     matrices = [weight for weight in denoiser.parameters() if weight.ndim > 1]
     others = [weight for weight in denoiser.parameters() if weight.ndim <= 1]
     groups = [{"params": matrices, "weight_decay": plan.weight_decay}, {"params": others, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=plan.learning_rate, fused=True)
+    return torch.optim.AdamW(groups, lr=plan.learning_rate, betas=MOMENTS, fused=True)
 
 
 def _cosine(share: float) -> float:

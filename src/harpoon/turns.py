@@ -197,7 +197,7 @@ class Turns:
 def _copied(laws: Laws, chance: Tensor) -> tuple[Tensor, Tensor]:
     """Of which of its forms each number is a copy, or `NOWHERE`, and the chance that is left for one that is none."""
     log_p = laws.copies.log_p.double()
-    return _chosen(log_p, chance) - 1, (chance / log_p[:, 0].exp()).clamp(max=1)
+    return _chosen(log_p, chance) - 1, (chance / log_p[:, 0].exp().clamp(min=SMALLEST_RANK)).clamp(max=1)
 
 
 def _share(laws: Laws, chance: Tensor, place_in_it: Tensor) -> Tensor:

@@ -28,7 +28,7 @@ def info(
 ) -> None:
     """Say what a model is: its columns, how it was trained, and how large it is."""
     from harpoon import storage
-    from harpoon.cli.showing import facts, schema_table
+    from harpoon.cli.showing import facts, listing, schema_table
 
     loaded = load_model(model, Talk(json, quiet))
     about: dict[str, Any] = {
@@ -41,8 +41,9 @@ def info(
         "weights": sum(part.numel() for part in loaded.denoiser_.parameters()),
         **trained(loaded),
     }
-    columns = [column.to_json() for column in loaded.schema_]
-    Talk(json, quiet).answer({**about, "schema": columns}, facts(about), schema_table(loaded.schema_))
+    columns, relations = [column.to_json() for column in loaded.schema_], loaded.relations()
+    words = [facts(about), schema_table(loaded.schema_), *([listing("relations", relations)] if relations else [])]
+    Talk(json, quiet).answer({**about, "schema": columns, "relations": relations}, *words)
 
 
 def schema(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,6 +18,7 @@ from harpoon.schema import Schema
 
 FEW_DIFFERENT = 10  # of so few values each is frequent, and that says nothing
 MOST_MASSES = 3
+MOST_LINES = 40
 
 
 def schema_table(schema: Schema, table: pa.Table | None = None) -> Table:
@@ -57,6 +58,12 @@ def facts(pairs: Mapping[str, Any]) -> Table:
     for name, value in pairs.items():
         shown.add_row(Text(name.replace("_", " "), style="bold"), Text(_figure(value)))
     return shown
+
+
+def listing(title: str, lines: Sequence[str]) -> Text:
+    """Some lines under a title; of very many, the first."""
+    more = [f"… and {len(lines) - MOST_LINES} more"] if len(lines) > MOST_LINES else []
+    return Text("\n").join([Text(f"\n{title}", style="bold"), *map(Text, [*lines[:MOST_LINES], *more])])
 
 
 def _figure(value: object) -> str:
