@@ -14,6 +14,7 @@ from harpoon.cells import NOWHERE
 from harpoon.codec import Codec
 from harpoon.copies import Copied, Copies
 from harpoon.drawing import seen
+from harpoon.encodings import Recipe
 from harpoon.forms import Form, Forms
 from harpoon.laws import RankLaws, numbered
 from harpoon.network import Given
@@ -229,12 +230,12 @@ def test_copies_are_exact_and_copies_of_copies_too(kinds):
     columns = {"a": values[:, 0], "b": values[:, 1], "c": values[:, 2], "d": values.sum(axis=1)}
     codec, _ = encoded(columns)
     rows = codec.read(frames.read(pa.table(columns)))
-    signs = np.array([[1, 1, 0, 0], [1, 0, 0, 0], [0, -1, 1, 0]])  # a + b, a, and c - b
+    recipes = {0: Recipe((0, 1), (1, 1), None), 1: Recipe((0,), (1,), None), 2: Recipe((1, 2), (-1, 1), None)}
     form_of = np.full((80, 4), NOWHERE)
     for row, kind in enumerate(kinds):
         form_of[row, 2] = {"sum": 0, "same": 1, "chain": 0}.get(kind, NOWHERE)
         form_of[row, 3] = 2 if kind == "chain" else NOWHERE
-    copied = codec.copied(rows, codec.encode(rows), form_of, signs)
+    copied = codec.copied(rows, form_of, recipes)
     a, b, c, d = columns.values()
     bound = {name: (columns[name].min(), columns[name].max()) for name in "cd"}
     for row, kind in enumerate(kinds):
@@ -262,10 +263,11 @@ def test_drawn_totals_are_the_sums_of_their_parts_to_the_cent(ledger):
 
 def test_relations_are_told_as_one_would_write_them(ledger):
     _, model = ledger
-    assert {"gross = net + tax", "net = gross - tax"} <= set(model.relations())
+    assert {"gross = net + tax (100 %)", "net = gross - tax (100 %)"} <= set(model.relations())
     columns = {"radius": HEIGHT, "circle": np.pi * HEIGHT**2, "depth": WIDTH, "tin": np.pi * HEIGHT**2 * WIDTH}
     told = Harpoon(hidden=8, max_epochs=1, random_state=0, progress=False).fit(pa.table(columns)).relations()
-    assert {"circle = 3.14159 * radius^2", "tin = circle * depth", "depth = circle^-1 * tin"} <= set(told)
+    area, tin = "circle = 3.14159 * radius^2 (100 %)", "tin = circle * depth (100 %)"
+    assert {area, tin, "depth = circle^-1 * tin (100 %)"} <= set(told)
     paper = Harpoon("paper", hidden=8, max_epochs=1, random_state=0, progress=False).fit(pa.table(columns))
     assert paper.relations() == []
 
@@ -297,7 +299,49 @@ def test_numbers_of_scales_too_far_apart_do_not_point_and_the_model_is_read_back
     )
 
 
+def test_products_are_drawn_as_products_of_what_is_in_the_table():
+    price, quantity = RNG.gamma(2, 20, 600).round(2) + 1, RNG.gamma(3, 30, 600).round() + 1
+    table = pa.table({"price": price, "quantity": quantity, "amount": (price * quantity).round(2)})
+    model = Harpoon(hidden=32, max_epochs=60, random_state=0, progress=False).fit(table)
+    holes = table.set_column(2, "amount", pa.nulls(600, pa.float64()))
+    drawn = model.impute(holes, draws=1, random_state=0).tables[0]["amount"].to_numpy()
+    assert np.mean(np.abs(drawn - table["amount"].to_numpy()) < 0.006) > 0.9
+    exact = pa.table({"h": HEIGHT, "w": WIDTH, "a": HEIGHT * WIDTH})
+    model = Harpoon(hidden=32, max_epochs=20, random_state=0, progress=False).fit(exact)
+    rows = model.sample(300, random_state=0).to_pandas()
+    assert np.mean(np.abs(rows["h"] * rows["w"] / rows["a"] - 1) < 1e-6) > 0.7
+
+
+def test_what_only_looks_like_a_product_from_afar_is_none():
+    x = RNG.normal(size=ROWS)
+    assert found(prepared({"a": 1e6 + x, "b": 1e6 + 5 + x})[0].copies.forms) == (set(), set())
+    assert found(prepared({"a": 1e3 + x, "b": 1e3 + 5 + x})[0].copies.forms)[1] == set()
+    twice = {"a": HEIGHT, "b": HEIGHT}
+    assert found(prepared(twice)[0].copies.forms) == ({(0, ((1, 1.0),)), (1, ((0, 1.0),))}, set())
+
+
+def test_columns_of_scales_that_single_precision_has_no_numbers_for_are_fitted():
+    x = RNG.normal(size=60)
+    table = pa.table({"a": x / 1e40, "b": x, "c": x * 1e40})
+    assert Harpoon(hidden=8, max_epochs=2, random_state=0, progress=False).fit(table).sample(3).num_rows == 3
+
+
+def test_names_that_could_be_taken_for_something_else_are_quoted():
+    table = pa.table({"x + y": HEIGHT, "two\nlines": HEIGHT, "é": WIDTH})
+    told = Harpoon(hidden=8, max_epochs=1, random_state=0, progress=False).fit(table).relations()
+    assert told == ['"x + y" = "two\\nlines" (100 %)', '"two\\nlines" = "x + y" (100 %)']
+
+
+def test_a_relation_is_found_in_every_direction_whatever_is_missing():
+    net = RNG.gamma(2, 500, ROWS).round(2)
+    tax = (net * RNG.choice([0.0, 0.07, 0.19], ROWS)).round(2)
+    table = {"net": net, "tax": tax, "gross": pa.array((net + tax).round(2), mask=RNG.random(ROWS) < 0.3)}
+    sums, _ = found(prepared(table)[0].copies.forms)
+    assert {(2, ((0, 1.0), (1, 1.0))), (0, ((1, -1.0), (2, 1.0))), (1, ((0, -1.0), (2, 1.0)))} <= sums
+
+
 def test_a_form_of_infinite_numbers_is_none():
     assert Form(0, (1,), (1.0,), 0.0).finite
+    assert not Form(0, (1,), (1e-60,), 0.0).finite
     assert not Form(0, (1,), (1e300,), 0.0).finite
     assert not Form(0, (1,), (float("nan"),), 0.0).finite

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from harpoon.cells import NOWHERE, Cells, Rows
 from harpoon.conforming import conform, unseen_labels
-from harpoon.encodings import ENCODINGS, ColumnCodec, GroupedCodec, Shape, SpikeCodec, Unit, from_json, to_json
+from harpoon.encodings import ENCODINGS, ColumnCodec, GroupedCodec, Recipe, Shape, SpikeCodec, Unit, from_json, to_json
 from harpoon.errors import InvalidOption, LabelsGrouped, UnseenCategory, listed
 from harpoon.frames import Table
 from harpoon.kinds import Column
@@ -133,35 +133,31 @@ class Codec:
         codec = self.columns[column]
         return codec.slot_ends(slots) if isinstance(codec, SpikeCodec) else np.zeros(slots - 1)
 
-    def copied(self, rows: Rows, x: Floats, form_of: NDArray[np.int64], signs: NDArray[np.int64]) -> Rows:
-        """Rows with every number that is a copy just what it is a copy of.
+    def copied(self, rows: Rows, form_of: NDArray[np.int64], recipes: Mapping[int, Recipe]) -> Rows:
+        """Rows with every number that is a copy just what it is a copy of, on its own grid.
 
         Args:
             rows: Rows with other numbers in the place of copies.
-            x: The same encoded; the means are those of the copies.
             form_of: Which form the number of each rank is a copy of, or `NOWHERE`, (n, ranks).
-            signs: With which sign each rank's number is in each sum, (forms, ranks); nothing for other forms.
+            recipes: How each form is made of the numbers of other ranks.
         """
-        copies = form_of != NOWHERE
-        if not copies.any():
-            return rows
-        values = [rows[codec.column.name].values for codec in self.ranked]
-        is_sum: NDArray[np.bool_] = np.asarray(signs.any(axis=1))
-        sums = copies & is_sum[form_of]
-        means = [block.start for block in self._of_ranked(Shape.MEAN)]
-        for place in np.flatnonzero((copies & ~sums).any(axis=0)).tolist():
-            of_mean = self.ranked[place].number.decode(x[:, means[place], None]).values
-            values[place] = np.where(copies[:, place] & ~sums[:, place], of_mean, values[place])
-        while sums.any():  # copies of copies come after them
-            for place in np.flatnonzero(sums.any(axis=0)).tolist():
-                for form in np.unique(form_of[sums[:, place], place]):
-                    sources = np.flatnonzero(signs[form])
-                    ready = sums[:, place] & (form_of[:, place] == form) & ~sums[:, sources].any(axis=1)
-                    total = sum(signs[form, source] * values[source] for source in sources)
-                    values[place] = np.where(ready, self.ranked[place].carried(total), values[place])
-                    sums[:, place] &= ~ready
+        values, open_ = [rows[codec.column.name].values for codec in self.ranked], form_of != NOWHERE
+        while open_.any():  # copies of copies come after them
+            for place in np.flatnonzero(open_.any(axis=0)).tolist():
+                for form in np.unique(form_of[open_[:, place], place]).tolist():
+                    recipe = recipes[form]
+                    ready = open_[:, place] & (form_of[:, place] == form) & ~open_[:, recipe.sources].any(axis=1)
+                    said = recipe.made(values)
+                    sure = ready & np.isfinite(said)
+                    values[place] = np.where(sure, self.ranked[place].carried(np.where(sure, said, 0)), values[place])
+                    open_[:, place] &= ~ready
         names = [codec.column.name for codec in self.ranked]
         return rows | {name: rows[name].filled_with(said) for name, said in zip(names, values, strict=True)}
+
+    @property
+    def units(self) -> dict[int, Unit]:
+        """The units of the numbers that have ranks, by their places among those."""
+        return {place: unit for place, codec in enumerate(self.ranked) if (unit := codec.unit)}
 
     def known(self, rows: Rows) -> NDArray[np.bool_]:
         """Which cells are there, (n, columns)."""

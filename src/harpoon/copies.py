@@ -19,6 +19,8 @@ from harpoon.searching import Evidence, chosen
 
 EACH, MOST = (3, 4), 256  # forms of one number and of two that another may be a copy of, and in all
 OFTEN, FEWEST = 0.01, 20  # the share of the rows, and how many of them, in which a number is a copy
+RAREST = 0.01  # as no chance is surer than that before anything is learnt
+CERTAIN = 0.99  # a copy that is as likely as that is one, where a mean is asked for
 FAINTEST = -1e9  # the log of a probability that is none, and still a number that can be learnt from
 
 
@@ -72,6 +74,8 @@ class Copies(nn.Module):
             free: How likely it is to be no point mass, likewise.
         """
         share = copied.log_p[:, :, 1:].exp() * free.unsqueeze(2)
+        whole = share.sum(dim=2, keepdim=True)
+        share = torch.where(whole > CERTAIN, share / whole.clamp(min=CERTAIN), share)
         return otherwise + (share * (copied.means - otherwise.unsqueeze(2))).sum(dim=2)
 
     def _spread(self, some: Tensor, said: Said, otherwise: float) -> Tensor:
@@ -102,10 +106,12 @@ class Copies(nn.Module):
     @torch.no_grad()
     def prepare(self, rows: Evidence, forms: Sequence[Form]) -> None:
         """Choose the forms that numbers are often copies of."""
-        self.chances.weight.mul_(SMALL_START)
-        self.chances.bias.zero_()
-
         exact = [form for form in forms if form.exact(rows.units[form.target])]
         said, same = rows.of(exact)
-        least = (OFTEN * rows.free[:, said.target].sum(dim=0)).clamp(min=FEWEST)
-        self.forms.keep(chosen(exact, same, least, EACH), rows.units)
+        there = said.there & rows.free[:, said.target]
+        least = (OFTEN * there.sum(dim=0)).clamp(min=FEWEST)
+        self.forms.keep(chosen(exact, same, there, least, EACH), rows.units)
+        self.chances.weight.mul_(SMALL_START)
+        self.chances.bias.zero_()
+        odds = self.forms.shares.clamp(RAREST, 1 - RAREST).logit()  # before any training, as often as in the table
+        self.chances.bias[: len(odds)] = odds

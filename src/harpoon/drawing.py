@@ -146,15 +146,15 @@ class Drawer:
         return Turns.of(self.codec).to(self.device) if suited else None
 
     def _drawn_in_turn(self, network: AnchoredAtNoise, in_turn: Turns, rows: Rows, index: Index, draw: int) -> Rows:
-        turns, signs = min(self.settings.turns, len(in_turn)), network.denoiser.rank_laws.copies.forms.signs()
+        turns = min(self.settings.turns, len(in_turn))
+        recipes = network.denoiser.rank_laws.copies.forms.recipes(self.codec.units)
 
         def drawn(batch: Index, given: Rows, on_step: Callable[[], None]) -> Rows:
             known = seen(self.codec, given).to(self.device)
             noise = row_noise(self.seed, index[batch], CHANCES, len(in_turn), draw=draw)
             chances = torch.special.ndtr(noise).to(self.device)
             x, form_of = in_turn.drawn(network, known, chances, turns, on_step)
-            rows = self._decoded(given, known, x)
-            return self.codec.copied(rows, x.cpu().double().numpy(), form_of.cpu().numpy(), signs)
+            return self.codec.copied(self._decoded(given, known, x), form_of.cpu().numpy(), recipes)
 
         slots = network.denoiser.rank_laws.width
         size = _batch_rows(self.settings.sampling_batch_size, CHANCES * len(in_turn) + slots)

@@ -6,7 +6,7 @@ Encoding is exact in double precision, so `decode(encode(cells))` gives the cell
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import cached_property
@@ -66,6 +66,26 @@ class Unit(NamedTuple):
     zero: float
     step: float
     additive: bool
+
+
+class Recipe(NamedTuple):
+    """A form in the units of the table: a sum with the signs of its sources, or a product with powers and a factor."""
+
+    sources: tuple[int, ...]
+    weights: tuple[float, ...]
+    factor: float | None
+
+    def made(self, values: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """What it makes of the values of its sources."""
+        if self.factor is None:
+            return sum((sign * value for sign, value in self._with(values, int)), start=np.zeros((), dtype=np.int64))
+        with np.errstate(all="ignore"):  # a source may have been rounded to nothing: whoever asked looks for numbers
+            parts = [np.power(value.astype(np.float64), power) for power, value in self._with(values, float)]
+            product: NDArray[Any] = self.factor * np.prod(parts, axis=0)
+            return product
+
+    def _with(self, values: Sequence[NDArray[Any]], kind: type) -> Iterator[tuple[Any, NDArray[Any]]]:
+        return ((kind(weight), values[source]) for source, weight in zip(self.sources, self.weights, strict=True))
 
 
 LINE = (Part(1, Shape.LINE),)

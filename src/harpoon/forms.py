@@ -6,22 +6,23 @@ table. Which forms are worth looking at is found in the training rows (`harpoon.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple, Protocol
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from harpoon.encodings import Unit
+from harpoon.encodings import Recipe, Unit
 from harpoon.scaling import Floats
 
 SMALLEST = 1e-9
 FAR_OUT = 3.0  # deviations from the mean
 ROUNDED, ROUNDED_LOGS = 4e-7, 3e-6  # apart, as a share of their sizes, are equal sums and products in single precision
 HALF_A_STEP = 0.501
+FINE = 0.01  # deviations
 LARGEST_ZERO = 1e30  # beyond, single precision might have no number for it
+HIGHEST_LOG, ONE = 700.0, 1e-5  # of a factor, and how close to one it is one
 FARTHEST, LARGEST = 1e4, 20.0  # what is said at the most, and the largest logarithm of it
 
 
@@ -51,7 +52,8 @@ class Form(NamedTuple):
     @property
     def finite(self) -> bool:
         """Whether single precision has numbers for it."""
-        return all(abs(number) < torch.finfo(torch.float32).max for number in (self.offset, *self.weights))
+        single = torch.finfo(torch.float32)
+        return abs(self.offset) < single.max and all(single.tiny < abs(weight) < single.max for weight in self.weights)
 
     def slack(self, unit: Unit) -> float:
         """How far what it says may be from what it means, near the mean of its target: by rounding, or half a step."""
@@ -60,8 +62,10 @@ class Form(NamedTuple):
         return ROUNDED * (1 + abs(self.offset) + FAR_OUT * sum(map(abs, self.weights)))
 
     def exact(self, unit: Unit) -> bool:
-        """Whether single precision tells what it says from the next steps of the grid."""
-        return self.product or unit.step == 0 or unit.step / unit.deviation > 2 * self.slack(unit) + FAR_OUT * ROUNDED
+        """Whether single precision tells what it says from what is next to it, on the grid or else nearby."""
+        if self.product:
+            return ROUNDED_LOGS * (abs(unit.zero) + FAR_OUT) < FINE
+        return unit.step == 0 or unit.step / unit.deviation > 2 * self.slack(unit) + FAR_OUT * ROUNDED
 
 
 class Said(NamedTuple):
@@ -90,6 +94,7 @@ class Forms(nn.Module):
     weights: Tensor
     offsets: Tensor
     slacks: Tensor
+    shares: Tensor
     zeros: Tensor
 
     def __init__(self, numbers: int, each: int) -> None:
@@ -98,6 +103,7 @@ class Forms(nn.Module):
         self.register_buffer("weights", torch.zeros(numbers * each, 2 * numbers))
         self.register_buffer("offsets", torch.zeros(numbers * each))
         self.register_buffer("slacks", torch.zeros(numbers * each))
+        self.register_buffer("shares", torch.zeros(numbers * each))
         self.register_buffer("zeros", torch.zeros(numbers))
 
     def __len__(self) -> int:
@@ -127,25 +133,38 @@ class Forms(nn.Module):
         zeros = self.zeros[which.div(self.each, rounding_mode="floor")] * product[which]
         return (said - means).abs() <= self.slacks[which] + share * (means.abs() + zeros.abs())
 
-    def signs(self) -> NDArray[np.int64]:
-        """With which sign each number is in each sum, (forms, numbers); nothing for a product."""
-        return self.weights[:, : self.numbers].sign().long().cpu().numpy()
+    def recipes(self, units: Mapping[int, Unit]) -> dict[int, Recipe]:
+        """How each form that there is makes a number of others, in the units of the table."""
+        kept = (self.weights != 0).any(dim=1).nonzero()[:, 0].tolist()
+        return {form: self._recipe(form, units) for form in kept}
+
+    def _recipe(self, form: int, units: Mapping[int, Unit]) -> Recipe:
+        signs, powers = self.weights[form].double().view(2, self.numbers)
+        if signs.any():
+            sources = signs.nonzero()[:, 0].tolist()
+            return Recipe(tuple(sources), tuple(signs[sources].sign().tolist()), None)
+        sources = powers.nonzero()[:, 0].tolist()
+        factor = float(self.offsets[form]) + math.log(units[form // self.each].deviation)
+        factor -= sum(float(powers[source]) * math.log(units[source].deviation) for source in sources)
+        factor = math.exp(max(-HIGHEST_LOG, min(factor, HIGHEST_LOG)))
+        return Recipe(tuple(sources), tuple(powers[sources].tolist()), 1.0 if abs(factor - 1) < ONE else factor)
 
     @torch.no_grad()
-    def keep(self, found: Iterable[Form], units: Mapping[int, Unit]) -> None:
-        """Keep forms, the first of each number."""
+    def keep(self, found: Iterable[tuple[Form, float]], units: Mapping[int, Unit]) -> None:
+        """Keep forms, the first of each number, each with the share of the rows that it explains."""
         for buffer in self.buffers():
             buffer.zero_()
         for place, unit in units.items():
             self.zeros[place] = max(-LARGEST_ZERO, min(unit.zero, LARGEST_ZERO))
         kept = [0] * self.numbers
-        for form in found:
+        for form, share in found:
             if kept[form.target] < self.each:
                 place = form.target * self.each + kept[form.target]
                 kept[form.target] += 1
                 sources = [source + self.numbers * form.product for source in form.sources]
                 self.weights[place, sources] = self.weights.new_tensor(form.weights)
                 self.offsets[place], self.slacks[place] = form.offset, form.slack(units[form.target])
+                self.shares[place] = share
 
     def check(self) -> None:
         """Refuse forms that are no numbers."""

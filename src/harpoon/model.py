@@ -279,19 +279,18 @@ class Harpoon:
         return frame if question is None else frames.noted(frame, asdict(self.report_))
 
     def relations(self) -> list[str]:
-        """The numbers that are often exactly what others say, as the model has found and keeps them.
+        """The numbers that are often exactly what others say, and in how many of the rows, as the model has found them.
 
         >>> import numpy as np, pyarrow as pa
         >>> height, width = np.random.default_rng(0).lognormal(size=(2, 500))
         >>> rows = pa.table({"height": height, "width": width, "area": height * width})
         >>> Harpoon(max_epochs=1, random_state=0, progress=False).fit(rows).relations()
-        ['height = width^-1 * area', 'width = height^-1 * area', 'area = height * width']
+        ['height = width^-1 * area (100 %)', 'width = height^-1 * area (100 %)', 'area = height * width (100 %)']
         """
         codec = self._fitted()
         if not isinstance(self.denoiser_, AnchoredDenoiser):
             return []
-        laws = self.denoiser_.rank_laws
-        return described(laws.copies.forms, laws.columns, codec)
+        return described(self.denoiser_.rank_laws.copies.forms, codec)
 
     def feasibility(
         self,

@@ -110,7 +110,8 @@ class Pointers(nn.Module):
         of_others = own.roll(len(own) // 2, dims=0)
         there = said.there & rows.free[:, said.target]
         near, by_chance = (there & ((slot - other).abs() <= 1) for other in (own, of_others))
-        self.forms.keep(chosen(forms, near, by_chance.sum(dim=0) + CLEARLY * len(own), EACH), rows.units)
+        least = by_chance.sum(dim=0) + CLEARLY * len(own)
+        self.forms.keep(chosen(forms, near, there, least, EACH), rows.units)
 
 
 @cache

@@ -11,13 +11,14 @@ import torch
 from torch import Tensor
 
 from harpoon.encodings import PLAIN, Unit
-from harpoon.forms import SMALLEST, Form, Forms, Said
+from harpoon.forms import ONE, SMALLEST, Form, Forms, Said
 
 FIRSTS, SECONDS = 8, 2  # numbers that may begin a sum for another, and that may go with each of them
 MOST_NUMBERS = 128  # beyond, forms are single numbers
 ROWS, PRODUCT_ROWS = 4096, 1024  # to tell by
 MOST_FACTORS, MOST_PRODUCTS = 24, 6  # numbers that may be factors of another, and products for it, at the most
 NOTHING, NEARLY = 1e-6, 0.01  # a share of the variance that is left open, and how close powers are to halves
+ALWAYS = 0.99  # the share of the rows in which a product that always holds does, as some may be wrong
 FEWEST_ROWS, MOSTLY = 50, 0.5  # rows to tell a product by, and the share of a number that is positive
 
 
@@ -40,7 +41,7 @@ class Evidence(NamedTuple):
         """What forms, in the order of their targets, say of the rows, and whether that is what is there, (n, forms)."""
         most = max(Counter(form.target for form in forms).values(), default=0)
         all_of_them = Forms(self.means.shape[1], most)
-        all_of_them.keep(forms, self.units)
+        all_of_them.keep(((form, 1.0) for form in forms), self.units)
         said = all_of_them.look(self.means, self.known)
         same = all_of_them.same(said.means, self.means[:, said.target], said.use)
         return said, said.there & self.free[:, said.target] & same
@@ -48,11 +49,20 @@ class Evidence(NamedTuple):
 
 def found(rows: Evidence, ranks: Tensor) -> list[Form]:
     """Forms to choose from, in the order of their targets; ranks are (n, numbers)."""
-    forms = [*_sums(rows, ranks * rows.known), *_products(rows)]
-    return sorted((form for form in forms if form.finite), key=lambda form: form.target)
+    products = [form for form in _products(rows) if form.finite and form.exact(rows.units[form.target])]
+    products = [form for form in products if not _identity(form, rows.units)]  # that is a sum already
+    products.sort(key=lambda form: form.target)
+    said, same = rows.of(products)
+    there = said.there & rows.free[:, said.target]
+    always = (same.sum(dim=0) >= ALWAYS * there.sum(dim=0)).tolist()
+    products = [form for form, holds in zip(products, always, strict=True) if holds]
+    sums = [form for form in _sums(rows, ranks * rows.known) if form.finite]
+    return sorted([*sums, *products], key=lambda form: form.target)
 
 
-def chosen(forms: Sequence[Form], rows: Tensor, least: Tensor, most: tuple[int, int]) -> list[Form]:
+def chosen(
+    forms: Sequence[Form], rows: Tensor, there: Tensor, least: Tensor, most: tuple[int, int]
+) -> list[tuple[Form, float]]:
     """Of each number the forms that explain enough rows, those that explain most before the others.
 
     A number alone may be all that is known, so that it only has to be good for itself. What is said of two has to be so
@@ -61,6 +71,7 @@ def chosen(forms: Sequence[Form], rows: Tensor, least: Tensor, most: tuple[int, 
     Args:
         forms: To choose from.
         rows: Which rows each explains, (n, forms).
+        there: Which rows each says something of, likewise; with a form comes the share of these that it explains.
         least: How many it has to explain, (forms,).
         most: How many forms of one number and of two are chosen for another, at the most.
     """
@@ -72,19 +83,20 @@ def chosen(forms: Sequence[Form], rows: Tensor, least: Tensor, most: tuple[int, 
             left[:, place] &= ~rows[:, of_one].any(dim=1)
     counts = left.sum(dim=0)
     enough, kept = (counts >= least).tolist(), Counter[tuple[int, int]]()
-    best: list[Form] = []
+    shares = (rows.sum(dim=0) / there.sum(dim=0).clamp(min=1)).tolist()
+    best: list[tuple[Form, float]] = []
     for place in counts.argsort(descending=True, stable=True).tolist():
         kind = forms[place].target, len(forms[place].sources)
         if enough[place] and kept[kind] < most[kind[1] - 1]:
             kept[kind] += 1
-            best.append(forms[place])
-    return sorted(best, key=lambda form: form.target)
+            best.append((forms[place], shares[place]))
+    return sorted(best, key=lambda one: one[0].target)
 
 
 def _sums(rows: Evidence, ranks: Tensor) -> list[Form]:
     """Single numbers, and two of which one is added to the other or taken from it, that go with another."""
     units, together = rows.units, _together(ranks, ranks)
-    forms: dict[tuple[int, ...], Form] = {}
+    forms: dict[tuple[object, ...], Form] = {}
     for target, unit in units.items():
         alike = [place for place, other in units.items() if place != target and other.kind == unit.kind]
         for first in sorted(alike, key=lambda place: -abs(together[target][place]))[:FIRSTS]:
@@ -92,7 +104,8 @@ def _sums(rows: Evidence, ranks: Tensor) -> list[Form]:
             others = [place for place in alike if place != first]
             more = unit.additive and len(units) <= MOST_NUMBERS
             for form in [single, *(_with_a_second(rows, ranks, single, others) if more else [])]:
-                forms.setdefault((target, *sorted(form.sources)), form)
+                signed = zip(form.sources, (weight > 0 for weight in form.weights), strict=True)
+                forms.setdefault((target, *sorted(signed)), form)
     return list(forms.values())
 
 
@@ -121,6 +134,12 @@ def _together(one: Tensor, other: Tensor) -> list[list[float]]:
     """How much numbers go together, up to a factor for each of the first."""
     together: list[list[float]] = (one.T @ other / other.norm(dim=0).clamp(min=SMALLEST)).tolist()
     return together
+
+
+def _identity(form: Form, units: Mapping[int, Unit]) -> bool:
+    """Whether a product is nothing but another number."""
+    of, own = units[form.sources[0]].deviation, units[form.target].deviation
+    return form.weights == (1.0,) and abs(form.offset + math.log(own) - math.log(of)) < ONE
 
 
 def _products(rows: Evidence) -> list[Form]:
