@@ -20,6 +20,7 @@ from harpoon.metrics.encoded import complete, labels, numbers
 from harpoon.schema import Schema
 
 Mask = NDArray[np.bool_]
+SIX_DIGITS = 1e-6
 
 
 def standardised_mse(schema: Schema, truth: object, filled: object, mask: Mask, train: object) -> float:
@@ -45,6 +46,9 @@ def accuracy(schema: Schema, truth: object, filled: object, mask: Mask) -> float
 def coverage(schema: Schema, truth: object, interval: tuple[object, object], mask: Mask) -> float:
     """The share of hidden numeric cells whose true value lies between the ends of an interval, or on one of them.
 
+    A number that others determine is drawn as they say it, and the interval is that number alone; so a value is on an
+    end if it is the same to six digits.
+
     Args:
         schema: What the columns are.
         truth: The complete table.
@@ -59,8 +63,9 @@ def coverage(schema: Schema, truth: object, interval: tuple[object, object], mas
     true, low, high = (frames.read(table) for table in (truth, *interval))
     inside = []
     for column, hidden in _hidden(schema, true, mask, numeric=True):
-        value = _values(true, column)[hidden]
-        inside.append((_values(low, column)[hidden] <= value) & (value <= _values(high, column)[hidden]))
+        value, bottom, top = (_values(table, column)[hidden] for table in (true, low, high))
+        slack = SIX_DIGITS * np.abs(value)
+        inside.append((bottom - slack <= value) & (value <= top + slack))
     return _mean(inside)
 
 
