@@ -63,3 +63,9 @@ def test_coverage_takes_the_intervals_of_draws():
 def test_a_mask_must_have_the_shape_of_its_table():
     with pytest.raises(InvalidTable, match="shape"):
         metrics.accuracy(Schema.infer(TRAIN), TRUTH, FILLED, MASK[:, :2])
+
+
+def test_a_value_that_is_an_end_to_six_digits_is_inside():
+    truth, end = pa.table({"x": [1.0, 1.0, -2.0]}), pa.table({"x": [1.0000005, 1.001, -2.0000005]})
+    mask = np.ones((3, 1), dtype=bool)
+    assert metrics.coverage(Schema.infer(truth), truth, (end, end), mask) == pytest.approx(2 / 3)
