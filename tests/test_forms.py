@@ -14,13 +14,13 @@ from harpoon.cells import NOWHERE
 from harpoon.codec import Codec
 from harpoon.copies import Copied, Copies
 from harpoon.drawing import seen
-from harpoon.encodings import Recipe
 from harpoon.forms import Form, Forms
 from harpoon.laws import RankLaws, numbered
 from harpoon.network import Given
 from harpoon.pointers import SHAPES, Pointers
 from harpoon.schema import Schema
 from harpoon.tallies import tallied
+from harpoon.units import Recipe
 
 RNG = np.random.default_rng(0)
 ROWS, SLOTS = 2000, 32

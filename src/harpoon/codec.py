@@ -18,13 +18,14 @@ from numpy.typing import NDArray
 
 from harpoon.cells import NOWHERE, Cells, Rows
 from harpoon.conforming import conform, unseen_labels
-from harpoon.encodings import ENCODINGS, ColumnCodec, GroupedCodec, Recipe, Shape, SpikeCodec, Unit, from_json, to_json
+from harpoon.encodings import ENCODINGS, ColumnCodec, GroupedCodec, Shape, SpikeCodec, from_json, to_json
 from harpoon.errors import InvalidOption, LabelsGrouped, UnseenCategory, listed
 from harpoon.frames import Table
 from harpoon.kinds import Column
 from harpoon.scaling import Floats
 from harpoon.schema import Schema, check_columns, check_known
 from harpoon.tallies import Tallies
+from harpoon.units import Recipe, Unit
 
 
 @dataclass(frozen=True)
@@ -86,11 +87,6 @@ class Codec:
         """The columns whose numbers have ranks."""
         return [codec for codec in self.columns if isinstance(codec, SpikeCodec) and codec.ranks]
 
-    def _of_ranked(self, shape: Shape) -> list[Block]:
-        """The parts of such a shape of the columns whose numbers have ranks."""
-        names = {codec.column.name for codec in self.ranked}
-        return [block for block in self.blocks if block.name in names and block.shape is shape]
-
     def read(self, table: Table, *, partial: bool = False, strict: bool = False) -> Rows:
         """The modelled columns of a table, checked against the schema.
 
@@ -118,7 +114,8 @@ class Codec:
 
     def spans(self, rows: Rows) -> tuple[NDArray[np.int64], Floats, Floats]:
         """Where ranks stand in the encoded row, and the lowest and highest rank of each cell, (n, ranks)."""
-        places = [block.start for block in self._of_ranked(Shape.LINE)]
+        names = {codec.column.name for codec in self.ranked}
+        places = [block.start for block in self.blocks if block.name in names and block.shape is Shape.LINE]
         ends = [codec.span(rows[codec.column.name]) for codec in self.ranked]
         low, high = (np.stack([end[side] for end in ends], axis=1) if ends else np.zeros((0, 0)) for side in (0, 1))
         return np.array(places, dtype=np.int64), low, high

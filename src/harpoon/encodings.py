@@ -6,11 +6,11 @@ Encoding is exact in double precision, so `decode(encode(cells))` gives the cell
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +20,12 @@ from harpoon.conforming import STORAGE
 from harpoon.kinds import Column, Kind
 from harpoon.scaling import SCALINGS, Counted, Floats, Quantile, Ranks, Standard, ascending, numbers
 from harpoon.tallies import Tally
+from harpoon.units import PLAIN, Unit
 
 SPIKE_SHARE, FEW_VALUES = 0.03, 32
 MANY_LABELS, FREQUENT_LABELS = 256, 64
 CERTAIN = 0.99
 LEAST = 1e-100  # the lowest probability: a product of two is still a number
-PLAIN = "number"  # the unit of numbers that have none
 EXACT = 2**52  # integers up to here are exact as floats
 LOWEST, HIGHEST = -(2**63), 2**63 - 1024  # the whole numbers of 64 bits that are floats too
 
@@ -48,44 +48,6 @@ class Part:
 
     width: int
     shape: Shape
-
-
-class Unit(NamedTuple):
-    """How encoded means become numbers of a kind: deviation * (mean - zero).
-
-    Attributes:
-        kind: Numbers of one kind can be compared.
-        deviation: Of one mean from the next.
-        zero: The mean of nothing.
-        step: Of the grid that numbers lie on; 0: none.
-        additive: Whether sums and differences are of this kind, too.
-    """
-
-    kind: str
-    deviation: float
-    zero: float
-    step: float
-    additive: bool
-
-
-class Recipe(NamedTuple):
-    """A form in the units of the table: a sum with the signs of its sources, or a product with powers and a factor."""
-
-    sources: tuple[int, ...]
-    weights: tuple[float, ...]
-    factor: float | None
-
-    def made(self, values: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """What it makes of the values of its sources."""
-        if self.factor is None:
-            return sum((sign * value for sign, value in self._with(values, int)), start=np.zeros((), dtype=np.int64))
-        with np.errstate(all="ignore"):  # a source may have been rounded to nothing: whoever asked looks for numbers
-            parts = [np.power(value.astype(np.float64), power) for power, value in self._with(values, float)]
-            product: NDArray[Any] = self.factor * np.prod(parts, axis=0)
-            return product
-
-    def _with(self, values: Sequence[NDArray[Any]], kind: type) -> Iterator[tuple[Any, NDArray[Any]]]:
-        return ((kind(weight), values[source]) for source, weight in zip(self.sources, self.weights, strict=True))
 
 
 LINE = (Part(1, Shape.LINE),)

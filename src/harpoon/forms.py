@@ -13,8 +13,8 @@ from typing import NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
-from harpoon.encodings import Recipe, Unit
 from harpoon.scaling import Floats
+from harpoon.units import Recipe, Unit
 
 SMALLEST = 1e-9
 FAR_OUT = 3.0  # deviations from the mean

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from harpoon.codec import Codec
-from harpoon.encodings import Recipe
 from harpoon.forms import Forms
+from harpoon.units import Recipe
 
 
 def described(forms: Forms, codec: Codec) -> list[str]:

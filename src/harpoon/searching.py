@@ -10,8 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from harpoon.encodings import PLAIN, Unit
 from harpoon.forms import ONE, SMALLEST, Form, Forms, Said
+from harpoon.units import PLAIN, Unit
 
 FIRSTS, SECONDS = 8, 2  # numbers that may begin a sum for another, and that may go with each of them
 MOST_NUMBERS = 128  # beyond, forms are single numbers
