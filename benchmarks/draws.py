@@ -9,6 +9,9 @@ For each data set: train on 70 % of the rows (or read the model from --models), 
 - intervals: the share of hidden numbers inside their 90 % interval, per column and in all. Where values repeat, such as
   zeros, an interval holds more than 90 % even if the draws are perfect; the share of a draw itself inside the interval
   of the other draws says how much to expect;
+- ranks: the same where draws agree. A number that is surely 7 is inside its interval for sure, which says nothing about
+  how sure the others are. So the true value gets its place among the draws, at random among those that are equal to it;
+  of perfect draws 90 % of the truths are in the middle 90 % of the places, whatever repeats;
 - probabilities: of hidden labels, how probable the model called the labels that it drew, and how often these were
   right; the same for the most probable label. Where a model knows how sure it is, the two agree;
 - pooling: a linear regression of one number on three others, by Rubin's rules over the draws. The regression on the
@@ -38,7 +41,9 @@ from records import each, facts, parser
 
 HIDDEN, LEVEL, POOLED_LEVEL = 0.25, 0.9, 0.95
 ALL = "all columns"
+SIX_DIGITS = 1e-6  # numbers that others determine are drawn as these say it
 LEFT_OUT = 4  # draws that take the part of the truth
+AGREED = ("attainable", "by_rank")
 COVERED = ("covered", "covered_by_draws_alone")
 REGRESSIONS = {
     "adult": ("hours-per-week", ["age", "education-num", "capital-gain"]),
@@ -107,18 +112,42 @@ def intervals(
     return shares
 
 
+def drawn(draws: harpoon.MultipleImputation, name: str, hidden: np.ndarray[Any, Any]) -> Floats:
+    """The hidden numbers of a column, (draws, hidden)."""
+    return np.stack([table[name].to_numpy(dtype=float)[hidden] for table in draws])
+
+
 def attainable(schema: harpoon.Schema, draws: harpoon.MultipleImputation, mask: np.ndarray[Any, Any]) -> float:
     """The share of drawn numbers inside the interval of the other draws: what truths drawn alike would reach."""
-    first, inside = draws.tables[0], []
+    columns, inside = draws.tables[0].columns, []
     for column in schema.modelled:
         if column.kind.numeric:
-            hidden = mask[:, first.columns.get_loc(column.name)]
-            values = np.stack([table[column.name].to_numpy(dtype=float)[hidden] for table in draws])
+            values = drawn(draws, column.name, mask[:, columns.get_loc(column.name)])
             for left_out in range(min(LEFT_OUT, len(values))):
                 others, outside = np.delete(values, left_out, axis=0), (1 - LEVEL) / 2
                 low, high = np.quantile(others, [outside, 1 - outside], axis=0, method="weibull")
                 slack = 1e-9 * (high - low)  # a quantile of equal values is rounded
                 inside.append((low - slack <= values[left_out]) & (values[left_out] <= high + slack))
+    return float(np.concatenate(inside).mean())
+
+
+def by_rank(
+    schema: harpoon.Schema,
+    rows: pd.DataFrame,
+    draws: harpoon.MultipleImputation,
+    mask: np.ndarray[Any, Any],
+    generator: np.random.Generator,
+) -> float:
+    """The share of hidden numbers whose place among the draws is in the middle of all, by chance among equals."""
+    inside = []
+    for column in schema.modelled:
+        if column.kind.numeric:
+            hidden = mask[:, rows.columns.get_loc(column.name)]
+            truth, values = rows[column.name].to_numpy(dtype=float)[hidden], drawn(draws, column.name, hidden)
+            equal = np.abs(values - truth) <= SIX_DIGITS * np.abs(truth)
+            below = ((values < truth) & ~equal).sum(axis=0)
+            place = below + generator.uniform(0, equal.sum(axis=0) + 1)
+            inside.append(np.abs(place / (len(values) + 1) - 0.5) <= LEVEL / 2)
     return float(np.concatenate(inside).mean())
 
 
@@ -160,11 +189,13 @@ def run(arguments: Any, name: str) -> dict[str, Any]:  # noqa: ANN401
                 "impute_seconds": round(perf_counter() - began, 1),
                 "inside": intervals(schema, rows, draws, mask),
                 "attainable": attainable(schema, draws, mask),
+                "by_rank": by_rank(schema, rows, draws, mask, np.random.default_rng(seed)),
                 "probabilities": probabilities(model, rows, holes, draws, mask),
                 "regression": pooling(name, rows, draws),
             }
         )
-        print(name, seed, runs[-1]["inside"][ALL], runs[-1]["attainable"], runs[-1]["probabilities"], flush=True)
+        last = runs[-1]
+        print(name, seed, last["inside"][ALL], *(last[key] for key in (*AGREED, "probabilities")), flush=True)
     return {
         "script": "benchmarks/draws.py",
         "dataset": name,
@@ -173,7 +204,7 @@ def run(arguments: Any, name: str) -> dict[str, Any]:  # noqa: ANN401
         "hidden": HIDDEN,
         "level": LEVEL,
         "inside": float(np.mean([run["inside"][ALL] for run in runs])),
-        "attainable": float(np.mean([run["attainable"] for run in runs])),
+        **{key: float(np.mean([run[key] for run in runs])) for key in AGREED},
         **{key: float(np.mean([c[key] for run in runs for c in run["regression"]])) for key in COVERED},
         "runs": runs,
         **facts(model),
@@ -185,13 +216,14 @@ def summary(records: Iterable[dict[str, Any]]) -> str:
     records = list(records)
     lines = [
         f"{r['dataset']}: {100 * r['inside']:.1f} % inside ({100 * r['attainable']:.1f} % if the draws were perfect), "
+        f"{100 * r['by_rank']:.1f} % by rank, "
         f"coefficients covered {r['covered']:.2f}, by the draws alone {r['covered_by_draws_alone']:.2f}"
         for r in records
     ]
     return "\n".join(
         [
             *lines,
-            *(f"all: {key} {np.mean([r[key] for r in records]):.3f}" for key in ("inside", "attainable", *COVERED)),
+            *(f"all: {key} {np.mean([r[key] for r in records]):.3f}" for key in ("inside", *AGREED, *COVERED)),
         ]
     )
 

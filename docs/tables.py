@@ -110,9 +110,14 @@ def fidelity() -> str:
 
 def draws() -> str:
     """Whether intervals and pooled estimates hold what they promise."""
-    head = ["data set", "inside the 90 % interval", "attainable", "coefficients covered by their 95 % interval"]
-    rows = [[f["dataset"], *(f"{f[key]:.3f}" for key in ("inside", "attainable", "covered"))] for f in results("draws")]
-    return table(head, rows)
+    columns = {
+        "inside": "inside the 90 % interval",
+        "attainable": "attainable",
+        "by_rank": "by rank",
+        "covered": "coefficients covered by their 95 % interval",
+    }
+    rows = [[f["dataset"], *(f"{f[key]:.3f}" for key in columns)] for f in results("draws")]
+    return table(["data set", *columns.values()], rows)
 
 
 def incomplete() -> str:

@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +29,8 @@ def plan(**changes) -> Plan:
         "average": 0.0,
         "largest_gradient": 0.0,
         "keep_best": False,
+        "cool_down": 0.0,
+        "optimiser": "adam",
         "steps_per_report": 1,
     }
     return Plan(**{**defaults, **changes})
@@ -115,6 +118,19 @@ def test_the_plateau_schedule_lowers_the_learning_rate_when_the_loss_stalls(sche
     options = plan(max_epochs=110, learning_rate=0.01, learning_rate_schedule=schedule, held_out=0.0)
     train(model, data(10), options, seed=0)
     assert -model.weight.item() == pytest.approx(0.01 * sum(rates), rel=1e-3)
+
+
+@pytest.mark.parametrize(("cool_down", "epochs"), [(0.0, 200), (10.0, 19)])
+def test_a_training_that_no_longer_improves_cools_down_and_ends(cool_down, epochs):
+    """The loss stalls from the first look on: after eight more come ten times as many steps as led to the best."""
+    model, places = Stalled(), []
+    options = plan(max_epochs=200, learning_rate=0.01, learning_rate_schedule="cosine", held_out=0.0)
+    options = replace(options, cool_down=cool_down)
+    history = train(model, data(10), options, seed=0, on_epoch=lambda _: places.append(-model.weight.item()))
+    assert history.epochs[-1].number == epochs
+    assert history.stopped_by == ("no improvement" if cool_down else "epochs")
+    steps = np.diff(places)
+    assert steps[-1] < 0.1 * steps.max()  # the rate is down to nothing either way
 
 
 def test_a_loss_that_is_no_number_is_an_error_with_a_way_out():

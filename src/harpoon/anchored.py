@@ -30,7 +30,9 @@ from harpoon.forms import Scales
 from harpoon.laws import Laws, Looked, RankLaws
 from harpoon.network import SMALL_START, AtNoise, Denoiser, Estimator, Given
 from harpoon.places import Places
+from harpoon.products import Linear
 from harpoon.schedule import CosineSchedule
+from harpoon.simplexes import Simplexes
 
 FREQUENCIES, FASTEST = 16, 8.0
 NARROWEST = 1e-4
@@ -104,7 +106,7 @@ class AnchoredDenoiser(Denoiser):
         super().__init__(width, CosineSchedule())
         self.corruption, self.scales = corruption, scales
         simplexes = [block for block in blocks if block.simplex]
-        self.widths = [block.stop - block.start for block in simplexes]
+        self.simplexes = Simplexes([block.stop - block.start for block in simplexes])
         lines = [block.start for block in blocks if block.shape is Shape.LINE]
         labels = [place for block in simplexes for place in range(block.start, block.stop)]
         means = [block.start for block in blocks if block.shape is Shape.MEAN]
@@ -121,7 +123,7 @@ class AnchoredDenoiser(Denoiser):
         ranks = {place for place in lines if column_of[place] in has_mean}
         told = [place for place in range(width) if place not in ranks]  # a mean tells all its rank does
         self.told, self.told_labels = Places(told), Places(np.searchsorted(told, labels).tolist())
-        self.block_of = Places([place for place, width in enumerate(self.widths) for _ in range(width)])
+        self.block_of = Places([place for place, width in enumerate(self.simplexes.widths) for _ in range(width)])
         self.numbers = Places(sorted({*lines, *means} - ranks))
         self.register_buffer("edges", torch.zeros(len(self.numbers), bins + 1))
         self.rank_laws = RankLaws(blocks, hidden, slots)
@@ -177,14 +179,7 @@ class AnchoredDenoiser(Denoiser):
 
     def _log_posterior(self, prior: Tensor, noisy: Tensor, a: Tensor, s: Tensor) -> Tensor:
         """The log-probabilities of all labels, (n, labels): Bayes' rule on the cells' own noisy values."""
-        return self._log_softmax(prior + a / s**2 * noisy)
-
-    def _log_softmax(self, logits: Tensor) -> Tensor:
-        """The logarithms of probabilities of labels, (n, labels), which add up to 1 for each category."""
-        if not self.widths:
-            return logits
-        by_label = logits.T.contiguous()  # in which a category is one piece: several times as fast
-        return torch.cat([part.log_softmax(dim=0) for part in by_label.split_with_sizes(self.widths)]).T
+        return self.simplexes.log_softmax(prior + a / s**2 * noisy)
 
     def loss(self, data: Given, generator: torch.Generator) -> Tensor:
         """Squared error of F for numbers and cross-entropy for categories and ranks, over the cells that were lost.
@@ -219,6 +214,12 @@ class AnchoredDenoiser(Denoiser):
         laws = self.rank_laws.loss(h[:at_noise], *wholly)
         total: Tensor = squares + entropy + LAWS * laws
         return total / (len(x_0) * len(self.first_of))
+
+    def inner_matrices(self) -> list[nn.Parameter]:
+        """Those from what is known and believed through the blocks; the last layers are none."""
+        network = self.backbone
+        layers = nn.ModuleList([network.known, network.noisy, *network.blocks])
+        return [weight for weight in layers.parameters() if weight.ndim > 1]
 
     def check(self) -> None:
         """Also what would make laws of no numbers."""
@@ -343,7 +344,7 @@ class AnchoredAtNoise(AtNoise):
         of, looked = self.denoiser, self.denoiser.rank_laws.look(given)
         h, context = self._context(given, looked)
         lines, labels, means = of._parts(context)
-        log_p = of._log_softmax(labels)
+        log_p = of.simplexes.log_softmax(labels)
         return given.write_into(of._whole(lines, log_p, of._means(of.rank_laws.copied(h, looked), means, log_p)))
 
     def laws(self, given: Given, asked: Tensor) -> Laws:
@@ -367,14 +368,15 @@ class AnchoredAtNoise(AtNoise):
         """
         of, prior = self.denoiser, self.denoiser._prior()
         chances = torch.full_like(prior, 1 + LEAST_SHARE), torch.full_like(prior, LEAST_SHARE)
-        own, other, unknown = map(of._believed, (*(chance.log() for chance in chances), of._log_softmax(prior)))
+        said = (*(chance.log() for chance in chances), of.simplexes.log_softmax(prior))
+        own, other, unknown = map(of._believed, said)
         of_each = weight[:, len(of.lines) : len(of.lines) + 2 * len(of.labels)]
 
         def times(belief: Tensor) -> Tensor:
             return (of_each * belief).view(len(weight), 2, len(of.labels)).sum(dim=1)
 
         block_of = of.block_of.index.to(weight.device)
-        known = weight.new_zeros(len(weight), len(of.widths)).index_add(1, block_of, times(other - unknown))
+        known = weight.new_zeros(len(weight), len(of.simplexes.widths)).index_add(1, block_of, times(other - unknown))
         return times(own - other) + known.index_select(1, block_of), times(unknown).sum(dim=1)
 
 
@@ -411,8 +413,8 @@ class Backbone(nn.Module):
 
     def __init__(self, told: int, noised: int, width: int, hidden: int, depth: int) -> None:
         super().__init__()
-        self.known = nn.Linear(told, hidden)
-        self.noisy = nn.Linear(noised, hidden)
+        self.known = Linear(told, hidden)
+        self.noisy = Linear(noised, hidden)
         self.time = nn.Sequential(nn.Linear(2 * FREQUENCIES, hidden // 2), nn.SiLU(), nn.Linear(hidden // 2, hidden))
         self.blocks = nn.ModuleList(Residual(hidden) for _ in range(depth))
         self.norm = nn.LayerNorm(hidden)
@@ -421,11 +423,11 @@ class Backbone(nn.Module):
 
     def forward(self, known: Tensor, noisy: Tensor, t: Tensor) -> Tensor:
         """What is known, projected, the noisy rows and their times to the last layer."""
-        return self.deeper(torch.addmm(known + self.beginning(t), noisy, self.noisy.weight.T))
+        return self.deeper(known + self.beginning(t) + self.noisy(noisy))
 
     def beginning(self, t: Tensor) -> Tensor:
         """What the first layer is where nothing is known and nothing believed."""
-        begun: Tensor = self.noisy.bias + self.time(_waves(t))
+        begun: Tensor = self.time(_waves(t))
         return begun
 
     def deeper(self, h: Tensor) -> Tensor:
@@ -437,7 +439,8 @@ class Backbone(nn.Module):
 
     def context(self, last: Tensor, noisy: Tensor) -> Tensor:
         """The last layer and the noisy rows to one number per encoded number."""
-        return torch.addmm(self.out(last), noisy, self.straight.weight.T)
+        said: Tensor = self.out(last) + self.straight(noisy)
+        return said
 
 
 class Residual(nn.Module):
@@ -446,8 +449,8 @@ class Residual(nn.Module):
     def __init__(self, hidden: int) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(hidden)
-        self.widen = nn.Linear(hidden, 2 * hidden)
-        self.narrow = nn.Linear(2 * hidden, hidden)
+        self.widen = Linear(hidden, 2 * hidden)
+        self.narrow = Linear(2 * hidden, hidden)
 
     def forward(self, x: Tensor) -> Tensor:
         """One block."""

@@ -19,6 +19,7 @@ from harpoon.forms import Said, Scales
 from harpoon.network import SMALL_START, Given
 from harpoon.places import Places
 from harpoon.pointers import Pointed, Pointers
+from harpoon.products import Linear
 from harpoon.searching import ROWS, Evidence, found
 
 NARROWEST = 1e-3  # a peak, on the scale of ranks
@@ -88,7 +89,7 @@ class RankLaws(nn.Module):
         self.massed = Places([row for row, block in enumerate(ranks) if block.column in no_mass])
         self.no_mass = Places([no_mass[block.column] for block in ranks if block.column in no_mass])
         self.width = len(ranks) * slots
-        self.logits = nn.Linear(hidden, max(self.width, 1))  # torch warns of a layer that makes nothing
+        self.logits = Linear(hidden, max(self.width, 1))  # torch warns of a layer that makes nothing
         self.bells = nn.Linear(hidden, max(3 * len(ranks), 1))
         self.pointers = Pointers(len(ranks), hidden, slots)
         self.copies = Copies(len(ranks), hidden)
@@ -108,13 +109,19 @@ class RankLaws(nn.Module):
         ranks = len(self.ranks)
         if not ranks:
             return h.new_zeros(0, self.slots), Peaks(*h.new_zeros(3, 0)), copied.of(asked)
-        row, heights = asked.T.nonzero()[:, 1], asked.sum(dim=0).tolist()
-        parts = h.index_select(0, row).split_with_sizes(heights)
-        weights, biases = self.logits.weight.view(ranks, self.slots, -1), self.logits.bias.view(ranks, self.slots)
-        told = (functional.linear(part, *layer) for part, *layer in zip(parts, weights, biases, strict=True))
-        logits = self.pointers(torch.cat(list(told)), h, looked.pointed, numbered(asked))
+        logits = self.pointers(self._slots(h, asked), h, looked.pointed, numbered(asked))
         log_odds, place, width = self.bells(h).view(len(h), 3, ranks).permute(1, 2, 0)[:, asked.T]
         return logits, Peaks(log_odds, place, NARROWEST + functional.softplus(width)), copied.of(asked)
+
+    def _slots(self, h: Tensor, asked: Tensor) -> Tensor:
+        """What the last layer says of the slots of the ranks `asked` for, rank after rank."""
+        ranks, (rank, row) = len(self.ranks), asked.T.nonzero(as_tuple=True)
+        if self.training:  # most are asked for, and one product is faster than one for each rank
+            all_of_them: Tensor = self.logits(h)
+            return all_of_them.view(-1, self.slots).index_select(0, row * ranks + rank)
+        parts = h.index_select(0, row).split_with_sizes(asked.sum(dim=0).tolist())
+        weights, biases = self.logits.weight.view(ranks, self.slots, -1), self.logits.bias.view(ranks, self.slots)
+        return torch.cat([functional.linear(part, *layer) for part, *layer in zip(parts, weights, biases, strict=True)])
 
     @property
     def comparisons(self) -> int:

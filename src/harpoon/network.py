@@ -104,6 +104,10 @@ class Denoiser(nn.Module, ABC):
     def loss(self, data: Given, generator: torch.Generator) -> Tensor:
         """The training objective on a batch."""
 
+    def inner_matrices(self) -> list[nn.Parameter]:
+        """The weights between two layers of many numbers each, which gain from steps along all directions."""
+        return []
+
     def prepare(self, data: Given, generator: torch.Generator) -> None:
         """Set the first weights, and what can be read off the training rows before any training."""
         initialise(self, generator)

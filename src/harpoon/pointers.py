@@ -18,6 +18,7 @@ from torch.nn import functional
 from harpoon.cells import NOWHERE
 from harpoon.forms import Form, Forms, Said
 from harpoon.network import SMALL_START
+from harpoon.products import Linear, linear
 from harpoon.searching import Evidence, chosen
 
 EACH, MOST = (3, 2), 256  # pointers to a number, of one and of two others, and in all
@@ -48,7 +49,7 @@ class Pointers(nn.Module):
         self.slots = slots
         self.forms = Forms(numbers, min(sum(EACH), MOST // max(numbers, 1)))
         self.register_buffer("ends", torch.zeros(numbers, slots - 1))
-        self.gates = nn.Linear(hidden, max(len(self.forms) * SHAPES, 1))  # torch warns of a layer that makes nothing
+        self.gates = Linear(hidden, max(len(self.forms) * SHAPES, 1))  # torch warns of a layer that makes nothing
 
     def look(self, means: Tensor, known: Tensor) -> Pointed:
         """Where pointers lead to, and how far from there the known numbers are; both are (n, numbers)."""
@@ -65,7 +66,7 @@ class Pointers(nn.Module):
             return logits
         weight = self.gates.weight.view(len(self.forms), SHAPES, -1)[use].flatten(0, 1)
         bias = self.gates.bias.view(len(self.forms), SHAPES)[use].flatten()
-        gates = functional.linear(h, weight, bias).view(len(h), len(use), SHAPES)
+        gates = linear(h, weight, bias, coarse=self.training).view(len(h), len(use), SHAPES)
         whose, order = at[row, target[pointer]].sort()
         row, pointer = row[order], pointer[order]
         shapes = SHAPES * pointed.slot[row, pointer].unsqueeze(1) + torch.arange(SHAPES, device=h.device)

@@ -25,6 +25,7 @@ from harpoon.encodings import ENCODINGS, Shape
 from harpoon.errors import InvalidOption
 from harpoon.guidance import SCHEDULES
 from harpoon.network import Denoiser, PaperDenoiser
+from harpoon.optimising import OPTIMISERS
 from harpoon.penalties import LOSSES
 from harpoon.sampling import STARTS, STEPS
 from harpoon.scaling import SCALINGS
@@ -53,12 +54,15 @@ class Settings:
         at_noise: The share of training rows whose lost cells are lost wholly (anchored).
         all_unknown: The share of the other training rows that lose every cell (anchored).
         batch_size: Rows per training step; None: by the number of rows.
-        learning_rate: Of Adam, at its highest.
+        optimiser: "adam", or "muon": Muon for the matrices inside the network and AdamW for all else (anchored).
+        learning_rate: At its highest.
         learning_rate_schedule: "plateau", "constant" or "cosine" (down to nothing over the training).
         max_epochs: Passes over the rows at the most; None: no limit.
         max_time: Seconds at the most; None: no limit.
         patience: Reports without improvement after which to stop; None: never.
         keep_best: Whether to go back to the best weights if the last ones are clearly worse.
+        cool_down: Once held-out rows have not improved for long, the training goes back to its best weights and ends in
+            this share of the steps that led to them, while the learning rate falls to nothing; 0: it never does.
         weight_decay: Of the matrices, per step and learning rate.
         average: The decay of the moving average of the weights; 0: none.
         largest_gradient: The norm that gradients are cut to; 0: no cut.
@@ -99,12 +103,14 @@ class Settings:
     all_unknown: float = 0.5
     # Training.
     batch_size: int | None = 1024
+    optimiser: str = "adam"
     learning_rate: float = 1e-4
     learning_rate_schedule: str = "plateau"
     max_epochs: int | None = 1000
     max_time: float | None = None
     patience: int | None = None
     keep_best: bool = False
+    cool_down: float = 0.0
     weight_decay: float = 0.0
     average: float = 0.0
     largest_gradient: float = 0.0
@@ -262,6 +268,7 @@ CHOICES: dict[str, Mapping[str, object]] = {
     "network": NETWORKS,
     "encoding": ENCODINGS,
     "scaling": SCALINGS,
+    "optimiser": OPTIMISERS,
     "learning_rate_schedule": {"plateau": None, "constant": None, "cosine": None},
     "incomplete": {"drop": None, "mask": None},
     "loss": LOSSES,
@@ -284,6 +291,7 @@ RANGES: dict[str, tuple[bool, float, float]] = {
     "all_unknown": (False, 0.0, 1.0),
     "weight_decay": (False, 0.0, 1.0),
     "average": (False, 0.0, 0.999999),
+    "cool_down": (False, 0.0, 10.0),
     "largest_gradient": (False, 0.0, math.inf),
     "steps_per_report": (True, 1, math.inf),
     "sampling_steps": (True, 1, 10_000),
@@ -312,12 +320,14 @@ PRESETS = {
         network="anchored",
         hidden=None,
         batch_size=None,
-        learning_rate=1e-3,
+        optimiser="muon",
+        learning_rate=4e-3,
         learning_rate_schedule="cosine",
         weight_decay=1e-2,
         average=0.999,
         largest_gradient=1.0,
         keep_best=True,
+        cool_down=0.3,
         steps_per_report=50,
         max_epochs=1000,
         max_time=120.0,

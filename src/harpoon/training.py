@@ -13,14 +13,16 @@ from torch import Tensor
 from harpoon.checkpoints import Checkpoint, State, named
 from harpoon.errors import TrainingFailed
 from harpoon.network import Denoiser, Given
+from harpoon.optimising import OPTIMISERS
 from harpoon.teams import Alone
 
 MIN_ROWS_TO_HOLD_OUT = 20
 HELD_OUT_ROWS = 2048
 PLATEAU_FACTOR, PLATEAU_EPOCHS = 0.9, 50
 WARM_UP = 0.02
-MOMENTS = 0.9, 0.97  # of AdamW: a training of minutes has no time for a memory of a thousand steps
-COUNTED = ("passes", "steps", "best", "last", "waited")  # what a training counts, besides its tensors
+# What a training counts, besides its tensors.
+COUNTED = ("passes", "steps", "best", "last", "waited", "best_at", "cooled_from", "cooled_at", "share")
+LONG, LOOKS = 0.3, 8  # no better for such a share of the steps so far, and so many looks: all is learnt that can be
 WORSE = 0.02  # by a smaller share than that, on few rows, the last weights are as good as the best ones
 
 
@@ -29,6 +31,7 @@ class Plan:
     """How to train, and when to stop."""
 
     batch_size: int
+    optimiser: str
     learning_rate: float
     learning_rate_schedule: str
     weight_decay: float
@@ -38,6 +41,7 @@ class Plan:
     max_time: float | None
     patience: int | None
     keep_best: bool
+    cool_down: float
     held_out: float
     steps_per_report: int
 
@@ -110,14 +114,20 @@ class _Run:
         self.average = _Average(denoiser, plan.average)
         self.history = History()
         self.passes, self.steps = 0, 0
-        self.best, self.last, self.waited = math.inf, math.inf, 0
+        self.best, self.last, self.waited, self.best_at = math.inf, math.inf, 0, 0
+        self.share, self.cooled_from, self.cooled_at = (
+            0.0,
+            0,
+            0,
+        )  # what is done of the training, and where it is cut short
         self.best_weights: dict[str, Tensor] = {}
         self.began, self.seconds = time.monotonic(), 0.0
 
     def go(self, on_epoch: Callable[[Epoch], None], checkpoint: Checkpoint) -> History:
         self.denoiser.train()
         try:  # the optimiser is made in here: torch takes seconds to import it, and Ctrl-C may come any time
-            self.optimiser = _optimiser(self.denoiser, self.plan)
+            make, plan = OPTIMISERS[self.plan.optimiser], self.plan
+            self.optimiser = make(self.denoiser, plan.learning_rate, plan.weight_decay)
             self.plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
                 self.optimiser, factor=PLATEAU_FACTOR, patience=PLATEAU_EPOCHS
             )
@@ -157,12 +167,14 @@ class _Run:
         with self.average:
             epoch = Epoch(self.passes, total / rows, self._held_out_loss(), self.seconds)
             self._judge(epoch.loss if epoch.held_out_loss is None else epoch.held_out_loss)
+        if self.plan.cool_down and not self.cooled_at:
+            self._cool_down(long=self.steps - self.best_at > LONG * self.steps and self.waited >= LOOKS)
         return epoch
 
     def _step(self, batch: Given) -> tuple[float, float]:
         """Take a step; the loss summed over the rows of the batch, and their number."""
         if self.plan.learning_rate_schedule == "cosine":
-            factor = _cosine(self.plan.share_done(self.steps / self.batches, self.seconds))
+            factor = _cosine(self._share_done())
             for group in self.optimiser.param_groups:
                 group["lr"] = self.plan.learning_rate * factor
         self.optimiser.zero_grad(set_to_none=True)
@@ -170,11 +182,20 @@ class _Run:
         loss.backward()  # type: ignore[no-untyped-call]
         agreed = self._together(loss.item() * len(batch.x), len(batch.x))
         if self.plan.largest_gradient:
-            torch.nn.utils.clip_grad_norm_(self.denoiser.parameters(), self.plan.largest_gradient)
+            torch.nn.utils.clip_grad_norm_(self.denoiser.parameters(), self.plan.largest_gradient, foreach=True)
         self.optimiser.step()
         self.steps += 1
         self.average.update(self.steps)
         return agreed
+
+    def _share_done(self) -> float:
+        """How much of the training is behind us: by its limits, or faster once it is cut short."""
+        planned = self.plan.share_done(self.steps / self.batches, self.seconds)
+        if not self.cooled_at:
+            self.share = planned
+            return planned
+        cooled = (self.steps - self.cooled_from) / (self.cooled_at - self.cooled_from)
+        return min(max(planned, self.share + (1 - self.share) * cooled), 1.0)
 
     def _together(self, loss: float, rows: float) -> tuple[float, float]:
         """Agree with the others on gradients, on loss and rows, which are given back, and on the time."""
@@ -213,11 +234,18 @@ class _Run:
         self.last, better = score, score < self.best
         self.waited = 0 if better else self.waited + 1
         if better:
-            self.best = score
-            if self.plan.keep_best or self.plan.patience is not None:
+            self.best, self.best_at = score, self.steps
+            if self.plan.keep_best or self.plan.cool_down or self.plan.patience is not None:
                 state = self.denoiser.state_dict()
                 self.best_weights = {name: value.detach().clone() for name, value in state.items()}
         self.history.stopped_by = self.history.stopped_by or self._limit()
+
+    def _cool_down(self, *, long: bool) -> None:
+        """Where nothing has improved for `long`, go back to the best weights, and only bring them to rest."""
+        if long:
+            self.cooled_from, self.cooled_at = self.steps, self.steps + math.ceil(self.plan.cool_down * self.best_at)
+            self.denoiser.load_state_dict(self.best_weights)
+            self.average.restart()
 
     def _limit(self) -> str:
         """What ends the training now, if anything does."""
@@ -225,7 +253,9 @@ class _Run:
             return "time"
         if self.plan.max_epochs is not None and self.passes >= self.plan.max_epochs:
             return "epochs"
-        return "no improvement" if self.plan.patience is not None and self.waited >= self.plan.patience else ""
+        cooled = self.cooled_at and self.steps >= self.cooled_at
+        tired = self.plan.patience is not None and self.waited >= self.plan.patience
+        return "no improvement" if cooled or tired else ""
 
     def _state(self) -> State:
         """All that another process needs to go on as this one would."""
@@ -277,15 +307,21 @@ class _Average:
 
     def __init__(self, denoiser: Denoiser, decay: float) -> None:
         self.decay = decay
-        self.weights = list(denoiser.parameters()) if decay else []
+        self.weights: list[Tensor] = [*denoiser.parameters()] if decay else []
         self.means = [weight.detach().clone() for weight in self.weights]
 
     @torch.no_grad()
     def update(self, step: int) -> None:
         """Move towards the weights, faster at first."""
         share = 1 - min(self.decay, step / (step + 10))
-        for mean, weight in zip(self.means, self.weights, strict=True):
-            mean.lerp_(weight, share)
+        if self.means:
+            torch._foreach_lerp_(self.means, self.weights, share)
+
+    @torch.no_grad()
+    def restart(self) -> None:
+        """Begin anew at the weights."""
+        for weight, mean in zip(self.weights, self.means, strict=True):
+            mean.copy_(weight)
 
     @torch.no_grad()
     def __enter__(self) -> None:
@@ -302,16 +338,6 @@ class _Average:
         """Put the averages in the place of the weights."""
         for weight, mean in zip(self.weights, self.means, strict=True):
             weight.copy_(mean)
-
-
-def _optimiser(denoiser: Denoiser, plan: Plan) -> torch.optim.Optimizer:
-    """Adam; with weight decay, on matrices only, AdamW."""
-    if not plan.weight_decay:
-        return torch.optim.Adam(denoiser.parameters(), lr=plan.learning_rate, fused=True)
-    matrices = [weight for weight in denoiser.parameters() if weight.ndim > 1]
-    others = [weight for weight in denoiser.parameters() if weight.ndim <= 1]
-    groups = [{"params": matrices, "weight_decay": plan.weight_decay}, {"params": others, "weight_decay": 0.0}]
-    return torch.optim.AdamW(groups, lr=plan.learning_rate, betas=MOMENTS, fused=True)
 
 
 def _cosine(share: float) -> float:

@@ -131,6 +131,7 @@ class DiffPuter(NeuralMethod):
         settings = Settings(**self.options)
         plan = Plan(
             batch_size=settings.batch_size,
+            optimiser="adam",
             learning_rate=settings.learning_rate,
             learning_rate_schedule="plateau",
             weight_decay=0.0,
@@ -140,6 +141,7 @@ class DiffPuter(NeuralMethod):
             max_time=None if self.budget is None else self.budget * share,
             patience=settings.patience,
             keep_best=True,
+            cool_down=0.0,
             held_out=0.0,
             steps_per_report=1,
         )
