@@ -133,6 +133,7 @@ class AnchoredDenoiser(Denoiser):
         self.contrast = Contrast(len(lines))
         believed = len(lines) + 2 * len(labels) + self.contrast.pairs
         self.backbone = Backbone(features, believed, width, hidden, depth)
+        self.eval()  # products are coarse only while it learns
 
     def knowing(self, given: Given | None = None) -> Estimator:
         """The dirty estimate for rows of which something is known, which is looked at once for all steps."""
@@ -335,7 +336,7 @@ class AnchoredAtNoise(AtNoise):
         of_labels, constant = self._through_labels(network.noisy.weight)
         self.first = network.known.weight.index_add(1, self.labels.index.to(constant.device), of_labels)
         time = constant.new_full((1,), denoiser.schedule.noisiest)
-        self.beginning = constant + network.known.bias + network.beginning(time)[0]
+        self.beginning = constant + network.known.bias + network.noisy.bias + network.beginning(time)[0]
         self.straight, constant = self._through_labels(network.straight.weight)
         self.end = network.out.bias + constant
 
@@ -426,7 +427,7 @@ class Backbone(nn.Module):
         return self.deeper(known + self.beginning(t) + self.noisy(noisy))
 
     def beginning(self, t: Tensor) -> Tensor:
-        """What the first layer is where nothing is known and nothing believed."""
+        """What the time adds to the first layer."""
         begun: Tensor = self.time(_waves(t))
         return begun
 
