@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harpoon import HarpoonError, InvalidTable, frames
+from harpoon import ColumnLeftOut, Harpoon, HarpoonError, InvalidTable, frames
 from harpoon.arrow import to_arrow
 from harpoon.cells import Cells
 from harpoon.frames import Template
@@ -202,3 +202,10 @@ def test_the_end_of_an_integer_type_is_never_rounded_beyond_it():
     further = Cells("float", np.array([2.0**65]), np.array([False]))
     assert to_arrow(further, pa.uint64()).to_pylist() == [2.0**65]  # the wider type is the honest answer
     assert to_arrow(Cells("float", np.array([-129.0, 1.0]), np.array([False, False])), pa.int8()).type == pa.float64()
+
+
+def test_a_whole_number_in_the_upper_half_of_an_unsigned_type_stays_itself():
+    one = pa.table({"id": pa.array([2**63 + 5] * 40, pa.uint64()), "x": [float(i) for i in range(40)]})
+    with pytest.warns(ColumnLeftOut, match="constant"):
+        drawn = Harpoon(max_epochs=1, hidden=8, progress=False, random_state=0).fit(one).sample(3)
+    assert drawn["id"].to_pylist() == [2**63 + 5] * 3
