@@ -115,9 +115,7 @@ def to_arrow(cells: Cells, dtype: pa.DataType) -> pa.Array:
     if cells.storage == "null":
         return pa.nulls(len(cells), dtype)
     values = cells.values.astype(np.int32) if cells.storage == "date" else cells.values
-    array = pa.array(values, mask=cells.missing)
-    if not pa.types.is_uint64(array.type):  # whose upper half is beyond the integers that Arrow takes by itself
-        array = array.cast(_natural_type(cells))
+    array = pa.array(values, mask=cells.missing).cast(_natural_type(cells))
     try:
         if pa.types.is_decimal(dtype):
             return _to_decimals(array, dtype)

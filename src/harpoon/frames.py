@@ -78,6 +78,8 @@ class Template:
         storage, present = storage_of(dtype), np.zeros(height, dtype=np.bool_)
         if storage in ("boolean", "text", "category"):
             return Cells(storage, np.zeros(height, dtype=np.int64), present, labels=(value,))
+        if storage == "integer" and isinstance(value, float):
+            storage = "float"  # as an unsigned number beyond 2**63 is read
         unit = dtype.unit if storage in ("datetime", "duration") else ""
         return Cells(storage, np.full(height, value), present, unit=unit)
 
