@@ -164,6 +164,7 @@ class _Run:
             )
         if self.plan.learning_rate_schedule == "plateau":
             self.plateau.step(total / rows)
+        self._meet()
         with self.average:
             epoch = Epoch(self.passes, total / rows, self._held_out_loss(), self.seconds)
             self._judge(epoch.loss if epoch.held_out_loss is None else epoch.held_out_loss)
@@ -204,12 +205,25 @@ class _Run:
             weights = list(self.denoiser.parameters())
             gradients = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in weights]
             said = torch.tensor([loss, rows, self.seconds], device=self.device)
-            agreed = self.team.mean(torch.cat([said, *(gradient.flatten() for gradient in gradients)]))
-            loss, rows, self.seconds = agreed[:3].tolist()
-            means = torch.split_with_sizes(agreed[3:], [weight.numel() for weight in weights])
+            said, *means = self._shared([said, *gradients])
+            loss, rows, self.seconds = said.tolist()
             for weight, mean in zip(weights, means, strict=True):  # also one that this worker's rows did not need
-                weight.grad = mean.view_as(weight)
+                weight.grad = mean
         return loss, rows
+
+    def _shared(self, tensors: list[Tensor]) -> list[Tensor]:
+        """The means of tensors over all processes, in one message."""
+        means = self.team.mean(torch.cat([tensor.flatten() for tensor in tensors]))
+        parts = means.split_with_sizes([tensor.numel() for tensor in tensors])
+        return [part.view_as(tensor) for part, tensor in zip(parts, tensors, strict=True)]
+
+    @torch.no_grad()
+    def _meet(self) -> None:
+        """Give all processes the same weights again, which processors that round otherwise lead apart."""
+        if self.team.size > 1:
+            theirs = [*self.denoiser.parameters(), *self.average.means]
+            for tensor, mean in zip(theirs, self._shared(theirs), strict=True):
+                tensor.copy_(mean)
 
     def _batches(self) -> Iterator[Given]:
         """One pass over the rows; who has fewer than others begins anew."""
