@@ -180,6 +180,8 @@ def test_the_caller_s_torch_settings_do_not_matter(tmp_path):
     try:
         assert harpoon.load(tmp_path / "m.harpoon").sample(3) == model.sample(3)
         assert fit(table).sample(3) == model.sample(3)
+        anchored = Harpoon(max_epochs=1, hidden=8, progress=False, random_state=0).fit(table)
+        assert anchored.sample(3).num_rows == 3
     finally:
         torch.set_default_dtype(torch.float32)
 

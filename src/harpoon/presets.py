@@ -62,7 +62,7 @@ class Settings:
         patience: Reports without improvement after which to stop; None: never.
         keep_best: Whether to go back to the best weights if the last ones are clearly worse.
         cool_down: Once held-out rows have not improved for long, the training goes back to its best weights and ends in
-            this share of the steps that led to them, while the learning rate falls to nothing; 0: it never does.
+            this share of the steps that led to them, while the "cosine" rate falls to nothing; 0: it never does.
         weight_decay: Of the matrices, per step and learning rate.
         average: The decay of the moving average of the weights; 0: none.
         largest_gradient: The norm that gradients are cut to; 0: no cut.

@@ -40,7 +40,7 @@ class Evidence(NamedTuple):
     def of(self, forms: Sequence[Form]) -> tuple[Said, Tensor]:
         """What forms, in the order of their targets, say of the rows, and whether that is what is there, (n, forms)."""
         most = max(Counter(form.target for form in forms).values(), default=0)
-        all_of_them = Forms(self.means.shape[1], most)
+        all_of_them = Forms(self.means.shape[1], most).to(self.means.device, self.means.dtype)
         all_of_them.keep(((form, 1.0) for form in forms), self.units)
         said = all_of_them.look(self.means, self.known)
         same = all_of_them.same(said.means, self.means[:, said.target], said.use)

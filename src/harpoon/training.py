@@ -168,7 +168,7 @@ class _Run:
         with self.average:
             epoch = Epoch(self.passes, total / rows, self._held_out_loss(), self.seconds)
             self._judge(epoch.loss if epoch.held_out_loss is None else epoch.held_out_loss)
-        if self.plan.cool_down and not self.cooled_at:
+        if self.plan.cool_down and self.plan.learning_rate_schedule == "cosine" and not self.cooled_at:
             self._cool_down(long=self.steps - self.best_at > LONG * self.steps and self.waited >= LOOKS)
         return epoch
 
@@ -256,7 +256,7 @@ class _Run:
 
     def _cool_down(self, *, long: bool) -> None:
         """Where nothing has improved for `long`, go back to the best weights, and only bring them to rest."""
-        if long:
+        if long and self.best_weights:
             self.cooled_from, self.cooled_at = self.steps, self.steps + math.ceil(self.plan.cool_down * self.best_at)
             self.denoiser.load_state_dict(self.best_weights)
             self.average.restart()

@@ -87,7 +87,7 @@ def fit(
     talk.told(outcome, _in_words(outcome))
     if model.history_.stopped_by == "time" and outcome["epochs"] < FEW_PASSES:
         talk.say(
-            f"Note: that were only {outcome['epochs']} passes over the table, and more would make a better model: "
+            f"Note: those were only {outcome['epochs']} passes over the table, and more would make a better model: "
             "give a longer --max-time."
         )
 
