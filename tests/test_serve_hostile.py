@@ -256,7 +256,12 @@ def test_the_log_has_a_line_for_each_request_and_no_cells(url, caplog):
         requests.post(f"{url}/sample", json={"n": 2, "where": "age >= 33 and job = 'chef'"}, timeout=20)
         requests.post(f"{url}/impute", json={"rows": [{"age": 12345}, {"job": "spy"}]}, timeout=20)
         requests.post(f"{url}/sample", json={"where": "job = 'spy'"}, timeout=20)
-    lines = [Lines().format(record) for record in caplog.records if record.name == "harpoon.serve"]
+
+        def logged():
+            return [Lines().format(record) for record in caplog.records if record.name == "harpoon.serve"]
+
+        assert eventually(lambda: len(logged()) == 3)  # a line is written after the answer is sent
+    lines = logged()
     told = [json.loads(line) for line in lines]
     assert [(line["path"], line["status"]) for line in told] == [("/sample", 200), ("/impute", 200), ("/sample", 400)]
     assert all({"id", "method", "bytes", "seconds", "time", "level"} <= set(line) for line in told)
