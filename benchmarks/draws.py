@@ -36,12 +36,12 @@ from scipy.stats import t
 import harpoon
 from harpoon import masks, metrics
 from harpoon.bench.datasets import NAMES, load, with_holes
+from harpoon.metrics.cellwise import SIX_DIGITS
 from models import trained
 from records import each, facts, parser
 
 HIDDEN, LEVEL, POOLED_LEVEL = 0.25, 0.9, 0.95
 ALL = "all columns"
-SIX_DIGITS = 1e-6  # numbers that others determine are drawn as these say it
 LEFT_OUT = 4  # draws that take the part of the truth
 AGREED = ("attainable", "by_rank")
 COVERED = ("covered", "covered_by_draws_alone")

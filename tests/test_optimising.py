@@ -5,8 +5,9 @@ import torch
 from torch import nn
 
 from harpoon import optimising
-from harpoon.network import Denoiser
-from harpoon.optimising import OPTIMISERS, Muon, orthogonal
+from harpoon.network import PaperDenoiser
+from harpoon.optimising import OPTIMISERS, orthogonal
+from harpoon.schedule import LinearSchedule
 
 
 class Network(nn.Module):
@@ -87,5 +88,13 @@ def test_a_weight_without_a_gradient_stays():
 
 
 def test_a_network_without_inner_matrices_is_left_to_adam():
-    assert Denoiser.inner_matrices(None) == []  # type: ignore[arg-type]
-    assert issubclass(Muon, torch.optim.AdamW)
+    ours, theirs = Network(), Network()
+    ours.inner_matrices = list  # none
+    decaying = [{"params": list(theirs.weights[:3]), "weight_decay": 0.1}, {"params": [theirs.weights[3]]}]
+    steps = OPTIMISERS["muon"](ours, 0.01, 0.1)
+    adam = torch.optim.AdamW(decaying, lr=0.01, betas=optimising.MOMENTS, weight_decay=0, fused=True)
+    for network, optimiser in ((ours, steps), (theirs, adam)):
+        network.learn(0)
+        optimiser.step()
+    assert all(torch.equal(a, b) for a, b in zip(ours.weights, theirs.weights, strict=True))
+    assert PaperDenoiser(2, 16, LinearSchedule(steps=20)).inner_matrices() == []

@@ -115,11 +115,8 @@ class _Run:
         self.history = History()
         self.passes, self.steps = 0, 0
         self.best, self.last, self.waited, self.best_at = math.inf, math.inf, 0, 0
-        self.share, self.cooled_from, self.cooled_at = (
-            0.0,
-            0,
-            0,
-        )  # what is done of the training, and where it is cut short
+        self.share = 0.0  # of the training that is done; as it was when the training was cut short, if it was
+        self.cooled_from, self.cooled_at = 0, 0  # the steps between which it then comes to rest
         self.best_weights: dict[str, Tensor] = {}
         self.began, self.seconds = time.monotonic(), 0.0
 
@@ -168,8 +165,8 @@ class _Run:
         with self.average:
             epoch = Epoch(self.passes, total / rows, self._held_out_loss(), self.seconds)
             self._judge(epoch.loss if epoch.held_out_loss is None else epoch.held_out_loss)
-        if self.plan.cool_down and self.plan.learning_rate_schedule == "cosine" and not self.cooled_at:
-            self._cool_down(long=self.steps - self.best_at > LONG * self.steps and self.waited >= LOOKS)
+        if self._has_learnt_all() and not self.cooled_at:
+            self._cool_down()
         return epoch
 
     def _step(self, batch: Given) -> tuple[float, float]:
@@ -222,8 +219,7 @@ class _Run:
         """Give all processes the same weights again, which processors that round otherwise lead apart."""
         if self.team.size > 1:
             theirs = [*self.denoiser.parameters(), *self.average.means]
-            for tensor, mean in zip(theirs, self._shared(theirs), strict=True):
-                tensor.copy_(mean)
+            _put(self._shared(theirs), into=theirs)
 
     def _batches(self) -> Iterator[Given]:
         """One pass over the rows; who has fewer than others begins anew."""
@@ -254,12 +250,16 @@ class _Run:
                 self.best_weights = {name: value.detach().clone() for name, value in state.items()}
         self.history.stopped_by = self.history.stopped_by or self._limit()
 
-    def _cool_down(self, *, long: bool) -> None:
-        """Where nothing has improved for `long`, go back to the best weights, and only bring them to rest."""
-        if long and self.best_weights:
-            self.cooled_from, self.cooled_at = self.steps, self.steps + math.ceil(self.plan.cool_down * self.best_at)
-            self.denoiser.load_state_dict(self.best_weights)
-            self.average.restart()
+    def _has_learnt_all(self) -> bool:
+        """Whether nothing has improved for long, and the rate is one that can be brought down."""
+        can = self.plan.cool_down and self.plan.learning_rate_schedule == "cosine" and self.best_weights
+        return bool(can) and self.steps - self.best_at > LONG * self.steps and self.waited >= LOOKS
+
+    def _cool_down(self) -> None:
+        """Go back to the best weights, and only bring them to rest."""
+        self.cooled_from, self.cooled_at = self.steps, self.steps + math.ceil(self.plan.cool_down * self.best_at)
+        self.denoiser.load_state_dict(self.best_weights)
+        self.average.restart()
 
     def _limit(self) -> str:
         """What ends the training now, if anything does."""
@@ -334,8 +334,7 @@ class _Average:
     @torch.no_grad()
     def restart(self) -> None:
         """Begin anew at the weights."""
-        for weight, mean in zip(self.weights, self.means, strict=True):
-            mean.copy_(weight)
+        _put(self.weights, into=self.means)
 
     @torch.no_grad()
     def __enter__(self) -> None:
@@ -344,14 +343,18 @@ class _Average:
 
     @torch.no_grad()
     def __exit__(self, *_: object) -> None:
-        for weight, kept in zip(self.weights, self.kept, strict=True):
-            weight.copy_(kept)
+        _put(self.kept, into=self.weights)
 
     @torch.no_grad()
     def use(self) -> None:
         """Put the averages in the place of the weights."""
-        for weight, mean in zip(self.weights, self.means, strict=True):
-            weight.copy_(mean)
+        _put(self.means, into=self.weights)
+
+
+def _put(values: list[Tensor], into: list[Tensor]) -> None:
+    """Write values into tensors that others hold."""
+    for value, tensor in zip(values, into, strict=True):
+        tensor.copy_(value)
 
 
 def _cosine(share: float) -> float:
