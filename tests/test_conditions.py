@@ -10,8 +10,9 @@ import pandas as pd
 import pytest
 
 from harpoon import InvalidCondition, col, greatest, least, lit
-from harpoon.conditions import RESERVED, And, Call, Comparison, In, Literal, Name, Or, quoted
+from harpoon.conditions import And, Call, Comparison, In, Literal, Name, Or
 from harpoon.parsing import condition, parse
+from harpoon.spelling import RESERVED, quoted
 
 age, job = col("age"), col("job")
 SPELLINGS = {

@@ -15,10 +15,11 @@ from typing import Any
 
 from harpoon.bound import Cell, Number, Operation, Term
 from harpoon.cells import NANOSECONDS
-from harpoon.conditions import Arithmetic, Call, Literal, Name, Negative, Value, quoted
+from harpoon.conditions import Arithmetic, Call, Literal, Name, Negative, Value
 from harpoon.errors import InvalidCondition, closest, listed
 from harpoon.kinds import Column, Kind
 from harpoon.schema import Schema
+from harpoon.spelling import quoted
 
 DAY = 86_400 * 10**9
 TICKS = (DAY, *NANOSECONDS.values())

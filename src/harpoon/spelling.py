@@ -1,0 +1,29 @@
+"""How SQL spells names and texts."""
+
+from __future__ import annotations
+
+import re
+
+RESERVED_WORDS = """
+all alter analyse analyze and anti any array as asc asof asymmetric at authorization between binary both by call
+case cast check collate collation column concurrently connect_by_root constraint create cross current_date
+current_time current_timestamp current_user default deferrable desc describe distinct do drop else end except
+execute explain false fetch for foreign freeze from full glob grant group having if ilike in initially inner insert
+intersect interval into is isnull join lambda lateral leading left like limit list map natural not notnull null
+nullable object offset on only optimize or order outer overlaps partitioned_by pivot pivot_longer pivot_wider
+placing positional prepare primary qualify range references regexp rename replace returning revoke right rlike
+rollback select semi show similar some struct summarize symmetric table tablesample then to trailing true uncache
+union unique unpack unpivot using vacuum variadic verbose when where window with xor
+"""
+RESERVED = frozenset(RESERVED_WORDS.split())  # bare, sqlglot or DuckDB would take them for something else
+
+
+def quoted(name: str) -> str:
+    """A column name as SQL spells it: in double quotes if it is odd."""
+    plain = re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) and name.lower() not in RESERVED
+    return name if plain else '"' + name.replace('"', '""') + '"'
+
+
+def text_literal(text: str) -> str:
+    """Text as SQL spells it."""
+    return "'" + text.replace("'", "''") + "'"
