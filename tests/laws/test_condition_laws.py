@@ -15,7 +15,6 @@ from harpoon import Column, Kind, Schema, col, frames, greatest, least, lit
 from harpoon.binding import bind
 from harpoon.bound import Inequality, columns_of, negated
 from harpoon.conditions import (
-    RESERVED,
     And,
     Arithmetic,
     Between,
@@ -33,6 +32,7 @@ from harpoon.conditions import (
 from harpoon.conforming import conform
 from harpoon.exact import holds
 from harpoon.parsing import parse
+from harpoon.spelling import RESERVED
 
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=")
 SPELLED = {"col": col, "lit": lit, "least": least, "greatest": greatest, "datetime": dt}
