@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 import numpy as np
-import pyarrow as pa
 import torch
 
 from harpoon import frames, presets, storage
@@ -25,7 +24,6 @@ from harpoon.conditional import check_strategy
 from harpoon.conditions import Predicate, names_of
 from harpoon.drawing import Drawer, height_of, seen
 from harpoon.errors import (
-    HarpoonError,
     InvalidCondition,
     InvalidOption,
     ModelFileError,
@@ -35,8 +33,9 @@ from harpoon.errors import (
 from harpoon.feasibility import Feasibility, feasibility
 from harpoon.frames import Table, Template
 from harpoon.imputation import Expectation, MultipleImputation
+from harpoon.keeping import DAMAGE, content_of, learnt_from
 from harpoon.kinds import Column, Kind
-from harpoon.learning import Learner, Learnt, Lesson, empty_denoiser
+from harpoon.learning import Learner, Learnt, Lesson
 from harpoon.network import Denoiser, Given
 from harpoon.objectives import Objective, per_batch, per_row
 from harpoon.parsing import condition
@@ -48,7 +47,7 @@ from harpoon.relations import described
 from harpoon.reports import Report
 from harpoon.schema import Schema
 from harpoon.teams import Alone
-from harpoon.training import Epoch, History
+from harpoon.training import History
 
 if TYPE_CHECKING:
     from harpoon.reporting import Page
@@ -349,16 +348,13 @@ class Harpoon:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file, all or nothing. It holds no rows of the training table."""
         codec = self._fitted()
+        learnt = Learnt(self.schema_, self.settings_, codec, self.denoiser_, self.history_)
         content = {
             "preset": self.preset,
             "settings": self.settings.to_json(),
-            "adapted": {"hidden": self.settings_.hidden, "batch_size": self.settings_.batch_size},
             "random_state": self.random_state if isinstance(self.random_state, int) else None,
-            "schema": self.schema_.to_json(),
             "given_schema": None if self.schema is None else self.schema.to_json(),
-            "codec": codec.to_json(),
-            "frame": self.template_.to_json(),
-            "history": asdict(self.history_),
+            **content_of(learnt, self.template_),
         }
         storage.write(path, self.denoiser_.state_dict(), content)
 
@@ -374,29 +370,10 @@ class Harpoon:
         try:
             model = cls(content["preset"], random_state=content["random_state"], device=device, progress=progress)
             model.settings = Settings(**content["settings"])
-            model.schema_ = Schema.from_json(content["schema"])
             asked = content["given_schema"]
             model.schema = None if asked is None else Schema.from_json(asked)
-            model.codec_ = Codec.from_json(model.schema_, content["codec"])
-            model.template_ = Template.from_json(content["frame"])
-            epochs = [Epoch(**epoch) for epoch in content["history"]["epochs"]]
-            model.history_ = History(epochs, content["history"]["stopped_by"])
-            model.settings_ = _adapted(model.settings, content["adapted"])
-            model.denoiser_ = empty_denoiser(model.settings_, model.codec_)
-            _check_template(model.template_, model.schema_)
-            _check_tensors(tensors, model.denoiser_)
-            model.denoiser_.load_state_dict(tensors, assign=True)
-            model.denoiser_.check()
-        except (
-            LookupError,
-            TypeError,
-            ValueError,
-            RuntimeError,
-            OverflowError,
-            AttributeError,
-            HarpoonError,
-            pa.ArrowException,
-        ) as error:
+            model._take(*learnt_from(model.settings, content, tensors))
+        except DAMAGE as error:
             raise storage.damaged(path, f"{type(error).__name__}: {error}") from None
         model.denoiser_.to(model.device).eval()
         return model
@@ -509,30 +486,6 @@ class Harpoon:
 
 
 load = Harpoon.load
-
-
-def _adapted(settings: Settings, sizes: Mapping[str, int]) -> Settings:
-    """The settings with the sizes that were chosen for a table, which must not be others than those asked for."""
-    adapted = replace(settings, hidden=sizes["hidden"], batch_size=sizes["batch_size"])
-    if adapted.hidden is None or adapted.batch_size is None:
-        raise ValueError("the sizes of the network are not chosen")
-    if settings.hidden not in (None, adapted.hidden) or settings.batch_size not in (None, adapted.batch_size):
-        raise ValueError("the sizes of the network are not those that were asked for")
-    return adapted
-
-
-def _check_tensors(tensors: Mapping[str, torch.Tensor], denoiser: Denoiser) -> None:
-    for name, value in denoiser.state_dict().items():
-        if name in tensors and tensors[name].dtype != value.dtype:
-            raise ValueError(f"{name} holds {tensors[name].dtype}, not {value.dtype}")
-
-
-def _check_template(template: Template, schema: Schema) -> None:
-    """The remembered frame must be able to hold what the schema's columns hold."""
-    for column in schema:
-        template.check(column.name, column.kind.value)
-        if column.kind.numeric and (column.minimum is None) != (column.maximum is None):
-            raise ValueError(f"column {column.name!r} has half a range")
 
 
 def _is_constant(column: Column) -> bool:

@@ -1,0 +1,75 @@
+"""What a saved model says of itself, besides its tensors, and how it is read again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from typing import Any
+
+import pyarrow as pa
+from torch import Tensor
+
+from harpoon.codec import Codec
+from harpoon.errors import HarpoonError
+from harpoon.frames import Template
+from harpoon.learning import Learnt, empty_denoiser
+from harpoon.network import Denoiser
+from harpoon.presets import Settings
+from harpoon.schema import Schema
+from harpoon.training import Epoch, History
+
+Read = tuple[Learnt, Template]
+# What a content that `content_of` did not write may lead to.
+BROKEN = LookupError, TypeError, ValueError, RuntimeError, OverflowError, AttributeError
+DAMAGE = (*BROKEN, HarpoonError, pa.ArrowException)
+
+
+def content_of(learnt: Learnt, template: Template) -> dict[str, Any]:
+    """What was learnt, as plain data."""
+    return {
+        "adapted": {"hidden": learnt.settings.hidden, "batch_size": learnt.settings.batch_size},
+        "schema": learnt.schema.to_json(),
+        "codec": learnt.codec.to_json(),
+        "frame": template.to_json(),
+        "history": asdict(learnt.history),
+    }
+
+
+def learnt_from(
+    settings: Settings, content: Mapping[str, Any], tensors: Mapping[str, Tensor]
+) -> tuple[Learnt, Template]:
+    """Back from `content_of`; of what was asked for in the settings nothing may be otherwise."""
+    schema, template = Schema.from_json(content["schema"]), Template.from_json(content["frame"])
+    codec, history = Codec.from_json(schema, content["codec"]), content["history"]
+    adapted = _adapted(settings, content["adapted"])
+    denoiser = empty_denoiser(adapted, codec)
+    _check_template(template, schema)
+    _check_tensors(tensors, denoiser)
+    denoiser.load_state_dict(tensors, assign=True)
+    denoiser.check()
+    epochs = [Epoch(**epoch) for epoch in history["epochs"]]
+    return Learnt(schema, adapted, codec, denoiser, History(epochs, history["stopped_by"])), template
+
+
+def _adapted(settings: Settings, sizes: Mapping[str, int]) -> Settings:
+    """The settings with the sizes that were chosen for a table, which must not be others than those asked for."""
+    adapted = replace(settings, hidden=sizes["hidden"], batch_size=sizes["batch_size"])
+    if adapted.hidden is None or adapted.batch_size is None:
+        raise ValueError("the sizes of the network are not chosen")
+    if settings.hidden not in (None, adapted.hidden) or settings.batch_size not in (None, adapted.batch_size):
+        raise ValueError("the sizes of the network are not those that were asked for")
+    return adapted
+
+
+def _check_tensors(tensors: Mapping[str, Tensor], denoiser: Denoiser) -> None:
+    for name, value in denoiser.state_dict().items():
+        if name in tensors and tensors[name].dtype != value.dtype:
+            raise ValueError(f"{name} holds {tensors[name].dtype}, not {value.dtype}")
+
+
+def _check_template(template: Template, schema: Schema) -> None:
+    """The remembered frame must be able to hold what the schema's columns hold."""
+    for column in schema:
+        template.check(column.name, column.kind.value)
+        if column.kind.numeric and (column.minimum is None) != (column.maximum is None):
+            raise ValueError(f"column {column.name!r} has half a range")
