@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.linear_model import LinearRegression
 
-from harpoon import Column, Harpoon, InvalidOption, Kind
-from harpoon.imputation import _inside, _mode, _quantile
+from harpoon import Harpoon, InvalidOption
+from harpoon.imputation import _mode
 from tests.laws.test_closed_form import draw_table, y_moments
 
 
@@ -148,27 +148,6 @@ def test_a_table_without_rows_has_nothing_to_fill(model, holes):
 def test_the_code_drawn_most_often_is_the_first_of_the_most_frequent(codes):
     wanted = [np.bincount(column).argmax() for column in codes.T]
     assert _mode(codes).tolist() == wanted
-
-
-@pytest.mark.parametrize("values", [5, 16, 1000, None])
-def test_an_interval_of_draws_holds_what_it_says(values):
-    """20 draws and the truth from one law: on a grid as well, 90 % of the truths are inside and not nearly all."""
-    rng = np.random.default_rng(0)
-    drawn = rng.normal(size=(21, 20_000)) if values is None else rng.binomial(values, 0.4, size=(21, 20_000))
-    column = Column(
-        "x", Kind.NUMBER if values is None else Kind.INTEGER, step=None if values is None else 1, clip=False
-    )
-    truth, draws = drawn[0], np.sort(drawn[1:], axis=0)
-    low, high = (_inside(_quantile(draws, share), column, way) for share, way in ((0.05, 1), (0.95, -1)))
-    assert 0.85 < ((low <= truth) & (truth <= high)).mean() < 0.95
-
-
-@given(st.lists(st.integers(0, 6), min_size=1, max_size=40), st.floats(0.01, 0.99))
-def test_a_quantile_of_draws_is_between_them_and_rises(draws, share):
-    drawn = np.sort(np.array(draws))[:, None]
-    here, above = _quantile(drawn, share)[0], _quantile(drawn, min(share + 0.1, 0.999))[0]
-    assert drawn[0, 0] <= here <= above <= drawn[-1, 0]
-    assert here == pytest.approx(-_quantile(-drawn[::-1], 1 - share)[0])
 
 
 @pytest.mark.parametrize("size", [1, 7, 33])

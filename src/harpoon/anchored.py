@@ -27,7 +27,7 @@ from harpoon.codec import Block
 from harpoon.copies import Copied
 from harpoon.encodings import Shape
 from harpoon.forms import Scales
-from harpoon.laws import Laws, Looked, RankLaws
+from harpoon.laws import Looked, RankLaws, Reading
 from harpoon.network import SMALL_START, AtNoise, Denoiser, Estimator, Given
 from harpoon.places import Places
 from harpoon.products import Linear
@@ -348,12 +348,12 @@ class AnchoredAtNoise(AtNoise):
         log_p = of.simplexes.log_softmax(labels)
         return given.write_into(of._whole(lines, log_p, of._means(of.rank_laws.copied(h, looked), means, log_p)))
 
-    def laws(self, given: Given, asked: Tensor) -> Laws:
-        """The law of each unknown cell given the known ones; of ranks, the laws of those `asked` for, (n, ranks)."""
+    def read(self, given: Given) -> Reading:
+        """What the laws of the unknown cells given the known ones are told by."""
         rank_laws = self.denoiser.rank_laws
         looked = rank_laws.look(given)
         h, context = self._context(given, looked)
-        return Laws(self.denoiser.labels.of(context), *rank_laws(h, looked, rank_laws.copied(h, looked), asked))
+        return Reading(self.denoiser.labels.of(context), h, looked, rank_laws.copied(h, looked), rank_laws)
 
     def _context(self, given: Given, looked: Looked) -> tuple[Tensor, Tensor]:
         """The last layer, and what it says of each encoded number."""

@@ -78,6 +78,11 @@ class Copies(nn.Module):
         share = torch.where(whole > CERTAIN, share / whole.clamp(min=CERTAIN), share)
         return otherwise + (share * (copied.means - otherwise.unsqueeze(2))).sum(dim=2)
 
+    @property
+    def sure(self) -> Tensor:
+        """Which numbers were copies of a form in all rows but a few, (numbers,)."""
+        return (self.forms.shares >= CERTAIN).view(self.forms.numbers, self.forms.each).any(dim=1)
+
     def _spread(self, some: Tensor, said: Said, otherwise: float) -> Tensor:
         """Numbers of the forms that there are over all that there might be, (n, forms)."""
         return some.new_full((len(some), len(self.forms)), otherwise).index_copy(1, said.use, some)

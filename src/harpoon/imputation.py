@@ -13,11 +13,10 @@ from harpoon.cells import Rows
 from harpoon.encodings import snapped
 from harpoon.errors import InvalidOption
 from harpoon.frames import Table, Template
-from harpoon.kinds import Column, Kind
+from harpoon.intervals import interval
 from harpoon.schema import Schema
 
 Floats = NDArray[np.float64]
-ROUNDED = 1e-6  # of a step: nearer to the grid is on it
 
 
 @dataclass(frozen=True)
@@ -113,13 +112,22 @@ class MultipleImputation:
         """Two tables of the numeric columns: the lower and the upper end of each cell.
 
         A known cell is its own interval.
-        The ends are order statistics of the draws such that a new draw falls between them with probability `level`, as
-        far as there are enough draws: 19 for 90 %, 39 for 95 %. Draws that agree share their mean rank, because on a
-        grid an interval that takes in the whole of both its last values would hold more than it says; both ends are on
-        the grid, and the draw in the middle is always inside.
+        One more draw falls between the ends with probability `level`, as far as there are enough draws (19 for 90 %, 39
+        for 95 %) and repeated values allow: see `harpoon.intervals`. A number that other cells determine is the same in
+        all draws, and its interval is that number.
         """
-        outside = (1 - _checked_level(level)) / 2
-        return self._end(outside, inwards=1), self._end(1 - outside, inwards=-1)
+        _checked_level(level)
+        ends: tuple[Rows, Rows] = ({}, {})
+        for column in self._schema.modelled:
+            if column.kind.numeric:
+                cells, holes = self._draws[0][column.name], self._holes[column.name]
+                drawn = np.stack([draw[column.name].values[holes] for draw in self._draws])
+                for end, placed in zip(ends, interval(drawn, level, column), strict=True):
+                    values = cells.values.astype(placed.dtype)
+                    values[holes] = placed
+                    end[column.name] = cells.filled_with(values)
+        low, high = (self._table.fill(end, self._holes, self._template, only=list(end)) for end in ends)
+        return low, high
 
     def mean(self) -> Any:  # noqa: ANN401
         """One table: the mean of the drawn numbers, on the column's grid, and the label that was drawn most often."""
@@ -152,47 +160,6 @@ class MultipleImputation:
         share = np.divide((1 + 1 / m) * between, total, out=np.zeros_like(total), where=total > 0)
         freedom = np.divide(m - 1, share**2, out=np.full_like(total, np.inf), where=share > 0)
         return Pooled(results[0][2], estimates.mean(axis=0), np.sqrt(total), freedom, share)
-
-    def _end(self, share: float, inwards: int) -> Any:  # noqa: ANN401
-        columns = {}
-        for column in self._schema.modelled:
-            if column.kind.numeric:
-                drawn = np.sort([draw[column.name].values for draw in self._draws], axis=0)
-                end = _inside(_quantile(drawn, share), column, inwards)
-                middle = drawn[(len(drawn) - 1) // 2]
-                end = np.minimum(end, middle) if inwards > 0 else np.maximum(end, middle)
-                columns[column.name] = self._draws[0][column.name].filled_with(end)
-        return self._table.fill(columns, self._holes, self._template, only=list(columns))
-
-
-def _quantile(drawn: NDArray[Any], share: float) -> Floats:
-    """A quantile of sorted draws, (draws, n) to (n,): the k-th of m is the quantile k / (m + 1), ties their mean."""
-    rank = np.broadcast_to(np.arange(len(drawn))[:, None], drawn.shape)
-    new = np.vstack([np.ones_like(drawn[:1], dtype=np.bool_), drawn[1:] != drawn[:-1]])
-    last = np.vstack([new[1:], new[:1]])
-    first_of_tie = np.maximum.accumulate(np.where(new, rank, 0), axis=0)
-    last_of_tie = np.minimum.accumulate(np.where(last, rank, len(drawn))[::-1], axis=0)[::-1]
-    reached = ((first_of_tie + last_of_tie) / 2 + 1) / (len(drawn) + 1)
-    right = (reached < share).sum(axis=0).clip(max=len(drawn) - 1)
-    left = np.maximum(right - 1, 0)
-
-    (low, high), (from_, to) = (
-        [np.take_along_axis(of, place[None], axis=0)[0].astype(np.float64) for place in (left, right)]
-        for of in (drawn, reached)
-    )
-    way = np.divide(share - from_, to - from_, out=np.zeros_like(from_), where=to > from_).clip(0, 1)
-    quantile: Floats = low * (1 - way) + high * way
-    return quantile
-
-
-def _inside(end: Floats, column: Column, inwards: int) -> NDArray[Any]:
-    """The end of an interval on the column's grid: the first step that is not outside."""
-    on_grid, step = snapped(end, column), column.step or (0 if column.kind is Kind.NUMBER else 1)
-    if not step:
-        return on_grid
-    outside = (end - on_grid) * inwards > ROUNDED * step
-    inside: NDArray[Any] = on_grid + (outside * inwards * step).astype(on_grid.dtype)
-    return snapped(inside.astype(np.float64), column) if column.kind is Kind.NUMBER else inside
 
 
 def _estimates(result: Any) -> tuple[Floats, Floats, tuple[str, ...]]:  # noqa: ANN401

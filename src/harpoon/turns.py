@@ -2,7 +2,8 @@
 
 That is the reverse of a noise that takes cells wholly, one after the other. It makes no error but those of the laws: no
 step has to guess at several cells at once. Every row has an order of its own, at random, because laws that were learnt
-do not agree perfectly, and an error that all rows share is seen.
+do not agree perfectly, and an error that all rows share is seen. Only cells that relations bind have theirs by what is
+known, for which see `Turns._asked`.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from harpoon.anchored import AnchoredAtNoise
 from harpoon.cells import NOWHERE
 from harpoon.codec import Block, Codec
 from harpoon.encodings import Shape
-from harpoon.laws import Laws, numbered
+from harpoon.laws import Laws, Reading, numbered
 from harpoon.network import SMALLEST_RANK, Given
 from harpoon.scaling import Floats
 
 RUNGS = 1024
 CHANCES = 4  # random numbers for each piece: its place in the order, its label, its slot and its place in that
-KNOWN = 2.0  # in the order, behind every chance
+FIRST, DONE = -1.0, torch.inf  # places in a queue
+LATER = 10.0  # by as many rounds of all pieces does a number wait of which a nat more is known
 
 
 class Filled(NamedTuple):
@@ -128,35 +130,51 @@ class Turns:
             turns: At the most; with fewer than there are unknown pieces, several are drawn at once, each by itself.
             on_turn: Called after each turn, for progress.
         """
-        x, ranked = given.x * given.known, self.ranks != NOWHERE
-        filled = Filled(x, torch.full((len(x), int(ranked.sum())), NOWHERE, device=x.device))
+        x = given.x * given.known
+        filled = Filled(x, torch.full((len(x), int((self.ranks != NOWHERE).sum())), NOWHERE, device=x.device))
         known = torch.ones(len(x), len(self), dtype=torch.bool, device=x.device)
         known[:, self.piece_of] = given.known
-        place = chances[0][:, self.after].masked_fill(known, KNOWN).argsort(dim=1, stable=True).argsort(dim=1)
-        at_once = ((~known).sum(dim=1, keepdim=True) + turns - 1).div(turns, rounding_mode="floor").clamp(min=1)
-        turn = place.div(at_once, rounding_mode="floor").masked_fill(known, NOWHERE)
-        for now in range(turns):
-            asked = turn == now
-            if asked.any():
-                drawn, laws = self._laws(network, x, known, asked)
-                self._draw(filled, drawn, laws, chances[1:, drawn.row, drawn.piece])
-                known |= asked
+        order = chances[0][:, self.after].masked_fill(known, DONE).argsort(dim=1, stable=True).argsort(dim=1)
+        queue = order.to(x.dtype).masked_fill(known, DONE)
+        for turn in range(turns):
+            self._turn(network, filled, queue, chances[1:], turns - turn)
             on_turn()
         return filled
 
-    def _laws(self, network: AnchoredAtNoise, x: Tensor, known: Tensor, asked: Tensor) -> tuple[_Asked, Laws]:
-        """What is asked for, and its laws; where nothing is known of any row, they are those of one row."""
+    def _turn(self, network: AnchoredAtNoise, filled: Filled, queue: Tensor, chances: Tensor, turns: int) -> None:
+        """Draw the next pieces of each row; where nothing is known of any row, their laws are those of one row."""
+        known, ranked = queue == DONE, self.ranks != NOWHERE
+        rows, alike = (~known).any(dim=1).nonzero()[:, 0], not known.any()
+        if not len(rows):
+            return
+        read = rows[:1] if alike else rows
+        told = network.read(Given(filled.x[read], known[read].index_select(1, self.piece_of)))
+        asked = self._asked(told, queue[rows], turns)
         row, piece = asked.nonzero(as_tuple=True)
-        ranked = self.ranks != NOWHERE
-        if not known.any():
-            of_one = network.laws(Given(x[:1], known[:1, self.piece_of]), ranked[None, ranked])
-            return _Asked(row, piece, torch.zeros_like(row), self.ranks[piece]), of_one
-        rows = asked.any(dim=1)
-        some = slice(None) if rows.all() else rows
-        spread = known[some].index_select(1, self.piece_of)
-        laws = network.laws(Given(x[some], spread), asked[some][:, ranked])
-        which = rows.cumsum(dim=0)[row] - 1
-        return _Asked(row, piece, which, numbered(asked[some] & ranked)[which, piece]), laws
+        if alike:
+            laws, drawn = told.laws(ranked[None, ranked]), _Asked(row, piece, torch.zeros_like(row), self.ranks[piece])
+        else:
+            laws = told.laws(asked[:, ranked])
+            drawn = _Asked(rows[row], piece, row, numbered(asked & ranked)[row, piece])
+        self._draw(filled, drawn, laws, chances[:, drawn.row, piece])
+        queue[rows] = queue[rows].masked_fill(asked, DONE)
+
+    def _asked(self, told: Reading, queue: Tensor, turns: int) -> Tensor:
+        """Which pieces of rows are drawn next, (n, pieces), by their places in a queue, if so many turns are left.
+
+        What follows from known cells is drawn at once and before anything else. What will follow, once others are
+        known, waits the longer the more closely it is known without them: drawn too soon it would be as fine as its
+        law, not as its relation, and the others would have to follow from its error. (Of an area and a convex area that
+        are both a little off, the solidity is far off.)
+        """
+        waiting, ranked = queue < DONE, self.ranks != NOWHERE
+        settled, queue = torch.zeros_like(waiting), queue.clone()
+        settled[:, ranked] = told.settled()
+        queue[:, ranked] += LATER * len(self) * told.narrowness(waiting[:, ranked])
+        queue.masked_fill_(settled & waiting, FIRST)
+        at_once = (waiting.sum(dim=1, keepdim=True) + turns - 1).div(turns, rounding_mode="floor")
+        asked = queue <= queue.sort(dim=1).values.gather(1, at_once - 1)
+        return asked & waiting
 
     def _draw(self, filled: Filled, drawn: _Asked, laws: Laws, chances: Tensor) -> None:
         """Write pieces into rows."""

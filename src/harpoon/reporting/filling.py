@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from harpoon import frames, masks, metrics
 from harpoon.frames import Table
+from harpoon.intervals import attainable
 from harpoon.kinds import Column, Kind
 from harpoon.metrics.encoded import numbers
 from harpoon.reporting.parts import finite, known, mean, only, rows_of
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 SHARES = (0.1, 0.3, 0.5, 0.7)
 GAIN_AT = 0.3
 HIDDEN, LEVEL = 0.25, 0.9
-DRAWS, LEFT_OUT = 20, 4  # 19 draws are the fewest that have a 90 % interval, and one is left out to be judged
+DRAWS = 20  # 19 draws are the fewest that have a 90 % interval, and one is left out to be judged
 Mask = NDArray[np.bool_]
 
 
@@ -78,18 +79,8 @@ def _covered(column: Column, truth: Table, ends: tuple[Table, Table], draws: lis
         name=column.name,
         cells=int(rows.sum()),
         inside=finite(metrics.coverage(only(column), true, (low, high), _all(rows))),
-        attainable=finite(_attainable(drawn)),
+        attainable=finite(attainable(drawn, LEVEL, column)),
     )
-
-
-def _attainable(drawn: NDArray[np.float64]) -> float:
-    """The share of drawn numbers inside the interval of the other draws: (draws, cells) to one number."""
-    outside, inside = (1 - LEVEL) / 2, []
-    for left_out in range(LEFT_OUT):
-        ends = np.quantile(np.delete(drawn, left_out, axis=0), [outside, 1 - outside], axis=0, method="weibull")
-        slack = 1e-9 * np.abs(ends).max(axis=0)  # a quantile of equal values is rounded
-        inside.append((ends[0] - slack <= drawn[left_out]) & (drawn[left_out] <= ends[1] + slack))
-    return float(np.mean(inside))
 
 
 def with_holes(table: Table, hidden: dict[str, Mask]) -> Table:
