@@ -1,23 +1,25 @@
 """Whether several draws say how sure they are: intervals, probabilities and pooled estimates.
 
-    python benchmarks/draws.py --data FOLDER --models FOLDER [--minutes 3] [--datasets adult,bean] [--draws 20]
-                               [--rows 2000] [--masks 3] [--results FOLDER]
+    python benchmarks/draws.py --data FOLDER --models FOLDER [--minutes 5] [--datasets adult,bean] [--draws 20]
+                               [--rows 1000] [--masks 3] [--results FOLDER]
 
-For each data set: train on 70 % of the rows (or read the model from --models), hide a quarter of the cells of at most
---rows test rows completely at random, and draw 20 completed tables. Then:
+For each data set: train on 70 % of the rows (or read the model from --models), hide cells of at most --rows test rows
+by each of the paper's nine masks (completely at random, by other columns, by their own values; a quarter, a half and
+three quarters of them), and draw 20 completed tables. Then:
 
-- intervals: the share of hidden numbers inside their 90 % interval, per column and in all. Where values repeat, such as
-  zeros, an interval holds more than 90 % even if the draws are perfect; the share of a draw itself inside the interval
-  of the other draws says how much to expect;
-- ranks: the same where draws agree. A number that is surely 7 is inside its interval for sure, which says nothing about
-  how sure the others are. So the true value gets its place among the draws, at random among those that are equal to it;
-  of perfect draws 90 % of the truths are in the middle 90 % of the places, whatever repeats;
+- intervals: the share of hidden numbers inside their 90 % interval, over all masks and under each. Where values repeat,
+  such as zeros, an interval may have to hold more than 90 %, even if the draws are perfect; the share of a draw itself
+  inside the interval of the other draws says how much to expect;
+- agreed: the share of hidden numbers that all draws agree on, to six digits, because other cells determine them; how
+  many of these are right; and how many of the others, whose intervals have a length, are inside;
+- ranks: the same without intervals. The true value gets its place among the draws, at random among those that are equal
+  to it; of perfect draws 90 % of the truths are in the middle 90 % of the places, whatever repeats;
 - probabilities: of hidden labels, how probable the model called the labels that it drew, and how often these were
   right; the same for the most probable label. Where a model knows how sure it is, the two agree;
 - pooling: a linear regression of one number on three others, by Rubin's rules over the draws. The regression on the
   rows before anything was hidden says what should have come out. The pooled 95 % interval also allows for the choice of
   the rows, which the two regressions share, so it should cover more than 95 %; an interval made from the differences
-  between the draws alone should cover about 95 %.
+  between the draws alone should cover about 95 %, if cells are not hidden for what they are.
 
 One JSON file per data set; what is there is not done again.
 """
@@ -25,6 +27,7 @@ One JSON file per data set; what is there is not done again.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import product
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -36,14 +39,15 @@ from scipy.stats import t
 import harpoon
 from harpoon import masks, metrics
 from harpoon.bench.datasets import NAMES, load, with_holes
+from harpoon.intervals import attainable
 from harpoon.metrics.cellwise import SIX_DIGITS
 from models import trained
 from records import each, facts, parser
 
-HIDDEN, LEVEL, POOLED_LEVEL = 0.25, 0.9, 0.95
-ALL = "all columns"
-LEFT_OUT = 4  # draws that take the part of the truth
-AGREED = ("attainable", "by_rank")
+MECHANISMS, SHARES = ("MCAR", "MAR", "MNAR"), (0.25, 0.5, 0.75)
+LEVEL, POOLED_LEVEL = 0.9, 0.95
+OVER_NUMBERS = ("inside", "attainable", "by_rank", "agreed", "agreed_right", "open_inside")
+WEIGHTS = {"agreed_right": "agreed_numbers", "open_inside": "open_numbers"}  # of shares that are not of all numbers
 COVERED = ("covered", "covered_by_draws_alone")
 REGRESSIONS = {
     "adult": ("hours-per-week", ["age", "education-num", "capital-gain"]),
@@ -56,6 +60,7 @@ REGRESSIONS = {
     "california": ("median_house_value", ["median_income", "housing_median_age", "latitude"]),
 }
 Floats = np.ndarray[Any, np.dtype[np.float64]]
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 class Regression:
@@ -99,43 +104,56 @@ def pooling(name: str, rows: pd.DataFrame, draws: harpoon.MultipleImputation) ->
     ]
 
 
-def intervals(
-    schema: harpoon.Schema, rows: pd.DataFrame, draws: harpoon.MultipleImputation, mask: np.ndarray[Any, Any]
-) -> dict[str, float]:
-    """The share of hidden numbers inside their interval: in all, and of each column."""
-    interval = draws.interval(LEVEL)
-    shares = {ALL: metrics.coverage(schema, rows, interval, mask)}
-    for place, name in enumerate(rows.columns):
-        if schema[name].kind.numeric:
-            only = mask & (np.arange(mask.shape[1]) == place)
-            shares[name] = metrics.coverage(schema, rows, interval, only)
-    return shares
-
-
-def drawn(draws: harpoon.MultipleImputation, name: str, hidden: np.ndarray[Any, Any]) -> Floats:
+def drawn(draws: harpoon.MultipleImputation, name: str, hidden: Mask) -> Floats:
     """The hidden numbers of a column, (draws, hidden)."""
     return np.stack([table[name].to_numpy(dtype=float)[hidden] for table in draws])
 
 
-def attainable(schema: harpoon.Schema, draws: harpoon.MultipleImputation, mask: np.ndarray[Any, Any]) -> float:
-    """The share of drawn numbers inside the interval of the other draws: what truths drawn alike would reach."""
-    columns, inside = draws.tables[0].columns, []
-    for column in schema.modelled:
-        if column.kind.numeric:
-            values = drawn(draws, column.name, mask[:, columns.get_loc(column.name)])
-            for left_out in range(min(LEFT_OUT, len(values))):
-                others, outside = np.delete(values, left_out, axis=0), (1 - LEVEL) / 2
-                low, high = np.quantile(others, [outside, 1 - outside], axis=0, method="weibull")
-                slack = 1e-9 * (high - low)  # a quantile of equal values is rounded
-                inside.append((low - slack <= values[left_out]) & (values[left_out] <= high + slack))
-    return float(np.concatenate(inside).mean())
+def numeric(schema: harpoon.Schema, rows: pd.DataFrame, mask: Mask) -> Mask:
+    """The hidden cells that are numbers."""
+    numbers: Mask = mask & np.array([schema[name].kind.numeric for name in rows.columns])
+    return numbers
+
+
+def agreed(schema: harpoon.Schema, draws: harpoon.MultipleImputation, mask: Mask) -> Mask:
+    """The hidden numbers that are the same in all draws, to six digits."""
+    columns, found = draws.tables[0].columns, np.zeros_like(mask)
+    for place, name in enumerate(columns):
+        if schema[name].kind.numeric:
+            values, hidden = drawn(draws, name, mask[:, place]), mask[:, place]
+            found[hidden, place] = np.ptp(values, axis=0) <= SIX_DIGITS * np.abs(values[0])
+    return found
+
+
+def intervals(
+    schema: harpoon.Schema, rows: pd.DataFrame, draws: harpoon.MultipleImputation, mask: Mask
+) -> dict[str, float]:
+    """The share of hidden numbers inside their interval: of all, and of those that the draws agree on or not."""
+    ends, numbers, same = draws.interval(LEVEL), numeric(schema, rows, mask), agreed(schema, draws, mask)
+    return {
+        "numbers": int(numbers.sum()),
+        "agreed_numbers": int(same.sum()),
+        "open_numbers": int((numbers & ~same).sum()),
+        "inside": metrics.coverage(schema, rows, ends, numbers),
+        "attainable": attainable_of_all(schema, draws, numbers),
+        "agreed": float(same[numbers].mean()),
+        "agreed_right": metrics.coverage(schema, rows, ends, same) if same.any() else 1.0,
+        "open_inside": metrics.coverage(schema, rows, ends, numbers & ~same),
+    }
+
+
+def attainable_of_all(schema: harpoon.Schema, draws: harpoon.MultipleImputation, mask: Mask) -> float:
+    """The share of drawn numbers inside the interval of the other draws."""
+    hidden = {name: mask[:, place] for place, name in enumerate(draws.tables[0].columns) if mask[:, place].any()}
+    shares = [attainable(drawn(draws, name, rows), LEVEL, schema[name]) for name, rows in hidden.items()]
+    return float(np.average(shares, weights=[rows.sum() for rows in hidden.values()]))
 
 
 def by_rank(
     schema: harpoon.Schema,
     rows: pd.DataFrame,
     draws: harpoon.MultipleImputation,
-    mask: np.ndarray[Any, Any],
+    mask: Mask,
     generator: np.random.Generator,
 ) -> float:
     """The share of hidden numbers whose place among the draws is in the middle of all, by chance among equals."""
@@ -156,7 +174,7 @@ def probabilities(
     rows: pd.DataFrame,
     holes: pd.DataFrame,
     draws: harpoon.MultipleImputation,
-    mask: np.ndarray[Any, Any],
+    mask: Mask,
 ) -> dict[str, float]:
     """How probable the drawn and the most probable labels were called, and how often they were right."""
     expected = model.impute(holes, decode=False)
@@ -179,59 +197,68 @@ def run(arguments: Any, name: str) -> dict[str, Any]:  # noqa: ANN401
     model = trained(arguments.data, name, arguments.minutes, arguments.models)
     schema, rows = dataset.schema, dataset.test.head(arguments.rows)
     runs: list[dict[str, Any]] = []
-    for seed in range(arguments.masks):
-        mask = masks.draw("MCAR", rows, HIDDEN, seed)
+    for mechanism, share, seed in product(MECHANISMS, SHARES, range(arguments.masks)):
+        mask = masks.draw(mechanism, rows, share, seed)
         holes, began = with_holes(rows, mask), perf_counter()
         draws = model.impute(holes, draws=arguments.draws, random_state=seed)
         runs.append(
             {
+                "mechanism": mechanism,
+                "hidden": share,
                 "seed": seed,
                 "impute_seconds": round(perf_counter() - began, 1),
-                "inside": intervals(schema, rows, draws, mask),
-                "attainable": attainable(schema, draws, mask),
+                **intervals(schema, rows, draws, mask),
                 "by_rank": by_rank(schema, rows, draws, mask, np.random.default_rng(seed)),
                 "probabilities": probabilities(model, rows, holes, draws, mask),
                 "regression": pooling(name, rows, draws),
             }
         )
-        last = runs[-1]
-        print(name, seed, last["inside"][ALL], *(last[key] for key in (*AGREED, "probabilities")), flush=True)
+        print(name, mechanism, share, seed, *(f"{key} {runs[-1][key]:.4f}" for key in OVER_NUMBERS), flush=True)
     return {
         "script": "benchmarks/draws.py",
         "dataset": name,
         "rows": len(rows),
         "draws": arguments.draws,
-        "hidden": HIDDEN,
         "level": LEVEL,
-        "inside": float(np.mean([run["inside"][ALL] for run in runs])),
-        **{key: float(np.mean([run[key] for run in runs])) for key in AGREED},
+        **{key: over(runs, key) for key in OVER_NUMBERS},
+        "under": {f"{mechanism} {share}": over(some, "inside") for (mechanism, share), some in by_mask(runs).items()},
         **{key: float(np.mean([c[key] for run in runs for c in run["regression"]])) for key in COVERED},
         "runs": runs,
         **facts(model),
     }
 
 
+def over(runs: Iterable[dict[str, Any]], key: str) -> float:
+    """A share of numbers, over all runs."""
+    weight = WEIGHTS.get(key, "numbers")
+    some = [run for run in runs if run[weight]]
+    return float(np.average([run[key] for run in some], weights=[run[weight] for run in some])) if some else 1.0
+
+
+def by_mask(runs: Iterable[dict[str, Any]]) -> dict[tuple[str, float], list[dict[str, Any]]]:
+    """The runs of each mechanism and share."""
+    found: dict[tuple[str, float], list[dict[str, Any]]] = {}
+    for run in runs:
+        found.setdefault((run["mechanism"], run["hidden"]), []).append(run)
+    return found
+
+
 def summary(records: Iterable[dict[str, Any]]) -> str:
-    """One line per data set, and what holds over all of them."""
-    records = list(records)
-    lines = [
-        f"{r['dataset']}: {100 * r['inside']:.1f} % inside ({100 * r['attainable']:.1f} % if the draws were perfect), "
-        f"{100 * r['by_rank']:.1f} % by rank, "
+    """One line per data set."""
+    return "\n".join(
+        f"{r['dataset']}: {100 * r['inside']:.1f} % inside ({100 * min(r['under'].values()):.1f} to "
+        f"{100 * max(r['under'].values()):.1f} % under a mask; {100 * r['attainable']:.1f} % of perfect draws), "
+        f"{100 * r['by_rank']:.1f} % by rank; the draws agree on {100 * r['agreed']:.1f} % and "
+        f"{100 * r['agreed_right']:.2f} % of these are right, of the others {100 * r['open_inside']:.1f} % are inside; "
         f"coefficients covered {r['covered']:.2f}, by the draws alone {r['covered_by_draws_alone']:.2f}"
         for r in records
-    ]
-    return "\n".join(
-        [
-            *lines,
-            *(f"all: {key} {np.mean([r[key] for r in records]):.3f}" for key in ("inside", *AGREED, *COVERED)),
-        ]
     )
 
 
 def main() -> None:
     arguments = parser(Path(__file__).stem, NAMES)
     arguments.add_argument("--draws", type=int, default=20)
-    arguments.add_argument("--rows", type=int, default=2000)
+    arguments.add_argument("--rows", type=int, default=1000)
     arguments.add_argument("--masks", type=int, default=3)
     given = arguments.parse_args()
     print(summary(each(given.datasets, given.results, lambda name: run(given, name)).values()))

@@ -111,13 +111,23 @@ def fidelity() -> str:
 def draws() -> str:
     """Whether intervals and pooled estimates hold what they promise."""
     columns = {
-        "inside": "inside the 90 % interval",
+        "inside": "inside",
         "attainable": "attainable",
         "by_rank": "by rank",
-        "covered": "coefficients covered by their 95 % interval",
+        "agreed": "all draws agree",
+        "agreed_right": "and are right",
+        "open_inside": "others inside",
+        "covered": "coefficients covered",
     }
-    rows = [[f["dataset"], *(f"{f[key]:.3f}" for key in columns)] for f in results("draws")]
-    return table(["data set", *columns.values()], rows)
+    rows = [
+        [
+            f["dataset"],
+            *(f"{100 * f[key]:.1f}" for key in columns),
+            *(f"{100 * end(f['under'].values()):.1f}" for end in (min, max)),
+        ]
+        for f in results("draws")
+    ]
+    return table(["data set, %", *columns.values(), "least of nine masks", "most"], rows)
 
 
 def incomplete() -> str:

@@ -50,6 +50,18 @@ def test_the_same_seed_gives_the_same_draws_and_the_first_of_many_is_the_first_o
     assert few.tables == draws.tables[:2]
 
 
+def test_several_draws_have_one_bar_and_one_function_is_told_of_each(holes, model, capsys, monkeypatch):
+    model.impute(holes, draws=3, turns=1)
+    assert "Drawing" not in capsys.readouterr().err  # the model was made without bars
+    monkeypatch.setattr(model, "progress", True)
+    model.impute(holes, draws=3, turns=1)
+    assert capsys.readouterr().err.count("Drawing") == 1
+    told = []
+    monkeypatch.setattr(model, "progress", told.append)
+    model.impute(holes, draws=3, turns=1)
+    assert [step.done for step in told] == [1, 1, 1]
+
+
 def test_intervals_cover_what_they_promise(draws):
     truth = np.asarray(draw_table(400, seed=5)["y"])[::2]
     low, high = draws.interval(0.9)

@@ -14,7 +14,7 @@ from harpoon.errors import HarpoonError
 from harpoon.frames import Template
 from harpoon.learning import Learnt, empty_denoiser
 from harpoon.network import Denoiser
-from harpoon.presets import Settings
+from harpoon.presets import ADAPTED, Settings
 from harpoon.schema import Schema
 from harpoon.training import Epoch, History
 
@@ -27,7 +27,7 @@ DAMAGE = (*BROKEN, HarpoonError, pa.ArrowException)
 def content_of(learnt: Learnt, template: Template) -> dict[str, Any]:
     """What was learnt, as plain data."""
     return {
-        "adapted": {"hidden": learnt.settings.hidden, "batch_size": learnt.settings.batch_size},
+        "adapted": {name: getattr(learnt.settings, name) for name in ADAPTED},
         "schema": learnt.schema.to_json(),
         "codec": learnt.codec.to_json(),
         "frame": template.to_json(),
@@ -53,12 +53,13 @@ def learnt_from(
 
 def _adapted(settings: Settings, sizes: Mapping[str, int]) -> Settings:
     """The settings with the sizes that were chosen for a table, which must not be others than those asked for."""
-    adapted = replace(settings, hidden=sizes["hidden"], batch_size=sizes["batch_size"])
-    if adapted.hidden is None or adapted.batch_size is None:
+    asked = {name: getattr(settings, name) for name in ADAPTED}
+    chosen = {name: sizes.get(name, asked[name]) for name in ADAPTED}  # older files tell no slots
+    if None in chosen.values():
         raise ValueError("the sizes of the network are not chosen")
-    if settings.hidden not in (None, adapted.hidden) or settings.batch_size not in (None, adapted.batch_size):
+    if any(asked[name] not in (None, size) for name, size in chosen.items()):
         raise ValueError("the sizes of the network are not those that were asked for")
-    return adapted
+    return replace(settings, **chosen)
 
 
 def _check_tensors(tensors: Mapping[str, Tensor], denoiser: Denoiser) -> None:

@@ -41,7 +41,7 @@ from harpoon.objectives import Objective, per_batch, per_row
 from harpoon.parsing import condition
 from harpoon.penalties import summed
 from harpoon.presets import DrawingOptions, SamplingOptions, Settings
-from harpoon.progress import Progress
+from harpoon.progress import Progress, drawing_bar
 from harpoon.questions import SHORTFALLS, Question, plainly
 from harpoon.relations import described
 from harpoon.reports import Report
@@ -475,8 +475,14 @@ class Harpoon:
     def _imputations(
         self, table: Table, rows: Rows, count: int, drawer: Drawer, question: Question | None, *, first_row: int
     ) -> MultipleImputation:
+        one_bar = drawer.progress is True and count > 1
+        drawer.progress = False if one_bar else drawer.progress
         draw = drawer.draw if question is None else question.completing(drawer, rows, first_row, self._tell)
-        drawn = [self._produced(rows, partial(draw, draw=number), first_row) for number in range(count)]
+        drawn = []
+        with drawing_bar(count, table.height, one_bar) as on_draw:
+            for number in range(count):
+                drawn.append(self._produced(rows, partial(draw, draw=number), first_row))
+                on_draw()
         tables = [self._written(table, rows, columns) for columns in drawn]
         holes = {name: cells.missing for name, cells in rows.items()}
         return MultipleImputation(tables, table, self.template_, self.schema_, drawn, holes)

@@ -50,7 +50,7 @@ class Settings:
         depth: Residual blocks of the anchored network.
         bins: Into how many bins the anchored network sorts a known number.
         slots: Into how many slots of its ranks the anchored network sorts what an unknown number may be, at the most:
-            many numbers share a bounded number of slots.
+            many numbers share a bounded number of slots. None: by the number of rows.
         at_noise: The share of training rows whose lost cells are lost wholly (anchored).
         all_unknown: The share of the other training rows that lose every cell (anchored).
         batch_size: Rows per training step; None: by the number of rows.
@@ -98,7 +98,7 @@ class Settings:
     beta_end: float = 0.02
     depth: int = 2
     bins: int = 32
-    slots: int = 128
+    slots: int | None = 128
     at_noise: float = 0.85
     all_unknown: float = 0.5
     # Training.
@@ -175,13 +175,14 @@ class Settings:
         """A copy in which what is left open suits so many rows.
 
         A small table has little to say and is over soon: a small network learns it in cheaper steps, and small batches
-        make more steps of it.
+        make more steps of it. Slots that hold hardly any rows would be learnt by heart.
         """
-        hidden = self.hidden or (SMALL_HIDDEN if rows < SMALL_TABLE else LARGE_HIDDEN)
-        batch = self.batch_size or min(
-            max(2 ** round(math.log2(max(rows, 1) / BATCHES)), SMALLEST_BATCH), LARGEST_BATCH
+        return replace(
+            self,
+            hidden=self.hidden or (SMALL_HIDDEN if rows < SMALL_TABLE else LARGE_HIDDEN),
+            batch_size=self.batch_size or _power_of_two(rows / BATCHES, SMALLEST_BATCH, LARGEST_BATCH),
+            slots=self.slots or _power_of_two(rows / ROWS_PER_SLOT, FEWEST_SLOTS, ENOUGH_SLOTS),
         )
-        return replace(self, hidden=hidden, batch_size=batch)
 
     def denoiser(self, codec: Codec) -> Denoiser:
         """A network for encoded rows of this codec."""
@@ -225,6 +226,11 @@ class SamplingOptions(DrawingOptions, total=False):
     loss: str
 
 
+def _power_of_two(size: float, least: int, most: int) -> int:
+    """The nearest one, within bounds."""
+    return min(max(1 << round(math.log2(max(size, 1))), least), most)
+
+
 def _chosen(size: int | None) -> int:
     if size is None:
         raise InvalidOption("The settings must be adapted to a table before a network is made.")
@@ -239,7 +245,7 @@ def _paper(settings: Settings, codec: Codec) -> Denoiser:
 def _anchored(settings: Settings, codec: Codec) -> Denoiser:
     corruption = Corruption(settings.at_noise, settings.all_unknown)
     numbers = sum(block.shape is Shape.LINE for block in codec.blocks)
-    slots = min(settings.slots, max(MOST_SLOTS // max(numbers, 1), FEWEST_SLOTS))
+    slots = min(_chosen(settings.slots), max(MOST_SLOTS // max(numbers, 1), FEWEST_SLOTS))
     size = {"hidden": _chosen(settings.hidden), "depth": settings.depth, "bins": settings.bins, "slots": slots}
     return AnchoredDenoiser(codec.blocks, corruption=corruption, scales=codec, **size)
 
@@ -278,9 +284,11 @@ CHOICES: dict[str, Mapping[str, object]] = {
     "start": STARTS,
 }
 MOST_NOISE = 40.0  # ᾱ_T of e^-40 is still a number that can be divided by
-OPTIONAL = ("max_epochs", "max_time", "patience", "hidden", "batch_size")
+ADAPTED = ("hidden", "batch_size", "slots")
+OPTIONAL = ("max_epochs", "max_time", "patience", *ADAPTED)
 SMALL_TABLE, SMALL_HIDDEN, LARGE_HIDDEN = 4000, 128, 256
 BATCHES, SMALLEST_BATCH, LARGEST_BATCH = 16, 64, 512  # at least so many batches of a table, within these sizes
+ROWS_PER_SLOT, ENOUGH_SLOTS = 60, 128  # fewer rows to a slot are learnt by heart
 RANGES: dict[str, tuple[bool, float, float]] = {
     "hidden": (True, 2, 2**16),
     "steps": (True, 1, 10_000),
@@ -319,6 +327,7 @@ PRESETS = {
         encoding="spiked",
         network="anchored",
         hidden=None,
+        slots=None,
         batch_size=None,
         optimiser="muon",
         learning_rate=4e-3,
