@@ -207,7 +207,7 @@ def test_sizes_adapt_to_the_table_unless_they_are_chosen():
     settings = Harpoon().settings
     assert [settings.adapted(rows).hidden for rows in (10, 3999, 4000, 10**6)] == [128, 128, 256, 256]
     assert [settings.adapted(rows).batch_size for rows in (10, 2000, 4096, 10**6)] == [64, 128, 256, 512]
-    assert [settings.adapted(rows).slots for rows in (0, 350, 1000, 4000, 10**6)] == [8, 8, 16, 64, 128]
+    assert [settings.adapted(rows).slots for rows in (0, 350, 1600, 7000, 10**6)] == [8, 8, 16, 64, 128]
     chosen = Harpoon(hidden=32, batch_size=10).settings.adapted(10**6)
     assert (chosen.hidden, chosen.batch_size) == (32, 10)
 

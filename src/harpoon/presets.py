@@ -288,7 +288,7 @@ ADAPTED = ("hidden", "batch_size", "slots")
 OPTIONAL = ("max_epochs", "max_time", "patience", *ADAPTED)
 SMALL_TABLE, SMALL_HIDDEN, LARGE_HIDDEN = 4000, 128, 256
 BATCHES, SMALLEST_BATCH, LARGEST_BATCH = 16, 64, 512  # at least so many batches of a table, within these sizes
-ROWS_PER_SLOT, ENOUGH_SLOTS = 60, 128  # fewer rows to a slot are learnt by heart
+ROWS_PER_SLOT, ENOUGH_SLOTS = 100, 128  # fewer rows to a slot are learnt by heart
 RANGES: dict[str, tuple[bool, float, float]] = {
     "hidden": (True, 2, 2**16),
     "steps": (True, 1, 10_000),
