@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.linear_model import LinearRegression
 
-from harpoon import Harpoon, InvalidOption
+from harpoon import Harpoon, InvalidOption, TooFewDraws
 from harpoon.imputation import _mode
 from tests.laws.test_closed_form import draw_table, y_moments
 
@@ -69,6 +69,19 @@ def test_intervals_cover_what_they_promise(draws):
     assert 0.82 <= np.mean((low <= truth) & (truth <= high)) <= 0.97
     narrow = draws.interval(0.5)
     assert np.mean(np.asarray(narrow[1]["y"])[::2] - np.asarray(narrow[0]["y"])[::2]) < np.mean(high - low)
+
+
+def test_too_few_draws_for_a_level_are_said_to_be_too_few(draws, model, holes):
+    few = model.impute(holes, draws=4, random_state=0)
+    with pytest.warns(TooFewDraws, match=r"at least 19 draws, got 4: .* about 0\.60 of a law.*draws=19"):
+        low, high = few.interval(0.9)
+    drawn = np.stack([np.asarray(table["y"]) for table in few])
+    assert (np.asarray(low["y"]) == drawn.min(axis=0)).all()
+    assert (np.asarray(high["y"]) == drawn.max(axis=0)).all()
+    few.interval(0.5)
+    draws.interval(0.9)
+    with pytest.warns(TooFewDraws, match="at least 39 draws, got 20"):
+        draws.interval(0.95)
 
 
 def test_a_known_cell_is_its_own_interval(draws, holes):

@@ -20,6 +20,7 @@ from harpoon.errors import (
     SamplingFailed,
     SchemaMismatch,
     TableFileError,
+    TooFewDraws,
     TrainingFailed,
     UnseenCategory,
 )
@@ -96,6 +97,7 @@ __all__ = [
     "Schema",
     "SchemaMismatch",
     "TableFileError",
+    "TooFewDraws",
     "TrainingFailed",
     "UnseenCategory",
     "__version__",

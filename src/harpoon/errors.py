@@ -18,6 +18,7 @@
       RowsDropped       many rows are incomplete and not trained on
       LabelsGrouped     a category has so many labels that the rare ones are learnt in groups
       UnseenCategory    a category the model does not know is treated as missing
+      TooFewDraws       there are too few draws for an interval of this level
 
 A message says what was required, what was got and what to do. The leaves also derive from the built-in
 exception that a caller would have caught anyway.
@@ -151,6 +152,10 @@ class LabelsGrouped(HarpoonWarning):
 
 class UnseenCategory(HarpoonWarning):
     """A category the model does not know is treated as missing."""
+
+
+class TooFewDraws(HarpoonWarning):
+    """There are too few draws for an interval of this level."""
 
 
 def closest(name: str, names: Iterable[str]) -> list[str]:

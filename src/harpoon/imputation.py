@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,9 +12,9 @@ from numpy.typing import NDArray
 
 from harpoon.cells import Rows
 from harpoon.encodings import snapped
-from harpoon.errors import InvalidOption
+from harpoon.errors import InvalidOption, TooFewDraws
 from harpoon.frames import Table, Template
-from harpoon.intervals import interval
+from harpoon.intervals import draws_for, interval
 from harpoon.schema import Schema
 
 Floats = NDArray[np.float64]
@@ -86,7 +87,7 @@ class MultipleImputation:
     >>> draws = Harpoon(hidden=16, max_epochs=2, random_state=0, progress=False).fit(table).impute(table, draws=3)
     >>> len(draws), [t["x"].null_count for t in draws]
     (3, [0, 0, 0])
-    >>> low, high = draws.interval(0.9)
+    >>> low, high = draws.interval(0.5)
     >>> low["x"][0] == high["x"][0] == table["x"][0]
     True
     """
@@ -116,7 +117,15 @@ class MultipleImputation:
         for 95 %) and repeated values allow: see `harpoon.intervals`. A number that other cells determine is the same in
         all draws, and its interval is that number.
         """
-        _checked_level(level)
+        fewest = draws_for(_checked_level(level))
+        if len(self) < fewest:
+            held = max(len(self) - 1, 0) / (len(self) + 1)
+            warnings.warn(
+                f"A {level:.4g} interval needs at least {fewest} draws, got {len(self)}: it goes from the smallest "
+                f"to the largest draw, which hold about {held:.2f} of a law. Use impute(table, draws={fewest}).",
+                TooFewDraws,
+                stacklevel=2,
+            )
         ends: tuple[Rows, Rows] = ({}, {})
         for column in self._schema.modelled:
             if column.kind.numeric:

@@ -7,6 +7,7 @@ end includes such a value if more than half of it belongs inside.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,15 @@ def interval(drawn: NDArray[Any], level: float, column: Column) -> tuple[NDArray
     low = np.where(above < below, placed(1, half + (half - above).clip(min=0))[0], low)
     high = np.where(below < above, placed(-1, half + (half - below).clip(min=0))[0], high)
     return np.minimum(low, drawn[(len(drawn) - 1) // 2]), np.maximum(high, drawn[len(drawn) // 2])
+
+
+def draws_for(level: float) -> int:
+    """How many draws an interval of this level takes at least.
+
+    >>> draws_for(0.5), draws_for(0.9), draws_for(0.95)
+    (3, 19, 39)
+    """
+    return math.ceil(2 / (1 - level) * (1 - SAME)) - 1
 
 
 def attainable(drawn: Floats, level: float, column: Column) -> float:

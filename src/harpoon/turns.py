@@ -168,6 +168,8 @@ class Turns:
         are both a little off, the solidity is far off.)
         """
         waiting, ranked = queue < DONE, self.ranks != NOWHERE
+        if turns == 1:
+            return waiting
         settled, queue = torch.zeros_like(waiting), queue.clone()
         settled[:, ranked] = told.settled()
         queue[:, ranked] += LATER * len(self) * told.narrowness(waiting[:, ranked])
