@@ -109,7 +109,7 @@ def test_intervals_and_means_come_in_the_library_of_the_table(kind):
     for frame in (*drawn, *drawn.interval(0.5), drawn.mean()):
         assert isinstance(frame, kind)
         assert frame["x"].dtype == table["x"].dtype
-    assert list(drawn.interval()[0].columns) == ["x"]
+    assert list(drawn.interval(0.5)[0].columns) == ["x"]
 
 
 def test_pooling_follows_rubin_s_rules_by_hand(draws):
