@@ -384,6 +384,19 @@ def test_a_part_of_the_wrong_type_is_refused(rewritten, refused, key, value):
     refused(rewritten(lambda content, tensors: content.__setitem__(key, value)))
 
 
+def test_a_file_from_before_slots_were_adapted_is_read(rewritten, refused, arrow_fitted, tmp_path):
+    slots = arrow_fitted.model.settings_.slots
+
+    def older(content, tensors):
+        del content["adapted"]["slots"]
+        content["settings"]["slots"] = slots
+
+    (tmp_path / "m").write_bytes(rewritten(older))
+    assert harpoon.load(tmp_path / "m", progress=False).settings_.slots == slots
+    refused(rewritten(lambda content, tensors: content["adapted"].pop("slots")))
+    refused(rewritten(lambda content, tensors: content["adapted"].__setitem__("slots", 2 * slots)))
+
+
 def column(which, changes):
     def change(content, tensors):
         schema = json.loads(content["schema"])

@@ -19,6 +19,7 @@ ROWS, PRODUCT_ROWS = 4096, 1024  # to tell by
 MOST_FACTORS, MOST_PRODUCTS = 24, 6  # numbers that may be factors of another, and products for it, at the most
 NOTHING, NEARLY = 1e-6, 0.01  # a share of the variance that is left open, and how close powers are to halves
 ALWAYS = 0.99  # the share of the rows in which a product that always holds does, as some may be wrong
+TURNED = 0.05  # the share of the rows in which a sum holds that is worth turning round
 FEWEST_ROWS, MOSTLY = 50, 0.5  # rows to tell a product by, and the share of a number that is positive
 
 
@@ -57,6 +58,7 @@ def found(rows: Evidence, ranks: Tensor) -> list[Form]:
     always = (same.sum(dim=0) >= ALWAYS * there.sum(dim=0)).tolist()
     products = [form for form, holds in zip(products, always, strict=True) if holds]
     sums = [form for form in _sums(rows, ranks * rows.known) if form.finite]
+    sums = _and_turned_round(sums, rows)
     return sorted([*sums, *products], key=lambda form: form.target)
 
 
@@ -104,9 +106,32 @@ def _sums(rows: Evidence, ranks: Tensor) -> list[Form]:
             others = [place for place in alike if place != first]
             more = unit.additive and len(units) <= MOST_NUMBERS
             for form in [single, *(_with_a_second(rows, ranks, single, others) if more else [])]:
-                signed = zip(form.sources, (weight > 0 for weight in form.weights), strict=True)
-                forms.setdefault((target, *sorted(signed)), form)
+                forms.setdefault(_signed(form), form)
     return list(forms.values())
+
+
+def _and_turned_round(sums: Sequence[Form], rows: Evidence) -> list[Form]:
+    """Sums, and with each of two numbers that often holds what it says of these two.
+
+    What a number that is mostly a point mass goes with is not seen by its ranks: a total is found as a price and its
+    postage, but the price not as the total less the postage.
+    """
+    of_two = [form for form in sums if len(form.sources) > 1]
+    _, same = rows.of(of_two)
+    often = (same.sum(dim=0) >= TURNED * rows.known[:, [form.target for form in of_two]].sum(dim=0)).tolist()
+    all_of_them = {_signed(form): form for form in sums}
+    for form in (form for form, holds in zip(of_two, often, strict=True) if holds):
+        (one, other), sign = form.sources, math.copysign(1, form.weights[1])
+        for target, source, signs in ((one, other, (1, -sign)), (other, one, (sign, -sign))):
+            turned = _sum(rows.units, target, (form.target, source), signs)
+            if rows.units[target].additive and turned.finite:
+                all_of_them.setdefault(_signed(turned), turned)
+    return list(all_of_them.values())
+
+
+def _signed(form: Form) -> tuple[object, ...]:
+    """What is the same for sums that are: the target, and each source with its sign."""
+    return form.target, *sorted(zip(form.sources, (weight > 0 for weight in form.weights), strict=True))
 
 
 def _with_a_second(rows: Evidence, ranks: Tensor, single: Form, others: Sequence[int]) -> list[Form]:
