@@ -76,28 +76,61 @@ cells = st.lists(st.integers(-4, 4), min_size=1, max_size=40)
 
 @given(cells, st.sampled_from([0.5, 0.8, 0.9, 0.95]), st.booleans())
 @settings(deadline=None)
-def test_an_interval_lies_among_the_draws_holds_their_middle_and_has_no_side(drawn, level, whole):
-    column = WHOLE if whole else NUMBER
+def test_an_interval_lies_among_the_draws_and_holds_their_middle(drawn, level, whole):
     values = np.array(drawn)[:, None] * (1 if whole else 0.5)
-    low, high = (end[0] for end in interval(values, level, column))
+    low, high = (end[0] for end in interval(values, level, WHOLE if whole else NUMBER))
     ordered = np.sort(values[:, 0])
     assert ordered[0] <= low <= ordered[(len(drawn) - 1) // 2]
     assert ordered[len(drawn) // 2] <= high <= ordered[-1]
-    mirrored = [-end[0] for end in interval(-values, level, column)]
-    assert mirrored == pytest.approx([high, low])
-    assert low.dtype == high.dtype == np.float64 if not whole else np.int64
+    assert low.dtype == high.dtype == (np.int64 if whole else np.float64)
 
 
-@given(cells)
+@given(st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=40, unique=True))
 @settings(deadline=None)
-def test_a_surer_interval_holds_the_less_sure_one(drawn):
-    values = np.array(drawn)[:, None] * 0.5
-    narrower = (np.inf, -np.inf)
-    for level in (0.5, 0.8, 0.9, 0.95):
+def test_where_no_draws_agree_tails_are_equal_and_a_surer_interval_holds_the_less_sure_one(drawn):
+    values, narrower = np.array(drawn)[:, None], (np.inf, -np.inf)
+    for level in (0.5, 0.7, 0.8, 0.85, 0.9, 0.95):
         low, high = (end[0] for end in interval(values, level, NUMBER))
-        assert low <= narrower[0] + 1e-9
-        assert high >= narrower[1] - 1e-9
+        outside = (1 - level) / 2
+        assert (low, high) == pytest.approx(
+            (
+                min(np.quantile(values, outside, method="weibull"), np.sort(drawn)[(len(drawn) - 1) // 2]),
+                max(np.quantile(values, 1 - outside, method="weibull"), np.sort(drawn)[len(drawn) // 2]),
+            ),
+            abs=1e-6,
+        )
+        assert low <= narrower[0]
+        assert high >= narrower[1]
         narrower = low, high
+
+
+MASSES = {
+    "nearly half are zero": (masses(0.45), 0.5),
+    "some are zero": (masses(0.18), 0.8),
+    "few are zero": (masses(0.09), 0.9),
+    "few are at each end": (lambda rng, shape: (1.2 * rng.random(shape) - 0.1).clip(0, 1), 0.9),
+}
+
+
+@pytest.mark.parametrize("law", MASSES)
+def test_a_mass_that_an_end_leaves_out_is_made_up_for(law):
+    drawn, level = MASSES[law]
+    truth, *others = drawn(np.random.default_rng(0), (101, CELLS))
+    low, high = interval(np.array(others), level, NUMBER)
+    assert np.mean((low <= truth) & (truth <= high)) == pytest.approx(level, abs=0.025)
+
+
+def test_large_whole_numbers_that_agree_keep_every_digit_and_far_ones_do_not_overflow():
+    number = 2**62 + 1
+    low, high = interval(np.full((20, 1), number), 0.9, WHOLE)
+    assert low.tolist() == high.tolist() == [number]
+    low, high = interval(np.array([[-1.7e308], [1.7e308]] * 10), 0.9, NUMBER)
+    assert (low.tolist(), high.tolist()) == ([-1.7e308], [1.7e308])
+
+
+def test_as_many_draws_as_a_level_takes_are_enough():
+    low, high = interval(np.arange(39.0)[:, None], 0.95, NUMBER)
+    assert (low.tolist(), high.tolist()) == ([0.0], [38.0])
 
 
 def test_draws_that_agree_are_their_own_interval_and_too_few_draws_give_all_that_there_is():

@@ -348,6 +348,11 @@ class AnchoredAtNoise(AtNoise):
         log_p = of.simplexes.log_softmax(labels)
         return given.write_into(of._whole(lines, log_p, of._means(of.rank_laws.copied(h, looked), means, log_p)))
 
+    @property
+    def bound(self) -> tuple[Tensor, Tensor]:
+        """Which numbers that have ranks a sum binds to others, and which a product."""
+        return self.denoiser.rank_laws.copies.bound
+
     def read(self, given: Given) -> Reading:
         """What the laws of the unknown cells given the known ones are told by."""
         rank_laws = self.denoiser.rank_laws

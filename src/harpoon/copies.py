@@ -79,9 +79,12 @@ class Copies(nn.Module):
         return otherwise + (share * (copied.means - otherwise.unsqueeze(2))).sum(dim=2)
 
     @property
-    def sure(self) -> Tensor:
-        """Which numbers were copies of a form in all rows but a few, (numbers,)."""
-        return (self.forms.shares >= CERTAIN).view(self.forms.numbers, self.forms.each).any(dim=1)
+    def bound(self) -> tuple[Tensor, Tensor]:
+        """Which numbers were copies of a sum, and which of a product, in all rows but a few, (numbers,) each."""
+        numbers, each = self.forms.numbers, self.forms.each
+        sure = (self.forms.shares >= CERTAIN).view(numbers, each)
+        sums = (self.forms.weights[:, :numbers] != 0).any(dim=1).view(numbers, each)
+        return (sure & sums).any(dim=1), (sure & ~sums).any(dim=1)
 
     def _spread(self, some: Tensor, said: Said, otherwise: float) -> Tensor:
         """Numbers of the forms that there are over all that there might be, (n, forms)."""

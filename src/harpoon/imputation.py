@@ -202,6 +202,6 @@ def _mode(codes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _checked_level(level: float) -> float:
-    if not 0 < level < 1:
+    if not isinstance(level, int | float | np.floating) or not 0 < level < 1:
         raise InvalidOption(f"level must be between 0 and 1, such as 0.9, got {level!r}.")
     return level

@@ -8,6 +8,7 @@ end includes such a value if more than half of it belongs inside.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,32 +18,51 @@ from harpoon.encodings import snapped
 from harpoon.kinds import Column, Kind
 
 Floats = NDArray[np.float64]
+End = tuple[NDArray[Any], Floats]  # an end, and the share of the law beyond it
 ROUNDED = 1e-6  # of a step: nearer to the grid is on it
 SAME = 1e-9  # of its size: nearer than that is the same number, rounded
+NEAR = 0.01  # shares of a law that are as good as each other
 LEFT_OUT = 4  # draws that take the part of the truth
 
 
 def interval(drawn: NDArray[Any], level: float, column: Column) -> tuple[NDArray[Any], NDArray[Any]]:
     """The ends of the interval of each cell, on the column's grid: (draws, n) to (n,) each.
 
-    Both tails are as likely as each other, as far as that can be. Where one end is a value of a probability of its own,
-    such as zero, and less lies beyond it than its tail may have, the other end takes what is left; so that the interval
-    holds what it says, and is no longer than that takes. The draws in the middle are always inside.
+    Where no draws agree, both tails are as likely as each other. A value of a probability of its own, such as zero, is
+    inside or not; so that an end at such a value may leave more or less outside than it should, and the other end makes
+    up for it. Of all such intervals each cell has the shortest of those that hold what comes nearest to the level. The
+    draws in the middle are always inside.
     """
     drawn = np.sort(drawn, axis=0)
     values = drawn.astype(np.float64)
-    tails = {1: _Tail(values), -1: _Tail(-values[::-1])}
+    tails, middle = {1: _Tail(values), -1: _Tail(-values[::-1])}, {1: (len(drawn) - 1) // 2, -1: len(drawn) // 2}
+    both = np.full(drawn.shape[1], 1 - level)
 
-    def placed(side: int, share: Floats) -> tuple[NDArray[Any], Floats]:
-        """An end with a share of the law beyond it, as nearly as may be, and the share that there is."""
-        end = _inside(side * tails[side].end(share), column, side)
-        return end, tails[side].beyond(side * end.astype(np.float64))
+    def placed(side: int, end: Floats) -> tuple[NDArray[Any], Floats]:
+        """An end on the grid, and the share of the law that is beyond it."""
+        inside = _inside(side * end, column, side)
+        inside = (np.minimum if side > 0 else np.maximum)(inside, drawn[middle[side]])
+        return inside, tails[side].beyond(side * inside.astype(np.float64))
 
-    half = np.full(drawn.shape[1], (1 - level) / 2)
-    (low, below), (high, above) = placed(1, half), placed(-1, half)
-    low = np.where(above < below, placed(1, half + (half - above).clip(min=0))[0], low)
-    high = np.where(below < above, placed(-1, half + (half - below).clip(min=0))[0], high)
-    return np.minimum(low, drawn[(len(drawn) - 1) // 2]), np.maximum(high, drawn[len(drawn) // 2])
+    ends = {side: [placed(side, end) for end in tails[side].ends(both / 2)] for side in tails}
+    pairs = list(zip(ends[1], ends[-1], strict=True))
+    pairs += [(low, placed(-1, tails[-1].ends(both - low[1])[0])) for low in ends[1]]
+    pairs += [(placed(1, tails[1].ends(both - high[1])[0]), high) for high in ends[-1]]
+    agreed = drawn[0] == drawn[-1]  # of which doubles would not hold every digit of a large whole number
+    low, high = (np.where(agreed, drawn[0], end) for end in _nearest(pairs, level, len(drawn)))
+    return low, high
+
+
+def _nearest(pairs: Sequence[tuple[End, End]], level: float, draws: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Of several intervals of each cell the first, or the shortest of those that hold what is nearer to the level."""
+    off = np.stack([np.abs(1 - below - above - level) for (_, below), (_, above) in pairs])
+    off = np.floor((off - off.min(axis=0)) / max(NEAR, 1 / (2 * draws + 2)))
+    with np.errstate(over="ignore"):
+        lengths = np.stack([high.astype(np.float64) - low for (low, _), (high, _) in pairs])
+    lengths[0] = -1  # equal tails, if they will do
+    best = np.where(off == 0, lengths, np.inf).argmin(axis=0)[None]
+    low, high = (np.stack([pair[side][0] for pair in pairs]) for side in (0, 1))
+    return np.take_along_axis(low, best, axis=0)[0], np.take_along_axis(high, best, axis=0)[0]
 
 
 def draws_for(level: float) -> int:
@@ -84,14 +104,14 @@ class _Tail:
         self.below, self.up_to = (first - edge) / (m + 1), (last + edge) / (m + 1)
         self.middle = (first + last) / 2 / (m + 1)
 
-    def end(self, share: Floats) -> Floats:
-        """The number that has such a share of the law below it, (n,)."""
-        right = (self.middle < share).sum(axis=0).clip(max=len(self.values) - 1)
+    def ends(self, share: Floats) -> tuple[Floats, Floats]:
+        """The number that has such a share of the law below it, and where that is beside a value, this value, (n,)."""
+        right = (self.middle < share - SAME).sum(axis=0).clip(max=len(self.values) - 1)
         left = np.maximum(right - 1, 0)
         (low, high), (from_, to) = ([_taken(of, place) for place in (left, right)] for of in (self.values, self.middle))
         way = np.divide(share - from_, to - from_, out=np.zeros_like(from_), where=to > from_).clip(0, 1)
-        number: Floats = low * (1 - way) + high * way
-        return number
+        number: Floats = np.clip(low * (1 - way) + high * way, low, high)
+        return number, np.where(_taken(self.below, left) < from_, low, number)
 
     def beyond(self, end: Floats) -> Floats:
         """The share of the law that is less than a number of each cell, (n,)."""
@@ -100,7 +120,8 @@ class _Tail:
         right = right.clip(max=len(self.values) - 1)
         low, high = (_taken(self.values, place) for place in (left, right))
         from_, to = _taken(self.up_to, left), _taken(self.below, right)
-        way = np.divide(end - low, high - low, out=np.ones_like(end), where=high > low).clip(0, 1)
+        with np.errstate(over="ignore"):  # numbers may be as far apart as no number is
+            way = np.divide(end - low, high - low, out=np.ones_like(end), where=high > low).clip(0, 1)
         share: Floats = np.where(way < 1, from_ + way * (to - from_), to)
         return share
 

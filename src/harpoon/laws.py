@@ -92,17 +92,6 @@ class Reading(NamedTuple):
         """Which numbers follow from known ones, all but surely, (n, ranks)."""
         return self.copied.log_p[:, :, 0] < math.log(1 - CERTAIN)
 
-    def narrowness(self, waiting: Tensor) -> Tensor:
-        """How much is known of each number that waits and has a sure form, (n, ranks); of others nothing is said.
-
-        Rows that are all alike are read once, and what is said of one is said of all.
-        """
-        asked = waiting[: len(self.h)] & self.told_by.copies.sure
-        told = self.h.new_zeros(asked.T.shape)
-        if asked.any():
-            told[asked.T] = self.told_by.narrowness(*self.laws(asked)[1:3])
-        return told.T
-
 
 class RankLaws(nn.Module):
     """A head that tells the law of every rank as a histogram over `slots` slots, equally likely beforehand.
@@ -149,13 +138,6 @@ class RankLaws(nn.Module):
         logits = self.pointers(self._slots(h, asked), h, looked.pointed, numbered(asked))
         log_odds, place, width = self.bells(h).view(len(h), 3, ranks).permute(1, 2, 0)[:, asked.T]
         return logits, Peaks(log_odds, place, NARROWEST + functional.softplus(width)), copied.of(asked)
-
-    def narrowness(self, slots: Tensor, peaks: Peaks) -> Tensor:
-        """How much laws say of their ranks, (any,): their relative entropies, of a mixture the mean of its parts."""
-        log_p = slots.log_softmax(dim=1)
-        of_slots = (log_p.exp() * log_p).sum(dim=1) + math.log(self.slots)
-        of_peak = (peaks.width**2 + peaks.place**2 - 1) / 2 - peaks.width.log()
-        return torch.lerp(of_slots, of_peak, peaks.log_odds.sigmoid())
 
     def _slots(self, h: Tensor, asked: Tensor) -> Tensor:
         """What the last layer says of the slots of the ranks `asked` for, rank after rank."""

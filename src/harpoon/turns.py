@@ -2,8 +2,8 @@
 
 That is the reverse of a noise that takes cells wholly, one after the other. It makes no error but those of the laws: no
 step has to guess at several cells at once. Every row has an order of its own, at random, because laws that were learnt
-do not agree perfectly, and an error that all rows share is seen. Only cells that relations bind have theirs by what is
-known, for which see `Turns._asked`.
+do not agree perfectly, and an error that all rows share is seen. Only numbers that relations bind are drawn by their
+size, and where they follow from known ones at once.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from harpoon.scaling import Floats
 RUNGS = 1024
 CHANCES = 4  # random numbers for each piece: its place in the order, its label, its slot and its place in that
 FIRST, DONE = -1.0, torch.inf  # places in a queue
-LATER = 10.0  # by as many rounds of all pieces does a number wait of which a nat more is known
 
 
 class Filled(NamedTuple):
@@ -64,6 +63,7 @@ class Turns:
         means: The encoded place of its mean, (pieces,).
         ladder: Its mean at evenly spaced ranks, (pieces, RUNGS + 1).
         masses: Its mean at each of its point masses, behind one for none of them, (pieces, most labels).
+        scales: How much numbers that have ranks deviate, and how much beside their size, (2, ranks).
     """
 
     piece_of: Tensor
@@ -75,6 +75,7 @@ class Turns:
     means: Tensor
     ladder: Tensor
     masses: Tensor
+    scales: Tensor
 
     @staticmethod
     def suit(codec: Codec) -> bool:
@@ -107,6 +108,7 @@ class Turns:
             means=places,
             ladder=_means(codec, places, _rungs(codec)),
             masses=_means(codec, places, _masses(codec, widest)),
+            scales=_scales(codec, len(ranked)),
         )
 
     def __len__(self) -> int:
@@ -134,8 +136,9 @@ class Turns:
         filled = Filled(x, torch.full((len(x), int((self.ranks != NOWHERE).sum())), NOWHERE, device=x.device))
         known = torch.ones(len(x), len(self), dtype=torch.bool, device=x.device)
         known[:, self.piece_of] = given.known
-        order = chances[0][:, self.after].masked_fill(known, DONE).argsort(dim=1, stable=True).argsort(dim=1)
-        queue = order.to(x.dtype).masked_fill(known, DONE)
+        order = chances[0][:, self.after] + self._lateness(*network.bound)
+        queue = order.masked_fill(known, DONE).argsort(dim=1, stable=True).argsort(dim=1)
+        queue = queue.to(x.dtype).masked_fill_(known, DONE)
         for turn in range(turns):
             self._turn(network, filled, queue, chances[1:], turns - turn)
             on_turn()
@@ -159,24 +162,32 @@ class Turns:
         self._draw(filled, drawn, laws, chances[:, drawn.row, piece])
         queue[rows] = queue[rows].masked_fill(asked, DONE)
 
+    def _lateness(self, by_sums: Tensor, by_products: Tensor) -> Tensor:
+        """How much later than at random each piece comes, (pieces,): numbers that relations bind behind all others.
+
+        They will follow from each other, so that the small ones come first. A law is as fine as its number is large: of
+        a price and a total that are both a little off, the tip between them would be far off; a tip that is off by as
+        much of its own size does no harm to either. In sums small is what deviates little, in products what does so
+        beside its own size.
+        """
+        late, bound = torch.zeros(len(self), device=self.after.device), by_sums | by_products
+        scale = torch.where(by_sums, self.scales[0], self.scales[1]).masked_fill(~bound, torch.inf)
+        late[self.ranks != NOWHERE] = torch.where(bound, 1.0 + scale.argsort().argsort(), 0.0)
+        return late
+
     def _asked(self, told: Reading, queue: Tensor, turns: int) -> Tensor:
         """Which pieces of rows are drawn next, (n, pieces), by their places in a queue, if so many turns are left.
 
-        What follows from known cells is drawn at once and before anything else. What will follow, once others are
-        known, waits the longer the more closely it is known without them: drawn too soon it would be as fine as its
-        law, not as its relation, and the others would have to follow from its error. (Of an area and a convex area that
-        are both a little off, the solidity is far off.)
+        What follows from known cells is drawn before anything else: later, numbers that are drawn in the meantime might
+        say otherwise.
         """
-        waiting, ranked = queue < DONE, self.ranks != NOWHERE
+        waiting, settled = queue < DONE, torch.zeros_like(queue, dtype=torch.bool)
         if turns == 1:
             return waiting
-        settled, queue = torch.zeros_like(waiting), queue.clone()
-        settled[:, ranked] = told.settled()
-        queue[:, ranked] += LATER * len(self) * told.narrowness(waiting[:, ranked])
-        queue.masked_fill_(settled & waiting, FIRST)
+        settled[:, self.ranks != NOWHERE] = told.settled()
+        queue = queue.masked_fill(settled & waiting, FIRST)
         at_once = (waiting.sum(dim=1, keepdim=True) + turns - 1).div(turns, rounding_mode="floor")
-        asked = queue <= queue.sort(dim=1).values.gather(1, at_once - 1)
-        return asked & waiting
+        return waiting & (queue <= queue.sort(dim=1).values.gather(1, at_once - 1))
 
     def _draw(self, filled: Filled, drawn: _Asked, laws: Laws, chances: Tensor) -> None:
         """Write pieces into rows."""
@@ -275,6 +286,14 @@ def _masses(codec: Codec, most: int) -> Floats:
         if block.simplex:
             x[label, block.start + np.where(label < _width(block), label, 0)] = 1.0
     return x
+
+
+def _scales(codec: Codec, ranks: int) -> Tensor:
+    """How much numbers deviate, in the units of the table and beside their size."""
+    scales = torch.zeros(2, ranks)
+    for place, unit in codec.units.items():
+        scales[:, place] = torch.tensor([unit.deviation, 1 / max(abs(unit.zero), SMALLEST_RANK)])
+    return scales
 
 
 def _means(codec: Codec, places: Tensor, x: Floats) -> Tensor:

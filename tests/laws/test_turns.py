@@ -52,12 +52,11 @@ class Told:
     def settled(self) -> torch.Tensor:
         return torch.zeros(self.shape, dtype=torch.bool)
 
-    def narrowness(self, _waiting: torch.Tensor) -> torch.Tensor:
-        return torch.zeros(self.shape)
-
 
 class Exact:
     """Tells the laws of three categories by adding up their shares."""
+
+    bound = torch.zeros(2, 0, dtype=torch.bool)
 
     def read(self, given: Given) -> Told:
         return Told(len(given.x), 0, lambda _: self.laws(given))
@@ -135,6 +134,7 @@ class Fixed:
 
     def __init__(self, labels: int, slots: torch.Tensor, peaks: Peaks | None = None):
         self.labels, self.slots, self.peaks = torch.zeros(1, labels), slots, peaks or no_peaks(len(slots))
+        self.bound = torch.zeros(2, len(slots), dtype=torch.bool)
 
     def read(self, given: Given) -> Told:
         labels = self.labels.expand(len(given.x), -1)
@@ -244,42 +244,57 @@ def same(rows, others):
     return {name: np.mean(cells.values == others[name].values) for name, cells in rows.items()}
 
 
-class Ordered(Told):
-    """Says that some numbers follow from others, and how closely each is known."""
+class Settled(Told):
+    """Says that some numbers follow from others."""
 
-    def __init__(self, settled: list[list[bool]], narrowness: list[float]):
-        self._settled, self._narrowness = torch.tensor(settled), torch.tensor(narrowness)
+    def __init__(self, settled: list[list[bool]]):
+        self._settled = torch.tensor(settled)
 
     def settled(self) -> torch.Tensor:
         return self._settled
 
-    def narrowness(self, waiting: torch.Tensor) -> torch.Tensor:
-        return self._narrowness * waiting
+
+NOTHING, NUMBERS, DONE = [False] * 3, ("x", "y", "z"), float("inf")
 
 
-NOTHING, NUMBERS = [False] * 3, ("x", "y", "z")
-DONE = float("inf")
+def three_numbers():
+    rng = np.random.default_rng(0)
+    sizes = zip(NUMBERS, (10.0, 1.0, 100.0), strict=True)
+    return Turns.of(codec_of(pa.table({name: rng.normal(size, size / 10, 50) for name, size in sizes})))
 
 
 @pytest.mark.parametrize(
-    ("settled", "narrowness", "queue", "turns", "asked"),
+    ("settled", "queue", "turns", "asked"),
     [
-        ([NOTHING], [0, 0, 0], [[2, 0, 1]], 3, [[1]]),
-        ([NOTHING], [0, 5, 1], [[2, 0, 1]], 3, [[0]]),  # what is known most closely comes last
-        ([[False, False, True]], [0, 0, 0], [[0, 1, 2]], 3, [[2]]),  # what follows comes before anything else
-        ([[False, True, True]], [0, 9, 9], [[0, 1, 2]], 3, [[1, 2]]),
-        ([[True, False, False]], [0, 0, 0], [[DONE, 0, 1]], 3, [[1]]),  # it was known all along
-        ([NOTHING], [0, 0, 0], [[2, 0, 1]], 2, [[1, 2]]),  # with fewer turns, several at once
-        ([[False, True, False]], [0, 0, 0], [[1, 0, 2]], 2, [[0, 1]]),
-        ([NOTHING], [0, 0, 0], [[2, 0, 1]], 1, [[0, 1, 2]]),
-        ([NOTHING, [True, False, False]], [0, 0, 0], [[2, 0, 1], [2, 0, 1]], 3, [[1], [0]]),
+        ([NOTHING], [[2, 0, 1]], 3, [[1]]),
+        ([[False, False, True]], [[0, 1, 2]], 3, [[2]]),  # what follows comes before anything else
+        ([[False, True, True]], [[0, 1, 2]], 3, [[1, 2]]),
+        ([[True, False, False]], [[DONE, 0, 1]], 3, [[1]]),  # it was known all along
+        ([NOTHING], [[2, 0, 1]], 2, [[1, 2]]),  # with fewer turns, several at once
+        ([[False, True, False]], [[1, 0, 2]], 2, [[0, 1]]),
+        ([NOTHING], [[2, 0, 1]], 1, [[0, 1, 2]]),
+        ([NOTHING, [True, False, False]], [[2, 0, 1], [2, 0, 1]], 3, [[1], [0]]),
     ],
 )
-def test_which_numbers_are_drawn_next(settled, narrowness, queue, turns, asked):
-    rng = np.random.default_rng(0)
-    turn = Turns.of(codec_of(pa.table({name: rng.normal(size=50) for name in NUMBERS})))
-    found = turn._asked(Ordered(settled, narrowness), torch.tensor(queue, dtype=torch.float32), turns)
+def test_which_numbers_are_drawn_next(settled, queue, turns, asked):
+    found = three_numbers()._asked(Settled(settled), torch.tensor(queue, dtype=torch.float32), turns)
     assert [row.nonzero()[:, 0].tolist() for row in found] == asked
+
+
+@pytest.mark.parametrize(
+    ("by_sums", "by_products", "late"),
+    [
+        ([0, 0, 0], [0, 0, 0], [0, 0, 0]),
+        ([1, 1, 1], [0, 0, 0], [2, 1, 3]),  # small before large
+        ([1, 0, 1], [0, 0, 0], [1, 0, 2]),  # behind what no relation binds
+        ([0, 0, 1], [1, 0, 0], [1, 0, 2]),
+    ],
+)
+def test_numbers_that_relations_bind_come_late_and_by_their_size(by_sums, by_products, late):
+    found = three_numbers()._lateness(
+        torch.tensor(by_sums, dtype=torch.bool), torch.tensor(by_products, dtype=torch.bool)
+    )
+    assert found.tolist() == late
 
 
 def test_numbers_that_a_relation_binds_have_the_law_that_they_should():
@@ -291,5 +306,5 @@ def test_numbers_that_a_relation_binds_have_the_law_that_they_should():
     unknown = pa.nulls(1000, pa.float64())
     drawn = model.impute(pa.table({"net": net, "tip": unknown, "total": unknown}), draws=1, random_state=0).tables[0]
     tips, totals = (np.asarray(drawn[name]) for name in ("tip", "total"))
-    assert tips.std() == pytest.approx(tip.std(), rel=0.15)
+    assert tips.std() == pytest.approx(tip.std(), rel=0.1)
     assert np.isclose(net + tips, totals, rtol=1e-6).mean() > 0.99
