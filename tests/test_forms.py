@@ -217,6 +217,7 @@ def test_a_copy_is_as_likely_as_it_is_called_and_anything_else_as_likely_as_ther
         torch.log(torch.tensor([[0.3, 0.7], [0.3, 0.7]])),
         torch.tensor([[0.25], [0.25]]),
         torch.tensor([[form], [form]]),
+        torch.tensor([[False], [False]]),
     )
     otherwise = torch.tensor([-1.0, -1.0])
     log_p = laws.copies.log_likelihood(copied, torch.tensor([0.25, 0.5]), otherwise)
@@ -345,3 +346,47 @@ def test_a_form_of_infinite_numbers_is_none():
     assert not Form(0, (1,), (1e-60,), 0.0).finite
     assert not Form(0, (1,), (1e300,), 0.0).finite
     assert not Form(0, (1,), (float("nan"),), 0.0).finite
+
+
+@pytest.fixture(scope="module")
+def orders():
+    """Orders whose postage is mostly one of a few prices, so that it is a point mass more often than not."""
+    rng = np.random.default_rng(0)
+    net = rng.lognormal(3.5, 0.8, 1200).round(2)
+    tax = (net * rng.choice([0.07, 0.19], 1200)).round(2)
+    postage = np.where(net > 40, 0, rng.choice([2.99, 4.99, 9.9], 1200))
+    odd = rng.random(1200) < 0.15
+    postage = np.where(odd, (postage + rng.gamma(2, 1, 1200)).round(2), postage)
+    columns = {"net": net, "tax": tax, "gross": net + tax, "postage": postage, "total": net + tax + postage}
+    return pa.table({name: values.round(2) for name, values in columns.items()})
+
+
+@pytest.fixture(scope="module")
+def of_orders(orders):
+    return Harpoon(hidden=32, max_epochs=30, random_state=0, progress=False).fit(orders)
+
+
+def test_a_sum_is_found_for_each_of_its_parts_though_one_is_mostly_a_mass(of_orders):
+    found = of_orders.relations()
+    for relation in ("gross = net + tax", "net = gross - tax", "tax = gross - net"):
+        assert f"{relation} (100 %)" in found
+    for relation in ("total = gross + postage", "gross = total - postage", "postage = total - gross"):
+        assert f"{relation} (100 %)" in found
+
+
+def test_a_number_that_follows_is_what_the_others_say_mass_or_not(of_orders, orders):
+    holes = orders.set_column(3, "postage", pa.nulls(len(orders), pa.float64()))
+    truth = orders["postage"].to_numpy()
+    assert of_orders.impute(holes)["postage"].to_numpy() == pytest.approx(truth)
+    draws = of_orders.impute(holes, draws=3, random_state=0)
+    for table in draws:
+        assert table["postage"].to_numpy() == pytest.approx(truth)
+    assert all(np.allclose(end["postage"].to_numpy(), truth) for end in draws.interval(0.5))
+
+
+def test_drawn_orders_add_up_and_differences_are_like_real_ones(of_orders, orders):
+    drawn = {name: of_orders.sample(1000, random_state=0)[name].to_numpy() for name in orders.column_names}
+    assert np.isclose(drawn["net"] + drawn["tax"], drawn["gross"]).mean() > 0.97
+    assert np.isclose(drawn["gross"] + drawn["postage"], drawn["total"]).mean() > 0.97
+    assert np.mean(drawn["tax"] == drawn["tax"].min()) < 0.02  # as a difference that was clipped would be
+    assert np.mean(drawn["postage"] == 0) == pytest.approx(np.mean(orders["postage"].to_numpy() == 0), abs=0.08)

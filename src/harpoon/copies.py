@@ -31,11 +31,13 @@ class Copied(NamedTuple):
         log_p: The logarithms of the probabilities that it is none, and of each form, (any, 1 + each).
         means: What it is then, as an encoded mean, (any, each).
         forms: Which form that is, (any, each).
+        sure: Whether that form says what the number is, a point mass or not: it always did, and is there, (any, each).
     """
 
     log_p: Tensor
     means: Tensor
     forms: Tensor
+    sure: Tensor
 
     def first(self, rows: int) -> Copied:
         """The same of the first rows."""
@@ -58,15 +60,19 @@ class Copies(nn.Module):
         """What the last layer of the network says of all numbers: (n, numbers, any)."""
         none, each = h.new_zeros(len(h), self.forms.numbers, 1), self.forms.each
         if not len(said.use):
-            return Copied(none, none[:, :, 1:], none[:, :, 1:].long())
+            nothing = none[:, :, 1:]
+            return Copied(none, nothing, nothing.long(), nothing.bool())
         chances = functional.linear(h, self.chances.weight[said.use], self.chances.bias[said.use])
         chances = self._spread(chances.masked_fill(~said.there, -torch.inf), said, -torch.inf)
         forms = torch.arange(len(self.forms), device=h.device).view(1, -1, each).expand(len(h), -1, -1)
         log_p = torch.cat([none, chances.view(len(h), -1, each)], dim=2).log_softmax(dim=2)
-        return Copied(log_p, self._spread(said.means, said, 0.0).view(len(h), -1, each), forms)
+        sure = (self.forms.shares >= CERTAIN)[forms] & log_p[:, :, 1:].isfinite()
+        return Copied(log_p, self._spread(said.means, said, 0.0).view(len(h), -1, each), forms, sure)
 
     def expected(self, copied: Copied, otherwise: Tensor, free: Tensor) -> Tensor:
         """The mean of each number: that of one that is no copy, or what it is a copy of, by how likely that is.
+
+        A number that may be a point mass is what a sure form says, which knows better whether it is one.
 
         Args:
             copied: Of all numbers.
@@ -76,6 +82,10 @@ class Copies(nn.Module):
         share = copied.log_p[:, :, 1:].exp() * free.unsqueeze(2)
         whole = share.sum(dim=2, keepdim=True)
         share = torch.where(whole > CERTAIN, share / whole.clamp(min=CERTAIN), share)
+        follows = copied.sure & (free < 1).unsqueeze(2)
+        share = torch.where(
+            follows.any(dim=2, keepdim=True), follows / follows.sum(dim=2, keepdim=True).clamp(min=1), share
+        )
         return otherwise + (share * (copied.means - otherwise.unsqueeze(2))).sum(dim=2)
 
     @property
@@ -123,3 +133,7 @@ class Copies(nn.Module):
         self.chances.bias.zero_()
         odds = self.forms.shares.clamp(RAREST, 1 - RAREST).logit()  # before any training, as often as in the table
         self.chances.bias[: len(odds)] = odds
+        said = self.forms.look(rows.means, rows.known)
+        same = self.forms.same(said.means, rows.means[:, said.target], said.use)  # also where both are a point mass
+        there = said.there & rows.known[:, said.target]
+        self.forms.shares[said.use] = (same & there).sum(dim=0) / there.sum(dim=0).clamp(min=1)

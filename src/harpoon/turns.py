@@ -28,6 +28,7 @@ from harpoon.scaling import Floats
 RUNGS = 1024
 CHANCES = 4  # random numbers for each piece: its place in the order, its label, its slot and its place in that
 FIRST, DONE = -1.0, torch.inf  # places in a queue
+SAME_MASS = 1e-5  # apart, as a share of their sizes, are means that are the same in single precision
 
 
 class Filled(NamedTuple):
@@ -194,7 +195,7 @@ class Turns:
         x, (row, piece, *_) = filled.x, drawn
         places = self.labels[piece]
         log_p = laws.labels[drawn.labels[:, None], places.clamp(min=0)].masked_fill(places == NOWHERE, -torch.inf)
-        label, labelled = _chosen(log_p, chances[0]), self.first[piece] != NOWHERE
+        label, labelled = self._told(drawn, laws, _chosen(log_p, chances[0])), self.first[piece] != NOWHERE
         x[row[labelled], (self.first[piece] + label)[labelled]] = 1.0
         free = (self.ranks[piece] != NOWHERE) & (~labelled | (label == 0))
         fixed = (self.means[piece] != NOWHERE) & ~free
@@ -202,6 +203,20 @@ class Turns:
         if free.any():
             told = laws.of_ranks(drawn.rank[free])
             self._draw_numbers(filled, row[free], piece[free], told, chances[1:, free].double())
+
+    def _told(self, drawn: _Asked, laws: Laws, label: Tensor) -> Tensor:
+        """Labels; where a sure form says what a number is, the point mass that it then is, or that it is none."""
+        massed = ((self.ranks != NOWHERE) & (self.first != NOWHERE))[drawn.piece].nonzero()[:, 0]
+        _, means, _, sure = laws.of_ranks(drawn.rank[massed]).copies
+        if not sure.any():
+            return label
+        said = means.gather(1, sure.to(means.dtype).argmax(dim=1, keepdim=True))
+        piece = drawn.piece[massed]
+        masses = self.masses[piece].to(said.dtype).masked_fill(self.labels[piece] == NOWHERE, torch.inf)
+        same = (masses - said).abs() <= SAME_MASS * (1 + said.abs())
+        same[:, 0] = False  # that is no mass
+        mass = torch.where(same.any(dim=1), same.to(means.dtype).argmax(dim=1), 0)
+        return label.index_copy(0, massed, torch.where(sure.any(dim=1), mass, label[massed]))
 
     def _draw_numbers(self, filled: Filled, row: Tensor, piece: Tensor, laws: Laws, chances: Tensor) -> None:
         """Write numbers that are no point masses into rows.

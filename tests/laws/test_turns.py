@@ -40,7 +40,8 @@ def no_peaks(ranks):
 
 def no_copies(ranks):
     """Numbers that are copies of nothing."""
-    return Copied(torch.zeros(ranks, 1), torch.zeros(ranks, 0), torch.zeros(ranks, 0, dtype=torch.long))
+    nothing = torch.zeros(ranks, 0)
+    return Copied(torch.zeros(ranks, 1), nothing, nothing.long(), nothing.bool())
 
 
 class Told:
