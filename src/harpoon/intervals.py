@@ -38,7 +38,7 @@ def interval(drawn: NDArray[Any], level: float, column: Column) -> tuple[NDArray
     tails, middle = {1: _Tail(values), -1: _Tail(-values[::-1])}, {1: (len(drawn) - 1) // 2, -1: len(drawn) // 2}
     both = np.full(drawn.shape[1], 1 - level)
 
-    def placed(side: int, end: Floats) -> tuple[NDArray[Any], Floats]:
+    def placed(side: int, end: Floats) -> End:
         """An end on the grid, and the share of the law that is beyond it."""
         inside = _inside(side * end, column, side)
         inside = (np.minimum if side > 0 else np.maximum)(inside, drawn[middle[side]])
