@@ -136,4 +136,5 @@ class Copies(nn.Module):
         said = self.forms.look(rows.means, rows.known)
         same = self.forms.same(said.means, rows.means[:, said.target], said.use)  # also where both are a point mass
         there = said.there & rows.known[:, said.target]
-        self.forms.shares[said.use] = (same & there).sum(dim=0) / there.sum(dim=0).clamp(min=1)
+        shares = (same & there).sum(dim=0) / there.sum(dim=0).clamp(min=1)
+        self.forms.shares[said.use] = shares.to(self.forms.shares.dtype)

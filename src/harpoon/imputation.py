@@ -109,16 +109,16 @@ class MultipleImputation:
     def __len__(self) -> int:
         return len(self.tables)
 
-    def interval(self, level: float = 0.9) -> tuple[Any, Any]:
+    def interval(self, level: float = 0.9, *, quiet: bool = False) -> tuple[Any, Any]:
         """Two tables of the numeric columns: the lower and the upper end of each cell.
 
         A known cell is its own interval.
         One more draw falls between the ends with probability `level`, as far as there are enough draws (19 for 90 %, 39
         for 95 %) and repeated values allow: see `harpoon.intervals`. A number that other cells determine is the same in
-        all draws, and its interval is that number.
+        all draws, and its interval is that number. It warns of too few draws (`TooFewDraws`), unless it is `quiet`.
         """
         fewest = draws_for(_checked_level(level))
-        if len(self) < fewest:
+        if len(self) < fewest and not quiet:
             held = max(len(self) - 1, 0) / (len(self) + 1)
             warnings.warn(
                 f"A {level:.4g} interval needs at least {fewest} draws, got {len(self)}: it goes from the smallest "

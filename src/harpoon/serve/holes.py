@@ -32,7 +32,7 @@ def cells_filled(before: pa.Table, after: pa.Table, names: Sequence[str]) -> lis
 
 def with_spread(cells: Sequence[FilledCell], draws: MultipleImputation, level: float) -> list[FilledCell]:
     """The same cells with the ends of their intervals, or with the share of draws that have their label, and each."""
-    low, high = ({name: plain(end[name]) for name in end.column_names} for end in draws.interval(level))
+    low, high = ({name: plain(end[name]) for name in end.column_names} for end in draws.interval(level, quiet=True))
     drawn = {name: [plain(table[name]) for table in draws] for name in {cell["column"] for cell in cells} - set(low)}
 
     def spread(name: str, row: int, value: object) -> FilledCell:
