@@ -44,7 +44,7 @@ from harpoon.metrics.cellwise import SIX_DIGITS
 from models import trained
 from records import each, facts, parser
 
-MECHANISMS, SHARES = ("MCAR", "MAR", "MNAR"), (0.25, 0.5, 0.75)
+SHARES = (0.25, 0.5, 0.75)
 LEVEL, POOLED_LEVEL = 0.9, 0.95
 OVER_NUMBERS = ("inside", "attainable", "by_rank", "agreed", "agreed_right", "open_inside")
 WEIGHTS = {"agreed_right": "agreed_numbers", "open_inside": "open_numbers"}  # of shares that are not of all numbers
@@ -197,7 +197,7 @@ def run(arguments: Any, name: str) -> dict[str, Any]:  # noqa: ANN401
     model = trained(arguments.data, name, arguments.minutes, arguments.models)
     schema, rows = dataset.schema, dataset.test.head(arguments.rows)
     runs: list[dict[str, Any]] = []
-    for mechanism, share, seed in product(MECHANISMS, SHARES, range(arguments.masks)):
+    for mechanism, share, seed in product(masks.MECHANISMS, SHARES, range(arguments.masks)):
         mask = masks.draw(mechanism, rows, share, seed)
         holes, began = with_holes(rows, mask), perf_counter()
         draws = model.impute(holes, draws=arguments.draws, random_state=seed)

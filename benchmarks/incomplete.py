@@ -28,7 +28,6 @@ DATASETS = ("adult", "default", "shoppers")
 REMOVED, RATIOS, SEEDS = 0.3, (0.25, 0.5), range(2)
 MASK_OF_TRAINING = 30  # a seed that no test mask has
 METRICS = ("mse", "accuracy")
-MECHANISMS = ("MCAR", "MAR", "MNAR")
 
 
 def score(model: harpoon.Harpoon, train: pd.DataFrame, test: pd.DataFrame, mask: np.ndarray[Any, Any]) -> list[float]:
@@ -56,7 +55,7 @@ def run(arguments: Any, name: str) -> dict[str, Any]:  # noqa: ANN401
         "incomplete": fitted(holes, schema, arguments.minutes, path),
     }
     cells = []
-    for mechanism in MECHANISMS:
+    for mechanism in masks.MECHANISMS:
         for ratio in RATIOS:
             tests = [masks.draw(mechanism, test, ratio, seed) for seed in SEEDS]
             means = {

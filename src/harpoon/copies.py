@@ -66,7 +66,7 @@ class Copies(nn.Module):
         chances = self._spread(chances.masked_fill(~said.there, -torch.inf), said, -torch.inf)
         forms = torch.arange(len(self.forms), device=h.device).view(1, -1, each).expand(len(h), -1, -1)
         log_p = torch.cat([none, chances.view(len(h), -1, each)], dim=2).log_softmax(dim=2)
-        sure = (self.forms.shares >= CERTAIN)[forms] & log_p[:, :, 1:].isfinite()
+        sure = self.sure[forms] & log_p[:, :, 1:].isfinite()
         return Copied(log_p, self._spread(said.means, said, 0.0).view(len(h), -1, each), forms, sure)
 
     def expected(self, copied: Copied, otherwise: Tensor, free: Tensor) -> Tensor:
@@ -83,18 +83,23 @@ class Copies(nn.Module):
         whole = share.sum(dim=2, keepdim=True)
         share = torch.where(whole > CERTAIN, share / whole.clamp(min=CERTAIN), share)
         follows = copied.sure & (free < 1).unsqueeze(2)
-        share = torch.where(
-            follows.any(dim=2, keepdim=True), follows / follows.sum(dim=2, keepdim=True).clamp(min=1), share
-        )
+        ways = follows.sum(dim=2, keepdim=True)
+        share = torch.where(ways > 0, follows / ways.clamp(min=1), share)
         return otherwise + (share * (copied.means - otherwise.unsqueeze(2))).sum(dim=2)
 
     @property
+    def sure(self) -> Tensor:
+        """Which forms held in all rows but a few, (forms,)."""
+        return self.forms.shares >= CERTAIN
+
+    @property
     def bound(self) -> tuple[Tensor, Tensor]:
-        """Which numbers were copies of a sum, and which of a product, in all rows but a few, (numbers,) each."""
-        numbers, each = self.forms.numbers, self.forms.each
-        sure = (self.forms.shares >= CERTAIN).view(numbers, each)
-        sums = (self.forms.weights[:, :numbers] != 0).any(dim=1).view(numbers, each)
-        return (sure & sums).any(dim=1), (sure & ~sums).any(dim=1)
+        """Which numbers a sure sum is for, and which a sure product, (numbers,) each."""
+        sums = (self.forms.weights[:, : self.forms.numbers] != 0).any(dim=1)
+        by_sums, by_products = (
+            (self.sure & kind).view(self.forms.numbers, self.forms.each).any(dim=1) for kind in (sums, ~sums)
+        )
+        return by_sums, by_products
 
     def _spread(self, some: Tensor, said: Said, otherwise: float) -> Tensor:
         """Numbers of the forms that there are over all that there might be, (n, forms)."""

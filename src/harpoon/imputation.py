@@ -15,9 +15,8 @@ from harpoon.encodings import snapped
 from harpoon.errors import InvalidOption, TooFewDraws
 from harpoon.frames import Table, Template
 from harpoon.intervals import draws_for, interval
+from harpoon.scaling import Floats
 from harpoon.schema import Schema
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from harpoon.encodings import snapped
 from harpoon.kinds import Column, Kind
+from harpoon.scaling import Floats
 
-Floats = NDArray[np.float64]
 End = tuple[NDArray[Any], Floats]  # an end, and the share of the law beyond it
 ROUNDED = 1e-6  # of a step: nearer to the grid is on it
 SAME = 1e-9  # of its size: nearer than that is the same number, rounded

@@ -18,7 +18,6 @@ from harpoon.presets import ADAPTED, Settings
 from harpoon.schema import Schema
 from harpoon.training import Epoch, History
 
-Read = tuple[Learnt, Template]
 # What a content that `content_of` did not write may lead to.
 BROKEN = LookupError, TypeError, ValueError, RuntimeError, OverflowError, AttributeError
 DAMAGE = (*BROKEN, HarpoonError, pa.ArrowException)

@@ -207,7 +207,7 @@ class Turns:
     def _told(self, drawn: _Asked, laws: Laws, label: Tensor) -> Tensor:
         """Labels; where a sure form says what a number is, the point mass that it then is, or that it is none."""
         massed = ((self.ranks != NOWHERE) & (self.first != NOWHERE))[drawn.piece].nonzero()[:, 0]
-        _, means, _, sure = laws.of_ranks(drawn.rank[massed]).copies
+        _, means, _, sure = (told[drawn.rank[massed]] for told in laws.copies)
         if not sure.any():
             return label
         said = means.gather(1, sure.to(means.dtype).argmax(dim=1, keepdim=True))
