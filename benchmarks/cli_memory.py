@@ -25,8 +25,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import harpoon
-from harpoon import masks
-from harpoon.bench.datasets import load, with_holes
+from harpoon.metrics import masks
+from harpoon_bench.datasets import load, with_holes
 
 LIMIT_MIB = 2048
 PART = 50_000
@@ -76,7 +76,7 @@ def main() -> None:
         table = load("adult", arguments.data).table
         harpoon.Harpoon(max_time=arguments.seconds, random_state=0, progress=False).fit(table).save(model)
         began = perf_counter()
-        command = ["-m", "harpoon.cli", "impute", str(model), str(holes), "-o", str(filled), "--json", "--quiet"]
+        command = ["-m", "harpoon.apps.cli", "impute", str(model), str(holes), "-o", str(filled), "--json", "--quiet"]
         done = subprocess.run([sys.executable, *command], stdout=subprocess.PIPE, check=True)  # noqa: S603
         seconds = perf_counter() - began
         peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024

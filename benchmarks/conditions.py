@@ -26,7 +26,7 @@ import pandas as pd
 
 import harpoon
 from harpoon import Schema, metrics
-from harpoon.bench.datasets import Dataset, load
+from harpoon_bench.datasets import Dataset, load
 from models import trained
 from records import each, facts, parser
 

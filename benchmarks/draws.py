@@ -37,10 +37,11 @@ import pandas as pd
 from scipy.stats import t
 
 import harpoon
-from harpoon import masks, metrics
-from harpoon.bench.datasets import NAMES, load, with_holes
-from harpoon.intervals import attainable
-from harpoon.metrics.cellwise import SIX_DIGITS
+from harpoon import metrics
+from harpoon.inference.intervals import attainable
+from harpoon.metrics import masks
+from harpoon.metrics.imputation import SIX_DIGITS
+from harpoon_bench.datasets import NAMES, load, with_holes
 from models import trained
 from records import each, facts, parser
 

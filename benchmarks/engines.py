@@ -28,9 +28,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import harpoon
-from harpoon import masks
-from harpoon.bench.datasets import load, with_holes
-from harpoon.engines.shards import Shards
+from harpoon.engines.blocks import Shards
+from harpoon.metrics import masks
+from harpoon_bench.datasets import load, with_holes
 
 LIMIT_MIB = 2048
 SHARD = 100_000
@@ -126,7 +126,7 @@ def measured(engine: str, workers: int, folder: Path, batch: int) -> dict[str, A
     model, holes, filled = (folder / name for name in ("adult.harpoon", "holes", "filled"))
     asked = ["--engine", engine, "--workers", workers, "--batch", batch, "--quiet"]
     words = ["impute", model, holes, "-o", filled, *asked]
-    seconds, peaks, each = run([sys.executable, "-m", "harpoon.cli", *map(str, words)], folder)
+    seconds, peaks, each = run([sys.executable, "-m", "harpoon.apps.cli", *map(str, words)], folder)
     check(holes, filled)
     record = {
         "engine": engine,

@@ -20,8 +20,8 @@ import numpy as np
 import pandas as pd
 
 from harpoon import Schema, metrics
-from harpoon.bench.datasets import load
-from harpoon.presets import DrawingOptions
+from harpoon.config import DrawingOptions
+from harpoon_bench.datasets import load
 from models import trained
 from records import each, facts, parser
 

@@ -19,8 +19,9 @@ import numpy as np
 import pandas as pd
 
 import harpoon
-from harpoon import Schema, masks
-from harpoon.bench.datasets import load, with_holes
+from harpoon import Schema
+from harpoon.metrics import masks
+from harpoon_bench.datasets import load, with_holes
 from models import fitted, trained
 from records import each, facts, parser
 

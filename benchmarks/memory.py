@@ -18,8 +18,8 @@ from time import perf_counter
 import numpy as np
 
 import harpoon
-from harpoon import masks
-from harpoon.bench.datasets import load, with_holes
+from harpoon.metrics import masks
+from harpoon_bench.datasets import load, with_holes
 
 
 def peak_mib() -> float:

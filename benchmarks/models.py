@@ -7,7 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 import harpoon
-from harpoon.bench.datasets import load
+from harpoon_bench.datasets import load
 
 
 def trained(data: Path, name: str, minutes: float, models: Path, seed: int = 0) -> harpoon.Harpoon:

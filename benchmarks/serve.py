@@ -38,7 +38,7 @@ HEADERS = {"Content-Type": "application/json"}
 @contextmanager
 def serving(model: Path) -> Iterator[tuple[int, int]]:
     """A server: its port, and the number of its process."""
-    command = [sys.executable, "-c", "from harpoon.cli import main; main()", "serve", str(model), "--port", "0"]
+    command = [sys.executable, "-c", "from harpoon.apps.cli import main; main()", "serve", str(model), "--port", "0"]
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder, "log")
         with log.open("w") as told, subprocess.Popen(command, stderr=told) as server:  # noqa: S603

@@ -18,8 +18,8 @@ from time import perf_counter
 import torch
 
 import harpoon
-from harpoon import masks
-from harpoon.bench.datasets import load, with_holes
+from harpoon.metrics import masks
+from harpoon_bench.datasets import load, with_holes
 
 WHERE = "age >= 50"
 QUICK, SLOW = 20, 2  # answers of which the quickest counts, of a fraction of a second and of many

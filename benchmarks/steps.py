@@ -18,8 +18,8 @@ import numpy as np
 
 import harpoon
 from harpoon import metrics
-from harpoon.bench.datasets import load
-from harpoon.presets import DrawingOptions
+from harpoon.config import DrawingOptions
+from harpoon_bench.datasets import load
 from models import trained
 from records import each, facts, parser
 

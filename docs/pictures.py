@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 import harpoon
-from harpoon import plots
-from harpoon.demo import penguins
+from harpoon.apps.cli.demo import penguins
+from harpoon.report import plots
 
 ASSETS = Path(__file__).parent / "assets"
 WHERE = "body_mass_g >= 5000"

@@ -21,7 +21,7 @@ SECONDS = 60
 
 def main(model: str) -> None:
     """Serve a model, open its page, and take the picture."""
-    command = [sys.executable, "-m", "harpoon.cli", "serve", model, "--port", "0"]
+    command = [sys.executable, "-m", "harpoon.apps.cli", "serve", model, "--port", "0"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:  # noqa: S603
         try:
             take(_address(server))

@@ -127,8 +127,8 @@ def mixed_columns(rows=60, holes=True):
 @contextmanager
 def serving(app, limits=None):
     """The address of an application that is served on a real socket, by a thread, until the block ends."""
-    from harpoon.serve.limits import Limits
-    from harpoon.serve.running import listening, server_of
+    from harpoon.apps.server.limits import Limits
+    from harpoon.apps.server.run import listening, server_of
 
     with listening("127.0.0.1", 0) as sock:
         server = server_of(app, limits or Limits())

@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import harpoon
-from harpoon import drawing, frames
-from harpoon.abreast import MOST_LANES, abreast
-from harpoon.drawing import Drawer
+from harpoon._utils.threads import MOST_LANES, abreast
+from harpoon.data import dataframe
+from harpoon.inference.row_sampler import Drawer
 
 CPU = torch.device("cpu")
 
@@ -153,7 +153,7 @@ def test_a_loss_of_the_user_is_called_by_the_thread_that_asked(threads, model):
 @pytest.mark.parametrize("sheet", [1, 3, 16])
 def test_what_is_expected_does_not_depend_on_how_many_batches_are_encoded_together(threads, model, tools, sheet):
     threads(2)
-    rows = model.codec_.read(frames.read(pd.DataFrame(tools.mixed_columns(500))))
+    rows = model.codec_.read(dataframe.read(pd.DataFrame(tools.mixed_columns(500))))
     drawer = Drawer(model.denoiser_, model.codec_, model.settings_, CPU)
     whole = np.concatenate(drawer.estimates(rows, lambda x: x))
     with patch.object(drawing, "SHEET", sheet):

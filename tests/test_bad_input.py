@@ -9,15 +9,7 @@ import pyarrow as pa
 import pytest
 
 import harpoon
-from harpoon import (
-    Harpoon,
-    HarpoonError,
-    InvalidOption,
-    InvalidTable,
-    NotFitted,
-    Schema,
-    SchemaMismatch,
-)
+from harpoon import Harpoon, HarpoonError, InvalidOption, InvalidTable, NotFitted, Schema, SchemaMismatch
 
 
 def answers_depend_on(model):
@@ -330,7 +322,7 @@ def test_a_bad_sampling_option_is_refused_and_forgotten(model, fitted, name, val
 
 def test_training_without_an_end_is_refused():
     with pytest.raises(InvalidOption, match="max_epochs"):
-        harpoon.model.presets.preset("paper").changed({"max_epochs": None})
+        harpoon.estimator.presets.preset("paper").changed({"max_epochs": None})
 
 
 BAD_STATES = [-1, 1.5, "0", True, [1], np.random.RandomState(0), float("nan")]

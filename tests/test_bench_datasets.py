@@ -11,9 +11,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import numpy as np
 import pytest
 
-from harpoon.bench import datasets, publishers
-from harpoon.bench.publishers import DataUnavailable
-from harpoon.errors import InvalidOption
+from harpoon.exceptions import InvalidOption
+from harpoon_bench import datasets, download
+from harpoon_bench.download import DataUnavailable
 
 CALIFORNIA = "longitude,total_bedrooms,ocean_proximity\n" + "".join(
     f"-{i}.5,{'' if i == 3 else i},INLAND\n" for i in range(20)
@@ -49,10 +49,10 @@ def publisher(monkeypatch):
 
         def publish(name, content, text=None):
             contents[name] = content
-            source = replace(publishers.SOURCES[name], url=f"http://127.0.0.1:{server.server_port}/{name}")
+            source = replace(download.SOURCES[name], url=f"http://127.0.0.1:{server.server_port}/{name}")
             if text is not None:
-                source = replace(source, sha256=publishers.checksum(text))
-            monkeypatch.setitem(publishers.SOURCES, name, source)
+                source = replace(source, sha256=download.checksum(text))
+            monkeypatch.setitem(download.SOURCES, name, source)
 
         publish.asked = asked
         yield publish
@@ -92,7 +92,7 @@ def test_a_folder_is_read_and_split_as_the_paper_does(tmp_path):
     complete = [i for i in range(20) if i != 3]
     assert found.train["total_bedrooms"].tolist() == [complete[i] for i in order[:13]]
     assert found.test["total_bedrooms"].tolist() == [complete[i] for i in order[13:]]
-    assert found.sha256 == publishers.checksum(CALIFORNIA)
+    assert found.sha256 == download.checksum(CALIFORNIA)
     assert (found.target, found.conditions) == (None, {})
 
 
@@ -110,7 +110,7 @@ def test_the_folder_of_the_environment_and_the_one_nearby(tmp_path, monkeypatch)
 
 def test_the_list_of_recordings_takes_one_twice(tmp_path):
     header = ",".join([*map(str, range(1, 33)), "Phase", "source"])
-    rows = [f"{','.join([str(i)] * 32)},D,{source}" for i, source in enumerate(publishers.RECORDINGS)]
+    rows = [f"{','.join([str(i)] * 32)},D,{source}" for i, source in enumerate(download.RECORDINGS)]
     (tmp_path / "gesture.csv").write_text("\n".join([header, *rows]) + "\n")
     found = datasets.load("gesture", tmp_path)
     assert found.table["source"].tolist() == ["a1", "a2", "a3", "b1", "b1", "c1", "c3"]
@@ -159,8 +159,8 @@ def test_a_publisher_that_cannot_be_reached_or_has_lost_the_file(publisher, monk
     publisher("adult", None)
     with pytest.raises(DataUnavailable, match=r"cannot be downloaded.*404|cannot be downloaded.*Not Found"):
         datasets.load("adult")
-    nowhere = replace(publishers.SOURCES["adult"], url="http://127.0.0.1:9/adult.zip")
-    monkeypatch.setitem(publishers.SOURCES, "adult", nowhere)
+    nowhere = replace(download.SOURCES["adult"], url="http://127.0.0.1:9/adult.zip")
+    monkeypatch.setitem(download.SOURCES, "adult", nowhere)
     with pytest.raises(DataUnavailable, match="Connect to the network"):
         datasets.load("adult")
 
@@ -168,7 +168,7 @@ def test_a_publisher_that_cannot_be_reached_or_has_lost_the_file(publisher, monk
 PACKED = {
     "adult": (
         zipped(adult__data="39, State-gov, 7, B, 13, N, A, N, W, Male, 2, 0, 40, US, <=50K\n\n", adult__test="|x"),
-        ",".join(publishers.ADULT.split()) + "\n39,State-gov,7,B,13,N,A,N,W,Male,2,0,40,US,<=50K\n",
+        ",".join(download.ADULT.split()) + "\n39,State-gov,7,B,13,N,A,N,W,Male,2,0,40,US,<=50K\n",
     ),
     "shoppers": (
         zipped(online_shoppers_intention__csv="Month,Revenue\r\nFeb,FALSE\r\n"),
@@ -181,8 +181,8 @@ PACKED = {
         "Area,Class\n2.50,A\n",
     ),
     "gesture": (
-        zipped(**{f"{r}_va3__csv": f"1,Phase\n0.{i},D\n" for i, r in enumerate(publishers.RECORDINGS)}),
-        "1,Phase,source\n" + "".join(f"0.{i},D,{r}\n" for i, r in enumerate(publishers.RECORDINGS)),
+        zipped(**{f"{r}_va3__csv": f"1,Phase\n0.{i},D\n" for i, r in enumerate(download.RECORDINGS)}),
+        "1,Phase,source\n" + "".join(f"0.{i},D,{r}\n" for i, r in enumerate(download.RECORDINGS)),
     ),
     "default": (
         zipped(clients__xls=excel([["", "X1", "X2"], ["ID", "AGE", "due"], [1.0, 24.0, -2.0]])),
@@ -195,13 +195,13 @@ PACKED = {
 def test_what_a_publisher_packs_becomes_one_plain_text(publisher, name):
     content, text = PACKED[name]
     publisher(name, content, text)
-    assert publishers.published(name) == text
+    assert download.published(name) == text
 
 
 def test_a_sheet_that_is_none(publisher):
     publisher("default", zipped(clients__xls=b"no sheet"))
     with pytest.raises(DataUnavailable, match="not the archive that was expected"):
-        publishers.published("default")
+        download.published("default")
 
 
 def test_wrong_names_and_folders(tmp_path):

@@ -13,11 +13,11 @@ import pandas as pd
 import pytest
 
 from harpoon import HarpoonError, NotFitted, Schema
-from harpoon.bench import isolated, jobs
-from harpoon.bench.isolated import Environment, EnvironmentFailed
-from harpoon.bench.jobs import OutOfTime, WorkerFailed
-from harpoon.bench.methods import METHODS, CannotDraw, method
-from harpoon.bench.methods.isolated_methods import Isolated, Stacked
+from harpoon_bench import environments, jobs
+from harpoon_bench.baselines import METHODS, CannotDraw, method
+from harpoon_bench.baselines.external import Isolated, Stacked
+from harpoon_bench.environments import Environment, EnvironmentFailed
+from harpoon_bench.jobs import OutOfTime, WorkerFailed
 
 BARE = Environment("bare")
 
@@ -27,7 +27,7 @@ def cache(tmp_path_factory):
     """A folder for environments, as a user would choose it."""
     folder = tmp_path_factory.mktemp("environments")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(isolated.FOLDER_VARIABLE, str(folder))
+        patch.setenv(environments.FOLDER_VARIABLE, str(folder))
         yield folder
 
 
@@ -55,9 +55,9 @@ def test_an_environment_is_made_once_and_has_nothing_of_ours(cache, capfd):
     assert "bare" in capfd.readouterr().err
     found = subprocess.run([python, "-c", "import pandas"], capture_output=True, check=False)  # noqa: S603
     assert b"No module named 'pandas'" in found.stderr
-    made = (BARE.folder / isolated.READY).stat().st_mtime_ns
+    made = (BARE.folder / environments.READY).stat().st_mtime_ns
     assert BARE.python() == python
-    assert (BARE.folder / isolated.READY).stat().st_mtime_ns == made
+    assert (BARE.folder / environments.READY).stat().st_mtime_ns == made
     assert capfd.readouterr().err == ""
 
 
@@ -68,7 +68,7 @@ def test_other_requirements_are_another_environment(cache):
 
 
 def test_without_a_chosen_folder_environments_live_in_the_cache_of_the_user(monkeypatch, tmp_path):
-    monkeypatch.delenv(isolated.FOLDER_VARIABLE, raising=False)
+    monkeypatch.delenv(environments.FOLDER_VARIABLE, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("HOME", str(tmp_path))
     assert BARE.folder.is_relative_to(tmp_path)

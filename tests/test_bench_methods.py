@@ -4,12 +4,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from harpoon import Schema, masks, metrics
-from harpoon.bench.datasets import with_holes
-from harpoon.bench.measures import check_filled, off_grid
-from harpoon.bench.methods import METHODS, CannotDraw, CannotFill, kind_of, method
-from harpoon.bench.methods.base import Method
-from harpoon.errors import InfeasibleCondition, InvalidOption
+from harpoon import Schema, metrics
+from harpoon.exceptions import InfeasibleCondition, InvalidOption
+from harpoon.metrics import masks
+from harpoon_bench.baselines import METHODS, CannotDraw, CannotFill, kind_of, method
+from harpoon_bench.baselines.base import Method
+from harpoon_bench.datasets import with_holes
+from harpoon_bench.measures import check_filled, off_grid
 
 QUICK = {
     "anchored": {"hidden": 16, "max_epochs": 10},

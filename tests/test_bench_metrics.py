@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from harpoon import Schema, metrics
-from harpoon.errors import InvalidCondition
+from harpoon.exceptions import InvalidCondition
 from harpoon.metrics import METRICS
 
 

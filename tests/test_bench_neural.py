@@ -9,17 +9,19 @@ import pytest
 import torch
 
 from harpoon import Schema, metrics
-from harpoon.bench.methods import METHODS, CannotDraw, method
-from harpoon.bench.methods.diffputer import DiffPuter, OutOfTime, Spending
-from harpoon.bench.methods.edm import EdmDenoiser, KarrasSchedule, ancestral, heun, preconditioning
-from harpoon.bench.methods.gain import UNTOLD, hint
-from harpoon.bench.methods.neural import Encoder, Limit, moments, span
-from harpoon.bench.methods.remasker import Autoencoder, Settings, learning_rate, remasked
-from harpoon.bench.methods.repaint import noised, repainted, visited, writing
-from harpoon.errors import InvalidOption
-from harpoon.network import Given
-from harpoon.sampling import STARTS, STEPS, reverse, row_noise
-from harpoon.schedule import Level
+from harpoon._utils.rng import row_noise
+from harpoon.diffusion.samplers import STARTS, reverse
+from harpoon.diffusion.schedules import NoiseLevel
+from harpoon.diffusion.solvers import STEPS
+from harpoon.encoding.batch import Given
+from harpoon.exceptions import InvalidOption
+from harpoon_bench.baselines import METHODS, CannotDraw, method
+from harpoon_bench.baselines.diffputer import DiffPuter, OutOfTime, Spending
+from harpoon_bench.baselines.edm import EdmDenoiser, KarrasSchedule, ancestral, heun, preconditioning
+from harpoon_bench.baselines.gain import UNTOLD, hint
+from harpoon_bench.baselines.neural import Encoder, Limit, moments, span
+from harpoon_bench.baselines.remasker import Autoencoder, Settings, learning_rate, remasked
+from harpoon_bench.baselines.repaint import noised, repainted, visited, writing
 
 # Enough for a table of three columns; what the authors chose is enough for theirs.
 SMALL = {
@@ -285,7 +287,7 @@ def test_repaint_draws_rows_with_the_labels_that_a_condition_pins(law):
 
 
 def test_known_cells_are_noised_as_the_time_asks():
-    now, after = Level(0.6, 0.8), Level(0.8, 0.6)
+    now, after = NoiseLevel(0.6, 0.8), NoiseLevel(0.8, 0.6)
     x, z = torch.rand(4, 3), torch.rand(4, 3)
     known = torch.tensor([[True, False, True]]).expand(4, 3)
     step = writing(Given(x, known), lambda x_t, x0_hat, now, after, z: x0_hat)
@@ -295,7 +297,7 @@ def test_known_cells_are_noised_as_the_time_asks():
 
 
 def test_a_way_back_up_has_the_law_of_the_later_time():
-    now, after = Level(0.8, 0.6), Level(0.6, 0.8)
+    now, after = NoiseLevel(0.8, 0.6), NoiseLevel(0.6, 0.8)
     generator = torch.Generator().manual_seed(0)
     x_0, noise, z = torch.full((100_000, 1), 2.0), *torch.randn((2, 100_000, 1), generator=generator)
     up = noised(now.a * x_0 + now.s * noise, now, after, z)
@@ -367,7 +369,7 @@ def test_churn_raises_the_noise_to_where_the_next_step_begins():
     step = heun(lambda x, t: torch.zeros_like(x), 0.5)
     z = torch.randn((50_000, 1), generator=torch.Generator().manual_seed(0))
     x = 3 * torch.randn((50_000, 1), generator=torch.Generator().manual_seed(1))
-    moved = step(x, torch.zeros_like(x), Level(1.0, 3.0), Level(1.0, 1.5), z)
+    moved = step(x, torch.zeros_like(x), NoiseLevel(1.0, 3.0), NoiseLevel(1.0, 1.5), z)
     assert moved.std().item() == pytest.approx(1.5, abs=0.02)
 
 

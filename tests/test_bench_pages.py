@@ -3,10 +3,10 @@
 import pytest
 from typer.testing import CliRunner
 
-from harpoon.bench.commands import app
-from harpoon.bench.records import Cell, Results
-from harpoon.bench.tables import Column, Table, Value, published
-from harpoon.errors import InvalidOption
+from harpoon.exceptions import InvalidOption
+from harpoon_bench.commands import app
+from harpoon_bench.records import Cell, Results
+from harpoon_bench.tables import Column, Table, Value, published
 
 PUBLISHED = {
     "imputation": "mask,ratio,method,dataset,metric,mean,std\n"

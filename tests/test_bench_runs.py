@@ -14,17 +14,17 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from harpoon.bench.commands import app
-from harpoon.bench.datasets import SPECS, load
-from harpoon.bench.kept import trained
-from harpoon.bench.measures import WrongAnswer, check_filled, theorems
-from harpoon.bench.methods import method
-from harpoon.bench.records import Cell, RecordDamaged, Results
-from harpoon.bench.runs import ABLATIONS, Run, cells
-from harpoon.bench.worker import Job, work
-from harpoon.errors import InvalidOption
+from harpoon.exceptions import InvalidOption
+from harpoon_bench.baselines import method
+from harpoon_bench.commands import app
+from harpoon_bench.datasets import SPECS, load
+from harpoon_bench.experiments import ABLATIONS, Run, cells
+from harpoon_bench.measures import WrongAnswer, check_filled, theorems
+from harpoon_bench.models import trained
+from harpoon_bench.records import Cell, RecordDamaged, Results
+from harpoon_bench.worker import Job, work
 
-BENCH = [sys.executable, "-c", "from harpoon.bench.commands import app; app()"]
+BENCH = [sys.executable, "-c", "from harpoon_bench.commands import app; app()"]
 SMALL = {"hidden": 16, "max_epochs": 3}
 
 

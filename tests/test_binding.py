@@ -6,9 +6,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from harpoon import Column, InvalidCondition, Kind, Schema, col, frames
-from harpoon.binding import bind
-from harpoon.bound import (
+from harpoon import Column, InvalidCondition, Kind, Schema, col
+from harpoon.conditions.binder import bind
+from harpoon.conditions.bound import (
     Alike,
     All,
     Always,
@@ -24,10 +24,11 @@ from harpoon.bound import (
     either_of,
     negated,
 )
-from harpoon.cells import Cells
-from harpoon.conforming import conform
-from harpoon.exact import holds
-from harpoon.parsing import condition, parse
+from harpoon.conditions.evaluate import holds
+from harpoon.conditions.parser import condition, parse
+from harpoon.data import dataframe
+from harpoon.data.coercion import conform
+from harpoon.data.column_array import ColumnArray
 
 SCHEMA = Schema(
     (
@@ -285,7 +286,7 @@ def test_what_makes_no_sense_is_refused_with_the_spot(text):
 
 def rows(**columns):
     """Cells conformed to a schema that is read off them."""
-    table = frames.read(pa.table(columns))
+    table = dataframe.read(pa.table(columns))
     schema = Schema.infer(table)
     return schema, {c.name: conform(table.cells(c.name), c) for c in schema.modelled}
 
@@ -357,6 +358,6 @@ def test_a_condition_without_columns_holds_everywhere_or_nowhere():
 
 
 def test_no_rows_are_fine():
-    empty = Cells("integer", np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.bool_))
+    empty = ColumnArray("integer", np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.bool_))
     where = bind(parse("abs(x) + 1 > least(x, 3)"), Schema((Column("x", Kind.INTEGER),)))
     assert holds(where, {"x": empty}).tolist() == []

@@ -21,8 +21,8 @@ from palmerpenguins import load_penguins
 from typer.testing import CliRunner
 
 import harpoon
-from harpoon import tables
-from harpoon.cli import app
+from harpoon import io
+from harpoon.apps.cli import app
 
 ENVIRONMENT = {**os.environ, "COLUMNS": "200", "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
 HEAVY = ("torch", "numpy", "pyarrow", "pandas", "sklearn", "scipy", "sqlglot", "duckdb")
@@ -31,7 +31,7 @@ COMMANDS = ("fit", "impute", "sample", "check", "evaluate", "report", "info", "s
 
 def run(*arguments, cwd=None, data=None) -> SimpleNamespace:
     """A command in a process of its own."""
-    command = [sys.executable, "-m", "harpoon.cli", *map(str, arguments)]
+    command = [sys.executable, "-m", "harpoon.apps.cli", *map(str, arguments)]
     done = subprocess.run(command, input=data, capture_output=True, check=False, timeout=300, cwd=cwd, env=ENVIRONMENT)  # noqa: S603
     return SimpleNamespace(code=done.returncode, out=done.stdout, said=done.stderr.decode())
 
@@ -88,7 +88,7 @@ def other(tmp_path_factory) -> Path:
 
 def test_help_and_import_load_nothing_heavy():
     loaded = f"print([name for name in {HEAVY!r} if name in sys.modules])"
-    ask = f"import sys, harpoon, harpoon.cli; {loaded}; sys.argv[1:] = ['--help']; harpoon.cli.main()"
+    ask = f"import sys, harpoon, harpoon.apps.cli; {loaded}; sys.argv[1:] = ['--help']; harpoon.apps.cli.main()"
     code = f"import sys, atexit; atexit.register(lambda: {loaded}); {ask}"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=ENVIRONMENT)  # noqa: S603
     assert done.stdout.startswith("[]\n")
@@ -140,7 +140,7 @@ def test_fit_tells_machines_and_takes_a_schema(work, tmp_path):
 
 
 def test_ctrl_c_ends_the_training_and_saves_the_model(work, tmp_path, monkeypatch):
-    epoch, calls = harpoon.training._Run._epoch, []
+    epoch, calls = harpoon.training.trainer._Run._epoch, []
 
     def interrupted(self):
         calls.append(1)
@@ -148,7 +148,7 @@ def test_ctrl_c_ends_the_training_and_saves_the_model(work, tmp_path, monkeypatc
             raise KeyboardInterrupt
         return epoch(self)
 
-    monkeypatch.setattr(harpoon.training._Run, "_epoch", interrupted)
+    monkeypatch.setattr(harpoon.training.trainer._Run, "_epoch", interrupted)
     done = call("fit", work.csv, "-o", tmp_path / "m.harpoon", "--max-time", "1h")
     assert done.code == 0
     assert "stopped by Ctrl-C" in done.said
@@ -188,9 +188,9 @@ def test_impute_from_pipe_to_pipe_and_from_database_to_database(work, tmp_path):
     assert piped.out == expected.read_bytes()
     for scheme in ("duckdb", "sqlite"):
         url = f"{scheme}:///{tmp_path}/{scheme}.db"
-        tables.write(f"{url}#holes", pq.read_table(work.parquet))
+        io.write(f"{url}#holes", pq.read_table(work.parquet))
         assert call("impute", work.model, f"{url}#holes", "-o", f"{url}#filled").code == 0
-        filled = tables.read(f"{url}#filled")
+        filled = io.read(f"{url}#filled")
         assert filled.num_rows == 344
         assert sum(column.null_count for column in filled.columns) == 0
         assert filled["id"].to_pylist() == work.table["id"].tolist()
@@ -200,7 +200,7 @@ def test_impute_from_pipe_to_pipe_and_from_database_to_database(work, tmp_path):
 @pytest.mark.parametrize("name", ["filled.jsonl.gz", "filled.feather", "filled.tsv"])
 def test_impute_into_other_formats(work, tmp_path, name):
     assert call("impute", work.model, work.csv, "-o", tmp_path / name, "-q").code == 0
-    filled = tables.read(tmp_path / name)
+    filled = io.read(tmp_path / name)
     assert filled.num_rows == 344
     assert sum(column.null_count for column in filled.columns) == 0
 
@@ -434,7 +434,7 @@ def test_a_process_that_ends_early_leaves_no_half_written_table(work, tmp_path, 
     command = [
         sys.executable,
         "-m",
-        "harpoon.cli",
+        "harpoon.apps.cli",
         "impute",
         str(work.model),
         "long.csv",
@@ -457,7 +457,7 @@ def test_a_process_that_ends_early_leaves_no_half_written_table(work, tmp_path, 
 
 
 def test_a_reader_that_has_seen_enough_is_no_error(work):
-    line = f"'{sys.executable}' -m harpoon.cli sample '{work.model}' -n 20000 -q | head -n 2"
+    line = f"'{sys.executable}' -m harpoon.apps.cli sample '{work.model}' -n 20000 -q | head -n 2"
     done = subprocess.run(line, shell=True, capture_output=True, check=False, env=ENVIRONMENT, timeout=120)  # noqa: S602
     assert done.stdout.count(b"\n") == 2
     assert done.stderr == b""
@@ -475,13 +475,13 @@ def test_slips_in_python_are_named_too(work):
     ("text", "seconds"), [("90", 90), ("90s", 90), ("2m", 120), ("1h30m", 5400), ("1H", 3600), ("0.5m", 30)]
 )
 def test_durations(text, seconds):
-    from harpoon.cli.options import seconds_of
+    from harpoon.apps.cli.options import seconds_of
 
     assert seconds_of(text) == seconds
 
 
 def test_reports_of_models_and_of_tables(work, tmp_path):
-    pytest.importorskip("harpoon.reporting")
+    pytest.importorskip("harpoon.report")
     page = tmp_path / "page.html"
     for arguments in (
         ("evaluate", work.model, work.csv, "--rows", 100),

@@ -13,12 +13,12 @@ import pytest
 from typer.testing import CliRunner
 
 import harpoon
-from harpoon import tables
-from harpoon.cli import app, main, options, talking
-from harpoon.conditional import STRATEGIES
-from harpoon.presets import PRESETS
-from harpoon.reporting.summaries import ROWS
-from harpoon.reports import Report
+from harpoon import io
+from harpoon.apps.cli import app, console, main, options
+from harpoon.config import PRESETS
+from harpoon.inference.conditional import STRATEGIES
+from harpoon.inference.diagnostics import Report
+from harpoon.report.build import ROWS
 
 
 def call(*arguments, data=None) -> SimpleNamespace:
@@ -86,7 +86,7 @@ def test_cells_that_are_not_filled_stay_byte_for_byte(model, file):
 
 def test_empty_cells_and_empty_texts_are_told_apart_and_both_are_missing(file):
     path = file('a,b\n1,""\n,x\n"",\n')
-    assert tables.read(path).to_pydict() == {"a": [1, None, None], "b": [None, "x", None]}
+    assert io.read(path).to_pydict() == {"a": [1, None, None], "b": [None, "x", None]}
     assert '"missing": 0.6666666666666666' in call("schema", path, "--json").out
 
 
@@ -104,13 +104,13 @@ def test_truth_is_spelled_as_in_the_whole_table_whatever_the_parts(model, file, 
 
 
 def test_lines_may_end_as_on_old_macs(file):
-    assert tables.read(file("a,b,c\r1,2,x\r3,4,y\r")).to_pydict() == {"a": [1, 3], "b": [2, 4], "c": ["x", "y"]}
-    assert tables.read(file('a;"b\r\nb"\r1;2\r')).column_names == ["a", "b\r\nb"]
+    assert io.read(file("a,b,c\r1,2,x\r3,4,y\r")).to_pydict() == {"a": [1, 3], "b": [2, 4], "c": ["x", "y"]}
+    assert io.read(file('a;"b\r\nb"\r1;2\r')).column_names == ["a", "b\r\nb"]
 
 
 def test_a_long_header_is_read_whole(file):
     names = [f"{number:03}" + "n" * 1000 for number in range(100)]
-    table = tables.read(file(",".join(names) + "\n" + ",".join("1" * 100) + "\n"))
+    table = io.read(file(",".join(names) + "\n" + ",".join("1" * 100) + "\n"))
     assert table.column_names == names
     assert table.num_rows == 1
 
@@ -173,7 +173,7 @@ def test_whoever_has_seen_enough_ends_every_command_alike(monkeypatch):
             raise BrokenPipeError
 
     monkeypatch.setattr(sys, "stdout", Gone())
-    for talk in (talking.Talk(), talking.Talk(json=True)):
+    for talk in (console.Talk(), console.Talk(json=True)):
         with pytest.raises(BrokenPipeError):
             talk.answer({"a": 1}, "one")
 
@@ -182,7 +182,7 @@ def test_no_fault_gets_through_as_a_traceback(model, monkeypatch):
     def fail(*_arguments, **_options):
         raise ArithmeticError("seven")
 
-    monkeypatch.setattr("harpoon.cli.describing.load_model", fail)
+    monkeypatch.setattr("harpoon.apps.cli.info.load_model", fail)
     assert_refused(call("info", model), "ArithmeticError: seven. This is a fault of Harpoon", 1)
     assert "Traceback" in call("info", model, "--debug").said
 

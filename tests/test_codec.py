@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
-from harpoon import Schema, SchemaMismatch, frames
-from harpoon.codec import Codec
-from harpoon.encodings import OneHotCodec
-from harpoon.scaling import Counted, Quantile, Standard
-from harpoon.tallies import tallied
+from harpoon import Schema, SchemaMismatch
+from harpoon.data import dataframe
+from harpoon.data.statistics import Counted, tallied
+from harpoon.encoding.categorical import OneHotCodec
+from harpoon.encoding.row_codec import Codec
+from harpoon.encoding.scalers import Quantile, Standard
 
 ENCODINGS = ("onehot", "integer", "spiked")
 QUICK = settings(max_examples=40, deadline=None)
@@ -24,7 +25,7 @@ TIED = arrays(np.float64, st.integers(2, 60), elements=st.integers(-3, 3).map(fl
 
 
 def codec_of(table, encoding="onehot", scaling="standard", **words):
-    table = frames.read(table)
+    table = dataframe.read(table)
     return Codec.fit(Schema.infer(table, **words), tallied(table), encoding=encoding, scaling=scaling), table
 
 
@@ -177,7 +178,7 @@ def test_a_codec_survives_json(frame_of, tools, encoding, scaling):
 
 def test_a_partial_table_counts_what_it_lacks_as_missing():
     codec, _ = codec_of(pa.table({"c": ["b", "a", "c"], "x": [0.5, 1.5, 2.5]}))
-    rows = codec.read(frames.read(pa.table({"x": [0.5, None]})), partial=True)
+    rows = codec.read(dataframe.read(pa.table({"x": [0.5, None]})), partial=True)
     assert rows["c"].missing.all()
     assert rows["x"].missing.tolist() == [False, True]
 
@@ -185,7 +186,7 @@ def test_a_partial_table_counts_what_it_lacks_as_missing():
 def test_a_partial_table_must_not_have_other_columns():
     codec, _ = codec_of(pa.table({"c": ["b", "a", "c"], "x": [0.5, 1.5, 2.5]}))
     with pytest.raises(SchemaMismatch, match="'z'"):
-        codec.read(frames.read(pa.table({"z": [0.5]})), partial=True)
+        codec.read(dataframe.read(pa.table({"z": [0.5]})), partial=True)
 
 
 def test_times_of_another_unit_are_read_in_the_unit_of_the_schema():
@@ -193,7 +194,7 @@ def test_times_of_another_unit_are_read_in_the_unit_of_the_schema():
     codec, table = codec_of(pa.table({"t": seconds}))
     wanted = codec.encode(codec.read(table))
     for unit in ("ms", "us", "ns"):
-        finer = frames.read(pa.table({"t": seconds.cast(pa.timestamp(unit))}))
+        finer = dataframe.read(pa.table({"t": seconds.cast(pa.timestamp(unit))}))
         assert np.array_equal(codec.encode(codec.read(finer)), wanted)
 
 

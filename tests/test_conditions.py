@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 from harpoon import InvalidCondition, col, greatest, least, lit
-from harpoon.conditions import And, Call, Comparison, In, Literal, Name, Or
-from harpoon.parsing import condition, parse
-from harpoon.spelling import RESERVED, quoted
+from harpoon.conditions.expressions import And, Call, Comparison, In, Literal, Name, Or
+from harpoon.conditions.parser import condition, parse
+from harpoon.conditions.sql import RESERVED, quoted
 
 age, job = col("age"), col("job")
 SPELLINGS = {

@@ -22,12 +22,12 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from harpoon import HarpoonError, InvalidCondition, InvalidOption, InvalidTable, SchemaMismatch, TableFileError
-from harpoon.cli import app
-from harpoon.engines import jobs, local, parts
-from harpoon.engines.asking import Filling
-from harpoon.engines.shards import Shards
-from harpoon.errors import MissingExtra
-from harpoon.tables import Reading
+from harpoon.apps.cli import app
+from harpoon.engines import block_store, job, local
+from harpoon.engines.blocks import Shards
+from harpoon.engines.job import Filling
+from harpoon.exceptions import MissingExtra
+from harpoon.io import Reading
 
 ROWS = 230
 CUTS = (0, 100, 101, ROWS)  # the shards
@@ -173,14 +173,14 @@ def test_a_killed_run_goes_on_at_the_block_it_was_in(work, tmp_path, monkeypatch
 
 
 def test_what_a_killed_run_left_behind_is_looked_at(work, tmp_path):
-    job = jobs.Imputing.of(
+    job = job.Imputing.of(
         work.folder / "parquet",
         Filling.of(work.model, where=None, draws=None, only=(), random_state=None),
         block=100,
     )
 
     def killed():
-        with parts.collected(job, tmp_path / "filled") as (seeded, kept):
+        with block_store.collected(job, tmp_path / "filled") as (seeded, kept):
             list(local.run(seeded, kept, job.blocks))
             raise KeyboardInterrupt
 
@@ -416,7 +416,7 @@ def test_slips_are_named_before_any_work(work, tmp_path):
 def test_a_job_is_told_from_others_by_all_that_matters(work, tmp_path):
     def identity(seed=1, block=20, source=work.folder / "csv", how=None, **options):
         asked = {"where": None, "draws": None, "only": (), "random_state": seed, **options}
-        return jobs.Imputing.of(source, Filling.of(work.model, **asked), block=block, how=how).identity()
+        return job.Imputing.of(source, Filling.of(work.model, **asked), block=block, how=how).identity()
 
     other = tmp_path / "other.parquet"
     pq.write_table(work.table, other)

@@ -19,8 +19,8 @@ os.environ.setdefault("RAY_worker_niceness", "0")  # or other tests would starve
 ray = pytest.importorskip("ray", reason="Ray is not installed")
 
 from harpoon import InvalidOption, SchemaMismatch  # noqa: E402
-from harpoon.cli import app  # noqa: E402
-from harpoon.engines import jobs, local  # noqa: E402
+from harpoon.apps.cli import app  # noqa: E402
+from harpoon.engines import local  # noqa: E402
 from harpoon.engines import ray as engine  # noqa: E402
 
 pytestmark = [

@@ -17,8 +17,8 @@ if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
     pytest.skip("Java, which Spark needs, is not installed", allow_module_level=True)
 
 from harpoon import Harpoon, InvalidOption, InvalidTable, SchemaMismatch
-from harpoon.cli import app
-from harpoon.engines import jobs, local
+from harpoon.apps.cli import app
+from harpoon.engines import local
 from harpoon.engines import spark as engine
 
 pytestmark = [

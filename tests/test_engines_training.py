@@ -20,7 +20,7 @@ pytestmark = [
     pytest.mark.xdist_group("ray"),
 ]
 
-from harpoon.engines import training  # noqa: E402 - needs Ray
+from harpoon.engines import ray_train  # noqa: E402 - needs Ray
 
 SETTINGS = {"hidden": 32, "batch_size": 64, "max_epochs": 40, "random_state": 0, "progress": False}
 
@@ -91,7 +91,7 @@ def test_a_training_goes_on_after_a_worker_was_killed(folder, tmp_path):
     killer = threading.Thread(target=kill_a_worker, args=(kept, killed))
     killer.start()
     handler = signal.getsignal(signal.SIGINT)
-    model = training.fit(Harpoon(**SETTINGS), folder, workers=2, every=0.0, folder=kept)
+    model = ray_train.fit(Harpoon(**SETTINGS), folder, workers=2, every=0.0, folder=kept)
     killer.join()
     assert signal.getsignal(signal.SIGINT) is handler  # Ctrl-C is ours again
     assert killed
@@ -127,19 +127,19 @@ def test_a_bad_file_is_named(folder):
     content[4:60] = b"\xff" * 56  # where the first page begins, which is read by a worker only
     (folder / "1.parquet").write_bytes(content)
     with pytest.raises(HarpoonError, match=r"1\.parquet"):
-        training.fit(Harpoon(**SETTINGS), folder)
+        ray_train.fit(Harpoon(**SETTINGS), folder)
     (folder / "1.parquet").write_bytes(content[:-20])
     with pytest.raises(HarpoonError, match=r"1\.parquet"):
-        training.fit(Harpoon(**SETTINGS), folder)
+        ray_train.fit(Harpoon(**SETTINGS), folder)
 
 
 def test_what_a_dataset_holds_is_what_the_table_holds(folder):
-    tallies, sample = training.counted(ray.data.read_parquet(str(folder)))
+    tallies, sample = ray_train.counted(ray.data.read_parquet(str(folder)))
     assert Schema.of_tallies(tallies) == Schema.infer(pq.read_table(folder))
     assert sample.num_rows == 900  # fewer than would be needed
     part = pq.read_table(folder).slice(0, 5)
     empty = part.set_column(2, "kind", pa.nulls(5))  # a block without a cell of a column has no type for it
-    tallies, sample = training.counted(ray.data.from_arrow([part, empty]))
+    tallies, sample = ray_train.counted(ray.data.from_arrow([part, empty]))
     assert sample["kind"].null_count == tallies["kind"].missing == 5
 
 
@@ -147,13 +147,13 @@ def test_parts_that_do_not_fit_together_are_an_error_that_names_the_column(folde
     pq.write_table(pa.table({"x": ["a"], "y": [1.0], "kind": ["up"]}), folder / "3.parquet")
     parts = [ray.data.read_parquet(str(folder / f"{number}.parquet")) for number in (0, 3)]
     with pytest.raises(HarpoonError, match="'x' must hold the same"):
-        training.fit(Harpoon(**SETTINGS), parts[0].union(parts[1]))
+        ray_train.fit(Harpoon(**SETTINGS), parts[0].union(parts[1]))
 
 
 def test_there_must_be_something_to_train_on(tmp_path):
     with pytest.raises(TableFileError, match="There is no file and no folder"):
-        training.fit(Harpoon(**SETTINGS), tmp_path / "nothing")
+        ray_train.fit(Harpoon(**SETTINGS), tmp_path / "nothing")
     with pytest.raises(InvalidOption, match="engine"):
         Harpoon(**SETTINGS).fit(pa.table({"x": [1.0, 2.0]}), engine="rya")
     with pytest.raises(InvalidTable, match="must have rows"):
-        training.fit(Harpoon(**SETTINGS), ray.data.from_arrow(pa.table({"x": pa.array([], pa.float64())})))
+        ray_train.fit(Harpoon(**SETTINGS), ray.data.from_arrow(pa.table({"x": pa.array([], pa.float64())})))

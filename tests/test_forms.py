@@ -9,18 +9,18 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harpoon import Harpoon, frames
-from harpoon.cells import NOWHERE
-from harpoon.codec import Codec
-from harpoon.copies import Copied, Copies
-from harpoon.drawing import seen
-from harpoon.forms import Form, Forms
-from harpoon.laws import RankLaws, numbered
-from harpoon.network import Given
-from harpoon.pointers import SHAPES, Pointers
-from harpoon.schema import Schema
-from harpoon.tallies import tallied
-from harpoon.units import Recipe
+from harpoon import Harpoon
+from harpoon.data import dataframe
+from harpoon.data.column_array import NOWHERE
+from harpoon.data.schema import Schema
+from harpoon.data.statistics import tallied
+from harpoon.encoding.batch import Given
+from harpoon.encoding.row_codec import Codec, seen
+from harpoon.networks.copy_head import Copied, Copies
+from harpoon.networks.pointer_head import SHAPES, Pointers
+from harpoon.networks.rank_head import RankLaws, numbered
+from harpoon.relations.formula import Recipe
+from harpoon.relations.relation import Form, Forms
 
 RNG = np.random.default_rng(0)
 ROWS, SLOTS = 2000, 32
@@ -33,7 +33,7 @@ HEIGHT, WIDTH = RNG.lognormal(3, 0.5, ROWS), RNG.lognormal(2, 0.7, ROWS)
 
 
 def encoded(columns):
-    table = frames.read(pa.table(columns))
+    table = dataframe.read(pa.table(columns))
     tallies = tallied(table)
     codec = Codec.fit(Schema.of_tallies(tallies), tallies, encoding="spiked", scaling="standard")
     return codec, seen(codec, codec.read(table))
@@ -121,7 +121,7 @@ def test_relations_are_found_in_a_table_with_holes_and_with_zeros():
 
 def test_products_of_numbers_that_may_be_negative_or_are_not_known_are_not_there():
     laws, rows, codec = prepared({"height": HEIGHT, "width": WIDTH, "area": HEIGHT * WIDTH})
-    means, known = laws.means.of(rows.x), laws.means.of(rows.known)
+    means, known = laws.means.of(rows.x), laws.means.of(rows.observed)
     below = means.clone()
     below[:, 0] = laws.copies.forms.zeros[0] - 1.0
     for look in (laws.copies.forms.look(below, known), laws.copies.forms.look(means, known & False)):
@@ -230,7 +230,7 @@ def test_copies_are_exact_and_copies_of_copies_too(kinds):
     values = np.random.default_rng(1).integers(-(10**6), 10**6, (80, 3))
     columns = {"a": values[:, 0], "b": values[:, 1], "c": values[:, 2], "d": values.sum(axis=1)}
     codec, _ = encoded(columns)
-    rows = codec.read(frames.read(pa.table(columns)))
+    rows = codec.read(dataframe.read(pa.table(columns)))
     recipes = {0: Recipe((0, 1), (1, 1), None), 1: Recipe((0,), (1,), None), 2: Recipe((1, 2), (-1, 1), None)}
     form_of = np.full((80, 4), NOWHERE)
     for row, kind in enumerate(kinds):

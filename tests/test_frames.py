@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harpoon import ColumnLeftOut, Harpoon, HarpoonError, InvalidTable, frames
-from harpoon.arrow import to_arrow
-from harpoon.cells import Cells
-from harpoon.frames import Template
+from harpoon import ColumnLeftOut, Harpoon, HarpoonError, InvalidTable
+from harpoon.data import dataframe
+from harpoon.data.arrow import to_arrow
+from harpoon.data.column_array import ColumnArray
+from harpoon.data.dataframe import Template
 
 DAY = dt.date(2020, 1, 1)
 COLUMNS = {
@@ -31,7 +32,7 @@ HELD_AS_FLOATS = {"integer": "float"}  # what holes make of a pandas column
 
 @pytest.mark.parametrize("storage", COLUMNS)
 def test_each_kind_of_column_is_recognised_with_its_holes(frame_of, library, storage):
-    cells = frames.read(frame_of({storage: COLUMNS[storage]})).cells(storage)
+    cells = dataframe.read(frame_of({storage: COLUMNS[storage]})).cells(storage)
     assert cells.storage == (HELD_AS_FLOATS.get(storage, storage) if library == "pandas" else storage)
     assert cells.missing.tolist() == [False, True, False]
     assert len(cells.observed) == 2
@@ -39,30 +40,30 @@ def test_each_kind_of_column_is_recognised_with_its_holes(frame_of, library, sto
 
 def test_every_library_reads_the_same_cells(tools):
     columns = {name: array.drop_null() for name, array in COLUMNS.items()}
-    tables = [frames.read(tools.make(library, columns)) for library in tools.libraries]
+    tables = [dataframe.read(tools.make(library, columns)) for library in tools.libraries]
     for name in columns:
         values = [[c.labels[v] if c.labels else v for v in c.values.tolist()] for c in (t.cells(name) for t in tables)]
         assert values[0] == values[1] == values[2]
 
 
 def test_names_height_and_library_are_those_of_the_frame(frame_of, library):
-    table = frames.read(frame_of({"x": [1.0, 2.0, 3.0], "a b": ["u", "v", "w"]}))
+    table = dataframe.read(frame_of({"x": [1.0, 2.0, 3.0], "a b": ["u", "v", "w"]}))
     assert (table.names, table.height, table.library) == (["x", "a b"], 3, library)
 
 
 def test_a_table_that_was_read_is_not_read_again(frame_of):
-    table = frames.read(frame_of({"x": [1.0]}))
-    assert frames.read(table) is table
+    table = dataframe.read(frame_of({"x": [1.0]}))
+    assert dataframe.read(table) is table
 
 
 def test_missing_cells_of_any_spelling_are_one_thing():
     frame = pd.DataFrame({"x": pd.Series(["a", None, np.nan, pd.NA, pd.NaT], dtype=object)})
-    assert frames.read(frame).cells("x").missing.tolist() == [False, True, True, True, True]
+    assert dataframe.read(frame).cells("x").missing.tolist() == [False, True, True, True, True]
 
 
 def test_nan_is_missing_in_polars_and_arrow():
     for frame in (pl.DataFrame({"x": [0.5, float("nan"), None]}), pa.table({"x": [0.5, float("nan"), None]})):
-        assert frames.read(frame).cells("x").missing.tolist() == [False, True, True]
+        assert dataframe.read(frame).cells("x").missing.tolist() == [False, True, True]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +72,7 @@ def test_nan_is_missing_in_polars_and_arrow():
     ids=["mixed", "lists", "records", "objects", "complex", "bytes"],
 )
 def test_columns_of_no_plain_type_are_opaque_and_not_missing(values):
-    cells = frames.read(pd.DataFrame({"x": pd.Series(values, dtype=object)})).cells("x")
+    cells = dataframe.read(pd.DataFrame({"x": pd.Series(values, dtype=object)})).cells("x")
     assert cells.storage == "other"
     assert not cells.missing.any()
 
@@ -96,7 +97,7 @@ def test_columns_of_no_plain_type_are_opaque_and_not_missing(values):
     ids=lambda frame: f"{type(frame).__module__.split('.')[0]} {getattr(frame['x'], 'dtype', '')}",
 )
 def test_columns_of_other_types_are_opaque(frame):
-    assert frames.read(frame).cells("x").storage == "other"
+    assert dataframe.read(frame).cells("x").storage == "other"
 
 
 @pytest.mark.parametrize(
@@ -105,36 +106,36 @@ def test_columns_of_other_types_are_opaque(frame):
 )
 def test_what_is_not_a_frame_is_refused_by_name(thing):
     with pytest.raises(InvalidTable, match=type(thing).__name__):
-        frames.read(thing)
+        dataframe.read(thing)
 
 
 def test_a_lazy_frame_is_refused_with_advice():
     with pytest.raises(InvalidTable, match=r"collect\(\)"):
-        frames.read(pl.DataFrame({"x": [1.0]}).lazy())
+        dataframe.read(pl.DataFrame({"x": [1.0]}).lazy())
 
 
 def test_repeated_pandas_names_are_refused_by_name():
     with pytest.raises(InvalidTable, match="'x'"):
-        frames.read(pd.DataFrame([[1, 2]], columns=["x", "x"]))
+        dataframe.read(pd.DataFrame([[1, 2]], columns=["x", "x"]))
 
 
 def test_repeated_arrow_names_are_refused_by_name():
     with pytest.raises(InvalidTable, match="'x'"):
-        frames.read(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["x", "x"]))
+        dataframe.read(pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["x", "x"]))
 
 
 def test_pandas_names_that_look_alike_as_text_are_refused():
     with pytest.raises(InvalidTable, match="'1'"):
-        frames.read(pd.DataFrame([[1, 2]], columns=[1, "1"]))
+        dataframe.read(pd.DataFrame([[1, 2]], columns=[1, "1"]))
 
 
 def test_an_empty_frame_is_read(frame_of):
-    assert frames.read(frame_of({"x": pa.array([], pa.float64())})).height == 0
+    assert dataframe.read(frame_of({"x": pa.array([], pa.float64())})).height == 0
 
 
 def test_a_slice_of_an_arrow_table_is_read_as_the_slice():
     table = pa.table({"x": [1.5, None, 2.5, 3.5], "y": pa.array(["a", "b", "c", "d"]).dictionary_encode()}).slice(1, 2)
-    read = frames.read(table)
+    read = dataframe.read(table)
     assert read.cells("x").missing.tolist() == [True, False]
     labels = read.cells("y").labels
     assert [labels[v] for v in read.cells("y").values] == ["b", "c"]
@@ -144,13 +145,13 @@ def test_arrow_chunks_make_no_difference():
     whole = pa.table({"x": [0.5, None, 1.5], "y": ["a", "b", None]})
     parts = pa.concat_tables([whole.slice(0, 1), whole.slice(1, 0), whole.slice(1, 2)])
     for name in whole.schema.names:
-        left, right = frames.read(whole).cells(name), frames.read(parts).cells(name)
+        left, right = dataframe.read(whole).cells(name), dataframe.read(parts).cells(name)
         assert (left.values.tolist(), left.missing.tolist()) == (right.values.tolist(), right.missing.tolist())
 
 
 def test_a_template_survives_json(frame_of, tools):
     frame = frame_of({name: array.drop_null() for name, array in COLUMNS.items()})
-    table = frames.read(frame)
+    table = dataframe.read(frame)
     back = Template.from_json(table.template.to_json())
     assert back == table.template
     tools.assert_same(back.build({name: table.cells(name) for name in table.names}), frame)
@@ -158,7 +159,7 @@ def test_a_template_survives_json(frame_of, tools):
 
 @pytest.mark.parametrize("library", ["numpy", "", "os"])
 def test_a_template_of_an_unknown_library_is_refused(library):
-    data = frames.read(pa.table({"x": [1.0]})).template.to_json()
+    data = dataframe.read(pa.table({"x": [1.0]})).template.to_json()
     with pytest.raises(ValueError, match="library"):
         Template.from_json({**data, "library": library})
 
@@ -167,20 +168,20 @@ def test_a_template_of_an_unknown_library_is_refused(library):
 @settings(max_examples=40, deadline=None)
 def test_numbers_are_read_exactly(frame_of, values):
     array = pa.array(values, pa.float64())
-    cells = frames.read(frame_of({"x": array})).cells("x")
+    cells = dataframe.read(frame_of({"x": array})).cells("x")
     assert [None if gone else v for v, gone in zip(cells.values.tolist(), cells.missing, strict=True)] == values
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=20))
 @settings(max_examples=40, deadline=None)
 def test_integers_are_read_exactly(frame_of, values):
-    assert frames.read(frame_of({"x": pa.array(values, pa.int64())})).cells("x").values.tolist() == values
+    assert dataframe.read(frame_of({"x": pa.array(values, pa.int64())})).cells("x").values.tolist() == values
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])) | st.none(), min_size=1, max_size=20))
 @settings(max_examples=40, deadline=None)
 def test_texts_are_read_exactly(frame_of, values):
-    cells = frames.read(frame_of({"x": pa.array(values, pa.string())})).cells("x")
+    cells = dataframe.read(frame_of({"x": pa.array(values, pa.string())})).cells("x")
     if cells.storage == "null":
         assert all(v is None for v in values)
     else:
@@ -197,11 +198,14 @@ def test_a_given_value_must_be_plain(arrow_fitted, value):
 
 
 def test_the_end_of_an_integer_type_is_never_rounded_beyond_it():
-    cells = Cells("float", np.array([2.0**64, 5.4, 0.0]), np.array([False, False, True]))
+    cells = ColumnArray("float", np.array([2.0**64, 5.4, 0.0]), np.array([False, False, True]))
     assert to_arrow(cells, pa.uint64()).to_pylist() == [2**64 - 2048, 5, None]
-    further = Cells("float", np.array([2.0**65]), np.array([False]))
+    further = ColumnArray("float", np.array([2.0**65]), np.array([False]))
     assert to_arrow(further, pa.uint64()).to_pylist() == [2.0**65]  # the wider type is the honest answer
-    assert to_arrow(Cells("float", np.array([-129.0, 1.0]), np.array([False, False])), pa.int8()).type == pa.float64()
+    assert (
+        to_arrow(ColumnArray("float", np.array([-129.0, 1.0]), np.array([False, False])), pa.int8()).type
+        == pa.float64()
+    )
 
 
 def test_a_whole_number_in_the_upper_half_of_an_unsigned_type_stays_itself():

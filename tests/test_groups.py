@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import harpoon
-from harpoon import Harpoon, LabelsGrouped, Schema, frames
-from harpoon.codec import Codec
-from harpoon.encodings import FREQUENT_LABELS, MANY_LABELS, GroupedCodec, OneHotCodec
-from harpoon.kinds import Column, Kind
-from harpoon.tallies import tallied
+from harpoon import Harpoon, LabelsGrouped, Schema
+from harpoon.data import dataframe
+from harpoon.data.column import Column, Kind
+from harpoon.data.statistics import tallied
+from harpoon.encoding.categorical import FREQUENT_LABELS, MANY_LABELS, GroupedCodec, OneHotCodec
+from harpoon.encoding.row_codec import Codec
 
 LABELS, ROWS, REGIONS = 5_000, 20_000, 10
 WIDEST = 250
@@ -77,7 +78,7 @@ def test_the_frequent_labels_are_the_most_frequent(table, grouped):
 def test_every_label_comes_back(model, grouped):
     codec = model.codec_
     everything = pa.table({"zip": list(grouped.column.labels)})
-    rows = codec.read(frames.read(everything), partial=True)
+    rows = codec.read(dataframe.read(everything), partial=True)
     x = codec.encode(rows)
     for expected in (False, True):
         assert np.array_equal(codec.decode(x, expected=expected)["zip"].values, rows["zip"].values)
@@ -149,7 +150,7 @@ def test_whatever_the_network_says_the_best_label_is_the_most_probable(labels, f
 
 
 def test_few_labels_are_not_grouped_and_nothing_is_said():
-    table = frames.read(pa.table({"c": [f"{i:03}" for i in range(MANY_LABELS)] * 2}))
+    table = dataframe.read(pa.table({"c": [f"{i:03}" for i in range(MANY_LABELS)] * 2}))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         codec = Codec.fit(Schema.infer(table), tallied(table), encoding="spiked", scaling="standard")
@@ -157,7 +158,7 @@ def test_few_labels_are_not_grouped_and_nothing_is_said():
 
 
 def test_one_label_more_is_grouped_and_survives_json():
-    table = frames.read(pa.table({"c": [f"{i:03}" for i in range(MANY_LABELS + 1)] * 2}))
+    table = dataframe.read(pa.table({"c": [f"{i:03}" for i in range(MANY_LABELS + 1)] * 2}))
     with pytest.warns(LabelsGrouped, match=r"'c' has 257 values: the 64 most .* in 14 groups\."):
         codec = Codec.fit(Schema.infer(table), tallied(table), encoding="spiked", scaling="standard")
     assert len(codec.columns[0].frequent) == FREQUENT_LABELS

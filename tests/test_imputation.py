@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn.linear_model import LinearRegression
 
 from harpoon import Harpoon, InvalidOption, TooFewDraws
-from harpoon.imputation import _mode
+from harpoon.inference.imputation import _mode
 from tests.laws.test_closed_form import draw_table, y_moments
 
 

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harpoon import Column, Kind
-from harpoon.intervals import attainable, interval
+from harpoon.inference.intervals import attainable, interval
 
 NUMBER = Column("x", Kind.NUMBER, step=None, clip=False)
 WHOLE = Column("n", Kind.INTEGER, step=1, clip=False)

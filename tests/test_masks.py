@@ -4,7 +4,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from harpoon import InvalidOption, masks
+from harpoon import InvalidOption
+from harpoon.metrics import masks
 
 
 def table(n: int = 4000, columns: int = 10) -> pl.DataFrame:

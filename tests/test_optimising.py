@@ -4,10 +4,10 @@ import pytest
 import torch
 from torch import nn
 
-from harpoon import optimising
-from harpoon.network import PaperDenoiser
-from harpoon.optimising import OPTIMISERS, orthogonal
-from harpoon.schedule import LinearSchedule
+from harpoon.diffusion.schedules import LinearSchedule
+from harpoon.networks.paper import PaperDenoiser
+from harpoon.training import optimizers
+from harpoon.training.optimizers import OPTIMISERS, orthogonal
 
 
 class Network(nn.Module):
@@ -54,7 +54,7 @@ def test_the_steps_are_those_of_torch(monkeypatch):
     steps = OPTIMISERS["muon"](ours, rate, decay)
     inner = torch.optim.Muon(theirs.inner_matrices(), lr=rate, weight_decay=decay, adjust_lr_fn="match_rms_adamw")
     groups = [{"params": [theirs.weights[2]], "weight_decay": decay}, {"params": [theirs.weights[3]]}]
-    others = torch.optim.AdamW(groups, lr=rate, betas=optimising.MOMENTS, weight_decay=0)
+    others = torch.optim.AdamW(groups, lr=rate, betas=optimizers.MOMENTS, weight_decay=0)
     for step in range(5):
         ours.learn(step)
         theirs.learn(step)
@@ -92,7 +92,7 @@ def test_a_network_without_inner_matrices_is_left_to_adam():
     ours.inner_matrices = list  # none
     decaying = [{"params": list(theirs.weights[:3]), "weight_decay": 0.1}, {"params": [theirs.weights[3]]}]
     steps = OPTIMISERS["muon"](ours, 0.01, 0.1)
-    adam = torch.optim.AdamW(decaying, lr=0.01, betas=optimising.MOMENTS, weight_decay=0, fused=True)
+    adam = torch.optim.AdamW(decaying, lr=0.01, betas=optimizers.MOMENTS, weight_decay=0, fused=True)
     for network, optimiser in ((ours, steps), (theirs, adam)):
         network.learn(0)
         optimiser.step()

@@ -50,7 +50,7 @@ def test_importing_harpoon_loads_no_optional_package():
 def test_a_missing_extra_names_itself():
     code = (
         "import sys; sys.modules['palmerpenguins'] = None\n"
-        "from harpoon.cli import main; sys.argv = ['harpoon', 'demo']; main()"
+        "from harpoon.apps.cli import main; sys.argv = ['harpoon', 'demo']; main()"
     )
     done = run(sys.executable, "-c", code)
     assert done.returncode == 1

@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 import torch
 
-from harpoon.codec import Block
-from harpoon.encodings import Shape
-from harpoon.guidance import Guidance, constant, linear, tangential_gradient
-from harpoon.network import Given, PaperDenoiser, PaperNetwork, initialise, sinusoidal
-from harpoon.penalties import reconstruction
-from harpoon.presets import PRESETS
-from harpoon.sampling import STARTS, STEPS, matched_start, reverse, standard_start
-from harpoon.schedule import LinearSchedule
+from harpoon.config import PRESETS
+from harpoon.diffusion.guidance import Guidance, constant, linear, tangential_gradient
+from harpoon.diffusion.penalties import reconstruction
+from harpoon.diffusion.samplers import STARTS, matched_start, reverse, standard_start
+from harpoon.diffusion.schedules import LinearSchedule
+from harpoon.diffusion.solvers import STEPS
+from harpoon.encoding.base import Block, Shape
+from harpoon.encoding.batch import Given
+from harpoon.networks.layers import initialise, sinusoidal
+from harpoon.networks.paper import PaperDenoiser, PaperNetwork
 
 T, BETA_1, BETA_T = 200, 1e-4, 0.02
 

@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from harpoon import InvalidCondition, col, least, lit
-from harpoon.parsing import LONGEST, parse
+from harpoon.conditions.parser import LONGEST, parse
 
 a, b, c = col("a"), col("b"), col("c")
 UNDERSTOOD = {

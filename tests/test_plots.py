@@ -17,9 +17,9 @@ from matplotlib.figure import Figure
 from scipy.stats import ks_2samp
 
 import harpoon
-from harpoon import plots
-from harpoon.canvas import SAND, SEA
-from harpoon.geometry import gradient_angles
+from harpoon.diffusion.geometry import gradient_angles
+from harpoon.report import plots
+from harpoon.report.plots.style import SAND, SEA
 
 RNG = np.random.default_rng(0)
 
@@ -336,5 +336,5 @@ def test_without_pyplot_and_without_matplotlib():
     assert done.stdout.strip() == "False"
     code = "import sys\nsys.modules['matplotlib'] = None\nfrom harpoon import plots"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603
-    assert "harpoon.errors.MissingExtra: Drawing needs the package 'matplotlib'" in done.stderr
+    assert "harpoon.exceptions.MissingExtra: Drawing needs the package 'matplotlib'" in done.stderr
     assert "tabharpoon[plots]" in done.stderr

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch.nn import functional
 
-from harpoon import products
-from harpoon.products import Linear, linear
+from harpoon.networks import layers
+from harpoon.networks.layers import Linear, linear
 
 
 @pytest.fixture(params=[True, False])
@@ -38,4 +38,4 @@ def test_gradients_of_a_coarse_product_are_those_of_the_exact_one_up_to_its_digi
 
 
 def test_where_there_are_no_instructions_for_it_nothing_is_coarse():
-    assert not products.coarse_is_fast("cuda")
+    assert not layers.coarse_is_fast("cuda")

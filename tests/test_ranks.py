@@ -12,12 +12,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.stats import kstest
 
-from harpoon import Schema, frames
-from harpoon.codec import Codec
-from harpoon.encodings import SpikeCodec
-from harpoon.network import Given, Spanned
-from harpoon.scaling import QUANTILES, Counted, Ranks
-from harpoon.tallies import tallied
+from harpoon import Schema
+from harpoon.data import dataframe
+from harpoon.data.statistics import Counted, tallied
+from harpoon.encoding.batch import Given, Spanned
+from harpoon.encoding.numeric import SpikeCodec
+from harpoon.encoding.row_codec import Codec
+from harpoon.encoding.scalers import QUANTILES, Ranks
 
 QUICK = settings(max_examples=60, deadline=None)
 SENSIBLE = st.floats(-1e6, 1e6).map(lambda v: v if abs(v) > 1e-100 else 0.0)
@@ -160,7 +161,7 @@ def test_damaged_ranks_are_refused(damage):
 
 
 def codec_of(columns, *, lifted=()):
-    table = frames.read(pa.table(columns))
+    table = dataframe.read(pa.table(columns))
     schema = Schema.infer(table)
     for name in lifted:
         schema = schema.replace(name, clip=False)
@@ -191,12 +192,12 @@ def test_ranks_are_drawn_within_their_spans_and_anew_each_time(half_zeros):
     first, second = (data.drawn(generator) for _ in range(2))
     others = [place for place in range(codec.width) if place not in data.places.tolist()]
     for drawn in (first, second):
-        known = drawn.known[:, data.places]
+        known = drawn.observed[:, data.places]
         rank = torch.special.ndtr(drawn.x[:, data.places])
         assert ((rank - data.low)[known] >= -1e-5).all()
         assert ((rank - data.high)[known] <= 1e-5).all()
         assert torch.equal(drawn.x[:, others], data.x[:, others])
-        assert (drawn.x[~drawn.known] == 0).all()
+        assert (drawn.x[~drawn.observed] == 0).all()
     assert not torch.equal(first.x, second.x)
 
 
@@ -235,11 +236,11 @@ def test_rows_with_spans_can_be_chosen_and_moved(half_zeros):
     assert len(data[:7].high) == 7
     whole = data.complete()
     assert isinstance(whole, Spanned)
-    assert len(whole.low) == len(whole.x) == int(data.known.all(dim=1).sum())
+    assert len(whole.low) == len(whole.x) == int(data.observed.all(dim=1).sum())
     moved = data.to(torch.device("meta"))
     assert isinstance(moved, Spanned)
     assert {getattr(moved, name).device.type for name in ("x", "known", "places", "low", "high")} == {"meta"}
-    assert isinstance(Given(data.x, data.known).to(torch.device("meta")), Given)
+    assert isinstance(Given(data.x, data.observed).to(torch.device("meta")), Given)
 
 
 @given(z=arrays(np.float64, 20, elements=st.floats(-6, 6)))
@@ -267,7 +268,7 @@ def test_few_values_are_a_list_unless_the_range_is_lifted():
 
 
 def test_point_masses_outside_a_range_that_was_narrowed_are_drawn_at_its_end():
-    table = frames.read(pa.table({"n": [0] * 50 + list(range(1, 51))}))
+    table = dataframe.read(pa.table({"n": [0] * 50 + list(range(1, 51))}))
     schema = Schema.infer(table)
     narrowed = Schema((replace(schema["n"], minimum=5),))
     codec = Codec.fit(narrowed, tallied(table), encoding="spiked", scaling="standard")

@@ -16,12 +16,12 @@ import pytest
 from palmerpenguins import load_penguins
 
 import harpoon
-from harpoon import cli
+from harpoon.apps import cli
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 QUICK = {"max_time=120": "max_epochs=60, hidden=32", "--max-time 2m": "--max-time 2s"}  # what the tests change
-CODE = "from harpoon.cli import main; main()"
+CODE = "from harpoon.apps.cli import main; main()"
 
 
 def name(page):

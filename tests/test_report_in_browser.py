@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from harpoon.reporting import Page, compared, evaluated
+from harpoon.report import Page, compared, evaluated
 from tests import browser as chromium
 from tests.conftest import fit, make, mixed_columns
 

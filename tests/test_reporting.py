@@ -29,8 +29,8 @@ from harpoon import (
     SchemaMismatch,
     metrics,
 )
-from harpoon.reporting import Page, compared, described, evaluated
-from harpoon.reporting import summary as names
+from harpoon.report import Page, compared, described, evaluated
+from harpoon.report import summary as names
 from tests.conftest import LIBRARIES, fit, make, mixed_columns
 
 HOSTILE = "<script>alert('1')</script>\"><img src=x onerror=alert(2)>"
@@ -63,7 +63,7 @@ def report(model):
 
 
 def checked(value, kind):
-    """The value has the names and the types that `harpoon.reporting.summary` documents."""
+    """The value has the names and the types that `harpoon.report.summary` documents."""
     if hasattr(kind, "__required_keys__"):
         hints = get_type_hints(kind)
         assert kind.__required_keys__ <= set(value) <= set(hints), kind
@@ -174,7 +174,7 @@ def test_every_library_gives_the_same_summary():
 
 
 def test_the_same_seed_chooses_the_same_rows(monkeypatch):
-    monkeypatch.setattr("harpoon.reporting.summaries.ROWS", 150)
+    monkeypatch.setattr("harpoon.report.build.ROWS", 150)
     many, other = pa.table(people(200)), pa.table(people(180, 1))
     first, second, third = (compared(many, other, random_state=seed) for seed in (1, 1, 2))
     assert first == second
@@ -486,7 +486,7 @@ def test_a_page_is_saved_whole_or_not_at_all(report, tmp_path):
 def test_without_jinja_the_extra_is_named_and_summaries_still_work():
     code = (
         "import sys; sys.modules['jinja2'] = None; sys.modules['markupsafe'] = None\n"
-        "import pyarrow as pa; from harpoon.reporting import Page, compared\n"
+        "import pyarrow as pa; from harpoon.report import Page, compared\n"
         "table = pa.table({'x': [1.0, 2.0, 3.0]}); page = Page(compared(table, table))\n"
         "page.html"
     )

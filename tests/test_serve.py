@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 import requests
 
-from harpoon.serve.app import create_app
-from harpoon.serve.limits import Limits
+from harpoon.apps.server.app import create_app
+from harpoon.apps.server.limits import Limits
 
 ARROW, CSV, PARQUET = "application/vnd.apache.arrow.stream", "text/csv", "application/vnd.apache.parquet"
 EVENTS = "text/event-stream"
@@ -64,7 +64,7 @@ def ask(url, path, question, accept="application/json", **more):
 
 def plain(table):
     """Rows as JSON has them."""
-    from harpoon.serve.formats import records
+    from harpoon.apps.server.formats import records
 
     return json.loads(json.dumps(records(table)))
 

@@ -14,10 +14,10 @@ import requests
 from palmerpenguins import load_penguins
 from typer.testing import CliRunner
 
-from harpoon.cli import app
-from harpoon.serve.app import create_app
+from harpoon.apps.cli import app
+from harpoon.apps.server.app import create_app
 
-MAIN = "from harpoon.cli import main; main()"
+MAIN = "from harpoon.apps.cli import main; main()"
 PAGE = (Path(__file__).parents[1] / "docs" / "serve.md").read_text(encoding="utf-8")
 
 
@@ -57,7 +57,7 @@ def test_a_place_that_is_not_of_this_machine_is_a_sentence(model_file):
 
 
 def test_a_missing_extra_names_itself(model_file, monkeypatch):
-    for name in [name for name in sys.modules if name.startswith("harpoon.serve")]:
+    for name in [name for name in sys.modules if name.startswith("harpoon.apps.server")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "fastapi", None)
     done = CliRunner().invoke(app, ["serve", model_file])

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harpoon import InvalidCondition, Schema
-from harpoon.parsing import parse
-from harpoon.serve.controls import beyond, condition_of, controls_of
+from harpoon.apps.server.controls import beyond, condition_of, controls_of
+from harpoon.conditions.parser import parse
 
 DAY, MOMENT = dt.date(2024, 1, 31), dt.datetime(2024, 1, 31, 12, 30)
 TABLE = pa.table(

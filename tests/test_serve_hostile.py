@@ -12,10 +12,9 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
-from harpoon.serve import answers, running
-from harpoon.serve.app import create_app
-from harpoon.serve.limits import Limits
-from harpoon.serve.logs import Lines
+from harpoon.apps.server.access_log import Lines
+from harpoon.apps.server.app import create_app
+from harpoon.apps.server.limits import Limits
 
 TOKEN = "0123456789abcdef0123"  # noqa: S105
 LONG = {"n": 400_000}  # takes much longer than any of these tests looks at it
@@ -252,13 +251,13 @@ def test_no_address_reads_a_file_of_the_machine(url, path):
 
 
 def test_the_log_has_a_line_for_each_request_and_no_cells(url, caplog):
-    with caplog.at_level(logging.INFO, "harpoon.serve"):
+    with caplog.at_level(logging.INFO, "harpoon.apps.server"):
         requests.post(f"{url}/sample", json={"n": 2, "where": "age >= 33 and job = 'chef'"}, timeout=20)
         requests.post(f"{url}/impute", json={"rows": [{"age": 12345}, {"job": "spy"}]}, timeout=20)
         requests.post(f"{url}/sample", json={"where": "job = 'spy'"}, timeout=20)
 
         def logged():
-            return [Lines().format(record) for record in caplog.records if record.name == "harpoon.serve"]
+            return [Lines().format(record) for record in caplog.records if record.name == "harpoon.apps.server"]
 
         assert eventually(lambda: len(logged()) == 3)  # a line is written after the answer is sent
     lines = logged()
@@ -274,7 +273,7 @@ def test_a_fault_of_ours_is_told_without_its_words(url, caplog, monkeypatch, acc
         raise RuntimeError("cell 4711")
 
     monkeypatch.setattr(answers, "sample", broken)
-    with caplog.at_level(logging.INFO, "harpoon.serve"):
+    with caplog.at_level(logging.INFO, "harpoon.apps.server"):
         answer = requests.post(f"{url}/sample", json={}, headers={"Accept": accept}, timeout=20)
     assert answer.status_code == (500 if accept == "application/json" else 200)
     assert '"kind": "Fault"' in answer.text

@@ -9,10 +9,10 @@ import pyarrow.csv
 import pytest
 import requests
 
-from harpoon.serve.app import create_app
-from harpoon.serve.formats import ARROW, CSV, JSON, records
-from harpoon.serve.limits import Limits
-from harpoon.serve.streams import from_arrow
+from harpoon.apps.server.app import create_app
+from harpoon.apps.server.arrow_stream import from_arrow
+from harpoon.apps.server.formats import ARROW, CSV, JSON, records
+from harpoon.apps.server.limits import Limits
 
 TEXT = b"""name,age,height,price,job,member
 Ann,031,170.50,,chef,TRUE

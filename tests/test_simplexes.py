@@ -4,7 +4,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harpoon.simplexes import Simplexes
+from harpoon.networks.layers import Simplexes
 
 
 @given(widths=st.lists(st.integers(1, 40), max_size=12), seed=st.integers(0, 99), rows=st.integers(0, 5))

@@ -16,9 +16,10 @@ from hypothesis import strategies as st
 from safetensors.torch import save_file
 
 import harpoon
-import harpoon.frames
-from harpoon import Harpoon, ModelFileError, storage
-from harpoon.errors import shortened
+import harpoon.data.dataframe
+from harpoon import Harpoon, ModelFileError
+from harpoon._text import shortened
+from harpoon._utils import tensor_file
 
 
 @pytest.fixture(scope="session")
@@ -61,7 +62,7 @@ def with_metadata(data, text):
     """The file with another text in its header, its tensors as they were."""
     header, tensors = parts(data)
     content = json.loads(header)
-    content["__metadata__"] = {storage.KEY: text}
+    content["__metadata__"] = {tensor_file.KEY: text}
     return joined(json.dumps(content).encode(), tensors)
 
 
@@ -70,12 +71,12 @@ def signed(saved, tmp_path_factory):
     """A function that puts any text into the file with a checksum that fits, as someone who means harm would."""
     path = tmp_path_factory.mktemp("signed") / "m"
     path.write_bytes(saved)
-    tensors, _ = storage.read(path)
-    return lambda text: with_metadata(saved, f"{storage._checksum(text, tensors)} {text}")
+    tensors, _ = tensor_file.read(path)
+    return lambda text: with_metadata(saved, f"{tensor_file._checksum(text, tensors)} {text}")
 
 
 def test_a_signed_copy_is_read(saved, signed, tmp_path):
-    text = json.loads(parts(saved)[0])["__metadata__"][storage.KEY].partition(" ")[2]
+    text = json.loads(parts(saved)[0])["__metadata__"][tensor_file.KEY].partition(" ")[2]
     (tmp_path / "m").write_bytes(signed(text))
     assert harpoon.load(tmp_path / "m", progress=False).sample(2) is not None
 
@@ -290,10 +291,10 @@ def rewritten(saved, tmp_path_factory):
 
     def rewrite(change, data=saved):
         path.write_bytes(data)
-        tensors, content = storage.read(path)
+        tensors, content = tensor_file.read(path)
         content = {k: v for k, v in content.items() if k not in ("format", "version", "checksum")}
         change(content, tensors)
-        storage.write(path, tensors, content)
+        tensor_file.write(path, tensors, content)
         return path.read_bytes()
 
     return rewrite
@@ -311,7 +312,7 @@ def with_codec(saved, tools, tmp_path_factory):
 
 
 def test_a_newer_format_is_refused_with_advice(rewritten, refused):
-    newer = {"format": storage.FORMAT + 1, "version": "99.9"}
+    newer = {"format": tensor_file.FORMAT + 1, "version": "99.9"}
     message = refused(rewritten(lambda content, tensors: content.update(newer)))
     assert "99.9" in message
     assert "Update" in message
@@ -596,7 +597,7 @@ def test_a_frame_that_cannot_be_is_refused(rewritten, refused, changes):
 def test_a_frame_that_lacks_a_column_is_refused(rewritten, refused):
     import pyarrow as pa
 
-    other = harpoon.frames.read(pa.table({"x": [1.0]})).template.to_json()
+    other = harpoon.data.dataframe.read(pa.table({"x": [1.0]})).template.to_json()
     refused(rewritten(lambda content, tensors: content["frame"].update(other)))
 
 
@@ -604,7 +605,7 @@ def test_a_frame_with_other_types_is_refused(rewritten, refused):
     import pyarrow as pa
 
     names = ["height", "price", "age", "job", "member"]
-    other = harpoon.frames.read(pa.table({name: [[1]] for name in names})).template.to_json()
+    other = harpoon.data.dataframe.read(pa.table({name: [[1]] for name in names})).template.to_json()
     refused(rewritten(lambda content, tensors: content["frame"].update(other)))
 
 

@@ -9,7 +9,7 @@ import pytest
 from selenium.common.exceptions import ElementClickInterceptedException
 from selenium.webdriver.common.keys import Keys
 
-from harpoon.serve.app import create_app
+from harpoon.apps.server.app import create_app
 from tests import browser as chromium
 from tests.conftest import fit, serving
 from tests.studio import NAME, Reader, people, sampled

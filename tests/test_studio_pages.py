@@ -11,7 +11,7 @@ import pytest
 import requests
 from selenium_axe_python import Axe
 
-from harpoon.serve.app import create_app
+from harpoon.apps.server.app import create_app
 from tests import browser as chromium
 from tests.conftest import fit, serving
 from tests.studio import NAME, Reader, people
@@ -150,7 +150,16 @@ def test_the_command_opens_the_page(model, tmp_path):
     opened = tmp_path / "opened"
     (tmp_path / "browser").write_text(f'#!/bin/sh\ncurl --silent --retry 9 --retry-connrefused "$1" > "{opened}"\n')
     (tmp_path / "browser").chmod(0o755)
-    command = [sys.executable, "-m", "harpoon.cli", "serve", str(tmp_path / f"{NAME}.harpoon"), "--port", "0", "--open"]
+    command = [
+        sys.executable,
+        "-m",
+        "harpoon.apps.cli",
+        "serve",
+        str(tmp_path / f"{NAME}.harpoon"),
+        "--port",
+        "0",
+        "--open",
+    ]
     environment = {**os.environ, "BROWSER": str(tmp_path / "browser")}
     with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as server:  # noqa: S603
         address = re.search(r"http://\S+/", server.stderr.readline())[0]

@@ -19,8 +19,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harpoon import InvalidOption, InvalidTable, MissingExtra, TableFileError, tables
-from harpoon.tables import Place, Reading
+from harpoon import InvalidOption, InvalidTable, MissingExtra, TableFileError, io
+from harpoon.io import Place, Reading
 
 TYPED = pa.table(
     {
@@ -49,7 +49,7 @@ def text_file(folder: Path, text: str | bytes, name: str = "rows.csv") -> Path:
 
 
 def write_and_fail(place: str, error: type[BaseException], **how) -> None:
-    with tables.writer(place, **how) as out:
+    with io.writer(place, **how) as out:
         out.write(TYPED)
         raise error("in the middle")
 
@@ -61,8 +61,8 @@ def types_of(table: pa.Table) -> list[str]:
 @pytest.mark.parametrize("number", range(14))
 def test_a_table_comes_back_from_every_place(tmp_path, number):
     place = places(tmp_path)[number]
-    tables.write(place, TYPED)
-    back = tables.read(place)
+    io.write(place, TYPED)
+    back = io.read(place)
     expected = TYPED
     if place.startswith("sqlite"):  # it has no truth values
         expected = TYPED.set_column(3, "member", pa.array([1, None, 0]))
@@ -74,20 +74,20 @@ def test_a_table_comes_back_from_every_place(tmp_path, number):
 def test_parts_are_the_whole_in_order_and_of_one_type(tmp_path, number):
     place = places(tmp_path)[number]
     whole = pa.table({"i": range(2500), "x": [None if i % 7 == 0 else i / 4 for i in range(2500)]})
-    with tables.writer(place) as out:
+    with io.writer(place) as out:
         for start in range(0, 2500, 700):
             out.write(whole.slice(start, 700))
-    parts = list(tables.batches(place, 1000))
+    parts = list(io.batches(place, 1000))
     assert [part.num_rows for part in parts] == [1000, 1000, 500]
     assert len({tuple(types_of(part)) for part in parts}) == 1
     assert pa.concat_tables(parts).to_pydict() == whole.to_pydict()
-    assert tables.read(place, columns=["x"]).to_pydict() == whole.select(["x"]).to_pydict()
+    assert io.read(place, columns=["x"]).to_pydict() == whole.select(["x"]).to_pydict()
 
 
 def test_other_libraries_read_what_is_written(tmp_path):
     """pandas, polars, DuckDB and sqlite3 are the judges."""
     for place in places(tmp_path):
-        tables.write(place, TYPED)
+        io.write(place, TYPED)
     names = TYPED["name"].to_pylist()
     assert [None if pd.isna(v) else v for v in pd.read_csv(tmp_path / "rows.csv.gz")["name"]] == names
     assert pl.read_csv(tmp_path / "rows.csv", try_parse_dates=True)["name"].to_list() == names
@@ -100,10 +100,10 @@ def test_other_libraries_read_what_is_written(tmp_path):
 def test_labels_may_differ_from_part_to_part(tmp_path):
     parts = [pa.table({"c": pa.array(labels).dictionary_encode()}) for labels in (["a", "b"], ["c", "a"], ["b", None])]
     for name in ("rows.arrow", "rows.parquet"):
-        with tables.writer(tmp_path / name) as out:
+        with io.writer(tmp_path / name) as out:
             for part in parts:
                 out.write(part)
-        back = tables.read(tmp_path / name)
+        back = io.read(tmp_path / name)
         assert back["c"].to_pylist() == ["a", "b", "c", "a", "b", None]
         assert pa.types.is_dictionary(back.schema.field("c").type)
     assert pl.read_ipc(tmp_path / "rows.arrow")["c"].to_list() == ["a", "b", "c", "a", "b", None]
@@ -130,7 +130,7 @@ def test_labels_may_differ_from_part_to_part(tmp_path):
 )
 def test_what_a_column_of_text_holds(tmp_path, cells, dtype, values):
     path = text_file(tmp_path, "\n".join(["column,other", *(f"{cell},x" for cell in cells)]))
-    back = tables.read(path)
+    back = io.read(path)
     assert types_of(back)[0] == dtype
     assert back["column"].to_pylist() == values
 
@@ -138,7 +138,7 @@ def test_what_a_column_of_text_holds(tmp_path, cells, dtype, values):
 def test_a_column_that_changes_its_mind_late_is_of_one_type_from_the_start(tmp_path):
     numbers = [str(i) for i in range(200_000)]
     path = text_file(tmp_path, "\n".join(["a,b,c", *(f"{n},{n},{n}" for n in numbers), "0.5,x,"]))
-    first = next(tables.batches(path, 100))
+    first = next(io.batches(path, 100))
     assert types_of(first) == ["double", "string", "int64"]
     assert first["a"][1].as_py() == 1.0
     assert first["b"][1].as_py() == "1"
@@ -147,39 +147,39 @@ def test_a_column_that_changes_its_mind_late_is_of_one_type_from_the_start(tmp_p
 def test_types_that_are_known_are_kept_and_a_misfit_is_named(tmp_path):
     path = text_file(tmp_path, "age,code\n3,1\n4.0,2\nold,3\n")
     how = Reading(types={"code": pa.string(), "age": pa.string()})
-    assert types_of(tables.read(path, how=how)) == ["string", "string"]
+    assert types_of(io.read(path, how=how)) == ["string", "string"]
     with pytest.raises(InvalidTable, match=r"'age' should hold whole numbers, but row 4 .* has 'old'"):
-        tables.read(path, how=Reading(types={"age": pa.int64()}))
-    assert tables.read(path, how=Reading(types={"age": pa.int64()}, missing=["old"]))["age"].to_pylist() == [3, 4, None]
+        io.read(path, how=Reading(types={"age": pa.int64()}))
+    assert io.read(path, how=Reading(types={"age": pa.int64()}, missing=["old"]))["age"].to_pylist() == [3, 4, None]
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
 def test_the_delimiter_is_found_out(tmp_path, delimiter):
     lines = [["name", "price"], ["a b", "1.5"], ["c", "2"]]
     path = text_file(tmp_path, "\n".join(delimiter.join(line) for line in lines))
-    assert tables.read(path).to_pydict() == {"name": ["a b", "c"], "price": [1.5, 2.0]}
+    assert io.read(path).to_pydict() == {"name": ["a b", "c"], "price": [1.5, 2.0]}
     other = "," if delimiter != "," else ";"
-    assert tables.read(path, how=Reading(delimiter=other)).num_columns == 1
+    assert io.read(path, how=Reading(delimiter=other)).num_columns == 1
 
 
 @pytest.mark.parametrize("ends", ["\n", "\r\n"])
 def test_marks_ends_and_encodings_of_text(tmp_path, ends):
     text = ends.join(["größe,x", '"zwei\nZeilen",1', "drei,2", ""])
     expected = {"größe": ["zwei\nZeilen", "drei"], "x": [1, 2]}
-    assert tables.read(text_file(tmp_path, "\ufeff" + text)).to_pydict() == expected
-    assert tables.read(text_file(tmp_path, text.encode("utf-16"))).to_pydict() == expected
+    assert io.read(text_file(tmp_path, "\ufeff" + text)).to_pydict() == expected
+    assert io.read(text_file(tmp_path, text.encode("utf-16"))).to_pydict() == expected
     latin = text_file(tmp_path, text.encode("latin-1"))
-    assert tables.read(latin, how=Reading(encoding="latin-1")).to_pydict() == expected
+    assert io.read(latin, how=Reading(encoding="latin-1")).to_pydict() == expected
     with pytest.raises(InvalidTable, match=r"UTF-8 .*latin-1"):
-        tables.read(latin)
+        io.read(latin)
     with pytest.raises(InvalidOption, match="no encoding 'klingon'"):
-        tables.read(latin, how=Reading(encoding="klingon"))
+        io.read(latin, how=Reading(encoding="klingon"))
 
 
 def test_a_late_byte_that_is_no_text(tmp_path):
     path = text_file(tmp_path, b"a,b\n" + b"1,2\n" * 200_000 + b"\xe9,2\n")
     with pytest.raises(InvalidTable, match="UTF-8"):
-        tables.read(path)
+        io.read(path)
 
 
 @pytest.mark.parametrize(
@@ -204,7 +204,7 @@ def test_a_late_byte_that_is_no_text(tmp_path):
 )
 def test_hostile_files_are_one_sentence(tmp_path, content, words):
     with pytest.raises((InvalidTable, TableFileError), match=words) as caught:
-        tables.read(text_file(tmp_path, content))
+        io.read(text_file(tmp_path, content))
     assert "rows.csv" in str(caught.value)
 
 
@@ -214,13 +214,13 @@ def test_hostile_files_are_one_sentence(tmp_path, content, words):
 )
 def test_hostile_json_lines(tmp_path, line, words):
     with pytest.raises(InvalidTable, match=words):
-        tables.read(text_file(tmp_path, f'{{"a": 1}}\n{line}\n', "rows.jsonl"))
+        io.read(text_file(tmp_path, f'{{"a": 1}}\n{line}\n', "rows.jsonl"))
 
 
 def test_json_lines_may_lack_keys_and_mix_numbers(tmp_path):
     lines = [{"a": 1}, {"b": "2024-01-31", "a": 1.5}, {"c": [1, 2], "d": "007"}, {"c": "x", "b": None}]
     path = text_file(tmp_path, "\n".join(map(json.dumps, lines)), "rows.jsonl")
-    back = tables.read(path)
+    back = io.read(path)
     assert back.to_pydict() == {
         "a": [1.0, 1.5, None, None],
         "b": [None, dt.date(2024, 1, 31), None, None],
@@ -240,7 +240,7 @@ def test_places_that_cannot_be_read(tmp_path):
         ("", "path or a URL"),
     ]:
         with pytest.raises(TableFileError, match=words):
-            tables.read(place)
+            io.read(place)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -249,17 +249,17 @@ def test_a_file_without_permission(tmp_path):
     path = text_file(tmp_path, "a,b\n1,2\n")
     path.chmod(0)
     with pytest.raises(TableFileError, match="Permission denied"):
-        tables.read(path)
+        io.read(path)
 
 
 @pytest.mark.parametrize("scheme", ["duckdb", "sqlite"])
 def test_a_database_that_is_none_and_a_table_that_is_none(tmp_path, scheme):
     junk = text_file(tmp_path, b"no database at all" * 1000, "junk.db")
     with pytest.raises(TableFileError, match="cannot be read"):
-        tables.read(f"{scheme}:///{junk}#t")
-    tables.write(f"{scheme}:///{tmp_path}/good.db#orders", TYPED)
+        io.read(f"{scheme}:///{junk}#t")
+    io.write(f"{scheme}:///{tmp_path}/good.db#orders", TYPED)
     with pytest.raises(TableFileError, match="Did you mean 'orders'"):
-        tables.read(f"{scheme}:///{tmp_path}/good.db#order")
+        io.read(f"{scheme}:///{tmp_path}/good.db#order")
 
 
 def test_sqlite_holds_anything_and_duckdb_its_types(tmp_path):
@@ -267,20 +267,20 @@ def test_sqlite_holds_anything_and_duckdb_its_types(tmp_path):
         connection.execute("CREATE TABLE t (a, b, c)")
         connection.executemany("INSERT INTO t VALUES (?, ?, ?)", [(1, "x", None), (2.5, 3, None)])
     connection.close()
-    assert tables.read(f"sqlite:///{tmp_path}/a.db#t").to_pydict() == {"a": [1, 2.5], "b": ["x", "3"], "c": [None] * 2}
+    assert io.read(f"sqlite:///{tmp_path}/a.db#t").to_pydict() == {"a": [1, 2.5], "b": ["x", "3"], "c": [None] * 2}
     with duckdb.connect(tmp_path / "b.db") as connection:
         connection.execute("CREATE TABLE t AS SELECT 1::TINYINT AS a, DATE '2024-01-31' AS b, 1.50::DECIMAL(4, 2) AS c")
-    assert types_of(tables.read(f"duckdb:///{tmp_path}/b.db#t")) == ["int8", "date32[day]", "decimal128(4, 2)"]
+    assert types_of(io.read(f"duckdb:///{tmp_path}/b.db#t")) == ["int8", "date32[day]", "decimal128(4, 2)"]
 
 
 @pytest.mark.parametrize("scheme", ["duckdb", "sqlite"])
 def test_a_table_beside_the_one_that_is_read(tmp_path, scheme):
     url = f"{scheme}:///{tmp_path}/x.db"
-    tables.write(f"{url}#a", pa.table({"x": range(5000)}))
-    with tables.writer(f"{url}#b") as out:
-        for part in tables.batches(f"{url}#a", 1000):
+    io.write(f"{url}#a", pa.table({"x": range(5000)}))
+    with io.writer(f"{url}#b") as out:
+        for part in io.batches(f"{url}#a", 1000):
             out.write(part)
-    assert tables.read(f"{url}#b")["x"].to_pylist() == list(range(5000))
+    assert io.read(f"{url}#b")["x"].to_pylist() == list(range(5000))
 
 
 @pytest.mark.parametrize("number", range(14))
@@ -290,14 +290,14 @@ def test_nothing_is_replaced_unasked_and_nothing_half_written_stays(tmp_path, nu
         with pytest.raises((attempt, TableFileError)):
             write_and_fail(place, attempt)
     assert list(tmp_path.iterdir()) == []
-    tables.write(place, TYPED)
+    io.write(place, TYPED)
     with pytest.raises(TableFileError, match="--force"):
-        tables.write(place, TYPED.slice(1))
+        io.write(place, TYPED.slice(1))
     with pytest.raises(KeyboardInterrupt):
         write_and_fail(place, KeyboardInterrupt, force=True)
-    assert tables.read(place).num_rows == 3
-    tables.write(place, TYPED.slice(1), force=True)
-    assert tables.read(place).num_rows == 2
+    assert io.read(place).num_rows == 3
+    io.write(place, TYPED.slice(1), force=True)
+    assert io.read(place).num_rows == 2
     assert len(list(tmp_path.iterdir())) == 1
 
 
@@ -310,34 +310,34 @@ def test_places_that_cannot_be_written(tmp_path):
         ("/dev/null", "format|ordinary"),
     ]:
         with pytest.raises((TableFileError, InvalidOption), match=words):
-            tables.write(place, TYPED)
+            io.write(place, TYPED)
     with pytest.raises(InvalidOption, match="does not tell the format"):
-        tables.write(tmp_path / "rows.xyz", TYPED)
-    tables.write(tmp_path / "rows.xyz", TYPED, format="parquet")
+        io.write(tmp_path / "rows.xyz", TYPED)
+    io.write(tmp_path / "rows.xyz", TYPED, format="parquet")
     assert pq.read_table(tmp_path / "rows.xyz").equals(TYPED)
 
 
 def test_a_link_stays_a_link(tmp_path):
     real, link = tmp_path / "real.csv", tmp_path / "link.csv"
-    tables.write(real, TYPED)
+    io.write(real, TYPED)
     link.symlink_to(real)
-    tables.write(link, TYPED.slice(2), force=True)
+    io.write(link, TYPED.slice(2), force=True)
     assert link.is_symlink()
-    assert tables.read(real).num_rows == 1
+    assert io.read(real).num_rows == 1
 
 
 def test_without_duckdb_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "duckdb", None)
     with pytest.raises(MissingExtra, match=r"tabharpoon\[sql\]"):
-        tables.write(f"duckdb:///{tmp_path}/x.db#t", TYPED)
+        io.write(f"duckdb:///{tmp_path}/x.db#t", TYPED)
 
 
 def test_standard_streams(monkeypatch, capfdbinary):
     monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(b"a;b\n1;x\n2;\n", mtime=0))))
-    assert tables.read("-").to_pydict() == {"a": [1, 2], "b": ["x", None]}
-    tables.write("-", TYPED, format="parquet")
+    assert io.read("-").to_pydict() == {"a": [1, 2], "b": ["x", None]}
+    io.write("-", TYPED, format="parquet")
     assert pq.read_table(io.BytesIO(capfdbinary.readouterr().out)).equals(TYPED)
-    tables.write("-", TYPED.select(["count"]))
+    io.write("-", TYPED.select(["count"]))
     assert capfdbinary.readouterr().out == b'count\n1\n""\n-3\n'
 
 
@@ -348,8 +348,8 @@ def test_csv_brings_back_any_text_and_any_number(tmp_path_factory, rows):
     texts = [t.encode("utf-8", "ignore").decode() for t in texts]
     table = pa.table({"text": texts, "number": pa.array([number for _, number in rows], type=pa.float64())})
     path = tmp_path_factory.mktemp("csv") / "rows.csv"
-    tables.write(path, table)
-    back = tables.read(path)
+    io.write(path, table)
+    back = io.read(path)
     assert back["text"].to_pylist() == texts
     expected = [None if number is None or np.isnan(number) else number for _, number in rows]
     assert back["number"].to_pylist() == expected

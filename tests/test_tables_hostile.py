@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-from harpoon import Harpoon, InvalidTable, TableFileError, tables
-from harpoon.cli import app
-from harpoon.tables.places import Place
+from harpoon import Harpoon, InvalidTable, TableFileError, io
+from harpoon.apps.cli import app
+from harpoon.io.location import Place
 
 ROWS = pa.table({"x": [1, 2, 3]})
 HARD = {
@@ -69,7 +69,7 @@ def queried(path: Path, query: str) -> list[tuple]:
 
 
 def copied(source: str, target: str, size: int = 2000) -> None:
-    with tables.opened(source) as table, tables.writer(target, force=True) as out:
+    with io.opened(source) as table, io.writer(target, force=True) as out:
         for part in table.parts(size):
             out.write(part.table)
 
@@ -79,9 +79,9 @@ def copied(source: str, target: str, size: int = 2000) -> None:
 def test_a_large_table_is_copied_within_its_database(tmp_path, scheme, target):
     """Beyond the cache of SQLite, about 2 MB, and onto itself."""
     url = f"{scheme}:///{tmp_path}/b.db"
-    tables.write(f"{url}#big", pa.table({"i": range(20_000), "pad": ["x" * 200] * 20_000}))
+    io.write(f"{url}#big", pa.table({"i": range(20_000), "pad": ["x" * 200] * 20_000}))
     copied(f"{url}#big", f"{url}#{target}")
-    assert tables.read(f"{url}#{target}", ["i"])["i"].to_pylist() == list(range(20_000))
+    assert io.read(f"{url}#{target}", ["i"])["i"].to_pylist() == list(range(20_000))
 
 
 def test_what_sqlite_holds_is_passed_on_as_it_is(tmp_path, model):
@@ -147,7 +147,7 @@ def test_several_draws_go_into_one_database(tmp_path, model, url):
     (tmp_path / "a.csv").write_text("size,kind,day\n1,,2024-01-05\n,b,2024-01-05\n")
     run("impute", model, tmp_path / "a.csv", "-o", url.format(tmp_path) + "#t", "--draws", 2)
     for number in (1, 2):
-        back = tables.read(f"{url.format(tmp_path)}#t_{number}")
+        back = io.read(f"{url.format(tmp_path)}#t_{number}")
         assert back.num_rows == 2
         assert back.select(["size", "kind"])["size"].null_count == 0
 
@@ -169,10 +169,10 @@ def test_decimals_are_numbers_in_json_lines(tmp_path):
             "took": pa.array([5, 6, None], pa.duration("s")),
         }
     )
-    tables.write(tmp_path / "a.jsonl", table)
+    io.write(tmp_path / "a.jsonl", table)
     lines = (tmp_path / "a.jsonl").read_text().splitlines()
     assert lines[0] == '{"price": 12345678901234567.89, "pair": [1.0, null], "took": 5}'
-    assert tables.read(tmp_path / "a.jsonl")["price"].to_pylist() == [float(cents[0]), None, -0.1]
+    assert io.read(tmp_path / "a.jsonl")["price"].to_pylist() == [float(cents[0]), None, -0.1]
 
 
 @pytest.mark.parametrize("name", ["a.parquet", "a.feather"])
@@ -183,7 +183,7 @@ def test_structures_without_values_are_passed_on(tmp_path, name, size):
     pa.feather.write_feather(table, tmp_path / "a.feather", chunksize=37)
     for target in ("b.parquet", "b.feather"):
         copied(str(tmp_path / name), str(tmp_path / target), size)
-        assert tables.read(tmp_path / target).to_pylist() == table.to_pylist()
+        assert io.read(tmp_path / target).to_pylist() == table.to_pylist()
 
 
 def duck_with_everything(folder: Path) -> str:
@@ -205,51 +205,51 @@ def lite_with_everything(folder: Path) -> str:
 def test_names_of_databases(tmp_path, made):
     url = made(tmp_path)
     with pytest.raises(TableFileError, match="'v' is a view, and views are not replaced"):
-        tables.write(f"{url}#V", ROWS, force=True)
+        io.write(f"{url}#V", ROWS, force=True)
     with pytest.raises(TableFileError, match=r"already has a table 'pen'.*--force"):
-        tables.write(f"{url}#PEN", ROWS)
-    assert tables.read(f"{url}#PEN").to_pydict() == {"a": [1]}
-    tables.write(f"{url}#PEN", ROWS, force=True)
-    assert tables.read(f"{url}#pen").to_pydict() == ROWS.to_pydict()
-    tables.write(f"{url}#harpoon_rows", ROWS)
-    tables.write(f"{url}#made", ROWS)
+        io.write(f"{url}#PEN", ROWS)
+    assert io.read(f"{url}#PEN").to_pydict() == {"a": [1]}
+    io.write(f"{url}#PEN", ROWS, force=True)
+    assert io.read(f"{url}#pen").to_pydict() == ROWS.to_pydict()
+    io.write(f"{url}#harpoon_rows", ROWS)
+    io.write(f"{url}#made", ROWS)
     copied(f"{url}#harpoon_rows", f"{url}#made", 1)
-    assert tables.read(f"{url}#made").to_pydict() == ROWS.to_pydict()
+    assert io.read(f"{url}#made").to_pydict() == ROWS.to_pydict()
 
 
 def test_schemas_of_duckdb(tmp_path):
     url = duck_with_everything(tmp_path)
-    assert tables.read(f"{url}#other.hid").to_pydict() == {"a": [7]}
-    assert tables.read(f"{url}#dot.ted").to_pydict() == {"a": [2]}
+    assert io.read(f"{url}#other.hid").to_pydict() == {"a": [7]}
+    assert io.read(f"{url}#dot.ted").to_pydict() == {"a": [2]}
     with pytest.raises(TableFileError, match=r"'other\.hid'"):
-        tables.read(f"{url}#hid")
+        io.read(f"{url}#hid")
     with pytest.raises(TableFileError, match=r"already has a table 'other\.hid'"):
-        tables.write(f"{url}#other.hid", ROWS)
-    tables.write(f"{url}#other.hid", ROWS, force=True)
-    tables.write(f"{url}#other.new", ROWS)
-    tables.write(f"{url}#no.schema", ROWS)
+        io.write(f"{url}#other.hid", ROWS)
+    io.write(f"{url}#other.hid", ROWS, force=True)
+    io.write(f"{url}#other.new", ROWS)
+    io.write(f"{url}#no.schema", ROWS)
     with duckdb.connect(tmp_path / "a.duck") as connection:
         rows = connection.execute("SELECT table_schema, table_name FROM information_schema.tables").fetchall()
     assert set(rows) >= {("other", "hid"), ("other", "new"), ("main", "no.schema")}
-    assert tables.read(f"{url}#other.hid").to_pydict() == ROWS.to_pydict()
+    assert io.read(f"{url}#other.hid").to_pydict() == ROWS.to_pydict()
 
 
 @pytest.mark.parametrize("made", [duck_with_everything, lite_with_everything])
 def test_a_table_that_is_there_is_refused_before_the_work(tmp_path, made):
     place = Place.of(f"{made(tmp_path)}#pen")
     with pytest.raises(TableFileError, match="already has a table 'pen'"):
-        tables.check_free(place, force=False)
-    tables.check_free(place, force=True)
+        io.check_free(place, force=False)
+    io.check_free(place, force=True)
 
 
 def test_what_cannot_be_written_is_said_to_be_written(tmp_path):
     url = lite_with_everything(tmp_path)
     with pytest.raises(TableFileError, match="cannot be written: object name reserved"):
-        tables.write(f"{url}#sqlite_mine", ROWS)
+        io.write(f"{url}#sqlite_mine", ROWS)
     with pytest.raises(TableFileError, match="cannot be written: duplicate column"):
-        tables.write(f"{url}#t", pa.table({"a": [1], "A": [2]}))
+        io.write(f"{url}#t", pa.table({"a": [1], "A": [2]}))
     with pytest.raises(TableFileError, match=r"cannot be written: .* 'a' and 'A'"):
-        tables.write(f"{duck_with_everything(tmp_path)}#t", pa.table({"a": [1], "A": [2]}))
+        io.write(f"{duck_with_everything(tmp_path)}#t", pa.table({"a": [1], "A": [2]}))
 
 
 @pytest.mark.parametrize("scheme", ["duckdb", "sqlite"])
@@ -257,16 +257,16 @@ def test_a_file_that_is_no_database_is_left_alone(tmp_path, scheme):
     path = tmp_path / "p.csv"
     path.write_text("a,b\n1,2\n")
     with pytest.raises(TableFileError, match=r"cannot be read: the file is no (DuckDB|SQLite) database"):
-        tables.read(f"{scheme}:///{path}#p")
+        io.read(f"{scheme}:///{path}#p")
     with pytest.raises(TableFileError, match=r"cannot be written: the file is no (DuckDB|SQLite) database"):
-        tables.write(f"{scheme}:///{path}#x", ROWS)
+        io.write(f"{scheme}:///{path}#x", ROWS)
     assert path.read_text() == "a,b\n1,2\n"
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_whole_numbers_beyond_sqlite(tmp_path):
     with pytest.raises(TableFileError, match=r"no whole numbers beyond .* 'u' has 18446744073709551615"):
-        tables.write(f"sqlite:///{tmp_path}/u.db#t", pa.table({"a": [1], "u": pa.array([2**64 - 1], pa.uint64())}))
+        io.write(f"sqlite:///{tmp_path}/u.db#t", pa.table({"a": [1], "u": pa.array([2**64 - 1], pa.uint64())}))
     assert list(tmp_path.iterdir()) == []
 
 
@@ -275,26 +275,26 @@ def test_half_a_character_is_named_with_its_line(tmp_path, line):
     path = tmp_path / "a.jsonl"
     path.write_text('{"a": "\\ud83d\\ude00"}\n' + line)
     with pytest.raises(InvalidTable, match=r"Line 2 of .*a\.jsonl' has \\ud\w{3}, which is half of a character"):
-        tables.read(path)
+        io.read(path)
     path.write_text('{"a": "\\ud83d\\ude00"}\n')
-    assert tables.read(path)["a"].to_pylist() == ["\U0001f600"]
+    assert io.read(path)["a"].to_pylist() == ["\U0001f600"]
 
 
 def test_json_lines_cannot_hold_a_table_without_rows(tmp_path):
-    tables.write(tmp_path / "a.jsonl", ROWS.slice(3))
+    io.write(tmp_path / "a.jsonl", ROWS.slice(3))
     with pytest.raises(InvalidTable, match=r"is empty. JSON lines without a line have no columns; CSV or Parquet"):
-        tables.read(tmp_path / "a.jsonl")
+        io.read(tmp_path / "a.jsonl")
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no devices with names")
 def test_devices_are_refused_and_pipes_are_not(tmp_path):
     for device in ("/dev/zero", "/dev/null"):
         with pytest.raises(TableFileError, match=f"'{device}' is a device"):
-            tables.read(device)
+            io.read(device)
     ends = os.pipe()
     os.write(ends[1], b"a,b\n1,2\n")
     os.close(ends[1])
-    assert tables.read(f"/dev/fd/{ends[0]}").to_pydict() == {"a": [1], "b": [2]}
+    assert io.read(f"/dev/fd/{ends[0]}").to_pydict() == {"a": [1], "b": [2]}
     os.close(ends[0])
 
 
@@ -304,11 +304,11 @@ def test_who_fails_does_not_remove_what_another_wrote(tmp_path):
         url = f"{scheme}:///{tmp_path}/{scheme}.db"
         with pytest.raises(KeyboardInterrupt):
             fail_beside(url)
-        assert tables.read(f"{url}#good").to_pydict() == ROWS.to_pydict()
+        assert io.read(f"{url}#good").to_pydict() == ROWS.to_pydict()
 
 
 def fail_beside(url: str) -> None:
-    with tables.writer(f"{url}#bad") as bad:
+    with io.writer(f"{url}#bad") as bad:
         bad.write(ROWS)
-        tables.write(f"{url}#good", ROWS)
+        io.write(f"{url}#good", ROWS)
         raise KeyboardInterrupt

@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harpoon import InvalidTable, Schema, frames, tallies
-from harpoon.codec import Codec
-from harpoon.presets import PRESETS
-from harpoon.tallies import Tally, merged, tallied
+from harpoon import InvalidTable, Schema
+from harpoon.config import PRESETS
+from harpoon.data import dataframe
+from harpoon.data.statistics import Tally, merged, tallied
+from harpoon.encoding.row_codec import Codec
 
 QUICK = settings(max_examples=40, deadline=None)
 COLUMNS = {
@@ -44,9 +45,9 @@ def parts(whole, cuts):
 def test_parts_that_are_put_together_are_learnt_as_the_whole(rows, cuts, encoding):
     """In any order: schema, scales, ranks and point masses are the same to the last bit."""
     whole = table(rows)
-    counted = [tallied(frames.read(part)) for part in parts(whole, cuts)]
+    counted = [tallied(dataframe.read(part)) for part in parts(whole, cuts)]
     for pieces in (counted, counted[::-1]):
-        found, wanted = merged(pieces), tallied(frames.read(whole))
+        found, wanted = merged(pieces), tallied(dataframe.read(whole))
         schema = Schema.of_tallies(found)
         assert schema == Schema.infer(whole)
         if schema.modelled:
@@ -58,7 +59,7 @@ def test_parts_that_are_put_together_are_learnt_as_the_whole(rows, cuts, encodin
 @QUICK
 def test_a_tally_counts_what_pandas_counts(rows):
     whole = table(rows)
-    for name, tally in tallied(frames.read(whole)).items():
+    for name, tally in tallied(dataframe.read(whole)).items():
         column = pd.Series(whole[name].to_pylist(), dtype=object)
         assert tally.missing == column.isna().sum()
         assert sorted(tally.counts.tolist()) == sorted(column.value_counts().tolist())
@@ -66,31 +67,31 @@ def test_a_tally_counts_what_pandas_counts(rows):
 
 def test_labels_of_categories_come_together_and_orders_must_agree():
     one, two = (pd.DataFrame({"c": pd.Categorical(["x"], categories=labels)}) for labels in (["x", "y"], ["z", "x"]))
-    both = merged([tallied(frames.read(one)), tallied(frames.read(two))])["c"]
+    both = merged([tallied(dataframe.read(one)), tallied(dataframe.read(two))])["c"]
     assert both.cells.labels == ("x", "y", "z")
     assert both.counts.tolist() == [2]
     ordered = [frame.assign(c=frame["c"].cat.as_ordered()) for frame in (one, two)]
     with pytest.raises(InvalidTable, match="'c' must hold the same in all parts"):
-        merged([tallied(frames.read(frame)) for frame in ordered])
+        merged([tallied(dataframe.read(frame)) for frame in ordered])
 
 
 def test_a_part_without_values_and_a_part_with_holes_fit_the_others():
     pieces = [pa.table({"x": pa.array([None], pa.null())}), pa.table({"x": [1, 2]}), pa.table({"x": [2.0, None]})]
     for order in (pieces, pieces[::-1]):
-        found = merged([tallied(frames.read(piece)) for piece in order])["x"]
+        found = merged([tallied(dataframe.read(piece)) for piece in order])["x"]
         assert (found.cells.values.tolist(), found.counts.tolist(), found.missing) == ([1.0, 2.0], [1, 2], 2)
 
 
 def test_parts_that_hold_something_else_are_refused():
     pieces = [pa.table({"x": [1, 2]}), pa.table({"x": ["a", "b"]})]
     with pytest.raises(InvalidTable, match="holds integer in one and text in another"):
-        merged([tallied(frames.read(piece)) for piece in pieces])
+        merged([tallied(dataframe.read(piece)) for piece in pieces])
 
 
 def test_very_many_values_are_thinned_and_keep_their_quantiles(monkeypatch):
     monkeypatch.setattr(tallies, "MOST_VALUES", 1000)
     x = np.random.default_rng(0).lognormal(size=6000)
-    whole = merged([tallied(frames.read(pa.table({"x": part}))) for part in np.split(x, 6)])["x"]
+    whole = merged([tallied(dataframe.read(pa.table({"x": part}))) for part in np.split(x, 6)])["x"]
     assert whole.distinct <= 1000
     assert whole.observed == len(x)
     assert whole.cells.values[[0, -1]].tolist() == [x.min(), x.max()]
@@ -102,7 +103,7 @@ def test_very_many_values_are_thinned_and_keep_their_quantiles(monkeypatch):
 
 def test_the_presets_learn_from_tallies_of_nothing():
     """A column of which every cell is missing has no scale, and no error either."""
-    empty = Tally.of(frames.read(pa.table({"x": pa.array([None, None], pa.float64())})).cells("x"))
+    empty = Tally.of(dataframe.read(pa.table({"x": pa.array([None, None], pa.float64())})).cells("x"))
     assert (empty.observed, empty.missing_share) == (0, 1.0)
     schema = Schema.of_tallies({"x": empty})
     assert not schema.modelled

@@ -9,28 +9,32 @@ import pyarrow as pa
 import pytest
 import torch
 
-from harpoon import Harpoon, frames
-from harpoon.learning import Lesson
-from harpoon.tallies import merged, tallied
-from harpoon.teams import Alone
+from harpoon import Harpoon
+from harpoon.data import dataframe
+from harpoon.data.statistics import merged, tallied
+from harpoon.training.distributed import Alone
+from harpoon.training.fit import Lesson
 
 WORKER = """
 import sys
 import torch
 from torch import distributed
-from harpoon import Harpoon, frames, optimising, products
-from harpoon.checkpoints import Checkpoint
-from harpoon.learning import Lesson
-from harpoon.tallies import merged, tallied
-from harpoon.teams import Together
+from harpoon import Harpoon
+from harpoon.data import dataframe
+from harpoon.training import optimizers
+from harpoon.networks import layers
+from harpoon.training.checkpoints import Checkpoint
+from harpoon.training.fit import Lesson
+from harpoon.data.statistics import merged, tallied
+from harpoon.training.distributed import Together
 from tests.test_teams import SETTINGS, parts, table
 
 place, size, folder, epochs = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
 for module in (optimising, products):  # a cluster of two sorts of processors
     module.coarse_is_fast = lambda _device: place == 1
 distributed.init_process_group("gloo", init_method=f"file://{folder}/meet-{epochs}", rank=place, world_size=size)
-shares = [frames.read(part) for part in parts(size)]
-lesson = Lesson(shares[place], merged(map(tallied, shares)), frames.read(table()))
+shares = [dataframe.read(part) for part in parts(size)]
+lesson = Lesson(shares[place], merged(map(tallied, shares)), dataframe.read(table()))
 model = Harpoon(max_epochs=epochs, **SETTINGS)
 
 def keeper(seed, training):
@@ -102,7 +106,7 @@ def test_all_say_as_much_at_every_step_whatever_their_rows_need():
     """A pointer between numbers is of no use to rows of which neither is known; others wait for what it says."""
     team = Recorded()
     learner = Harpoon(max_epochs=5, **{**SETTINGS, "batch_size": 4})._learner(team)
-    learner.learn(Lesson.whole(frames.read(table(100))))
+    learner.learn(Lesson.whole(dataframe.read(table(100))))
     assert len(team.said - {1}) == 2  # gradients, and weights now and then; besides the losses of rows held out
 
 
@@ -115,9 +119,9 @@ def test_a_team_goes_on_from_its_checkpoint(tmp_path):
 
 def test_a_lesson_in_parts_is_set_up_like_the_whole():
     """What is learnt before training: codec and first weights."""
-    whole = Lesson.whole(frames.read(table()))
-    shares = [frames.read(part) for part in parts(3)]
-    part = Lesson(shares[1], merged(map(tallied, shares)), frames.read(table()))
+    whole = Lesson.whole(dataframe.read(table()))
+    shares = [dataframe.read(part) for part in parts(3)]
+    part = Lesson(shares[1], merged(map(tallied, shares)), dataframe.read(table()))
     learner = Harpoon(max_epochs=1, **SETTINGS)._learner(Alone())
     assert whole.height == part.height == 900
     assert whole.schema(None) == part.schema(None)

@@ -11,9 +11,12 @@ import pytest
 import torch
 
 from harpoon import Harpoon, InvalidOption, ModelFileError, RowsDropped, TrainingFailed
-from harpoon.network import Given, PaperDenoiser, initialise
-from harpoon.schedule import LinearSchedule
-from harpoon.training import Epoch, Plan, train
+from harpoon.diffusion.schedules import LinearSchedule
+from harpoon.encoding.batch import Given
+from harpoon.networks.layers import initialise
+from harpoon.networks.paper import PaperDenoiser
+from harpoon.training.history import Epoch
+from harpoon.training.trainer import Plan, train
 
 
 def plan(**changes) -> Plan:
@@ -279,14 +282,15 @@ def test_a_training_that_is_killed_goes_on(tmp_path):
     script = """
 import os, signal, sys
 import numpy as np, pyarrow as pa
-from harpoon import Harpoon, checkpoints, training
+from harpoon import Harpoon
+from harpoon.training import checkpoints, trainer
 checkpoints.SECONDS_BETWEEN = 0.0
-epoch = training._Run._epoch
+epoch = trainer._Run._epoch
 def dying(run):
     if run.passes == 3:
         os.kill(os.getpid(), signal.SIGKILL)
     return epoch(run)
-training._Run._epoch = dying
+trainer._Run._epoch = dying
 sys.path.insert(0, "tests")
 from test_training import SMALL, table
 Harpoon("paper", max_epochs=5, steps=5, **SMALL).fit(table(), checkpoint=sys.argv[1])

@@ -4,7 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from harpoon._version import __version__
-from harpoon.errors import (
+from harpoon.exceptions import (
     ColumnLeftOut,
     HarpoonError,
     HarpoonWarning,
@@ -26,31 +26,32 @@ from harpoon.errors import (
 )
 
 if TYPE_CHECKING:
-    from harpoon.conditions import col, greatest, least, lit
-    from harpoon.feasibility import Feasibility
-    from harpoon.imputation import Expectation, MultipleImputation, Pooled
-    from harpoon.kinds import Column, Kind
-    from harpoon.model import Harpoon, load
-    from harpoon.reports import Report
-    from harpoon.schema import Schema
+    from harpoon.conditions.expressions import col, greatest, least, lit
+    from harpoon.data.column import Column, Kind
+    from harpoon.data.schema import Schema
+    from harpoon.estimator import Harpoon, load
+    from harpoon.inference.diagnostics import Report
+    from harpoon.inference.feasibility import Feasibility
+    from harpoon.inference.imputation import Expectation, MultipleImputation
+    from harpoon.inference.pooling import Pooled
 
 # Where the names are that need NumPy or torch: imported when they are first asked for, so that `harpoon --help`
 # answers at once.
 _HOMES = {
-    "Column": "kinds",
-    "Expectation": "imputation",
-    "Feasibility": "feasibility",
-    "Harpoon": "model",
-    "Kind": "kinds",
-    "MultipleImputation": "imputation",
-    "Pooled": "imputation",
-    "Report": "reports",
-    "Schema": "schema",
-    "col": "conditions",
-    "greatest": "conditions",
-    "least": "conditions",
-    "lit": "conditions",
-    "load": "model",
+    "Column": "data.column",
+    "Expectation": "inference.imputation",
+    "Feasibility": "inference.feasibility",
+    "Harpoon": "estimator",
+    "Kind": "data.column",
+    "MultipleImputation": "inference.imputation",
+    "Pooled": "inference.pooling",
+    "Report": "inference.diagnostics",
+    "Schema": "data.schema",
+    "col": "conditions.expressions",
+    "greatest": "conditions.expressions",
+    "least": "conditions.expressions",
+    "lit": "conditions.expressions",
+    "load": "estimator",
 }
 
 

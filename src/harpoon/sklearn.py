@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from harpoon.arguments import RandomState
-from harpoon.errors import ColumnLeftOut
-from harpoon.model import Harpoon
-from harpoon.schema import Schema
+from harpoon._utils.rng import RandomState
+from harpoon.data.schema import Schema
+from harpoon.estimator import Harpoon
+from harpoon.exceptions import ColumnLeftOut
 
 
 class HarpoonImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]

@@ -6,13 +6,13 @@ import pytest
 import torch
 
 from harpoon import ColumnLeftOut, Harpoon, InvalidOption
-from harpoon.anchored import AnchoredDenoiser, Contrast, Corruption
-from harpoon.codec import Block
-from harpoon.encodings import Shape
-from harpoon.geometry import gradient_angle, gradient_angles
-from harpoon.guidance import tangential_gradient
-from harpoon.network import Given
-from harpoon.schedule import Level
+from harpoon.diffusion.geometry import gradient_angle, gradient_angles
+from harpoon.diffusion.guidance import tangential_gradient
+from harpoon.diffusion.schedules import NoiseLevel
+from harpoon.encoding.base import Block, Shape
+from harpoon.encoding.batch import Given
+from harpoon.networks.anchored import AnchoredDenoiser, Corruption
+from harpoon.networks.backbone import Contrast
 from tests.laws.test_closed_form import CENTRES, SHARES, class_shares, draw_table, y_moments
 
 
@@ -58,7 +58,7 @@ def test_categories_are_always_estimated_on_the_simplex():
 
 def test_what_is_known_is_estimated_to_be_what_it_is():
     rows = data(20)
-    known = torch.zeros_like(rows.known)
+    known = torch.zeros_like(rows.observed)
     known[:, :4] = True
     estimate = denoiser()(torch.randn(20, 6, generator=torch.Generator().manual_seed(3)), 0.9, Given(rows.x, known))
     assert torch.equal(estimate[:, :4], rows.x[:, :4])
@@ -67,7 +67,7 @@ def test_what_is_known_is_estimated_to_be_what_it_is():
 def test_where_there_is_only_noise_the_noise_does_not_matter():
     generator = torch.Generator().manual_seed(4)
     rows, model = data(20), denoiser()
-    known = torch.zeros_like(rows.known)
+    known = torch.zeros_like(rows.observed)
     known[:, 4:] = True
     noises = [torch.randn(20, 6, generator=generator) for _ in range(2)]
     noisiest = model.schedule.noisiest
@@ -97,7 +97,7 @@ def test_near_the_clean_end_the_estimate_is_the_row():
 
 def test_a_cell_that_is_missing_in_training_is_never_a_target():
     rows = data(100)
-    known = rows.known.clone()
+    known = rows.observed.clone()
     known[:, 4:] = False
     model = denoiser()
     model.loss(Given(torch.where(known, rows.x, 0.0), known), torch.Generator().manual_seed(0)).backward()
@@ -134,7 +134,7 @@ def test_means_are_no_part_of_the_noisy_row():
 
 
 def test_means_do_not_turn_the_angle_of_a_gradient():
-    model, level = with_means(), Level(0.8, 0.6)
+    model, level = with_means(), NoiseLevel(0.8, 0.6)
     x_t = torch.randn(20, 6, generator=torch.Generator().manual_seed(1))
     shifted = x_t.clone()
     shifted[:, [0, 2]] += 50.0

@@ -11,11 +11,14 @@ import pytest
 import torch
 
 from harpoon import Harpoon
-from harpoon.guidance import Guidance, constant
-from harpoon.network import Denoiser, Given
-from harpoon.penalties import reconstruction
-from harpoon.sampling import deviation_step, matched_start, reverse, row_noise
-from harpoon.schedule import LinearSchedule
+from harpoon._utils.rng import row_noise
+from harpoon.diffusion.denoiser import Denoiser
+from harpoon.diffusion.guidance import Guidance, constant
+from harpoon.diffusion.penalties import reconstruction
+from harpoon.diffusion.samplers import matched_start, reverse
+from harpoon.diffusion.schedules import LinearSchedule
+from harpoon.diffusion.solvers import deviation_step
+from harpoon.encoding.batch import Given
 
 SHARES = np.array([0.3, 0.7])
 CENTRES = np.array([[-1.5, 1.0], [1.0, -0.5]])

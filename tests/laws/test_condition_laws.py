@@ -11,10 +11,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from harpoon import Column, Kind, Schema, col, frames, greatest, least, lit
-from harpoon.binding import bind
-from harpoon.bound import Inequality, columns_of, negated
-from harpoon.conditions import (
+from harpoon import Column, Kind, Schema, col, greatest, least, lit
+from harpoon.conditions.binder import bind
+from harpoon.conditions.bound import Inequality, columns_of, negated
+from harpoon.conditions.evaluate import holds
+from harpoon.conditions.expressions import (
     And,
     Arithmetic,
     Between,
@@ -29,10 +30,10 @@ from harpoon.conditions import (
     Not,
     Or,
 )
-from harpoon.conforming import conform
-from harpoon.exact import holds
-from harpoon.parsing import parse
-from harpoon.spelling import RESERVED
+from harpoon.conditions.parser import parse
+from harpoon.conditions.sql import RESERVED
+from harpoon.data import dataframe
+from harpoon.data.coercion import conform
 
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=")
 SPELLED = {"col": col, "lit": lit, "least": least, "greatest": greatest, "datetime": dt}
@@ -287,7 +288,7 @@ def questions(draw):
 
 
 def cells(schema, table):
-    read = frames.read(table)
+    read = dataframe.read(table)
     return {column.name: conform(read.cells(column.name), column) for column in schema}
 
 

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from harpoon import Harpoon, InvalidOption, InvalidTable
-from harpoon.geometry import Sphere, gradient_angle, gradient_angles
-from harpoon.guidance import tangential_gradient
-from harpoon.schedule import Level, LinearSchedule
+from harpoon.diffusion.geometry import Sphere, gradient_angle, gradient_angles
+from harpoon.diffusion.guidance import tangential_gradient
+from harpoon.diffusion.schedules import NoiseLevel, LinearSchedule
 
 LOSSES = {
     "squared distance to a point": lambda x: ((x - torch.tensor([2.0, -1.0, 0.5])[: x.shape[1]]) ** 2).sum(dim=1),
@@ -21,8 +21,8 @@ LOSSES = {
 }
 
 
-def level(s: float) -> Level:
-    return Level((1 - s**2) ** 0.5, s)
+def level(s: float) -> NoiseLevel:
+    return NoiseLevel((1 - s**2) ** 0.5, s)
 
 
 def noisy(sphere: Sphere, n: int, s: float) -> torch.Tensor:

@@ -6,10 +6,13 @@ import pytest
 import torch
 
 from harpoon import Harpoon
-from harpoon.guidance import Guidance, constant
-from harpoon.network import PaperDenoiser, initialise
-from harpoon.sampling import deviation_step, reverse, row_noise, standard_start
-from harpoon.schedule import LinearSchedule
+from harpoon._utils.rng import row_noise
+from harpoon.diffusion.guidance import Guidance, constant
+from harpoon.diffusion.samplers import reverse, standard_start
+from harpoon.diffusion.schedules import LinearSchedule
+from harpoon.diffusion.solvers import deviation_step
+from harpoon.networks.layers import initialise
+from harpoon.networks.paper import PaperDenoiser
 
 OPTIONS = {"hidden": 32, "max_epochs": 30, "steps": 20, "learning_rate": 1e-3, "incomplete": "mask"}
 ZERO_PENALTIES = {

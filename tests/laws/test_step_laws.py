@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 import torch
 
-from harpoon.network import Denoiser
-from harpoon.sampling import ddim_step, looked_ahead, reverse, row_noise, standard_start
-from harpoon.schedule import CosineSchedule, Level
+from harpoon._utils.rng import row_noise
+from harpoon.diffusion.denoiser import Denoiser
+from harpoon.diffusion.samplers import reverse, standard_start
+from harpoon.diffusion.schedules import CosineSchedule, NoiseLevel
+from harpoon.diffusion.solvers import ddim_step, looked_ahead
 
 MEAN = torch.tensor([1.0, -0.5, 0.0], dtype=torch.float64)
 COVARIANCE = torch.tensor([[1.0, 0.8, 0.0], [0.8, 1.0, 0.3], [0.0, 0.3, 0.25]], dtype=torch.float64)
@@ -72,13 +74,13 @@ def test_halving_the_step_halves_the_error_of_the_first_order_and_quarters_that_
 
 def test_on_a_line_looking_ahead_is_exact():
     """Where the estimate moves evenly with the log of signal to noise, half-way is half-way."""
-    then, now, after = (Level(np.cos(t), np.sin(t)) for t in (1.2, 0.9, 0.5))
+    then, now, after = (NoiseLevel(np.cos(t), np.sin(t)) for t in (1.2, 0.9, 0.5))
     line = lambda level: torch.tensor([[2.0 + 3 * level.log_ratio]])  # noqa: E731
     half_way = 2.0 + 3 * (now.log_ratio + after.log_ratio) / 2
     assert looked_ahead(line(now), line(then), then, now, after).item() == pytest.approx(half_way)
 
 
 def test_the_last_step_has_nowhere_to_look():
-    now, then, last = Level(0.8, 0.6), Level(0.6, 0.8), Level(1.0, 0.0)
+    now, then, last = NoiseLevel(0.8, 0.6), NoiseLevel(0.6, 0.8), NoiseLevel(1.0, 0.0)
     x0_hat, before = torch.ones(1, 2), torch.zeros(1, 2)
     assert torch.equal(looked_ahead(x0_hat, before, then, now, last), x0_hat)

@@ -12,14 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare, kstest, norm
 
-from harpoon import Harpoon, frames
-from harpoon.codec import Codec
-from harpoon.copies import Copied
-from harpoon.laws import Laws, Peaks, RankLaws
-from harpoon.network import Given
-from harpoon.schema import Schema
-from harpoon.tallies import tallied
-from harpoon.turns import CHANCES, Turns
+from harpoon import Harpoon
+from harpoon.data import dataframe
+from harpoon.data.schema import Schema
+from harpoon.data.statistics import tallied
+from harpoon.encoding.batch import Given
+from harpoon.encoding.row_codec import Codec
+from harpoon.inference.autoregressive import CHANCES, Turns
+from harpoon.networks.copy_head import Copied
+from harpoon.networks.rank_head import Laws, Peaks, RankLaws
 from tests.laws.test_anchored_laws import MEANS
 
 ROWS = 20_000
@@ -28,7 +29,7 @@ WIDTHS = SHARES.shape
 
 
 def codec_of(table: pa.Table) -> Codec:
-    read = frames.read(table)
+    read = dataframe.read(table)
     tallies = tallied(read)
     return Codec.fit(Schema.of_tallies(tallies), tallies, encoding="spiked", scaling="standard")
 
@@ -63,7 +64,7 @@ class Exact:
         return Told(len(given.x), 0, lambda _: self.laws(given))
 
     def laws(self, given: Given) -> Laws:
-        known, labels = given.known.numpy(), given.x.numpy()
+        known, labels = given.observed.numpy(), given.x.numpy()
         places = np.cumsum([0, *WIDTHS])
         told = np.zeros((len(known), places[-1]))
         for row in range(len(known)):
@@ -228,8 +229,8 @@ def test_turns_are_an_option(model):
 def test_moving_draws_a_share_of_the_cells_again_and_keeps_what_is_known(model):
     drawer = model._drawer(seed=3)
     table = model.sample(300, random_state=1)
-    rows = model.codec_.read(frames.read(table))
-    known = model.codec_.read(frames.read(table.set_column(2, "c", pa.nulls(300, pa.string()))))
+    rows = model.codec_.read(dataframe.read(table))
+    known = model.codec_.read(dataframe.read(table.set_column(2, "c", pa.nulls(300, pa.string()))))
     index = np.arange(300)
     hidden = {name: replace(cells, missing=np.ones(300, dtype=np.bool_)) for name, cells in rows.items()}
     assert same(drawer.moved(rows, hidden, index, share=0.0, draw=1), rows) == {"x": 1, "n": 1, "c": 1, "y": 1}

@@ -6,12 +6,13 @@ import pytest
 import torch
 from hypothesis import assume, given, settings
 
-from harpoon import Kind, Schema, col, frames
-from harpoon.binding import bind
-from harpoon.codec import Codec
-from harpoon.exact import holds
-from harpoon.tallies import tallied
-from harpoon.violations import Violation, Weights
+from harpoon import Kind, Schema, col
+from harpoon.conditions.binder import bind
+from harpoon.conditions.evaluate import holds
+from harpoon.conditions.penalty import Violation, Weights
+from harpoon.data import dataframe
+from harpoon.data.statistics import tallied
+from harpoon.encoding.row_codec import Codec
 from tests.laws.test_condition_laws import questions
 
 LOSSES = {"l1": Weights(), "ce": Weights(category_loss="ce")}
@@ -19,7 +20,7 @@ LOSSES = {"l1": Weights(), "ce": Weights(category_loss="ce")}
 
 def penalties(schema, table, tree, encoding, weights):
     """The penalty of each complete row, and whether it meets the condition."""
-    read = frames.read(table.select(schema.names))
+    read = dataframe.read(table.select(schema.names))
     codec = Codec.fit(schema, tallied(read), encoding=encoding, scaling="standard")
     rows = codec.read(read)
     complete = codec.known(rows).all(axis=1)

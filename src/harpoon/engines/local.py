@@ -21,13 +21,12 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from harpoon.arguments import RandomState
-from harpoon.engines.asking import Filling, Model, Where
-from harpoon.engines.jobs import BLOCK, Imputing, Job, Sampling
-from harpoon.engines.parts import Parts
-from harpoon.engines.running import finished
-from harpoon.engines.shards import Block
-from harpoon.tables import Reading
+from harpoon._utils.rng import RandomState
+from harpoon.engines.block_store import Parts
+from harpoon.engines.blocks import Block
+from harpoon.engines.job import BLOCK, Filling, Imputing, Job, Model, Sampling, Where
+from harpoon.engines.runner import finished
+from harpoon.io import Reading
 
 
 def impute(

@@ -26,14 +26,14 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from harpoon.arguments import RandomState, count_of, seed_of
-from harpoon.engines.asking import ROW, Filling, Model, Where
-from harpoon.engines.jobs import BLOCK, Imputing, Job, Sampling, size_of
-from harpoon.engines.parts import Parts
-from harpoon.engines.running import finished
-from harpoon.engines.shards import Block
-from harpoon.errors import HarpoonError, InvalidOption, MissingExtra
-from harpoon.tables import Place, Reading
+from harpoon._utils.rng import RandomState, seed_of
+from harpoon._utils.validation import count_of
+from harpoon.engines.block_store import Parts
+from harpoon.engines.blocks import Block
+from harpoon.engines.job import BLOCK, ROW, Filling, Imputing, Job, Model, Sampling, Where, size_of
+from harpoon.engines.runner import finished
+from harpoon.exceptions import HarpoonError, InvalidOption, MissingExtra
+from harpoon.io import Place, Reading
 
 try:
     import ray
@@ -41,6 +41,7 @@ try:
     from ray.data import ActorPoolStrategy, DataContext, Dataset
 except ImportError:
     raise MissingExtra.named("ray", "ray", "The engine Ray") from None
+
 
 TASK = "task"
 GIVEN_UP = -1  # in the place of the number of a block

@@ -1,13 +1,15 @@
-"""Spark: rows of DataFrames through `mapInArrow`, with the model once in each Python worker.
+"""Instants and clocks: Spark stores instants, and a model may have learnt what a clock says.
 
-    import harpoon.engines.spark as engine
-
-    filled = engine.impute(spark.read.parquet("holes/"), "penguins.harpoon")  # with the schema that it had
-    drawn = engine.sample(spark, 1_000_000, model, where="body_mass_g >= 5000")
-
-Both answer with a DataFrame that Spark computes when it is used. What is drawn for a row depends on its number, that is
-on its partition and its place there: so with `draws` or `where` the rows of each partition are counted first, and the
-DataFrame has to give the same rows twice (cache it if it does not).
+>>> from datetime import datetime
+>>> from harpoon.schema import Schema
+>>> noon = datetime(2024, 7, 1, 12)
+>>> schema = Schema.infer(pa.table({"at": [noon, datetime(2024, 7, 2)]}))
+>>> own = pa.table({"at": pa.array([noon, None], pa.timestamp("us", "America/New_York"))})  # noon in Greenwich
+>>> on_the_clock(own, schema)["at"].to_pylist()
+[datetime.datetime(2024, 7, 1, 8, 0), None]
+>>> made = pa.table({"at": [datetime(2024, 7, 1, 8), datetime(2024, 7, 1, 9)]})
+>>> as_instants(made, own)["at"].cast(pa.timestamp("us", "UTC")).cast(pa.timestamp("us")).to_pylist()
+[datetime.datetime(2024, 7, 1, 12, 0), datetime.datetime(2024, 7, 1, 13, 0)]
 """
 
 from __future__ import annotations
@@ -21,17 +23,44 @@ from dataclasses import replace
 from itertools import accumulate, pairwise
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from harpoon.arguments import RandomState, count_of, seed_of
-from harpoon.engines.asking import ROW, Filling, Model, Where, unpacked
-from harpoon.engines.clocks import as_instants, on_the_clock
-from harpoon.engines.filling import DRAW
-from harpoon.engines.jobs import BLOCK, Job, Sampling
-from harpoon.engines.parts import Parts
-from harpoon.engines.shards import Block
-from harpoon.errors import HarpoonError, InvalidOption, InvalidTable, MissingExtra, listed
-from harpoon.tables.writing import fitted
+from harpoon._text import listed
+from harpoon._utils.rng import RandomState, seed_of
+from harpoon._utils.validation import count_of
+from harpoon.data.schema import Schema
+from harpoon.engines.block_imputer import DRAW
+from harpoon.engines.block_store import Parts
+from harpoon.engines.blocks import Block
+from harpoon.engines.job import BLOCK, ROW, Filling, Job, Model, Sampling, Where, unpacked
+from harpoon.exceptions import HarpoonError, InvalidOption, InvalidTable, MissingExtra
+from harpoon.io.writers import fitted
+
+
+def on_the_clock(own: pa.Table, schema: Schema) -> pa.Table:
+    """Instants as what the clock says in their zone, where a model was trained on times without one."""
+    for place, f in enumerate(own.schema):
+        if _is_instant(f.type) and f.name in schema.names and not schema[f.name].zoned:
+            own = own.set_column(place, f.name, pc.local_timestamp(own[f.name]))
+    return own
+
+
+def as_instants(made: pa.Table, own: pa.Table, draws: int | None = None) -> pa.Table:
+    """Times on the clock as instants again. Those that were known stay: an hour may be missing there, or twice."""
+    for f in own.schema:
+        place = made.schema.get_field_index(f.name)
+        if _is_instant(f.type) and not made.schema.field(place).type.tz:
+            known = own[f.name].take(np.repeat(np.arange(own.num_rows), draws or 1))
+            instants = pc.assume_timezone(made[f.name], f.type.tz, ambiguous="earliest", nonexistent="earliest")
+            made = made.set_column(place, f.name, pc.coalesce(known, instants.cast(f.type)))
+    return made
+
+
+def _is_instant(dtype: pa.DataType) -> bool:
+    return bool(pa.types.is_timestamp(dtype) and dtype.tz)
+
 
 try:
     from pyspark import SparkConf
@@ -42,6 +71,7 @@ try:
     from pyspark.sql.types import LongType, NullType, StructField, StructType
 except ImportError:
     raise MissingExtra.named("pyspark", "spark", "The engine Spark") from None
+
 
 Batches = Iterator[pa.RecordBatch]
 IN_A_PARTITION = 2**33  # numbers, of those that Spark gives rows

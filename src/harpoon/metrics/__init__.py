@@ -16,12 +16,11 @@ what is better and the range.
 """
 
 from harpoon.metrics.associations import association
-from harpoon.metrics.cellwise import accuracy, coverage, standardised_mse
 from harpoon.metrics.classifiers import detection, utility
-from harpoon.metrics.conditions import meets, violation_rate
-from harpoon.metrics.listed import METRICS, Metric
+from harpoon.metrics.constraints import meets, violation_rate
+from harpoon.metrics.imputation import accuracy, coverage, standardised_mse
 from harpoon.metrics.marginals import correlation_similarity, ks, similarity, total_variation
-from harpoon.metrics.neighbourhoods import (
+from harpoon.metrics.neighbours import (
     alpha_precision,
     authenticity,
     beta_recall,
@@ -29,6 +28,7 @@ from harpoon.metrics.neighbourhoods import (
     identifiability,
     nearest_distances,
 )
+from harpoon.metrics.registry import METRICS, Metric
 
 __all__ = [
     "METRICS",

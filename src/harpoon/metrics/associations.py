@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon.cells import Cells
-from harpoon.conforming import as_labels, conform
-from harpoon.kinds import Column
-from harpoon.metrics.encoded import Floats, tables
-from harpoon.schema import Schema
+from harpoon.data.coercion import as_labels, conform
+from harpoon.data.column import Column
+from harpoon.data.column_array import ColumnArray
+from harpoon.data.schema import Schema
+from harpoon.metrics.arrays import Floats, tables
 
 FEWEST = 2
 
@@ -46,7 +46,7 @@ class _Side:
     labels: bool
 
 
-def _side(cells: Cells, column: Column) -> _Side:
+def _side(cells: ColumnArray, column: Column) -> _Side:
     from scipy.stats import rankdata
 
     conform(cells, column)  # says what is wrong where texts stand for numbers, or times for labels

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon.arguments import RandomState, checked_state, count_of, seed_of
-from harpoon.errors import InvalidOption, InvalidTable, MissingExtra
-from harpoon.frames import Table
-from harpoon.metrics.encoded import Floats, coded, codes, complete, onehot, tables
-from harpoon.schema import Schema
+from harpoon._utils.rng import RandomState, checked_state, seed_of
+from harpoon._utils.validation import count_of
+from harpoon.data.dataframe import Table
+from harpoon.data.schema import Schema
+from harpoon.exceptions import InvalidOption, InvalidTable, MissingExtra
+from harpoon.metrics.arrays import Floats, coded, codes, complete, onehot, tables
 
 FURTHEST = 1e30  # beyond, single precision or squares may overflow
 MOST_LABELS = 255  # that scikit-learn's trees split by sets of them

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon.cells import Cells
-from harpoon.conforming import conform
-from harpoon.errors import InvalidTable
-from harpoon.frames import Table
-from harpoon.kinds import Column
-from harpoon.metrics.encoded import complete, labels, numbers, tables
-from harpoon.schema import Schema
+from harpoon.data.coercion import conform
+from harpoon.data.column import Column
+from harpoon.data.column_array import ColumnArray
+from harpoon.data.dataframe import Table
+from harpoon.data.schema import Schema
+from harpoon.exceptions import InvalidTable
+from harpoon.metrics.arrays import complete, labels, numbers, tables
 
 
 def similarity(schema: Schema, real: object, drawn: object) -> dict[str, float]:
@@ -92,7 +92,7 @@ def _mean_of(schema: Schema, scores: dict[str, float], *, numeric: bool) -> floa
 
 def _present(table: Table, column: Column) -> NDArray[Any]:
     """The cells of a column that are not missing, as numbers or as labels."""
-    cells: Cells = table.cells(column.name)
+    cells: ColumnArray = table.cells(column.name)
     if cells.missing.all():
         raise InvalidTable(f"Column {column.name!r} must have a cell that is not missing to be scored.")
     cells = cells[~cells.missing]

@@ -1,0 +1,126 @@
+"""A saved model: a safetensors file whose header carries the rest as JSON.
+
+No pickle: reading a file runs nothing. The JSON holds the format's version and a checksum of the tensors, so that a
+damaged file is told from a good one. A file appears whole or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+from torch import Tensor
+
+from harpoon._utils.files import replacing
+from harpoon._version import __version__
+from harpoon.exceptions import ModelFileError
+
+FORMAT = 3  # 1: before networks told the laws of cells; 2: before numbers were sums and products of others
+KEY = "harpoon"
+
+
+def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], content: Mapping[str, Any]) -> None:
+    """Write a model file, all or nothing."""
+    target = _target(path)
+    held = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+    text = json.dumps({"format": FORMAT, "version": __version__, **content})
+    data = save(held, metadata={KEY: f"{_checksum(text, held)} {text}"})  # one key: two would be in any order
+    try:
+        with replacing(target) as temporary:
+            temporary.write_bytes(data)
+    except (OSError, ValueError) as error:
+        raise unwritable(target, getattr(error, "strerror", None) or error) from None
+
+
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """Read a model file: its tensors and its content. Whatever is wrong with it is a `ModelFileError`."""
+    name, source = str(path), _path(path)
+    try:
+        with safe_open(source, framework="pt") as file:
+            metadata = file.metadata() or {}
+            # Copies, because memory that is aligned in another way makes products round in another way.
+            tensors = {key: file.get_tensor(key).clone() for key in file.keys()}  # noqa: SIM118
+    except FileNotFoundError:
+        raise ModelFileError(f"There is no model file {name!r}. Give the path that `save` wrote to.") from None
+    except (SafetensorError, OSError, ValueError) as error:
+        if source.is_dir():
+            raise ModelFileError(f"{name!r} is a folder. Give a file that `save` or `harpoon fit` wrote.") from None
+        raise ModelFileError(
+            f"{name!r} is no Harpoon model, or it is damaged ({error}). Give a file that `save` or `harpoon fit` "
+            "wrote; where a command takes a model and a table, the model comes first."
+        ) from None
+    if KEY not in metadata:
+        raise ModelFileError(f"{name!r} is a safetensors file, but not a Harpoon model. Give one that `save` wrote.")
+    checksum, _, text = metadata[KEY].partition(" ")
+    if checksum != _checksum(text, tensors):
+        raise damaged(name, "its content does not match its checksum")
+    if not all(bool(value.isfinite().all()) for value in tensors.values()):
+        raise damaged(name, "its weights are not all numbers")
+    return tensors, _checked(name, text)
+
+
+def unwritable(path: str | os.PathLike[str], reason: object) -> ModelFileError:
+    """A file that cannot be written."""
+    return ModelFileError(
+        f"The model cannot be written to {str(path)!r}: {reason}. "
+        "Choose a file in a folder that exists and that you may write to."
+    )
+
+
+def damaged(path: str | os.PathLike[str], reason: object) -> ModelFileError:
+    """A file whose content makes no sense."""
+    return ModelFileError(f"{str(path)!r} is damaged: {reason}. Save the model again.")
+
+
+def _target(path: str | os.PathLike[str]) -> Path:
+    """The file to write: what a link points to, and nothing that is no file, such as a pipe or a folder."""
+    target = _path(path)
+    try:
+        target = target.resolve() if target.is_symlink() else target
+        special = target.exists() and not target.is_file()
+    except (OSError, ValueError):
+        return target  # writing will say what is wrong
+    if special:
+        raise ModelFileError(f"{str(target)!r} is no ordinary file. Choose another path for the model.")
+    return target
+
+
+def _path(path: str | os.PathLike[str]) -> Path:
+    try:
+        if "\0" not in str(path):
+            return Path(path)
+    except TypeError:
+        pass
+    raise ModelFileError(f"The path of a model file must be text or a Path, got {path!r}.")
+
+
+def _checked(name: str, text: str) -> dict[str, Any]:
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise damaged(name, error) from None
+    if not isinstance(content, dict) or not isinstance(content.get("format"), int):
+        raise damaged(name, "its header names no format")
+    if content["format"] != FORMAT:
+        remedy = "Update tabharpoon" if content["format"] > FORMAT else "Train the model again"
+        raise ModelFileError(
+            f"{name!r} was written by Harpoon {content.get('version')} in format {content['format']}; this one "
+            f"({__version__}) reads format {FORMAT}. {remedy}."
+        )
+    return content
+
+
+def _checksum(text: str, tensors: Mapping[str, Tensor]) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(tensors):
+        value = tensors[name]
+        digest.update(f"{name} {value.dtype} {tuple(value.shape)}".encode())
+        digest.update(value.contiguous().flatten().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()

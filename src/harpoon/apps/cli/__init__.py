@@ -1,0 +1,76 @@
+"""The command line: arguments to model to file. One small module per group of commands, and errors as one sentence.
+
+Nothing heavy is imported before a command runs, so that `harpoon --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from typing import Annotated
+
+import typer
+
+from harpoon._version import __version__
+from harpoon.apps.cli import demo, evaluate, fit, impute, info, sample, serve
+from harpoon.apps.cli.console import Commands, stand_in_for_closed_streams
+
+EXIT_CODES = (
+    "Exit codes: 0 all went well, 1 something cannot be read, written or done, 2 wrong usage (an option, or a "
+    "condition that makes no sense), 3 the condition cannot be met, 130 stopped by Ctrl-C, 141 whoever read the output "
+    "has seen enough (as head does), 143 stopped by a polite kill."
+)
+
+
+app = typer.Typer(
+    cls=Commands,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=EXIT_CODES,
+)
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"harpoon {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")
+    ] = False,
+) -> None:
+    """Train one diffusion model on a table, then fill any hole and draw rows under any condition.
+
+    Tables are CSV, TSV, Parquet, Feather or JSON lines, gzipped or not; - is a
+    standard stream; duckdb:///file.db#table and sqlite:///file.db#table are
+    tables of databases.
+    """
+
+
+for _command, _examples in (
+    (fit.fit, fit.FIT),
+    (impute.impute, impute.IMPUTE),
+    (sample.sample, sample.SAMPLE),
+    (sample.check, sample.CHECK),
+    (evaluate.evaluate, evaluate.EVALUATE),
+    (evaluate.report, evaluate.REPORT),
+    (serve.serve, serve.SERVE),
+    (info.info, info.INFO),
+    (info.schema, info.SCHEMA),
+    (demo.demo, demo.DEMO),
+):
+    # Lines of a docstring end where the code says; those of a paragraph where the terminal does.
+    _help = "\n\n".join(" ".join(paragraph.split()) for paragraph in str(_command.__doc__).split("\n\n"))
+    app.command(help=_help, epilog="Examples:\n\n" + "\n\n".join(_examples))(_command)
+
+
+def main() -> None:
+    """Run a command. A polite request to end is like Ctrl-C: what is half-written goes away."""
+    stand_in_for_closed_streams()
+    if hasattr(signal, "SIGTERM"):
+        signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+    app()

@@ -1,0 +1,146 @@
+"""`harpoon impute`: a table with holes in, the same table without them out, part by part."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harpoon.apps.cli import options
+from harpoon.apps.cli.console import Talk
+from harpoon.apps.cli.loading import load_model
+from harpoon.exceptions import InvalidOption
+
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
+    from harpoon.io import Place, Source, Writer
+
+
+IMPUTE = (
+    "harpoon impute penguins.harpoon penguins.csv -o filled.csv",
+    "harpoon impute sales.harpoon holes.parquet -o filled.parquet --only price,region",
+    "harpoon impute penguins.harpoon penguins.csv -o draws.csv --draws 5   (writes draws.1.csv to draws.5.csv)",
+    "zcat rows.csv.gz | harpoon impute rows.harpoon - | gzip > filled.csv.gz",
+    "harpoon impute sales.harpoon holes/ -o filled/ --engine ray --workers 8   (folders of Parquet or CSV files)",
+    "harpoon impute shop.harpoon 'duckdb:///shop.db#orders' -o 'duckdb:///shop.db#filled' --where 'price > cost'",
+)
+
+
+def impute(
+    model: options.ModelFile,
+    table: options.TableOrFolder,
+    output: options.ToTable = "-",
+    draws: Annotated[
+        int | None,
+        typer.Option(min=1, help="Draw so many tables instead of the best value of each cell, one file each."),
+    ] = None,
+    stacked: Annotated[
+        bool,
+        typer.Option("--stacked", help="With --draws, one table: a first column `draw`, the draws of a row together."),
+    ] = False,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RULE", help="A rule that every completed row has to meet, as in SQL. It chooses no rows."
+        ),
+    ] = None,
+    only: Annotated[
+        list[str] | None, typer.Option(metavar="COLUMN,COLUMN", help="Fill these columns only. May be repeated.")
+    ] = None,
+    batch: Annotated[int, typer.Option(min=1, help="Rows in memory at a time.")] = 20_000,
+    engine: options.Engine = None,
+    workers: options.Workers = None,
+    format: options.Format = "",  # noqa: A002
+    delimiter: options.Delimiter = None,
+    encoding: options.Encoding = None,
+    missing: options.Missing = None,
+    seed: options.Seed = None,
+    force: options.Force = False,
+    json: options.Json = False,
+    quiet: options.Quiet = False,
+    debug: options.Debug = False,  # noqa: ARG001
+) -> None:
+    """Fill the missing cells of a table; all others stay as they are, in their order.
+
+    Columns that the model does not know are passed on; a label that it does not know counts as missing, and a note
+    names it. A table of any length will do, also a folder of Parquet or CSV files: it is read and written part by
+    part, and what a row gets does not depend on the size of the parts.
+    """
+    from harpoon import io
+    from harpoon._utils.progress import counting_bar
+    from harpoon.data.arrow_types import text_types
+    from harpoon.engines.block_imputer import Filler, stacked_draws
+    from harpoon.engines.job import Imputing
+    from harpoon.io.source import TEXTUAL, parts_of, spelled_truths
+
+    talk, began, rows = Talk(json, quiet), perf_counter(), 0
+    options.check_table_target(output, json=json)
+    if stacked and draws is None:
+        raise InvalidOption("--stacked puts several draws into one table, so it needs --draws: add --draws 5.")
+    if engine is not None or Path(table).is_dir():
+        from harpoon.apps.cli import engines
+
+        engine = engines.checked(engine or "local", output, format)
+        if draws is not None and not stacked:
+            raise InvalidOption("An engine puts all draws into one table: add --stacked.")
+        with talk.notes():
+            filling = engines.filling(model, where=where, draws=draws, only=only or (), seed=seed)
+            how = options.reading(delimiter, encoding, missing)
+            engines.run(Imputing.of(table, filling, block=batch, how=how), output, talk, engine, workers, force=force)
+        return
+    target = io.Place.of(output).to_write(format)
+    loaded = load_model(model, talk, progress=False)
+    how = options.reading(delimiter, encoding, missing, text_types(loaded.schema_))
+    with talk.notes(), io.opened(table, how) as source, ExitStack() as stack:
+        only = options.named(only or (), source.schema.names)
+        truths = spelled_truths(source) if target.format in TEXTUAL else {}
+        filler = Filler(
+            loaded,
+            source.schema,
+            only=only,
+            draws=draws,
+            where=where,
+            seed=seed,
+            format=target.format,
+            truths=truths,
+        )
+        if filler.passed_on:
+            talk.say(f"Passed on, for the model does not know them: {', '.join(filler.passed_on)}")
+        outs = [stack.enter_context(out) for out in _outs(target, source, draws, stacked=stacked, force=force)]
+        advance = stack.enter_context(counting_bar("Imputing", show=talk.progress))
+        for part in parts_of(source, batch):
+            made = filler.of(part, rows)
+            made = [stacked_draws(made)] if draws is not None and len(outs) == 1 else made
+            for out, filled in zip(outs, made, strict=True):
+                out.write(filled)
+            rows += part.table.num_rows
+            advance(rows)
+    done = {
+        "output": output,
+        "rows": rows,
+        "draws": draws,
+        "filled": filler.filled,
+        "seconds": round(perf_counter() - began, 3),
+    }
+    talk.told(done, _in_words(rows, filler.filled))
+
+
+def _outs(
+    target: Place, source: Source, draws: int | None, *, stacked: bool, force: bool
+) -> list[AbstractContextManager[Writer]]:
+    """One output, or one for each draw."""
+    from harpoon import io
+
+    several = draws is not None and not stacked and not target.is_stream
+    places = [target.numbered(number) for number in range(1, (draws or 1) + 1)] if several else [target]
+    return [io.writer(place, force, delimiter=source.delimiter) for place in places]
+
+
+def _in_words(rows: int, filled: dict[str, int]) -> str:
+    total = sum(filled.values())
+    each = ", ".join(f"{name} {count:,}" for name, count in filled.items() if count)
+    return f"{total:,} cells filled in {rows:,} rows{f': {each}' if each else ''}"

@@ -1,5 +1,0 @@
-"""`python -m harpoon.cli` is `harpoon`."""
-
-from harpoon.cli import main
-
-main()

@@ -1,0 +1,70 @@
+"""A condition taken apart: into branches that exclude each other, and each branch into what concerns single columns.
+
+Guidance by a product of penalties runs to the nearest branch of an "or" only; drawn apart, each branch gets the share
+of rows that is due to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from harpoon.conditions.bound import All, Always, Bound, Either, all_of, columns_of, negated
+
+MOST_BRANCHES = 64
+NEVER = Always(truth=False)
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One way of meeting a condition: all of its parts."""
+
+    parts: tuple[Bound, ...]
+
+    @property
+    def bound(self) -> Bound:
+        """The branch as a condition."""
+        return all_of(self.parts)
+
+    def of_column(self, name: str) -> Bound:
+        """What it asks of one column alone."""
+        return all_of(part for part in self.parts if columns_of(part) == {name})
+
+    @property
+    def single(self) -> set[str]:
+        """The columns of which something is asked alone."""
+        return set().union(*(columns_of(part) for part in self.parts if len(columns_of(part)) == 1))
+
+
+def branches(bound: Bound) -> list[Branch]:
+    """Branches of which every row that meets the condition is in exactly one.
+
+    "a or b" is a, and b without a. A condition with more branches than can be handled one by one stays whole.
+    """
+    found = []
+    for parts in _disjoint(bound):
+        flat = all_of(parts)
+        if flat == NEVER:
+            continue
+        found.append(Branch(flat.parts if isinstance(flat, All) else (flat,)))
+        if len(found) > MOST_BRANCHES:
+            return [Branch((bound,))]
+    return found
+
+
+def _disjoint(bound: Bound) -> Iterator[tuple[Bound, ...]]:
+    """Conjunctions that exclude each other; leaves on one column are left together, "or" and all."""
+    if len(columns_of(bound)) <= 1 or not isinstance(bound, All | Either):
+        yield (bound,)
+    elif isinstance(bound, Either):
+        for place, part in enumerate(bound.parts):
+            rest = tuple(negated(earlier) for earlier in bound.parts[:place])
+            yield from _disjoint(all_of((part, *rest)))
+    else:
+        split = next((part for part in bound.parts if isinstance(part, Either) and len(columns_of(part)) > 1), None)
+        if split is None:
+            yield bound.parts
+            return
+        rest = tuple(part for part in bound.parts if part is not split)
+        for chosen in _disjoint(split):
+            yield from _disjoint(all_of((*chosen, *rest)))

@@ -1,0 +1,152 @@
+"""The exact reading of a condition: which rows meet it.
+
+Whole numbers stay whole numbers, so that large ones are not rounded; where int64 is too small they are Python's own,
+so that no row depends on what else is in the table. Everything else is float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harpoon.conditions.bound import (
+    Alike,
+    All,
+    Always,
+    Bound,
+    Cell,
+    Either,
+    Inequality,
+    Member,
+    Missing,
+    Number,
+    Operation,
+    Term,
+)
+from harpoon.data.column_array import Rows
+
+Mask = NDArray[np.bool_]
+Numbers = Any  # an array of one number per row, or a number of Python's that is the same in every row
+
+
+LARGEST = 2**63 - 1  # in an int64
+FURTHEST = 10**308
+LARGEST_EXPONENT = 700.0
+COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+    "=": np.equal,
+    "!=": np.not_equal,
+    "<": np.less,
+    "<=": np.less_equal,
+    ">": np.greater,
+    ">=": np.greater_equal,
+}
+OPERATIONS: dict[str, Callable[..., Any]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.true_divide,
+    "negative": np.negative,
+    "abs": np.abs,
+    "log": np.log10,
+    "ln": np.log,
+    "exp": lambda x: np.exp(np.minimum(x, LARGEST_EXPONENT)),  # too large for a float is still larger than the rest
+}
+# How large a result can be, from how large the operands are. An operation that is not here leaves the whole numbers.
+REACH: dict[str, Callable[..., int]] = {
+    "+": lambda a, b: a + b,
+    "-": lambda a, b: a + b,
+    "*": lambda a, b: a * b,
+    "negative": lambda a: a,
+    "abs": lambda a: a,
+    "least": lambda *sizes: max(sizes),
+    "greatest": lambda *sizes: max(sizes),
+}
+
+
+def holds(bound: Bound, rows: Rows) -> Mask:
+    """Which rows meet a condition.
+
+    >>> from harpoon.data.column_array import Cells
+    >>> ages = Cells("integer", np.array([31, 60, 0]), np.array([False, False, True]))
+    >>> holds(Inequality(">=", Cell("age"), Number(50)), {"age": ages}).tolist()
+    [False, True, False]
+    """
+    height = len(next(iter(rows.values()), ()))
+    return np.array(np.broadcast_to(_holds(bound, rows), height), dtype=np.bool_)
+
+
+def _holds(bound: Bound, rows: Rows) -> Any:  # noqa: ANN401, PLR0911
+    match bound:
+        case Always(truth):
+            return truth
+        case All(parts):
+            return reduce(np.logical_and, (_holds(part, rows) for part in parts))
+        case Either(parts):
+            return reduce(np.logical_or, (_holds(part, rows) for part in parts))
+        case Missing(column, missing):
+            return rows[column].missing == missing
+        case Member(column, allowed, _):
+            return np.isin(rows[column].values, allowed) & ~rows[column].missing
+        case Alike(left, right, partners, same):
+            partner = np.array(partners, dtype=np.int64)[rows[left].values]
+            return ((partner == rows[right].values) == same) & ~rows[left].missing & ~rows[right].missing
+        case Inequality(operator, first, second):
+            (a, gone), (b, also_gone) = _evaluate(first, rows), _evaluate(second, rows)
+            if not (_whole(a) and _whole(b)):
+                a, b = _floats(a), _floats(b)
+            return COMPARE[operator](a, b) & ~np.logical_or(gone, also_gone)
+
+
+def _evaluate(term: Term, rows: Rows) -> tuple[Numbers, Any]:
+    """The numbers of a term, and which of them are missing."""
+    match term:
+        case Number(value):
+            return value, False
+        case Cell(column):
+            return rows[column].values, rows[column].missing
+        case Operation(operator, operands):
+            found, gone = zip(*(_evaluate(operand, rows) for operand in operands), strict=True)
+            values = _prepared(operator, found)
+            if operator in ("least", "greatest"):
+                return _extreme(COMPARE["<" if operator == "least" else ">"], values, gone)
+            with np.errstate(all="ignore"):
+                result = OPERATIONS[operator](*values)
+            broken = False if _whole(result) else ~np.isfinite(result)
+            return result, reduce(np.logical_or, [*gone, broken])
+
+
+def _extreme(better: Callable[[Any, Any], Any], values: Sequence[Any], gone: Sequence[Any]) -> tuple[Numbers, Any]:
+    """The best of the values that are not missing."""
+    best, none = values[0], gone[0]
+    for value, missing in zip(values[1:], gone[1:], strict=True):
+        best = np.where(none | (~np.asarray(missing) & better(value, best)), value, best)
+        none = np.logical_and(none, missing)
+    return best, none
+
+
+def _prepared(operator: str, values: Sequence[Numbers]) -> list[Any]:
+    """The operands as whole numbers, wide enough for the result, or as float64."""
+    if operator not in REACH or not all(map(_whole, values)):
+        return [_floats(value) for value in values]
+    sizes = [_size(value) for value in values]
+    dtype: Any = np.int64 if max(REACH[operator](*sizes), *sizes) <= LARGEST else object
+    return [np.asarray(value, dtype=dtype) for value in values]
+
+
+def _whole(values: Numbers) -> bool:
+    return isinstance(values, int) or (isinstance(values, np.ndarray | np.generic) and values.dtype.kind in "iO")
+
+
+def _size(values: Numbers) -> int:
+    """The largest distance from zero."""
+    return max(abs(int(np.min(values))), abs(int(np.max(values)))) if np.size(values) else 0
+
+
+def _floats(values: Numbers) -> Any:  # noqa: ANN401
+    if np.asarray(values).dtype == object:  # Python's numbers may be too large even for a float
+        values = np.clip(values, -FURTHEST, FURTHEST)
+    return np.asarray(values, dtype=np.float64)

@@ -1,0 +1,362 @@
+"""Options of a model: declared once, with default, range, choices and one line of help.
+
+Validation, the command line, the service and the docs read these declarations. The options fall into four groups:
+`ModelConfig`, `TrainingConfig`, `SamplingConfig` and `GuidanceConfig`. `Config` has all of them.
+
+`preset="paper"` is the paper to the letter. Where its published code and its text differ, or leave a choice, there
+is a named option, and the preset holds the published value:
+
+    learning_rate_schedule  "plateau": the published code lowers the rate when the loss stalls; "constant": the text
+    solver                  "ddpm_printed": noise scaled by the variance, as in Algorithm 1, line 7; "ddpm": by its
+                            square root, as DDPM derives it
+    initial_noise           "standard": N(0, I); "matched": the moments with which the forward process ends
+    incomplete_rows         "drop": train on complete rows; "mask": on all rows, missing cells are never a target
+    validation_fraction     0.05: this fraction of the rows is used for validation only; 0: as in the paper, none
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from typing import Any, Self
+
+import numpy as np
+
+from harpoon.exceptions import InvalidOption
+
+MAX_LOG_NOISE = 40.0  # ᾱ_T of e^-40 can still be divided by
+SMALL_TABLE_ROWS, SMALL_HIDDEN, LARGE_HIDDEN = 4000, 128, 256
+MIN_BATCHES_PER_EPOCH, MIN_BATCH_SIZE, MAX_BATCH_SIZE = 16, 64, 512
+MIN_ROWS_PER_BIN, MIN_RANK_BINS, MAX_RANK_BINS = 100, 8, 128  # bins with fewer rows are overfitted
+MODEL_ARGUMENTS = ("random_state", "device", "schema", "progress")
+CALL_ARGUMENTS = (
+    "where",
+    "given",
+    "loss",
+    "loss_batch",
+    "strategy",
+    "on_shortfall",
+    "draws",
+    "row_offset",
+    "random_state",
+)
+
+
+@dataclass(frozen=True)
+class Option:
+    """The declaration of one option.
+
+    Attributes:
+        help: One line about what it does.
+        low: The smallest valid number.
+        high: The largest valid number.
+        integer: Whether the number must be an integer.
+        boolean: Whether the value is True or False.
+        choices: The valid names, where the value is a name.
+        nullable: Whether None is valid too.
+    """
+
+    help: str
+    low: float = -math.inf
+    high: float = math.inf
+    integer: bool = False
+    boolean: bool = False
+    choices: tuple[str, ...] = ()
+    nullable: bool = False
+
+    def validate(self, name: str, value: object) -> None:
+        """Raise InvalidOption unless the value is valid."""
+        if value is None and self.nullable:
+            return
+        if self.choices:
+            if not isinstance(value, str) or value not in self.choices:
+                raise InvalidOption.one_of(name, value, self.choices)
+            return
+        if self.boolean:
+            if not isinstance(value, bool):
+                raise InvalidOption(f"{name} must be True or False, got {value!r}.")
+            return
+        valid = isinstance(value, int if self.integer else int | float) and not isinstance(value, bool)
+        if not valid or not self.low <= value <= self.high:  # type: ignore[operator]
+            kind = "an integer" if self.integer else "a number"
+            limit = f"of at least {self.low:g}" if self.high == math.inf else f"from {self.low:g} to {self.high:g}"
+            raise InvalidOption(
+                f"{name} must be {kind} {limit}{' or None' if self.nullable else ''}, got {value!r}.",
+                code="option_out_of_range",
+                option=name,
+            )
+
+
+def _choice(default: str, help: str, *choices: str) -> Any:  # noqa: A002, ANN401
+    return field(default=default, metadata={"option": Option(help, choices=choices)})
+
+
+def _integer(default: int | None, help: str, low: int, high: float = math.inf, *, nullable: bool = False) -> Any:  # noqa: A002, ANN401
+    return field(default=default, metadata={"option": Option(help, low, high, integer=True, nullable=nullable)})
+
+
+def _number(default: float | None, help: str, low: float, high: float = math.inf, *, nullable: bool = False) -> Any:  # noqa: A002, ANN401
+    return field(default=default, metadata={"option": Option(help, low, high, nullable=nullable)})
+
+
+def _flag(*, default: bool, help: str) -> Any:  # noqa: A002, ANN401
+    return field(default=default, metadata={"option": Option(help, boolean=True)})
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The encoded row, the network and its noise."""
+
+    encoding: str = _choice(
+        "onehot",
+        "Encoding of columns. onehot and integer: of categories, as in the paper; mixed: one-hot or hierarchical "
+        "categories, and numbers as a standardised value, a normal score and spikes.",
+        "onehot",
+        "integer",
+        "mixed",
+    )
+    scaling: str = _choice("standard", "Scaling of numeric columns.", "standard", "quantile")
+    network: str = _choice("paper", "Denoiser.", "paper", "anchored")
+    hidden: int | None = _integer(
+        1024, "Width of the network. None: chosen by the number of rows.", 2, 2**16, nullable=True
+    )
+    diffusion_steps: int = _integer(200, "T, the number of steps of the paper's noise schedule.", 1, 10_000)
+    beta_start: float = _number(1e-4, "β_1 of the paper's noise schedule.", 1e-9, 0.999)
+    beta_end: float = _number(0.02, "β_T of the paper's noise schedule.", 1e-9, 0.999)
+    depth: int = _integer(2, "Number of residual blocks (anchored).", 1, 100)
+    input_bins: int = _integer(32, "Bins of the piecewise linear encoding of an observed number (anchored).", 1, 1000)
+    rank_bins: int | None = _integer(
+        128,
+        "Bins of the histogram over normal scores, at most: many numeric columns share a bounded number of bins "
+        "(anchored). None: chosen by the number of rows.",
+        2,
+        1000,
+        nullable=True,
+    )
+    max_noise_fraction: float = _number(
+        0.85, "Fraction of training rows whose masked cells are removed completely, not noised (anchored).", 0.0, 1.0
+    )
+    unconditional_fraction: float = _number(
+        0.5, "Fraction of the other training rows in which every cell is masked (anchored).", 0.0, 1.0
+    )
+
+
+@dataclass(frozen=True)
+class TrainingConfig:
+    """Optimisation, limits and validation."""
+
+    batch_size: int | None = _integer(
+        1024, "Rows per training step. None: chosen by the number of rows.", 1, nullable=True
+    )
+    optimizer: str = _choice(
+        "adam", "adam, or muon: Muon for inner weight matrices and AdamW for the rest (anchored).", "adam", "muon"
+    )
+    learning_rate: float = _number(1e-4, "Highest learning rate.", 1e-9, 1.0)
+    learning_rate_schedule: str = _choice(
+        "plateau",
+        "plateau: lowered when the loss stalls; cosine: decays to zero over the training.",
+        "plateau",
+        "constant",
+        "cosine",
+    )
+    max_epochs: int | None = _integer(1000, "Most passes over the rows. None: no limit.", 1, nullable=True)
+    max_time: float | None = _number(None, "Most seconds of training. None: no limit.", 1e-3, 1e9, nullable=True)
+    patience: int | None = _integer(
+        None, "Evaluations without improvement after which training stops. None: never.", 1, nullable=True
+    )
+    restore_best: bool = _flag(default=False, help="Restore the best weights if the last ones are clearly worse.")
+    cooldown_fraction: float = _number(
+        0.0,
+        "Once the validation loss has stopped improving, training returns to its best weights and decays the cosine "
+        "rate to zero over this fraction of the steps that led there. 0: never.",
+        0.0,
+        10.0,
+    )
+    weight_decay: float = _number(0.0, "Weight decay of matrices, per step and learning rate.", 0.0, 1.0)
+    ema_decay: float = _number(0.0, "Decay of the exponential moving average of the weights. 0: none.", 0.0, 0.999999)
+    max_grad_norm: float = _number(0.0, "Norm to which gradients are clipped. 0: no clipping.", 0.0)
+    eval_every: int = _integer(1, "Fewest training steps between two evaluations of the validation loss.", 1)
+    validation_fraction: float = _number(0.05, "Fraction of the rows used for validation only.", 0.0, 0.5)
+    incomplete_rows: str = _choice("drop", "drop: train on complete rows; mask: on all rows.", "drop", "mask")
+
+    def fraction_done(self, epochs: float, seconds: float) -> float:
+        """Return how much of the training is done, from 0 to 1, by the limit that is reached first."""
+        by_epochs = epochs / self.max_epochs if self.max_epochs else 0.0
+        by_time = seconds / self.max_time if self.max_time else 0.0
+        return min(max(by_epochs, by_time), 1.0)
+
+
+@dataclass(frozen=True)
+class SamplingConfig:
+    """How cells are sampled."""
+
+    solver: str = _choice(
+        "ddpm_printed",
+        "Step of the reverse process. ddpm: ancestral sampling; ddpm_printed: as printed in Algorithm 1; ddim: "
+        "without noise; dpmpp_2m: without noise, second order.",
+        "ddpm",
+        "ddpm_printed",
+        "ddim",
+        "dpmpp_2m",
+    )
+    ar_steps: int = _integer(
+        0,
+        "Most steps of autoregressive sampling; each step conditions on the cells of the steps before it (anchored). "
+        "0: reverse diffusion, which is always used for guidance.",
+        0,
+        10_000,
+    )
+    initial_noise: str = _choice(
+        "standard",
+        "x_T of the reverse process. matched: with the moments of the forward process.",
+        "standard",
+        "matched",
+    )
+    sampling_steps: int = _integer(200, "Steps of the reverse process, at most those of the schedule.", 1, 10_000)
+    sampling_batch_size: int = _integer(1024, "Rows sampled together.", 1)
+
+
+@dataclass(frozen=True)
+class GuidanceConfig:
+    """Gradient guidance (Algorithm 1, line 9) and the penalty of a condition (eq. 5, 6)."""
+
+    reconstruction_loss: str = _choice(
+        "mae",
+        "Loss that guides observed cells, for networks that are not conditioned on them (eq. 4).",
+        "mae",
+        "mse",
+        "mae+ce",
+        "mse+ce",
+    )
+    guidance_scale: float = _number(0.2, "η, the scale of guidance.", 0.0, 1e6)
+    guidance_schedule: str = _choice("constant", "η over time. linear: grows from 0.", "constant", "linear")
+    max_guidance_norm: float = _number(
+        0.0, "Largest norm of a guidance step, in units of the remaining noise. 0: no limit.", 0.0
+    )
+    inequality_weight: float = _number(1.0, "λ_g, the weight of the inequalities of a condition.", 0.0, 1e6)
+    inequality_power: float = _number(2.0, "Power of the distance to a bound.", 0.1, 10.0)
+    category_weight: float = _number(1.0, "λ_h, the weight of the categories of a condition.", 0.0, 1e6)
+    category_power: float = _number(1.0, "Power of the distance to a category, for l1.", 0.1, 10.0)
+    category_loss: str = _choice("l1", "Loss of the categories of a condition. ce: cross-entropy.", "l1", "ce")
+
+
+GROUPS: dict[str, type] = {
+    "model": ModelConfig,
+    "training": TrainingConfig,
+    "sampling": SamplingConfig,
+    "guidance": GuidanceConfig,
+}
+ADAPTIVE = ("hidden", "batch_size", "rank_bins")  # None: chosen by the number of rows
+LIMITS = ("max_time", "max_epochs", "patience")
+
+
+@dataclass(frozen=True)
+class Config(ModelConfig, TrainingConfig, SamplingConfig, GuidanceConfig):
+    """All options of a model; the defaults are the paper's.
+
+    >>> Config().solver, Config(hidden=64).hidden
+    ('ddpm_printed', 64)
+    """
+
+    def __post_init__(self) -> None:
+        for name, option in declared(Config):
+            option.validate(name, getattr(self, name))
+        mean_beta = (self.beta_start + self.beta_end) / 2
+        if -self.diffusion_steps * math.log1p(-mean_beta) > MAX_LOG_NOISE:
+            raise InvalidOption(
+                f"{self.diffusion_steps} diffusion_steps with beta from {self.beta_start:g} to {self.beta_end:g} leave "
+                "no signal: use fewer steps or a smaller beta_end."
+            )
+        if self.hidden is not None and self.hidden % 2:
+            raise InvalidOption(f"hidden must be even, got {self.hidden}.")
+        if self.max_epochs is None and self.max_time is None and self.patience is None:
+            raise InvalidOption("One of max_epochs, max_time and patience must be set, or training never ends.")
+
+    def with_options(self, options: Mapping[str, Any]) -> Self:
+        """Return a copy with some options changed."""
+        return self._replace(options, [f.name for f in fields(self)], MODEL_ARGUMENTS)
+
+    def with_call_options(self, options: Mapping[str, Any]) -> Self:
+        """Return a copy with some options changed that a single call may change."""
+        return self._replace(options, call_options(), CALL_ARGUMENTS)
+
+    def _replace(self, options: Mapping[str, Any], known: Sequence[str], arguments: tuple[str, ...]) -> Self:
+        for name in options:
+            if name in known:
+                continue
+            if name in arguments:
+                raise InvalidOption(f"{name} is an argument of another call than this one; leave it out here.")
+            raise InvalidOption.one_of("An option", name, [*known, *arguments])  # a misspelt name of either
+        plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
+        return replace(self, **plain)
+
+    def adapt(self, rows: int) -> Self:
+        """Return a copy in which each option of `ADAPTIVE` that is None suits the number of rows.
+
+        A small network learns a small table in cheaper steps; small batches make more steps per epoch.
+        """
+        return replace(
+            self,
+            hidden=self.hidden or (SMALL_HIDDEN if rows < SMALL_TABLE_ROWS else LARGE_HIDDEN),
+            batch_size=self.batch_size or _power_of_two(rows / MIN_BATCHES_PER_EPOCH, MIN_BATCH_SIZE, MAX_BATCH_SIZE),
+            rank_bins=self.rank_bins or _power_of_two(rows / MIN_ROWS_PER_BIN, MIN_RANK_BINS, MAX_RANK_BINS),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the options as plain data."""
+        return asdict(self)
+
+
+def declared(group: type) -> Iterator[tuple[str, Option]]:
+    """Yield the name and the declaration of each option of a group."""
+    for item in fields(group):
+        yield item.name, item.metadata["option"]
+
+
+def call_options() -> list[str]:
+    """Return the options that `impute` and `sample` take for one call."""
+    return [name for group in (SamplingConfig, GuidanceConfig) for name, _ in declared(group)]
+
+
+def preset(name: str) -> Config:
+    """Return the options of a preset."""
+    if not isinstance(name, str) or name not in PRESETS:
+        raise InvalidOption.one_of("preset", name, PRESETS)
+    return PRESETS[name]
+
+
+def _power_of_two(size: float, low: int, high: int) -> int:
+    """Return the nearest power of two within bounds."""
+    return min(max(1 << round(math.log2(max(size, 1))), low), high)
+
+
+PRESETS = {
+    "paper": Config(),
+    "anchored": Config(
+        encoding="mixed",
+        network="anchored",
+        hidden=None,
+        rank_bins=None,
+        batch_size=None,
+        optimizer="muon",
+        learning_rate=4e-3,
+        learning_rate_schedule="cosine",
+        weight_decay=1e-2,
+        ema_decay=0.999,
+        max_grad_norm=1.0,
+        restore_best=True,
+        cooldown_fraction=0.3,
+        eval_every=50,
+        max_epochs=1000,
+        max_time=120.0,
+        incomplete_rows="mask",
+        guidance_scale=1.0,
+        max_guidance_norm=1.0,
+        category_loss="ce",
+        ar_steps=64,
+        solver="dpmpp_2m",
+        sampling_steps=12,
+        sampling_batch_size=1024,
+    ),
+}

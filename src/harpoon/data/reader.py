@@ -1,0 +1,52 @@
+"""A table checked against a schema, as columns."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from harpoon._text import listed
+from harpoon.data.coercion import conform, unseen_labels
+from harpoon.data.column import Column
+from harpoon.data.column_array import ColumnArray, Rows
+from harpoon.data.dataframe import Table
+from harpoon.data.schema import Schema, check_columns, check_known
+from harpoon.exceptions import InvalidOption, UnseenCategory
+
+
+def read_columns(table: Table, schema: Schema, *, partial: bool = False, strict: bool = False) -> Rows:
+    """Return the modelled columns of a table, checked against the schema.
+
+    A `partial` table may lack columns; they count as missing. Categories that the schema does not have count as
+    missing too, with a warning, or are an error if `strict`.
+    """
+    check = check_known if partial else check_columns
+    check(table.names, schema.names)
+    rows = {}
+    for column in schema.modelled:
+        cells = table.cells(column.name) if column.name in table.names else _all_missing(table.height)
+        rows[column.name] = conform(cells, column)
+        unseen = unseen_labels(cells, column)
+        if unseen and strict:
+            raise InvalidOption.one_of(f"A value of column {column.name!r}", unseen[0], column.labels or ())
+        if unseen:
+            _warn_unseen(column, unseen, int((rows[column.name].missing & ~cells.missing).sum()))
+    return rows
+
+
+def _all_missing(height: int) -> ColumnArray:
+    return ColumnArray("null", np.zeros(height, dtype=np.int64), np.ones(height, dtype=np.bool_))
+
+
+def _warn_unseen(column: Column, unseen: list[Any], count: int) -> None:
+    warnings.warn(
+        f"Column {column.name!r} holds {listed(unseen)} in {count} {'cell' if count == 1 else 'cells'}, unknown to "
+        "the model: treated as missing.",
+        UnseenCategory,
+        stacklevel=4,
+    )
+
+
+FARTHEST = 1e4  # deviations from the mean; what lies beyond would be no number after a few layers

@@ -1,0 +1,81 @@
+"""Denoisers: from a noisy row to the dirty estimate of the clean one (Definition 1)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Protocol
+
+import torch
+from torch import Tensor, nn
+
+from harpoon.diffusion.schedules import Schedule
+from harpoon.encoding.batch import Given
+from harpoon.networks.layers import initialise
+
+
+class Estimator(Protocol):
+    """The dirty estimate x̂_0 = Q_t(x_t), as guidance and geometry see it."""
+
+    def __call__(self, x_t: Tensor, t: float) -> Tensor:
+        """Estimate the clean rows."""
+
+
+class Denoiser(nn.Module, ABC):
+    """A network with the schedule it is trained on and the moments of the rows it is trained on."""
+
+    sees_known: ClassVar[bool]  # whether known cells enter the network, or only pull through guidance
+    mean: Tensor
+    variance: Tensor
+
+    def __init__(self, width: int, schedule: Schedule) -> None:
+        super().__init__()
+        self.schedule = schedule
+        self.register_buffer("mean", torch.zeros(width))
+        self.register_buffer("variance", torch.ones(width))
+
+    @abstractmethod
+    def knowing(self, given: Given | None = None) -> Estimator:
+        """The dirty estimate for rows of which something is known."""
+
+    def forward(self, x_t: Tensor, t: float, given: Given | None = None) -> Tensor:
+        """The dirty estimate x̂_0 of the clean rows (Definition 1)."""
+        return self.knowing(given)(x_t, t)
+
+    def at_noise(self) -> AtNoise:
+        """The network where there is only noise; its weights have to stay as they are."""
+        return AtNoise(self)
+
+    @abstractmethod
+    def loss(self, data: Given, generator: torch.Generator) -> Tensor:
+        """The training objective on a batch."""
+
+    def inner_matrices(self) -> list[nn.Parameter]:
+        """The weights between two layers of many numbers each, which gain from steps along all directions."""
+        return []
+
+    def prepare(self, data: Given, generator: torch.Generator) -> None:
+        """Set the first weights, and what can be read off the training rows before any training."""
+        initialise(self, generator)
+        self.learn_moments(data)
+
+    def check(self) -> None:
+        """Refuse weights that were read from a file and would lead astray."""
+
+    def learn_moments(self, data: Given) -> None:
+        """Mean and variance of the encoded training rows, where the forward process starts from."""
+        count = data.observed.sum(dim=0).clamp(min=1)
+        self.mean.copy_((data.x * data.observed).sum(dim=0) / count)
+        self.variance.copy_((((data.x - self.mean) * data.observed) ** 2).sum(dim=0) / count)
+
+
+class AtNoise:
+    """A network where there is only noise, which need not be drawn."""
+
+    def __init__(self, denoiser: Denoiser) -> None:
+        self.denoiser = denoiser
+
+    def expected(self, given: Given) -> Tensor:
+        """E[x_0 | known]."""
+        nothing, noisiest = torch.zeros_like(self.denoiser.mean)[None], self.denoiser.schedule.times(1)[0]
+        x0_hat: Tensor = self.denoiser(nothing, noisiest, given)
+        return x0_hat

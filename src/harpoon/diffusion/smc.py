@@ -1,0 +1,68 @@
+"""Selecting rows on their way, so that pulling them does not bend their law.
+
+Guidance moves every row towards a condition, also where few rows would have gone by themselves: rows pile up at the
+bound. Sequential Monte Carlo takes that back. Rows go in groups; each carries the weight by which the guided step
+made it too likely or not likely enough, and now and then a group is drawn anew from itself by these weights (twisted
+diffusion sampling: the guided step is the proposal, and the penalty of the dirty estimate says what a row promises).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from harpoon.diffusion.schedules import NoiseLevel
+
+ENOUGH = 0.5  # the share of a group that must count before it is drawn anew
+
+
+@dataclass
+class Selection:
+    """The weights of rows in groups of the same size. Steps must have noise (the posterior deviation)."""
+
+    group: int
+    seed: int
+    first: int = 0  # the number of the first group, which its random numbers depend on
+    weights: Tensor | None = field(default=None, init=False)
+    promise: Tensor | None = field(default=None, init=False)
+    steps: int = field(default=0, init=False)
+
+    def starting_at(self, row: int) -> Selection:
+        """The same for rows from this one on."""
+        return Selection(self.group, self.seed, row // self.group)
+
+    def chosen(self, penalties: Tensor, level: NoiseLevel, *, last: bool) -> Tensor:
+        """Which rows go on, a row of the same group in the place of each; after the last step no weight is left.
+
+        What a row promises is a normal law's: the chance that a penalty of so many deviations will come to nothing,
+        with the noise that is still to be removed.
+        """
+        promise = -penalties.double() / (2 * level.s**2)
+        weights = promise if self.weights is None or self.promise is None else self.weights + promise - self.promise
+        survivors = torch.arange(len(weights), device=weights.device)
+        for number, start in enumerate(range(0, len(weights), self.group)):
+            part = slice(start, start + self.group)
+            share = weights[part].softmax(dim=0)
+            if last or float(share.square().sum()) * len(share) * ENOUGH > 1:
+                survivors[part] = start + self._drawn(share, number)
+                weights[part] = weights[part].logsumexp(dim=0) - np.log(len(share))
+        self.weights, self.promise = weights, promise[survivors]
+        self.steps += 1
+        return survivors
+
+    def account(self, z: Tensor, pull: Tensor, deviation: float) -> None:
+        """Weigh what the pull has done: the row was drawn from a law moved by it, of the step's deviation."""
+        if self.weights is None or not deviation:
+            return
+        moved = (pull / deviation).double()
+        self.weights = self.weights + ((z * moved).sum(dim=1) - moved.square().sum(dim=1) / 2)
+
+    def _drawn(self, share: Tensor, number: int) -> Tensor:
+        """Systematic resampling: one random number per group and step."""
+        philox = np.random.Philox(key=self.seed, counter=[self.steps, self.first + number, 0, 2**63])
+        offset = float(np.random.Generator(philox).random())
+        at = (torch.arange(len(share), device=share.device, dtype=share.dtype) + offset) / len(share)
+        return torch.searchsorted(share.cumsum(dim=0), at).clamp(max=len(share) - 1)

@@ -1,0 +1,161 @@
+"""Rows of a table to encoded rows, and back.
+
+An encoded row is the vector x_0 of the paper (Sec. 3.1): one number per numeric column, one number per label
+of a categorical column (or a single number with the integer encoding), or what the column's encoding makes of it.
+A codec is two functions, `encode` and `decode`, of the columns' codecs side by side.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from harpoon.data.column_array import Rows
+from harpoon.data.schema import Schema
+from harpoon.data.statistics import Floats, Tallies
+from harpoon.encoding.base import Block, ColumnCodec, Shape
+from harpoon.encoding.batch import Given, Spanned
+from harpoon.encoding.categorical import GroupedCodec
+from harpoon.encoding.numeric import SpikeCodec
+from harpoon.encoding.registry import ENCODINGS, from_json, to_json
+from harpoon.encoding.units import Unit
+from harpoon.exceptions import LabelsGrouped
+
+FARTHEST = 1e4  # standard deviations from the mean; values beyond would overflow after a few layers
+
+
+@dataclass(frozen=True)
+class Codec:
+    """The codecs of all modelled columns, side by side."""
+
+    schema: Schema
+    columns: tuple[ColumnCodec, ...]
+
+    @classmethod
+    def fit(cls, schema: Schema, tallies: Tallies, *, encoding: str, scaling: str) -> Codec:
+        """Learn the scales from what the training table holds."""
+        make = ENCODINGS[encoding]
+        codecs: list[ColumnCodec] = []
+        for column in schema.modelled:
+            codecs.append(make(column, tallies[column.name].conformed(column), scaling))
+            if isinstance(codecs[-1], GroupedCodec):
+                _warn_grouped(codecs[-1])
+        return cls(schema, tuple(codecs))
+
+    @cached_property
+    def blocks(self) -> tuple[Block, ...]:
+        """Where each part of each column stands in the encoded row."""
+        blocks, start = [], 0
+        for place, codec in enumerate(self.columns):
+            for part in codec.parts:
+                blocks.append(Block(codec.column.name, place, start, start + part.width, part.shape))
+                start += part.width
+        return tuple(blocks)
+
+    @property
+    def width(self) -> int:
+        """The length d of an encoded row."""
+        return sum(self.widths)
+
+    @cached_property
+    def widths(self) -> list[int]:
+        """How many numbers each column takes."""
+        return [sum(part.width for part in codec.parts) for codec in self.columns]
+
+    @cached_property
+    def ranked(self) -> list[SpikeCodec]:
+        """The columns whose numbers have ranks."""
+        return [codec for codec in self.columns if isinstance(codec, SpikeCodec) and codec.ranks]
+
+    def encode(self, rows: Rows) -> Floats:
+        """Encoded rows, (n, d); a missing cell is all zeros."""
+        return np.concatenate([codec.encode(rows[codec.column.name]) for codec in self.columns], axis=1)
+
+    def spans(self, rows: Rows) -> tuple[NDArray[np.int64], Floats, Floats]:
+        """Where ranks stand in the encoded row, and the lowest and highest rank of each cell, (n, ranks)."""
+        names = {codec.column.name for codec in self.ranked}
+        places = [block.start for block in self.blocks if block.name in names and block.shape is Shape.LINE]
+        ends = [codec.span(rows[codec.column.name]) for codec in self.ranked]
+        low, high = (np.stack([end[side] for end in ends], axis=1) if ends else np.zeros((0, 0)) for side in (0, 1))
+        return np.array(places, dtype=np.int64), low, high
+
+    def unit(self, column: int) -> Unit | None:
+        """The unit of a column's numbers, if their means are of one."""
+        codec = self.columns[column]
+        return codec.unit if isinstance(codec, SpikeCodec) else None
+
+    def ends(self, column: int, slots: int) -> Floats:
+        """Where the slots of a column's ranks end on the scale of its means."""
+        codec = self.columns[column]
+        return codec.slot_ends(slots) if isinstance(codec, SpikeCodec) else np.zeros(slots - 1)
+
+    @property
+    def units(self) -> dict[int, Unit]:
+        """The units of the numbers that have ranks, by their places among those."""
+        return {place: unit for place, codec in enumerate(self.ranked) if (unit := codec.unit)}
+
+    def known(self, rows: Rows) -> NDArray[np.bool_]:
+        """Which cells are there, (n, columns)."""
+        return np.stack([~rows[codec.column.name].missing for codec in self.columns], axis=1)
+
+    def spread(self, by_column: NDArray[Any]) -> NDArray[Any]:
+        """One value per column repeated over the column's numbers: (n, columns) to (n, d)."""
+        return np.repeat(by_column, self.widths, axis=1)
+
+    def decode(self, x: Floats, *, expected: bool = False) -> Rows:
+        """Encoded rows back to cells; `expected`: x holds means and probabilities instead of rows."""
+        parts = np.split(x, np.cumsum(self.widths)[:-1], axis=1)
+        pairs = zip(self.columns, parts, strict=True)
+        return {codec.column.name: codec.decode(part, expected=expected) for codec, part in pairs}
+
+    def expectation(self, x: Floats) -> tuple[dict[str, Floats], dict[str, Floats]]:
+        """Means of the numeric columns and probabilities of the labels of the others, as they come."""
+        numbers: dict[str, Floats] = {}
+        probabilities: dict[str, Floats] = {}
+        for codec, part in zip(self.columns, np.split(x, np.cumsum(self.widths)[:-1], axis=1), strict=True):
+            found = numbers if codec.column.kind.numeric else probabilities
+            found[codec.column.name] = codec.expectation(part)
+        return numbers, probabilities
+
+    def to_json(self) -> list[dict[str, Any]]:
+        """What was learnt, as plain data."""
+        return [to_json(codec) for codec in self.columns]
+
+    @classmethod
+    def from_json(cls, schema: Schema, data: list[Mapping[str, Any]]) -> Codec:
+        """Back from `to_json`."""
+        pairs = zip(schema.modelled, data, strict=True)
+        return cls(schema, tuple(from_json(column, item) for column, item in pairs))
+
+
+def _warn_grouped(codec: GroupedCodec) -> None:
+    warnings.warn(
+        f"Column {codec.column.name!r} has {len(codec.column.labels or ()):,} values: the {len(codec.frequent)} most "
+        f"frequent are learnt one by one, the others in {codec.groups} groups.",
+        LabelsGrouped,
+        stacklevel=5,
+    )
+
+
+def seen(codec: Codec, rows: Rows) -> Given:
+    """Rows as the network sees them."""
+    known = torch.from_numpy(codec.spread(codec.known(rows)))
+    x = codec.encode(rows)
+    np.clip(x, -FARTHEST, FARTHEST, out=x)
+    return Given(torch.from_numpy(x).float(), known)
+
+
+def spanned(codec: Codec, rows: Rows) -> Given:
+    """Rows to train on."""
+    known, (places, low, high) = seen(codec, rows), codec.spans(rows)
+    if not len(places):
+        return known
+    ends = (torch.from_numpy(end).float() for end in (low, high))
+    return Spanned(known.x, known.observed, torch.from_numpy(places), *ends)

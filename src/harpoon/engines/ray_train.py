@@ -1,0 +1,242 @@
+"""One model trained by several processes on Ray Train, each with a part of the rows.
+
+    import harpoon
+    from harpoon.engines import training
+
+    model = training.fit(harpoon.Harpoon(max_time=3600), "sales/", workers=8)
+
+Columns are counted where the rows are, and the counts put together; then every worker keeps its part of the rows, and
+all take each step together, over gloo on CPUs and nccl on GPUs. A worker that dies is replaced, and the training goes
+on from the last checkpoint. On one machine with several GPUs it is the same call, with `workers` for as many GPUs and
+`gpus=1`.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+import signal
+import tempfile
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from harpoon._text import shortened
+from harpoon._utils.rng import seed_of
+from harpoon._utils.validation import count_of
+from harpoon.data import dataframe
+from harpoon.data.statistics import Tallies, merged, tallied
+from harpoon.engines.blocks import Shards
+from harpoon.engines.job import BLOCK
+from harpoon.estimator import Harpoon
+from harpoon.exceptions import HarpoonError, InvalidTable, MissingExtra, TrainingFailed
+from harpoon.training import checkpoints
+from harpoon.training.checkpoints import Checkpoint, State
+from harpoon.training.distributed import Together
+from harpoon.training.fit import Lesson
+
+try:
+    import ray
+    import ray.data
+    import ray.exceptions
+    import ray.train
+    from ray.data import Dataset
+    from ray.train.torch import TorchTrainer
+
+    from harpoon.engines.ray import blocks_of, in_order, of_tasks
+except ImportError:
+    raise MissingExtra.named("ray", "ray", "Training on Ray") from None
+
+
+SAMPLE = 20_000  # rows to set the network up with
+ROWS = "rows"
+WORKER_CPUS = 0.5  # as Ray counts: what is left reads the rows, without which all would wait for ever
+NAME, STATE, MODEL = "training", "training.checkpoint", "model.harpoon"
+
+
+def fit(
+    model: Harpoon,
+    source: object,
+    *,
+    workers: int = 2,
+    gpus: float = 0.0,
+    failures: int = 3,
+    every: float = checkpoints.SECONDS_BETWEEN,
+    folder: str | os.PathLike[str] | None = None,
+) -> Harpoon:
+    """Train a model on a Ray cluster.
+
+    Args:
+        model: The model to train, with its settings.
+        source: A Ray Dataset, a folder of Parquet or CSV files, or a frame.
+        workers: How many processes train together.
+        gpus: GPUs for each of them.
+        failures: How often workers may die before that is an error.
+        every: Seconds between two checkpoints.
+        folder: Where Ray keeps checkpoints: with several machines, one that all of them see, or a URL that Ray knows.
+            Where it holds those of an earlier call, the training goes on from there. By default one that is deleted
+            afterwards.
+
+    Returns:
+        The model, trained.
+    """
+    count_of(workers, "workers, the number of workers,")
+    data = _dataset(source)
+    try:
+        tallies, sample = counted(data)
+    except ray.exceptions.RayError as error:
+        raise _untangled(error) from error
+    job = _Job(model, seed_of(model.random_state) % 2**63, tallies, sample, every)
+    with nullcontext(folder) if folder else tempfile.TemporaryDirectory(prefix="harpoon-") as place:
+        trainer = TorchTrainer(
+            _work,
+            train_loop_config={"job": ray.put(job)},
+            datasets={ROWS: data},
+            scaling_config=ray.train.ScalingConfig(
+                num_workers=workers, use_gpu=gpus > 0, resources_per_worker={"CPU": WORKER_CPUS, "GPU": gpus}
+            ),
+            run_config=ray.train.RunConfig(
+                name=NAME,  # by which Ray finds the checkpoints of an earlier call
+                storage_path=str(place) if "://" in str(place) else str(Path(place).absolute()),
+                failure_config=ray.train.FailureConfig(max_failures=failures),
+                checkpoint_config=ray.train.CheckpointConfig(num_to_keep=1),
+            ),
+        )
+        try:
+            with _own_ctrl_c():
+                kept: Any = trainer.fit().checkpoint
+        except ray.train.TrainingFailedError as error:
+            raise _untangled(error) from error
+        with kept.as_directory() as found:
+            trained = Harpoon.load(Path(found, MODEL), device=model.device.type, progress=model.progress)
+    vars(model).update({name: value for name, value in vars(trained).items() if name.endswith("_")})
+    if not isinstance(source, ray.data.Dataset | str | os.PathLike):
+        model.template_ = dataframe.read(source).template
+    return model
+
+
+def counted(data: Dataset) -> tuple[Tallies, pa.Table]:
+    """What a Dataset holds, counted where its blocks are, and evenly spaced rows of it."""
+    rows = data.count()
+    if not rows:
+        raise InvalidTable("A table to train on must have rows, and this Dataset has none.")
+    count = partial(_count, share=SAMPLE / rows)
+    parts = in_order(data).map_batches(count, batch_format="pyarrow", batch_size=None)
+    found = [pickle.loads(row["part"]) for row in parts.iter_rows()]  # noqa: S301 - made by our own workers
+    return merged(tallies for tallies, _ in found), _together(sample for _, sample in found)
+
+
+def _together(tables: Iterable[pa.Table]) -> pa.Table:
+    """Tables of which one may lack the cells of a column, and so its type."""
+    return pa.concat_tables(tables, promote_options="permissive")
+
+
+def _dataset(source: object) -> Dataset:
+    """A Dataset, files or a frame as a Dataset."""
+    if isinstance(source, ray.data.Dataset):
+        return source
+    if not isinstance(source, str | os.PathLike):
+        return ray.data.from_arrow(dataframe.read(source).arrow)
+    shards = Shards.of(source)  # which looks at every file
+    tasks = of_tasks(shards.tasks(shards.blocks(BLOCK)), ordered=True)
+    return tasks.map_batches(partial(_read, shards=shards), batch_format="pyarrow", batch_size=1)
+
+
+def _read(batch: pa.Table, shards: Shards) -> Iterator[pa.Table]:
+    for blocks in blocks_of(batch):
+        yield from (table for _, table in shards.read(blocks))
+
+
+@contextmanager
+def _own_ctrl_c() -> Iterator[None]:
+    """Ray takes Ctrl-C while it trains; afterwards it is again whose it was."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _untangled(error: BaseException) -> HarpoonError:
+    """What went wrong in a worker: our own error, or the last line of what Ray says."""
+    cause = getattr(error, "cause", None)
+    if isinstance(cause, HarpoonError):
+        return cause
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    said = shortened(lines[-1], shown=300) if lines else type(error).__name__
+    return TrainingFailed(f"The training on Ray did not come to its end: {said}")
+
+
+def _count(batch: pa.Table, share: float) -> pa.Table:
+    wanted = min(batch.num_rows, int(np.ceil(share * batch.num_rows)))
+    places = np.linspace(0, batch.num_rows - 1, wanted).astype(np.int64)
+    part = pickle.dumps((tallied(dataframe.read(batch)), batch.take(places)))
+    return pa.table({"part": pa.array([part], pa.large_binary())})
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What every worker needs."""
+
+    model: Harpoon
+    seed: int
+    tallies: Tallies
+    sample: pa.Table
+    every: float
+
+
+@dataclass
+class Reported(Checkpoint):
+    """A checkpoint that Ray keeps. All workers report each epoch, and the first of them brings the state."""
+
+    brings: bool = True
+    every: float = checkpoints.SECONDS_BETWEEN
+
+    @classmethod
+    def resumed(cls, seed: int, training: str, *, brings: bool, every: float) -> Reported:
+        """With what was kept before a worker died, if one has."""
+        before = ray.train.get_checkpoint()
+        if before is None:
+            return cls(None, seed, training, brings=brings, every=every)
+        with before.as_directory() as folder:
+            kept = Checkpoint.at(Path(folder, STATE), seed, training)
+        return cls(None, kept.seed, training, kept.state, brings=brings, every=every)
+
+    def keep(self, state: Callable[[], State], epoch: Mapping[str, Any], *, now: bool = False) -> None:
+        """Tell Ray how far the training is."""
+        with tempfile.TemporaryDirectory() as folder:
+            brought = None
+            if self.brings and (now or self.due(self.every)):
+                self.write(Path(folder, STATE), state())
+                brought = ray.train.Checkpoint.from_directory(folder)
+            ray.train.report(dict(epoch), checkpoint=brought)
+
+
+def _work(config: dict[str, Any]) -> None:
+    """What one worker does."""
+    job: _Job = ray.get(config["job"])
+    team, model = Together(), job.model
+    model.random_state, model.progress = job.seed, False
+    shard = ray.train.get_dataset_shard(ROWS)
+    part = _together(shard.iter_batches(batch_format="pyarrow", batch_size=None))
+    lesson = Lesson(dataframe.read(part), job.tallies, dataframe.read(job.sample))
+    keeper = partial(Reported.resumed, brings=team.place == 0, every=job.every)
+    model._take(model._learner(team).learn(lesson, keeper), lesson.sample.template)
+    with tempfile.TemporaryDirectory() as folder:
+        if team.place == 0:
+            model.save(Path(folder, MODEL))
+            with ray.train.get_checkpoint().as_directory() as before:  # from which another call may go on
+                shutil.copy(Path(before, STATE), folder)
+        done = ray.train.Checkpoint.from_directory(folder) if team.place == 0 else None
+        ray.train.report({}, checkpoint=done)

@@ -1,0 +1,523 @@
+"""The estimator: fit, impute, sample, save, load. Orchestration only; each step lives in a module of its own."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from functools import partial
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import torch
+
+from harpoon import config
+from harpoon._text import listed
+from harpoon._utils import tensor_file
+from harpoon._utils.progress import Progress, drawing_bar
+from harpoon._utils.rng import RandomState, checked_state, seed_of, seed_of_part
+from harpoon._utils.validation import count_of, device_of
+from harpoon.conditions.binder import bind
+from harpoon.conditions.bound import Always, of_complete
+from harpoon.conditions.expressions import Predicate, names_of
+from harpoon.conditions.objectives import Objective, per_batch, per_row
+from harpoon.conditions.parser import condition
+from harpoon.config import Config
+from harpoon.data import dataframe
+from harpoon.data.column import Column, Kind
+from harpoon.data.column_array import ColumnArray, Index, Rows, height_of, joined, laid_over, taken
+from harpoon.data.dataframe import Table, Template
+from harpoon.data.reader import read_columns
+from harpoon.data.schema import Schema
+from harpoon.diffusion.denoiser import Denoiser
+from harpoon.diffusion.penalties import summed
+from harpoon.encoding.batch import Given
+from harpoon.encoding.row_codec import Codec, seen
+from harpoon.exceptions import InvalidCondition, InvalidOption, ModelFileError, NotFitted
+from harpoon.inference.conditional import check_strategy
+from harpoon.inference.diagnostics import Report
+from harpoon.inference.feasibility import Feasibility, feasibility
+from harpoon.inference.imputation import Expectation, MultipleImputation
+from harpoon.inference.query import SHORTFALLS, Question, plainly
+from harpoon.inference.row_sampler import Drawer
+from harpoon.networks.anchored import AnchoredDenoiser
+from harpoon.relations.formula import describe
+from harpoon.training.checkpoints import KIND as CHECKPOINT
+from harpoon.training.checkpoints import Checkpoint
+from harpoon.training.distributed import Alone
+from harpoon.training.fit import Learner, Learnt, Lesson
+from harpoon.training.history import History
+from harpoon.training.model_state import DAMAGE, content_of, learnt_from
+
+if TYPE_CHECKING:
+    from harpoon.report import Page
+
+
+ENGINES = ("local", "ray")  # that train
+
+
+class Harpoon:
+    """One diffusion model of one table, to fill its holes and to draw new rows.
+
+    Args:
+        preset: The settings to start from: "anchored", the default, sees the known cells of a row and imputes with one
+            evaluation of a small network; "paper" is the paper's system to the letter.
+        max_time: Seconds of training at the most; two minutes by default.
+        max_epochs: Passes over the table at the most, and then no limit in time unless one is given too.
+        random_state: A seed or a NumPy generator, for a training that can be repeated. `impute` and `sample` use it
+            too unless they are given their own; with an integer they then answer the same each time.
+        device: "cpu", "cuda", or "auto" for CUDA where there is one.
+        schema: What the columns are, where it should not be inferred (`Schema.infer(df, kinds=...)`).
+        progress: Whether to show progress bars; or a function that is called with a `harpoon._utils.progress.Step` after each
+            step of a drawing instead, and ends the drawing by raising an error.
+        **options: Any other field of `harpoon.config.Config`.
+
+    >>> import pyarrow as pa
+    >>> table = pa.table({"x": [0.1, 0.9, 0.2, None] * 25, "kind": ["low", "high", None, "low"] * 25})
+    >>> model = Harpoon(hidden=16, max_epochs=2, random_state=0, progress=False).fit(table)
+    >>> filled = model.impute(table)
+    >>> filled["x"].null_count, filled["kind"].null_count
+    (0, 0)
+    >>> model.sample(3, given={"kind": "high"})["kind"].to_pylist()
+    ['high', 'high', 'high']
+    """
+
+    schema_: Schema
+    history_: History
+    codec_: Codec
+    denoiser_: Denoiser
+    template_: Template
+    settings_: Config
+    report_: Report
+    _trained_on: Rows
+
+    def __init__(
+        self,
+        preset: str = "anchored",
+        *,
+        max_time: float | None = None,
+        max_epochs: int | None = None,
+        random_state: RandomState = None,
+        device: str = "auto",
+        schema: Schema | None = None,
+        progress: Progress = True,
+        **options: Any,  # noqa: ANN401
+    ) -> None:
+        limits = {"max_time": max_time, "max_epochs": max_epochs}
+        given = {name: value for name, value in limits.items() if value is not None}
+        if "max_epochs" in given:  # whoever counts epochs wants the same model on a slow machine
+            options["max_time"] = None
+        self.preset = preset
+        self.settings: Config = config.preset(preset).with_options({**options, **given})
+        self.random_state = checked_state(random_state)
+        self.device = device_of(device)
+        if not isinstance(schema, Schema | None):
+            raise InvalidOption(f"schema must be a Schema (see Schema.infer and Schema.load), got {schema!r}.")
+        self.schema = schema
+        self.progress = progress
+
+    @torch.inference_mode(mode=False)  # weights made in inference mode could never be trained
+    def fit(
+        self,
+        data: object,
+        *,
+        checkpoint: str | os.PathLike[str] | None = None,
+        engine: str = "local",
+        workers: int = 2,
+    ) -> Self:
+        """Train on a table. Ctrl-C ends the training and leaves a usable model.
+
+        Args:
+            data: A pandas, polars or pyarrow frame, with or without holes.
+            checkpoint: A file that keeps the state of the training, about every minute and at the end. Where it is
+                there already, the training goes on from it, as if nothing had happened; one that had come to its end
+                goes on only if it is given more time or epochs. The file is not deleted. (On Ray it is a folder.)
+            engine: "local", or "ray" to train on a Ray cluster; `data` may then be a Ray Dataset or a folder of files,
+                too. See `harpoon.engines.ray_train`.
+            workers: How many processes train together on Ray.
+        """
+        if engine not in ENGINES:
+            raise InvalidOption.one_of("engine", engine, ENGINES)
+        if engine == "ray":
+            from harpoon.engines import ray_train
+
+            ray_train.fit(self, data, workers=workers, folder=checkpoint)
+            return self
+        table = dataframe.read(data)
+        keeper = None if checkpoint is None else partial(Checkpoint.at, checkpoint)
+        self._take(self._learner().learn(Lesson.whole(table), keeper), table.template)
+        self._trained_on = read_columns(table, self.schema_)
+        return self
+
+    def impute(
+        self,
+        data: object,
+        *,
+        draws: int | None = None,
+        decode: bool = True,
+        where: str | Predicate | None = None,
+        first_row: int = 0,
+        random_state: RandomState = None,
+        **options: Any,
+    ) -> Any:  # noqa: ANN401
+        """Fill the missing cells of a table; the others come back as they are.
+
+        A label that the model has never seen counts as missing and is replaced, with a warning that names it.
+
+        A model that sees what is known (the default) fills in the best single value: the expected number, on the
+        column's grid, and the most probable label, from one evaluation of the network. The paper's model draws a
+        value by its guided reverse process.
+
+        Args:
+            data: A frame with the columns of the training table, in any order. A row may be wholly missing.
+            draws: How many completed tables to draw instead, as a `MultipleImputation`: with intervals, and to pool
+                estimates over.
+            decode: False gives an `Expectation` instead: unrounded means and the probabilities of all labels.
+            where: A condition that every completed row meets, as for `sample`.
+            first_row: The number of the first row, where the table is a part of a longer one: what is drawn for a row
+                depends on its number, so the parts come out as the whole would.
+            random_state: A seed or a NumPy generator for this call.
+            **options: Sampling options for this call: in how many `turns` cells are drawn, or `turns=0` and all
+                together in so many `sampling_steps` of that `order`; of the paper preset, `loss="mse+ce"` or
+                `strength=0.1`.
+
+        Returns:
+            A frame of the same library, with the same dtypes, index and columns.
+        """
+        codec = self._fitted()
+        self.__dict__.pop("report_", None)  # a report is of the last call, or there is none
+        table = dataframe.read(data)
+        rows = read_columns(table, self.schema_)
+        question = self._question(where)
+        self._check_constants(question, table)
+        drawer = self._drawer(self._call_seed(random_state), options)
+        first_row = count_of(first_row, "first_row, the number of the first row,", least=0)
+        if draws is not None:
+            if not decode:
+                raise InvalidOption("decode=False gives what is expected, draws=m tables that were drawn; ask for one.")
+            count = count_of(draws, "draws, the number of tables to draw,")
+            return self._imputations(table, rows, count, drawer, question, first_row=first_row)
+        if not decode:
+            if question is not None:
+                raise InvalidOption("decode=False gives what is expected without a condition; leave where out.")
+            return self._expectation(rows)
+        produce = (lambda part, _index: self._expected(part)) if self.denoiser_.sees_known else drawer.draw
+        if question is not None:
+            produce = question.correcting(produce, question.completing(drawer, rows, first_row, self._tell))
+        return self._written(table, rows, self._produced(rows, produce, first_row))
+
+    def sample(
+        self,
+        n: int | None = None,
+        *,
+        where: str | Predicate | None = None,
+        loss: str | Objective | None = None,
+        loss_batch: Objective | None = None,
+        given: object = None,
+        strategy: str = "auto",
+        on_shortfall: str = "raise",
+        first_row: int = 0,
+        random_state: RandomState = None,
+        **options: Any,
+    ) -> Any:  # noqa: ANN401
+        """Draw new rows.
+
+        Args:
+            n: How many rows.
+            where: A condition that every row meets, as SQL text or an expression of `harpoon.col`.
+            loss: A penalty: a function of rows, of which `row["age"]` is a tensor in the table's units and
+                `row["job"]["clerk"]` the probability of a label, to one number per row that is pulled towards zero.
+                (As text, the loss that pulls towards known cells, an option of the paper preset.)
+            loss_batch: The same with one number for all rows together, such as how far their mean is from a wish.
+            given: What is already decided: a mapping of columns to values that all n rows share, or a frame of
+                partial rows, which are completed one by one (its cells are kept, its holes and the columns it lacks
+                are drawn).
+            strategy: How to meet a condition: "auto", "kept", "known", "guided" or "paper"; see
+                `harpoon.inference.conditional`.
+            on_shortfall: "raise" an `InfeasibleCondition` if there are fewer rows than asked for, or "return" those
+                that there are.
+            first_row: The number of the first row, where these are a part of a longer draw: the parts come out as the
+                whole would. Not so under a condition or a loss: which rows are kept depends on how many are asked
+                for, so there each part is a draw of its own, the same again for the same number and the same n.
+            random_state: A seed or a NumPy generator for this call.
+            **options: Sampling options for this call, as for `impute`.
+
+        Returns:
+            A frame like the training table (or of the library of `given`), without the columns that are not
+            modelled. What it took is in `report_` afterwards, and with pandas and a condition in the frame's
+            `attrs["harpoon"]` too.
+        """
+        codec = self._fitted()
+        self.__dict__.pop("report_", None)
+        check_strategy(strategy)
+        if isinstance(given, str):
+            raise InvalidOption("given must be a mapping or a frame, got a str; a condition goes into where.")
+        question = self._question(where, None if isinstance(loss, str) else loss, loss_batch, on_shortfall)
+        towards = {"loss": loss} if isinstance(loss, str) else {}
+        drawer = self._drawer(self._call_seed(random_state), {**options, **towards})
+        first_row = count_of(first_row, "first_row, the number of the first row,", least=0)
+        if given is not None and not isinstance(given, Mapping):
+            if n is not None:
+                raise InvalidOption("n must be left out when given is a frame: one row is drawn for each of its rows.")
+            table = dataframe.read(given)
+            if not table.names:
+                raise InvalidOption("A frame of partial rows must have columns; give n to draw rows from nothing.")
+            rows = read_columns(table, self.schema_, partial=True)
+            self._check_constants(question, table)
+            draw = drawer.draw if question is None else question.completing(drawer, rows, first_row, self._tell)
+            return self._written(table, rows, self._produced(rows, draw, first_row))
+        table = dataframe.repeated(given or {}, count_of(n))
+        _check_given(given or {}, self.schema_)
+        rows = read_columns(table, self.schema_, partial=True, strict=True)
+        if question is None:
+            drawn, self.report_ = plainly(drawer, rows, first_row)
+        else:
+            drawer.seed = seed_of_part(drawer.seed, first_row)
+            drawn, self.report_ = question.drawn(drawer, rows, strategy)
+        constants = {c.name: _constant(self.template_, c, height_of(drawn)) for c in self.schema_ if _is_constant(c)}
+        frame = self.template_.build({**constants, **drawn})
+        return frame if question is None else dataframe.noted(frame, asdict(self.report_))
+
+    def relations(self) -> list[str]:
+        """The numbers that are often exactly what others say, and in how many of the rows, as the model has found them.
+
+        >>> import numpy as np, pyarrow as pa
+        >>> height, width = np.random.default_rng(0).lognormal(size=(2, 500))
+        >>> rows = pa.table({"height": height, "width": width, "area": height * width})
+        >>> Harpoon(max_epochs=1, random_state=0, progress=False).fit(rows).relations()[-1]
+        'area = height * width (100 %)'
+        """
+        codec = self._fitted()
+        if not isinstance(self.denoiser_, AnchoredDenoiser):
+            return []
+        forms, names = self.denoiser_.rank_laws.copies.forms, [number.column.name for number in codec.ranked]
+        return [
+            describe(names[form // forms.each], formula, names, float(forms.shares[form]))
+            for form, formula in forms.recipes(codec.units).items()
+        ]
+
+    def feasibility(
+        self,
+        where: str | Predicate,
+        *,
+        data: object = None,
+        given: Mapping[str, object] | None = None,
+        random_state: RandomState = None,
+    ) -> Feasibility:
+        """How likely a condition is under the model, what in it is unlikely, and what to relax.
+
+        Args:
+            where: The condition.
+            data: A table to count in how many of its rows the condition is met; the training table by default, where
+                this model has been fitted and not loaded.
+            given: Values that all rows have, as for `sample`.
+            random_state: A seed or a NumPy generator for this call.
+        """
+        codec = self._fitted()
+        _check_given(given or {}, self.schema_)
+        base = read_columns(dataframe.repeated(given or {}, 1), self.schema_, partial=True, strict=True)
+        counted = (
+            read_columns(dataframe.read(data), self.schema_) if data is not None else getattr(self, "_trained_on", None)
+        )
+        tree = condition(where)
+        return feasibility(self._drawer(self._call_seed(random_state)), tree, self.schema_, base, counted)
+
+    def report(
+        self,
+        test: object = None,
+        *,
+        where: str | Predicate | None = None,
+        rows: int = 5000,
+        random_state: RandomState = None,
+    ) -> Page:
+        """A page about this model: how well it fills cells, how real its rows look, what a condition does to them.
+
+        In a notebook it shows itself; `report(test).save("report.html")` writes one file to send, and `.summary` holds
+        the numbers. The extra "report" brings what the page needs.
+
+        Args:
+            test: Real rows that the model was not trained on; without them the page shows the model alone.
+            where: A condition, as for `sample`, to show what it does to every column.
+            rows: How many rows to look at and to draw, at the most.
+            random_state: A seed or a NumPy generator for this call.
+        """
+        from harpoon import report
+
+        if test is None:
+            return report.Page(report.described(self, where=where, rows=rows, random_state=random_state))
+        return report.Page(report.evaluated(self, test, where=where, rows=rows, random_state=random_state))
+
+    def encode(self, data: object) -> Given:
+        """A table as the network sees it: encoded rows and which of their numbers are known."""
+        codec = self._fitted()
+        return seen(codec, read_columns(dataframe.read(data), self.schema_)).to(self.device)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file, all or nothing. It holds no rows of the training table."""
+        codec = self._fitted()
+        learnt = Learnt(self.schema_, self.settings_, codec, self.denoiser_, self.history_)
+        content = {
+            "preset": self.preset,
+            "settings": self.settings.to_json(),
+            "random_state": self.random_state if isinstance(self.random_state, int) else None,
+            "given_schema": None if self.schema is None else self.schema.to_json(),
+            **content_of(learnt, self.template_),
+        }
+        tensor_file.write(path, self.denoiser_.state_dict(), content)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, device: str = "auto", progress: Progress = True) -> Self:
+        """Read a model from a file that `save` wrote. Nothing in the file is ever run."""
+        tensors, content = tensor_file.read(path)
+        if CHECKPOINT in content:
+            raise ModelFileError(
+                f"{str(path)!r} is the checkpoint of a training, not a model. Give it to fit(checkpoint=...) to go on, "
+                "and save the model then."
+            )
+        try:
+            model = cls(content["preset"], random_state=content["random_state"], device=device, progress=progress)
+            model.settings = Config(**content["settings"])
+            asked = content["given_schema"]
+            model.schema = None if asked is None else Schema.from_json(asked)
+            model._take(*learnt_from(model.settings, content, tensors))
+        except DAMAGE as error:
+            raise tensor_file.damaged(path, f"{type(error).__name__}: {error}") from None
+        model.denoiser_.to(model.device).eval()
+        return model
+
+    def __repr__(self) -> str:
+        state = "not fitted"
+        if hasattr(self, "codec_"):
+            state = f"fitted on {len(self.schema_)} columns, {len(self.schema_.modelled)} of them modelled"
+        return f"Harpoon(preset={self.preset!r}): {state}"
+
+    def _fitted(self) -> Codec:
+        if not hasattr(self, "codec_"):
+            raise NotFitted("This model has not been trained. Call fit(table) first, or load a saved model.")
+        return self.codec_
+
+    def _learner(self, team: Alone | None = None) -> Learner:
+        return Learner(
+            self.settings, self.schema, self.random_state, self.device, self.progress is True, team or Alone()
+        )
+
+    def _take(self, learnt: Learnt, template: Template) -> None:
+        """Become the model that was learnt."""
+        self.schema_, self.settings_, self.codec_ = learnt.schema, learnt.settings, learnt.codec
+        self.denoiser_, self.history_, self.template_ = learnt.denoiser, learnt.history, template
+
+    def _produced(self, rows: Rows, produce: Callable[[Rows, Index], Rows], first_row: int = 0) -> Rows:
+        """The rows with their holes filled; `produce` is asked only for those that have one, by their numbers."""
+        index = np.flatnonzero(~self.codec_.known(rows).all(axis=1))
+        new = produce(taken(rows, index), index + first_row)
+        return laid_over(rows, new, index)
+
+    def _written(self, table: Table, rows: Rows, columns: Rows) -> Any:  # noqa: ANN401
+        """The table with new cells in its holes, constant columns included."""
+        holes = {name: cells.missing for name, cells in rows.items()}
+        constants = {}
+        for column in self.schema_:
+            if _is_constant(column):
+                name, height = column.name, table.height
+                constants[name] = _constant(self.template_, column, height)
+                there = name in table.names
+                holes[name] = table.cells(name).missing if there else np.ones(height, dtype=np.bool_)
+        return table.fill({**columns, **constants}, holes, self.template_)
+
+    def _check_constants(self, question: Question | None, table: Table) -> None:
+        """A condition reads a constant column as the value it always had, so the table must have it too."""
+        for column in self.schema_:
+            asked = question is not None and question.tree is not None and column.name in names_of(question.tree)
+            if not asked or not _is_constant(column) or column.name not in table.names:
+                continue
+            cells = table.cells(column.name)
+            here = {cells.labels[value] if cells.labels else value for value in np.unique(cells.observed).tolist()}
+            if here - set(column.labels or ()):
+                raise InvalidCondition(
+                    f"A condition on column {column.name!r} can only read {(column.labels or (None,))[0]!r}, the one "
+                    f"value it had in training, but the table has {listed(sorted(here, key=str))}. Leave it out."
+                )
+
+    def _tell(self, report: Report) -> None:
+        self.report_ = report
+
+    def _question(
+        self,
+        where: str | Predicate | None,
+        loss: Objective | None = None,
+        loss_batch: Objective | None = None,
+        on_shortfall: str = "raise",
+    ) -> Question | None:
+        """What is asked of rows, if anything is."""
+        if on_shortfall not in SHORTFALLS:
+            raise InvalidOption.one_of("on_shortfall", on_shortfall, SHORTFALLS)
+        penalties = [per_row(loss, self.codec_)] if loss is not None else []
+        penalties += [per_batch(loss_batch, self.codec_)] if loss_batch is not None else []
+        if where is None and not penalties:
+            return None
+        tree = None if where is None else condition(where)
+        bound = Always(truth=True) if tree is None else of_complete(bind(tree, self.schema_))
+        return Question(tree, bound, self.schema_, summed(penalties) if penalties else None, on_shortfall)
+
+    def _drawer(self, seed: int = 0, options: Mapping[str, Any] | None = None) -> Drawer:
+        settings = self.settings.with_call_options(options or {})
+        return Drawer(self.denoiser_, self.codec_, settings, self.device, seed, self.progress)
+
+    def _expected(self, rows: Rows) -> Rows:
+        """Every cell at its expected number or its most probable label."""
+        parts = self._drawer().estimates(rows, partial(self.codec_.decode, expected=True))
+        return joined(parts) if parts else dict(rows)
+
+    def _expectation(self, rows: Rows) -> Expectation:
+        if not self.denoiser_.sees_known:
+            raise InvalidOption("decode=False needs a model that sees what is known, such as preset='anchored'.")
+        nothing = np.zeros((0, self.codec_.width))
+        parts = self._drawer().estimates(rows, self.codec_.expectation) or [self.codec_.expectation(nothing)]
+        numbers, probabilities = (
+            {name: np.concatenate([part[kind][name] for part in parts]) for name in parts[0][kind]} for kind in (0, 1)
+        )
+        labels = {name: self.schema_[name].labels or () for name in probabilities}
+        return Expectation(numbers, probabilities, labels)
+
+    def _imputations(
+        self, table: Table, rows: Rows, count: int, drawer: Drawer, question: Question | None, *, first_row: int
+    ) -> MultipleImputation:
+        one_bar = drawer.progress is True and count > 1
+        drawer.progress = False if one_bar else drawer.progress
+        draw = drawer.draw if question is None else question.completing(drawer, rows, first_row, self._tell)
+        drawn = []
+        with drawing_bar(count, table.height, one_bar) as on_draw:
+            for number in range(count):
+                drawn.append(self._produced(rows, partial(draw, draw=number), first_row))
+                on_draw()
+        tables = [self._written(table, rows, columns) for columns in drawn]
+        holes = {name: cells.missing for name, cells in rows.items()}
+        return MultipleImputation(tables, table, self.template_, self.schema_, drawn, holes)
+
+    def _call_seed(self, random_state: RandomState) -> int:
+        return seed_of(self.random_state if random_state is None else checked_state(random_state))
+
+
+load = Harpoon.load
+
+
+def _is_constant(column: Column) -> bool:
+    return column.kind is Kind.CONSTANT
+
+
+def _constant(template: Template, column: Column, height: int) -> ColumnArray:
+    return template.constant(column.name, (column.labels or (None,))[0], height)
+
+
+def _check_given(given: Mapping[str, object], schema: Schema) -> None:
+    """Values can be given for columns that are drawn; a constant one has its value already."""
+    for name, value in given.items():
+        column = schema[name] if name in schema.names else None
+        if column is None or column.kind.modelled or value is None:
+            continue
+        if not isinstance(value, str | int | float | bool):
+            raise InvalidOption(f"Column {name!r} is not drawn, and no value like {type(value).__name__} can be given.")
+        if not _is_constant(column):
+            raise InvalidOption(f"No value can be given for column {name!r}: it is not drawn ({column.note}).")
+        if value != (column.labels or (None,))[0]:
+            raise InvalidOption(f"Column {name!r} is always {(column.labels or (None,))[0]!r}, got {value!r}.")

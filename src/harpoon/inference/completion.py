@@ -1,0 +1,139 @@
+"""Given rows completed under a condition: every row keeps its cells, and its holes are filled so that it is met.
+
+A row is drawn again and again, ever more often at once, until a candidate meets the condition: that is the law of its
+holes, exactly. Rows that will not are pulled, a group of candidates for each, with the weights that keep the law right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harpoon._text import listed
+from harpoon._utils.rng import random_for
+from harpoon.conditions.bound import Bound, negated
+from harpoon.conditions.evaluate import holds
+from harpoon.data.column_array import Index, Rows, height_of, laid_over, taken
+from harpoon.encoding.batch import Penalty
+from harpoon.exceptions import InvalidCondition
+from harpoon.inference.diagnostics import Report
+from harpoon.inference.guided import GROUP, Puller
+from harpoon.inference.proposals import ways
+from harpoon.inference.row_sampler import Drawer
+
+CANDIDATES = (1, 4, 16, 64, 256)  # of each row that is left, round after round
+AT_ONCE = 2**16  # candidates in a round, unless there are more rows
+PULLS = 4
+POINT = 1e-3  # the share of a region of numbers that is as good as a point
+APART = 2**20  # draws of one table are numbered so far apart from those of the next
+
+
+def check_possible(rows: Rows, bound: Bound, text: str, first_row: int = 0) -> None:
+    """Refuse a condition that the cells of a row already break."""
+    if never(bound, rows):
+        return  # the cells are not to blame
+    broken = np.flatnonzero(holds(negated(bound), rows)) + first_row
+    if len(broken):
+        rows_are = "row" if len(broken) == 1 else "rows"
+        raise InvalidCondition(
+            f"The condition {text} is broken by cells that are already there, in {rows_are} {listed(broken.tolist())} "
+            "(counted from 0). Empty those cells, leave those rows out, or ask for less."
+        )
+
+
+def never(bound: Bound, rows: Rows) -> bool:
+    """Whether a condition is false whatever is in a row."""
+    blank = {name: replace(cells[:1], missing=np.ones(len(cells[:1]), dtype=np.bool_)) for name, cells in rows.items()}
+    return height_of(blank) > 0 and bool(holds(negated(bound), blank).all())
+
+
+def laid_over_holes(rows: Rows, new: Rows, index: Index) -> Rows:
+    """New cells, some of them still missing, laid over those of the rows at `index`."""
+    laid = {}
+    for name, cells in rows.items():
+        values, missing = cells.values.astype(new[name].values.dtype).copy(), cells.missing.copy()
+        values[index], missing[index] = new[name].values, new[name].missing
+        laid[name] = replace(new[name], values=values, missing=missing)
+    return laid
+
+
+@dataclass
+class Completion:
+    """Rows on their way to being completed."""
+
+    drawer: Drawer
+    rows: Rows
+    index: Index
+    bound: Bound
+    loss: Penalty | None = None
+    draw: int = 0
+
+    def completed(self) -> tuple[Rows, NDArray[np.bool_], Report]:
+        """Rows with every hole filled, which of them meet the condition, and what it took."""
+        began, before = perf_counter(), self.drawer.evaluations
+        self.found, self.met = dict(self.rows), np.zeros(len(self.index), dtype=np.bool_)
+        self.tried = self.rounds = 0
+        failed: float | None = None
+        if self.loss is None:
+            for candidates in CANDIDATES:
+                self._try(candidates, self.drawer.draw)
+                if candidates == 1:
+                    self._anyhow(rarer_than=POINT)
+        left = int((~self.met).sum())
+        for attempt in range(PULLS):
+            puller = Puller.of(self.drawer, self.bound, self.loss)
+            self._try(GROUP if puller.corrected else 1, partial(puller.pulled, harder=2.0**attempt))
+            self.drawer.evaluations += puller.drawer.evaluations
+            if attempt == 0 and left:
+                failed = float((~self.met).sum()) / left
+        self._anyhow()
+        spent = self.drawer.evaluations - before
+        share = float((~self.met).mean()) if len(self.met) else 0.0
+        seconds = perf_counter() - began
+        report = Report("completed", len(self.met), self.tried, failed, share, self.rounds, spent, seconds)
+        return self.found, self.met, report
+
+    def _anyhow(self, *, rarer_than: float = np.inf) -> None:
+        """Rows that are left: their restricted numbers drawn first, without regard to what is known of the row.
+
+        Of a single point (`rarer_than`) that is no loss: there is but one value to draw.
+        """
+        left = np.flatnonzero(~self.met)
+        if not len(left) or self.loss is not None or not self.drawer.denoiser.sees_known:
+            return
+        rows, random = self.rows, random_for(self.drawer.seed, 4, self.draw)
+        open_cells = {name: cells.missing[left].any() for name, cells in rows.items()}
+        base = {name: replace(cells[:1], missing=np.array([open_cells[name]])) for name, cells in rows.items()}
+        for way in ways(self.drawer, self.bound, base, whatever=True):
+            if rarer_than < np.inf and (way.anchor is None or way.anchor[1].mass >= rarer_than):
+                continue
+            self.rows = laid_over_holes(rows, way.anchored(taken(rows, left), random)[0], left)
+            self._try(16, self.drawer.draw)
+            self.rows, left = rows, np.flatnonzero(~self.met)
+            if not len(left):
+                break
+
+    def _try(self, candidates: int, draw: Callable[..., Rows]) -> None:
+        """Some candidates for each row that is left, of which the first that meets the condition is taken."""
+        left = np.flatnonzero(~self.met)
+        if not len(left):
+            return
+        candidates = max(1, min(candidates, AT_ONCE // len(left))) if candidates != GROUP else GROUP
+        number = self.draw + self.rounds * APART
+        every = max(1, AT_ONCE // candidates)
+        for some in np.split(left, np.arange(every, len(left), every)):
+            again = np.repeat(some, candidates)
+            # A candidate's noise depends on its row and on its place among the row's candidates alone.
+            index = self.index[again] * candidates + np.tile(np.arange(candidates), len(some))
+            rows = draw(taken(self.rows, again), index, draw=number)
+            met = holds(self.bound, rows).reshape(len(some), candidates)
+            first = np.arange(len(some)) * candidates + met.argmax(axis=1)
+            self.found = laid_over(self.found, taken(rows, first), some)
+            self.met[some] = met.any(axis=1)
+            self.tried += len(again)
+        self.rounds += 1

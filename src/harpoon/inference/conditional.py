@@ -1,0 +1,265 @@
+"""Rows that meet a condition: as many as were asked for, every one of them checked.
+
+How they are found is a strategy:
+
+    kept      plain rows are drawn, and those that meet the condition are kept: the law of the model, exactly
+    known     the condition is split into branches that exclude each other; in each, columns that it restricts are drawn
+              first, from what it leaves of their law, and the rest of the row is drawn knowing them; what it asks of
+              several columns together is checked
+    guided    what is left is a penalty that pulls rows (Algorithm 1), with weights that take back how the pull bends
+              their law; at the end, what is not concerned is drawn again knowing the rest, and rows move about where
+              the condition holds, by Gibbs steps that leave the law as it is
+    paper     Algorithm 1 and the paper's penalties, and nothing else: rows come back as they are
+    auto      the first of these that gets there: kept while the condition is common, known while its branches are,
+              guided beyond
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from time import perf_counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harpoon._utils.rng import random_for
+from harpoon.conditions.bound import Always, Bound, columns_of
+from harpoon.conditions.evaluate import holds
+from harpoon.data.column_array import ColumnArray, Rows, height_of, joined, laid_over, repeated, taken
+from harpoon.encoding.batch import Penalty
+from harpoon.exceptions import InvalidOption, SamplingFailed
+from harpoon.inference.completion import never
+from harpoon.inference.diagnostics import Report
+from harpoon.inference.guided import GROUP, Puller
+from harpoon.inference.proposals import Way, ways
+from harpoon.inference.row_sampler import Drawer
+
+STRATEGIES = ("auto", "kept", "known", "guided", "paper")
+PILOT, SMALL_PILOT = 2048, 512  # rows drawn to see how often a condition, or a branch, is met
+COMMON, RARE = 0.5, 0.005  # shares of plain rows that meet it: above they are kept, below they are not
+AFFORDABLE = 25_000  # plain rows that are drawn anyway: those kept of them have the law of the model exactly
+MOST_AT_ONCE = 32_768
+PATIENCE = 400  # rows drawn for each row asked for, at the most
+LONGEST = 100_000  # rows drawn in a branch, rather than to guide fewer
+GUIDED_ROUNDS = 6
+MOVES = (0.5, 0.3, 0.4, 0.2, 0.5, 0.3, 0.4, 0.2)  # the shares of their cells that found rows draw again
+MOVED = 2**34
+ROOM = 1.25  # rows drawn for each that is expected to be kept
+
+
+Propose = Callable[[int, int], Rows]
+
+
+def check_strategy(strategy: str) -> None:
+    """Refuse a strategy that there is not."""
+    if strategy not in STRATEGIES:
+        raise InvalidOption.one_of("strategy", strategy, STRATEGIES)
+
+
+@dataclass
+class Conditional:
+    """Draws rows under a condition.
+
+    Attributes:
+        drawer: Draws rows.
+        bound: The condition.
+        base: What all rows have in common: one row, its free cells missing.
+        loss: A penalty besides the condition.
+        tried: Rows drawn so far.
+        rounds: Rounds of drawing so far.
+        guided: Rows out of the guided loop and those among them that failed, at its first strength.
+        pilot: Plain rows, kept for what they say about the condition.
+    """
+
+    drawer: Drawer
+    bound: Bound
+    base: Rows
+    loss: Penalty | None = None
+    tried: int = field(default=0, init=False)
+    rounds: int = field(default=0, init=False)
+    guided: list[int] = field(default_factory=lambda: [0, 0], init=False)
+    pilot: Rows | None = field(default=None, init=False)
+    used: str = field(default="kept", init=False)
+
+    def rows(self, n: int, strategy: str = "auto") -> tuple[Rows, Report]:
+        """At most n rows, all of which meet the condition (but for strategy="paper"), and what it took."""
+        check_strategy(strategy)
+        began, before = perf_counter(), self.drawer.evaluations
+        found = taken(self._by(strategy)(n), slice(0, n))
+        count = height_of(found)
+        share = 1 - float(holds(self.bound, found).mean()) if count else 0.0
+        failed = self.guided[1] / self.guided[0] if self.guided[0] else None
+        spent = self.drawer.evaluations - before
+        seconds = perf_counter() - began
+        return found, Report(self.used, count, self.tried, failed, share, self.rounds, spent, seconds)
+
+    def likelihood(self) -> float:
+        """How likely the condition is, branch by branch: for one that plain rows hardly ever meet."""
+        return float(sum(way.mass * float(met.mean()) for way, _, met in self._ways()))
+
+    def _by(self, strategy: str) -> Callable[[int], Rows]:
+        sees_known = self.drawer.denoiser.sees_known
+        if never(self.bound, self.base):
+            return lambda _: self._nothing()
+        if strategy == "paper":
+            return self._paper
+        if self.loss is not None or (strategy in ("auto", "known") and not sees_known):
+            strategy = "guided"
+        self.used = strategy
+        return {"auto": self._auto, "kept": self._kept, "known": self._known, "guided": self._guided}[strategy]
+
+    def _auto(self, n: int) -> Rows:
+        self.used = "kept"
+        found = self._plain(0, PILOT)
+        self.pilot = found
+        met = holds(self.bound, found)
+        share = float(met.mean())
+        if share >= COMMON or (share >= RARE and n / share <= AFFORDABLE):
+            return self._keep(n, self._plain, taken(found, met), len(met))
+        return self._known(n)
+
+    def _kept(self, n: int) -> Rows:
+        return self._keep(n, self._plain)
+
+    def _paper(self, n: int) -> Rows:
+        """Algorithm 1 on the whole condition."""
+        self.used = "paper"
+        puller = Puller(self.drawer, self.bound, self.loss)
+        rows = self._count(puller.pulled(repeated(self.base, n), np.arange(n)))
+        failed = ~holds(self.bound, rows)
+        self.guided = [len(failed), int(failed.sum())]
+        return rows
+
+    def _known(self, n: int) -> Rows:
+        """Every branch in proportion to how likely it is."""
+        self.used = "known"
+        open_ways = self._ways()
+        if not open_ways:
+            return self._nothing()
+        likely = np.array([way.mass * (met.sum() + 0.5) / (len(met) + 1) for way, _, met in open_ways])
+        random = random_for(self.drawer.seed, 1)
+        counts = random.multinomial(n, likely / likely.sum())
+        found = joined([self._through(*way, int(count)) for way, count in zip(open_ways, counts, strict=True)])
+        if height_of(found) < n:
+            found = joined([found, self._whatever(n - height_of(found))])
+        return taken(found, random.permutation(height_of(found)))
+
+    def _whatever(self, n: int) -> Rows:
+        """Rows whose restricted numbers are drawn without regard to what is known: where nothing else leads there."""
+        if all(cells.missing[0] for cells in self.base.values()):
+            return self._nothing()
+        found = ways(self.drawer, self.bound, self.base, whatever=True)
+        parts = [self._keep(-(-n // len(found)), self._proposals(way)) for way in found]
+        return joined(parts) if parts else self._nothing()
+
+    def _proposals(self, way: Way) -> Propose:
+        return lambda start, count: self._count(way.rows(start, count))
+
+    def _through(self, way: Way, pilot: Rows, met: NDArray[np.bool_], n: int) -> Rows:
+        """Rows of one branch: kept if it is common enough once its columns are known, else guided, else either."""
+        found = taken(taken(pilot, met), slice(0, n))
+        common = bool(met.any()) and n / met.mean() <= LONGEST
+        for keeping in (common, not common):
+            if height_of(found) >= n:
+                break
+            more = self._proposals(way)
+            found = self._keep(n, more, found, len(met)) if keeping else self._pulled_too(n, way, found)
+        return taken(found, slice(0, n))
+
+    def _pulled_too(self, n: int, way: Way, found: Rows) -> Rows:
+        self.used = "guided"
+        return joined([found, self._pull_until(n - height_of(found), way.known, way.branch.bound)])
+
+    def _guided(self, n: int) -> Rows:
+        """The whole condition as a penalty."""
+        self.used = "guided"
+        found = self._pull_until(n, lambda _start, count: repeated(self.base, count), self.bound)
+        short = height_of(found) < n and self.loss is None
+        return self._keep(n, self._plain, found) if short else found
+
+    def _keep(self, n: int, propose: Propose, first: Rows | None = None, tried: int = 0) -> Rows:
+        """Propose rows until n of them meet the condition."""
+        parts = [self._nothing() if first is None else first]
+        have = height_of(parts[0])
+        start = tried
+        while have < n and tried - start < PATIENCE * n + PILOT:
+            share = max(have, 1) / tried if tried else 1.0
+            count = int(min(max((n - have) / share * ROOM, SMALL_PILOT), MOST_AT_ONCE))
+            rows = propose(tried, count)
+            parts.append(taken(rows, holds(self.bound, rows)))
+            have, tried = have + height_of(parts[-1]), tried + count
+        return joined(parts)
+
+    def _plain(self, start: int, count: int) -> Rows:
+        """Rows as the model draws them."""
+        return self._count(self.drawer.draw(repeated(self.base, count), np.arange(start, start + count)))
+
+    def _count(self, rows: Rows) -> Rows:
+        self.tried, self.rounds = self.tried + height_of(rows), self.rounds + 1
+        return rows
+
+    def _ways(self) -> list[tuple[Way, Rows, NDArray[np.bool_]]]:
+        """The ways that can be gone at all, with some rows of each and which of them meet the condition."""
+        found = []
+        for way in ways(self.drawer, self.bound, self.base):
+            rows = self._count(way.rows(0, SMALL_PILOT))
+            found.append((way, rows, holds(self.bound, rows)))
+        return found
+
+    def _nothing(self) -> Rows:
+        return repeated(self.base, 0)
+
+    def _pull_until(self, n: int, known: Propose, bound: Bound) -> Rows:
+        """Pull rows, harder each round, until n of them meet the condition; then draw the rest of them afresh."""
+        puller = Puller.of(self.drawer, bound, self.loss)
+        parts, have, tried = [self._nothing()], 0, 0
+        for attempt in range(GUIDED_ROUNDS):
+            count = n if self.bound == Always(truth=True) else int(np.ceil((n - have) * ROOM / GROUP)) * GROUP
+            index = np.arange(tried, tried + count)
+            try:
+                rows = self._count(puller.pulled(known(tried, count), index, harder=2.0**attempt))
+            except SamplingFailed:
+                if attempt == 0:
+                    raise
+                break  # pulled too hard: this is as far as it goes
+            met = holds(self.bound, rows)
+            if attempt == 0:
+                self.guided = [self.guided[0] + len(met), self.guided[1] + int((~met).sum())]
+            parts.append(taken(rows, met))
+            have, tried = have + int(met.sum()), tried + count
+            if have >= n:
+                break
+        self.drawer.evaluations += puller.drawer.evaluations
+        found = taken(joined(parts), slice(0, n))
+        return self._moved(self._refreshed(found)) if self.loss is None else found
+
+    def _moved(self, rows: Rows) -> Rows:
+        """Rows that have moved about where the condition holds: copies part, and the law becomes that of the model."""
+        if not self.drawer.denoiser.sees_known or not height_of(rows):
+            return rows
+        known, index = repeated(self.base, height_of(rows)), np.arange(height_of(rows))
+        for number, share in enumerate(MOVES):
+            new = self._count(self.drawer.moved(rows, known, index, share=share, draw=MOVED + number))
+            met = np.flatnonzero(holds(self.bound, new))
+            rows = laid_over(rows, taken(new, met), met)
+        return rows
+
+    def _refreshed(self, rows: Rows) -> Rows:
+        """The columns that the condition does not concern, drawn again knowing the others."""
+        concerned = columns_of(self.bound)
+        if not self.drawer.denoiser.sees_known or not height_of(rows):
+            return rows
+        known = {
+            name: cells if name in concerned or not self.base[name].missing[0] else _hidden(cells)
+            for name, cells in rows.items()
+        }
+        again = self._count(self.drawer.draw(known, np.arange(height_of(rows)), draw=2**33))
+        met = holds(self.bound, again)
+        return {
+            name: cells.filled_with(np.where(met, cells.values, rows[name].values)) for name, cells in again.items()
+        }
+
+
+def _hidden(cells: ColumnArray) -> ColumnArray:
+    return replace(cells, values=np.zeros_like(cells.values), missing=np.ones(len(cells), dtype=np.bool_))

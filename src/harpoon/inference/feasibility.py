@@ -1,0 +1,141 @@
+"""How likely a condition is, what in it is unlikely, and what could be relaxed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from harpoon.conditions.binder import bind
+from harpoon.conditions.bound import Bound, Cell, Inequality, Number
+from harpoon.conditions.evaluate import holds
+from harpoon.conditions.expressions import And, Or, Predicate
+from harpoon.data.column import Column, amount, in_words, moment
+from harpoon.data.column_array import Rows, repeated, taken
+from harpoon.data.schema import Schema
+from harpoon.inference.conditional import Conditional
+from harpoon.inference.row_sampler import Drawer
+
+DRAWN = 10_000
+LEVEL = 1.96  # deviations of a normal law that hold 95 % of it
+UNLIKELY = 0.01
+MOST_SHOWN = 3
+BOUNDS = ("<", "<=", ">", ">=")
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a condition and how likely it is by itself."""
+
+    text: str
+    probability: float
+
+
+@dataclass(frozen=True)
+class Feasibility:
+    """How likely a condition is under the model.
+
+    Attributes:
+        condition: The condition.
+        probability: The share of drawn rows that meet it.
+        interval: Where its probability lies, with 95 % confidence.
+        parts: What it is joined from, each by itself.
+        training_share: The share of training rows that met it; None for a model that was read from a file.
+        rows: How many rows were drawn.
+        suggestion: What to relax.
+    """
+
+    condition: str
+    probability: float
+    interval: tuple[float, float]
+    parts: tuple[Part, ...]
+    training_share: float | None
+    rows: int
+    suggestion: str
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        lines = [
+            f"{self.condition}",
+            f"  probability {_percent(self.probability)} ({_percent(low)} to {_percent(high)})",
+        ]
+        if self.training_share is not None:
+            lines.append(f"  met by {_percent(self.training_share)} of the training rows")
+        lines += [f"  {_percent(part.probability):>8}  {part.text}" for part in self.parts]
+        return "\n".join([*lines, f"  {self.suggestion}"] if self.suggestion else lines)
+
+
+def feasibility(drawer: Drawer, tree: Predicate, schema: Schema, base: Rows, counted: Rows | None) -> Feasibility:
+    """Draw rows, and see how many meet a condition and its parts."""
+    bound = bind(tree, schema)
+    plain = drawer.draw(repeated(base, DRAWN), np.arange(DRAWN))
+    hits = int(holds(bound, plain).sum())
+    probability, interval = hits / DRAWN, wilson(hits, DRAWN)
+    if not hits and drawer.denoiser.sees_known:
+        probability = min(Conditional(drawer, bound, base).likelihood(), interval[1])
+    parts = tuple(Part(str(part), float(holds(bind(part, schema), plain).mean())) for part in _members(tree))
+    share = None if counted is None else float(holds(bound, counted).mean())
+    suggestion = " ".join(obstacles(tree, schema, plain)) if probability < UNLIKELY else ""
+    return Feasibility(str(tree), probability, interval, parts, share, DRAWN, suggestion)
+
+
+def obstacles(tree: Predicate, schema: Schema, rows: Rows) -> list[str]:
+    """What keeps these rows from meeting a condition: for each part that does, how far they are and what it costs."""
+    members = tree.members if isinstance(tree, And) else (tree,)
+    met = np.stack([holds(bind(part, schema), rows) for part in members])
+    said: list[str] = []
+    for place in np.argsort(met.mean(axis=1), kind="stable")[:MOST_SHOWN]:
+        part, others = members[place], np.asarray(np.delete(met, place, axis=0).all(axis=0))
+        alone, without = float(met[place].mean()), float(others.mean())
+        if alone >= UNLIKELY and without < UNLIKELY:
+            continue
+        cost = f"; without it the rest would be met by {_percent(without)}" if len(members) > 1 else ""
+        said.append(f"{part} is met by {_percent(alone)} of drawn rows{cost}.")
+        among = taken(rows, others) if others.any() else rows
+        said += [text for leaf in _leaves(bind(part, schema)) for text in _reach(leaf, schema, among)]
+    return said or ["Each part is met by itself, but hardly ever together with the others."]
+
+
+def wilson(hits: int, count: int) -> tuple[float, float]:
+    """The interval of Wilson for a share."""
+    share, spread = hits / count, LEVEL**2 / count
+    middle = (share + spread / 2) / (1 + spread)
+    half = LEVEL * math.sqrt(share * (1 - share) / count + spread / count / 4) / (1 + spread)
+    return max(middle - half, 0.0) if hits else 0.0, min(middle + half, 1.0)
+
+
+def _members(tree: Predicate) -> tuple[Predicate, ...]:
+    return tree.members if isinstance(tree, And | Or) else (tree,)
+
+
+def _leaves(bound: Bound) -> Iterator[Inequality]:
+    if isinstance(bound, Inequality):
+        yield bound
+    for part in getattr(bound, "parts", ()):
+        yield from _leaves(part)
+
+
+def _reach(leaf: Inequality, schema: Schema, rows: Rows) -> list[str]:
+    """How far drawn rows come towards a bound on one column, where none gets there."""
+    if not isinstance(leaf.left, Cell) or not isinstance(leaf.right, Number) or leaf.operator not in BOUNDS:
+        return []
+    column = schema[leaf.left.column]
+    values = rows[column.name].values
+    if holds(leaf, rows).any() or not len(values):
+        return []
+    upwards = leaf.operator in (">", ">=")
+    closest = values.max() if upwards else values.min()
+    likely = np.quantile(values, 1 - UNLIKELY if upwards else UNLIKELY, method="closest_observation")
+    reachable = f"{column.name} {'>=' if upwards else '<='} {_value(column, likely)}"
+    seen = f"The closest drawn rows come to {_value(column, closest)}; the training rows have "
+    return [f"{seen}{in_words(column)}. {reachable} would be met by about 1 % of them."]
+
+
+def _value(column: Column, value: np.generic) -> str:
+    return moment(column, int(value)) if column.kind.temporal else amount(value.item())
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %"

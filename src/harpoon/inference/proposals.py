@@ -1,0 +1,214 @@
+"""What one column takes by itself: its values and how often, and which of them a condition leaves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harpoon._utils.rng import random_for
+from harpoon.conditions.bound import All, Bound, Either, Inequality, Number, Operation, Term
+from harpoon.conditions.branches import Branch, branches
+from harpoon.conditions.evaluate import holds
+from harpoon.data.coercion import STORAGE
+from harpoon.data.column import Column
+from harpoon.data.column_array import ColumnArray, Rows, height_of, repeated, taken
+from harpoon.data.statistics import Floats
+from harpoon.encoding.numeric import SpikeCodec, snapped, within
+from harpoon.inference.row_sampler import Drawer
+
+FINE = 4096  # values that stand for the law of a column
+UNSEEN = 1e-6  # the share of a region without any row that is still within reach
+
+
+@dataclass(frozen=True)
+class Marginal:
+    """Values of a numeric column with the share of each."""
+
+    cells: ColumnArray
+    shares: Floats
+
+    @property
+    def mass(self) -> float:
+        """How often the column takes one of the values."""
+        return float(self.shares.sum())
+
+    def drawn(self, uniform: Floats) -> ColumnArray:
+        """A value for each number between 0 and 1."""
+        ends = np.cumsum(self.shares)
+        return self.cells[np.searchsorted(ends / ends[-1], uniform, side="right").clip(max=len(ends) - 1)]
+
+
+def marginal(codec: SpikeCodec, spike_shares: Floats) -> Marginal:
+    """The law of a column as the training rows had it: its point masses, and its ranks in even steps."""
+    from scipy.special import ndtri
+
+    column, masses = codec.column, np.asarray(spike_shares[1:])
+    values, shares = [within(np.array(codec.spikes), column)], [masses]
+    if codec.ranks:
+        values.append(within(codec.ranks.inverse(ndtri((np.arange(FINE) + 0.5) / FINE)), column))
+        shares.append(np.full(FINE, max(1.0 - float(masses.sum()), 0.0) / FINE))
+    return Marginal(_cells(column, np.concatenate(values)), np.concatenate(shares))
+
+
+def restricted(law: Marginal, column: Column, bound: Bound) -> Marginal | None:
+    """The part of a law that a condition on this column alone leaves; None if nothing is within reach.
+
+    Where no value is left, the region between the training values counts as within reach as long as it lies in the
+    column's range.
+    """
+    met = holds(bound, {column.name: law.cells}) & (law.shares > 0)
+    if met.any():
+        return Marginal(law.cells[met], law.shares[met])
+    between = _cells(column, np.unique(snapped(_within_range(column, bound), column)))
+    met = holds(bound, {column.name: between})
+    count = int(met.sum())
+    return Marginal(between[met], np.full(count, UNSEEN / count)) if count else None
+
+
+def _within_range(column: Column, bound: Bound) -> NDArray[np.float64]:
+    """Values over the range of the column, and close to the numbers that a condition names."""
+    if column.minimum is None or column.maximum is None:
+        return np.zeros(0)
+    named = np.unique(list(_numbers(bound)) or [float(column.minimum)])
+    step = float(column.step or 0) or (float(column.maximum) - float(column.minimum)) * 1e-6
+    middle = (named[1:] + named[:-1]) / 2
+    even = np.linspace(float(column.minimum), float(column.maximum), FINE)
+    values = np.unique(np.concatenate([even, named, named - step, named + step, middle]))
+    if column.clip:
+        values = values[(values >= column.minimum) & (values <= column.maximum)]
+    return values
+
+
+def _numbers(bound: Bound | Term) -> set[float]:
+    """The numbers that a condition names."""
+    match bound:
+        case Number(value):
+            return {float(value)}
+        case All(parts) | Either(parts):
+            return set().union(*map(_numbers, parts))
+        case Inequality(_, left, right):
+            return _numbers(left) | _numbers(right)
+        case Operation(_, operands):
+            return set().union(*map(_numbers, operands))
+        case _:
+            return set()
+
+
+def _cells(column: Column, values: NDArray[Any]) -> ColumnArray:
+    return ColumnArray(STORAGE[column.kind], values, np.zeros(len(values), dtype=np.bool_), unit=column.unit)
+
+
+CHOICES = 4  # candidates for each row, where they have to be weighed
+
+
+@dataclass
+class Way:
+    """How rows of a branch are drawn.
+
+    `anchor` is the numeric column that the branch restricts most, with what is left of its law; `labels` are the labels
+    that it leaves to categories. A category is drawn from its probabilities given what is known already, and rows are
+    weighed by how likely the labels that are left are.
+    """
+
+    drawer: Drawer
+    base: Rows
+    branch: Branch
+    place: int
+    anchor: tuple[str, Marginal] | None
+    labels: dict[str, tuple[int, ...]]
+    likely: list[float] = field(default_factory=list, init=False)
+
+    @property
+    def mass(self) -> float:
+        """How likely the known columns are to be what the branch allows."""
+        chance = float(np.mean(self.likely)) if self.likely else 1.0
+        return chance * (self.anchor[1].mass if self.anchor else 1.0)
+
+    def rows(self, start: int, count: int) -> Rows:
+        """Rows of the branch from number `start` on, as far as it concerns single columns."""
+        return self.drawer.draw(self.known(start, count), np.arange(start, start + count), draw=self.place)
+
+    def known(self, start: int, count: int) -> Rows:
+        """What is known of those rows."""
+        random = random_for(self.drawer.seed, 2, self.place, start)
+        weighed = len(self.labels) + (self.anchor is not None) > 1
+        rows, weights = self.anchored(repeated(self.base, count * (CHOICES if weighed else 1)), random)
+        self.likely.append(float(weights.mean()))
+        if not weighed or not weights.sum():
+            return taken(rows, slice(0, count))
+        at = (np.arange(count) + random.random()) / count
+        ends = np.cumsum(weights)
+        return taken(rows, random.permutation(np.searchsorted(ends / ends[-1], at).clip(max=len(ends) - 1)))
+
+    def anchored(self, rows: Rows, random: np.random.Generator) -> tuple[Rows, Floats]:
+        """Rows in which the way's columns are known too, and how likely their labels are."""
+        rows, weights = dict(rows), np.ones(height_of(rows))
+        if self.anchor:
+            name, law = self.anchor
+            rows[name] = _filled(rows[name], law.drawn(random.random(len(weights))).values)
+        for name, allowed in self.labels.items():
+            p = self._probabilities(rows, name)[:, list(allowed)]
+            weights *= p.sum(axis=1)
+            rows[name] = _filled(rows[name], np.array(allowed)[_drawn_from(p, random.random(len(p)))])
+        return rows, weights
+
+    def _probabilities(self, rows: Rows, name: str) -> Floats:
+        return np.concatenate(self.drawer.estimates(rows, lambda x: self.drawer.codec.expectation(x)[1][name]))
+
+
+def ways(drawer: Drawer, bound: Bound, base: Rows, *, whatever: bool = False) -> list[Way]:
+    """A way for each branch of a condition that something in the range of the table meets.
+
+    Where something is known of the rows already, the law of a number by itself is not its law in them, and numbers are
+    not drawn first; unless `whatever` is known, because nothing else has led there.
+    """
+    found = (_way(drawer, branch, base, 1 + place, whatever=whatever) for place, branch in enumerate(branches(bound)))
+    return [way for way in found if way is not None]
+
+
+def _way(drawer: Drawer, branch: Branch, base: Rows, place: int, *, whatever: bool) -> Way | None:
+    numbers: dict[str, Marginal] = {}
+    labels: dict[str, tuple[int, ...]] = {}
+    for codec in drawer.codec.columns:
+        name, asked = codec.column.name, branch.of_column(codec.column.name)
+        if name not in branch.single or not base[name].missing[0]:
+            continue
+        if codec.column.kind.discrete:
+            cells = _every_label(len(codec.column.labels or ()), base[name])
+            labels[name] = tuple(np.flatnonzero(holds(asked, {name: cells})).tolist())
+            if not labels[name]:
+                return None
+        elif isinstance(codec, SpikeCodec):
+            left = restricted(_marginal(drawer, codec), codec.column, asked)
+            if left is None:
+                return None
+            numbers[name] = left
+    free = whatever or all(cells.missing[0] for cells in base.values())
+    rarest = min(numbers, key=lambda name: numbers[name].mass, default=None) if free else None
+    return Way(drawer, base, branch, place, None if rarest is None else (rarest, numbers[rarest]), labels)
+
+
+def _marginal(drawer: Drawer, codec: SpikeCodec) -> Marginal:
+    """The law of a column, with the shares of its point masses over the training rows."""
+    masses = [block for block in drawer.codec.blocks if block.name == codec.column.name and block.simplex]
+    mean = drawer.denoiser.mean.double().cpu().numpy()
+    return marginal(codec, mean[masses[0].start : masses[0].stop] if masses else np.zeros(1))
+
+
+def _filled(cells: ColumnArray, values: NDArray[Any]) -> ColumnArray:
+    """The cells with values in their holes."""
+    return cells.filled_with(np.where(cells.missing, values, cells.values))
+
+
+def _every_label(count: int, like: ColumnArray) -> ColumnArray:
+    return replace(like, values=np.arange(count), missing=np.zeros(count, dtype=np.bool_))
+
+
+def _drawn_from(p: Floats, uniform: Floats) -> NDArray[np.int64]:
+    """A place in each row of probabilities."""
+    ends = np.cumsum(p, axis=1)
+    place: NDArray[np.int64] = (ends <= (uniform * ends[:, -1])[:, None]).sum(axis=1).clip(max=p.shape[1] - 1)
+    return place

@@ -1,0 +1,244 @@
+"""Drawing cells: in turn, by the reverse loop, or in a single evaluation, on rows of which something is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+import torch
+
+from harpoon._utils.progress import Progress, drawing_bar, teller
+from harpoon._utils.rng import row_noise
+from harpoon._utils.threads import abreast
+from harpoon.config import Config
+from harpoon.data.column_array import Index, Rows, height_of, joined, taken, written_into
+from harpoon.data.statistics import Floats
+from harpoon.diffusion.denoiser import AtNoise, Denoiser
+from harpoon.diffusion.guidance import SCHEDULES, Guidance, Twist
+from harpoon.diffusion.penalties import reconstruction, summed
+from harpoon.diffusion.samplers import INITIAL_NOISE, reverse
+from harpoon.diffusion.smc import Selection
+from harpoon.diffusion.solvers import SOLVERS
+from harpoon.encoding.batch import Given, Penalty
+from harpoon.encoding.row_codec import Codec, seen
+from harpoon.exceptions import SamplingFailed
+from harpoon.inference.autoregressive import CHANCES, Turns
+from harpoon.networks.at_max_noise import AnchoredAtNoise
+from harpoon.relations.formula import apply_formulas
+
+Read = TypeVar("Read")
+FEWEST_ROWS = 64
+SHEET = 16  # batches are encoded and read together, at the most
+
+
+MOVING = 2**48  # tells the chances that a cell is drawn again from those of what is drawn
+NOISE_NUMBERS = 2**26  # at most this many random numbers are held at once, whatever the number of columns
+
+
+@dataclass
+class Drawer:
+    """Draws the unknown cells of rows, and counts what that costs.
+
+    Attributes:
+        denoiser: The trained network.
+        codec: From rows to what the network sees, and back.
+        settings: How to draw.
+        device: Where the network is.
+        seed: Of the noise; a row has its noise from the seed, its number and the number of the draw alone.
+        progress: Whether to show a bar, or a function that is told of each step; what it raises ends the drawing.
+        evaluations: How often the network has looked at a row.
+    """
+
+    denoiser: Denoiser
+    codec: Codec
+    settings: Config
+    device: torch.device
+    seed: int = 0
+    progress: Progress = False
+    evaluations: int = field(default=0, init=False)
+
+    def estimates(self, rows: Rows, reading: Callable[[Floats], Read]) -> list[Read]:
+        """What `reading` makes of E[x_0 | known cells], sheet after sheet: one evaluation where there is only noise.
+
+        Rows are encoded and read in sheets of several batches, because a column of a sheet costs hardly more than one
+        of a batch.
+        """
+        width, height = self.codec.width, height_of(rows)
+        size = _batch_rows(self.settings.sampling_batch_size, width)
+        each = -(-height // torch.get_num_threads())  # so that all threads have as much to do
+        sheets = list(_batches(height, max(size, _batch_rows(min(each, SHEET * size), width * SHEET))))
+        on_step = teller(sum(-(-count // size) for _, count in sheets), height, self.progress)
+
+        def read(sheet: tuple[Index, int]) -> Read:
+            index, filled = sheet
+            known, parts = seen(self.codec, taken(rows, index)), []
+            for batch, count in _batches(filled, size):
+                parts.append(self._expected(known[torch.from_numpy(batch)].to(self.device))[:count])
+                on_step()
+            return reading(np.concatenate(parts))
+
+        self.evaluations += height
+        return abreast(read, sheets, self.device)
+
+    @torch.no_grad()
+    def _expected(self, known: Given) -> Floats:
+        """E[x_0 | known cells] of one batch."""
+        x0_hat: Floats = self.at_noise.expected(known).cpu().double().numpy()
+        return x0_hat
+
+    def draw(
+        self,
+        rows: Rows,
+        index: Index,
+        *,
+        draw: int = 0,
+        penalty: Penalty | None = None,
+        strength: float | None = None,
+        selection: Selection | None = None,
+    ) -> Rows:
+        """Rows with every cell drawn, numbered by `index`; the cells that are known come back as they are.
+
+        Args:
+            rows: What is known.
+            index: The number of each row, which its noise depends on.
+            draw: The number of the draw, likewise.
+            penalty: What pulls the rows, besides what is known of them where the network does not see that.
+            strength: Of the pull; that of the settings by default.
+            selection: Which rows go on at each step, for a law that pulling alone would bend.
+        """
+        if penalty is None and self.in_turn is not None and isinstance(self.at_noise, AnchoredAtNoise):
+            return self._drawn_in_turn(self.at_noise, self.in_turn, rows, index, draw)
+        settings = self.settings
+        times = self.denoiser.schedule.times(settings.sampling_steps)
+        solver = SOLVERS[settings.solver]
+        noises = len(times) if solver.stochastic else 1
+        size = _batch_rows(settings.sampling_batch_size, noises * self.codec.width)
+        if selection is not None:
+            size = max(1, size // selection.group) * selection.group
+
+        def drawn(batch: Index, given: Rows, on_step: Callable[[], None]) -> Rows:
+            known = seen(self.codec, given).to(self.device)
+            noise = row_noise(self.seed, index[batch], noises, self.codec.width, draw=draw).to(self.device)
+            x = reverse(
+                self.denoiser,
+                noise,
+                times=times,
+                initial_noise=INITIAL_NOISE[settings.initial_noise],
+                solver=solver,
+                given=known,
+                guidance=self._guidance(known, penalty, strength, Guidance if selection is None else Twist),
+                selection=None if selection is None else selection.starting_at(int(batch[0])),
+                on_step=on_step,
+            )
+            _check_finite(x, settings)
+            return self._decoded(given, known, x)
+
+        # A penalty may be the user's function, and knows nothing of threads.
+        return self._by_batch(rows, drawn, size, len(times) - 1, alone=penalty is not None)
+
+    @cached_property
+    def at_noise(self) -> AtNoise:
+        """The network where there is only noise."""
+        return self.denoiser.at_noise()
+
+    @cached_property
+    def in_turn(self) -> Turns | None:
+        """How cells are drawn in turn, if they are."""
+        suited = self.settings.ar_steps and Turns.suit(self.codec)
+        return Turns.of(self.codec).to(self.device) if suited else None
+
+    def _drawn_in_turn(self, network: AnchoredAtNoise, in_turn: Turns, rows: Rows, index: Index, draw: int) -> Rows:
+        turns = min(self.settings.ar_steps, len(in_turn))
+        recipes = network.denoiser.rank_laws.copies.forms.recipes(self.codec.units)
+
+        def drawn(batch: Index, given: Rows, on_step: Callable[[], None]) -> Rows:
+            known = seen(self.codec, given).to(self.device)
+            noise = row_noise(self.seed, index[batch], CHANCES, len(in_turn), draw=draw)
+            chances = torch.special.ndtr(noise).to(self.device)
+            x, form_of = in_turn.drawn(network, known, chances, turns, on_step)
+            return apply_formulas(self._decoded(given, known, x), self.codec, form_of.cpu().numpy(), recipes)
+
+        slots = network.denoiser.rank_laws.width
+        size = _batch_rows(self.settings.sampling_batch_size, CHANCES * len(in_turn) + slots)
+        return self._by_batch(rows, drawn, size, turns)
+
+    def _by_batch(
+        self,
+        rows: Rows,
+        drawn: Callable[[Index, Rows, Callable[[], None]], Rows],
+        size: int,
+        steps: int,
+        *,
+        alone: bool = False,
+    ) -> Rows:
+        """Rows with every cell drawn, batch after batch or abreast: `drawn` makes rows of what is known."""
+        batches = list(_batches(height_of(rows), size))
+
+        def decoded(batch: Index, count: int, on_step: Callable[[], None]) -> Rows:
+            return taken(drawn(batch, taken(rows, batch), on_step), slice(count))
+
+        self.evaluations += height_of(rows) * steps
+        progress = self.progress if batches else False
+        with drawing_bar(len(batches) * steps, height_of(rows), progress) as on_step:
+            if alone:
+                parts = [decoded(*batch, on_step) for batch in batches]
+            else:
+                parts = abreast(lambda batch: decoded(*batch, on_step), batches, self.device)
+        return joined(parts) if parts else dict(rows)
+
+    def moved(self, rows: Rows, known: Rows, index: Index, *, share: float, draw: int) -> Rows:
+        """Rows of which a share of the cells is drawn again: other rows of the same law, near these if it is small.
+
+        What is `known` stays. This is a step of Gibbs sampling: it leaves the law of the model as it is, and with rows
+        refused that break a condition it leaves the law under the condition as it is.
+        """
+        chances = torch.special.ndtr(row_noise(self.seed, index, 1, len(rows), draw=MOVING ^ draw))[0].numpy()
+        kept = {
+            name: replace(cells, missing=known[name].missing & (chances[:, place] < share))
+            for place, (name, cells) in enumerate(rows.items())
+        }
+        return self.draw(kept, index, draw=draw)
+
+    def _decoded(self, given: Rows, known: Given, x: torch.Tensor) -> Rows:
+        """The rows of a batch, with what is given of them as it is."""
+        return written_into(given, self.codec.decode(known.write_into(x).cpu().double().numpy()))
+
+    def _guidance(
+        self, known: Given, penalty: Penalty | None, strength: float | None, kind: type[Guidance]
+    ) -> Guidance | None:
+        """What pulls: the penalty, and the known cells of a network that does not see them."""
+        penalties = [] if penalty is None else [penalty]
+        if not self.denoiser.sees_known and bool(known.observed.any()):
+            penalties.append(reconstruction(self.settings.reconstruction_loss, known, self.codec.blocks))
+        eta = self.settings.guidance_scale if strength is None else strength
+        if not penalties or not eta:
+            return None
+        return kind(summed(penalties), SCHEDULES[self.settings.guidance_schedule](eta), self.settings.max_guidance_norm)
+
+
+def _check_finite(x: torch.Tensor, settings: Config) -> None:
+    lost = int((~x.isfinite()).any(dim=1).sum())
+    if lost:
+        raise SamplingFailed(
+            f"The guidance threw {lost} of {len(x)} rows out of the range of numbers: its gradients were too large. "
+            f"Use a smaller guidance_scale than {settings.guidance_scale:g}, or reconstruction_loss='mae', whose gradients are bounded."
+        )
+
+
+def _batches(rows: int, size: int) -> Iterator[tuple[Index, int]]:
+    """The rows of each batch and how many of them count; a small batch is padded with its own rows.
+
+    With a handful of rows, products of matrices are summed in another order, and a guided loop makes that visible: a
+    row would depend on how many others are drawn with it.
+    """
+    for start in range(0, rows, size):
+        batch = np.arange(start, min(start + size, rows))
+        yield np.resize(batch, max(len(batch), FEWEST_ROWS)), len(batch)
+
+
+def _batch_rows(asked: int, numbers: int) -> int:
+    """Rows per batch: as asked, but never more than there is room for with so many numbers per row."""
+    return max(1, min(asked, NOISE_NUMBERS // numbers))

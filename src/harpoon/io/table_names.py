@@ -1,0 +1,71 @@
+"""Tables of a database by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harpoon._text import closest, listed
+from harpoon.exceptions import TableFileError
+from harpoon.io.location import Place
+
+
+@dataclass(frozen=True)
+class Named:
+    """A table or a view.
+
+    Attributes:
+        name: As a user writes it.
+        quoted: As SQL has it.
+        is_view: Whether it is a view.
+    """
+
+    name: str
+    quoted: str
+    is_view: bool = False
+
+
+def found(place: Place, tables: Sequence[Named]) -> Named | None:
+    """The table that is meant. Databases see no difference between letters and capital letters, if they are ASCII."""
+    exact = [table for table in tables if table.name == place.table]
+    alike = [table for table in tables if _folded(table.name) == _folded(place.table)]
+    return next(iter(exact + alike), None)
+
+
+def to_read(place: Place, tables: Sequence[Named]) -> Named:
+    """The table that is meant, or an error with those that there are."""
+    table = found(place, tables)
+    if table is not None:
+        return table
+    there = [other.name for other in tables]
+    near = closest(place.table, there)
+    hint = f"Did you mean {near[0]!r}?" if near else f"It has {listed(sorted(there))}."
+    raise TableFileError(f"The database {str(place.path)!r} has no table {place.table!r}. {hint}")
+
+
+def to_replace(place: Place, tables: Sequence[Named], *, force: bool) -> Named | None:
+    """The table that has to go, if there is one and it may."""
+    table = found(place, tables)
+    if table is None:
+        return None
+    if table.is_view:
+        raise TableFileError(
+            f"In the database {str(place.path)!r}, {table.name!r} is a view, and views are not replaced. "
+            "Choose another name."
+        )
+    if not force:
+        raise TableFileError.taken(f"The database {str(place.path)!r} already has a table {table.name!r}")
+    return table
+
+
+def quoted(*names: str) -> str:
+    """A name, part by part, for SQL.
+
+    >>> print(quoted("main", 'a "b" c'))
+    "main"."a ""b"" c"
+    """
+    return ".".join('"' + name.replace('"', '""') + '"' for name in names)
+
+
+def _folded(name: str) -> bytes:
+    return name.encode(errors="surrogatepass").lower()

@@ -1,0 +1,155 @@
+"""Learning a table: from what it holds to a trained network, alone or as one of several processes."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass
+
+import torch
+
+from harpoon._utils.rng import RandomState, seed_of
+from harpoon.config import LIMITS, Config
+from harpoon.data.column import Kind
+from harpoon.data.dataframe import Table
+from harpoon.data.reader import read_columns
+from harpoon.data.schema import Schema
+from harpoon.data.statistics import Tallies, tallied
+from harpoon.diffusion.denoiser import Denoiser
+from harpoon.encoding.batch import Given
+from harpoon.encoding.row_codec import Codec, spanned
+from harpoon.exceptions import ColumnLeftOut, InvalidTable, RowsDropped
+from harpoon.networks.build import build_denoiser
+from harpoon.training.checkpoints import Checkpoint, Keeper, fingerprint
+from harpoon.training.distributed import Alone
+from harpoon.training.history import History
+from harpoon.training.progress_bar import training_bar
+from harpoon.training.trainer import train
+
+MIN_ROWS = 2
+MANY_DROPPED = 0.1
+FATE = {
+    Kind.CONSTANT: "constant, and not learnt",
+    Kind.EMPTY: "empty, and stays so",
+    Kind.TEXT: "text: kept by impute, left out of drawn rows",
+    Kind.IDENTIFIER: "an identifier: kept by impute, left out of drawn rows",
+    Kind.SKIPPED: "skipped: kept by impute, left out of drawn rows",
+}
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A table to learn, or a part of one.
+
+    Attributes:
+        part: The rows that this process has.
+        tallies: What all rows hold.
+        sample: Rows from everywhere, to set the network up with; enough to tell quantiles.
+    """
+
+    part: Table
+    tallies: Tallies
+    sample: Table
+
+    @classmethod
+    def whole(cls, table: Table) -> Lesson:
+        """A table that one process has for itself."""
+        return cls(table, tallied(table), table)
+
+    @property
+    def height(self) -> int:
+        """How many rows there are in all."""
+        return max((tally.observed + tally.missing for tally in self.tallies.values()), default=0)
+
+    def schema(self, given: Schema | None) -> Schema:
+        """What the columns are, as far as that is not given; with one line for each that is not modelled."""
+        if not self.tallies:
+            raise InvalidTable("A table to train on must have columns, got one without any.")
+        if self.height < MIN_ROWS:
+            raise InvalidTable(f"A table to train on must have at least {MIN_ROWS} rows, got {self.height}.")
+        schema = Schema.of_tallies(self.tallies) if given is None else given.completed_by(self.tallies)
+        for column in schema:
+            if not column.kind.modelled:
+                why = column.note or "left out on request"
+                warnings.warn(f"Column {column.name!r} is {FATE[column.kind]}: {why}.", ColumnLeftOut, stacklevel=4)
+        if not schema.modelled:
+            raise InvalidTable("A table to train on must have a column that can be modelled, and this one has none.")
+        return schema
+
+
+@dataclass(frozen=True)
+class Learnt:
+    """What came of it."""
+
+    schema: Schema
+    settings: Config
+    codec: Codec
+    denoiser: Denoiser
+    history: History
+
+
+@dataclass(frozen=True)
+class Learner:
+    """How to learn.
+
+    Attributes:
+        settings: Of the network and its training.
+        schema: What is said of the columns beforehand.
+        random_state: Of the training.
+        device: Where to train.
+        progress: Whether to show a bar.
+        team: Who trains.
+    """
+
+    settings: Config
+    schema: Schema | None
+    random_state: RandomState
+    device: torch.device
+    progress: bool
+    team: Alone
+
+    def learn(self, lesson: Lesson, keeper: Keeper | None = None) -> Learnt:
+        """Train a new network, or one that was begun and has a checkpoint that `keeper` finds."""
+        schema, settings = lesson.schema(self.schema), self.settings.adapt(lesson.height)
+        codec = Codec.fit(schema, lesson.tallies, encoding=settings.encoding, scaling=settings.scaling)
+        rows = self._rows(codec, lesson.part)
+        sample = rows if lesson.sample is lesson.part else self._rows(codec, lesson.sample)
+        kept = self._checkpoint(keeper, settings, sample)
+        denoiser = build_denoiser(settings, codec).to_empty(device="cpu")
+        denoiser.prepare(sample, torch.Generator().manual_seed(kept.seed))
+        denoiser.to(self.device)
+        reasons = list[str]()
+        with training_bar(settings, reasons, show=self.progress) as on_epoch:
+            on_device = rows.to(self.device)
+            history = train(denoiser, on_device, settings, kept.seed, on_epoch, checkpoint=kept, team=self.team)
+            reasons.append(f"stopped by {history.stopped_by}")
+        return Learnt(schema, settings, codec, denoiser, history)
+
+    def _checkpoint(self, keeper: Keeper | None, settings: Config, sample: Given) -> Checkpoint:
+        """Where the training keeps its state; how long it may take does not tell it from others."""
+        seed = seed_of(self.random_state) % 2**63
+        if keeper is None:
+            return Checkpoint(seed=seed)
+        told = {name: value for name, value in settings.to_json().items() if name not in LIMITS}
+        stated = self.random_state if isinstance(self.random_state, int) else None
+        return keeper(seed, fingerprint({**told, "random_state": stated}, sample))
+
+    def _rows(self, codec: Codec, table: Table) -> Given:
+        """The rows to train on, as the network sees them."""
+        encoded = spanned(codec, read_columns(table, codec.schema))
+        if self.settings.incomplete_rows == "mask":
+            return encoded
+        complete = encoded.complete()
+        if len(complete.x) < MIN_ROWS:
+            raise InvalidTable(
+                "With incomplete='drop' the model trains on complete rows, as the paper does, and the table has "
+                f"{len(complete.x)} of them; it needs at least {MIN_ROWS}. Use incomplete='mask' to train on all rows."
+            )
+        dropped = len(encoded.x) - len(complete.x)
+        if dropped > MANY_DROPPED * len(encoded.x):
+            warnings.warn(
+                f"Only {len(complete.x)} of {len(encoded.x)} rows are complete, and with incomplete='drop' the model "
+                "trains on those alone, as the paper does. Use incomplete='mask' to train on all rows.",
+                RowsDropped,
+                stacklevel=4,
+            )
+        return complete
