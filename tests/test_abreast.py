@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import harpoon
-from harpoon._utils.threads import MOST_LANES, abreast
+from harpoon._utils.threads import MAX_THREADS, map_batches
 from harpoon.data import dataframe
 from harpoon.inference.row_sampler import Drawer
 
@@ -29,12 +29,12 @@ def threads():
     torch.set_num_threads(before)
 
 
-@given(st.lists(st.integers(), max_size=40), st.integers(1, 2 * MOST_LANES))
+@given(st.lists(st.integers(), max_size=40), st.integers(1, 2 * MAX_THREADS))
 def test_answers_come_in_the_order_of_the_items(items, count):
     before = torch.get_num_threads()
     torch.set_num_threads(count)
     try:
-        assert abreast(lambda item: -item, items, CPU) == [-item for item in items]
+        assert map_batches(lambda item: -item, items, CPU) == [-item for item in items]
     finally:
         torch.set_num_threads(before)
 
@@ -47,25 +47,25 @@ def test_batches_run_at_the_same_time_each_on_its_share_of_the_threads(threads):
         met.wait(timeout=60)  # nobody gets past it alone
         return torch.get_num_threads(), threading.get_ident()
 
-    shares, lanes = zip(*abreast(work, range(4), CPU), strict=True)
+    shares, lanes = zip(*map_batches(work, range(4), CPU), strict=True)
     assert shares == (1, 1, 1, 1)
     assert len(set(lanes)) == 4
 
 
 def test_many_threads_are_shared_out_among_few_batches(threads):
     threads(6)
-    assert abreast(lambda _: torch.get_num_threads(), range(2), CPU) == [3, 3]
+    assert map_batches(lambda _: torch.get_num_threads(), range(2), CPU) == [3, 3]
 
 
 def test_one_batch_stays_where_it_is_with_all_threads(threads):
     threads(3)
     here = threading.get_ident()
-    assert abreast(lambda _: (torch.get_num_threads(), threading.get_ident()), [0], CPU) == [(3, here)]
+    assert map_batches(lambda _: (torch.get_num_threads(), threading.get_ident()), [0], CPU) == [(3, here)]
 
 
 def test_threads_are_as_they_were_here_and_for_threads_that_begin_later(threads):
     threads(2)
-    abreast(lambda item: item, range(5), CPU)
+    map_batches(lambda item: item, range(5), CPU)
     later = []
     other = threading.Thread(target=lambda: later.append(torch.get_num_threads()))
     other.start()
@@ -84,7 +84,7 @@ def test_the_first_error_ends_the_work_and_leaves_no_thread(threads):
         done.append(item)
 
     with pytest.raises(KeyError, match="3"):
-        abreast(work, range(1000), CPU)
+        map_batches(work, range(1000), CPU)
     assert len(done) < 999
     assert threading.active_count() == before
     assert torch.get_num_threads() == 2

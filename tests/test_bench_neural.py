@@ -10,10 +10,10 @@ import torch
 
 from harpoon import Schema, metrics
 from harpoon._utils.rng import row_noise
-from harpoon.diffusion.samplers import STARTS, reverse
+from harpoon.diffusion.samplers import STARTS, reverse_process
 from harpoon.diffusion.schedules import NoiseLevel
 from harpoon.diffusion.solvers import STEPS
-from harpoon.encoding.batch import Given
+from harpoon.encoding.batch import EncodedRows
 from harpoon.exceptions import InvalidOption
 from harpoon_bench.baselines import METHODS, CannotDraw, method
 from harpoon_bench.baselines.diffputer import DiffPuter, OutOfTime, Spending
@@ -159,7 +159,7 @@ def test_an_option_that_cannot_be_is_refused(options, words):
 
 
 def test_training_ends_with_the_steps_or_with_the_time():
-    rows = Given(torch.arange(10.0)[:, None], torch.ones(10, 1, dtype=torch.bool))
+    rows = EncodedRows(torch.arange(10.0)[:, None], torch.ones(10, 1, dtype=torch.bool))
     batches = list(Limit(7).batches(rows, 4, torch.Generator()))
     assert [len(batch.x) for batch, _ in batches] == [4, 4, 2, 4, 4, 2, 4]
     assert sorted(torch.cat([batch.x for batch, _ in batches[:3]]).flatten().tolist()) == list(range(10))
@@ -264,8 +264,8 @@ def test_repaint_of_nothing_is_plain_sampling(law):
     trained = method("repaint", seed=7, **TINY["repaint"]).fit(law["train"].head(100), law["schema"])
     denoiser = trained.model.denoiser_
     width = trained.encoder.codec.width
-    nothing = Given(torch.zeros(9, width), torch.zeros(9, width, dtype=torch.bool))
-    plain = reverse(
+    nothing = EncodedRows(torch.zeros(9, width), torch.zeros(9, width, dtype=torch.bool))
+    plain = reverse_process(
         denoiser,
         row_noise(7, np.arange(9), 6, width),
         times=denoiser.schedule.times(5),
@@ -290,7 +290,7 @@ def test_known_cells_are_noised_as_the_time_asks():
     now, after = NoiseLevel(0.6, 0.8), NoiseLevel(0.8, 0.6)
     x, z = torch.rand(4, 3), torch.rand(4, 3)
     known = torch.tensor([[True, False, True]]).expand(4, 3)
-    step = writing(Given(x, known), lambda x_t, x0_hat, now, after, z: x0_hat)
+    step = writing(EncodedRows(x, known), lambda x_t, x0_hat, now, after, z: x0_hat)
     moved = step(torch.zeros(4, 3), torch.full((4, 3), 7.0), now, after, z)
     assert torch.equal(moved[known], (0.8 * x + 0.6 * z)[known])
     assert (moved[~known] == 7).all()
@@ -300,10 +300,10 @@ def test_a_way_back_up_has_the_law_of_the_later_time():
     now, after = NoiseLevel(0.8, 0.6), NoiseLevel(0.6, 0.8)
     generator = torch.Generator().manual_seed(0)
     x_0, noise, z = torch.full((100_000, 1), 2.0), *torch.randn((2, 100_000, 1), generator=generator)
-    up = noised(now.a * x_0 + now.s * noise, now, after, z)
-    assert up.mean().item() == pytest.approx(after.a * 2, abs=0.01)
-    assert up.std().item() == pytest.approx(after.s, abs=0.01)
-    stays = writing(Given(x_0, torch.ones_like(x_0, dtype=torch.bool)), STEPS["none"])
+    up = noised(now.signal * x_0 + now.noise * noise, now, after, z)
+    assert up.mean().item() == pytest.approx(after.signal * 2, abs=0.01)
+    assert up.std().item() == pytest.approx(after.noise, abs=0.01)
+    stays = writing(EncodedRows(x_0, torch.ones_like(x_0, dtype=torch.bool)), STEPS["none"])
     assert torch.equal(stays(noise, x_0, now, after, z), noised(noise, now, after, z))
 
 
@@ -351,7 +351,7 @@ class Normal:
 
 @pytest.mark.parametrize(("solver", "steps"), [("heun", 30), ("sde", 400)])
 def test_steps_draw_the_law_of_the_denoiser(solver, steps):
-    normal, nothing = Normal(), Given(torch.zeros(4000, 1), torch.zeros(4000, 1, dtype=torch.bool))
+    normal, nothing = Normal(), EncodedRows(torch.zeros(4000, 1), torch.zeros(4000, 1, dtype=torch.bool))
     drawn = repainted(
         normal,
         nothing,

@@ -9,25 +9,25 @@ import pytest
 from harpoon import Column, InvalidCondition, Kind, Schema, col
 from harpoon.conditions.binder import bind
 from harpoon.conditions.bound import (
-    Alike,
-    All,
-    Always,
-    Cell,
-    Either,
-    Inequality,
-    Member,
-    Missing,
-    Number,
+    SameCategory,
+    AllOf,
+    Constant,
+    ColumnRef,
+    AnyOf,
+    Compare,
+    IsIn,
+    IsMissing,
+    NumberLiteral,
     Operation,
     all_of,
     columns_of,
-    either_of,
-    negated,
+    any_of,
+    negate,
 )
-from harpoon.conditions.evaluate import holds
-from harpoon.conditions.parser import condition, parse
+from harpoon.conditions.evaluate import evaluate
+from harpoon.conditions.parser import to_predicate, parse
 from harpoon.data import dataframe
-from harpoon.data.coercion import conform
+from harpoon.data.coercion import coerce
 from harpoon.data.column_array import ColumnArray
 
 SCHEMA = Schema(
@@ -41,15 +41,15 @@ SCHEMA = Schema(
         Column("gone", Kind.DATETIME, unit="s", step=1),
         Column("zoned", Kind.DATETIME, unit="us", step=1, zoned=True),
         Column("wait", Kind.DURATION, unit="ms", step=1),
-        Column("member", Kind.BOOLEAN, labels=(False, True)),
-        Column("job", Kind.CATEGORY, labels=("chef", "nurse", "pilot")),
-        Column("work", Kind.CATEGORY, labels=("pilot", "clerk", "chef")),
-        Column("size", Kind.CATEGORY, labels=("small", "mid", "large"), ordered=True),
-        Column("stars", Kind.CATEGORY, labels=(5, 1, 2)),
-        Column("code", Kind.CATEGORY, labels=("1", "2.0", "true", "2024-01-31")),
-        Column("here", Kind.CONSTANT, labels=("Berlin",)),
-        Column("seven", Kind.CONSTANT, labels=(7,)),
-        Column("yes", Kind.CONSTANT, labels=(True,)),
+        Column("member", Kind.BOOLEAN, categories=(False, True)),
+        Column("job", Kind.CATEGORY, categories=("chef", "nurse", "pilot")),
+        Column("work", Kind.CATEGORY, categories=("pilot", "clerk", "chef")),
+        Column("size", Kind.CATEGORY, categories=("small", "mid", "large"), ordered=True),
+        Column("stars", Kind.CATEGORY, categories=(5, 1, 2)),
+        Column("code", Kind.CATEGORY, categories=("1", "2.0", "true", "2024-01-31")),
+        Column("here", Kind.CONSTANT, categories=("Berlin",)),
+        Column("seven", Kind.CONSTANT, categories=(7,)),
+        Column("yes", Kind.CONSTANT, categories=(True,)),
         Column("note", Kind.TEXT, note="free text"),
         Column("id", Kind.IDENTIFIER, note="every row has its own value"),
         Column("void", Kind.EMPTY, note="every cell is missing"),
@@ -60,20 +60,20 @@ DAY = 86_400
 
 
 def bound(where):
-    return bind(condition(where), SCHEMA)
+    return bind(to_predicate(where), SCHEMA)
 
 
 def inequality(operator, left, right, step=None):
-    left = Cell(left) if isinstance(left, str) else left
-    return Inequality(operator, left, Number(right), step)
+    left = ColumnRef(left) if isinstance(left, str) else left
+    return Compare(operator, left, NumberLiteral(right), step)
 
 
 def member(column, *allowed):
-    return Member(column, allowed, len(SCHEMA[column].labels))
+    return IsIn(column, allowed, len(SCHEMA[column].categories))
 
 
 def times(column, factor):
-    return Operation("*", (Cell(column), Number(factor)))
+    return Operation("*", (ColumnRef(column), NumberLiteral(factor)))
 
 
 LEAVES = {
@@ -82,10 +82,10 @@ LEAVES = {
     "height > 1.5": inequality(">", "height", 1.5, 0.01),
     "free > 1": inequality(">", "free", 1),
     "age < 12345678901234567890": inequality("<", "age", 12345678901234567890, 1),
-    "2 * age > 10": inequality(">", Operation("*", (Number(2), Cell("age"))), 10, 2),
-    "age / 2 > 10": inequality(">", Operation("/", (Cell("age"), Number(2))), 10),
-    "-log(age) > 1": inequality(">", Operation("negative", (Operation("log", (Cell("age"),)),)), 1),
-    'age > "capital-gain"': Inequality(">", Cell("age"), Cell("capital-gain"), 1),
+    "2 * age > 10": inequality(">", Operation("*", (NumberLiteral(2), ColumnRef("age"))), 10, 2),
+    "age / 2 > 10": inequality(">", Operation("/", (ColumnRef("age"), NumberLiteral(2))), 10),
+    "-log(age) > 1": inequality(">", Operation("negative", (Operation("log", (ColumnRef("age"),)),)), 1),
+    'age > "capital-gain"': Compare(">", ColumnRef("age"), ColumnRef("capital-gain"), 1),
     "born < '2024-01-31'": inequality("<", "born", 19753, 1),
     "born < date '2024-01-31'": inequality("<", "born", 19753, 1),
     "born < timestamp '2024-01-31 00:00:00'": inequality("<", "born", 19753, 1),
@@ -93,20 +93,20 @@ LEAVES = {
     "seen < '2024-01-31'": inequality("<", "seen", 19753 * DAY * 10**9, 10**9),
     "seen < '2024-01-31 00:00:01'": inequality("<", "seen", (19753 * DAY + 1) * 10**9, 10**9),
     "gone < timestamp '1970-01-01 00:00:00.5'": inequality("<", times("gone", 1000), 500, 500),
-    "seen = gone": Inequality("=", Cell("seen"), times("gone", 10**9), 10**9),
+    "seen = gone": Compare("=", ColumnRef("seen"), times("gone", 10**9), 10**9),
     "zoned < timestamptz '1970-01-01 01:00:00+01:00'": inequality("<", "zoned", 0, 1),
     "wait > interval '3' second": inequality(">", "wait", 3000, 1),
-    "wait / interval '1' second > 3": inequality(">", Operation("/", (Cell("wait"), Number(1000))), 3),
-    "born - date '1970-01-11' > 3": inequality(">", Operation("-", (Cell("born"), Number(10))), 3, 1),
+    "wait / interval '1' second > 3": inequality(">", Operation("/", (ColumnRef("wait"), NumberLiteral(1000))), 3),
+    "born - date '1970-01-11' > 3": inequality(">", Operation("-", (ColumnRef("born"), NumberLiteral(10))), 3, 1),
     "seen - gone > interval '1' second": inequality(
-        ">", Operation("-", (Cell("seen"), times("gone", 10**9))), 10**9, 10**9
+        ">", Operation("-", (ColumnRef("seen"), times("gone", 10**9))), 10**9, 10**9
     ),
-    "gone + interval '1' day > born": Inequality(
-        ">", Operation("+", (Cell("gone"), Number(DAY))), times("born", DAY), 1
+    "gone + interval '1' day > born": Compare(
+        ">", Operation("+", (ColumnRef("gone"), NumberLiteral(DAY))), times("born", DAY), 1
     ),
-    "age in (1, 2)": Either((inequality("=", "age", 1, 1), inequality("=", "age", 2, 1))),
+    "age in (1, 2)": AnyOf((inequality("=", "age", 1, 1), inequality("=", "age", 2, 1))),
     "age in (1)": inequality("=", "age", 1, 1),
-    "age between 1 and 2": All((inequality(">=", "age", 1, 1), inequality("<=", "age", 2, 1))),
+    "age between 1 and 2": AllOf((inequality(">=", "age", 1, 1), inequality("<=", "age", 2, 1))),
     "member": member("member", 1),
     "member != true": member("member", 0),
     "member = 'False'": member("member", 0),
@@ -128,25 +128,25 @@ LEAVES = {
     "code = 2": member("code", 1),
     "code = true": member("code", 2),
     "code = date '2024-01-31'": member("code", 3),
-    "job = work": Alike("job", "work", (2, -1, 0), same=True),
-    "work != job": Alike("work", "job", (2, -1, 0), same=False),
-    "age is null": Missing("age", missing=True),
-    "age is not null": Missing("age", missing=False),
-    "here = 'Berlin'": Always(truth=True),
-    "here = 'Bern'": Always(truth=False),
-    "here like 'B%'": Always(truth=True),
-    "here in ('Bern', 'Basel')": Always(truth=False),
-    "here is null": Always(truth=False),
-    "yes": Always(truth=True),
-    "seven > 5": Always(truth=True),
+    "job = work": SameCategory("job", "work", (2, -1, 0), same=True),
+    "work != job": SameCategory("work", "job", (2, -1, 0), same=False),
+    "age is null": IsMissing("age", missing=True),
+    "age is not null": IsMissing("age", missing=False),
+    "here = 'Berlin'": Constant(truth=True),
+    "here = 'Bern'": Constant(truth=False),
+    "here like 'B%'": Constant(truth=True),
+    "here in ('Bern', 'Basel')": Constant(truth=False),
+    "here is null": Constant(truth=False),
+    "yes": Constant(truth=True),
+    "seven > 5": Constant(truth=True),
     "seven > age": inequality("<", "age", 7, 1),
-    "1 < 2": Always(truth=True),
-    "true": Always(truth=True),
-    "'a' > 'b'": Always(truth=False),
-    "date '2024-01-31' = timestamp '2024-01-31 00:00:00'": Always(truth=True),
+    "1 < 2": Constant(truth=True),
+    "true": Constant(truth=True),
+    "'a' > 'b'": Constant(truth=False),
+    "date '2024-01-31' = timestamp '2024-01-31 00:00:00'": Constant(truth=True),
     "age > 1 and true": inequality(">", "age", 1, 1),
-    "age > 1 and seven = 8": Always(truth=False),
-    "age > 1 or not false": Always(truth=True),
+    "age > 1 and seven = 8": Constant(truth=False),
+    "age > 1 or not false": Constant(truth=True),
 }
 
 
@@ -170,12 +170,12 @@ PATTERNS = {
 @pytest.mark.parametrize("pattern", PATTERNS)
 def test_patterns_are_those_of_sql(pattern):
     labels = ("", "ac", "b", "ab", "abc", "abcc", "a\nc", "a.c%", "A_C")
-    found = bind(col("x").like(pattern), Schema((Column("x", Kind.CATEGORY, labels=labels),)))
+    found = bind(col("x").like(pattern), Schema((Column("x", Kind.CATEGORY, categories=labels),)))
     assert [labels[place] for place in found.allowed] == PATTERNS[pattern]
 
 
 def test_a_pattern_of_many_wild_cards_takes_no_time():
-    schema = Schema((Column("x", Kind.CATEGORY, labels=("a" * 5000, "b")),))
+    schema = Schema((Column("x", Kind.CATEGORY, categories=("a" * 5000, "b")),))
     assert bind(col("x").like("%a" * 50 + "%" * 50 + "b"), schema).allowed == ()
 
 
@@ -197,23 +197,23 @@ def test_the_step_is_the_grid_of_the_difference():
 
 
 def test_not_is_pushed_to_the_leaves():
-    assert bound("not (age < 50 or job = 'nurse' and not member)") == All(
-        (inequality(">=", "age", 50, 1), Either((member("job", 0, 2), member("member", 1))))
+    assert bound("not (age < 50 or job = 'nurse' and not member)") == AllOf(
+        (inequality(">=", "age", 50, 1), AnyOf((member("job", 0, 2), member("member", 1))))
     )
-    assert bound("not (job = work) and not (age is null)") == All(
-        (Alike("job", "work", (2, -1, 0), same=False), Missing("age", missing=False))
+    assert bound("not (job = work) and not (age is null)") == AllOf(
+        (SameCategory("job", "work", (2, -1, 0), same=False), IsMissing("age", missing=False))
     )
-    assert bound("age not between 1 and 2") == Either((inequality("<", "age", 1, 1), inequality(">", "age", 2, 1)))
+    assert bound("age not between 1 and 2") == AnyOf((inequality("<", "age", 1, 1), inequality(">", "age", 2, 1)))
 
 
 def test_joins_are_flat_and_leave_out_what_is_sure():
-    a, b, c = Missing("a"), Missing("b"), Missing("c")
-    assert all_of([All((a, b)), c]) == All((a, b, c))
-    assert either_of([Either((a, b)), All((b, c))]) == Either((a, b, All((b, c))))
-    assert all_of([Always(truth=True), a]) == a
-    assert all_of([]) == Always(truth=True)
-    assert either_of([Always(truth=False)]) == Always(truth=False)
-    assert negated(Always(truth=True)) == Always(truth=False)
+    a, b, c = IsMissing("a"), IsMissing("b"), IsMissing("c")
+    assert all_of([AllOf((a, b)), c]) == AllOf((a, b, c))
+    assert any_of([AnyOf((a, b)), AllOf((b, c))]) == AnyOf((a, b, AllOf((b, c))))
+    assert all_of([Constant(truth=True), a]) == a
+    assert all_of([]) == Constant(truth=True)
+    assert any_of([Constant(truth=False)]) == Constant(truth=False)
+    assert negate(Constant(truth=True)) == Constant(truth=False)
 
 
 def test_the_columns_of_a_condition():
@@ -288,12 +288,12 @@ def rows(**columns):
     """Cells conformed to a schema that is read off them."""
     table = dataframe.read(pa.table(columns))
     schema = Schema.infer(table)
-    return schema, {c.name: conform(table.cells(c.name), c) for c in schema.modelled}
+    return schema, {c.name: coerce(table.column(c.name), c) for c in schema.modelled}
 
 
 def picked(where, **columns):
     schema, cells = rows(**columns)
-    return np.flatnonzero(holds(bind(condition(where), schema), cells)).tolist()
+    return np.flatnonzero(evaluate(bind(to_predicate(where), schema), cells)).tolist()
 
 
 def test_large_integers_are_not_rounded():
@@ -354,10 +354,10 @@ def test_times_of_different_units_are_compared_exactly():
 def test_a_condition_without_columns_holds_everywhere_or_nowhere():
     assert picked("2 * 3 < 7", x=[1, 2]) == [0, 1]
     assert picked("true and 2 * 3 > 7", x=[1, 2]) == []
-    assert holds(Always(truth=True), {}).tolist() == []
+    assert evaluate(Constant(truth=True), {}).tolist() == []
 
 
 def test_no_rows_are_fine():
     empty = ColumnArray("integer", np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.bool_))
     where = bind(parse("abs(x) + 1 > least(x, 3)"), Schema((Column("x", Kind.INTEGER),)))
-    assert holds(where, {"x": empty}).tolist() == []
+    assert evaluate(where, {"x": empty}).tolist() == []

@@ -117,7 +117,7 @@ def test_fit_shows_the_schema_and_saves_a_model(work):
     ):
         assert words in work.fitted.said
     assert "12 epochs" in work.fitted.said
-    assert harpoon.load(work.model, progress=False).schema_["species"].labels == ("Adelie", "Chinstrap", "Gentoo")
+    assert harpoon.load(work.model, progress=False).schema_["species"].categories == ("Adelie", "Chinstrap", "Gentoo")
     assert "'00" not in work.fitted.said  # identifiers are not spelled out
 
 

@@ -12,10 +12,10 @@ from sklearn.preprocessing import QuantileTransformer, StandardScaler
 
 from harpoon import Schema, SchemaMismatch
 from harpoon.data import dataframe
-from harpoon.data.statistics import Counted, tallied
+from harpoon.data.statistics import WeightedValues, count_columns
 from harpoon.encoding.categorical import OneHotCodec
-from harpoon.encoding.row_codec import Codec
-from harpoon.encoding.scalers import Quantile, Standard
+from harpoon.encoding.row_codec import RowCodec
+from harpoon.encoding.scalers import QuantileScaler, StandardScaler
 
 ENCODINGS = ("onehot", "integer", "spiked")
 QUICK = settings(max_examples=40, deadline=None)
@@ -26,7 +26,7 @@ TIED = arrays(np.float64, st.integers(2, 60), elements=st.integers(-3, 3).map(fl
 
 def codec_of(table, encoding="onehot", scaling="standard", **words):
     table = dataframe.read(table)
-    return Codec.fit(Schema.infer(table, **words), tallied(table), encoding=encoding, scaling=scaling), table
+    return RowCodec.fit(Schema.infer(table, **words), count_columns(table), encoding=encoding, scaling=scaling), table
 
 
 def sklearn_quantile(x):
@@ -35,8 +35,8 @@ def sklearn_quantile(x):
 
 def assert_same_scaling(theirs, queries):
     """Given the same quantiles; where ties begin, a rounding error in them moves a share by a whole step."""
-    ours = Quantile(tuple(theirs.quantiles_[:, 0].tolist()))
-    np.testing.assert_allclose(ours.forward(queries), theirs.transform(queries[:, None])[:, 0], rtol=0, atol=1e-9)
+    ours = QuantileScaler(tuple(theirs.quantiles_[:, 0].tolist()))
+    np.testing.assert_allclose(ours.transform(queries), theirs.transform(queries[:, None])[:, 0], rtol=0, atol=1e-9)
     shares = np.linspace(0, 1, 21)
     wanted = theirs.inverse_transform(shares[:, None])[:, 0]
     np.testing.assert_allclose(ours.inverse(shares), wanted, rtol=0, atol=1e-9 * np.abs(queries).max())
@@ -46,7 +46,7 @@ def assert_same_scaling(theirs, queries):
 @QUICK
 def test_the_quantiles_are_those_of_scikit_learn(x):
     wanted = sklearn_quantile(x).quantiles_[:, 0]
-    np.testing.assert_allclose(Quantile.fit(Counted.of(x)).quantiles, wanted, rtol=0, atol=1e-9 * np.abs(x).max())
+    np.testing.assert_allclose(QuantileScaler.fit(WeightedValues.from_values(x)).quantiles, wanted, rtol=0, atol=1e-9 * np.abs(x).max())
 
 
 @given(VALUES | TIED)
@@ -64,33 +64,33 @@ def test_quantile_scaling_is_that_of_scikit_learn_on_many_rows(ties):
     theirs = sklearn_quantile(x)
     assert_same_scaling(theirs, queries)
     np.testing.assert_allclose(
-        Quantile.fit(Counted.of(x)).forward(queries), theirs.transform(queries[:, None])[:, 0], atol=1e-9
+        QuantileScaler.fit(WeightedValues.from_values(x)).transform(queries), theirs.transform(queries[:, None])[:, 0], atol=1e-9
     )
 
 
 @given(VALUES)
 @QUICK
 def test_standard_scaling_is_that_of_scikit_learn(x):
-    ours = Standard.fit(Counted.of(x))
+    ours = StandardScaler.fit(WeightedValues.from_values(x))
     theirs = StandardScaler().fit(x[:, None])
     if theirs.var_[0] > 1e-12 * max(1, np.abs(x).max()) ** 2:
-        np.testing.assert_allclose(ours.forward(x), theirs.transform(x[:, None])[:, 0], rtol=1e-6, atol=1e-6)
+        np.testing.assert_allclose(ours.transform(x), theirs.transform(x[:, None])[:, 0], rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("scaling", [Standard, Quantile])
+@pytest.mark.parametrize("scaling", [StandardScaler, QuantileScaler])
 @given(x=VALUES | TIED)
 @QUICK
 def test_a_scaling_undoes_itself_and_keeps_the_order(scaling, x):
-    fitted = scaling.fit(Counted.of(x))
+    fitted = scaling.fit(WeightedValues.from_values(x))
     z = fitted.forward(x)
     np.testing.assert_allclose(fitted.inverse(z), x, rtol=0, atol=1e-9 * max(1e-300, np.abs(x).max()))
     assert (np.diff(z[np.argsort(x, kind="stable")]) >= 0).all()
 
 
-@pytest.mark.parametrize("scaling", [Standard, Quantile])
+@pytest.mark.parametrize("scaling", [StandardScaler, QuantileScaler])
 def test_a_scaling_of_nothing_or_of_one_value_is_finite(scaling):
     for x in (np.array([]), np.array([3.5]), np.array([3.5] * 9)):
-        fitted = scaling.fit(Counted.of(x))
+        fitted = scaling.fit(WeightedValues.from_values(x))
         assert np.isfinite(fitted.forward(np.array([3.5, 0.0, 1e9]))).all()
         assert np.isfinite(fitted.inverse(np.array([0.0, 0.5, 1.0]))).all()
 
@@ -105,7 +105,7 @@ def test_a_missing_cell_is_all_zeros_in_every_encoding(frame_of, tools):
         for scaling in ("standard", "quantile"):
             codec, table = codec_of(frame_of(tools.mixed_columns()), encoding, scaling)
             rows = codec.read(table)
-            x, known = codec.encode(rows), codec.spread(codec.known(rows))
+            x, known = codec.encode(rows), codec.repeat_per_part(codec.observed(rows))
             assert not known.all()
             assert (x[~known] == 0).all()
 
@@ -120,18 +120,18 @@ def test_a_number_is_standardised_over_the_observed_cells():
 def test_blocks_lie_side_by_side_and_cover_the_row(frame_of, tools):
     for encoding in ENCODINGS:
         codec, table = codec_of(frame_of(tools.mixed_columns()), encoding)
-        starts, stops = ([getattr(b, end) for b in codec.blocks] for end in ("start", "stop"))
+        starts, stops = ([getattr(b, end) for b in codec.slices] for end in ("start", "stop"))
         assert starts == [0, *stops[:-1]]
         assert stops[-1] == codec.width == codec.encode(codec.read(table)).shape[1]
-        assert list(dict.fromkeys(b.name for b in codec.blocks)) == [c.name for c in codec.schema.modelled]
+        assert list(dict.fromkeys(b.name for b in codec.slices)) == [c.name for c in codec.schema.modelled]
         one_hot = {"job", "member"} if encoding != "integer" else set()
-        assert {b.name for b in codec.blocks if b.simplex and not codec.schema[b.name].kind.numeric} == one_hot
-        assert encoding == "spiked" or len(codec.blocks) == len(codec.columns)
+        assert {b.name for b in codec.slices if b.is_categorical and not codec.schema[b.name].kind.numeric} == one_hot
+        assert encoding == "spiked" or len(codec.slices) == len(codec.columns)
 
 
 def test_spread_repeats_a_column_over_its_numbers():
     codec, _ = codec_of(pa.table({"c": ["b", "a", "c"], "x": [0.5, 1.5, 2.5]}))
-    assert codec.spread(np.array([[1, 0]])).tolist() == [[1, 1, 1, 0]]
+    assert codec.repeat_per_part(np.array([[1, 0]])).tolist() == [[1, 1, 1, 0]]
 
 
 @given(arrays(np.float64, (7, 200), elements=st.floats(-50, 50)))
@@ -144,8 +144,8 @@ def test_whatever_the_network_says_decodes_to_values_of_the_schema(tools, x):
             frame = tools.read_back(table.template.build(codec.decode(x[:, : codec.width])))
             for column in codec.schema:
                 values = frame[column.name]
-                if column.labels is not None:
-                    assert set(values) <= set(column.labels)
+                if column.categories is not None:
+                    assert set(values) <= set(column.categories)
                 else:
                     assert column.minimum <= min(values)
                     assert max(values) <= column.maximum
@@ -154,7 +154,7 @@ def test_whatever_the_network_says_decodes_to_values_of_the_schema(tools, x):
 def test_one_hot_decodes_to_the_largest_number():
     codec, _ = codec_of(pa.table({"c": ["b", "a", "c"]}))
     cells = codec.decode(np.array([[0.1, 0.3, 0.2], [-5.0, -6.0, -4.0]]))["c"]
-    assert [cells.labels[v] for v in cells.values] == ["b", "c"]
+    assert [cells.categories[v] for v in cells.values] == ["b", "c"]
 
 
 def test_the_integer_encoding_decodes_to_the_nearest_label():
@@ -163,14 +163,14 @@ def test_the_integer_encoding_decodes_to_the_nearest_label():
     step = x[1, 0] - x[0, 0]
     for shift in (-0.4 * step, 0.4 * step):
         cells = codec.decode(x + shift)["c"]
-        assert [cells.labels[v] for v in cells.values] == ["a", "b", "c", "a"]
+        assert [cells.categories[v] for v in cells.values] == ["a", "b", "c", "a"]
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)
 @pytest.mark.parametrize("scaling", ["standard", "quantile"])
 def test_a_codec_survives_json(frame_of, tools, encoding, scaling):
     codec, table = codec_of(frame_of(tools.mixed_columns()), encoding, scaling)
-    back = Codec.from_json(codec.schema, json.loads(json.dumps(codec.to_json())))
+    back = RowCodec.from_json(codec.schema, json.loads(json.dumps(codec.to_json())))
     assert back == codec
     rows = codec.read(table)
     assert np.array_equal(back.encode(rows), codec.encode(rows))

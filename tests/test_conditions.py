@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 from harpoon import InvalidCondition, col, greatest, least, lit
-from harpoon.conditions.expressions import And, Call, Comparison, In, Literal, Name, Or
-from harpoon.conditions.parser import condition, parse
-from harpoon.conditions.sql import RESERVED, quoted
+from harpoon.conditions.expressions import And, Call, Comparison, In, Literal, ColumnName, Or
+from harpoon.conditions.parser import to_predicate, parse
+from harpoon.conditions.sql import RESERVED, quote_name
 
 age, job = col("age"), col("job")
 SPELLINGS = {
@@ -189,18 +189,18 @@ def test_a_long_list_of_conditions_is_not_deep():
     "word", [*sorted(RESERVED), "date", "year", "index", "Select", "NULL", "größe", "a.b", "", "1a"]
 )
 def test_any_name_can_be_spelled(word):
-    assert parse(f"{quoted(word)} >= 1 and abs({quoted(word)}) < 3 or {quoted(word)} is null") == (
+    assert parse(f"{quote_name(word)} >= 1 and abs({quote_name(word)}) < 3 or {quote_name(word)} is null") == (
         (col(word) >= 1) & (abs(col(word)) < 3) | col(word).is_null()
     )
 
 
 def test_plain_names_are_not_quoted():
-    assert [quoted(name) for name in ("age", "Age_2", "_x", "date")] == ["age", "Age_2", "_x", "date"]
+    assert [quote_name(name) for name in ("age", "Age_2", "_x", "date")] == ["age", "Age_2", "_x", "date"]
 
 
 def test_condition_takes_text_and_expressions():
-    assert condition("age >= 50") == condition(age >= 50) == (age >= 50)
-    assert condition(col("married")) == parse("married")
+    assert to_predicate("age >= 50") == to_predicate(age >= 50) == (age >= 50)
+    assert to_predicate(col("married")) == parse("married")
 
 
 @pytest.mark.parametrize(
@@ -217,10 +217,10 @@ def test_condition_takes_text_and_expressions():
 )
 def test_condition_refuses_all_else(given, message):
     with pytest.raises(InvalidCondition, match=message):
-        condition(given)
+        to_predicate(given)
 
 
 def test_nodes_are_plain_records():
-    assert isinstance(age, Name)
-    assert (age >= 50).key == Comparison(">=", Name("age"), Literal(50)).key
-    assert job.is_in(["a"]) == In(Name("job"), (Literal("a"),))
+    assert isinstance(age, ColumnName)
+    assert (age >= 50).key == Comparison(">=", ColumnName("age"), Literal(50)).key
+    assert job.is_in(["a"]) == In(ColumnName("job"), (Literal("a"),))

@@ -135,12 +135,12 @@ def test_a_bad_file_is_named(folder):
 
 def test_what_a_dataset_holds_is_what_the_table_holds(folder):
     tallies, sample = ray_train.counted(ray.data.read_parquet(str(folder)))
-    assert Schema.of_tallies(tallies) == Schema.infer(pq.read_table(folder))
+    assert Schema.from_counts(tallies) == Schema.infer(pq.read_table(folder))
     assert sample.num_rows == 900  # fewer than would be needed
     part = pq.read_table(folder).slice(0, 5)
     empty = part.set_column(2, "kind", pa.nulls(5))  # a block without a cell of a column has no type for it
     tallies, sample = ray_train.counted(ray.data.from_arrow([part, empty]))
-    assert sample["kind"].null_count == tallies["kind"].missing == 5
+    assert sample["kind"].null_count == tallies["kind"].n_missing == 5
 
 
 def test_parts_that_do_not_fit_together_are_an_error_that_names_the_column(folder):

@@ -11,16 +11,16 @@ from hypothesis import strategies as st
 
 from harpoon import Harpoon
 from harpoon.data import dataframe
-from harpoon.data.column_array import NOWHERE
+from harpoon.data.column_array import NO_INDEX
 from harpoon.data.schema import Schema
-from harpoon.data.statistics import tallied
-from harpoon.encoding.batch import Given
-from harpoon.encoding.row_codec import Codec, seen
-from harpoon.networks.copy_head import Copied, Copies
-from harpoon.networks.pointer_head import SHAPES, Pointers
-from harpoon.networks.rank_head import RankLaws, numbered
+from harpoon.data.statistics import count_columns
+from harpoon.encoding.batch import EncodedRows
+from harpoon.encoding.row_codec import RowCodec, seen
+from harpoon.networks.copy_head import CopyDistribution, CopyHead
+from harpoon.networks.pointer_head import N_KERNELS, PointerHead
+from harpoon.networks.rank_head import RankHead, flat_index
 from harpoon.relations.formula import Recipe
-from harpoon.relations.relation import Form, Forms
+from harpoon.relations.relation import Relation, RelationBank
 
 RNG = np.random.default_rng(0)
 ROWS, SLOTS = 2000, 32
@@ -34,15 +34,15 @@ HEIGHT, WIDTH = RNG.lognormal(3, 0.5, ROWS), RNG.lognormal(2, 0.7, ROWS)
 
 def encoded(columns):
     table = dataframe.read(pa.table(columns))
-    tallies = tallied(table)
-    codec = Codec.fit(Schema.of_tallies(tallies), tallies, encoding="spiked", scaling="standard")
+    tallies = count_columns(table)
+    codec = RowCodec.fit(Schema.from_counts(tallies), tallies, encoding="spiked", scaling="standard")
     return codec, seen(codec, codec.read(table))
 
 
 def prepared(columns, slots=SLOTS):
     codec, rows = encoded(columns)
-    laws = RankLaws(codec.blocks, hidden=8, slots=slots)
-    laws.prepare(rows, codec)
+    laws = RankHead(codec.slices, hidden=8, n_bins=slots)
+    laws.initialize(rows, codec)
     return laws, rows, codec
 
 
@@ -52,7 +52,7 @@ def bills():
     return laws, rows
 
 
-def found(forms: Forms):
+def found(forms: RelationBank):
     """Each form that is kept as its target and the signs or powers of its sources."""
     numbers = forms.numbers
     kept = (forms.weights != 0).any(dim=1).nonzero()[:, 0].tolist()
@@ -83,10 +83,10 @@ def test_a_bill_and_its_payment_point_to_each_other_are_often_the_same_and_an_ag
 
 def test_a_balance_is_the_bill_less_the_payment_whichever_of_them_is_asked_for():
     laws, _, _ = prepared({"bill": BILL, "paid": PAID + 1, "balance": BALANCE})
-    sums, _ = found(laws.copies.forms)
+    sums, _ = found(laws.copies.relations)
     assert sums == set()  # it is off by one
     laws, _, _ = prepared({"bill": BILL, "paid": PAID, "balance": BALANCE, "age": AGE})
-    sums, products = found(laws.copies.forms)
+    sums, products = found(laws.copies.relations)
     assert {(2, ((0, 1.0), (1, -1.0))), (0, ((1, 1.0), (2, 1.0))), (1, ((0, 1.0), (2, -1.0)))} <= sums
     assert not products
     assert not any(target == 3 for target, _ in sums)
@@ -94,15 +94,15 @@ def test_a_balance_is_the_bill_less_the_payment_whichever_of_them_is_asked_for()
 
 def test_an_area_is_the_product_of_its_sides_and_each_side_a_quotient():
     area = (HEIGHT * WIDTH).round(2)
-    _, products = found(prepared({"height": HEIGHT, "width": WIDTH, "area": area})[0].copies.forms)
+    _, products = found(prepared({"height": HEIGHT, "width": WIDTH, "area": area})[0].copies.relations)
     assert (2, ((0, 1.0), (1, 1.0))) in products  # rounded, but on its grid it is the same
     exact = {"height": HEIGHT, "width": WIDTH, "area": HEIGHT * WIDTH, "root": np.sqrt(WIDTH), "other": AGE + 0.5}
     laws, rows, _ = prepared(exact)
-    _, products = found(laws.copies.forms)
+    _, products = found(laws.copies.relations)
     assert {(2, ((0, 1.0), (1, 1.0))), (0, ((1, -1.0), (2, 1.0))), (3, ((1, 0.5),)), (1, ((3, 2.0),))} <= products
     assert not any(target == 4 for target, _ in products)
-    looked = laws.look(rows)
-    same = laws.copies.compared(looked.copied, looked.means, looked.known)
+    looked = laws.relation_inputs(rows)
+    same = laws.copies.relation_features(looked.copies, looked.standardised, looked.observed)
     assert same.sum(dim=1).min() >= len(products) - 1
 
 
@@ -112,22 +112,22 @@ def test_relations_are_found_in_a_table_with_holes_and_with_zeros():
 
     height = np.where(RNG.random(ROWS) < 0.1, 0.0, HEIGHT)  # of nothing there is no logarithm
     table = {"height": holed(height), "width": holed(WIDTH), "area": holed(height * WIDTH), "age": holed(AGE + 0.5)}
-    _, products = found(prepared(table)[0].copies.forms)
+    _, products = found(prepared(table)[0].copies.relations)
     assert products == {(0, ((1, -1.0), (2, 1.0))), (1, ((0, -1.0), (2, 1.0))), (2, ((0, 1.0), (1, 1.0)))}
     ledger = {"bill": holed(BILL), "paid": holed(PAID), "balance": holed(BALANCE), "age": holed(AGE)}
-    sums, _ = found(prepared(ledger)[0].copies.forms)
+    sums, _ = found(prepared(ledger)[0].copies.relations)
     assert {(2, ((0, 1.0), (1, -1.0))), (0, ((1, 1.0), (2, 1.0))), (1, ((0, 1.0), (2, -1.0)))} <= sums
 
 
 def test_products_of_numbers_that_may_be_negative_or_are_not_known_are_not_there():
     laws, rows, codec = prepared({"height": HEIGHT, "width": WIDTH, "area": HEIGHT * WIDTH})
-    means, known = laws.means.of(rows.x), laws.means.of(rows.observed)
+    means, known = laws.means.select(rows.x), laws.means.select(rows.observed)
     below = means.clone()
-    below[:, 0] = laws.copies.forms.zeros[0] - 1.0
-    for look in (laws.copies.forms.look(below, known), laws.copies.forms.look(means, known & False)):
+    below[:, 0] = laws.copies.relations.zeros[0] - 1.0
+    for look in (laws.copies.relations.predict(below, known), laws.copies.relations.predict(means, known & False)):
         of_area = look.target == 2
-        assert not look.there[:, of_area].any()
-        assert look.means.isfinite().all()
+        assert not look.observed[:, of_area].any()
+        assert look.values.isfinite().all()
     assert codec.unit(0).kind == "number"
 
 
@@ -136,14 +136,14 @@ def test_a_pointer_says_where_the_known_number_stands_among_the_unknown_one_s(bi
     pointers = laws.pointers
     with torch.no_grad():
         pointers.gates.weight.zero_()
-        pointers.gates.bias.view(-1, SHAPES)[:] = torch.tensor(
-            [5.0] + [0.0] * (SHAPES - 1)
+        pointers.gates.bias.view(-1, N_KERNELS)[:] = torch.tensor(
+            [5.0] + [0.0] * (N_KERNELS - 1)
         )  # the same, and nothing else
     known = rows.known.clone()
     known[:, [block for block in range(known.shape[1]) if block >= laws.means.listed[2]]] = False
     logits, at = torch.zeros(ROWS * 3, SLOTS), torch.arange(ROWS * 3).view(ROWS, 3)
     means, there = laws.means.of(rows.x), laws.means.of(known)
-    at = at.masked_fill(there, NOWHERE)
+    at = at.masked_fill(there, NO_INDEX)
     said = pointers(logits, torch.zeros(ROWS, 8), pointers.look(means, there), at).view(ROWS, 3, SLOTS)
     assert (said[:, :2] == 0).all()  # they are known
     own = (torch.special.ndtr(laws.ranks.of(rows.x)) * SLOTS).long()
@@ -159,7 +159,7 @@ def test_numbers_of_other_units_are_never_compared():
     laws, _, codec = prepared({"day": days, "number": AGE * 3 + 0.5, "name": np.array(list("ab"))[AGE % 2]})
     assert codec.unit(0).kind != codec.unit(1).kind
     assert codec.unit(2) is None
-    assert found(laws.copies.forms) == found(laws.pointers.forms) == (set(), set())
+    assert found(laws.copies.relations) == found(laws.pointers.forms) == (set(), set())
 
 
 def test_instants_that_single_precision_cannot_tell_apart_are_no_copies():
@@ -167,19 +167,19 @@ def test_instants_that_single_precision_cannot_tell_apart_are_no_copies():
         "timedelta64[s]"
     )
     ended = begun + RNG.integers(0, 5, ROWS).astype("timedelta64[s]")
-    assert found(prepared({"begun": begun, "ended": ended})[0].copies.forms) == (set(), set())
+    assert found(prepared({"begun": begun, "ended": ended})[0].copies.relations) == (set(), set())
     same_day = {"ordered": begun.astype("datetime64[D]"), "sent": begun.astype("datetime64[D]")}
-    assert found(prepared(same_day)[0].copies.forms)[0] == {(0, ((1, 1.0),)), (1, ((0, 1.0),))}
+    assert found(prepared(same_day)[0].copies.relations)[0] == {(0, ((1, 1.0),)), (1, ((0, 1.0),))}
 
 
 def test_one_number_or_none_says_nothing_of_others():
     for numbers in (0, 1):
-        pointers, copies = Pointers(numbers, hidden=4, slots=SLOTS), Copies(numbers, hidden=4)
+        pointers, copies = PointerHead(numbers, hidden=4, slots=SLOTS), CopyHead(numbers, hidden=4)
         logits, h = torch.zeros(5 * numbers, SLOTS), torch.zeros(5, 4)
         empty, at = torch.zeros(5, numbers), torch.arange(5 * numbers).view(5, numbers)
-        looked = pointers.look(empty, empty.bool())
+        looked = pointers.predict(empty, empty.bool())
         assert torch.equal(pointers(logits, h, looked, at), logits)
-        copied = copies(h, copies.forms.look(empty, empty.bool())).of(torch.ones(5, numbers, dtype=torch.bool))
+        copied = copies(h, copies.relations.predict(empty, empty.bool())).of(torch.ones(5, numbers, dtype=torch.bool))
         assert copied.log_p.shape == (5 * numbers, 1)
         assert (copied.log_p == 0).all()
 
@@ -188,11 +188,11 @@ def test_ranks_have_the_same_laws_whatever_else_is_asked_for(bills):
     laws, rows = bills
     generator = torch.Generator().manual_seed(0)
     h = torch.randn(ROWS, 8, generator=generator)
-    looked = laws.look(Given(rows.x, rows.known & (torch.rand(ROWS, 1, generator=generator) < 0.5)))
+    looked = laws.look(EncodedRows(rows.x, rows.known & (torch.rand(ROWS, 1, generator=generator) < 0.5)))
     copied = laws.copied(h, looked)
     every, some = torch.ones(ROWS, 3, dtype=torch.bool), torch.rand(ROWS, 3, generator=generator) < 0.5
     told, of_some = (laws(h, looked, copied, asked) for asked in (every, some))
-    places, which = numbered(every)[some], numbered(some)[some]
+    places, which = flat_index(every)[some], flat_index(some)[some]
     assert told[0].shape == (3 * ROWS, SLOTS)
     for of_all, of_few in zip((told[0], *told[1], *told[2]), (of_some[0], *of_some[1], *of_some[2]), strict=True):
         assert torch.allclose(of_few[which], of_all[places], atol=1e-5)
@@ -213,7 +213,7 @@ def test_the_chances_of_being_a_copy_and_of_being_none_add_up_and_the_mean_is_th
 def test_a_copy_is_as_likely_as_it_is_called_and_anything_else_as_likely_as_there_is_room_left(bills):
     laws, _ = bills
     form = 2 * laws.copies.forms.each
-    copied = Copied(
+    copied = CopyDistribution(
         torch.log(torch.tensor([[0.3, 0.7], [0.3, 0.7]])),
         torch.tensor([[0.25], [0.25]]),
         torch.tensor([[form], [form]]),
@@ -232,10 +232,10 @@ def test_copies_are_exact_and_copies_of_copies_too(kinds):
     codec, _ = encoded(columns)
     rows = codec.read(dataframe.read(pa.table(columns)))
     recipes = {0: Recipe((0, 1), (1, 1), None), 1: Recipe((0,), (1,), None), 2: Recipe((1, 2), (-1, 1), None)}
-    form_of = np.full((80, 4), NOWHERE)
+    form_of = np.full((80, 4), NO_INDEX)
     for row, kind in enumerate(kinds):
-        form_of[row, 2] = {"sum": 0, "same": 1, "chain": 0}.get(kind, NOWHERE)
-        form_of[row, 3] = 2 if kind == "chain" else NOWHERE
+        form_of[row, 2] = {"sum": 0, "same": 1, "chain": 0}.get(kind, NO_INDEX)
+        form_of[row, 3] = 2 if kind == "chain" else NO_INDEX
     copied = codec.copied(rows, form_of, recipes)
     a, b, c, d = columns.values()
     bound = {name: (columns[name].min(), columns[name].max()) for name in "cd"}
@@ -315,10 +315,10 @@ def test_products_are_drawn_as_products_of_what_is_in_the_table():
 
 def test_what_only_looks_like_a_product_from_afar_is_none():
     x = RNG.normal(size=ROWS)
-    assert found(prepared({"a": 1e6 + x, "b": 1e6 + 5 + x})[0].copies.forms) == (set(), set())
-    assert found(prepared({"a": 1e3 + x, "b": 1e3 + 5 + x})[0].copies.forms)[1] == set()
+    assert found(prepared({"a": 1e6 + x, "b": 1e6 + 5 + x})[0].copies.relations) == (set(), set())
+    assert found(prepared({"a": 1e3 + x, "b": 1e3 + 5 + x})[0].copies.relations)[1] == set()
     twice = {"a": HEIGHT, "b": HEIGHT}
-    assert found(prepared(twice)[0].copies.forms) == ({(0, ((1, 1.0),)), (1, ((0, 1.0),))}, set())
+    assert found(prepared(twice)[0].copies.relations) == ({(0, ((1, 1.0),)), (1, ((0, 1.0),))}, set())
 
 
 def test_columns_of_scales_that_single_precision_has_no_numbers_for_are_fitted():
@@ -337,15 +337,15 @@ def test_a_relation_is_found_in_every_direction_whatever_is_missing():
     net = RNG.gamma(2, 500, ROWS).round(2)
     tax = (net * RNG.choice([0.0, 0.07, 0.19], ROWS)).round(2)
     table = {"net": net, "tax": tax, "gross": pa.array((net + tax).round(2), mask=RNG.random(ROWS) < 0.3)}
-    sums, _ = found(prepared(table)[0].copies.forms)
+    sums, _ = found(prepared(table)[0].copies.relations)
     assert {(2, ((0, 1.0), (1, 1.0))), (0, ((1, -1.0), (2, 1.0))), (1, ((0, -1.0), (2, 1.0)))} <= sums
 
 
 def test_a_form_of_infinite_numbers_is_none():
-    assert Form(0, (1,), (1.0,), 0.0).finite
-    assert not Form(0, (1,), (1e-60,), 0.0).finite
-    assert not Form(0, (1,), (1e300,), 0.0).finite
-    assert not Form(0, (1,), (float("nan"),), 0.0).finite
+    assert Relation(0, (1,), (1.0,), 0.0).is_finite
+    assert not Relation(0, (1,), (1e-60,), 0.0).is_finite
+    assert not Relation(0, (1,), (1e300,), 0.0).is_finite
+    assert not Relation(0, (1,), (float("nan"),), 0.0).is_finite
 
 
 @pytest.fixture(scope="module")

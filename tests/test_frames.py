@@ -14,7 +14,7 @@ from harpoon import ColumnLeftOut, Harpoon, HarpoonError, InvalidTable
 from harpoon.data import dataframe
 from harpoon.data.arrow import to_arrow
 from harpoon.data.column_array import ColumnArray
-from harpoon.data.dataframe import Template
+from harpoon.data.dataframe import FrameTemplate
 
 DAY = dt.date(2020, 1, 1)
 COLUMNS = {
@@ -32,7 +32,7 @@ HELD_AS_FLOATS = {"integer": "float"}  # what holes make of a pandas column
 
 @pytest.mark.parametrize("storage", COLUMNS)
 def test_each_kind_of_column_is_recognised_with_its_holes(frame_of, library, storage):
-    cells = dataframe.read(frame_of({storage: COLUMNS[storage]})).cells(storage)
+    cells = dataframe.read(frame_of({storage: COLUMNS[storage]})).column(storage)
     assert cells.storage == (HELD_AS_FLOATS.get(storage, storage) if library == "pandas" else storage)
     assert cells.missing.tolist() == [False, True, False]
     assert len(cells.observed) == 2
@@ -42,13 +42,13 @@ def test_every_library_reads_the_same_cells(tools):
     columns = {name: array.drop_null() for name, array in COLUMNS.items()}
     tables = [dataframe.read(tools.make(library, columns)) for library in tools.libraries]
     for name in columns:
-        values = [[c.labels[v] if c.labels else v for v in c.values.tolist()] for c in (t.cells(name) for t in tables)]
+        values = [[c.categories[v] if c.categories else v for v in c.values.tolist()] for c in (t.column(name) for t in tables)]
         assert values[0] == values[1] == values[2]
 
 
 def test_names_height_and_library_are_those_of_the_frame(frame_of, library):
     table = dataframe.read(frame_of({"x": [1.0, 2.0, 3.0], "a b": ["u", "v", "w"]}))
-    assert (table.names, table.height, table.library) == (["x", "a b"], 3, library)
+    assert (table.names, table.n_rows, table.library) == (["x", "a b"], 3, library)
 
 
 def test_a_table_that_was_read_is_not_read_again(frame_of):
@@ -58,12 +58,12 @@ def test_a_table_that_was_read_is_not_read_again(frame_of):
 
 def test_missing_cells_of_any_spelling_are_one_thing():
     frame = pd.DataFrame({"x": pd.Series(["a", None, np.nan, pd.NA, pd.NaT], dtype=object)})
-    assert dataframe.read(frame).cells("x").missing.tolist() == [False, True, True, True, True]
+    assert dataframe.read(frame).column("x").missing.tolist() == [False, True, True, True, True]
 
 
 def test_nan_is_missing_in_polars_and_arrow():
     for frame in (pl.DataFrame({"x": [0.5, float("nan"), None]}), pa.table({"x": [0.5, float("nan"), None]})):
-        assert dataframe.read(frame).cells("x").missing.tolist() == [False, True, True]
+        assert dataframe.read(frame).column("x").missing.tolist() == [False, True, True]
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_nan_is_missing_in_polars_and_arrow():
     ids=["mixed", "lists", "records", "objects", "complex", "bytes"],
 )
 def test_columns_of_no_plain_type_are_opaque_and_not_missing(values):
-    cells = dataframe.read(pd.DataFrame({"x": pd.Series(values, dtype=object)})).cells("x")
+    cells = dataframe.read(pd.DataFrame({"x": pd.Series(values, dtype=object)})).column("x")
     assert cells.storage == "other"
     assert not cells.missing.any()
 
@@ -97,7 +97,7 @@ def test_columns_of_no_plain_type_are_opaque_and_not_missing(values):
     ids=lambda frame: f"{type(frame).__module__.split('.')[0]} {getattr(frame['x'], 'dtype', '')}",
 )
 def test_columns_of_other_types_are_opaque(frame):
-    assert dataframe.read(frame).cells("x").storage == "other"
+    assert dataframe.read(frame).column("x").storage == "other"
 
 
 @pytest.mark.parametrize(
@@ -130,63 +130,63 @@ def test_pandas_names_that_look_alike_as_text_are_refused():
 
 
 def test_an_empty_frame_is_read(frame_of):
-    assert dataframe.read(frame_of({"x": pa.array([], pa.float64())})).height == 0
+    assert dataframe.read(frame_of({"x": pa.array([], pa.float64())})).n_rows == 0
 
 
 def test_a_slice_of_an_arrow_table_is_read_as_the_slice():
     table = pa.table({"x": [1.5, None, 2.5, 3.5], "y": pa.array(["a", "b", "c", "d"]).dictionary_encode()}).slice(1, 2)
     read = dataframe.read(table)
-    assert read.cells("x").missing.tolist() == [True, False]
-    labels = read.cells("y").labels
-    assert [labels[v] for v in read.cells("y").values] == ["b", "c"]
+    assert read.column("x").missing.tolist() == [True, False]
+    labels = read.column("y").categories
+    assert [labels[v] for v in read.column("y").values] == ["b", "c"]
 
 
 def test_arrow_chunks_make_no_difference():
     whole = pa.table({"x": [0.5, None, 1.5], "y": ["a", "b", None]})
     parts = pa.concat_tables([whole.slice(0, 1), whole.slice(1, 0), whole.slice(1, 2)])
     for name in whole.schema.names:
-        left, right = dataframe.read(whole).cells(name), dataframe.read(parts).cells(name)
+        left, right = dataframe.read(whole).column(name), dataframe.read(parts).column(name)
         assert (left.values.tolist(), left.missing.tolist()) == (right.values.tolist(), right.missing.tolist())
 
 
 def test_a_template_survives_json(frame_of, tools):
     frame = frame_of({name: array.drop_null() for name, array in COLUMNS.items()})
     table = dataframe.read(frame)
-    back = Template.from_json(table.template.to_json())
+    back = FrameTemplate.from_json(table.template.to_json())
     assert back == table.template
-    tools.assert_same(back.build({name: table.cells(name) for name in table.names}), frame)
+    tools.assert_same(back.build({name: table.column(name) for name in table.names}), frame)
 
 
 @pytest.mark.parametrize("library", ["numpy", "", "os"])
 def test_a_template_of_an_unknown_library_is_refused(library):
     data = dataframe.read(pa.table({"x": [1.0]})).template.to_json()
     with pytest.raises(ValueError, match="library"):
-        Template.from_json({**data, "library": library})
+        FrameTemplate.from_json({**data, "library": library})
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False) | st.none(), min_size=1, max_size=20))
 @settings(max_examples=40, deadline=None)
 def test_numbers_are_read_exactly(frame_of, values):
     array = pa.array(values, pa.float64())
-    cells = dataframe.read(frame_of({"x": array})).cells("x")
+    cells = dataframe.read(frame_of({"x": array})).column("x")
     assert [None if gone else v for v, gone in zip(cells.values.tolist(), cells.missing, strict=True)] == values
 
 
 @given(st.lists(st.integers(-(2**63), 2**63 - 1), min_size=1, max_size=20))
 @settings(max_examples=40, deadline=None)
 def test_integers_are_read_exactly(frame_of, values):
-    assert dataframe.read(frame_of({"x": pa.array(values, pa.int64())})).cells("x").values.tolist() == values
+    assert dataframe.read(frame_of({"x": pa.array(values, pa.int64())})).column("x").values.tolist() == values
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])) | st.none(), min_size=1, max_size=20))
 @settings(max_examples=40, deadline=None)
 def test_texts_are_read_exactly(frame_of, values):
-    cells = dataframe.read(frame_of({"x": pa.array(values, pa.string())})).cells("x")
+    cells = dataframe.read(frame_of({"x": pa.array(values, pa.string())})).column("x")
     if cells.storage == "null":
         assert all(v is None for v in values)
     else:
         pairs = zip(cells.values, cells.missing, strict=True)
-        assert [None if gone else cells.labels[v] for v, gone in pairs] == values
+        assert [None if gone else cells.categories[v] for v, gone in pairs] == values
 
 
 @pytest.mark.parametrize(

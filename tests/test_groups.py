@@ -14,9 +14,9 @@ import harpoon
 from harpoon import Harpoon, LabelsGrouped, Schema
 from harpoon.data import dataframe
 from harpoon.data.column import Column, Kind
-from harpoon.data.statistics import tallied
-from harpoon.encoding.categorical import FREQUENT_LABELS, MANY_LABELS, GroupedCodec, OneHotCodec
-from harpoon.encoding.row_codec import Codec
+from harpoon.data.statistics import count_columns
+from harpoon.encoding.categorical import N_FREQUENT_CATEGORIES, MAX_ONE_HOT_CATEGORIES, HierarchicalCodec, OneHotCodec
+from harpoon.encoding.row_codec import RowCodec
 
 LABELS, ROWS, REGIONS = 5_000, 20_000, 10
 WIDEST = 250
@@ -58,7 +58,7 @@ def model(table):
 
 
 @pytest.fixture(scope="module")
-def grouped(model) -> GroupedCodec:
+def grouped(model) -> HierarchicalCodec:
     return model.codec_.columns[0]
 
 
@@ -138,9 +138,9 @@ def test_a_saved_model_answers_as_the_unsaved_one(model, table, tmp_path):
 @settings(max_examples=60, deadline=None)
 def test_whatever_the_network_says_the_best_label_is_the_most_probable(labels, frequent, noise, simplex):
     rng = np.random.default_rng(noise)
-    column = Column("c", Kind.CATEGORY, labels=tuple(f"{i:03}" for i in range(labels)))
+    column = Column("c", Kind.CATEGORY, categories=tuple(f"{i:03}" for i in range(labels)))
     alone = sorted(rng.choice(labels, min(frequent, labels - 1), replace=False).tolist())
-    codec = GroupedCodec(column, tuple(alone))
+    codec = HierarchicalCodec(column, tuple(alone))
     x = rng.random((20, sum(part.width for part in codec.parts)))
     x = x if simplex else 6 * x - 3  # outside the simplex too
     p = codec.expectation(x)
@@ -150,16 +150,16 @@ def test_whatever_the_network_says_the_best_label_is_the_most_probable(labels, f
 
 
 def test_few_labels_are_not_grouped_and_nothing_is_said():
-    table = dataframe.read(pa.table({"c": [f"{i:03}" for i in range(MANY_LABELS)] * 2}))
+    table = dataframe.read(pa.table({"c": [f"{i:03}" for i in range(MAX_ONE_HOT_CATEGORIES)] * 2}))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        codec = Codec.fit(Schema.infer(table), tallied(table), encoding="spiked", scaling="standard")
+        codec = RowCodec.fit(Schema.infer(table), count_columns(table), encoding="spiked", scaling="standard")
     assert isinstance(codec.columns[0], OneHotCodec)
 
 
 def test_one_label_more_is_grouped_and_survives_json():
-    table = dataframe.read(pa.table({"c": [f"{i:03}" for i in range(MANY_LABELS + 1)] * 2}))
+    table = dataframe.read(pa.table({"c": [f"{i:03}" for i in range(MAX_ONE_HOT_CATEGORIES + 1)] * 2}))
     with pytest.warns(LabelsGrouped, match=r"'c' has 257 values: the 64 most .* in 14 groups\."):
-        codec = Codec.fit(Schema.infer(table), tallied(table), encoding="spiked", scaling="standard")
-    assert len(codec.columns[0].frequent) == FREQUENT_LABELS
-    assert Codec.from_json(codec.schema, json.loads(json.dumps(codec.to_json()))) == codec
+        codec = RowCodec.fit(Schema.infer(table), count_columns(table), encoding="spiked", scaling="standard")
+    assert len(codec.columns[0].frequent) == N_FREQUENT_CATEGORIES
+    assert RowCodec.from_json(codec.schema, json.loads(json.dumps(codec.to_json()))) == codec

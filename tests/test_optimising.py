@@ -97,4 +97,4 @@ def test_a_network_without_inner_matrices_is_left_to_adam():
         network.learn(0)
         optimiser.step()
     assert all(torch.equal(a, b) for a, b in zip(ours.weights, theirs.weights, strict=True))
-    assert PaperDenoiser(2, 16, LinearSchedule(steps=20)).inner_matrices() == []
+    assert PaperDenoiser(2, 16, LinearSchedule(steps=20)).muon_parameters() == []

@@ -8,13 +8,13 @@ import torch
 
 from harpoon.config import PRESETS
 from harpoon.diffusion.guidance import Guidance, constant, linear, tangential_gradient
-from harpoon.diffusion.penalties import reconstruction
-from harpoon.diffusion.samplers import STARTS, matched_start, reverse, standard_start
+from harpoon.diffusion.penalties import reconstruction_penalty
+from harpoon.diffusion.samplers import STARTS, matched_start, reverse_process, standard_start
 from harpoon.diffusion.schedules import LinearSchedule
 from harpoon.diffusion.solvers import STEPS
-from harpoon.encoding.base import Block, Shape
-from harpoon.encoding.batch import Given
-from harpoon.networks.layers import initialise, sinusoidal
+from harpoon.encoding.base import ColumnSlice, PartType
+from harpoon.encoding.batch import EncodedRows
+from harpoon.networks.layers import initialize_linear, sinusoidal_embedding
 from harpoon.networks.paper import PaperDenoiser, PaperNetwork
 
 T, BETA_1, BETA_T = 200, 1e-4, 0.02
@@ -37,8 +37,8 @@ def test_the_schedule_is_the_product_of_the_alphas():
     expected = alpha_bars()
     for t in range(T + 1):
         level = schedule.level(t)
-        assert level.a == pytest.approx(math.sqrt(expected[t]), abs=1e-12)
-        assert level.s == pytest.approx(math.sqrt(1 - expected[t]), abs=1e-12)
+        assert level.signal == pytest.approx(math.sqrt(expected[t]), abs=1e-12)
+        assert level.noise == pytest.approx(math.sqrt(1 - expected[t]), abs=1e-12)
     assert schedule.times(T) == list(range(T, -1, -1))
     assert schedule.times(4) == [200, 150, 100, 50, 0]
     a, s = schedule.levels(torch.tensor([1, 100, 200]))
@@ -47,7 +47,7 @@ def test_the_schedule_is_the_product_of_the_alphas():
 
 
 def test_the_forward_process_does_not_end_at_pure_noise():
-    assert LinearSchedule().level(T).a ** 2 == pytest.approx(0.1322, abs=1e-3)
+    assert LinearSchedule().level(T).signal ** 2 == pytest.approx(0.1322, abs=1e-3)
 
 
 def test_the_preset_holds_the_paper_s_numbers():
@@ -68,7 +68,7 @@ def test_the_network_has_the_paper_s_layers(width):
 
 
 def test_the_time_embedding_is_sines_and_cosines_of_geometric_frequencies():
-    embedded = sinusoidal(torch.tensor([7]), 8)[0]
+    embedded = sinusoidal_embedding(torch.tensor([7]), 8)[0]
     frequencies = [10_000 ** (-i / 4) for i in range(4)]
     expected = [math.sin(7 * f) for f in frequencies] + [math.cos(7 * f) for f in frequencies]
     assert embedded.tolist() == pytest.approx(expected, abs=1e-6)
@@ -76,7 +76,7 @@ def test_the_time_embedding_is_sines_and_cosines_of_geometric_frequencies():
 
 def test_one_network_evaluation_agrees_with_plain_matrix_algebra():
     network = PaperNetwork(3, 8)
-    initialise(network, torch.Generator().manual_seed(0))
+    initialize_linear(network, torch.Generator().manual_seed(0))
     w = {name: value.detach().double().numpy() for name, value in network.state_dict().items()}
 
     def linear_layer(x, name):
@@ -120,7 +120,7 @@ def test_one_step_of_algorithm_1_agrees_with_the_paper(noise_scale, t):
     matrix = torch.tensor([[0.4, -0.2], [0.1, 0.3]])
     denoiser = LinearNoise(matrix, LinearSchedule())
     x_t, target, z = np.array([0.7, -1.2]), np.array([0.5, 9.9]), np.array([0.25, -0.5])
-    given = Given(torch.tensor([[0.5, 0.0]]), torch.tensor([[True, False]]))  # the second cell is not observed
+    given = EncodedRows(torch.tensor([[0.5, 0.0]]), torch.tensor([[True, False]]))  # the second cell is not observed
     eta = 0.2
 
     # By hand, in the paper's symbols.
@@ -136,7 +136,7 @@ def test_one_step_of_algorithm_1_agrees_with_the_paper(noise_scale, t):
     expected = x_denoised - eta * g
 
     estimate, gradient = tangential_gradient(
-        denoiser, torch.tensor(x_t[None], dtype=torch.float32), t, reconstruction("mae", given, ())
+        denoiser, torch.tensor(x_t[None], dtype=torch.float32), t, reconstruction_penalty("mae", given, ())
     )
     step = STEPS[noise_scale]
     schedule = denoiser.schedule
@@ -156,14 +156,14 @@ def test_the_whole_loop_is_algorithm_1():
     matrix = torch.tensor([[0.4, -0.2], [0.1, 0.3]], dtype=torch.float64)
     denoiser = LinearNoise(matrix, LinearSchedule(steps=12))
     noise = torch.randn(13, 4, 2, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
-    given = Given(torch.full((4, 2), 0.5, dtype=torch.float64), torch.tensor([[True, False]] * 4))
-    got = reverse(
+    given = EncodedRows(torch.full((4, 2), 0.5, dtype=torch.float64), torch.tensor([[True, False]] * 4))
+    got = reverse_process(
         denoiser,
         noise,
         times=denoiser.schedule.times(12),
         start=standard_start,
         step=STEPS["variance"],
-        guidance=Guidance(reconstruction("mse", given, ()), linear(0.2)),
+        guidance=Guidance(reconstruction_penalty("mse", given, ()), linear(0.2)),
     )
 
     M, x = matrix.numpy(), noise[0].numpy()
@@ -185,23 +185,23 @@ def test_the_whole_loop_is_algorithm_1():
 
 def test_the_training_loss_is_the_mean_squared_error_of_the_noise():
     denoiser = LinearNoise(torch.zeros(2, 2), LinearSchedule())
-    data = Given(torch.zeros(50_000, 2), torch.ones(50_000, 2, dtype=torch.bool))
+    data = EncodedRows(torch.zeros(50_000, 2), torch.ones(50_000, 2, dtype=torch.bool))
     loss = denoiser.loss(data, torch.Generator().manual_seed(0))
     assert loss.item() == pytest.approx(1.0, abs=0.02)  # predicting nothing leaves the variance of the noise
 
 
 def test_a_missing_cell_is_never_a_target():
     denoiser = PaperDenoiser(2, 8, LinearSchedule())
-    initialise(denoiser, torch.Generator().manual_seed(0))
+    initialize_linear(denoiser, torch.Generator().manual_seed(0))
     known = torch.tensor([[True, False]] * 6)
     x = torch.randn(6, 2, generator=torch.Generator().manual_seed(1))
-    denoiser.loss(Given(torch.where(known, x, 0.0), known), torch.Generator().manual_seed(2)).backward()
+    denoiser.loss(EncodedRows(torch.where(known, x, 0.0), known), torch.Generator().manual_seed(2)).backward()
     last = denoiser.noise.layers[-1]
     assert last.weight.grad[0].abs().sum() > 0
     assert last.weight.grad[1].abs().sum() == 0
 
 
-BLOCKS = (Block("x", 0, 0, 1, Shape.LINE), Block("c", 1, 1, 4, Shape.SIMPLEX))
+BLOCKS = (ColumnSlice("x", 0, 0, 1, PartType.CONTINUOUS), ColumnSlice("c", 1, 1, 4, PartType.CATEGORICAL))
 
 
 @pytest.mark.parametrize(
@@ -214,15 +214,15 @@ BLOCKS = (Block("x", 0, 0, 1, Shape.LINE), Block("c", 1, 1, 4, Shape.SIMPLEX))
     ],
 )
 def test_the_four_losses_by_hand(loss, expected):
-    given = Given(torch.tensor([[2.0, 1.0, 0.0, 0.0]]), torch.ones(1, 4, dtype=torch.bool))
+    given = EncodedRows(torch.tensor([[2.0, 1.0, 0.0, 0.0]]), torch.ones(1, 4, dtype=torch.bool))
     x0_hat = torch.tensor([[0.5, 0.8, 0.3, -0.1]])
-    assert reconstruction(loss, given, BLOCKS)(x0_hat).item() == pytest.approx(expected, rel=1e-5)
+    assert reconstruction_penalty(loss, given, BLOCKS)(x0_hat).item() == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("loss", ["mae", "mse", "mae+ce", "mse+ce"])
 def test_cells_that_are_not_known_do_not_count(loss):
-    nothing = Given(torch.zeros(1, 4), torch.zeros(1, 4, dtype=torch.bool))
-    assert reconstruction(loss, nothing, BLOCKS)(torch.tensor([[5.0, 1.0, 2.0, 3.0]])).item() == 0
+    nothing = EncodedRows(torch.zeros(1, 4), torch.zeros(1, 4, dtype=torch.bool))
+    assert reconstruction_penalty(loss, nothing, BLOCKS)(torch.tensor([[5.0, 1.0, 2.0, 3.0]])).item() == 0
 
 
 def test_guidance_schedules():
@@ -235,11 +235,11 @@ def test_the_matched_start_has_the_moments_that_the_forward_process_ends_with():
     denoiser = PaperDenoiser(2, 4, schedule)
     rng = np.random.default_rng(0)
     rows = torch.tensor(np.stack([rng.normal(3, 0.5, 20_000), rng.random(20_000) < 0.1], axis=1), dtype=torch.float32)
-    denoiser.learn_moments(Given(rows, torch.ones_like(rows, dtype=torch.bool)))
+    denoiser.fit_moments(EncodedRows(rows, torch.ones_like(rows, dtype=torch.bool)))
     z = torch.randn(200_000, 2, generator=torch.Generator().manual_seed(0))
     started = matched_start(denoiser, z)
     level = schedule.level(T)
-    assert started.mean(dim=0).tolist() == pytest.approx([level.a * 3, level.a * 0.1], abs=0.01)
-    expected = [math.sqrt(level.a**2 * v + level.s**2) for v in (0.25, 0.09)]
+    assert started.mean(dim=0).tolist() == pytest.approx([level.signal * 3, level.signal * 0.1], abs=0.01)
+    expected = [math.sqrt(level.signal**2 * v + level.noise**2) for v in (0.25, 0.09)]
     assert started.std(dim=0).tolist() == pytest.approx(expected, abs=0.01)
     assert torch.equal(STARTS["standard"](denoiser, z), z)

@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from harpoon import InvalidCondition, col, least, lit
-from harpoon.conditions.parser import LONGEST, parse
+from harpoon.conditions.parser import MAX_LENGTH, parse
 
 a, b, c = col("a"), col("b"), col("c")
 UNDERSTOOD = {
@@ -165,7 +165,7 @@ def test_only_text_is_parsed(given):
         "-(" * 3000 + "a" + ")" * 3000 + " > 1",
         " + ".join(["a"] * 3000) + " > 1",
         "abs(" * 3000 + "a" + ")" * 3000 + " > 1",
-        "a > 1" + " " * LONGEST,
+        "a > 1" + " " * MAX_LENGTH,
     ],
     ids=["parentheses", "not", "negatives", "a sum", "calls", "spaces"],
 )

@@ -29,7 +29,7 @@ def test_gradients_of_a_coarse_product_are_those_of_the_exact_one_up_to_its_digi
     layer, x = Linear(30, 20, bias=bias), torch.randn(50, 30, requires_grad=True)
     inputs = [x, *layer.parameters()]
     both = [
-        torch.autograd.grad(linear(x, layer.weight, layer.bias, coarse=coarse).square().sum(), inputs)
+        torch.autograd.grad(linear(x, layer.weight, layer.bias, reduced_precision=coarse).square().sum(), inputs)
         for coarse in (True, False)
     ]
     for coarse, exact in zip(*both, strict=True):
@@ -38,4 +38,4 @@ def test_gradients_of_a_coarse_product_are_those_of_the_exact_one_up_to_its_digi
 
 
 def test_where_there_are_no_instructions_for_it_nothing_is_coarse():
-    assert not layers.coarse_is_fast("cuda")
+    assert not layers.has_fast_bfloat16("cuda")

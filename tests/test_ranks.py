@@ -14,11 +14,11 @@ from scipy.stats import kstest
 
 from harpoon import Schema
 from harpoon.data import dataframe
-from harpoon.data.statistics import Counted, tallied
-from harpoon.encoding.batch import Given, Spanned
-from harpoon.encoding.numeric import SpikeCodec
-from harpoon.encoding.row_codec import Codec
-from harpoon.encoding.scalers import QUANTILES, Ranks
+from harpoon.data.statistics import WeightedValues, count_columns
+from harpoon.encoding.batch import EncodedRows, QuantizedRows
+from harpoon.encoding.numeric import SpikedNumericCodec
+from harpoon.encoding.row_codec import RowCodec
+from harpoon.encoding.scalers import MAX_QUANTILES, NormalScoreScaler
 
 QUICK = settings(max_examples=60, deadline=None)
 SENSIBLE = st.floats(-1e6, 1e6).map(lambda v: v if abs(v) > 1e-100 else 0.0)
@@ -40,20 +40,20 @@ def size(x):
 @given(COLUMNS)
 @QUICK
 def test_values_that_the_scale_keeps_come_back(x):
-    ranks = Ranks.fit(Counted.of(x))
+    ranks = NormalScoreScaler.fit(WeightedValues.from_values(x))
     kept = np.array(ranks.values)
-    np.testing.assert_allclose(ranks.inverse(ranks.forward(kept)), kept, rtol=0, atol=1e-9 * size(x))
-    if len(np.unique(x)) <= QUANTILES:
+    np.testing.assert_allclose(ranks.inverse(ranks.transform(kept)), kept, rtol=0, atol=1e-9 * size(x))
+    if len(np.unique(x)) <= MAX_QUANTILES:
         assert set(ranks.values) == set(x.tolist())
 
 
 @given(COLUMNS, st.integers(0, 2**32))
 @QUICK
 def test_a_value_never_seen_comes_back_between_its_neighbours(x, seed):
-    ranks = Ranks.fit(Counted.of(x))
+    ranks = NormalScoreScaler.fit(WeightedValues.from_values(x))
     values = np.array(ranks.values)
     new = np.random.default_rng(seed).uniform(values[0], values[-1], 50)
-    back, slack = ranks.inverse(ranks.forward(new)), 1e-9 * size(x)
+    back, slack = ranks.inverse(ranks.transform(new)), 1e-9 * size(x)
     right = np.searchsorted(values, new).clip(max=len(values) - 1)
     assert (values[np.maximum(right - 1, 0)] - slack <= back).all()
     assert (back <= values[right] + slack).all()
@@ -62,22 +62,22 @@ def test_a_value_never_seen_comes_back_between_its_neighbours(x, seed):
 @given(COLUMNS, st.floats(0.01, 50))
 @QUICK
 def test_beyond_the_ends_the_scale_goes_on_as_a_line(x, far):
-    ranks = Ranks.fit(Counted.of(x))
-    beyond = np.array([ranks.values[0] - far * ranks.deviation, ranks.values[-1] + far * ranks.deviation])
-    z = ranks.forward(beyond)
+    ranks = NormalScoreScaler.fit(WeightedValues.from_values(x))
+    beyond = np.array([ranks.values[0] - far * ranks.std, ranks.values[-1] + far * ranks.std])
+    z = ranks.transform(beyond)
     np.testing.assert_allclose(ranks.inverse(z), beyond, rtol=1e-9, atol=1e-9 * size(beyond))
     np.testing.assert_allclose(
-        ranks.inverse(z + np.array([-1, 1])) - beyond, [-ranks.deviation, ranks.deviation], rtol=1e-6
+        ranks.inverse(z + np.array([-1, 1])) - beyond, [-ranks.std, ranks.std], rtol=1e-6
     )
 
 
 @given(COLUMNS, st.integers(0, 2**32))
 @QUICK
 def test_a_larger_value_never_has_a_lower_rank(x, seed):
-    ranks = Ranks.fit(Counted.of(x))
+    ranks = NormalScoreScaler.fit(WeightedValues.from_values(x))
     new = np.random.default_rng(seed).uniform(x.min() - 1, x.max() + 1, 100)
     everything = np.sort(np.concatenate([x, new]))
-    assert (np.diff(ranks.forward(everything)) >= 0).all()
+    assert (np.diff(ranks.transform(everything)) >= 0).all()
     z = np.linspace(-8, 8, 200)
     assert (np.diff(ranks.inverse(z)) >= -1e-9 * size(x)).all()
 
@@ -85,9 +85,9 @@ def test_a_larger_value_never_has_a_lower_rank(x, seed):
 @given(COLUMNS)
 @QUICK
 def test_spans_ascend_and_every_number_of_a_span_stands_for_its_value(x):
-    ranks = Ranks.fit(Counted.of(x))
+    ranks = NormalScoreScaler.fit(WeightedValues.from_values(x))
     values = np.array(ranks.values)
-    low, high = ranks.span(values)
+    low, high = ranks.rank_interval(values)
     ends = np.stack([low, high], axis=1).ravel()
     assert (np.diff(ends) >= 0).all()
     assert 0 < low[0] <= 1 / len(x)
@@ -100,8 +100,8 @@ def test_spans_ascend_and_every_number_of_a_span_stands_for_its_value(x):
 @given(SHORT)
 @QUICK
 def test_the_spans_of_few_values_cover_all_ranks_as_often_as_they_occur(x):
-    ranks = Ranks.fit(Counted.of(x))
-    low, high = ranks.span(np.array(ranks.values))
+    ranks = NormalScoreScaler.fit(WeightedValues.from_values(x))
+    low, high = ranks.rank_interval(np.array(ranks.values))
     assert np.array_equal(low[1:], high[:-1])
     _, counts = np.unique(x, return_counts=True)
     inner = slice(1, -1)  # the outer two lose half a row to the ends that no normal number reaches
@@ -111,25 +111,25 @@ def test_the_spans_of_few_values_cover_all_ranks_as_often_as_they_occur(x):
 @given(LONG)
 @settings(max_examples=15, deadline=None)
 def test_the_ranks_of_many_values_are_standard_normal(x):
-    ranks = Ranks.fit(Counted.of(x))
-    assert len(ranks.values) <= QUANTILES
-    low, high = ranks.span(x)
+    ranks = NormalScoreScaler.fit(WeightedValues.from_values(x))
+    assert len(ranks.values) <= MAX_QUANTILES
+    low, high = ranks.rank_interval(x)
     u = low + np.random.default_rng(0).random(len(x)) * (high - low)
     assert kstest(u, "uniform").statistic < 0.05
 
 
 def test_ranks_of_nothing_or_of_one_value_are_finite():
     for x in (np.array([]), np.array([3.5]), np.array([3.5] * 9)):
-        ranks = Ranks.fit(Counted.of(x))
-        assert np.isfinite(ranks.forward(np.array([3.5, 0.0, 1e9]))).all()
+        ranks = NormalScoreScaler.fit(WeightedValues.from_values(x))
+        assert np.isfinite(ranks.transform(np.array([3.5, 0.0, 1e9]))).all()
         assert np.isfinite(ranks.inverse(np.array([-3.0, 0.0, 3.0]))).all()
 
 
 @given(COLUMNS)
 @QUICK
 def test_ranks_survive_json(x):
-    ranks = Ranks.fit(Counted.of(x))
-    assert Ranks.from_json(json.loads(json.dumps(asdict(ranks)))) == ranks
+    ranks = NormalScoreScaler.fit(WeightedValues.from_values(x))
+    assert NormalScoreScaler.from_json(json.loads(json.dumps(asdict(ranks)))) == ranks
 
 
 DAMAGED = [
@@ -155,9 +155,9 @@ DAMAGED = [
 @pytest.mark.parametrize("damage", DAMAGED, ids=str)
 def test_damaged_ranks_are_refused(damage):
     right = {"values": [1.0, 2.0], "low": [0.25, 0.5], "high": [0.5, 0.75], "deviation": 1.0}
-    assert Ranks.from_json(right).values == (1.0, 2.0)
+    assert NormalScoreScaler.from_json(right).values == (1.0, 2.0)
     with pytest.raises(ValueError, match=r"need|list of numbers"):
-        Ranks.from_json({**right, **damage})
+        NormalScoreScaler.from_json({**right, **damage})
 
 
 def codec_of(columns, *, lifted=()):
@@ -165,7 +165,7 @@ def codec_of(columns, *, lifted=()):
     schema = Schema.infer(table)
     for name in lifted:
         schema = schema.replace(name, clip=False)
-    return Codec.fit(schema, tallied(table), encoding="spiked", scaling="standard"), table
+    return RowCodec.fit(schema, count_columns(table), encoding="spiked", scaling="standard"), table
 
 
 def spanned(codec, table):
@@ -173,7 +173,7 @@ def spanned(codec, table):
     x = torch.from_numpy(codec.encode(rows)).float()
     places, low, high = codec.spans(rows)
     ends = (torch.from_numpy(end).float() for end in (low, high))
-    return Spanned(x, torch.from_numpy(codec.spread(codec.known(rows))), torch.from_numpy(places), *ends)
+    return QuantizedRows(x, torch.from_numpy(codec.spread(codec.known(rows))), torch.from_numpy(places), *ends)
 
 
 @pytest.fixture(scope="module")
@@ -190,10 +190,10 @@ def test_ranks_are_drawn_within_their_spans_and_anew_each_time(half_zeros):
     codec, table = half_zeros
     data, generator = spanned(codec, table), torch.Generator().manual_seed(0)
     first, second = (data.drawn(generator) for _ in range(2))
-    others = [place for place in range(codec.width) if place not in data.places.tolist()]
+    others = [place for place in range(codec.width) if place not in data.rank_index.tolist()]
     for drawn in (first, second):
-        known = drawn.observed[:, data.places]
-        rank = torch.special.ndtr(drawn.x[:, data.places])
+        known = drawn.observed[:, data.rank_index]
+        rank = torch.special.ndtr(drawn.x[:, data.rank_index])
         assert ((rank - data.low)[known] >= -1e-5).all()
         assert ((rank - data.high)[known] <= 1e-5).all()
         assert torch.equal(drawn.x[:, others], data.x[:, others])
@@ -231,16 +231,16 @@ def test_a_column_without_ranks_has_no_line_and_no_span(half_zeros):
 def test_rows_with_spans_can_be_chosen_and_moved(half_zeros):
     data = spanned(*half_zeros)
     some = data[torch.tensor([5, 3])]
-    assert isinstance(some, Spanned)
+    assert isinstance(some, QuantizedRows)
     assert torch.equal(some.low, data.low[[5, 3]])
     assert len(data[:7].high) == 7
     whole = data.complete()
-    assert isinstance(whole, Spanned)
+    assert isinstance(whole, QuantizedRows)
     assert len(whole.low) == len(whole.x) == int(data.observed.all(dim=1).sum())
     moved = data.to(torch.device("meta"))
-    assert isinstance(moved, Spanned)
+    assert isinstance(moved, QuantizedRows)
     assert {getattr(moved, name).device.type for name in ("x", "known", "places", "low", "high")} == {"meta"}
-    assert isinstance(Given(data.x, data.observed).to(torch.device("meta")), Given)
+    assert isinstance(EncodedRows(data.x, data.observed).to(torch.device("meta")), EncodedRows)
 
 
 @given(z=arrays(np.float64, 20, elements=st.floats(-6, 6)))
@@ -271,7 +271,7 @@ def test_point_masses_outside_a_range_that_was_narrowed_are_drawn_at_its_end():
     table = dataframe.read(pa.table({"n": [0] * 50 + list(range(1, 51))}))
     schema = Schema.infer(table)
     narrowed = Schema((replace(schema["n"], minimum=5),))
-    codec = Codec.fit(narrowed, tallied(table), encoding="spiked", scaling="standard")
+    codec = RowCodec.fit(narrowed, count_columns(table), encoding="spiked", scaling="standard")
     assert codec.decode(codec.encode(codec.read(table)))["n"].values.min() == 5
 
 
@@ -280,11 +280,11 @@ def test_masses_are_every_value_of_few_and_frequent_ones_of_many():
     assert few.columns[0].ranks is None
     many, table = codec_of({"n": [0] * 10 + [7] * 9 + list(range(100, 181))})
     (column,) = many.columns
-    assert isinstance(column, SpikeCodec)
+    assert isinstance(column, SpikedNumericCodec)
     assert len(column.spikes) == 2
-    assert column.decode(column.encode(many.read(table)["n"])).values.tolist() == table.cells("n").values.tolist()
+    assert column.decode(column.encode(many.read(table)["n"])).values.tolist() == table.column("n").values.tolist()
     mean = column.decode(column.encode(many.read(table)["n"]), expected=True).values
-    assert mean.tolist() == table.cells("n").values.tolist()
+    assert mean.tolist() == table.column("n").values.tolist()
 
 
 def test_a_mean_over_rows_decodes_to_the_mean_and_a_row_to_its_mass_or_its_rank():
@@ -293,10 +293,10 @@ def test_a_mean_over_rows_decodes_to_the_mean_and_a_row_to_its_mass_or_its_rank(
     x = np.zeros((2, codec.width))
     x[:, 0] = column.number.scaling.forward(np.array([20.0]))
     x[0, 2] = x[1, 3] = 1.0  # no mass, and the mass at 0
-    assert column.decode(x, expected=True).values.tolist() == [20, 0]  # a mass that is certain is that mass
+    assert column.decode(x, is_mean=True).values.tolist() == [20, 0]  # a mass that is certain is that mass
     doubted = x.copy()
     doubted[1, 2:4] = 0.1, 0.9
-    assert column.decode(doubted, expected=True).values.tolist() == [20, 20]
+    assert column.decode(doubted, is_mean=True).values.tolist() == [20, 20]
     assert column.expectation(x) == pytest.approx([20, 20])
     assert column.decode(x).values[1] == 0
     assert 20 < column.decode(x).values[0] < 30  # the middle rank

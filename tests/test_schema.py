@@ -65,7 +65,7 @@ def test_the_facts_of_a_column_are_read_off():
     n, x, c, z = schema
     assert (n.minimum, n.maximum, n.step, n.missing) == (10, 40, 10, 0.25)
     assert (x.minimum, x.maximum, x.step) == (0.25, 2.0, 0.01)
-    assert (c.labels, c.ordered) == (("a", "b"), False)
+    assert (c.categories, c.ordered) == (("a", "b"), False)
     assert z.step == 0
 
 
@@ -91,9 +91,9 @@ def test_the_grid_of_times_is_the_largest_unit_that_fits(values, unit, step):
 def test_declared_categories_keep_their_order_and_their_unused_labels():
     frame = pd.DataFrame({"c": pd.Categorical(["hi", "lo", "hi"], categories=["lo", "mid", "hi"], ordered=True)})
     column = Schema.infer(frame)["c"]
-    assert (column.kind, column.labels, column.ordered) == (Kind.CATEGORY, ("lo", "mid", "hi"), True)
+    assert (column.kind, column.categories, column.ordered) == (Kind.CATEGORY, ("lo", "mid", "hi"), True)
     enum = pl.DataFrame({"c": pl.Series(["hi", "lo"], dtype=pl.Enum(["lo", "mid", "hi"]))})
-    assert Schema.infer(enum)["c"].labels == ("lo", "mid", "hi")
+    assert Schema.infer(enum)["c"].categories == ("lo", "mid", "hi")
 
 
 @pytest.mark.parametrize("name", ["id", "ID", "customer_id", "customerId", "Key", "index"])
@@ -114,7 +114,7 @@ def test_mixed_types_in_pandas_are_skipped():
 def test_kinds_can_be_given_instead_of_inferred():
     table = pa.table({"code": [1, 2, 3] * 10, "x": [0.5, 1.5] * 15})
     column = Schema.infer(table, kinds={"code": "category"})["code"]
-    assert (column.kind, column.labels) == (Kind.CATEGORY, (1, 2, 3))
+    assert (column.kind, column.categories) == (Kind.CATEGORY, (1, 2, 3))
     assert Schema.infer(table, kinds={"code": Kind.NUMBER})["code"].kind is Kind.NUMBER
 
 
@@ -167,8 +167,8 @@ def test_replace_changes_one_column_and_leaves_the_schema():
 def test_replacing_the_kind_forgets_what_the_old_one_knew():
     table = pa.table({"a": [1, 5, 5], "b": ["x", "y", "x"]})
     changed = Schema.infer(table).replace("a", kind="category")
-    assert changed["a"].labels is None
-    assert changed.completed(table)["a"].labels == (1, 5)
+    assert changed["a"].categories is None
+    assert changed.complete(table)["a"].categories == (1, 5)
 
 
 @pytest.mark.parametrize("changes", [{"kind": "nmber"}, {"colour": "red"}])
@@ -180,22 +180,22 @@ def test_replace_refuses_what_a_column_cannot_have(changes):
 
 def test_completed_keeps_what_is_said_and_reads_the_rest():
     table = pa.table({"a": [1, 5, 5], "b": ["x", "y", "x"]})
-    schema = Schema((Column("a", Kind.INTEGER, minimum=-10), Column("b", Kind.CATEGORY, labels=("y", "x", "w"))))
-    a, b = schema.completed(table)
+    schema = Schema((Column("a", Kind.INTEGER, minimum=-10), Column("b", Kind.CATEGORY, categories=("y", "x", "w"))))
+    a, b = schema.complete(table)
     assert (a.minimum, a.maximum, a.step) == (-10, 5, 1)
-    assert b.labels == ("y", "x", "w")
+    assert b.categories == ("y", "x", "w")
 
 
 def test_completing_a_whole_schema_changes_nothing():
     table = pa.table({"a": [1, 5, None], "b": ["x", None, "y"], "c": [0.5, 1.25, 9.0]})
     schema = Schema.infer(table)
-    assert schema.completed(table) == schema
+    assert schema.complete(table) == schema
 
 
 def test_completed_refuses_other_columns():
     schema = Schema.infer(pa.table({"a": [1, 5], "b": [1, 2]}))
     with pytest.raises(SchemaMismatch, match="'b'"):
-        schema.completed(pa.table({"a": [1, 5]}))
+        schema.complete(pa.table({"a": [1, 5]}))
 
 
 def test_a_lifted_range_lets_values_out(tools):

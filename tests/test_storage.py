@@ -18,7 +18,7 @@ from safetensors.torch import save_file
 import harpoon
 import harpoon.data.dataframe
 from harpoon import Harpoon, ModelFileError
-from harpoon._text import shortened
+from harpoon._text import shorten
 from harpoon._utils import tensor_file
 
 
@@ -71,7 +71,7 @@ def signed(saved, tmp_path_factory):
     """A function that puts any text into the file with a checksum that fits, as someone who means harm would."""
     path = tmp_path_factory.mktemp("signed") / "m"
     path.write_bytes(saved)
-    tensors, _ = tensor_file.read(path)
+    tensors, _ = tensor_file.read_tensors(path)
     return lambda text: with_metadata(saved, f"{tensor_file._checksum(text, tensors)} {text}")
 
 
@@ -291,10 +291,10 @@ def rewritten(saved, tmp_path_factory):
 
     def rewrite(change, data=saved):
         path.write_bytes(data)
-        tensors, content = tensor_file.read(path)
+        tensors, content = tensor_file.read_tensors(path)
         content = {k: v for k, v in content.items() if k not in ("format", "version", "checksum")}
         change(content, tensors)
-        tensor_file.write(path, tensors, content)
+        tensor_file.write_tensors(path, tensors, content)
         return path.read_bytes()
 
     return rewrite
@@ -555,7 +555,7 @@ HOSTILE_CODECS = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "changes"), HOSTILE_CODECS, ids=lambda value: shortened(str(value)))
+@pytest.mark.parametrize(("kind", "changes"), HOSTILE_CODECS, ids=lambda value: shorten(str(value)))
 def test_a_scale_that_cannot_be_is_refused(rewritten, refused, with_codec, kind, changes):
     refused(rewritten(codec_item(kind, **changes), with_codec[kind]))
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from harpoon import InvalidTable, Schema
 from harpoon.config import PRESETS
 from harpoon.data import dataframe
-from harpoon.data.statistics import Tally, merged, tallied
-from harpoon.encoding.row_codec import Codec
+from harpoon.data.statistics import ColumnCounts, merge_counts, count_columns
+from harpoon.encoding.row_codec import RowCodec
 
 QUICK = settings(max_examples=40, deadline=None)
 COLUMNS = {
@@ -45,13 +45,13 @@ def parts(whole, cuts):
 def test_parts_that_are_put_together_are_learnt_as_the_whole(rows, cuts, encoding):
     """In any order: schema, scales, ranks and point masses are the same to the last bit."""
     whole = table(rows)
-    counted = [tallied(dataframe.read(part)) for part in parts(whole, cuts)]
+    counted = [count_columns(dataframe.read(part)) for part in parts(whole, cuts)]
     for pieces in (counted, counted[::-1]):
-        found, wanted = merged(pieces), tallied(dataframe.read(whole))
-        schema = Schema.of_tallies(found)
+        found, wanted = merge_counts(pieces), count_columns(dataframe.read(whole))
+        schema = Schema.from_counts(found)
         assert schema == Schema.infer(whole)
         if schema.modelled:
-            codecs = [Codec.fit(schema, t, encoding=encoding, scaling="standard").to_json() for t in (found, wanted)]
+            codecs = [RowCodec.fit(schema, t, encoding=encoding, scaling="standard").to_json() for t in (found, wanted)]
             assert codecs[0] == codecs[1]
 
 
@@ -59,53 +59,53 @@ def test_parts_that_are_put_together_are_learnt_as_the_whole(rows, cuts, encodin
 @QUICK
 def test_a_tally_counts_what_pandas_counts(rows):
     whole = table(rows)
-    for name, tally in tallied(dataframe.read(whole)).items():
+    for name, tally in count_columns(dataframe.read(whole)).items():
         column = pd.Series(whole[name].to_pylist(), dtype=object)
-        assert tally.missing == column.isna().sum()
+        assert tally.n_missing == column.isna().sum()
         assert sorted(tally.counts.tolist()) == sorted(column.value_counts().tolist())
 
 
 def test_labels_of_categories_come_together_and_orders_must_agree():
     one, two = (pd.DataFrame({"c": pd.Categorical(["x"], categories=labels)}) for labels in (["x", "y"], ["z", "x"]))
-    both = merged([tallied(dataframe.read(one)), tallied(dataframe.read(two))])["c"]
-    assert both.cells.labels == ("x", "y", "z")
+    both = merge_counts([count_columns(dataframe.read(one)), count_columns(dataframe.read(two))])["c"]
+    assert both.values.categories == ("x", "y", "z")
     assert both.counts.tolist() == [2]
     ordered = [frame.assign(c=frame["c"].cat.as_ordered()) for frame in (one, two)]
     with pytest.raises(InvalidTable, match="'c' must hold the same in all parts"):
-        merged([tallied(dataframe.read(frame)) for frame in ordered])
+        merge_counts([count_columns(dataframe.read(frame)) for frame in ordered])
 
 
 def test_a_part_without_values_and_a_part_with_holes_fit_the_others():
     pieces = [pa.table({"x": pa.array([None], pa.null())}), pa.table({"x": [1, 2]}), pa.table({"x": [2.0, None]})]
     for order in (pieces, pieces[::-1]):
-        found = merged([tallied(dataframe.read(piece)) for piece in order])["x"]
-        assert (found.cells.values.tolist(), found.counts.tolist(), found.missing) == ([1.0, 2.0], [1, 2], 2)
+        found = merge_counts([count_columns(dataframe.read(piece)) for piece in order])["x"]
+        assert (found.values.values.tolist(), found.counts.tolist(), found.n_missing) == ([1.0, 2.0], [1, 2], 2)
 
 
 def test_parts_that_hold_something_else_are_refused():
     pieces = [pa.table({"x": [1, 2]}), pa.table({"x": ["a", "b"]})]
     with pytest.raises(InvalidTable, match="holds integer in one and text in another"):
-        merged([tallied(dataframe.read(piece)) for piece in pieces])
+        merge_counts([count_columns(dataframe.read(piece)) for piece in pieces])
 
 
 def test_very_many_values_are_thinned_and_keep_their_quantiles(monkeypatch):
     monkeypatch.setattr(tallies, "MOST_VALUES", 1000)
     x = np.random.default_rng(0).lognormal(size=6000)
-    whole = merged([tallied(dataframe.read(pa.table({"x": part}))) for part in np.split(x, 6)])["x"]
-    assert whole.distinct <= 1000
-    assert whole.observed == len(x)
-    assert whole.cells.values[[0, -1]].tolist() == [x.min(), x.max()]
+    whole = merge_counts([count_columns(dataframe.read(pa.table({"x": part}))) for part in np.split(x, 6)])["x"]
+    assert whole.n_distinct <= 1000
+    assert whole.n_observed == len(x)
+    assert whole.values.values[[0, -1]].tolist() == [x.min(), x.max()]
     shares = np.linspace(0.01, 0.99, 99)
-    found = whole.numbers(whole.cells.values).quantile(shares)
+    found = whole.weighted(whole.values.values).quantile(shares)
     away = np.abs(np.searchsorted(np.sort(x), found) / len(x) - shares)
     assert away.max() < 0.01
 
 
 def test_the_presets_learn_from_tallies_of_nothing():
     """A column of which every cell is missing has no scale, and no error either."""
-    empty = Tally.of(dataframe.read(pa.table({"x": pa.array([None, None], pa.float64())})).cells("x"))
-    assert (empty.observed, empty.missing_share) == (0, 1.0)
-    schema = Schema.of_tallies({"x": empty})
+    empty = ColumnCounts.from_column(dataframe.read(pa.table({"x": pa.array([None, None], pa.float64())})).column("x"))
+    assert (empty.n_observed, empty.missing_fraction) == (0, 1.0)
+    schema = Schema.from_counts({"x": empty})
     assert not schema.modelled
     for preset in PRESETS.values():
-        assert Codec.fit(schema, {"x": empty}, encoding=preset.encoding, scaling=preset.scaling).columns == ()
+        assert RowCodec.fit(schema, {"x": empty}, encoding=preset.encoding, scaling=preset.scaling).columns == ()

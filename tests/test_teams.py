@@ -11,7 +11,7 @@ import torch
 
 from harpoon import Harpoon
 from harpoon.data import dataframe
-from harpoon.data.statistics import merged, tallied
+from harpoon.data.statistics import merge_counts, count_columns
 from harpoon.training.distributed import Alone
 from harpoon.training.fit import Lesson
 
@@ -121,7 +121,7 @@ def test_a_lesson_in_parts_is_set_up_like_the_whole():
     """What is learnt before training: codec and first weights."""
     whole = Lesson.whole(dataframe.read(table()))
     shares = [dataframe.read(part) for part in parts(3)]
-    part = Lesson(shares[1], merged(map(tallied, shares)), dataframe.read(table()))
+    part = Lesson(shares[1], merge_counts(map(count_columns, shares)), dataframe.read(table()))
     learner = Harpoon(max_epochs=1, **SETTINGS)._learner(Alone())
     assert whole.height == part.height == 900
     assert whole.schema(None) == part.schema(None)

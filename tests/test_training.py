@@ -12,8 +12,8 @@ import torch
 
 from harpoon import Harpoon, InvalidOption, ModelFileError, RowsDropped, TrainingFailed
 from harpoon.diffusion.schedules import LinearSchedule
-from harpoon.encoding.batch import Given
-from harpoon.networks.layers import initialise
+from harpoon.encoding.batch import EncodedRows
+from harpoon.networks.layers import initialize_linear
 from harpoon.networks.paper import PaperDenoiser
 from harpoon.training.history import Epoch
 from harpoon.training.trainer import Plan, train
@@ -39,14 +39,14 @@ def plan(**changes) -> Plan:
     return Plan(**{**defaults, **changes})
 
 
-def data(rows: int = 100) -> Given:
+def data(rows: int = 100) -> EncodedRows:
     x = torch.randn(rows, 2, generator=torch.Generator().manual_seed(0))
-    return Given(x, torch.ones_like(x, dtype=torch.bool))
+    return EncodedRows(x, torch.ones_like(x, dtype=torch.bool))
 
 
 def denoiser() -> PaperDenoiser:
     made = PaperDenoiser(2, 16, LinearSchedule(steps=20))
-    initialise(made, torch.Generator().manual_seed(0))
+    initialize_linear(made, torch.Generator().manual_seed(0))
     return made
 
 
@@ -81,7 +81,7 @@ def test_training_stops_when_nothing_improves_and_keeps_the_best_weights():
 
 def test_training_lowers_the_loss():
     x = torch.randn(400, 1, generator=torch.Generator().manual_seed(0)).expand(400, 2)
-    rows = Given(x, torch.ones_like(x, dtype=torch.bool))
+    rows = EncodedRows(x, torch.ones_like(x, dtype=torch.bool))
     history = train(denoiser(), rows, plan(max_epochs=40, learning_rate=5e-3), seed=0)
     assert history.epochs[-1].loss < 0.8 * history.epochs[0].loss
     assert history.epochs[-1].held_out_loss < 0.8 * history.epochs[0].held_out_loss
@@ -137,7 +137,7 @@ def test_a_training_that_no_longer_improves_cools_down_and_ends(cool_down, epoch
 
 
 def test_a_loss_that_is_no_number_is_an_error_with_a_way_out():
-    broken = Given(torch.full((40, 2), torch.inf), torch.ones(40, 2, dtype=torch.bool))
+    broken = EncodedRows(torch.full((40, 2), torch.inf), torch.ones(40, 2, dtype=torch.bool))
     with pytest.raises(TrainingFailed, match="smaller learning_rate"):
         train(denoiser(), broken, plan(), seed=0)
 

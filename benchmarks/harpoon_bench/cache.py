@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from harpoon._utils.files import replacing
+from harpoon._utils.files import replace_atomically
 from harpoon.exceptions import MissingExtra
 
 CACHE = "HARPOON_CACHE"
@@ -42,5 +42,5 @@ def whole(path: Path) -> Iterator[Path]:
     'all of it'
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(path) as temporary:
+    with replace_atomically(path) as temporary:
         yield temporary

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
 
-from harpoon._text import shortened
+from harpoon._text import shorten
 from harpoon.exceptions import HarpoonError, MissingExtra
 from harpoon_bench.cache import cache
 
@@ -152,4 +152,4 @@ def _progress_line(title: str) -> Iterator[Callable[[str], None]]:
     if not console.is_terminal:
         console.print(title, soft_wrap=True)
     with console.status(title) as status:
-        yield lambda line: status.update(f"{title}: {escape(shortened(line.strip()))}")
+        yield lambda line: status.update(f"{title}: {escape(shorten(line.strip()))}")

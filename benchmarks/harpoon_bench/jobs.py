@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from harpoon._text import shortened
+from harpoon._text import shorten
 from harpoon.data.schema import Schema
 from harpoon.exceptions import HarpoonError
 from harpoon_bench.environments import PYTHON_ALONE, Environment
@@ -84,7 +84,7 @@ def encoded(table: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     >>> encoded(table, schema)["job"].tolist()
     [1.0, nan]
     """
-    positions = {c.name: {label: i for i, label in enumerate(c.labels or ())} for c in schema.modelled}
+    positions = {c.name: {label: i for i, label in enumerate(c.categories or ())} for c in schema.modelled}
     return pd.DataFrame(
         {
             c.name: (table[c.name].astype(object).map(positions[c.name]) if c.kind.discrete else table[c.name])
@@ -98,7 +98,7 @@ def decoded(numbers: pd.DataFrame, schema: Schema) -> pd.DataFrame:
     """Back from numbers: labels by the nearest position, numeric columns as they are."""
     return pd.DataFrame(
         {
-            c.name: (_labels(numbers[c.name], c.labels or ()) if c.kind.discrete else numbers[c.name])
+            c.name: (_labels(numbers[c.name], c.categories or ()) if c.kind.discrete else numbers[c.name])
             for c in schema.modelled
         }
     )
@@ -138,4 +138,4 @@ def _reason(process: subprocess.Popen[bytes], errors: Path) -> str:
         return f"it was ended by the signal {name}, as happens when memory runs out."
     lines = errors.read_text(encoding="utf-8", errors="replace").split("\n")
     last = next((line.strip() for line in reversed(lines) if line.strip()), "it did not say why")
-    return shortened(last, shown=LONGEST_LINE)
+    return shorten(last, shown=LONGEST_LINE)

@@ -90,7 +90,7 @@ def angles(_cell: Cell, dataset: Dataset, method: Method) -> Record:
         lambda: geometry.gradient_angles(
             model.denoiser_,
             model.encode(dataset.test),
-            model.codec_.blocks,
+            model.codec_.slices,
             rows=ANGLES,
             steps=model.config.diffusion_steps,
         )
@@ -98,7 +98,7 @@ def angles(_cell: Cell, dataset: Dataset, method: Method) -> Record:
     return {
         **took,
         "angles": {
-            name: {"times": angle.times, "mean": angle.mean, "deviation": angle.deviation}
+            name: {"times": angle.times, "mean": angle.mean, "deviation": angle.std}
             for name, angle in found.items()
         },
     }
@@ -117,7 +117,7 @@ def theorems(dimension: int, seed: int) -> Record:
     for alpha_bar in NOISE:
         level = NoiseLevel(alpha_bar**0.5, (1 - alpha_bar) ** 0.5)
         epsilon = torch.randn(clean.shape, generator=generator, dtype=torch.float64)
-        x_t = (level.a * clean + level.s * epsilon).requires_grad_()
+        x_t = (level.signal * clean + level.noise * epsilon).requires_grad_()
         estimate = sphere.posterior_mean(x_t, level)
         (gradient,) = torch.autograd.grad(((estimate - goal) ** 2).sum(), x_t)
         projection = sphere.project(x_t.detach())

@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from harpoon._text import shortened
+from harpoon._text import shorten
 from harpoon.metrics import METRICS
 from harpoon_bench import figures
 from harpoon_bench.baselines import kind_of
@@ -232,7 +232,7 @@ def failures(results: Results, _folder: Path, _output: Path) -> str:
         for cell, record in results.records(experiment):
             if "error" in record:
                 error, where = record["error"], " ".join(map(str, place_of(cell)))
-                message = shortened(error["message"].replace("|", "/").replace("\n", " "), shown=200)
+                message = shorten(error["message"].replace("|", "/").replace("\n", " "), shown=200)
                 lines.append(
                     f"| {experiment} | {where}, seed {cell.seed} | {title_of(cell)} | {error['while']} | {message} |"
                 )

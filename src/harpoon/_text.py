@@ -29,22 +29,22 @@ from __future__ import annotations
 from collections.abc import Iterable
 from difflib import get_close_matches
 
-SHOWN = 5
+MAX_LISTED = 5
 
 
-def closest(name: str, names: Iterable[str]) -> list[str]:
+def closest_matches(name: str, names: Iterable[str]) -> list[str]:
     """The names a user may have meant, nearest first."""
     by_folded = {str(other).casefold(): str(other) for other in names}
     return [by_folded[match] for match in get_close_matches(name.casefold(), by_folded, n=3, cutoff=0.6)]
 
 
-def listed(names: Iterable[object], *, shown: int = SHOWN) -> str:
+def format_list(names: Iterable[object], *, shown: int = MAX_LISTED) -> str:
     """Names as a short text: the first few, then how many more there are."""
     names = list(names)
     text = ", ".join(repr(name) for name in names[:shown])
     return f"{text} and {len(names) - shown} more" if len(names) > shown else text or "none"
 
 
-def shortened(text: str, *, shown: int = 60) -> str:
+def shorten(text: str, *, shown: int = 60) -> str:
     """The beginning of a text that may be long."""
     return text if len(text) <= shown else f"{text[:shown]}…"

@@ -12,27 +12,27 @@ import numpy as np
 import torch
 
 from harpoon import config
-from harpoon._text import listed
+from harpoon._text import format_list
 from harpoon._utils import tensor_file
-from harpoon._utils.progress import Progress, drawing_bar
-from harpoon._utils.rng import RandomState, checked_state, seed_of, seed_of_part
-from harpoon._utils.validation import count_of, device_of
+from harpoon._utils.progress import Progress, sampling_bar
+from harpoon._utils.rng import RandomState, check_random_state, to_seed, partition_seed
+from harpoon._utils.validation import check_count, resolve_device
 from harpoon.conditions.binder import bind
-from harpoon.conditions.bound import Always, of_complete
-from harpoon.conditions.expressions import Predicate, names_of
-from harpoon.conditions.objectives import Objective, per_batch, per_row
-from harpoon.conditions.parser import condition
+from harpoon.conditions.bound import Constant, assume_complete
+from harpoon.conditions.expressions import Predicate, column_names
+from harpoon.conditions.objectives import LossFunction, batch_penalty, row_penalty
+from harpoon.conditions.parser import to_predicate
 from harpoon.config import Config
 from harpoon.data import dataframe
 from harpoon.data.column import Column, Kind
-from harpoon.data.column_array import ColumnArray, Index, Rows, height_of, joined, laid_over, taken
-from harpoon.data.dataframe import Table, Template
+from harpoon.data.column_array import ColumnArray, Index, Columns, n_rows, concat, scatter, take
+from harpoon.data.dataframe import Table, FrameTemplate
 from harpoon.data.reader import read_columns
 from harpoon.data.schema import Schema
 from harpoon.diffusion.denoiser import Denoiser
-from harpoon.diffusion.penalties import summed
-from harpoon.encoding.batch import Given
-from harpoon.encoding.row_codec import Codec, seen
+from harpoon.diffusion.penalties import sum_penalties
+from harpoon.encoding.batch import EncodedRows
+from harpoon.encoding.row_codec import RowCodec, seen
 from harpoon.exceptions import InvalidCondition, InvalidOption, ModelFileError, NotFitted
 from harpoon.inference.conditional import check_strategy
 from harpoon.inference.diagnostics import Report
@@ -84,12 +84,12 @@ class Harpoon:
 
     schema_: Schema
     history_: History
-    codec_: Codec
+    codec_: RowCodec
     denoiser_: Denoiser
-    template_: Template
+    template_: FrameTemplate
     settings_: Config
     report_: Report
-    _trained_on: Rows
+    _trained_on: Columns
 
     def __init__(
         self,
@@ -109,8 +109,8 @@ class Harpoon:
             options["max_time"] = None
         self.preset = preset
         self.settings: Config = config.preset(preset).with_options({**options, **given})
-        self.random_state = checked_state(random_state)
-        self.device = device_of(device)
+        self.random_state = check_random_state(random_state)
+        self.device = resolve_device(device)
         if not isinstance(schema, Schema | None):
             raise InvalidOption(f"schema must be a Schema (see Schema.infer and Schema.load), got {schema!r}.")
         self.schema = schema
@@ -191,17 +191,17 @@ class Harpoon:
         question = self._question(where)
         self._check_constants(question, table)
         drawer = self._drawer(self._call_seed(random_state), options)
-        first_row = count_of(first_row, "first_row, the number of the first row,", least=0)
+        first_row = check_count(first_row, "first_row, the number of the first row,", low=0)
         if draws is not None:
             if not decode:
                 raise InvalidOption("decode=False gives what is expected, draws=m tables that were drawn; ask for one.")
-            count = count_of(draws, "draws, the number of tables to draw,")
+            count = check_count(draws, "draws, the number of tables to draw,")
             return self._imputations(table, rows, count, drawer, question, first_row=first_row)
         if not decode:
             if question is not None:
                 raise InvalidOption("decode=False gives what is expected without a condition; leave where out.")
             return self._expectation(rows)
-        produce = (lambda part, _index: self._expected(part)) if self.denoiser_.sees_known else drawer.draw
+        produce = (lambda part, _index: self._expected(part)) if self.denoiser_.is_conditional else drawer.draw
         if question is not None:
             produce = question.correcting(produce, question.completing(drawer, rows, first_row, self._tell))
         return self._written(table, rows, self._produced(rows, produce, first_row))
@@ -211,8 +211,8 @@ class Harpoon:
         n: int | None = None,
         *,
         where: str | Predicate | None = None,
-        loss: str | Objective | None = None,
-        loss_batch: Objective | None = None,
+        loss: str | LossFunction | None = None,
+        loss_batch: LossFunction | None = None,
         given: object = None,
         strategy: str = "auto",
         on_shortfall: str = "raise",
@@ -255,7 +255,7 @@ class Harpoon:
         question = self._question(where, None if isinstance(loss, str) else loss, loss_batch, on_shortfall)
         towards = {"loss": loss} if isinstance(loss, str) else {}
         drawer = self._drawer(self._call_seed(random_state), {**options, **towards})
-        first_row = count_of(first_row, "first_row, the number of the first row,", least=0)
+        first_row = check_count(first_row, "first_row, the number of the first row,", low=0)
         if given is not None and not isinstance(given, Mapping):
             if n is not None:
                 raise InvalidOption("n must be left out when given is a frame: one row is drawn for each of its rows.")
@@ -266,17 +266,17 @@ class Harpoon:
             self._check_constants(question, table)
             draw = drawer.draw if question is None else question.completing(drawer, rows, first_row, self._tell)
             return self._written(table, rows, self._produced(rows, draw, first_row))
-        table = dataframe.repeated(given or {}, count_of(n))
+        table = dataframe.constant_table(given or {}, check_count(n))
         _check_given(given or {}, self.schema_)
         rows = read_columns(table, self.schema_, partial=True, strict=True)
         if question is None:
             drawn, self.report_ = plainly(drawer, rows, first_row)
         else:
-            drawer.seed = seed_of_part(drawer.seed, first_row)
+            drawer.seed = partition_seed(drawer.seed, first_row)
             drawn, self.report_ = question.drawn(drawer, rows, strategy)
-        constants = {c.name: _constant(self.template_, c, height_of(drawn)) for c in self.schema_ if _is_constant(c)}
+        constants = {c.name: _constant(self.template_, c, n_rows(drawn)) for c in self.schema_ if _is_constant(c)}
         frame = self.template_.build({**constants, **drawn})
-        return frame if question is None else dataframe.noted(frame, asdict(self.report_))
+        return frame if question is None else dataframe.with_attrs(frame, asdict(self.report_))
 
     def relations(self) -> list[str]:
         """The numbers that are often exactly what others say, and in how many of the rows, as the model has found them.
@@ -290,10 +290,10 @@ class Harpoon:
         codec = self._fitted()
         if not isinstance(self.denoiser_, AnchoredDenoiser):
             return []
-        forms, names = self.denoiser_.rank_laws.copies.forms, [number.column.name for number in codec.ranked]
+        forms, names = self.denoiser_.rank_head.copies.relations, [number.column.name for number in codec.numeric]
         return [
-            describe(names[form // forms.each], formula, names, float(forms.shares[form]))
-            for form, formula in forms.recipes(codec.units).items()
+            describe(names[form // forms.each], formula, names, float(forms.fractions[form]))
+            for form, formula in forms.formulas(codec.units).items()
         ]
 
     def feasibility(
@@ -315,11 +315,11 @@ class Harpoon:
         """
         codec = self._fitted()
         _check_given(given or {}, self.schema_)
-        base = read_columns(dataframe.repeated(given or {}, 1), self.schema_, partial=True, strict=True)
+        base = read_columns(dataframe.constant_table(given or {}, 1), self.schema_, partial=True, strict=True)
         counted = (
             read_columns(dataframe.read(data), self.schema_) if data is not None else getattr(self, "_trained_on", None)
         )
-        tree = condition(where)
+        tree = to_predicate(where)
         return feasibility(self._drawer(self._call_seed(random_state)), tree, self.schema_, base, counted)
 
     def report(
@@ -347,7 +347,7 @@ class Harpoon:
             return report.Page(report.described(self, where=where, rows=rows, random_state=random_state))
         return report.Page(report.evaluated(self, test, where=where, rows=rows, random_state=random_state))
 
-    def encode(self, data: object) -> Given:
+    def encode(self, data: object) -> EncodedRows:
         """A table as the network sees it: encoded rows and which of their numbers are known."""
         codec = self._fitted()
         return seen(codec, read_columns(dataframe.read(data), self.schema_)).to(self.device)
@@ -363,12 +363,12 @@ class Harpoon:
             "given_schema": None if self.schema is None else self.schema.to_json(),
             **content_of(learnt, self.template_),
         }
-        tensor_file.write(path, self.denoiser_.state_dict(), content)
+        tensor_file.write_tensors(path, self.denoiser_.state_dict(), content)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, device: str = "auto", progress: Progress = True) -> Self:
         """Read a model from a file that `save` wrote. Nothing in the file is ever run."""
-        tensors, content = tensor_file.read(path)
+        tensors, content = tensor_file.read_tensors(path)
         if CHECKPOINT in content:
             raise ModelFileError(
                 f"{str(path)!r} is the checkpoint of a training, not a model. Give it to fit(checkpoint=...) to go on, "
@@ -381,7 +381,7 @@ class Harpoon:
             model.schema = None if asked is None else Schema.from_json(asked)
             model._take(*learnt_from(model.settings, content, tensors))
         except DAMAGE as error:
-            raise tensor_file.damaged(path, f"{type(error).__name__}: {error}") from None
+            raise tensor_file.damaged_file(path, f"{type(error).__name__}: {error}") from None
         model.denoiser_.to(model.device).eval()
         return model
 
@@ -391,7 +391,7 @@ class Harpoon:
             state = f"fitted on {len(self.schema_)} columns, {len(self.schema_.modelled)} of them modelled"
         return f"Harpoon(preset={self.preset!r}): {state}"
 
-    def _fitted(self) -> Codec:
+    def _fitted(self) -> RowCodec:
         if not hasattr(self, "codec_"):
             raise NotFitted("This model has not been trained. Call fit(table) first, or load a saved model.")
         return self.codec_
@@ -401,41 +401,41 @@ class Harpoon:
             self.settings, self.schema, self.random_state, self.device, self.progress is True, team or Alone()
         )
 
-    def _take(self, learnt: Learnt, template: Template) -> None:
+    def _take(self, learnt: Learnt, template: FrameTemplate) -> None:
         """Become the model that was learnt."""
         self.schema_, self.settings_, self.codec_ = learnt.schema, learnt.settings, learnt.codec
         self.denoiser_, self.history_, self.template_ = learnt.denoiser, learnt.history, template
 
-    def _produced(self, rows: Rows, produce: Callable[[Rows, Index], Rows], first_row: int = 0) -> Rows:
+    def _produced(self, rows: Columns, produce: Callable[[Columns, Index], Columns], first_row: int = 0) -> Columns:
         """The rows with their holes filled; `produce` is asked only for those that have one, by their numbers."""
-        index = np.flatnonzero(~self.codec_.known(rows).all(axis=1))
-        new = produce(taken(rows, index), index + first_row)
-        return laid_over(rows, new, index)
+        index = np.flatnonzero(~self.codec_.observed(rows).all(axis=1))
+        new = produce(take(rows, index), index + first_row)
+        return scatter(rows, new, index)
 
-    def _written(self, table: Table, rows: Rows, columns: Rows) -> Any:  # noqa: ANN401
+    def _written(self, table: Table, rows: Columns, columns: Columns) -> Any:  # noqa: ANN401
         """The table with new cells in its holes, constant columns included."""
         holes = {name: cells.missing for name, cells in rows.items()}
         constants = {}
         for column in self.schema_:
             if _is_constant(column):
-                name, height = column.name, table.height
+                name, height = column.name, table.n_rows
                 constants[name] = _constant(self.template_, column, height)
                 there = name in table.names
-                holes[name] = table.cells(name).missing if there else np.ones(height, dtype=np.bool_)
+                holes[name] = table.column(name).missing if there else np.ones(height, dtype=np.bool_)
         return table.fill({**columns, **constants}, holes, self.template_)
 
     def _check_constants(self, question: Question | None, table: Table) -> None:
         """A condition reads a constant column as the value it always had, so the table must have it too."""
         for column in self.schema_:
-            asked = question is not None and question.tree is not None and column.name in names_of(question.tree)
+            asked = question is not None and question.tree is not None and column.name in column_names(question.tree)
             if not asked or not _is_constant(column) or column.name not in table.names:
                 continue
-            cells = table.cells(column.name)
-            here = {cells.labels[value] if cells.labels else value for value in np.unique(cells.observed).tolist()}
-            if here - set(column.labels or ()):
+            cells = table.column(column.name)
+            here = {cells.categories[value] if cells.categories else value for value in np.unique(cells.observed).tolist()}
+            if here - set(column.categories or ()):
                 raise InvalidCondition(
-                    f"A condition on column {column.name!r} can only read {(column.labels or (None,))[0]!r}, the one "
-                    f"value it had in training, but the table has {listed(sorted(here, key=str))}. Leave it out."
+                    f"A condition on column {column.name!r} can only read {(column.categories or (None,))[0]!r}, the one "
+                    f"value it had in training, but the table has {format_list(sorted(here, key=str))}. Leave it out."
                 )
 
     def _tell(self, report: Report) -> None:
@@ -444,49 +444,49 @@ class Harpoon:
     def _question(
         self,
         where: str | Predicate | None,
-        loss: Objective | None = None,
-        loss_batch: Objective | None = None,
+        loss: LossFunction | None = None,
+        loss_batch: LossFunction | None = None,
         on_shortfall: str = "raise",
     ) -> Question | None:
         """What is asked of rows, if anything is."""
         if on_shortfall not in SHORTFALLS:
             raise InvalidOption.one_of("on_shortfall", on_shortfall, SHORTFALLS)
-        penalties = [per_row(loss, self.codec_)] if loss is not None else []
-        penalties += [per_batch(loss_batch, self.codec_)] if loss_batch is not None else []
+        penalties = [row_penalty(loss, self.codec_)] if loss is not None else []
+        penalties += [batch_penalty(loss_batch, self.codec_)] if loss_batch is not None else []
         if where is None and not penalties:
             return None
-        tree = None if where is None else condition(where)
-        bound = Always(truth=True) if tree is None else of_complete(bind(tree, self.schema_))
-        return Question(tree, bound, self.schema_, summed(penalties) if penalties else None, on_shortfall)
+        tree = None if where is None else to_predicate(where)
+        bound = Constant(truth=True) if tree is None else assume_complete(bind(tree, self.schema_))
+        return Question(tree, bound, self.schema_, sum_penalties(penalties) if penalties else None, on_shortfall)
 
     def _drawer(self, seed: int = 0, options: Mapping[str, Any] | None = None) -> Drawer:
         settings = self.settings.with_call_options(options or {})
         return Drawer(self.denoiser_, self.codec_, settings, self.device, seed, self.progress)
 
-    def _expected(self, rows: Rows) -> Rows:
+    def _expected(self, rows: Columns) -> Columns:
         """Every cell at its expected number or its most probable label."""
-        parts = self._drawer().estimates(rows, partial(self.codec_.decode, expected=True))
-        return joined(parts) if parts else dict(rows)
+        parts = self._drawer().estimates(rows, partial(self.codec_.decode, is_mean=True))
+        return concat(parts) if parts else dict(rows)
 
-    def _expectation(self, rows: Rows) -> Expectation:
-        if not self.denoiser_.sees_known:
+    def _expectation(self, rows: Columns) -> Expectation:
+        if not self.denoiser_.is_conditional:
             raise InvalidOption("decode=False needs a model that sees what is known, such as preset='anchored'.")
         nothing = np.zeros((0, self.codec_.width))
         parts = self._drawer().estimates(rows, self.codec_.expectation) or [self.codec_.expectation(nothing)]
         numbers, probabilities = (
             {name: np.concatenate([part[kind][name] for part in parts]) for name in parts[0][kind]} for kind in (0, 1)
         )
-        labels = {name: self.schema_[name].labels or () for name in probabilities}
+        labels = {name: self.schema_[name].categories or () for name in probabilities}
         return Expectation(numbers, probabilities, labels)
 
     def _imputations(
-        self, table: Table, rows: Rows, count: int, drawer: Drawer, question: Question | None, *, first_row: int
+        self, table: Table, rows: Columns, count: int, drawer: Drawer, question: Question | None, *, first_row: int
     ) -> MultipleImputation:
         one_bar = drawer.progress is True and count > 1
         drawer.progress = False if one_bar else drawer.progress
         draw = drawer.draw if question is None else question.completing(drawer, rows, first_row, self._tell)
         drawn = []
-        with drawing_bar(count, table.height, one_bar) as on_draw:
+        with sampling_bar(count, table.n_rows, one_bar) as on_draw:
             for number in range(count):
                 drawn.append(self._produced(rows, partial(draw, draw=number), first_row))
                 on_draw()
@@ -495,7 +495,7 @@ class Harpoon:
         return MultipleImputation(tables, table, self.template_, self.schema_, drawn, holes)
 
     def _call_seed(self, random_state: RandomState) -> int:
-        return seed_of(self.random_state if random_state is None else checked_state(random_state))
+        return to_seed(self.random_state if random_state is None else check_random_state(random_state))
 
 
 load = Harpoon.load
@@ -505,8 +505,8 @@ def _is_constant(column: Column) -> bool:
     return column.kind is Kind.CONSTANT
 
 
-def _constant(template: Template, column: Column, height: int) -> ColumnArray:
-    return template.constant(column.name, (column.labels or (None,))[0], height)
+def _constant(template: FrameTemplate, column: Column, height: int) -> ColumnArray:
+    return template.constant(column.name, (column.categories or (None,))[0], height)
 
 
 def _check_given(given: Mapping[str, object], schema: Schema) -> None:
@@ -519,5 +519,5 @@ def _check_given(given: Mapping[str, object], schema: Schema) -> None:
             raise InvalidOption(f"Column {name!r} is not drawn, and no value like {type(value).__name__} can be given.")
         if not _is_constant(column):
             raise InvalidOption(f"No value can be given for column {name!r}: it is not drawn ({column.note}).")
-        if value != (column.labels or (None,))[0]:
-            raise InvalidOption(f"Column {name!r} is always {(column.labels or (None,))[0]!r}, got {value!r}.")
+        if value != (column.categories or (None,))[0]:
+            raise InvalidOption(f"Column {name!r} is always {(column.categories or (None,))[0]!r}, got {value!r}.")

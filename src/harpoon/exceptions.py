@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from harpoon._text import SHOWN, closest, listed
+from harpoon._text import MAX_LISTED, closest_matches, format_list
 
 HOLDS = {"model": "was trained on", "schema": "names"}
 LACKS = {"model": "was not trained on", "schema": "does not name"}
@@ -58,22 +58,22 @@ class SchemaMismatch(HarpoonError, ValueError):
     @classmethod
     def missing_columns(cls, missing: Sequence[str], present: Sequence[str], *, of: str = "model") -> SchemaMismatch:
         """Columns that the model, or the schema, needs and the table does not have."""
-        near = [f"{match!r} for {name!r}" for name in missing for match in closest(name, present)[:1]]
-        hint = f" Did you mean {', '.join(near[:SHOWN])}?" if near else ""
+        near = [f"{match!r} for {name!r}" for name in missing for match in closest_matches(name, present)[:1]]
+        hint = f" Did you mean {', '.join(near[:MAX_LISTED])}?" if near else ""
         return cls(
             f"The {of} {HOLDS[of]} {_columns(missing)}, which the table does not have "
-            f"(it has {listed(present)}).{hint} Add {'it' if len(missing) == 1 else 'them'}, "
+            f"(it has {format_list(present)}).{hint} Add {'it' if len(missing) == 1 else 'them'}, "
             "with empty cells if the values are not known."
         )
 
     @classmethod
     def extra_columns(cls, extra: Sequence[str], known: Sequence[str], *, of: str = "model") -> SchemaMismatch:
         """Columns that the model has never seen, or the schema does not name."""
-        near = [f"{name!r} (did you mean {match!r}?)" for name in extra for match in closest(name, known)[:1]]
-        hint = f" Close names: {', '.join(near[:SHOWN])}." if near else ""
+        near = [f"{name!r} (did you mean {match!r}?)" for name in extra for match in closest_matches(name, known)[:1]]
+        hint = f" Close names: {', '.join(near[:MAX_LISTED])}." if near else ""
         return cls(
             f"The table has {_columns(extra)}, which the {of} {LACKS[of]} "
-            f"(it knows {listed(known)}).{hint} Drop or rename {'it' if len(extra) == 1 else 'them'}."
+            f"(it knows {format_list(known)}).{hint} Drop or rename {'it' if len(extra) == 1 else 'them'}."
         )
 
 
@@ -84,9 +84,9 @@ class InvalidOption(HarpoonError, ValueError):
     def one_of(cls, name: str, got: object, options: Iterable[object]) -> InvalidOption:
         """An argument that takes one of a few values."""
         options = sorted(options, key=str)
-        near = closest(str(got), map(str, options))
+        near = closest_matches(str(got), map(str, options))
         hint = f" Did you mean {near[0]!r}?" if near else ""
-        return cls(f"{name} must be one of {listed(options, shown=20)}, got {got!r}.{hint}")
+        return cls(f"{name} must be one of {format_list(options, shown=20)}, got {got!r}.{hint}")
 
 
 class InvalidCondition(HarpoonError, ValueError):
@@ -173,4 +173,4 @@ def _first_line(error: object) -> str:
 
 
 def _columns(names: Sequence[str]) -> str:
-    return f"the column {names[0]!r}" if len(names) == 1 else f"the columns {listed(names)}"
+    return f"the column {names[0]!r}" if len(names) == 1 else f"the columns {format_list(names)}"

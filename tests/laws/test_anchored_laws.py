@@ -9,9 +9,9 @@ from harpoon import ColumnLeftOut, Harpoon, InvalidOption
 from harpoon.diffusion.geometry import gradient_angle, gradient_angles
 from harpoon.diffusion.guidance import tangential_gradient
 from harpoon.diffusion.schedules import NoiseLevel
-from harpoon.encoding.base import Block, Shape
-from harpoon.encoding.batch import Given
-from harpoon.networks.anchored import AnchoredDenoiser, Corruption
+from harpoon.encoding.base import ColumnSlice, PartType
+from harpoon.encoding.batch import EncodedRows
+from harpoon.networks.anchored import AnchoredDenoiser, MaskingConfig
 from harpoon.networks.backbone import Contrast
 from tests.laws.test_closed_form import CENTRES, SHARES, class_shares, draw_table, y_moments
 
@@ -27,25 +27,25 @@ class NoScales:
 
 
 NO_SCALES = NoScales()
-BLOCKS = (Block("x", 0, 0, 1, Shape.LINE), Block("x", 0, 1, 4, Shape.SIMPLEX), Block("c", 1, 4, 6, Shape.SIMPLEX))
+BLOCKS = (ColumnSlice("x", 0, 0, 1, PartType.CONTINUOUS), ColumnSlice("x", 0, 1, 4, PartType.CATEGORICAL), ColumnSlice("c", 1, 4, 6, PartType.CATEGORICAL))
 
 
 def denoiser() -> AnchoredDenoiser:
     made = AnchoredDenoiser(
-        BLOCKS, hidden=16, depth=2, bins=4, slots=8, corruption=Corruption(0.5, 0.3), scales=NO_SCALES
+        BLOCKS, hidden=16, depth=2, input_bins=4, rank_bins=8, masking=MaskingConfig(0.5, 0.3), scales=NO_SCALES
     )
     made.prepare(data(), torch.Generator().manual_seed(0))
     return made
 
 
-def data(rows: int = 200) -> Given:
+def data(rows: int = 200) -> EncodedRows:
     generator = torch.Generator().manual_seed(1)
     spike = torch.randint(0, 3, (rows,), generator=generator)
     kind = torch.randint(0, 2, (rows,), generator=generator)
     number = torch.randn(rows, generator=generator)
     one_hot = torch.nn.functional.one_hot
     x = torch.cat([number[:, None], one_hot(spike, 3).float(), one_hot(kind, 2).float()], dim=1)
-    return Given(x, torch.ones_like(x, dtype=torch.bool))
+    return EncodedRows(x, torch.ones_like(x, dtype=torch.bool))
 
 
 def test_categories_are_always_estimated_on_the_simplex():
@@ -60,7 +60,7 @@ def test_what_is_known_is_estimated_to_be_what_it_is():
     rows = data(20)
     known = torch.zeros_like(rows.observed)
     known[:, :4] = True
-    estimate = denoiser()(torch.randn(20, 6, generator=torch.Generator().manual_seed(3)), 0.9, Given(rows.x, known))
+    estimate = denoiser()(torch.randn(20, 6, generator=torch.Generator().manual_seed(3)), 0.9, EncodedRows(rows.x, known))
     assert torch.equal(estimate[:, :4], rows.x[:, :4])
 
 
@@ -70,8 +70,8 @@ def test_where_there_is_only_noise_the_noise_does_not_matter():
     known = torch.zeros_like(rows.observed)
     known[:, 4:] = True
     noises = [torch.randn(20, 6, generator=generator) for _ in range(2)]
-    noisiest = model.schedule.noisiest
-    first, second = (model(noise, noisiest, Given(rows.x, known)) for noise in noises)
+    noisiest = model.schedule.max_time
+    first, second = (model(noise, noisiest, EncodedRows(rows.x, known)) for noise in noises)
     assert torch.allclose(first, second, atol=0.02)
 
 
@@ -83,15 +83,15 @@ def test_without_noise_the_estimate_is_that_of_the_noisiest_time(known):
         for weight in model.parameters():  # also those that are nothing at first
             weight.add_(torch.randn(weight.shape, generator=generator) / 10)
     columns = torch.tensor([0, 0, 0, 0, 1, 1])
-    given = Given(rows.x, torch.isin(columns, torch.tensor(known)).expand(20, -1))
+    given = EncodedRows(rows.x, torch.isin(columns, torch.tensor(known)).expand(20, -1))
     nothing = torch.zeros(1, 6)
-    assert torch.allclose(model.at_noise().expected(given), model(nothing, model.schedule.noisiest, given), atol=1e-4)
+    assert torch.allclose(model.at_noise().expected(given), model(nothing, model.schedule.max_time, given), atol=1e-4)
 
 
 def test_near_the_clean_end_the_estimate_is_the_row():
     rows = data(50)
     level = denoiser().schedule.level(0.01)
-    x_t = level.a * rows.x + level.s * torch.randn(rows.x.shape, generator=torch.Generator().manual_seed(5))
+    x_t = level.signal * rows.x + level.noise * torch.randn(rows.x.shape, generator=torch.Generator().manual_seed(5))
     assert torch.allclose(denoiser()(x_t, 0.01), rows.x, atol=0.1)
 
 
@@ -100,23 +100,23 @@ def test_a_cell_that_is_missing_in_training_is_never_a_target():
     known = rows.observed.clone()
     known[:, 4:] = False
     model = denoiser()
-    model.loss(Given(torch.where(known, rows.x, 0.0), known), torch.Generator().manual_seed(0)).backward()
+    model.loss(EncodedRows(torch.where(known, rows.x, 0.0), known), torch.Generator().manual_seed(0)).backward()
     gradient = model.backbone.out.weight.grad
     assert gradient[:4].abs().sum() > 0
     assert gradient[4:].abs().sum() == 0
 
 
 MEANS = (
-    Block("x", 0, 0, 1, Shape.MEAN),
-    Block("x", 0, 1, 2, Shape.LINE),
-    Block("n", 1, 2, 3, Shape.MEAN),
-    Block("n", 1, 3, 6, Shape.SIMPLEX),
+    ColumnSlice("x", 0, 0, 1, PartType.REGRESSION),
+    ColumnSlice("x", 0, 1, 2, PartType.CONTINUOUS),
+    ColumnSlice("n", 1, 2, 3, PartType.REGRESSION),
+    ColumnSlice("n", 1, 3, 6, PartType.CATEGORICAL),
 )
 
 
 def with_means() -> AnchoredDenoiser:
     made = AnchoredDenoiser(
-        MEANS, hidden=16, depth=2, bins=4, slots=8, corruption=Corruption(0.5, 0.3), scales=NO_SCALES
+        MEANS, hidden=16, depth=2, input_bins=4, rank_bins=8, masking=MaskingConfig(0.5, 0.3), scales=NO_SCALES
     )
     made.prepare(data(), torch.Generator().manual_seed(0))
     return made
@@ -150,7 +150,7 @@ def test_contrasts_begin_with_the_ranks_that_go_together():
     x = torch.randn(500, 3, generator=torch.Generator().manual_seed(0))
     x[:, 2] = -x[:, 0] + 0.1 * x[:, 1]
     contrast = Contrast(3)
-    contrast.prepare(x, torch.ones_like(x, dtype=torch.bool))
+    contrast.initialize(x, torch.ones_like(x, dtype=torch.bool))
     assert contrast.weight[0].tolist() == [1.0, 0.0, 1.0]  # they go against each other, so their sum is small
     assert contrast(x).shape == (500, 3)
     assert contrast(x)[:, 0].std() < 0.2
@@ -160,7 +160,7 @@ def test_contrasts_begin_with_the_ranks_that_go_together():
 def test_there_are_as_many_contrasts_as_there_are_pairs_up_to_a_limit(ranks, pairs):
     contrast = Contrast(ranks)
     x = torch.randn(20, ranks, generator=torch.Generator().manual_seed(0))
-    contrast.prepare(x, torch.ones_like(x, dtype=torch.bool))
+    contrast.initialize(x, torch.ones_like(x, dtype=torch.bool))
     assert contrast(x).shape == (20, pairs)
 
 

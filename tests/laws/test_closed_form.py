@@ -14,11 +14,11 @@ from harpoon import Harpoon
 from harpoon._utils.rng import row_noise
 from harpoon.diffusion.denoiser import Denoiser
 from harpoon.diffusion.guidance import Guidance, constant
-from harpoon.diffusion.penalties import reconstruction
-from harpoon.diffusion.samplers import matched_start, reverse
+from harpoon.diffusion.penalties import reconstruction_penalty
+from harpoon.diffusion.samplers import matched_start, reverse_process
 from harpoon.diffusion.schedules import LinearSchedule
 from harpoon.diffusion.solvers import deviation_step
-from harpoon.encoding.batch import Given
+from harpoon.encoding.batch import EncodedRows
 
 SHARES = np.array([0.3, 0.7])
 CENTRES = np.array([[-1.5, 1.0], [1.0, -0.5]])
@@ -61,14 +61,14 @@ class PerfectDenoiser(Denoiser):
     def estimate(self, x_t, t):
         level = self.schedule.level(t)
         centres = torch.tensor(CENTRES)
-        noisy = level.a**2 * torch.tensor(COVARIANCE) + level.s**2 * torch.eye(2, dtype=torch.float64)
-        off = x_t[:, None, :2] - level.a * centres  # (n, classes, 2)
+        noisy = level.signal**2 * torch.tensor(COVARIANCE) + level.noise**2 * torch.eye(2, dtype=torch.float64)
+        off = x_t[:, None, :2] - level.signal * centres  # (n, classes, 2)
         explained = torch.linalg.solve(noisy, off.transpose(1, 2)).transpose(1, 2)
         corners = torch.eye(2, dtype=torch.float64)
         log_p = torch.tensor(SHARES).log() - (off * explained).sum(dim=2) / 2
-        log_p = log_p - ((x_t[:, None, 2:] - level.a * corners) ** 2).sum(dim=2) / (2 * level.s**2)
+        log_p = log_p - ((x_t[:, None, 2:] - level.signal * corners) ** 2).sum(dim=2) / (2 * level.noise**2)
         p = log_p.softmax(dim=1)
-        means = centres + level.a * explained @ torch.tensor(COVARIANCE)
+        means = centres + level.signal * explained @ torch.tensor(COVARIANCE)
         return torch.cat([(p[:, :, None] * means).sum(dim=1), p], dim=1)
 
     def loss(self, data, generator):
@@ -81,14 +81,14 @@ def perfect():
     one_hot = np.stack([np.asarray(table["c"]) == label for label in CLASSES], axis=1)
     rows = torch.tensor(np.column_stack([table["x"], table["y"], one_hot]).astype(float))
     denoiser = PerfectDenoiser()
-    denoiser.learn_moments(Given(rows, torch.ones_like(rows, dtype=torch.bool)))
+    denoiser.fit_moments(EncodedRows(rows, torch.ones_like(rows, dtype=torch.bool)))
     return denoiser
 
 
 def run(denoiser, n, guidance=None):
     noise = row_noise(0, np.arange(n), 201, 4).double()
     times = denoiser.schedule.times(200)
-    return reverse(denoiser, noise, times=times, start=matched_start, step=deviation_step, guidance=guidance).numpy()
+    return reverse_process(denoiser, noise, times=times, start=matched_start, step=deviation_step, guidance=guidance).numpy()
 
 
 def test_a_perfect_denoiser_draws_the_law(perfect):
@@ -108,8 +108,8 @@ def test_a_perfect_denoiser_draws_the_law(perfect):
 def test_guidance_with_a_perfect_denoiser_draws_the_conditional_law(perfect, x):
     n = 3000
     target = torch.tensor([[x, 0.0, 0.0, 0.0]], dtype=torch.float64).expand(n, 4)
-    given = Given(target, torch.tensor([[True, False, False, False]]).expand(n, 4))
-    drawn = run(perfect, n, Guidance(reconstruction("mae", given, ()), constant(0.2)))
+    given = EncodedRows(target, torch.tensor([[True, False, False, False]]).expand(n, 4))
+    drawn = run(perfect, n, Guidance(reconstruction_penalty("mae", given, ()), constant(0.2)))
     mean, deviation = y_moments(x)
     assert drawn[:, 0] == pytest.approx(np.full(n, x), abs=0.5)
     assert (drawn[:, 2] > drawn[:, 3]).mean() == pytest.approx(class_shares(x)[0], abs=0.1)

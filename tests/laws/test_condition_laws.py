@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from harpoon import Column, Kind, Schema, col, greatest, least, lit
 from harpoon.conditions.binder import bind
-from harpoon.conditions.bound import Inequality, columns_of, negated
-from harpoon.conditions.evaluate import holds
+from harpoon.conditions.bound import Compare, columns_of, negate
+from harpoon.conditions.evaluate import evaluate
 from harpoon.conditions.expressions import (
     And,
     Arithmetic,
@@ -25,7 +25,7 @@ from harpoon.conditions.expressions import (
     IsNull,
     Like,
     Literal,
-    Name,
+    ColumnName,
     Negative,
     Not,
     Or,
@@ -33,7 +33,7 @@ from harpoon.conditions.expressions import (
 from harpoon.conditions.parser import parse
 from harpoon.conditions.sql import RESERVED
 from harpoon.data import dataframe
-from harpoon.data.coercion import conform
+from harpoon.data.coercion import coerce
 
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=")
 SPELLED = {"col": col, "lit": lit, "least": least, "greatest": greatest, "datetime": dt}
@@ -56,7 +56,7 @@ PLAIN = st.one_of(
 LITERALS = st.builds(Literal.of, PLAIN)
 NAMES = st.text(max_size=6) | st.sampled_from(["age", "capital-gain", "a`b", 'a"b', "a b", "größe", *sorted(RESERVED)])
 VALUES = st.recursive(
-    st.builds(Name, NAMES) | LITERALS,
+    st.builds(ColumnName, NAMES) | LITERALS,
     lambda inner: st.one_of(
         st.builds(Negative, inner),
         st.builds(Arithmetic, st.sampled_from("+-*/"), inner, inner),
@@ -149,7 +149,7 @@ def tables(draw):
         if kind in TEXTS:
             # DuckDB knows no order of labels but that of texts, so ordered ones are sorted.
             labels = tuple(sorted(draw(st.lists(LABELS | SOME_LABELS, min_size=2, max_size=4, unique=True))))
-            columns.append(Column(name, Kind.CATEGORY, labels=labels, ordered=TEXTS[kind]))
+            columns.append(Column(name, Kind.CATEGORY, categories=labels, ordered=TEXTS[kind]))
             dtype, cells = pa.string(), st.sampled_from(labels)
         else:
             stored, dtype, cells, details = STORED[kind]
@@ -289,7 +289,7 @@ def questions(draw):
 
 def cells(schema, table):
     read = dataframe.read(table)
-    return {column.name: conform(read.cells(column.name), column) for column in schema}
+    return {column.name: coerce(read.column(column.name), column) for column in schema}
 
 
 @pytest.fixture(scope="module")
@@ -307,7 +307,7 @@ def test_the_exact_reading_is_that_of_duckdb(duck, question):
     rows = cells(schema, table)
     for tree in trees:
         picked = duck.execute(f'SELECT "row number" FROM questioned WHERE {tree}').fetchall()  # noqa: S608
-        assert sorted(row for (row,) in picked) == np.flatnonzero(holds(bind(tree, schema), rows)).tolist(), tree
+        assert sorted(row for (row,) in picked) == np.flatnonzero(evaluate(bind(tree, schema), rows)).tolist(), tree
 
 
 @given(questions())
@@ -315,9 +315,9 @@ def test_the_exact_reading_is_that_of_duckdb(duck, question):
 def test_a_row_never_meets_a_condition_and_its_negation(question):
     schema, table, trees = question
     bound, rows = bind(trees[-1], schema), cells(schema, table)
-    meets, fails = holds(bound, rows), holds(negated(bound), rows)
+    meets, fails = evaluate(bound, rows), evaluate(negate(bound), rows)
     assert not (meets & fails).any()
-    assert negated(negated(bound)) == bound
+    assert negate(negate(bound)) == bound
     missing = [rows[name].missing for name in columns_of(bound)]
     whole_rows = ~np.any(missing, axis=0) if missing else np.ones(ROWS, dtype=bool)
     assert (meets | fails)[whole_rows].all()
@@ -328,7 +328,7 @@ def test_a_row_never_meets_a_condition_and_its_negation(question):
 def test_the_step_divides_every_difference(table, data):
     schema, arrow, held = table
     bound = bind(data.draw(st.builds(operator.gt, numbers(held), numbers(held))), schema)
-    assume(isinstance(bound, Inequality) and bound.step is not None)
+    assume(isinstance(bound, Compare) and bound.step is not None)
     rows = cells(schema, arrow)
     rounded = Fraction(str(bound.step))
     for row in range(ROWS):

@@ -8,12 +8,12 @@ from scipy import stats
 
 from harpoon import Harpoon
 from harpoon.conditions.binder import bind
-from harpoon.conditions.branches import branches
-from harpoon.conditions.evaluate import holds
+from harpoon.conditions.branches import disjoint_branches
+from harpoon.conditions.evaluate import evaluate
 from harpoon.data import dataframe
-from harpoon.data.coercion import conform
+from harpoon.data.coercion import coerce
 from harpoon.diffusion.schedules import NoiseLevel
-from harpoon.diffusion.smc import Selection
+from harpoon.diffusion.smc import SMCResampler
 from tests.laws.test_closed_form import draw_table
 from tests.laws.test_condition_laws import questions
 
@@ -27,12 +27,12 @@ X, IS_A = np.asarray(TRUTH["x"]), np.asarray(TRUTH["c"]) == "a"
 def test_every_row_that_meets_a_condition_is_in_exactly_one_branch(question):
     schema, table, trees = question
     read = dataframe.read(table)
-    rows = {column.name: conform(read.cells(column.name), column) for column in schema}
+    rows = {column.name: coerce(read.column(column.name), column) for column in schema}
     there = ~np.any([cells.missing for cells in rows.values()], axis=0)
     for tree in trees:
         bound = bind(tree, schema)
-        inside = sum((holds(branch.bound, rows).astype(int) for branch in branches(bound)), np.zeros(read.height, int))
-        assert (inside[there] == holds(bound, rows)[there]).all(), str(tree)
+        inside = sum((evaluate(branch.predicate, rows).astype(int) for branch in disjoint_branches(bound)), np.zeros(read.n_rows, int))
+        assert (inside[there] == evaluate(bound, rows)[there]).all(), str(tree)
 
 
 @pytest.fixture(scope="module")
@@ -62,14 +62,14 @@ def test_guided_rows_do_not_pile_up_at_the_bound(model):
 
 
 def test_rows_that_promise_the_same_all_go_on():
-    selection = Selection(group=4, seed=0)
+    selection = SMCResampler(n_particles=4, seed=0)
     for t in (0.9, 0.5):
-        assert selection.chosen(torch.ones(8), NoiseLevel(np.cos(t), np.sin(t)), last=False).tolist() == list(range(8))
+        assert selection.resample(torch.ones(8), NoiseLevel(np.cos(t), np.sin(t)), last=False).tolist() == list(range(8))
 
 
 def test_a_row_that_promises_nothing_gives_way_to_one_of_its_group():
     penalties = torch.tensor([0.0, 0.0, 0.0, 1e6, 0.0, 0.0, 0.0, 0.0])
-    chosen = Selection(group=4, seed=0).chosen(penalties, NoiseLevel(0.6, 0.8), last=True).tolist()
+    chosen = SMCResampler(n_particles=4, seed=0).resample(penalties, NoiseLevel(0.6, 0.8), last=True).tolist()
     assert 3 not in chosen
     assert all(place // 4 == row // 4 for row, place in enumerate(chosen))
-    assert chosen == Selection(group=4, seed=0).chosen(penalties, NoiseLevel(0.6, 0.8), last=True).tolist()
+    assert chosen == SMCResampler(n_particles=4, seed=0).resample(penalties, NoiseLevel(0.6, 0.8), last=True).tolist()

@@ -28,7 +28,7 @@ def level(s: float) -> NoiseLevel:
 def noisy(sphere: Sphere, n: int, s: float) -> torch.Tensor:
     generator = torch.Generator().manual_seed(0)
     x_0 = sphere.sample(n, generator)
-    return level(s).a * x_0 + s * torch.randn(x_0.shape, generator=generator, dtype=torch.float64)
+    return level(s).signal * x_0 + s * torch.randn(x_0.shape, generator=generator, dtype=torch.float64)
 
 
 @pytest.mark.parametrize("dimension", [2, 3])
@@ -37,7 +37,7 @@ def test_the_posterior_mean_agrees_with_an_average_over_the_manifold(dimension, 
     sphere = Sphere(dimension)
     x_t = noisy(sphere, 20, s)
     everywhere = sphere.sample(400_000, torch.Generator().manual_seed(1))
-    log_weights = -((x_t[:, None] - level(s).a * everywhere[None]) ** 2).sum(dim=2) / (2 * s**2)
+    log_weights = -((x_t[:, None] - level(s).signal * everywhere[None]) ** 2).sum(dim=2) / (2 * s**2)
     by_average = log_weights.softmax(dim=1) @ everywhere
     assert torch.allclose(sphere.posterior_mean(x_t, level(s)), by_average, atol=0.02)
 

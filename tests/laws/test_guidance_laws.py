@@ -8,10 +8,10 @@ import torch
 from harpoon import Harpoon
 from harpoon._utils.rng import row_noise
 from harpoon.diffusion.guidance import Guidance, constant
-from harpoon.diffusion.samplers import reverse, standard_start
+from harpoon.diffusion.samplers import reverse_process, standard_start
 from harpoon.diffusion.schedules import LinearSchedule
 from harpoon.diffusion.solvers import deviation_step
-from harpoon.networks.layers import initialise
+from harpoon.networks.layers import initialize_linear
 from harpoon.networks.paper import PaperDenoiser
 
 OPTIONS = {"hidden": 32, "max_epochs": 30, "steps": 20, "learning_rate": 1e-3, "incomplete": "mask"}
@@ -25,12 +25,12 @@ ZERO_PENALTIES = {
 @pytest.mark.parametrize("penalty", ZERO_PENALTIES.values(), ids=ZERO_PENALTIES.keys())
 def test_a_zero_penalty_equals_no_guidance(penalty):
     denoiser = PaperDenoiser(3, 16, LinearSchedule(steps=10))
-    initialise(denoiser, torch.Generator().manual_seed(0))
+    initialize_linear(denoiser, torch.Generator().manual_seed(0))
     noise = row_noise(1, np.arange(8), 11, 3)
     times = denoiser.schedule.times(10)
-    free = reverse(denoiser, noise, times=times, start=standard_start, step=deviation_step)
+    free = reverse_process(denoiser, noise, times=times, start=standard_start, step=deviation_step)
     guidance = Guidance(penalty, constant(5.0))
-    guided = reverse(denoiser, noise, times=times, start=standard_start, step=deviation_step, guidance=guidance)
+    guided = reverse_process(denoiser, noise, times=times, start=standard_start, step=deviation_step, guidance=guidance)
     assert torch.equal(free, guided)
 
 

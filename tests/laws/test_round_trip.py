@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from harpoon import Schema
 from harpoon.data import dataframe
-from harpoon.data.statistics import tallied
-from harpoon.encoding.row_codec import Codec
+from harpoon.data.statistics import count_columns
+from harpoon.encoding.row_codec import RowCodec
 
 ENCODINGS = ("onehot", "integer", "spiked")
 SCALINGS = ("standard", "quantile")
@@ -27,7 +27,7 @@ SOMETIMES = st.booleans()
 def decoded(frame, encoding="onehot", scaling="standard"):
     """The modelled columns of a frame, encoded and decoded, with the holes where they were."""
     table = dataframe.read(frame)
-    codec = Codec.fit(Schema.infer(table), tallied(table), encoding=encoding, scaling=scaling)
+    codec = RowCodec.fit(Schema.infer(table), count_columns(table), encoding=encoding, scaling=scaling)
     rows = codec.read(table)
     back = codec.decode(codec.encode(rows))
     return table.template.build({n: replace(c, missing=rows[n].missing) for n, c in back.items()})
@@ -423,7 +423,7 @@ SPELLINGS = {
 def test_every_spelling_of_missing_is_missing_and_is_filled(column, tools):
     makers = {pd.Series: pd.DataFrame, pl.Series: pl.DataFrame}
     frame = makers.get(type(column), pa.table)({"c": column, "other": [0.5, 1.5] * 15})
-    assert dataframe.read(frame).cells("c").missing.tolist() == [False, True, False] * 10
+    assert dataframe.read(frame).column("c").missing.tolist() == [False, True, False] * 10
     tools.assert_filled(frame, tools.fit(frame).impute(frame))
 
 

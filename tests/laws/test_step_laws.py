@@ -8,7 +8,7 @@ import torch
 
 from harpoon._utils.rng import row_noise
 from harpoon.diffusion.denoiser import Denoiser
-from harpoon.diffusion.samplers import reverse, standard_start
+from harpoon.diffusion.samplers import reverse_process, standard_start
 from harpoon.diffusion.schedules import CosineSchedule, NoiseLevel
 from harpoon.diffusion.solvers import ddim_step, looked_ahead
 
@@ -27,8 +27,8 @@ class GaussianDenoiser(Denoiser):
     def knowing(self, given=None):
         def estimate(x_t, t):
             level = self.schedule.level(t)
-            noisy = level.a**2 * COVARIANCE + level.s**2 * torch.eye(3, dtype=torch.float64)
-            return MEAN + level.a * torch.linalg.solve(noisy, (x_t - level.a * MEAN).T).T @ COVARIANCE
+            noisy = level.signal**2 * COVARIANCE + level.noise**2 * torch.eye(3, dtype=torch.float64)
+            return MEAN + level.signal * torch.linalg.solve(noisy, (x_t - level.signal * MEAN).T).T @ COVARIANCE
 
         return estimate
 
@@ -39,7 +39,7 @@ class GaussianDenoiser(Denoiser):
 def rows(steps, order, count=500):
     denoiser, noise = GaussianDenoiser(), row_noise(0, np.arange(count), 1, 3).double()
     times = denoiser.schedule.times(steps)
-    return reverse(denoiser, noise, times=times, start=standard_start, step=ddim_step, order=order)
+    return reverse_process(denoiser, noise, times=times, start=standard_start, step=ddim_step, order=order)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_on_a_line_looking_ahead_is_exact():
     """Where the estimate moves evenly with the log of signal to noise, half-way is half-way."""
     then, now, after = (NoiseLevel(np.cos(t), np.sin(t)) for t in (1.2, 0.9, 0.5))
     line = lambda level: torch.tensor([[2.0 + 3 * level.log_ratio]])  # noqa: E731
-    half_way = 2.0 + 3 * (now.log_ratio + after.log_ratio) / 2
+    half_way = 2.0 + 3 * (now.log_snr + after.log_snr) / 2
     assert looked_ahead(line(now), line(then), then, now, after).item() == pytest.approx(half_way)
 
 

@@ -15,12 +15,12 @@ from scipy.stats import chisquare, kstest, norm
 from harpoon import Harpoon
 from harpoon.data import dataframe
 from harpoon.data.schema import Schema
-from harpoon.data.statistics import tallied
-from harpoon.encoding.batch import Given
-from harpoon.encoding.row_codec import Codec
+from harpoon.data.statistics import count_columns
+from harpoon.encoding.batch import EncodedRows
+from harpoon.encoding.row_codec import RowCodec
 from harpoon.inference.autoregressive import CHANCES, Turns
-from harpoon.networks.copy_head import Copied
-from harpoon.networks.rank_head import Laws, Peaks, RankLaws
+from harpoon.networks.copy_head import CopyDistribution
+from harpoon.networks.rank_head import ConditionalDistributions, GaussianComponent, RankHead
 from tests.laws.test_anchored_laws import MEANS
 
 ROWS = 20_000
@@ -28,27 +28,27 @@ SHARES = np.random.default_rng(0).dirichlet(np.ones(24)).reshape(4, 3, 2)  # of 
 WIDTHS = SHARES.shape
 
 
-def codec_of(table: pa.Table) -> Codec:
+def codec_of(table: pa.Table) -> RowCodec:
     read = dataframe.read(table)
-    tallies = tallied(read)
-    return Codec.fit(Schema.of_tallies(tallies), tallies, encoding="spiked", scaling="standard")
+    tallies = count_columns(read)
+    return RowCodec.fit(Schema.from_counts(tallies), tallies, encoding="spiked", scaling="standard")
 
 
 def no_peaks(ranks):
     """Peaks that are never drawn from."""
-    return Peaks(torch.full((ranks,), -torch.inf), torch.zeros(ranks), torch.ones(ranks))
+    return GaussianComponent(torch.full((ranks,), -torch.inf), torch.zeros(ranks), torch.ones(ranks))
 
 
 def no_copies(ranks):
     """Numbers that are copies of nothing."""
     nothing = torch.zeros(ranks, 0)
-    return Copied(torch.zeros(ranks, 1), nothing, nothing.long(), nothing.bool())
+    return CopyDistribution(torch.zeros(ranks, 1), nothing, nothing.long(), nothing.bool())
 
 
 class Told:
     """A reading of which every law is known beforehand."""
 
-    def __init__(self, rows: int, ranks: int, laws: Callable[[torch.Tensor], Laws]):
+    def __init__(self, rows: int, ranks: int, laws: Callable[[torch.Tensor], ConditionalDistributions]):
         self.shape, self.laws = (rows, ranks), laws
 
     def settled(self) -> torch.Tensor:
@@ -60,10 +60,10 @@ class Exact:
 
     bound = torch.zeros(2, 0, dtype=torch.bool)
 
-    def read(self, given: Given) -> Told:
+    def read(self, given: EncodedRows) -> Told:
         return Told(len(given.x), 0, lambda _: self.laws(given))
 
-    def laws(self, given: Given) -> Laws:
+    def laws(self, given: EncodedRows) -> ConditionalDistributions:
         known, labels = given.observed.numpy(), given.x.numpy()
         places = np.cumsum([0, *WIDTHS])
         told = np.zeros((len(known), places[-1]))
@@ -75,7 +75,7 @@ class Exact:
             for axis, (start, stop) in enumerate(itertools.pairwise(places)):
                 if not known[row, start]:
                     told[row, start:stop] = left.sum(axis=tuple({0, 1, 2} - {axis}))
-        return Laws(torch.from_numpy(np.log(told + 1e-300)), torch.zeros(0, 1), no_peaks(0), no_copies(0))
+        return ConditionalDistributions(torch.from_numpy(np.log(told + 1e-300)), torch.zeros(0, 1), no_peaks(0), no_copies(0))
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +85,7 @@ def three():
 
 
 def nothing_known(rows, width):
-    return Given(torch.zeros(rows, width), torch.zeros(rows, width, dtype=torch.bool))
+    return EncodedRows(torch.zeros(rows, width), torch.zeros(rows, width, dtype=torch.bool))
 
 
 def chances(rows, pieces, seed=0):
@@ -124,7 +124,7 @@ def test_what_is_known_stays_every_cell_is_drawn_and_turns_are_told(three, known
     x = torch.zeros(8, three.width)
     x[:, [0, 4, 7]] = 1.0
     told = []
-    drawn = Turns.of(three).drawn(Exact(), Given(x, spread), chances(8, 3, seed), turns, lambda: told.append(1)).x
+    drawn = Turns.of(three).drawn(Exact(), EncodedRows(x, spread), chances(8, 3, seed), turns, lambda: told.append(1)).x
     assert torch.equal(drawn[spread], x[spread])
     for start, stop in itertools.pairwise(np.cumsum([0, *WIDTHS])):
         assert (drawn[:, start:stop].sort(dim=1).values[:, -2:] == torch.tensor([0.0, 1.0])).all()
@@ -134,17 +134,17 @@ def test_what_is_known_stays_every_cell_is_drawn_and_turns_are_told(three, known
 class Fixed:
     """Tells the same laws of every row, whatever is known."""
 
-    def __init__(self, labels: int, slots: torch.Tensor, peaks: Peaks | None = None):
+    def __init__(self, labels: int, slots: torch.Tensor, peaks: GaussianComponent | None = None):
         self.labels, self.slots, self.peaks = torch.zeros(1, labels), slots, peaks or no_peaks(len(slots))
         self.bound = torch.zeros(2, len(slots), dtype=torch.bool)
 
-    def read(self, given: Given) -> Told:
+    def read(self, given: EncodedRows) -> Told:
         labels = self.labels.expand(len(given.x), -1)
 
-        def laws(asked: torch.Tensor) -> Laws:
+        def laws(asked: torch.Tensor) -> ConditionalDistributions:
             rank = asked.T.nonzero()[:, 0]
-            peaks = Peaks(*(part[rank] for part in self.peaks))
-            return Laws(labels, self.slots[rank], peaks, no_copies(len(rank)))
+            peaks = GaussianComponent(*(part[rank] for part in self.peaks))
+            return ConditionalDistributions(labels, self.slots[rank], peaks, no_copies(len(rank)))
 
         return Told(len(given.x), len(self.slots), laws)
 
@@ -176,11 +176,11 @@ def test_a_number_of_nothing_but_masses_is_always_one_of_them():
 
 
 def test_the_rank_of_a_mass_is_never_a_target():
-    blocks = (*MEANS[:2], MEANS[2].__class__("x", 0, 2, 4, MEANS[3].shape))
-    laws = RankLaws(blocks, hidden=4, slots=8)
+    blocks = (*MEANS[:2], MEANS[2].__class__("x", 0, 2, 4, MEANS[3].type))
+    laws = RankHead(blocks, hidden=4, n_bins=8)
     h, x = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)), torch.zeros(6, 4)
-    looked = laws.look(nothing_known(6, 4))
-    said = looked, laws.copied(h, looked)
+    looked = laws.relation_inputs(nothing_known(6, 4))
+    said = looked, laws.copy_distribution(h, looked)
     x[:, 3] = 1.0  # the mass
     assert laws.loss(h, *said, x, torch.ones(6, 4)) == 0
     x[:, 2:] = torch.tensor([1.0, 0.0])
@@ -190,9 +190,9 @@ def test_the_rank_of_a_mass_is_never_a_target():
 
 def test_the_likelihood_is_that_of_the_mixture_that_is_drawn_from():
     slots = torch.randn(1, 8, generator=torch.Generator().manual_seed(1))
-    peaks = Peaks(torch.tensor([0.3]), torch.tensor([0.7]), torch.tensor([0.2]))
-    laws, ranks = RankLaws(MEANS[:2], hidden=4, slots=8), torch.linspace(-4, 4, 101)
-    of_all = slots.expand(101, 8), Peaks(*(part.expand(101) for part in peaks))
+    peaks = GaussianComponent(torch.tensor([0.3]), torch.tensor([0.7]), torch.tensor([0.2]))
+    laws, ranks = RankHead(MEANS[:2], hidden=4, n_bins=8), torch.linspace(-4, 4, 101)
+    of_all = slots.expand(101, 8), GaussianComponent(*(part.expand(101) for part in peaks))
     density = np.exp(laws.log_likelihood(*of_all, ranks).numpy()) * norm.pdf(ranks)
     assert np.trapezoid(density, ranks) == pytest.approx(1, abs=0.02)
     codec = codec_of(pa.table({"x": np.random.default_rng(0).normal(size=2000)}))

@@ -8,11 +8,11 @@ from hypothesis import assume, given, settings
 
 from harpoon import Kind, Schema, col
 from harpoon.conditions.binder import bind
-from harpoon.conditions.evaluate import holds
-from harpoon.conditions.penalty import Violation, Weights
+from harpoon.conditions.evaluate import evaluate
+from harpoon.conditions.penalty import ConditionPenalty, Weights
 from harpoon.data import dataframe
-from harpoon.data.statistics import tallied
-from harpoon.encoding.row_codec import Codec
+from harpoon.data.statistics import count_columns
+from harpoon.encoding.row_codec import RowCodec
 from tests.laws.test_condition_laws import questions
 
 LOSSES = {"l1": Weights(), "ce": Weights(category_loss="ce")}
@@ -21,15 +21,15 @@ LOSSES = {"l1": Weights(), "ce": Weights(category_loss="ce")}
 def penalties(schema, table, tree, encoding, weights):
     """The penalty of each complete row, and whether it meets the condition."""
     read = dataframe.read(table.select(schema.names))
-    codec = Codec.fit(schema, tallied(read), encoding=encoding, scaling="standard")
+    codec = RowCodec.fit(schema, count_columns(read), encoding=encoding, scaling="standard")
     rows = codec.read(read)
-    complete = codec.known(rows).all(axis=1)
+    complete = codec.observed(rows).all(axis=1)
     rows = {name: cells[complete] for name, cells in rows.items()}
     x = torch.from_numpy(codec.encode(rows))
     bound = bind(tree, schema)
     typical = torch.from_numpy(codec.encode(codec.read(read)))
-    penalty = Violation(codec, weights, typical).penalty(bound)(x)
-    return penalty.numpy(), holds(bound, rows)
+    penalty = ConditionPenalty(codec, weights, typical).penalty(bound)(x)
+    return penalty.numpy(), evaluate(bound, rows)
 
 
 @pytest.mark.parametrize("loss", LOSSES)

@@ -88,7 +88,7 @@ def completed(holes: pd.DataFrame, answers: pd.DataFrame, schema: Schema) -> pd.
     for column in schema:
         cells = holes[column.name]
         if column.kind is Kind.CONSTANT:
-            table[column.name] = cells.fillna((column.labels or (None,))[0])
+            table[column.name] = cells.fillna((column.categories or (None,))[0])
         if not column.kind.modelled:
             continue
         found = answers[column.name].set_axis(holes.index)

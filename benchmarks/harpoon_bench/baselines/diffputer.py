@@ -16,7 +16,7 @@ from torch import Tensor
 
 from harpoon import Schema
 from harpoon.diffusion.denoiser import Denoiser
-from harpoon.encoding.batch import Given
+from harpoon.encoding.batch import EncodedRows
 from harpoon.exceptions import InvalidOption
 from harpoon.training.trainer import Plan, train
 from harpoon_bench.baselines.edm import MOST_CHURN, EdmDenoiser, KarrasSchedule, ancestral, heun
@@ -116,7 +116,7 @@ class DiffPuter(NeuralMethod):
         self.encoder = Encoder.fit(train, schema, encoding=settings.encoding, scale=scale)
         rows = self.with_holes(self.encoder.rows(train), settings.hidden_share, generator)
         self.denoiser = denoiser_of(rows.x.shape[1], settings)
-        self.denoiser.prepare(rows, generator)
+        self.denoiser.initialize(rows, generator)
         spending = Spending(self.budget or math.inf, self.clock, self.clock())
         self.maximise(rows.x, FIRST_SHARE, 0)
         rounds = 0 if rows.observed.all() else settings.iterations - 1
@@ -146,9 +146,9 @@ class DiffPuter(NeuralMethod):
             held_out=0.0,
             steps_per_report=1,
         )
-        train(self.denoiser, Given(x, torch.ones_like(x, dtype=torch.bool)), plan, self.seed + number)
+        train(self.denoiser, EncodedRows(x, torch.ones_like(x, dtype=torch.bool)), plan, self.seed + number)
 
-    def expected(self, rows: Given, number: int, spending: Spending, *, until: float) -> Tensor:
+    def expected(self, rows: EncodedRows, number: int, spending: Spending, *, until: float) -> Tensor:
         """The E-step: the mean of several draws, or of as many as there are until a share of the budget is gone."""
         settings, draws = Settings(**self.options), []
         for draw in range(settings.draws):
@@ -157,7 +157,7 @@ class DiffPuter(NeuralMethod):
                 break
         return torch.stack(draws).mean(dim=0)
 
-    def drawn(self, rows: Given, draw: int, spending: Spending) -> Tensor:
+    def drawn(self, rows: EncodedRows, draw: int, spending: Spending) -> Tensor:
         """One draw of the reverse process."""
         settings, schedule = Settings(**self.options), self.denoiser.schedule
         return repainted(
@@ -172,12 +172,12 @@ class DiffPuter(NeuralMethod):
             on_step=spending.check,
         )
 
-    def completed(self, rows: Given) -> Tensor:
+    def completed(self, rows: EncodedRows) -> Tensor:
         """The E-step for rows that were not trained on, which takes the time it takes."""
         return self.expected(rows, 0, Spending(), until=math.inf)
 
 
-def scaled(rows: Given, *, deviation: float) -> tuple[Tensor, Tensor]:
+def scaled(rows: EncodedRows, *, deviation: float) -> tuple[Tensor, Tensor]:
     """What gives every place zero mean and that deviation."""
     mean, spread = moments(rows)
     return mean, spread / deviation

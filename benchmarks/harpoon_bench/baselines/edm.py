@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from harpoon.diffusion.denoiser import Denoiser, Estimator
+from harpoon.diffusion.denoiser import Denoiser, DenoiserFn
 from harpoon.diffusion.schedules import NoiseLevel
 from harpoon.diffusion.solvers import Step
-from harpoon.encoding.batch import Given
+from harpoon.encoding.batch import EncodedRows
 from harpoon.networks.paper import PaperNetwork
 
 MOST_CHURN = math.sqrt(2) - 1
@@ -65,7 +65,7 @@ class EdmDenoiser(Denoiser):
         self.network = PaperNetwork(width, hidden)
         self.deviation, self.log_mean, self.log_deviation = deviation, log_mean, log_deviation
 
-    def knowing(self, given: Given | None = None) -> Estimator:  # noqa: ARG002
+    def knowing(self, given: EncodedRows | None = None) -> DenoiserFn:  # noqa: ARG002
         """The estimate of clean rows, whatever is known."""
         return self.estimate
 
@@ -79,7 +79,7 @@ class EdmDenoiser(Denoiser):
         answer: Tensor = self.network(inner * x, sigma.squeeze(1).log() / 4)
         return skip * x + out * answer
 
-    def loss(self, data: Given, generator: torch.Generator) -> Tensor:
+    def loss(self, data: EncodedRows, generator: torch.Generator) -> Tensor:
         """The squared error of the clean rows, weighed so that every noise counts the same."""
         sigma = torch.randn((len(data.x), 1), generator=generator).mul(self.log_deviation).add(self.log_mean).exp()
         epsilon = torch.randn(data.x.shape, generator=generator)
@@ -95,19 +95,19 @@ def preconditioning(sigma: Tensor, deviation: float) -> tuple[Tensor, Tensor, Te
 
 def ancestral(x_t: Tensor, x0_hat: Tensor, now: NoiseLevel, after: NoiseLevel, z: Tensor) -> Tensor:
     """One step of the reverse SDE: less of the noise that there was, and new noise to what the next time asks for."""
-    share = (after.s / now.s) ** 2
-    return x0_hat + share * (x_t - x0_hat) + after.s * math.sqrt(1 - share) * z
+    share = (after.noise / now.noise) ** 2
+    return x0_hat + share * (x_t - x0_hat) + after.noise * math.sqrt(1 - share) * z
 
 
 def heun(estimate: Callable[[Tensor, float], Tensor], churn: float) -> Step:
     """A step along the mean of the slopes at both of its ends, and then the noise that the next step begins with."""
 
     def stepped(x_t: Tensor, x0_hat: Tensor, now: NoiseLevel, after: NoiseLevel, z: Tensor) -> Tensor:
-        target = after.s / (1 + churn)
-        slope = (x_t - x0_hat) / now.s
+        target = after.noise / (1 + churn)
+        slope = (x_t - x0_hat) / now.noise
         if target:
-            there = x_t + (target - now.s) * slope
+            there = x_t + (target - now.noise) * slope
             slope = (slope + (there - estimate(there, target)) / target) / 2
-        return x_t + (target - now.s) * slope + math.sqrt(after.s**2 - target**2) * z
+        return x_t + (target - now.noise) * slope + math.sqrt(after.noise**2 - target**2) * z
 
     return stepped

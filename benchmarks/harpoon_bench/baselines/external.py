@@ -10,7 +10,7 @@ from typing import ClassVar, Self
 
 import pandas as pd
 
-from harpoon._text import listed
+from harpoon._text import format_list
 from harpoon.data.schema import Schema
 from harpoon.exceptions import NotFitted
 from harpoon_bench import jobs
@@ -90,7 +90,7 @@ class Stacked(Isolated):
         fallen = mean_columns(self.answer(), known, [train, pd.concat([train, known])])
         if fallen:
             raise jobs.WorkerFailed(
-                f"{self.title} filled every hole of {listed(fallen)} with the mean, which it does silently when it "
+                f"{self.title} filled every hole of {format_list(fallen)} with the mean, which it does silently when it "
                 f"cannot work with the packages it finds; remake the environment {self.environment!r}."
             )
         rows = "the training rows and the known cells of the rows to fill"

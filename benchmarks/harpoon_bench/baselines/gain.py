@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from harpoon import Schema
-from harpoon.encoding.batch import Given
+from harpoon.encoding.batch import EncodedRows
 from harpoon_bench.baselines.neural import Encoder, Limit, NeuralMethod, descend, made, mean_of, span
 
 UNTOLD = 0.5
@@ -64,21 +64,21 @@ class Gain(NeuralMethod):
             told = torch.rand(batch.x.shape, generator=generator) < settings.hint_rate
             clue = hint(batch.observed, told)
             produced = self.produced(batch, generator)
-            judged = judge(torch.cat([batch.write_into(produced.detach()), clue], dim=1))
+            judged = judge(torch.cat([batch.fill(produced.detach()), clue], dim=1))
             descend(judging, mean_of(verdict(judged, batch.observed.float()), ~told))
-            judged = judge(torch.cat([batch.write_into(produced), clue], dim=1))
+            judged = judge(torch.cat([batch.fill(produced), clue], dim=1))
             fooling = mean_of(verdict(judged, torch.ones_like(judged)), ~told & ~batch.observed)
             descend(filling, fooling + settings.alpha * mean_of((produced - batch.x) ** 2, batch.observed))
         return self
 
-    def produced(self, rows: Given, generator: torch.Generator) -> Tensor:
+    def produced(self, rows: EncodedRows, generator: torch.Generator) -> Tensor:
         """What the generator makes of rows whose holes hold a little noise."""
         noise = LARGEST_NOISE * torch.rand(rows.x.shape, generator=generator)
-        made_up: Tensor = torch.sigmoid(self.fill(torch.cat([rows.write_into(noise), rows.observed], dim=1)))
+        made_up: Tensor = torch.sigmoid(self.fill(torch.cat([rows.fill(noise), rows.observed], dim=1)))
         return made_up
 
     @torch.no_grad()
-    def completed(self, rows: Given) -> Tensor:
+    def completed(self, rows: EncodedRows) -> Tensor:
         """What the generator makes of the rows."""
         return self.produced(rows, self.generator())
 

@@ -16,25 +16,25 @@ from torch import Tensor, nn
 from harpoon import Schema
 from harpoon.data import dataframe
 from harpoon.data.reader import read_columns
-from harpoon.data.statistics import tallied
-from harpoon.encoding.batch import Given
-from harpoon.encoding.row_codec import Codec, seen
+from harpoon.data.statistics import count_columns
+from harpoon.encoding.batch import EncodedRows
+from harpoon.encoding.row_codec import RowCodec, seen
 from harpoon.exceptions import InvalidOption
 from harpoon_bench.baselines.base import Method, completed
 
 Module = TypeVar("Module", bound=nn.Module)
-Scale = Callable[[Given], tuple[Tensor, Tensor]]
+Scale = Callable[[EncodedRows], tuple[Tensor, Tensor]]
 TOKEN_DEVIATION = 0.02
 
 
-def span(rows: Given) -> tuple[Tensor, Tensor]:
+def span(rows: EncodedRows) -> tuple[Tensor, Tensor]:
     """The lowest number of each place and how far it is to the highest: what lies between comes to lie in [0, 1]."""
     low = torch.where(rows.observed, rows.x, torch.inf).amin(dim=0)
     high = torch.where(rows.observed, rows.x, -torch.inf).amax(dim=0)
     return low, high - low
 
 
-def moments(rows: Given) -> tuple[Tensor, Tensor]:
+def moments(rows: EncodedRows) -> tuple[Tensor, Tensor]:
     """The mean and the deviation of each place."""
     count = rows.observed.sum(dim=0)
     mean = (rows.x * rows.observed).sum(dim=0) / count
@@ -53,7 +53,7 @@ class Encoder:
     [0.0, 5.0, 2.0, 2.0]
     """
 
-    codec: Codec
+    codec: RowCodec
     shift: Tensor
     scale: Tensor
 
@@ -67,26 +67,26 @@ class Encoder:
             encoding: Of categories, as in `harpoon.config`: "onehot", or "integer" for the places of labels.
             scale: What is subtracted from each place, and what it is then divided by.
         """
-        codec = Codec.fit(schema, tallied(dataframe.read(train)), encoding=encoding, scaling="standard")
+        codec = RowCodec.fit(schema, count_columns(dataframe.read(train)), encoding=encoding, scaling="standard")
         shift, size = scale(seen(codec, read_columns(dataframe.read(train), schema)))
         return cls(codec, shift, torch.where(size > 0, size, 1.0))
 
-    def rows(self, table: pd.DataFrame) -> Given:
+    def rows(self, table: pd.DataFrame) -> EncodedRows:
         """The rows of a table; what is missing is zero."""
         rows = seen(self.codec, read_columns(dataframe.read(table), self.codec.schema))
-        return Given((rows.x - self.shift) / self.scale * rows.observed, rows.observed)
+        return EncodedRows((rows.x - self.shift) / self.scale * rows.observed, rows.observed)
 
-    def hiding(self, rows: Given, share: float, generator: torch.Generator) -> Given:
+    def hiding(self, rows: EncodedRows, share: float, generator: torch.Generator) -> EncodedRows:
         """The rows with a share of their cells hidden, completely at random."""
         shape = (len(rows.x), len(self.codec.columns))
         kept = (torch.rand(shape, generator=generator) >= share).numpy()
-        known = rows.observed & torch.from_numpy(self.codec.spread(kept))
-        return Given(rows.x * known, known)
+        known = rows.observed & torch.from_numpy(self.codec.repeat_per_part(kept))
+        return EncodedRows(rows.x * known, known)
 
     def filled(self, holes: pd.DataFrame, x: Tensor) -> pd.DataFrame:
         """The table with its holes filled from rows of numbers: means off the grid, and the most probable label."""
         numbers, probabilities = self.codec.expectation((x * self.scale + self.shift).double().numpy())
-        labels = {name: np.array(self.codec.schema[name].labels)[p.argmax(axis=1)] for name, p in probabilities.items()}
+        labels = {name: np.array(self.codec.schema[name].categories)[p.argmax(axis=1)] for name, p in probabilities.items()}
         return completed(holes, pd.DataFrame({**numbers, **labels}), self.codec.schema)
 
 
@@ -103,7 +103,7 @@ class Limit:
     seconds: float | None = None
     clock: Callable[[], float] = monotonic
 
-    def batches(self, rows: Given, size: int, generator: torch.Generator) -> Iterator[tuple[Given, float]]:
+    def batches(self, rows: EncodedRows, size: int, generator: torch.Generator) -> Iterator[tuple[EncodedRows, float]]:
         """Shuffled batches, pass after pass, each with the share of the training that lies behind it."""
         began, steps = self.clock(), 0
         while True:
@@ -119,7 +119,7 @@ class Limit:
         return max(steps / self.steps, seconds / self.seconds if self.seconds else 0.0)
 
 
-def passes(epochs: int, rows: Given, size: int) -> int:
+def passes(epochs: int, rows: EncodedRows, size: int) -> int:
     """How many batches so many passes over the rows are."""
     return epochs * -(-len(rows.x) // size)
 
@@ -184,14 +184,14 @@ class NeuralMethod(Method):
         """Learn from the training rows."""
 
     @abstractmethod
-    def completed(self, rows: Given) -> Tensor:
+    def completed(self, rows: EncodedRows) -> Tensor:
         """Rows of numbers whose unknown places are filled."""
 
     def impute(self, holes: pd.DataFrame) -> pd.DataFrame:
         """The table without holes."""
         return self.encoder.filled(holes, self.completed(self.encoder.rows(holes)))
 
-    def with_holes(self, rows: Given, share: float, generator: torch.Generator) -> Given:
+    def with_holes(self, rows: EncodedRows, share: float, generator: torch.Generator) -> EncodedRows:
         """Training rows of a method that learns from holes, with a share of their cells hidden."""
         if share:
             self.note = f"trained on rows of which {share:.0%} of the cells were hidden".replace("%", " %")

@@ -53,7 +53,7 @@ class Spread:
     @property
     def widths(self) -> list[int]:
         """How many columns each column becomes."""
-        return [1 if column.kind.numeric else len(column.labels or ()) - self.first for column in self.schema.modelled]
+        return [1 if column.kind.numeric else len(column.categories or ()) - self.first for column in self.schema.modelled]
 
     def numbers(self, table: pd.DataFrame) -> Floats:
         """The table as a matrix."""
@@ -64,7 +64,7 @@ class Spread:
                 number = cells.to_numpy(dtype=np.float64, na_value=np.nan)
                 parts.append(((number - self.means[column.name]) / self.deviations[column.name])[:, None])
             else:
-                labels = np.stack([cells == label for label in (column.labels or ())[self.first :]], axis=1).astype(
+                labels = np.stack([cells == label for label in (column.categories or ())[self.first :]], axis=1).astype(
                     float
                 )
                 parts.append(np.where(cells.isna().to_numpy()[:, None], np.nan, labels))
@@ -79,7 +79,7 @@ class Spread:
             else:
                 rest = 1.0 - part.sum(axis=1, keepdims=True)
                 places = np.hstack([rest, part] if self.first else [part]).argmax(axis=1)
-                values = np.array(column.labels, dtype=object)[places]
+                values = np.array(column.categories, dtype=object)[places]
             columns[column.name] = pd.Series(values)
         return pd.DataFrame(columns)
 

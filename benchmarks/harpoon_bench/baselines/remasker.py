@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from harpoon import Schema
-from harpoon.encoding.batch import Given
-from harpoon.networks.layers import sinusoidal
+from harpoon.encoding.batch import EncodedRows
+from harpoon.networks.layers import sinusoidal_embedding
 from harpoon_bench.baselines.neural import Encoder, Limit, NeuralMethod, descend, made, mean_of, passes, span
 
 ROWS_AT_ONCE = 1024
@@ -77,7 +77,7 @@ class ReMasker(NeuralMethod):
         return self
 
     @torch.no_grad()
-    def completed(self, rows: Given) -> Tensor:
+    def completed(self, rows: EncodedRows) -> Tensor:
         """What the autoencoder says of rows of which it sees all that is known."""
         parts = zip(*(torch.split(part, ROWS_AT_ONCE) for part in (rows.x, rows.observed)), strict=True)
         return torch.cat([self.network(x, known) for x, known in parts])
@@ -101,7 +101,7 @@ class Autoencoder(nn.Module):
 
         A token that no other attends to is as good as absent, so rows with different holes go through together.
         """
-        places = nn.functional.pad(sinusoidal(torch.arange(x.shape[1]), self.width), (0, 0, 1, 0))
+        places = nn.functional.pad(sinusoidal_embedding(torch.arange(x.shape[1]), self.width), (0, 0, 1, 0))
         absent = nn.functional.pad(~visible, (1, 0))
         tokens = torch.cat([self.row_token.expand(len(x), 1, -1), self.embed(x.unsqueeze(2))], dim=1)
         seen = self.between(self.encode(tokens + places, src_key_padding_mask=absent))

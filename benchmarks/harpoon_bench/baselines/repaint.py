@@ -18,13 +18,13 @@ from torch import Tensor
 from harpoon import Harpoon, Schema
 from harpoon._utils.rng import row_noise
 from harpoon.conditions.binder import bind
-from harpoon.conditions.bound import All, Member
-from harpoon.conditions.parser import condition
+from harpoon.conditions.bound import AllOf, IsIn
+from harpoon.conditions.parser import to_predicate
 from harpoon.diffusion.denoiser import Denoiser
-from harpoon.diffusion.samplers import STARTS, Start, reverse
+from harpoon.diffusion.samplers import STARTS, Start, reverse_process
 from harpoon.diffusion.schedules import NoiseLevel
 from harpoon.diffusion.solvers import STEPS, Step
-from harpoon.encoding.batch import Given
+from harpoon.encoding.batch import EncodedRows
 from harpoon_bench.baselines.neural import Encoder, NeuralMethod
 
 NOISE_NUMBERS = 2**25  # at most this many random numbers are held at once
@@ -80,7 +80,7 @@ class RePaint(NeuralMethod):
         self.encoder = Encoder(self.model.codec_, torch.tensor(0.0), torch.tensor(1.0))
         return self
 
-    def completed(self, rows: Given) -> Tensor:
+    def completed(self, rows: EncodedRows) -> Tensor:
         """One draw of the reverse process."""
         settings = Settings(**self.options)
         return repainted(
@@ -107,9 +107,9 @@ def pinned(where: str, schema: Schema) -> dict[str, object]:
     >>> pinned("age > 25 and job = 'chef'", schema), pinned("age > 25 or job = 'chef'", schema)
     ({'job': 'chef'}, {})
     """
-    bound = bind(condition(where), schema)
-    members = [part for part in (bound.parts if isinstance(bound, All) else [bound]) if isinstance(part, Member)]
-    labels = {part.column: schema[part.column].labels or () for part in members}
+    bound = bind(to_predicate(where), schema)
+    members = [part for part in (bound.parts if isinstance(bound, AllOf) else [bound]) if isinstance(part, IsIn)]
+    labels = {part.column: schema[part.column].categories or () for part in members}
     return {part.column: labels[part.column][part.allowed[0]] for part in members if len(part.allowed) == 1}
 
 
@@ -128,7 +128,7 @@ def visited(times: Sequence[float], stretch: int, passes: int) -> list[float]:
 
 def repainted(
     denoiser: Denoiser,
-    rows: Given,
+    rows: EncodedRows,
     *,
     times: Sequence[float],
     start: Start,
@@ -145,12 +145,12 @@ def repainted(
     for first in range(0, len(rows.x), size):
         part = rows[slice(first, first + size)]
         noise = row_noise(seed, np.arange(first, first + len(part.x)), len(times), width, draw=draw)
-        x = reverse(denoiser, noise, times=times, start=start, step=writing(part, step), on_step=on_step)
-        parts.append(part.write_into(x))
+        x = reverse_process(denoiser, noise, times=times, start=start, step=writing(part, step), on_step=on_step)
+        parts.append(part.fill(x))
     return torch.cat(parts)
 
 
-def writing(rows: Given, step: Step) -> Step:
+def writing(rows: EncodedRows, step: Step) -> Step:
     """A step after which the known cells are what the forward process would have made of them.
 
     A step to a noisier time is one of the forward process. Known cells take the noise that is not used for them
@@ -158,14 +158,14 @@ def writing(rows: Given, step: Step) -> Step:
     """
 
     def stepped(x_t: Tensor, x0_hat: Tensor, now: NoiseLevel, after: NoiseLevel, z: Tensor) -> Tensor:
-        if after.s > now.s:
+        if after.noise > now.noise:
             return noised(x_t, now, after, z)
-        return Given(after.a * rows.x + after.s * z, rows.observed).write_into(step(x_t, x0_hat, now, after, z))
+        return EncodedRows(after.signal * rows.x + after.noise * z, rows.observed).fill(step(x_t, x0_hat, now, after, z))
 
     return stepped
 
 
 def noised(x_t: Tensor, now: NoiseLevel, after: NoiseLevel, z: Tensor) -> Tensor:
     """The rows at a noisier time."""
-    kept = after.a / now.a
-    return kept * x_t + math.sqrt(after.s**2 - (kept * now.s) ** 2) * z
+    kept = after.signal / now.signal
+    return kept * x_t + math.sqrt(after.noise**2 - (kept * now.noise) ** 2) * z

@@ -12,7 +12,7 @@ TEMPORARY = ".harpoon-"
 
 
 @contextmanager
-def replacing(target: Path) -> Iterator[Path]:
+def replace_atomically(target: Path) -> Iterator[Path]:
     """A temporary file beside the target: it takes its place when all has gone well, and goes away when not.
 
     Only a process that is killed on the spot leaves it behind. Nobody else removes it: a name is no proof of whose

@@ -11,7 +11,7 @@ from threading import Lock
 
 
 @dataclass(frozen=True)
-class Step:
+class ProgressStep:
     """A step of a drawing.
 
     Attributes:
@@ -21,18 +21,18 @@ class Step:
     """
 
     done: int
-    of: int
+    total: int
     rows: int
 
 
-Progress = bool | Callable[[Step], None]
+Progress = bool | Callable[[ProgressStep], None]
 
 
 @contextmanager
-def drawing_bar(steps: int, rows: int, progress: Progress) -> Iterator[Callable[[], None]]:
+def sampling_bar(steps: int, rows: int, progress: Progress) -> Iterator[Callable[[], None]]:
     """What to call after each step of the reverse process: a bar, or the function that is told instead."""
     if progress is not True:
-        yield teller(steps, rows, progress)
+        yield step_callback(steps, rows, progress)
         return
     from rich.console import Console
     from rich.progress import Progress as Bar
@@ -42,7 +42,7 @@ def drawing_bar(steps: int, rows: int, progress: Progress) -> Iterator[Callable[
         yield lambda: bar.advance(task)
 
 
-def teller(steps: int, rows: int, progress: Progress) -> Callable[[], None]:
+def step_callback(steps: int, rows: int, progress: Progress) -> Callable[[], None]:
     """What to call after each step of work that is too short for a bar.
 
     >>> on_step = teller(2, 500, print)
@@ -55,7 +55,7 @@ def teller(steps: int, rows: int, progress: Progress) -> Callable[[], None]:
 
     def tell() -> None:
         with turn:  # batches are drawn abreast
-            progress(Step(next(done), steps, rows))
+            progress(ProgressStep(next(done), steps, rows))
 
     return tell
 
@@ -77,7 +77,7 @@ def rows_bar(words: str, total: int, *, show: bool) -> Iterator[Callable[[int], 
 
 
 @contextmanager
-def counting_bar(words: str, *, show: bool) -> Iterator[Callable[[int], None]]:
+def row_counter(words: str, *, show: bool) -> Iterator[Callable[[int], None]]:
     """A line that counts rows of which nobody knows how many there will be, for whoever looks on."""
     if not show or not sys.stderr.isatty():
         yield lambda _rows: None

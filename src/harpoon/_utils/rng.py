@@ -12,7 +12,7 @@ from harpoon.exceptions import InvalidOption
 RandomState = int | np.random.Generator | None
 
 
-def checked_state(random_state: object) -> RandomState:
+def check_random_state(random_state: object) -> RandomState:
     """A seed, a generator or nothing."""
     if isinstance(random_state, np.random.Generator) or random_state is None:
         return random_state
@@ -23,7 +23,7 @@ def checked_state(random_state: object) -> RandomState:
     )
 
 
-def seed_of(random_state: RandomState) -> int:
+def to_seed(random_state: RandomState) -> int:
     """A number of 64 bits; a generator is advanced by taking one."""
     if isinstance(random_state, int):
         return int(np.random.SeedSequence(random_state).generate_state(1, np.uint64)[0])
@@ -31,7 +31,7 @@ def seed_of(random_state: RandomState) -> int:
     return int(generator.integers(2**63))
 
 
-def seed_of_part(seed: int, first_row: int) -> int:
+def partition_seed(seed: int, first_row: int) -> int:
     """A seed of its own for each part of a long draw; the first part has that of the whole.
 
     >>> seed_of_part(7, 0), seed_of_part(7, 100) == seed_of_part(7, 200)

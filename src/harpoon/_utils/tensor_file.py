@@ -18,7 +18,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 from torch import Tensor
 
-from harpoon._utils.files import replacing
+from harpoon._utils.files import replace_atomically
 from harpoon._version import __version__
 from harpoon.exceptions import ModelFileError
 
@@ -26,20 +26,20 @@ FORMAT = 3  # 1: before networks told the laws of cells; 2: before numbers were 
 KEY = "harpoon"
 
 
-def write(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], content: Mapping[str, Any]) -> None:
+def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], content: Mapping[str, Any]) -> None:
     """Write a model file, all or nothing."""
     target = _target(path)
     held = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     text = json.dumps({"format": FORMAT, "version": __version__, **content})
     data = save(held, metadata={KEY: f"{_checksum(text, held)} {text}"})  # one key: two would be in any order
     try:
-        with replacing(target) as temporary:
+        with replace_atomically(target) as temporary:
             temporary.write_bytes(data)
     except (OSError, ValueError) as error:
-        raise unwritable(target, getattr(error, "strerror", None) or error) from None
+        raise unwritable_file(target, getattr(error, "strerror", None) or error) from None
 
 
-def read(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read a model file: its tensors and its content. Whatever is wrong with it is a `ModelFileError`."""
     name, source = str(path), _path(path)
     try:
@@ -60,13 +60,13 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any
         raise ModelFileError(f"{name!r} is a safetensors file, but not a Harpoon model. Give one that `save` wrote.")
     checksum, _, text = metadata[KEY].partition(" ")
     if checksum != _checksum(text, tensors):
-        raise damaged(name, "its content does not match its checksum")
+        raise damaged_file(name, "its content does not match its checksum")
     if not all(bool(value.isfinite().all()) for value in tensors.values()):
-        raise damaged(name, "its weights are not all numbers")
-    return tensors, _checked(name, text)
+        raise damaged_file(name, "its weights are not all numbers")
+    return tensors, _validate(name, text)
 
 
-def unwritable(path: str | os.PathLike[str], reason: object) -> ModelFileError:
+def unwritable_file(path: str | os.PathLike[str], reason: object) -> ModelFileError:
     """A file that cannot be written."""
     return ModelFileError(
         f"The model cannot be written to {str(path)!r}: {reason}. "
@@ -74,7 +74,7 @@ def unwritable(path: str | os.PathLike[str], reason: object) -> ModelFileError:
     )
 
 
-def damaged(path: str | os.PathLike[str], reason: object) -> ModelFileError:
+def damaged_file(path: str | os.PathLike[str], reason: object) -> ModelFileError:
     """A file whose content makes no sense."""
     return ModelFileError(f"{str(path)!r} is damaged: {reason}. Save the model again.")
 
@@ -101,13 +101,13 @@ def _path(path: str | os.PathLike[str]) -> Path:
     raise ModelFileError(f"The path of a model file must be text or a Path, got {path!r}.")
 
 
-def _checked(name: str, text: str) -> dict[str, Any]:
+def _validate(name: str, text: str) -> dict[str, Any]:
     try:
         content = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise damaged(name, error) from None
+        raise damaged_file(name, error) from None
     if not isinstance(content, dict) or not isinstance(content.get("format"), int):
-        raise damaged(name, "its header names no format")
+        raise damaged_file(name, "its header names no format")
     if content["format"] != FORMAT:
         remedy = "Update tabharpoon" if content["format"] > FORMAT else "Train the model again"
         raise ModelFileError(

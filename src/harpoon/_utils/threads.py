@@ -16,17 +16,17 @@ import torch
 
 Item = TypeVar("Item")
 Done = TypeVar("Done")
-MOST_LANES = 8  # so that the memory which batches take stays bounded; more threads are shared out among these
+MAX_THREADS = 8  # so that the memory which batches take stays bounded; more threads are shared out among these
 
 
-def abreast(work: Callable[[Item], Done], items: Sequence[Item], device: torch.device) -> list[Done]:
+def map_batches(work: Callable[[Item], Done], items: Sequence[Item], device: torch.device) -> list[Done]:
     """What `work` makes of each item, in their order; the first error ends it.
 
     >>> abreast(lambda number: number**2, [1, 2, 3], torch.device("cpu"))
     [1, 4, 9]
     """
     threads = torch.get_num_threads() if device.type == "cpu" else 1
-    lanes = min(threads, len(items), MOST_LANES)
+    lanes = min(threads, len(items), MAX_THREADS)
     if lanes <= 1:
         return [work(item) for item in items]
     begun = Barrier(lanes + 1)

@@ -7,19 +7,19 @@ import torch
 
 from harpoon.exceptions import InvalidOption
 
-MOST = 2**62  # rows are numbered in 64 bits, with room for what is counted from there
+MAX_COUNT = 2**62  # rows are numbered in 64 bits, with room for what is counted from there
 
 
-def count_of(n: object, words: str = "n, the number of rows to draw,", *, least: int = 1) -> int:
+def check_count(n: object, words: str = "n, the number of rows to draw,", *, low: int = 1) -> int:
     """A whole number of at least 1, or as much as it takes."""
-    if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < least:
-        raise InvalidOption(f"{words} must be a whole number of at least {least}, got {n!r}.")
-    if n > MOST:
-        raise InvalidOption(f"{words} must be at most {MOST:,}, got {int(n):,}.")
+    if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < low:
+        raise InvalidOption(f"{words} must be a whole number of at least {low}, got {n!r}.")
+    if n > MAX_COUNT:
+        raise InvalidOption(f"{words} must be at most {MAX_COUNT:,}, got {int(n):,}.")
     return int(n)
 
 
-def device_of(name: str) -> torch.device:
+def resolve_device(name: str) -> torch.device:
     """The device of that name, if it is there."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")

@@ -20,18 +20,18 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-from harpoon._text import closest, listed, shortened
+from harpoon._text import closest_matches, format_list, shorten
 from harpoon.conditions.bound import (
-    Alike,
-    Always,
-    Bound,
-    Inequality,
-    Member,
-    Missing,
-    Number,
+    SameCategory,
+    Constant,
+    BoundPredicate,
+    Compare,
+    IsIn,
+    IsMissing,
+    NumberLiteral,
     all_of,
-    either_of,
-    negated,
+    any_of,
+    negate,
 )
 from harpoon.conditions.expressions import (
     FLIPPED,
@@ -42,24 +42,24 @@ from harpoon.conditions.expressions import (
     IsNull,
     Like,
     Literal,
-    Name,
+    ColumnName,
     Not,
     Or,
     Predicate,
-    Value,
+    Term,
 )
 from harpoon.conditions.term_types import (
     MOMENTS,
-    aligned,
-    common_grid,
-    described,
-    find,
-    incomparable,
-    known,
-    moment,
-    quantity,
+    align_units,
+    common_resolution,
+    describe_term,
+    find_column,
+    incomparable_error,
+    try_type_term,
+    parse_time,
+    type_term,
 )
-from harpoon.data.column import LARGEST_STEP, Column, Kind
+from harpoon.data.column import MAX_STEP, Column, Kind
 from harpoon.data.schema import Schema
 from harpoon.exceptions import InvalidCondition
 
@@ -74,38 +74,38 @@ COMPARE: dict[str, Callable[[Any, Any], bool]] = {
 SMALLEST_STEP = 1e-18
 
 
-def bind(predicate: Predicate, schema: Schema) -> Bound:
+def bind(predicate: Predicate, schema: Schema) -> BoundPredicate:
     """A condition as the readings of it need it, or an error that names the spot."""
     match predicate:
         case And(members):
             return all_of(bind(member, schema) for member in members)
         case Or(members):
-            return either_of(bind(member, schema) for member in members)
+            return any_of(bind(member, schema) for member in members)
         case Not(operand):
-            return negated(bind(operand, schema))
+            return negate(bind(operand, schema))
     try:
         return _leaf(predicate, schema)
     except InvalidCondition as error:
-        raise InvalidCondition(f"In `{shortened(str(predicate))}`: {error}") from None
+        raise InvalidCondition(f"In `{shorten(str(predicate))}`: {error}") from None
 
 
-def _leaf(predicate: Predicate, schema: Schema) -> Bound:
+def _leaf(predicate: Predicate, schema: Schema) -> BoundPredicate:
     match predicate:
         case Comparison(op, left, right):
-            return _comparison(op, known(left, schema), known(right, schema), schema)
+            return _comparison(op, try_type_term(left, schema), try_type_term(right, schema), schema)
         case Between(operand, low, high):
             parts = (Comparison(">=", operand, low), Comparison("<=", operand, high))
             return all_of(_leaf(part, schema) for part in parts)
         case In(operand, options):
-            return _in(known(operand, schema), options, schema)
+            return _in(try_type_term(operand, schema), options, schema)
         case Like(operand, pattern, any_case):
-            return _like(known(operand, schema), _matcher(pattern, any_case=any_case), schema)
+            return _like(try_type_term(operand, schema), _matcher(pattern, any_case=any_case), schema)
         case IsNull(operand):
-            return _is_null(known(operand, schema))
+            return _is_null(try_type_term(operand, schema))
     raise InvalidCondition(f"{predicate!r} is no condition.")
 
 
-def _comparison(op: str, left: Value, right: Value, schema: Schema) -> Bound:
+def _comparison(op: str, left: Term, right: Term, schema: Schema) -> BoundPredicate:
     if isinstance(left, Literal) and isinstance(right, Literal):
         return _plain_comparison(op, left, right, schema)
     if isinstance(left, Literal):  # a constant column, which by now is its value
@@ -119,74 +119,74 @@ def _comparison(op: str, left: Value, right: Value, schema: Schema) -> Bound:
     if labelled is None:
         return _inequality(op, left, right, schema)
     raise InvalidCondition(
-        f"{described(left, schema)} cannot be compared with {described(right, schema)}. "
-        f"Compare {labelled.name!r} with one of its values: {listed(labelled.labels or ())}."
+        f"{describe_term(left, schema)} cannot be compared with {describe_term(right, schema)}. "
+        f"Compare {labelled.name!r} with one of its values: {format_list(labelled.categories or ())}."
     )
 
 
-def _plain_comparison(op: str, left: Literal, right: Literal, schema: Schema) -> Bound:
+def _plain_comparison(op: str, left: Literal, right: Literal, schema: Schema) -> BoundPredicate:
     """Texts and truth values have no size in a table, but can be told apart."""
     texts = all(isinstance(side.value, str) for side in (left, right))
     truths = all(isinstance(side.value, bool) for side in (left, right))
-    return Always(COMPARE[op](left.value, right.value)) if texts or truths else _inequality(op, left, right, schema)
+    return Constant(COMPARE[op](left.value, right.value)) if texts or truths else _inequality(op, left, right, schema)
 
 
-def _inequality(op: str, left: Value, right: Value, schema: Schema) -> Bound:
+def _inequality(op: str, left: Term, right: Term, schema: Schema) -> BoundPredicate:
     if isinstance(right, Literal) and isinstance(right.value, str | bool):
-        if isinstance(right.value, bool) or quantity(left, schema).measure not in MOMENTS:
-            raise incomparable(left, right, schema)
-        right = moment(right.value)
-    first, second = aligned((left, right), schema)
-    if isinstance(first.term, Number) and isinstance(second.term, Number):
-        return Always(COMPARE[op](first.term.value, second.term.value))
-    return Inequality(op, first.term, second.term, _step(common_grid(first.grid, second.grid)))
+        if isinstance(right.value, bool) or type_term(left, schema).type not in MOMENTS:
+            raise incomparable_error(left, right, schema)
+        right = parse_time(right.value)
+    first, second = align_units((left, right), schema)
+    if isinstance(first.term, NumberLiteral) and isinstance(second.term, NumberLiteral):
+        return Constant(COMPARE[op](first.term.value, second.term.value))
+    return Compare(op, first.term, second.term, _step(common_resolution(first.resolution, second.resolution)))
 
 
 def _step(grid: Fraction | None) -> float | None:
     """A grid as a float, if it is one that a float can tell."""
-    return float(grid) if grid is not None and SMALLEST_STEP <= grid <= LARGEST_STEP else None
+    return float(grid) if grid is not None and SMALLEST_STEP <= grid <= MAX_STEP else None
 
 
-def _in(operand: Value, options: tuple[Literal, ...], schema: Schema) -> Bound:
+def _in(operand: Term, options: tuple[Literal, ...], schema: Schema) -> BoundPredicate:
     column = _discrete(operand, schema)
     if column is None:
-        return either_of(_comparison("=", operand, option, schema) for option in options)
+        return any_of(_comparison("=", operand, option, schema) for option in options)
     return _member(column, {place for option in options for place in _positions("=", column, option)})
 
 
-def _is_null(operand: Value) -> Bound:
+def _is_null(operand: Term) -> BoundPredicate:
     match operand:
-        case Name(name):
-            return Missing(name)
+        case ColumnName(name):
+            return IsMissing(name)
         case Literal():
-            return Always(truth=False)
+            return Constant(truth=False)
     raise InvalidCondition(f"only a cell can be missing; ask for its columns instead of {operand}.")
 
 
-def _discrete(value: Value, schema: Schema) -> Column | None:
+def _discrete(value: Term, schema: Schema) -> Column | None:
     """The category or boolean column that a value is, if it is one."""
-    column = find(value.name, schema) if isinstance(value, Name) else None
+    column = find_column(value.name, schema) if isinstance(value, ColumnName) else None
     return column if column is not None and column.kind.discrete else None
 
 
-def _member(column: Column, places: set[int]) -> Member:
-    return Member(column.name, tuple(sorted(places)), len(column.labels or ()))
+def _member(column: Column, places: set[int]) -> IsIn:
+    return IsIn(column.name, tuple(sorted(places)), len(column.categories or ()))
 
 
-def _alike(op: str, left: Column, right: Column) -> Bound:
+def _alike(op: str, left: Column, right: Column) -> BoundPredicate:
     if op not in ("=", "!="):
         raise InvalidCondition(f"columns {left.name!r} and {right.name!r} hold labels; compare them with = or != only.")
     if _has_text(left) != _has_text(right):
         raise InvalidCondition(
             f"columns {left.name!r} and {right.name!r} share no label: one holds texts, one numbers."
         )
-    places = {label: place for place, label in enumerate(right.labels or ())}
-    return Alike(left.name, right.name, tuple(places.get(label, -1) for label in left.labels or ()), op == "=")
+    places = {label: place for place, label in enumerate(right.categories or ())}
+    return SameCategory(left.name, right.name, tuple(places.get(label, -1) for label in left.categories or ()), op == "=")
 
 
 def _positions(op: str, column: Column, literal: Literal) -> set[int]:
     """The positions of the labels that compare so with a literal."""
-    labels = column.labels or ()
+    labels = column.categories or ()
     numbers = column.kind is Kind.CATEGORY and not _has_text(column)
     if op in ("=", "!=") or (column.ordered and not numbers):
         place = _place(column, literal)
@@ -204,12 +204,12 @@ def _positions(op: str, column: Column, literal: Literal) -> set[int]:
 
 def _place(column: Column, literal: Literal) -> int:
     """The position of the label that a literal means."""
-    labels = list(column.labels or ())
+    labels = list(column.categories or ())
     found = next((label for label in _meanings(column, literal.value) if label in labels), None)
     if found is not None:
         return labels.index(found)
     near = _nearest(literal.value, labels)
-    hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else f"It has {listed(labels)}."
+    hint = f"Did you mean {' or '.join(map(repr, near))}?" if near else f"It has {format_list(labels)}."
     raise InvalidCondition(f"column {column.name!r} has no value {literal}. {hint}")
 
 
@@ -230,7 +230,7 @@ def _nearest(plain: object, labels: list[Any]) -> list[Any]:
     """The labels a user may have meant."""
     number = _number(plain)
     if number is None or any(isinstance(label, str | bool) for label in labels):
-        return closest(str(plain), map(str, labels))
+        return closest_matches(str(plain), map(str, labels))
     return sorted(labels, key=lambda label: abs(label - number))[:3]
 
 
@@ -245,16 +245,16 @@ def _number(plain: object) -> int | float | None:
 
 
 def _has_text(column: Column) -> bool:
-    return any(isinstance(label, str) for label in column.labels or ())
+    return any(isinstance(label, str) for label in column.categories or ())
 
 
-def _like(operand: Value, matches: Callable[[str], bool], schema: Schema) -> Bound:
+def _like(operand: Term, matches: Callable[[str], bool], schema: Schema) -> BoundPredicate:
     if isinstance(operand, Literal) and isinstance(operand.value, str):
-        return Always(matches(operand.value))
+        return Constant(matches(operand.value))
     column = _discrete(operand, schema)
     if column is None or not _has_text(column):
-        raise InvalidCondition(f"{described(operand, schema)} is no text; `like` is for categories with texts.")
-    return _member(column, {place for place, label in enumerate(column.labels or ()) if matches(label)})
+        raise InvalidCondition(f"{describe_term(operand, schema)} is no text; `like` is for categories with texts.")
+    return _member(column, {place for place, label in enumerate(column.categories or ()) if matches(label)})
 
 
 def _matcher(pattern: str, *, any_case: bool) -> Callable[[str], bool]:

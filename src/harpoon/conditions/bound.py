@@ -14,18 +14,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-OPPOSITE = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
+NEGATED_OPERATOR = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
 
 @dataclass(frozen=True)
-class Cell:
+class ColumnRef:
     """The number in a row's cell."""
 
     column: str
 
 
 @dataclass(frozen=True)
-class Number:
+class NumberLiteral:
     """A number."""
 
     value: int | float
@@ -43,18 +43,18 @@ class Operation:
     operands: tuple[Term, ...]
 
 
-Term = Cell | Number | Operation
+Term = ColumnRef | NumberLiteral | Operation
 
 
 @dataclass(frozen=True)
-class Always:
+class Constant:
     """True in every row, or false in every row."""
 
     truth: bool
 
 
 @dataclass(frozen=True)
-class Inequality:
+class Compare:
     """Two numbers compared with =, !=, <, <=, > or >=.
 
     `step` is the grid of the difference of the two sides: where it is known, `left > right` is `left >= right + step`.
@@ -67,16 +67,16 @@ class Inequality:
 
 
 @dataclass(frozen=True)
-class Member:
+class IsIn:
     """A category or boolean that has one of the labels at the positions `allowed`, out of `count`."""
 
     column: str
     allowed: tuple[int, ...]
-    count: int
+    n_categories: int
 
 
 @dataclass(frozen=True)
-class Alike:
+class SameCategory:
     """Two categories that have the same label, or do not.
 
     `partners[i]` is the position on the right of the label that has position i on the left; -1: the right has it not.
@@ -89,7 +89,7 @@ class Alike:
 
 
 @dataclass(frozen=True)
-class Missing:
+class IsMissing:
     """A cell that is missing, or is not."""
 
     column: str
@@ -97,96 +97,96 @@ class Missing:
 
 
 @dataclass(frozen=True)
-class All:
+class AllOf:
     """All of the parts."""
 
-    parts: tuple[Bound, ...]
+    parts: tuple[BoundPredicate, ...]
 
 
 @dataclass(frozen=True)
-class Either:
+class AnyOf:
     """At least one of the parts."""
 
-    parts: tuple[Bound, ...]
+    parts: tuple[BoundPredicate, ...]
 
 
-Bound = Always | Inequality | Member | Alike | Missing | All | Either
+BoundPredicate = Constant | Compare | IsIn | SameCategory | IsMissing | AllOf | AnyOf
 
 
-def all_of(parts: Iterable[Bound]) -> Bound:
+def all_of(parts: Iterable[BoundPredicate]) -> BoundPredicate:
     """The parts joined by "and": flat, and without what is always so."""
-    return _joined(All, parts)
+    return _joined(AllOf, parts)
 
 
-def either_of(parts: Iterable[Bound]) -> Bound:
+def any_of(parts: Iterable[BoundPredicate]) -> BoundPredicate:
     """The parts joined by "or": flat, and without what is never so."""
-    return _joined(Either, parts)
+    return _joined(AnyOf, parts)
 
 
-def negated(bound: Bound) -> Bound:  # noqa: PLR0911
+def negate(bound: BoundPredicate) -> BoundPredicate:  # noqa: PLR0911
     """The opposite, with the "not" taken down to the leaves.
 
     >>> negated(All((Missing("age"), Member("job", (0, 2), count=3))))
     Either(parts=(Missing(column='age', missing=False), Member(column='job', allowed=(1,), count=3)))
     """
     match bound:
-        case All(parts):
-            return Either(tuple(map(negated, parts)))
-        case Either(parts):
-            return All(tuple(map(negated, parts)))
-        case Always(truth):
-            return Always(not truth)
-        case Inequality(operator):
-            return replace(bound, operator=OPPOSITE[operator])
-        case Member(_, allowed, count):
+        case AllOf(parts):
+            return AnyOf(tuple(map(negate, parts)))
+        case AnyOf(parts):
+            return AllOf(tuple(map(negate, parts)))
+        case Constant(truth):
+            return Constant(not truth)
+        case Compare(operator):
+            return replace(bound, operator=NEGATED_OPERATOR[operator])
+        case IsIn(_, allowed, count):
             return replace(bound, allowed=tuple(sorted(set(range(count)) - set(allowed))))
-        case Alike(same=same):
+        case SameCategory(same=same):
             return replace(bound, same=not same)
-        case Missing(missing=missing):
+        case IsMissing(missing=missing):
             return replace(bound, missing=not missing)
 
 
-def of_complete(bound: Bound) -> Bound:
+def assume_complete(bound: BoundPredicate) -> BoundPredicate:
     """The condition for rows without a missing cell, such as all that are drawn."""
     match bound:
-        case All(parts):
-            return all_of(map(of_complete, parts))
-        case Either(parts):
-            return either_of(map(of_complete, parts))
-        case Missing(missing=missing):
-            return Always(truth=not missing)
+        case AllOf(parts):
+            return all_of(map(assume_complete, parts))
+        case AnyOf(parts):
+            return any_of(map(assume_complete, parts))
+        case IsMissing(missing=missing):
+            return Constant(truth=not missing)
         case _:
             return bound
 
 
-def columns_of(bound: Bound | Term) -> set[str]:
+def columns_of(bound: BoundPredicate | Term) -> set[str]:
     """The columns that a condition, or a number in one, looks at."""
     match bound:
-        case Cell(column) | Member(column) | Missing(column):
+        case ColumnRef(column) | IsIn(column) | IsMissing(column):
             return {column}
-        case Alike(left, right):
+        case SameCategory(left, right):
             return {left, right}
-        case Inequality(_, first, second):
+        case Compare(_, first, second):
             return columns_of(first) | columns_of(second)
-        case All(parts) | Either(parts):
+        case AllOf(parts) | AnyOf(parts):
             return set().union(*map(columns_of, parts))
         case Operation(_, operands):
             return set().union(*map(columns_of, operands))
-        case Always() | Number():
+        case Constant() | NumberLiteral():
             return set()
 
 
-def _joined(join: type[All | Either], parts: Iterable[Bound]) -> Bound:
+def _joined(join: type[AllOf | AnyOf], parts: Iterable[BoundPredicate]) -> BoundPredicate:
     flat = list(_flat(join, parts))
-    neutral = join is All
-    if Always(not neutral) in flat:
-        return Always(not neutral)
-    flat = [part for part in flat if not isinstance(part, Always)]
+    neutral = join is AllOf
+    if Constant(not neutral) in flat:
+        return Constant(not neutral)
+    flat = [part for part in flat if not isinstance(part, Constant)]
     if not flat:
-        return Always(neutral)
+        return Constant(neutral)
     return flat[0] if len(flat) == 1 else join(tuple(flat))
 
 
-def _flat(join: type[All | Either], parts: Iterable[Bound]) -> Iterator[Bound]:
+def _flat(join: type[AllOf | AnyOf], parts: Iterable[BoundPredicate]) -> Iterator[BoundPredicate]:
     for part in parts:
         yield from part.parts if isinstance(part, join) else (part,)

@@ -9,34 +9,34 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harpoon.conditions.bound import All, Always, Bound, Either, all_of, columns_of, negated
+from harpoon.conditions.bound import AllOf, Constant, BoundPredicate, AnyOf, all_of, columns_of, negate
 
-MOST_BRANCHES = 64
-NEVER = Always(truth=False)
+MAX_BRANCHES = 64
+UNSATISFIABLE = Constant(truth=False)
 
 
 @dataclass(frozen=True)
 class Branch:
     """One way of meeting a condition: all of its parts."""
 
-    parts: tuple[Bound, ...]
+    parts: tuple[BoundPredicate, ...]
 
     @property
-    def bound(self) -> Bound:
+    def predicate(self) -> BoundPredicate:
         """The branch as a condition."""
         return all_of(self.parts)
 
-    def of_column(self, name: str) -> Bound:
+    def of_column(self, name: str) -> BoundPredicate:
         """What it asks of one column alone."""
         return all_of(part for part in self.parts if columns_of(part) == {name})
 
     @property
-    def single(self) -> set[str]:
+    def single_columns(self) -> set[str]:
         """The columns of which something is asked alone."""
         return set().union(*(columns_of(part) for part in self.parts if len(columns_of(part)) == 1))
 
 
-def branches(bound: Bound) -> list[Branch]:
+def disjoint_branches(bound: BoundPredicate) -> list[Branch]:
     """Branches of which every row that meets the condition is in exactly one.
 
     "a or b" is a, and b without a. A condition with more branches than can be handled one by one stays whole.
@@ -44,24 +44,24 @@ def branches(bound: Bound) -> list[Branch]:
     found = []
     for parts in _disjoint(bound):
         flat = all_of(parts)
-        if flat == NEVER:
+        if flat == UNSATISFIABLE:
             continue
-        found.append(Branch(flat.parts if isinstance(flat, All) else (flat,)))
-        if len(found) > MOST_BRANCHES:
+        found.append(Branch(flat.parts if isinstance(flat, AllOf) else (flat,)))
+        if len(found) > MAX_BRANCHES:
             return [Branch((bound,))]
     return found
 
 
-def _disjoint(bound: Bound) -> Iterator[tuple[Bound, ...]]:
+def _disjoint(bound: BoundPredicate) -> Iterator[tuple[BoundPredicate, ...]]:
     """Conjunctions that exclude each other; leaves on one column are left together, "or" and all."""
-    if len(columns_of(bound)) <= 1 or not isinstance(bound, All | Either):
+    if len(columns_of(bound)) <= 1 or not isinstance(bound, AllOf | AnyOf):
         yield (bound,)
-    elif isinstance(bound, Either):
+    elif isinstance(bound, AnyOf):
         for place, part in enumerate(bound.parts):
-            rest = tuple(negated(earlier) for earlier in bound.parts[:place])
+            rest = tuple(negate(earlier) for earlier in bound.parts[:place])
             yield from _disjoint(all_of((part, *rest)))
     else:
-        split = next((part for part in bound.parts if isinstance(part, Either) and len(columns_of(part)) > 1), None)
+        split = next((part for part in bound.parts if isinstance(part, AnyOf) and len(columns_of(part)) > 1), None)
         if split is None:
             yield bound.parts
             return

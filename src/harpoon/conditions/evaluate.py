@@ -14,28 +14,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harpoon.conditions.bound import (
-    Alike,
-    All,
-    Always,
-    Bound,
-    Cell,
-    Either,
-    Inequality,
-    Member,
-    Missing,
-    Number,
+    SameCategory,
+    AllOf,
+    Constant,
+    BoundPredicate,
+    ColumnRef,
+    AnyOf,
+    Compare,
+    IsIn,
+    IsMissing,
+    NumberLiteral,
     Operation,
     Term,
 )
-from harpoon.data.column_array import Rows
+from harpoon.data.column_array import Columns
 
 Mask = NDArray[np.bool_]
 Numbers = Any  # an array of one number per row, or a number of Python's that is the same in every row
 
 
-LARGEST = 2**63 - 1  # in an int64
-FURTHEST = 10**308
-LARGEST_EXPONENT = 700.0
+MAX_FLOAT = 2**63 - 1  # in an int64
+MAX_INTEGER = 10**308
+MAX_EXPONENT = 700.0
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {
     "=": np.equal,
     "!=": np.not_equal,
@@ -53,7 +53,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "abs": np.abs,
     "log": np.log10,
     "ln": np.log,
-    "exp": lambda x: np.exp(np.minimum(x, LARGEST_EXPONENT)),  # too large for a float is still larger than the rest
+    "exp": lambda x: np.exp(np.minimum(x, MAX_EXPONENT)),  # too large for a float is still larger than the rest
 }
 # How large a result can be, from how large the operands are. An operation that is not here leaves the whole numbers.
 REACH: dict[str, Callable[..., int]] = {
@@ -67,7 +67,7 @@ REACH: dict[str, Callable[..., int]] = {
 }
 
 
-def holds(bound: Bound, rows: Rows) -> Mask:
+def evaluate(bound: BoundPredicate, rows: Columns) -> Mask:
     """Which rows meet a condition.
 
     >>> from harpoon.data.column_array import Cells
@@ -76,40 +76,40 @@ def holds(bound: Bound, rows: Rows) -> Mask:
     [False, True, False]
     """
     height = len(next(iter(rows.values()), ()))
-    return np.array(np.broadcast_to(_holds(bound, rows), height), dtype=np.bool_)
+    return np.array(np.broadcast_to(_evaluate_predicate(bound, rows), height), dtype=np.bool_)
 
 
-def _holds(bound: Bound, rows: Rows) -> Any:  # noqa: ANN401, PLR0911
+def _evaluate_predicate(bound: BoundPredicate, rows: Columns) -> Any:  # noqa: ANN401, PLR0911
     match bound:
-        case Always(truth):
+        case Constant(truth):
             return truth
-        case All(parts):
-            return reduce(np.logical_and, (_holds(part, rows) for part in parts))
-        case Either(parts):
-            return reduce(np.logical_or, (_holds(part, rows) for part in parts))
-        case Missing(column, missing):
+        case AllOf(parts):
+            return reduce(np.logical_and, (_evaluate_predicate(part, rows) for part in parts))
+        case AnyOf(parts):
+            return reduce(np.logical_or, (_evaluate_predicate(part, rows) for part in parts))
+        case IsMissing(column, missing):
             return rows[column].missing == missing
-        case Member(column, allowed, _):
+        case IsIn(column, allowed, _):
             return np.isin(rows[column].values, allowed) & ~rows[column].missing
-        case Alike(left, right, partners, same):
+        case SameCategory(left, right, partners, same):
             partner = np.array(partners, dtype=np.int64)[rows[left].values]
             return ((partner == rows[right].values) == same) & ~rows[left].missing & ~rows[right].missing
-        case Inequality(operator, first, second):
-            (a, gone), (b, also_gone) = _evaluate(first, rows), _evaluate(second, rows)
+        case Compare(operator, first, second):
+            (a, gone), (b, also_gone) = _evaluate_term(first, rows), _evaluate_term(second, rows)
             if not (_whole(a) and _whole(b)):
                 a, b = _floats(a), _floats(b)
             return COMPARE[operator](a, b) & ~np.logical_or(gone, also_gone)
 
 
-def _evaluate(term: Term, rows: Rows) -> tuple[Numbers, Any]:
+def _evaluate_term(term: Term, rows: Columns) -> tuple[Numbers, Any]:
     """The numbers of a term, and which of them are missing."""
     match term:
-        case Number(value):
+        case NumberLiteral(value):
             return value, False
-        case Cell(column):
+        case ColumnRef(column):
             return rows[column].values, rows[column].missing
         case Operation(operator, operands):
-            found, gone = zip(*(_evaluate(operand, rows) for operand in operands), strict=True)
+            found, gone = zip(*(_evaluate_term(operand, rows) for operand in operands), strict=True)
             values = _prepared(operator, found)
             if operator in ("least", "greatest"):
                 return _extreme(COMPARE["<" if operator == "least" else ">"], values, gone)
@@ -133,7 +133,7 @@ def _prepared(operator: str, values: Sequence[Numbers]) -> list[Any]:
     if operator not in REACH or not all(map(_whole, values)):
         return [_floats(value) for value in values]
     sizes = [_size(value) for value in values]
-    dtype: Any = np.int64 if max(REACH[operator](*sizes), *sizes) <= LARGEST else object
+    dtype: Any = np.int64 if max(REACH[operator](*sizes), *sizes) <= MAX_FLOAT else object
     return [np.asarray(value, dtype=dtype) for value in values]
 
 
@@ -148,5 +148,5 @@ def _size(values: Numbers) -> int:
 
 def _floats(values: Numbers) -> Any:  # noqa: ANN401
     if np.asarray(values).dtype == object:  # Python's numbers may be too large even for a float
-        values = np.clip(values, -FURTHEST, FURTHEST)
+        values = np.clip(values, -MAX_INTEGER, MAX_INTEGER)
     return np.asarray(values, dtype=np.float64)

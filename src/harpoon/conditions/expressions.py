@@ -28,13 +28,13 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, ClassVar, NoReturn
 
-from harpoon.conditions.sql import quoted, text_literal
+from harpoon.conditions.sql import quote_name, text_literal
 from harpoon.exceptions import InvalidCondition
 
-Plain = bool | int | float | str | dt.date | dt.datetime | dt.timedelta
+Scalar = bool | int | float | str | dt.date | dt.datetime | dt.timedelta
 
 
-DEEPEST = 100  # levels; every walk over a tree is recursive, and Python allows 1000 calls
+MAX_DEPTH = 100  # levels; every walk over a tree is recursive, and Python allows 1000 calls
 FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 FUNCTIONS = ("abs", "least", "greatest", "log", "ln", "exp")
 METHODS = {"log": "log10", "ln": "ln", "exp": "exp"}  # the functions that Python spells as methods
@@ -54,9 +54,9 @@ class Node:
     __array_ufunc__ = None  # so that NumPy's scalars leave comparisons to us
 
     def __post_init__(self) -> None:
-        if self.depth > DEEPEST:
+        if self.depth > MAX_DEPTH:
             raise InvalidCondition(
-                f"A condition may be nested {DEEPEST} levels deep, and this one is deeper. Split it, or list values "
+                f"A condition may be nested {MAX_DEPTH} levels deep, and this one is deeper. Split it, or list values "
                 "with .is_in([...])."
             )
 
@@ -88,70 +88,70 @@ class Node:
         raise InvalidCondition(f"`in` cannot look into {self!r}. Write col(...).is_in([...]) to ask for one of a list.")
 
     def __and__(self, other: object) -> And:
-        return And((predicate(self), predicate(other)))
+        return And((as_predicate(self), as_predicate(other)))
 
     def __rand__(self, other: object) -> And:
-        return And((predicate(other), predicate(self)))
+        return And((as_predicate(other), as_predicate(self)))
 
     def __or__(self, other: object) -> Or:
-        return Or((predicate(self), predicate(other)))
+        return Or((as_predicate(self), as_predicate(other)))
 
     def __ror__(self, other: object) -> Or:
-        return Or((predicate(other), predicate(self)))
+        return Or((as_predicate(other), as_predicate(self)))
 
     def __invert__(self) -> Not:
-        return Not(predicate(self))
+        return Not(as_predicate(self))
 
 
-class Value(Node):
+class Term(Node):
     """An expression with a value in every row. Comparing it builds a predicate."""
 
     binds: ClassVar[int] = 4  # how tightly: 1 sums, 2 products, 3 signs, 4 all else
 
     def __eq__(self, other: object) -> Comparison:  # type: ignore[override]
-        return Comparison("=", self, value(other))
+        return Comparison("=", self, as_term(other))
 
     def __ne__(self, other: object) -> Comparison:  # type: ignore[override]
-        return Comparison("!=", self, value(other))
+        return Comparison("!=", self, as_term(other))
 
     def __lt__(self, other: object) -> Comparison:
-        return Comparison("<", self, value(other))
+        return Comparison("<", self, as_term(other))
 
     def __le__(self, other: object) -> Comparison:
-        return Comparison("<=", self, value(other))
+        return Comparison("<=", self, as_term(other))
 
     def __gt__(self, other: object) -> Comparison:
-        return Comparison(">", self, value(other))
+        return Comparison(">", self, as_term(other))
 
     def __ge__(self, other: object) -> Comparison:
-        return Comparison(">=", self, value(other))
+        return Comparison(">=", self, as_term(other))
 
     def __hash__(self) -> int:
         return hash(self.key)
 
     def __add__(self, other: object) -> Arithmetic:
-        return Arithmetic("+", self, value(other))
+        return Arithmetic("+", self, as_term(other))
 
     def __radd__(self, other: object) -> Arithmetic:
-        return Arithmetic("+", value(other), self)
+        return Arithmetic("+", as_term(other), self)
 
     def __sub__(self, other: object) -> Arithmetic:
-        return Arithmetic("-", self, value(other))
+        return Arithmetic("-", self, as_term(other))
 
     def __rsub__(self, other: object) -> Arithmetic:
-        return Arithmetic("-", value(other), self)
+        return Arithmetic("-", as_term(other), self)
 
     def __mul__(self, other: object) -> Arithmetic:
-        return Arithmetic("*", self, value(other))
+        return Arithmetic("*", self, as_term(other))
 
     def __rmul__(self, other: object) -> Arithmetic:
-        return Arithmetic("*", value(other), self)
+        return Arithmetic("*", as_term(other), self)
 
     def __truediv__(self, other: object) -> Arithmetic:
-        return Arithmetic("/", self, value(other))
+        return Arithmetic("/", self, as_term(other))
 
     def __rtruediv__(self, other: object) -> Arithmetic:
-        return Arithmetic("/", value(other), self)
+        return Arithmetic("/", as_term(other), self)
 
     def __neg__(self) -> Negative:
         return Negative(self)
@@ -177,7 +177,7 @@ class Value(Node):
 
     def between(self, low: object, high: object) -> Between:
         """Whether it lies from `low` to `high`, both included."""
-        return Between(self, value(low), value(high))
+        return Between(self, as_term(low), as_term(high))
 
     def is_in(self, options: Iterable[object]) -> In:
         """Whether it is one of a list."""
@@ -212,19 +212,19 @@ class Predicate(Node):
         return hash(self.key)
 
 
-class Phrase(Predicate, ABC):
+class InfixPredicate(Predicate, ABC):
     """A predicate that SQL negates in the middle (`x not in ...`) and Python spells as a call."""
 
     @abstractmethod
-    def phrase(self, no: str = "") -> str:
+    def infix(self, no: str = "") -> str:
         """The predicate in SQL, with `no` where its negation goes."""
 
     def __str__(self) -> str:
-        return self.phrase()
+        return self.infix()
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Name(Value):
+class ColumnName(Term):
     """The cell of a named column."""
 
     name: str
@@ -234,17 +234,17 @@ class Name(Value):
             raise InvalidCondition(f'col takes the name of a column as text, such as col("age"), got {self.name!r}.')
 
     def __str__(self) -> str:
-        return quoted(self.name)
+        return quote_name(self.name)
 
     def __repr__(self) -> str:
         return f"col({_in_python(self.name)})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Literal(Value):
+class Literal(Term):
     """A plain value; `Literal.of` makes one of anything that stands for a plain value."""
 
-    value: Plain
+    value: Scalar
 
     def __post_init__(self) -> None:
         if isinstance(self.value, int | float) and not abs(self.value) <= sys.float_info.max:
@@ -256,7 +256,7 @@ class Literal(Value):
         plain = _plain(given)
         if plain is None or (isinstance(plain, float) and math.isnan(plain)):
             raise InvalidCondition(f"Nothing compares with a missing value, got {given!r}. Write .is_null().")
-        if not isinstance(plain, Plain):
+        if not isinstance(plain, Scalar):
             raise InvalidCondition(
                 "A condition compares with numbers, text, true and false, dates, datetimes and timedeltas, got "
                 f"{given!r}."
@@ -279,14 +279,14 @@ class Literal(Value):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Negative(Value):
+class Negative(Term):
     """The negative of a value; a negative number is a literal."""
 
-    operand: Value
+    operand: Term
     binds: ClassVar[int] = 3
 
     def __str__(self) -> str:
-        bare = isinstance(self.operand, Name | Call)  # -(3) is not the number -3, and --x is a comment
+        bare = isinstance(self.operand, ColumnName | Call)  # -(3) is not the number -3, and --x is a comment
         return f"-{self.operand}" if bare else f"-({self.operand})"
 
     def __repr__(self) -> str:
@@ -294,12 +294,12 @@ class Negative(Value):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Arithmetic(Value):
+class Arithmetic(Term):
     """Two values joined by +, -, * or /."""
 
     operator: str
-    left: Value
-    right: Value
+    left: Term
+    right: Term
 
     @property
     def binds(self) -> int:  # type: ignore[override]
@@ -316,11 +316,11 @@ class Arithmetic(Value):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Call(Value):
+class Call(Term):
     """A function of values: abs, least, greatest, log, ln or exp."""
 
     function: str
-    arguments: tuple[Value, ...]
+    arguments: tuple[Term, ...]
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -344,8 +344,8 @@ class Comparison(Predicate):
     """Two values compared with =, !=, <, <=, > or >=. A literal stands on the right."""
 
     operator: str
-    left: Value
-    right: Value
+    left: Term
+    right: Term
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -364,12 +364,12 @@ class Comparison(Predicate):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Between(Phrase):
+class Between(InfixPredicate):
     """A value from a low one to a high one, both included."""
 
-    operand: Value
-    low: Value
-    high: Value
+    operand: Term
+    low: Term
+    high: Term
 
     def phrase(self, no: str = "") -> str:
         """The predicate in SQL, with `no` where its negation goes."""
@@ -380,10 +380,10 @@ class Between(Phrase):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class In(Phrase):
+class In(InfixPredicate):
     """A value that is one of a list of literals."""
 
-    operand: Value
+    operand: Term
     options: tuple[Literal, ...]
 
     def __post_init__(self) -> None:
@@ -400,10 +400,10 @@ class In(Phrase):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Like(Phrase):
+class Like(InfixPredicate):
     """A text that looks like a pattern."""
 
-    operand: Value
+    operand: Term
     pattern: str
     any_case: bool = False
 
@@ -422,10 +422,10 @@ class Like(Phrase):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class IsNull(Phrase):
+class IsNull(InfixPredicate):
     """A value that is missing."""
 
-    operand: Value
+    operand: Term
 
     def phrase(self, no: str = "") -> str:
         """The predicate in SQL, with `no` where its negation goes."""
@@ -453,7 +453,7 @@ class _Junction(Predicate):
         return f" {self.words[0]} ".join(f"({m})" if isinstance(m, _Junction) else str(m) for m in self.members)
 
     def __repr__(self) -> str:
-        return f" {self.words[1]} ".join(repr(m) if isinstance(m, Phrase | Not) else f"({m!r})" for m in self.members)
+        return f" {self.words[1]} ".join(repr(m) if isinstance(m, InfixPredicate | Not) else f"({m!r})" for m in self.members)
 
 
 class And(_Junction):
@@ -475,19 +475,19 @@ class Not(Predicate):
     operand: Predicate
 
     def __str__(self) -> str:
-        return self.operand.phrase("not ") if isinstance(self.operand, Phrase) else f"not ({self.operand})"
+        return self.operand.infix("not ") if isinstance(self.operand, InfixPredicate) else f"not ({self.operand})"
 
     def __repr__(self) -> str:
-        return f"~{self.operand!r}" if isinstance(self.operand, Phrase | Not) else f"~({self.operand!r})"
+        return f"~{self.operand!r}" if isinstance(self.operand, InfixPredicate | Not) else f"~({self.operand!r})"
 
 
-def col(name: str) -> Name:
+def col(name: str) -> ColumnName:
     """The column of that name, to start a condition with.
 
     >>> print((col("price") / col("carat") <= 4000) & ~col("cut").like("Very%"))
     price / carat <= 4000 and cut not like 'Very%'
     """
-    return Name(name)
+    return ColumnName(name)
 
 
 def lit(plain: object) -> Literal:
@@ -501,28 +501,28 @@ def least(*values: object) -> Call:
     >>> least(col("a"), col("b"), 10) > 3
     least(col("a"), col("b"), 10) > 3
     """
-    return Call("least", tuple(map(value, values)))
+    return Call("least", tuple(map(as_term, values)))
 
 
 def greatest(*values: object) -> Call:
     """The largest of several values."""
-    return Call("greatest", tuple(map(value, values)))
+    return Call("greatest", tuple(map(as_term, values)))
 
 
-def value(given: object) -> Value:
+def as_term(given: object) -> Term:
     """An operand: a value as it is, a plain one as a literal."""
     if isinstance(given, Predicate):
         raise InvalidCondition(
             f"{given!r} is a condition and cannot be compared or added. Join conditions with & or |."
         )
-    return given if isinstance(given, Value) else Literal.of(given)
+    return given if isinstance(given, Term) else Literal.of(given)
 
 
-def predicate(given: object) -> Predicate:
+def as_predicate(given: object) -> Predicate:
     """A predicate as it is; a bare column means that it is true."""
     if isinstance(given, Predicate):
         return given
-    if isinstance(given, Name) or (isinstance(given, Literal) and isinstance(given.value, bool)):
+    if isinstance(given, ColumnName) or (isinstance(given, Literal) and isinstance(given.value, bool)):
         return Comparison("=", given, Literal(value=True))
     raise InvalidCondition(
         f"{given!r} is no condition: &, | and ~ join comparisons, and they bind tighter than those. Put each "
@@ -530,7 +530,7 @@ def predicate(given: object) -> Predicate:
     )
 
 
-def _tight(operand: Value, binds: int, spell: Any) -> str:  # noqa: ANN401
+def _tight(operand: Term, binds: int, spell: Any) -> str:  # noqa: ANN401
     """An operand, in parentheses if it binds less tightly than what is around it."""
     # An interval goes in them too: sqlglot takes what is added to one for a further part of it.
     interval = spell is str and isinstance(operand, Literal) and isinstance(operand.value, dt.timedelta)
@@ -567,10 +567,10 @@ def _key(part: object) -> object:
     return part.key if isinstance(part, Node) else repr(part)
 
 
-def names_of(node: Node) -> set[str]:
+def column_names(node: Node) -> set[str]:
     """The columns that a condition names."""
-    if isinstance(node, Name):
+    if isinstance(node, ColumnName):
         return {node.name}
     held = [getattr(node, field.name) for field in fields(node)]  # type: ignore[arg-type]
     inner = [part for value in held for part in (value if isinstance(value, tuple) else (value,))]
-    return set().union(*(names_of(part) for part in inner if isinstance(part, Node)))
+    return set().union(*(column_names(part) for part in inner if isinstance(part, Node)))

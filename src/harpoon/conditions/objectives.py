@@ -8,24 +8,24 @@ import torch
 from torch import Tensor
 
 from harpoon.encoding.batch import Penalty
-from harpoon.encoding.row_codec import Codec
-from harpoon.encoding.row_view import Row
+from harpoon.encoding.row_codec import RowCodec
+from harpoon.encoding.row_view import RowView
 from harpoon.exceptions import InvalidOption
 
-Objective = Callable[[Row], Tensor]
+LossFunction = Callable[[RowView], Tensor]
 
 
-def per_row(objective: Objective, codec: Codec) -> Penalty:
+def row_penalty(objective: LossFunction, codec: RowCodec) -> Penalty:
     """A function that gives one penalty per row."""
     _check_callable(objective, "loss")
 
     def penalty(x0_hat: Tensor) -> Tensor:
-        return _checked(objective(Row(codec, x0_hat)), "loss", (len(x0_hat),), "one number per row")
+        return _checked(objective(RowView(codec, x0_hat)), "loss", (len(x0_hat),), "one number per row")
 
     return penalty
 
 
-def per_batch(objective: Objective, codec: Codec) -> Penalty:
+def batch_penalty(objective: LossFunction, codec: RowCodec) -> Penalty:
     """A function that gives one penalty for all rows together: each row has the same share in it.
 
     The gradient of one number for n rows is n times smaller in each; it is made good here, so that one strength suits
@@ -34,7 +34,7 @@ def per_batch(objective: Objective, codec: Codec) -> Penalty:
     _check_callable(objective, "loss_batch")
 
     def penalty(x0_hat: Tensor) -> Tensor:
-        return _checked(objective(Row(codec, x0_hat)), "loss_batch", (), "a single number").expand(len(x0_hat))
+        return _checked(objective(RowView(codec, x0_hat)), "loss_batch", (), "a single number").expand(len(x0_hat))
 
     return penalty
 

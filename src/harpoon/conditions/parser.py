@@ -14,7 +14,7 @@ import datetime as dt
 from collections.abc import Callable
 from typing import Any
 
-from harpoon._text import shortened
+from harpoon._text import shorten
 from harpoon.conditions.expressions import (
     INTERVALS,
     And,
@@ -26,17 +26,17 @@ from harpoon.conditions.expressions import (
     IsNull,
     Like,
     Literal,
-    Name,
+    ColumnName,
     Negative,
     Not,
     Or,
     Predicate,
-    Value,
-    predicate,
+    Term,
+    as_predicate,
 )
 from harpoon.exceptions import InvalidCondition
 
-LONGEST = 500_000  # characters
+MAX_LENGTH = 500_000  # characters
 SUPPORTED = (
     "A condition is made of column names (odd ones in double quotes), numbers, 'text', true, false, "
     "DATE '2024-01-31', TIMESTAMP '2024-01-31 12:00:00', INTERVAL '3' DAY, + - * /, abs, least, greatest, log, ln, "
@@ -58,14 +58,14 @@ MOMENTS: dict[str, Callable[[str], Any]] = {
 }
 
 
-def condition(where: object) -> Predicate:
+def to_predicate(where: object) -> Predicate:
     """What a user gave as `where`: text, or an expression of `col`."""
     if isinstance(where, str):
         return parse(where)
-    if isinstance(where, Predicate | Name):
-        return predicate(where)
+    if isinstance(where, Predicate | ColumnName):
+        return as_predicate(where)
     wanted = "A condition is text such as \"age >= 50\", or an expression such as col('age') >= 50"
-    if isinstance(where, Value):
+    if isinstance(where, Term):
         raise InvalidCondition(f"{wanted}. {where!r} is a value; compare it with something.")
     if isinstance(where, bool):
         raise InvalidCondition(
@@ -87,12 +87,12 @@ def parse(text: str) -> Predicate:
         raise InvalidCondition(f"A condition must be text, got {type(text).__name__}.")
     if not text.strip():
         raise InvalidCondition(f"The condition is empty. {SUPPORTED}")
-    if len(text) > LONGEST:
-        raise InvalidCondition(f"A condition may have {LONGEST:,} characters, this one has {len(text):,}.")
+    if len(text) > MAX_LENGTH:
+        raise InvalidCondition(f"A condition may have {MAX_LENGTH:,} characters, this one has {len(text):,}.")
     try:
         return _predicate(_syntax(text))
     except RecursionError:
-        raise InvalidCondition(f"The condition is nested too deeply: {shortened(text)}. Split it.") from None
+        raise InvalidCondition(f"The condition is nested too deeply: {shorten(text)}. Split it.") from None
 
 
 def _syntax(text: str) -> Any:  # noqa: ANN401
@@ -105,12 +105,12 @@ def _syntax(text: str) -> Any:  # noqa: ANN401
     except ParseError as error:
         spot = error.errors[0] if error.errors else {}
         near = f" near {spot['highlight']!r}{_spot(spot, len(spot['highlight']))}" if spot else ""
-        raise InvalidCondition(f"The condition cannot be read{near}: {shortened(text)}. {SUPPORTED}") from None
+        raise InvalidCondition(f"The condition cannot be read{near}: {shorten(text)}. {SUPPORTED}") from None
     except SqlglotError:
-        raise InvalidCondition(f"The condition cannot be read; is a quote not closed? {shortened(text)}") from None
+        raise InvalidCondition(f"The condition cannot be read; is a quote not closed? {shorten(text)}") from None
     if len(found) != 1 or found[0] is None:
         raise InvalidCondition(
-            f"One condition was asked for, and {shortened(text)} is not one. Join several with `and`."
+            f"One condition was asked for, and {shorten(text)} is not one. Join several with `and`."
         )
     return found[0]
 
@@ -137,7 +137,7 @@ def _predicate(node: Any) -> Predicate:  # noqa: ANN401, PLR0911
     if key == "is" and node.expression.key == "null":
         return IsNull(_value(node.this))
     if key in ("column", "boolean"):
-        return predicate(_value(node))
+        return as_predicate(_value(node))
     raise _unsupported(node)
 
 
@@ -166,13 +166,13 @@ def _in_order(node: Any, keys: set[str]) -> list[Any]:  # noqa: ANN401
     return found
 
 
-def _value(node: Any) -> Value:  # noqa: ANN401, PLR0911
+def _value(node: Any) -> Term:  # noqa: ANN401, PLR0911
     """A node of sqlglot as a value."""
     key = node.key
     if key == "paren":
         return _value(node.this)
     if key == "column" and _is_plain(node):
-        return Name(node.name)
+        return ColumnName(node.name)
     if key in ARITHMETIC:
         return Arithmetic(ARITHMETIC[key], _value(node.this), _value(node.expression))
     if key == "neg" and not _is_number(node.this):
@@ -215,7 +215,7 @@ def _number(text: str) -> int | float:
     try:
         return int(text) if text.lstrip("-").isdigit() else float(text)
     except ValueError:
-        raise InvalidCondition(f"{shortened(text)} cannot be read as a number.") from None
+        raise InvalidCondition(f"{shorten(text)} cannot be read as a number.") from None
 
 
 def _moment(node: Any) -> Literal:  # noqa: ANN401
@@ -229,7 +229,7 @@ def _moment(node: Any) -> Literal:  # noqa: ANN401
         moment = None
     if moment is None or (kind == "TIMESTAMPTZ" and moment.tzinfo is None):
         raise InvalidCondition(
-            f"'{shortened(text)}' is no {kind.lower()}. Write DATE '2024-01-31', TIMESTAMP '2024-01-31 12:00:00' or "
+            f"'{shorten(text)}' is no {kind.lower()}. Write DATE '2024-01-31', TIMESTAMP '2024-01-31 12:00:00' or "
             "TIMESTAMPTZ '2024-01-31 12:00:00+01:00'."
         )
     return Literal.of(moment)
@@ -242,7 +242,7 @@ def _interval(node: Any) -> Literal:  # noqa: ANN401
         return Literal(int(node.this.name) * INTERVALS[unit])
     except (ValueError, KeyError, OverflowError):
         raise InvalidCondition(
-            f"`{shortened(node.sql('sqlite'))}` is no interval. Write a whole number of one of {', '.join(INTERVALS)}: "
+            f"`{shorten(node.sql('sqlite'))}` is no interval. Write a whole number of one of {', '.join(INTERVALS)}: "
             "INTERVAL '3' DAY."
         ) from None
 
@@ -253,7 +253,7 @@ def _pattern(node: Any) -> str:  # noqa: ANN401
     if node.key == "literal" and node.is_string:
         return str(node.name)
     raise InvalidCondition(
-        f"A pattern is text in single quotes, such as 'State%', not {shortened(node.sql('sqlite'))}."
+        f"A pattern is text in single quotes, such as 'State%', not {shorten(node.sql('sqlite'))}."
     )
 
 
@@ -269,7 +269,7 @@ def _is_plain(column: Any) -> bool:  # noqa: ANN401
 def _unsupported(node: Any) -> InvalidCondition:  # noqa: ANN401
     spot = _spot(node.meta, node.meta.get("end", 0) - node.meta.get("start", 0) + 1) if node.meta.get("col") else ""
     hint = HINTS.get(node.key, "")
-    return InvalidCondition(f"`{shortened(node.sql('sqlite'))}`{spot} is not understood here. {hint}{SUPPORTED}")
+    return InvalidCondition(f"`{shorten(node.sql('sqlite'))}`{spot} is not understood here. {hint}{SUPPORTED}")
 
 
 def _spot(token: Any, length: int) -> str:  # noqa: ANN401

@@ -21,78 +21,78 @@ import torch
 from torch import Tensor
 
 from harpoon.conditions.bound import (
-    Alike,
-    All,
-    Always,
-    Bound,
-    Cell,
-    Either,
-    Inequality,
-    Member,
-    Missing,
-    Number,
+    SameCategory,
+    AllOf,
+    Constant,
+    BoundPredicate,
+    ColumnRef,
+    AnyOf,
+    Compare,
+    IsIn,
+    IsMissing,
+    NumberLiteral,
     Operation,
     Term,
 )
 from harpoon.config import GuidanceConfig
 from harpoon.encoding.batch import Penalty
-from harpoon.encoding.categorical import IntegerCodec, OneHotCodec
-from harpoon.encoding.row_codec import Codec
-from harpoon.encoding.row_view import SMALLEST, Row, number, probabilities
+from harpoon.encoding.categorical import OrdinalCodec, OneHotCodec
+from harpoon.encoding.row_codec import RowCodec
+from harpoon.encoding.row_view import MIN_TOTAL, RowView, number, probabilities
 
 MARGIN = 1e-9
-LARGEST_EXPONENT = 700.0
+MAX_EXPONENT = 700.0
 ROUNDED = 2.0**-48  # of a number, after scaling it and back
 
 
 @dataclass(frozen=True)
-class Violation:
+class ConditionPenalty:
     """The penalty of a condition on encoded rows of a codec; `typical` are some rows, for the scale of differences."""
 
-    codec: Codec
+    codec: RowCodec
     config: GuidanceConfig
     typical: Tensor
 
-    def penalty(self, bound: Bound) -> Penalty:
+    def penalty(self, bound: BoundPredicate) -> Penalty:
         """One number per row: zero where the condition is met."""
         measured = self._compiled(bound)
-        return lambda x0_hat: measured(Row(self.codec, x0_hat))
+        return lambda x0_hat: measured(RowView(self.codec, x0_hat))
 
-    def _compiled(self, bound: Bound) -> Callable[[Row], Tensor]:
+    def _compiled(self, bound: BoundPredicate) -> Callable[[RowView], Tensor]:
         match bound:
-            case All(parts) | Either(parts):
+            case AllOf(parts) | AnyOf(parts):
                 each = [self._compiled(part) for part in parts]
-                join = torch.add if isinstance(bound, All) else torch.mul
+                join = torch.add if isinstance(bound, AllOf) else torch.mul
                 return lambda row: reduce(join, (part(row) for part in each))
-            case Inequality():
+            case Compare():
                 return self._inequality(bound)
-            case Member(column, allowed):
+            case IsIn(column, allowed):
                 return lambda row: self._member(row, column, allowed)
-            case Alike():
+            case SameCategory():
                 return lambda row: self._alike(row, bound)
-            case Always(truth=met) | Missing(missing=met):
-                met = met if isinstance(bound, Always) else not met  # drawn cells are never missing
+            case Constant(truth=met) | IsMissing(missing=met):
+                met = met if isinstance(bound, Constant) else not met  # drawn cells are never missing
                 return lambda row: row.x.new_full((len(row.x),), 0.0 if met else 1.0)
 
-    def _inequality(self, bound: Inequality) -> Callable[[Row], Tensor]:
+    def _inequality(self, bound: Compare) -> Callable[[RowView], Tensor]:
         scale, rounding = self._scale(bound)
         slack = min(max(MARGIN * scale, rounding), (bound.step or math.inf) / 4)
         beyond = bound.step - slack if bound.step else slack  # how far a strict bound is from being met
         shortfall = SHORTFALLS[bound.operator]
 
-        def penalty(row: Row) -> Tensor:
-            left, no_left = evaluated(bound.left, row)
-            right, no_right = evaluated(bound.right, row)
+        def penalty(row: RowView) -> Tensor:
+            left, no_left = evaluate_term(bound.left, row)
+            right, no_right = evaluate_term(bound.right, row)
             missed = shortfall(left - right, slack, beyond).clamp(min=0) / scale
             none = no_left | no_right  # a value that is not finite meets nothing
             return self.config.inequality_weight * torch.where(none, 1.0, missed**self.config.inequality_power)
 
         return penalty
 
-    def _scale(self, bound: Inequality) -> tuple[float, float]:
+    def _scale(self, bound: Compare) -> tuple[float, float]:
         """The deviation of the difference of both sides over typical rows, and what floats lose of it."""
-        row = Row(self.codec, self.typical)
-        (left, no_left), (right, no_right) = (evaluated(side, row) for side in (bound.left, bound.right))
+        row = RowView(self.codec, self.typical)
+        (left, no_left), (right, no_right) = (evaluate_term(side, row) for side in (bound.left, bound.right))
         there = ~(no_left | no_right)
         if not bool(there.any()):
             return 1.0, 0.0
@@ -101,12 +101,12 @@ class Violation:
         usable = math.isfinite(deviation) and deviation > 0
         return (deviation if usable else 1.0), ROUNDED * largest
 
-    def _member(self, row: Row, column: str, allowed: tuple[int, ...]) -> Tensor:
-        codec, x = row.part(column)
+    def _member(self, row: RowView, column: str, allowed: tuple[int, ...]) -> Tensor:
+        codec, x = row.encoded(column)
         if not allowed:
             return row.x.new_full((len(row.x),), self.config.category_weight)
-        if self.config.category_loss == "ce" and not isinstance(codec, IntegerCodec):
-            return self.config.category_weight * _surprise(probabilities(codec, x)[:, list(allowed)].sum(dim=1))
+        if self.config.category_loss == "ce" and not isinstance(codec, OrdinalCodec):
+            return self.config.category_weight * _negative_log(probabilities(codec, x)[:, list(allowed)].sum(dim=1))
         x = x if isinstance(codec, OneHotCodec) else probabilities(codec, x)
         power = self.config.category_power
         off = x.abs() ** power
@@ -114,29 +114,29 @@ class Violation:
         missed = (from_corner[:, list(allowed)].amin(dim=1) - MARGIN).clamp(min=0)
         return self.config.category_weight * missed
 
-    def _alike(self, row: Row, bound: Alike) -> Tensor:
-        left, right = (probabilities(*row.part(name)) for name in (bound.left, bound.right))
+    def _alike(self, row: RowView, bound: SameCategory) -> Tensor:
+        left, right = (probabilities(*row.encoded(name)) for name in (bound.left, bound.right))
         pairs = [(here, there) for here, there in enumerate(bound.partners) if there >= 0]
         same = left.new_zeros(len(left))
         for here, there in pairs:
             same = same + left[:, here] * right[:, there]
-        return self.config.category_weight * _surprise(same if bound.same else 1 - same)
+        return self.config.category_weight * _negative_log(same if bound.same else 1 - same)
 
 
-def _surprise(p: Tensor) -> Tensor:
+def _negative_log(p: Tensor) -> Tensor:
     """The cross-entropy of what has probability p: none where rounding alone keeps p from being one."""
-    return (-p.clamp(min=SMALLEST).log() - MARGIN).clamp(min=0)
+    return (-p.clamp(min=MIN_TOTAL).log() - MARGIN).clamp(min=0)
 
 
-def evaluated(term: Term, row: Row) -> tuple[Tensor, Tensor]:
+def evaluate_term(term: Term, row: RowView) -> tuple[Tensor, Tensor]:
     """The value of a term in each row, and where it has none."""
     match term:
-        case Cell(column):
-            return _with_value(number(*row.part(column)))
-        case Number(value):
+        case ColumnRef(column):
+            return _with_value(number(*row.encoded(column)))
+        case NumberLiteral(value):
             return _with_value(torch.full((len(row.x),), float(value), dtype=torch.float64, device=row.x.device))
         case Operation(operator, operands):
-            values, none = zip(*(evaluated(operand, row) for operand in operands), strict=True)
+            values, none = zip(*(evaluate_term(operand, row) for operand in operands), strict=True)
             if operator in EXTREMES:
                 return _extreme(operator, torch.stack(values), torch.stack(none))
             found, undefined = OPERATIONS[operator](*values)
@@ -172,7 +172,7 @@ def _log10(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _exp(x: Tensor) -> tuple[Tensor, Tensor]:
-    return _with_value(x.clamp(max=LARGEST_EXPONENT).exp())
+    return _with_value(x.clamp(max=MAX_EXPONENT).exp())
 
 
 OPERATIONS: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {

@@ -18,7 +18,7 @@ union unique unpack unpivot using vacuum variadic verbose when where window with
 RESERVED = frozenset(RESERVED_WORDS.split())  # bare, sqlglot or DuckDB would take them for something else
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """A column name as SQL spells it: in double quotes if it is odd."""
     plain = re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) and name.lower() not in RESERVED
     return name if plain else '"' + name.replace('"', '""') + '"'

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from harpoon.data.column_array import ColumnArray, Storage
 
 
-def storage_of(dtype: pa.DataType) -> Storage:
+def storage_type(dtype: pa.DataType) -> Storage:
     """Which of our few storages an Arrow type belongs to."""
     tests: Sequence[tuple[Storage, Any]] = (
         ("null", lambda t: pa.types.is_null(t) or (pa.types.is_dictionary(t) and pa.types.is_null(t.value_type))),
@@ -28,7 +28,7 @@ def storage_of(dtype: pa.DataType) -> Storage:
             "text",
             lambda t: pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t),
         ),
-        ("category", lambda t: pa.types.is_dictionary(t) and storage_of(t.value_type) in ("text", "integer")),
+        ("category", lambda t: pa.types.is_dictionary(t) and storage_type(t.value_type) in ("text", "integer")),
     )
     return next((storage for storage, test in tests if test(dtype)), "other")
 
@@ -41,7 +41,7 @@ def opaque(height: int, storage: Storage = "other") -> ColumnArray:
 
 def from_arrow(column: pa.ChunkedArray) -> ColumnArray:
     """An Arrow column as cells; null and NaN are both missing."""
-    storage = storage_of(column.type)
+    storage = storage_type(column.type)
     if storage == "other" and column.null_count == len(column):
         storage = "null"  # nothing in it says what it could hold
     if storage in ("null", "other"):
@@ -59,7 +59,7 @@ def from_arrow(column: pa.ChunkedArray) -> ColumnArray:
         )
     if storage == "boolean":
         values = np.asarray(column.fill_null(False)).astype(np.int64)  # noqa: FBT003
-        return ColumnArray(storage, values, missing, labels=(False, True))
+        return ColumnArray(storage, values, missing, categories=(False, True))
     unit = column.type.unit if storage in ("datetime", "duration") else ""
     zoned = storage == "datetime" and column.type.tz is not None
     if storage == "date":
@@ -78,7 +78,7 @@ def _coded(column: pa.ChunkedArray, storage: Storage, missing: NDArray[np.bool_]
     labels = tuple(chunks[0].dictionary.to_pylist()) if chunks else ()
     codes = [np.asarray(chunk.indices.cast(pa.int64()).fill_null(0)) for chunk in chunks]
     values = np.concatenate(codes) if codes else np.zeros(0, dtype=np.int64)
-    return ColumnArray(storage, values, missing, labels=labels, ordered=ordered)
+    return ColumnArray(storage, values, missing, categories=labels, ordered=ordered)
 
 
 def settled(f: pa.Field, cells: ColumnArray) -> pa.Field:
@@ -98,20 +98,20 @@ def _natural_type(cells: ColumnArray) -> pa.DataType:
         return pa.timestamp(cells.unit)
     if cells.storage == "duration":
         return pa.duration(cells.unit)
-    return natural[cells.storage] if cells.storage in natural else pa.array(cells.labels).type
+    return natural[cells.storage] if cells.storage in natural else pa.array(cells.categories).type
 
 
 def to_arrow(cells: ColumnArray, dtype: pa.DataType) -> pa.Array:
     """Cells as an Arrow array of the given type, or of a wider one where the values need it."""
     if pa.types.is_dictionary(dtype):
-        labels = pa.array(cells.labels).cast(dtype.value_type)
+        labels = pa.array(cells.categories).cast(dtype.value_type)
         codes = pa.array(cells.values.astype(np.int64), mask=cells.missing)
         return pa.DictionaryArray.from_arrays(
             codes.cast(_index_type(dtype, len(labels))), labels, ordered=dtype.ordered
         )
     if cells.storage in ("boolean", "text", "category"):
         codes = pa.array(cells.values.astype(np.int64), mask=cells.missing)
-        return pa.array(cells.labels).take(codes).cast(dtype)
+        return pa.array(cells.categories).take(codes).cast(dtype)
     if cells.storage == "null":
         return pa.nulls(len(cells), dtype)
     values = cells.values.astype(np.int32) if cells.storage == "date" else cells.values
@@ -146,20 +146,20 @@ def _index_type(dtype: pa.DataType, labels: int) -> pa.DataType:
     return dtype.index_type if fits else pa.int32()
 
 
-def has_new_labels(array: pa.Array, own: pa.ChunkedArray) -> bool:
+def has_new_categories(array: pa.Array, own: pa.ChunkedArray) -> bool:
     """Whether a dictionary column came back with labels that it did not have."""
     coded = pa.types.is_dictionary(array.type) and pa.types.is_dictionary(own.type) and own.num_chunks > 0
     return coded and len(array.dictionary) > len(own.unify_dictionaries().chunk(0).dictionary)
 
 
-def merged(own: pa.ChunkedArray, new: pa.Array, holes: NDArray[np.bool_]) -> pa.Array:
+def merge_filled(own: pa.ChunkedArray, new: pa.Array, holes: NDArray[np.bool_]) -> pa.Array:
     """The new cells in the holes, the own ones elsewhere."""
     own = own.combine_chunks()
     if isinstance(own, pa.ChunkedArray):  # an empty one has no chunks to combine
         return new
     mask = pa.array(holes)
     if pa.types.is_string_view(new.type):  # Arrow cannot choose between those
-        return merged(pa.chunked_array([own.cast(pa.string())]), new.cast(pa.string()), holes).cast(new.type)
+        return merge_filled(pa.chunked_array([own.cast(pa.string())]), new.cast(pa.string()), holes).cast(new.type)
     if holes.all():  # and nothing of the own cells, whose type may be no type at all for these
         return new
     if not pa.types.is_dictionary(new.type):

@@ -12,7 +12,7 @@ from harpoon.data.column import Column, Kind
 from harpoon.data.column_array import NANOSECONDS, ColumnArray, Storage
 from harpoon.exceptions import InvalidTable, SchemaMismatch
 
-LARGEST_INTEGER = 2**63
+MAX_EXACT_INTEGER = 2**63
 STORAGE: dict[Kind, Storage] = {
     Kind.NUMBER: "float",
     Kind.INTEGER: "integer",
@@ -22,7 +22,7 @@ STORAGE: dict[Kind, Storage] = {
 }
 
 
-def conform(cells: ColumnArray, column: Column) -> ColumnArray:
+def coerce(cells: ColumnArray, column: Column) -> ColumnArray:
     """Cells as the column's kind holds them, or an error that says why they cannot be.
 
     A dtype that changed only because of holes is fine. A label that the column does not know becomes missing.
@@ -31,19 +31,19 @@ def conform(cells: ColumnArray, column: Column) -> ColumnArray:
     if cells.missing.all():
         return _all_missing(cells, column)
     if column.kind.discrete:
-        return _conform_labels(cells, column)
+        return _coerce_category(cells, column)
     if column.kind.temporal:
-        return _conform_time(cells, column)
-    return _conform_number(cells, column)
+        return _coerce_time(cells, column)
+    return _coerce_number(cells, column)
 
 
-def _conform_number(cells: ColumnArray, column: Column) -> ColumnArray:
+def _coerce_number(cells: ColumnArray, column: Column) -> ColumnArray:
     if cells.storage not in ("float", "integer"):
         raise _changed(cells, column)
     if column.kind is Kind.NUMBER:
         return replace(cells, storage="float", values=cells.values.astype(np.float64))
     if cells.storage == "float":
-        whole = (cells.observed == np.round(cells.observed)) & (np.abs(cells.observed) < LARGEST_INTEGER)
+        whole = (cells.observed == np.round(cells.observed)) & (np.abs(cells.observed) < MAX_EXACT_INTEGER)
         if not whole.all():
             raise SchemaMismatch(
                 f"Column {column.name!r} holds integers, but the table has {float(cells.observed[~whole][0])!r} in it. "
@@ -52,7 +52,7 @@ def _conform_number(cells: ColumnArray, column: Column) -> ColumnArray:
     return replace(cells, storage="integer", values=cells.values.astype(np.int64))
 
 
-def _conform_time(cells: ColumnArray, column: Column) -> ColumnArray:
+def _coerce_time(cells: ColumnArray, column: Column) -> ColumnArray:
     if cells.storage != column.kind.value:
         raise _changed(cells, column)
     if column.unit and cells.zoned != column.zoned:
@@ -63,46 +63,46 @@ def _conform_time(cells: ColumnArray, column: Column) -> ColumnArray:
     if not column.unit or cells.unit == column.unit:
         return cells
     here, there = NANOSECONDS[cells.unit], NANOSECONDS[column.unit]
-    if here > there and int(np.abs(cells.values).max()) > LARGEST_INTEGER // (here // there):
+    if here > there and int(np.abs(cells.values).max()) > MAX_EXACT_INTEGER // (here // there):
         raise SchemaMismatch(f"Column {column.name!r} counts time in {column.unit!r}, in which the table's do not fit.")
     values = cells.values * (here // there) if here >= there else cells.values // (there // here)
     return replace(cells, values=values, unit=column.unit)
 
 
-def _conform_labels(cells: ColumnArray, column: Column) -> ColumnArray:
+def _coerce_category(cells: ColumnArray, column: Column) -> ColumnArray:
     if column.kind is Kind.BOOLEAN and cells.storage not in ("boolean", "float", "integer"):
         raise _changed(cells, column)
     if cells.storage in ("date", "datetime", "duration", "other"):
         raise _changed(cells, column)
-    cells = as_labels(cells)
-    if column.labels is None:
+    cells = factorize(cells)
+    if column.categories is None:
         return cells
-    if cells.labels and _is_text(cells.labels) != _is_text(column.labels):
+    if cells.categories and _is_text(cells.categories) != _is_text(column.categories):
         kinds = {True: "texts", False: "numbers"}
         raise SchemaMismatch(
-            f"The labels of column {column.name!r} are {kinds[_is_text(column.labels)]}, but the table holds "
-            f"{kinds[_is_text(cells.labels)]} in it. Convert the column, or train again on what it holds now."
+            f"The labels of column {column.name!r} are {kinds[_is_text(column.categories)]}, but the table holds "
+            f"{kinds[_is_text(cells.categories)]} in it. Convert the column, or train again on what it holds now."
         )
-    strange = [label for label in cells.labels if label not in (0, 1)] if column.kind is Kind.BOOLEAN else []
+    strange = [label for label in cells.categories if label not in (0, 1)] if column.kind is Kind.BOOLEAN else []
     if strange:
         raise SchemaMismatch(f"Column {column.name!r} holds true and false, but the table has {strange[0]!r} in it.")
-    place = {label: i for i, label in enumerate(column.labels)}
-    moved = np.array([place.get(label, -1) for label in cells.labels], dtype=np.int64)
+    place = {label: i for i, label in enumerate(column.categories)}
+    moved = np.array([place.get(label, -1) for label in cells.categories], dtype=np.int64)
     values = moved[cells.values] if len(moved) else cells.values
     missing = cells.missing | (values < 0)
-    return ColumnArray("category", np.where(missing, 0, values), missing, column.labels, column.ordered)
+    return ColumnArray("category", np.where(missing, 0, values), missing, column.categories, column.ordered)
 
 
-def unseen_labels(cells: ColumnArray, column: Column) -> list[Any]:
+def unknown_categories(cells: ColumnArray, column: Column) -> list[Any]:
     """The labels in use that the column does not know."""
     if not column.kind.discrete or cells.missing.all():
         return []
-    cells = as_labels(cells)
-    used = {cells.labels[code] for code in np.unique(cells.observed)}
-    return sorted(used - set(column.labels or ()), key=str)
+    cells = factorize(cells)
+    used = {cells.categories[code] for code in np.unique(cells.observed)}
+    return sorted(used - set(column.categories or ()), key=str)
 
 
-def as_labels(cells: ColumnArray) -> ColumnArray:
+def factorize(cells: ColumnArray) -> ColumnArray:
     """Any column as positions in a list of labels; a whole number counts as an integer."""
     if cells.storage in ("boolean", "text", "category"):
         return cells
@@ -128,7 +128,7 @@ def _all_missing(cells: ColumnArray, column: Column) -> ColumnArray:
         STORAGE.get(column.kind, "category"),
         np.zeros(len(cells), dtype=dtype),
         cells.missing,
-        column.labels or (),
+        column.categories or (),
         column.ordered,
         column.unit,
         column.zoned,

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from harpoon._text import listed
+from harpoon._text import format_list
 from harpoon.data.column_array import NANOSECONDS
 from harpoon.exceptions import InvalidOption
 
-LARGEST_STEP = 10**18
+MAX_STEP = 10**18
 
 
 class Kind(StrEnum):
@@ -78,7 +78,7 @@ class Column:
 
     name: str
     kind: Kind
-    labels: tuple[Any, ...] | None = None
+    categories: tuple[Any, ...] | None = None
     ordered: bool = False
     minimum: float | int | None = None
     maximum: float | int | None = None
@@ -90,7 +90,7 @@ class Column:
     note: str = ""
 
     def __post_init__(self) -> None:
-        wrong = next((message for message, broken in _column_faults(self) if broken), None)
+        wrong = next((message for message, broken in _column_errors(self) if broken), None)
         if wrong:
             raise InvalidOption(f"Column {self.name!r} of the schema is wrong: {wrong}.")
 
@@ -98,7 +98,7 @@ class Column:
         """The fields that differ from their defaults."""
         data = {f.name: getattr(self, f.name) for f in fields(self)}
         data = {f.name: data[f.name] for f in fields(self) if f.default is MISSING or data[f.name] != f.default}
-        return data | ({"labels": list(self.labels)} if self.labels is not None else {})
+        return data | ({"labels": list(self.categories)} if self.categories is not None else {})
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Column:
@@ -108,7 +108,7 @@ class Column:
             raise InvalidOption(f"A column of a schema must be an object with a name and a kind, got {data!r}.")
         unknown = sorted(set(data) - known)
         if unknown:
-            raise InvalidOption(f"Column {data['name']!r} of the schema has the unknown fields {listed(unknown)}.")
+            raise InvalidOption(f"Column {data['name']!r} of the schema has the unknown fields {format_list(unknown)}.")
         if not isinstance(data["kind"], str) or data["kind"] not in set(Kind):
             raise InvalidOption.one_of(
                 f"The kind of column {data['name']!r}", data["kind"], [kind.value for kind in Kind]
@@ -118,9 +118,9 @@ class Column:
         return cls(**{**data, "kind": Kind(data["kind"]), "labels": labels})
 
 
-def _column_faults(column: Column) -> Iterator[tuple[str, bool]]:
+def _column_errors(column: Column) -> Iterator[tuple[str, bool]]:
     """What can be wrong with a column, and whether it is."""
-    labels, low, high = column.labels, column.minimum, column.maximum
+    labels, low, high = column.categories, column.minimum, column.maximum
     yield "its name must be text", not isinstance(column.name, str)
     yield "its labels must be a list", labels is not None and not isinstance(labels, tuple)
     texts = all(isinstance(label, str) for label in labels or ())
@@ -136,7 +136,7 @@ def _column_faults(column: Column) -> Iterator[tuple[str, bool]]:
     counted = column.kind in (Kind.INTEGER, Kind.DATE, Kind.DATETIME, Kind.DURATION)
     whole = all(v is None or float(v).is_integer() for v in (low, high, column.step))
     yield "its minimum, maximum and step must be whole", counted and not whole
-    yield "its step must be from 0 to 1e18", column.step is not None and not 0 <= column.step <= LARGEST_STEP
+    yield "its step must be from 0 to 1e18", column.step is not None and not 0 <= column.step <= MAX_STEP
     exponent = math.log10(column.step) if column.step and column.step > 0 else 0.0
     power = math.isclose(exponent, round(exponent), abs_tol=1e-9)
     yield "its step must be 0 or a power of ten", column.kind is Kind.NUMBER and not power
@@ -149,30 +149,30 @@ def _column_faults(column: Column) -> Iterator[tuple[str, bool]]:
     yield "its note must be text", not isinstance(column.note, str)
 
 
-def in_words(column: Column) -> str:
+def describe(column: Column) -> str:
     """One line about a column, for people."""
     parts = []
     if column.note:
         parts.append(f"not modelled: {column.note}")
-    elif column.labels is not None:
-        parts.append(f"{len(column.labels)} values: {listed(column.labels)}")
+    elif column.categories is not None:
+        parts.append(f"{len(column.categories)} values: {format_list(column.categories)}")
     elif column.minimum is not None and column.kind in (Kind.NUMBER, Kind.INTEGER):
-        parts.append(f"{amount(column.minimum)} to {amount(column.maximum)}")
+        parts.append(f"{format_number(column.minimum)} to {format_number(column.maximum)}")
     elif column.minimum is not None and column.maximum is not None and column.kind.temporal:
-        parts.append(f"{moment(column, column.minimum)} to {moment(column, column.maximum)}")
+        parts.append(f"{format_time(column, column.minimum)} to {format_time(column, column.maximum)}")
     if column.step and column.kind in (Kind.NUMBER, Kind.INTEGER):
-        parts.append(f"step {amount(column.step)}")
+        parts.append(f"step {format_number(column.step)}")
     if column.missing:
         parts.append(f"{column.missing:.0%} missing".replace("%", " %"))
     return ", ".join(parts)
 
 
-def amount(value: float | None) -> str:
+def format_number(value: float | None) -> str:
     """A number as people write it: whole numbers with all their digits, others with ten."""
     return "?" if value is None else f"{value:d}" if isinstance(value, int) else f"{value:.10g}"
 
 
-def moment(column: Column, ticks: float) -> str:
+def format_time(column: Column, ticks: float) -> str:
     """A date, a time or a span as people write it."""
     kind: Any = np.timedelta64 if column.kind is Kind.DURATION else np.datetime64
     return str(kind(int(ticks), column.unit or "D"))

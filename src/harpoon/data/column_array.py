@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 Storage = Literal["float", "integer", "boolean", "text", "category", "date", "datetime", "duration", "null", "other"]
 Index = NDArray[np.int64]
-NOWHERE = -1  # the place of what is not there
+NO_INDEX = -1  # the place of what is not there
 NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
@@ -30,7 +30,7 @@ class ColumnArray:
     storage: Storage
     values: NDArray[Any]
     missing: NDArray[np.bool_]
-    labels: tuple[Any, ...] = ()
+    categories: tuple[Any, ...] = ()
     ordered: bool = False
     unit: str = ""
     zoned: bool = False  # whether datetimes know their time zone
@@ -41,7 +41,7 @@ class ColumnArray:
     def __getitem__(self, rows: slice | NDArray[Any]) -> ColumnArray:
         return replace(self, values=self.values[rows], missing=self.missing[rows])
 
-    def filled_with(self, values: NDArray[Any]) -> ColumnArray:
+    def with_values(self, values: NDArray[Any]) -> ColumnArray:
         """Cells of the same kind with other values, none of them missing."""
         return replace(self, values=values, missing=np.zeros(len(values), dtype=np.bool_))
 
@@ -51,45 +51,45 @@ class ColumnArray:
         return self.values[~self.missing]
 
 
-Rows = dict[str, ColumnArray]
+Columns = dict[str, ColumnArray]
 
 
-def laid_over(rows: Rows, new: Rows, index: Index) -> Rows:
+def scatter(rows: Columns, new: Columns, index: Index) -> Columns:
     """New cells, of the rows at `index`, laid over the cells of all rows."""
     laid = {}
     for name, cells in rows.items():
         values = cells.values.astype(new[name].values.dtype).copy()
         values[index] = new[name].values
-        laid[name] = new[name].filled_with(values)
+        laid[name] = new[name].with_values(values)
     return laid
 
 
-def written_into(rows: Rows, new: Rows) -> Rows:
+def fill_missing(rows: Columns, new: Columns) -> Columns:
     """New cells where a cell is missing, the own ones elsewhere."""
     return {
-        name: cells.filled_with(np.where(rows[name].missing, cells.values, rows[name].values))
+        name: cells.with_values(np.where(rows[name].missing, cells.values, rows[name].values))
         for name, cells in new.items()
     }
 
 
-def joined(parts: list[Rows]) -> Rows:
+def concat(parts: list[Columns]) -> Columns:
     """The rows of several parts, one after the other."""
     return {
-        name: first.filled_with(np.concatenate([part[name].values for part in parts]))
+        name: first.with_values(np.concatenate([part[name].values for part in parts]))
         for name, first in parts[0].items()
     }
 
 
-def taken(rows: Mapping[str, ColumnArray], index: slice | NDArray[Any]) -> Rows:
+def take(rows: Mapping[str, ColumnArray], index: slice | NDArray[Any]) -> Columns:
     """Some of the rows."""
     return {name: cells[index] for name, cells in rows.items()}
 
 
-def repeated(base: Rows, count: int) -> Rows:
+def repeat_row(base: Columns, count: int) -> Columns:
     """One row, as often as is asked."""
-    return taken(base, np.zeros(count, dtype=np.int64))
+    return take(base, np.zeros(count, dtype=np.int64))
 
 
-def height_of(rows: Rows) -> int:
+def n_rows(rows: Columns) -> int:
     """How many rows there are."""
     return len(next(iter(rows.values())))

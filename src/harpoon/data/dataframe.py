@@ -23,8 +23,8 @@ import pyarrow as pa
 from narwhals.exceptions import NarwhalsError
 from numpy.typing import NDArray
 
-from harpoon._text import listed
-from harpoon.data.arrow import from_arrow, has_new_labels, merged, opaque, settled, storage_of, to_arrow
+from harpoon._text import format_list
+from harpoon.data.arrow import from_arrow, has_new_categories, merge_filled, opaque, settled, storage_type, to_arrow
 from harpoon.data.column_array import ColumnArray
 from harpoon.exceptions import InvalidTable
 
@@ -42,43 +42,43 @@ HOLDS = {
 
 
 @dataclass(frozen=True)
-class Template:
+class FrameTemplate:
     """What a frame looked like: its library, its column names and their dtypes, as an Arrow schema."""
 
     library: str
     schema: pa.Schema
-    numbered: tuple[str, ...] = ()  # columns whose names are numbers in pandas
+    range_index: tuple[str, ...] = ()  # columns whose names are numbers in pandas
 
     def build(self, columns: Mapping[str, ColumnArray]) -> Any:  # noqa: ANN401
         """A frame of the same library and dtypes from cells; columns not given are left out."""
-        made = _Columns(self.schema.metadata)
+        made = _ColumnBuilder(self.schema.metadata)
         for name in self.schema.names:
             if name in columns:
                 wanted = settled(self.schema.field(name), columns[name])
                 made.add(wanted, to_arrow(columns[name], wanted.type))
         frame = made.to_native(self.library)
-        if self.numbered:
+        if self.range_index:
             frame.columns = [self.label(name) for name in frame.columns]
         return frame
 
     def label(self, name: str) -> int | str:
         """What the frame calls a column."""
-        return int(name) if name in self.numbered else name
+        return int(name) if name in self.range_index else name
 
     def check(self, name: str, kind: str) -> None:
         """Refuse a frame that cannot hold a column of this kind."""
         if name not in self.schema.names:
             raise ValueError(f"the frame has no column {name!r}")
-        storage = storage_of(self.schema.field(name).type)
+        storage = storage_type(self.schema.field(name).type)
         if kind in HOLDS and storage not in (*HOLDS[kind], "null"):
             raise ValueError(f"column {name!r} of kind {kind} cannot be held as {storage}")
 
     def constant(self, name: str, value: object, height: int) -> ColumnArray:
         """A column that holds one value."""
         dtype = self.schema.field(name).type
-        storage, present = storage_of(dtype), np.zeros(height, dtype=np.bool_)
+        storage, present = storage_type(dtype), np.zeros(height, dtype=np.bool_)
         if storage in ("boolean", "text", "category"):
-            return ColumnArray(storage, np.zeros(height, dtype=np.int64), present, labels=(value,))
+            return ColumnArray(storage, np.zeros(height, dtype=np.int64), present, categories=(value,))
         if storage == "integer" and isinstance(value, float):
             storage = "float"  # as an unsigned number beyond 2**63 is read
         unit = dtype.unit if storage in ("datetime", "duration") else ""
@@ -89,11 +89,11 @@ class Template:
         return {
             "library": self.library,
             "schema": base64.b64encode(self.schema.serialize().to_pybytes()).decode(),
-            "numbered": list(self.numbered),
+            "numbered": list(self.range_index),
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Template:
+    def from_json(cls, data: Mapping[str, Any]) -> FrameTemplate:
         """Back from `to_json`."""
         if data["library"] not in LIBRARIES:
             raise ValueError(f"unknown dataframe library {data['library']!r}")
@@ -118,27 +118,27 @@ class Table:
         return list(self.arrow.schema.names)
 
     @property
-    def height(self) -> int:
+    def n_rows(self) -> int:
         """The number of rows."""
         return int(self.arrow.num_rows)
 
     @cached_property
-    def template(self) -> Template:
+    def template(self) -> FrameTemplate:
         """What the frame looks like, to build others like it."""
         numbered: tuple[str, ...] = ()
         if self.library == "pandas":
             numbered = tuple(str(name) for name in self.native.columns if type(name) is int)
-        return Template(self.library, self.arrow.schema, numbered)
+        return FrameTemplate(self.library, self.arrow.schema, numbered)
 
-    def cells(self, name: str) -> ColumnArray:
+    def column(self, name: str) -> ColumnArray:
         """One column as NumPy arrays."""
-        return from_arrow(self.arrow.column(name)) if name not in self.mixed else opaque(self.height)
+        return from_arrow(self.arrow.column(name)) if name not in self.mixed else opaque(self.n_rows)
 
     def fill(
         self,
         columns: Mapping[str, ColumnArray],
-        holes: Mapping[str, NDArray[np.bool_]],
-        like: Template,
+        missing: Mapping[str, NDArray[np.bool_]],
+        template: FrameTemplate,
         only: Sequence[str] | None = None,
     ) -> Any:  # noqa: ANN401
         """The same frame with the cells of `columns` written where `holes` is true; the others stay, bit for bit.
@@ -146,20 +146,20 @@ class Table:
         A column whose dtype had changed only because of its holes goes back to the dtype in `like`. Columns that
         the frame does not have are added whole, and all then stand in the order of `like`.
         """
-        own, trained = _Columns(self.arrow.schema.metadata), _Columns(like.schema.metadata)
+        own, trained = _ColumnBuilder(self.arrow.schema.metadata), _ColumnBuilder(template.schema.metadata)
         for name, cells in columns.items():
             if name not in self.names:
-                wanted = settled(like.schema.field(name), cells)
+                wanted = settled(template.schema.field(name), cells)
                 trained.add(wanted, to_arrow(cells, wanted.type))
-            elif holes[name].any():
-                changed = self._changed_by_holes(name, cells, like, gone=bool(holes[name].all()))
-                wanted = settled((like if changed else self.template).schema.field(name), cells)
-                array = self._merged(name, cells, wanted.type, holes[name])
-                if has_new_labels(array, self.arrow.column(name)):
+            elif missing[name].any():
+                changed = self._changed_by_holes(name, cells, template, gone=bool(missing[name].all()))
+                wanted = settled((template if changed else self.template).schema.field(name), cells)
+                array = self._merged(name, cells, wanted.type, missing[name])
+                if has_new_categories(array, self.arrow.column(name)):
                     wanted = wanted.remove_metadata()  # it lists the labels of an Enum, which are too few now
                 (trained if changed else own).add(wanted, array)
         news = [part.to_native(self.library) for part in (own, trained) if part.arrays]
-        filled = self._with(news, like)
+        filled = self._with(news, template)
         if only is None:
             return filled
         if self.library == "pandas":
@@ -171,24 +171,24 @@ class Table:
         own = self.arrow.column(name)
         for wanted in (dtype, own.type):
             try:
-                return merged(own, to_arrow(cells, wanted), holes)
+                return merge_filled(own, to_arrow(cells, wanted), holes)
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
                 continue
         raise InvalidTable(
-            f"Column {name!r} holds {storage_of(own.type)} values, and what belongs into its holes is none. "
+            f"Column {name!r} holds {storage_type(own.type)} values, and what belongs into its holes is none. "
             "Convert the column to what it was when the model was trained."
         )
 
-    def _changed_by_holes(self, name: str, cells: ColumnArray, like: Template, *, gone: bool) -> bool:
+    def _changed_by_holes(self, name: str, cells: ColumnArray, like: FrameTemplate, *, gone: bool) -> bool:
         """Whether the dtype is what it is only because cells, or all of them (`gone`), are missing."""
         dtype, wanted = (schema.field(name).type for schema in (self.arrow.schema, like.schema))
-        own, trained = storage_of(dtype), storage_of(wanted)
-        labels = bool(cells.labels) and all(isinstance(label, int) for label in cells.labels)
+        own, trained = storage_type(dtype), storage_type(wanted)
+        labels = bool(cells.categories) and all(isinstance(label, int) for label in cells.categories)
         whole = cells.storage in ("integer", "boolean") or labels
         other = own != trained or (own == "datetime" and dtype.tz != wanted.tz)
         return own == "null" or (own == "float" and whole) or (gone and other)
 
-    def _with(self, news: list[Any], like: Template) -> Any:  # noqa: ANN401
+    def _with(self, news: list[Any], like: FrameTemplate) -> Any:  # noqa: ANN401
         """The frame with new or replaced columns."""
         if self.library == "pandas":
             return self._with_in_pandas(news, like)
@@ -199,7 +199,7 @@ class Table:
             whole = whole.select([name for name in like.schema.names if name in set(whole.columns)])
         return whole.to_native()
 
-    def _with_in_pandas(self, news: list[Any], like: Template) -> Any:  # noqa: ANN401
+    def _with_in_pandas(self, news: list[Any], like: FrameTemplate) -> Any:  # noqa: ANN401
         """Under plain names for a while, so that names that are no text come through as they are."""
         frame = self.native.copy()
         labels = dict(zip(self.names, frame.columns, strict=True))
@@ -217,7 +217,7 @@ class Table:
         return frame[order].set_axis(wide, axis=1)
 
 
-class _Columns:
+class _ColumnBuilder:
     """Arrow columns on their way to a frame, with the metadata that tells pandas their dtypes."""
 
     def __init__(self, metadata: Any) -> None:  # noqa: ANN401
@@ -257,17 +257,17 @@ def check_names(names: Sequence[str]) -> None:
     """Refuse a table that has a column twice."""
     twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
-        raise InvalidTable(f"Column names must differ, but {listed(twice)} occur twice. Rename them.")
+        raise InvalidTable(f"Column names must differ, but {format_list(twice)} occur twice. Rename them.")
 
 
-def noted(frame: Any, note: Mapping[str, Any]) -> Any:  # noqa: ANN401
+def with_attrs(frame: Any, note: Mapping[str, Any]) -> Any:  # noqa: ANN401
     """The frame with a note in its `attrs`, where the library has such a thing (pandas)."""
     if isinstance(getattr(frame, "attrs", None), dict):
         frame.attrs["harpoon"] = dict(note)
     return frame
 
 
-def repeated(values: Mapping[str, object], height: int) -> Table:
+def constant_table(values: Mapping[str, object], height: int) -> Table:
     """A table of equal rows, which have the given values."""
     arrays = {}
     for name, value in values.items():
@@ -360,7 +360,7 @@ def _to_native(table: pa.Table, library: str) -> Any:  # noqa: ANN401
 def _pandas_texts(table: pa.Table, frame: Any) -> list[tuple[str, Any]]:  # noqa: ANN401
     """Arrow reads text into pandas' own text dtype; object it was, or Arrow's, so it stays."""
     columns = (table.schema.pandas_metadata or {}).get("columns", [])
-    texts = {f.name: f.type for f in table.schema if storage_of(f.type) == "text"}
+    texts = {f.name: f.type for f in table.schema if storage_type(f.type) == "text"}
     arrow = nw.get_native_namespace(frame).ArrowDtype
     kept = {c["name"]: c["numpy_type"] for c in columns if c["name"] in texts}
     objects = [(name, "object") for name, dtype in kept.items() if dtype == "object"]

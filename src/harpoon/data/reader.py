@@ -7,30 +7,30 @@ from typing import Any
 
 import numpy as np
 
-from harpoon._text import listed
-from harpoon.data.coercion import conform, unseen_labels
+from harpoon._text import format_list
+from harpoon.data.coercion import coerce, unknown_categories
 from harpoon.data.column import Column
-from harpoon.data.column_array import ColumnArray, Rows
+from harpoon.data.column_array import ColumnArray, Columns
 from harpoon.data.dataframe import Table
-from harpoon.data.schema import Schema, check_columns, check_known
+from harpoon.data.schema import Schema, check_columns, check_known_columns
 from harpoon.exceptions import InvalidOption, UnseenCategory
 
 
-def read_columns(table: Table, schema: Schema, *, partial: bool = False, strict: bool = False) -> Rows:
+def read_columns(table: Table, schema: Schema, *, partial: bool = False, strict: bool = False) -> Columns:
     """Return the modelled columns of a table, checked against the schema.
 
     A `partial` table may lack columns; they count as missing. Categories that the schema does not have count as
     missing too, with a warning, or are an error if `strict`.
     """
-    check = check_known if partial else check_columns
+    check = check_known_columns if partial else check_columns
     check(table.names, schema.names)
     rows = {}
     for column in schema.modelled:
-        cells = table.cells(column.name) if column.name in table.names else _all_missing(table.height)
-        rows[column.name] = conform(cells, column)
-        unseen = unseen_labels(cells, column)
+        cells = table.column(column.name) if column.name in table.names else _all_missing(table.n_rows)
+        rows[column.name] = coerce(cells, column)
+        unseen = unknown_categories(cells, column)
         if unseen and strict:
-            raise InvalidOption.one_of(f"A value of column {column.name!r}", unseen[0], column.labels or ())
+            raise InvalidOption.one_of(f"A value of column {column.name!r}", unseen[0], column.categories or ())
         if unseen:
             _warn_unseen(column, unseen, int((rows[column.name].missing & ~cells.missing).sum()))
     return rows
@@ -42,7 +42,7 @@ def _all_missing(height: int) -> ColumnArray:
 
 def _warn_unseen(column: Column, unseen: list[Any], count: int) -> None:
     warnings.warn(
-        f"Column {column.name!r} holds {listed(unseen)} in {count} {'cell' if count == 1 else 'cells'}, unknown to "
+        f"Column {column.name!r} holds {format_list(unseen)} in {count} {'cell' if count == 1 else 'cells'}, unknown to "
         "the model: treated as missing.",
         UnseenCategory,
         stacklevel=4,

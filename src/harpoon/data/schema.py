@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harpoon._text import closest, listed
+from harpoon._text import closest_matches, format_list
 from harpoon.data import dataframe
-from harpoon.data.column import Column, Kind, in_words
+from harpoon.data.column import Column, Kind, describe
 from harpoon.data.schema_inference import infer_column
-from harpoon.data.statistics import Tallies, tallied
+from harpoon.data.statistics import TableCounts, count_columns
 from harpoon.exceptions import InvalidOption, SchemaMismatch
 
 
@@ -46,15 +46,15 @@ class Schema:
     def __getitem__(self, name: str) -> Column:
         found = next((column for column in self.columns if column.name == name), None)
         if found is None:
-            near = closest(name, self.names)
-            hint = f" Did you mean {near[0]!r}?" if near else f" It has {listed(self.names)}."
+            near = closest_matches(name, self.names)
+            hint = f" Did you mean {near[0]!r}?" if near else f" It has {format_list(self.names)}."
             raise InvalidOption(f"The schema has no column {name!r}.{hint}")
         return found
 
     def __str__(self) -> str:
         name_width = max((len(column.name) for column in self), default=0)
         kind_width = max((len(column.kind) for column in self), default=0)
-        return "\n".join(f"{c.name:<{name_width}}  {c.kind:<{kind_width}}  {in_words(c)}".rstrip() for c in self)
+        return "\n".join(f"{c.name:<{name_width}}  {c.kind:<{kind_width}}  {describe(c)}".rstrip() for c in self)
 
     @property
     def names(self) -> list[str]:
@@ -75,18 +75,18 @@ class Schema:
             kinds: Kinds to use instead of the inferred ones, for example `{"EDUCATION": "category"}`.
             exclude: Columns to leave out of the model.
         """
-        return cls.of_tallies(tallied(dataframe.read(data)), kinds=kinds, exclude=exclude)
+        return cls.from_counts(count_columns(dataframe.read(data)), kinds=kinds, exclude=exclude)
 
     @classmethod
-    def of_tallies(
-        cls, tallies: Tallies, *, kinds: Mapping[str, str] | None = None, exclude: Iterable[str] = ()
+    def from_counts(
+        cls, tallies: TableCounts, *, kinds: Mapping[str, str] | None = None, exclude: Iterable[str] = ()
     ) -> Schema:
         """`infer` for a table that was counted, perhaps part by part."""
         names, exclude = list(tallies), [str(name) for name in exclude]
         wanted = {**{str(n): kind for n, kind in (kinds or {}).items()}, **dict.fromkeys(exclude, Kind.SKIPPED)}
         unknown = sorted(set(wanted) - set(names))
         if unknown:
-            raise InvalidOption(f"The table has no column {listed(unknown)}; it has {listed(names)}.")
+            raise InvalidOption(f"The table has no column {format_list(unknown)}; it has {format_list(names)}.")
         bare = []
         for name in names:
             if name in wanted and str(wanted[name]) not in set(Kind):
@@ -95,11 +95,11 @@ class Schema:
             bare.append((name, Column(name, Kind(wanted[name]), note=note) if name in wanted else None))
         return cls(tuple(infer_column(name, tallies[name], column) for name, column in bare))
 
-    def completed(self, data: object) -> Schema:
+    def complete(self, data: object) -> Schema:
         """The same schema, with what it leaves open read off a table."""
-        return self.completed_by(tallied(dataframe.read(data)))
+        return self.complete_from_counts(count_columns(dataframe.read(data)))
 
-    def completed_by(self, tallies: Tallies) -> Schema:
+    def complete_from_counts(self, tallies: TableCounts) -> Schema:
         """`completed` for a table that was counted, perhaps part by part."""
         check_columns(list(tallies), self.names, of="schema")
         return Schema(tuple(infer_column(column.name, tallies[column.name], column) for column in self))
@@ -156,10 +156,10 @@ def check_columns(got: list[str], wanted: list[str], *, of: str = "model") -> No
     missing = [name for name in wanted if name not in set(got)]
     if missing:
         raise SchemaMismatch.missing_columns(missing, got, of=of)
-    check_known(got, wanted, of=of)
+    check_known_columns(got, wanted, of=of)
 
 
-def check_known(got: list[str], wanted: list[str], *, of: str = "model") -> None:
+def check_known_columns(got: list[str], wanted: list[str], *, of: str = "model") -> None:
     """The table must have no column that the schema does not know."""
     extra = [name for name in got if name not in set(wanted)]
     if extra:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from harpoon.data.coercion import check_finite
 from harpoon.data.column import Column, Kind
 from harpoon.data.column_array import NANOSECONDS, ColumnArray
-from harpoon.data.statistics import Tally
+from harpoon.data.statistics import ColumnCounts
 from harpoon.exceptions import InvalidOption
 
 MAX_DECIMALS = 9
@@ -23,34 +23,34 @@ DAY = 86_400 * 10**9
 TIME_STEPS = (DAY, 3_600 * 10**9, 60 * 10**9, 10**9, 10**6, 10**3, 1)
 
 
-def infer_column(name: str, tally: Tally, given: Column | None = None) -> Column:
+def infer_column(name: str, tally: ColumnCounts, given: Column | None = None) -> Column:
     """One column read off its tally; what `given` already says stays."""
-    cells = tally.cells
+    cells = tally.values
     check_finite(name, cells, tally.counts)
     kind, note = _kind(name, tally) if given is None else (given.kind, given.note)
-    if given is not None and given.kind not in (Kind.SKIPPED, Kind.EMPTY) and not tally.distinct:
+    if given is not None and given.kind not in (Kind.SKIPPED, Kind.EMPTY) and not tally.n_distinct:
         return Column(name, Kind.EMPTY, missing=1.0, note="every cell is missing")
     if given is not None and given.unit and cells.unit and given.unit != cells.unit:
         raise InvalidOption(f"Column {name!r} of the schema counts in {given.unit!r}, the table in {cells.unit!r}.")
-    found = Column(name, kind, missing=tally.missing_share, note=note)
+    found = Column(name, kind, missing=tally.missing_fraction, note=note)
     if kind is Kind.CONSTANT:
         found = replace(found, labels=(_first(cells),))
     if kind.modelled:
-        found = replace(found, **_details(tally.conformed(found).cells, kind))
+        found = replace(found, **_details(tally.coerced(found).values, kind))
     if given is None:
         return found
     said = {name: value for name, value in vars(given).items() if name in given.to_json() and name != "missing"}
     return replace(found, **said)
 
 
-def _kind(name: str, tally: Tally) -> tuple[Kind, str]:
+def _kind(name: str, tally: ColumnCounts) -> tuple[Kind, str]:
     """The kind that the cells suggest, and for one that is not modelled, why."""
-    cells = tally.cells
+    cells = tally.values
     if cells.storage == "other":
         return Kind.SKIPPED, "its values are of mixed or nested types"
-    if not tally.distinct:
+    if not tally.n_distinct:
         return Kind.EMPTY, "every cell is missing"
-    if tally.distinct == 1:
+    if tally.n_distinct == 1:
         return Kind.CONSTANT, "every cell has the same value"
     if cells.storage == "text":
         return _text_kind(tally)
@@ -60,20 +60,20 @@ def _kind(name: str, tally: Tally) -> tuple[Kind, str]:
     return by_storage.get(cells.storage) or Kind(cells.storage), ""
 
 
-def _text_kind(tally: Tally) -> tuple[Kind, str]:
-    count, distinct = tally.observed, tally.distinct
+def _text_kind(tally: ColumnCounts) -> tuple[Kind, str]:
+    count, distinct = tally.n_observed, tally.n_distinct
     if count < FEW or distinct <= TEXT_SHARE * count:
         return Kind.CATEGORY, ""
-    words = any(" " in label.strip() for label in tally.cells.labels)
-    longest = max(len(label) for label in tally.cells.labels)
+    words = any(" " in label.strip() for label in tally.values.categories)
+    longest = max(len(label) for label in tally.values.categories)
     if distinct == count and not words and longest <= SHORT_TEXT:
         return Kind.IDENTIFIER, "every row has its own value"
     return Kind.TEXT, f"free text ({distinct} different values in {count} rows)"
 
 
-def _is_identifier(name: str, tally: Tally) -> bool:
-    count, values = tally.observed, tally.cells.values
-    if tally.distinct < count or count < FEW:
+def _is_identifier(name: str, tally: ColumnCounts) -> bool:
+    count, values = tally.n_observed, tally.values.values
+    if tally.n_distinct < count or count < FEW:
         return False
     named = name.casefold() in ("id", "index", "key") or name.endswith(("_id", " id", "Id", "ID"))
     dense = count >= DENSE_ROWS and int(values[-1]) - int(values[0]) + 1 == count
@@ -86,8 +86,8 @@ def _details(cells: ColumnArray, kind: Kind) -> dict[str, Any]:
         return {"labels": (False, True)}
     if kind is Kind.CATEGORY:
         if cells.storage == "category":
-            return {"labels": cells.labels, "ordered": cells.ordered}
-        return {"labels": tuple(sorted(cells.labels, key=lambda label: (str(type(label)), label)))}
+            return {"labels": cells.categories, "ordered": cells.ordered}
+        return {"labels": tuple(sorted(cells.categories, key=lambda label: (str(type(label)), label)))}
     clock = {"unit": cells.unit, "zoned": cells.zoned}
     if not len(cells):
         return clock
@@ -97,7 +97,7 @@ def _details(cells: ColumnArray, kind: Kind) -> dict[str, Any]:
 
 def _first(cells: ColumnArray) -> Any:  # noqa: ANN401
     value = cells.values[0].item()
-    return cells.labels[value] if cells.labels else value
+    return cells.categories[value] if cells.categories else value
 
 
 def _step(observed: NDArray[Any], cells: ColumnArray, kind: Kind) -> float | int:

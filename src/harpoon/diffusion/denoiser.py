@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from harpoon.diffusion.schedules import Schedule
-from harpoon.encoding.batch import Given
-from harpoon.networks.layers import initialise
+from harpoon.encoding.batch import EncodedRows
+from harpoon.networks.layers import initialize_linear
 
 
-class Estimator(Protocol):
+class DenoiserFn(Protocol):
     """The dirty estimate x̂_0 = Q_t(x_t), as guidance and geometry see it."""
 
     def __call__(self, x_t: Tensor, t: float) -> Tensor:
@@ -23,7 +23,7 @@ class Estimator(Protocol):
 class Denoiser(nn.Module, ABC):
     """A network with the schedule it is trained on and the moments of the rows it is trained on."""
 
-    sees_known: ClassVar[bool]  # whether known cells enter the network, or only pull through guidance
+    is_conditional: ClassVar[bool]  # whether known cells enter the network, or only pull through guidance
     mean: Tensor
     variance: Tensor
 
@@ -34,47 +34,47 @@ class Denoiser(nn.Module, ABC):
         self.register_buffer("variance", torch.ones(width))
 
     @abstractmethod
-    def knowing(self, given: Given | None = None) -> Estimator:
+    def condition_on(self, observed: EncodedRows | None = None) -> DenoiserFn:
         """The dirty estimate for rows of which something is known."""
 
-    def forward(self, x_t: Tensor, t: float, given: Given | None = None) -> Tensor:
+    def forward(self, x_t: Tensor, t: float, given: EncodedRows | None = None) -> Tensor:
         """The dirty estimate x̂_0 of the clean rows (Definition 1)."""
-        return self.knowing(given)(x_t, t)
+        return self.condition_on(given)(x_t, t)
 
-    def at_noise(self) -> AtNoise:
+    def at_max_noise(self) -> MaxNoiseModel:
         """The network where there is only noise; its weights have to stay as they are."""
-        return AtNoise(self)
+        return MaxNoiseModel(self)
 
     @abstractmethod
-    def loss(self, data: Given, generator: torch.Generator) -> Tensor:
+    def loss(self, data: EncodedRows, generator: torch.Generator) -> Tensor:
         """The training objective on a batch."""
 
-    def inner_matrices(self) -> list[nn.Parameter]:
+    def muon_parameters(self) -> list[nn.Parameter]:
         """The weights between two layers of many numbers each, which gain from steps along all directions."""
         return []
 
-    def prepare(self, data: Given, generator: torch.Generator) -> None:
+    def initialize(self, data: EncodedRows, generator: torch.Generator) -> None:
         """Set the first weights, and what can be read off the training rows before any training."""
-        initialise(self, generator)
-        self.learn_moments(data)
+        initialize_linear(self, generator)
+        self.fit_moments(data)
 
-    def check(self) -> None:
+    def validate_state(self) -> None:
         """Refuse weights that were read from a file and would lead astray."""
 
-    def learn_moments(self, data: Given) -> None:
+    def fit_moments(self, data: EncodedRows) -> None:
         """Mean and variance of the encoded training rows, where the forward process starts from."""
         count = data.observed.sum(dim=0).clamp(min=1)
         self.mean.copy_((data.x * data.observed).sum(dim=0) / count)
         self.variance.copy_((((data.x - self.mean) * data.observed) ** 2).sum(dim=0) / count)
 
 
-class AtNoise:
+class MaxNoiseModel:
     """A network where there is only noise, which need not be drawn."""
 
     def __init__(self, denoiser: Denoiser) -> None:
         self.denoiser = denoiser
 
-    def expected(self, given: Given) -> Tensor:
+    def posterior_mean(self, given: EncodedRows) -> Tensor:
         """E[x_0 | known]."""
         nothing, noisiest = torch.zeros_like(self.denoiser.mean)[None], self.denoiser.schedule.times(1)[0]
         x0_hat: Tensor = self.denoiser(nothing, noisiest, given)

@@ -17,12 +17,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from harpoon.diffusion.denoiser import Denoiser, Estimator
+from harpoon.diffusion.denoiser import Denoiser, DenoiserFn
 from harpoon.diffusion.guidance import tangential_gradient
-from harpoon.diffusion.penalties import LOSSES, reconstruction
+from harpoon.diffusion.penalties import RECONSTRUCTION_LOSSES, reconstruction_penalty
 from harpoon.diffusion.schedules import NoiseLevel
-from harpoon.encoding.base import Block, Shape
-from harpoon.encoding.batch import Given, Penalty
+from harpoon.encoding.base import ColumnSlice, PartType
+from harpoon.encoding.batch import EncodedRows, Penalty
 from harpoon.exceptions import InvalidOption, InvalidTable
 
 SMALL = 1e-3
@@ -36,15 +36,15 @@ class Angles:
     loss: str
     times: tuple[float, ...]
     mean: NDArray[np.float64]
-    deviation: NDArray[np.float64]
+    std: NDArray[np.float64]
 
 
 def gradient_angles(
     denoiser: Denoiser,
-    data: Given,
-    blocks: Sequence[Block],
+    data: EncodedRows,
+    slices: Sequence[ColumnSlice],
     *,
-    losses: Sequence[str] = tuple(LOSSES),
+    losses: Sequence[str] = tuple(RECONSTRUCTION_LOSSES),
     rows: int = 100,
     steps: int = 200,
     times: Sequence[float] | None = None,
@@ -66,13 +66,13 @@ def gradient_angles(
         times: The times to visit instead.
         random_state: The seed of the noise.
     """
-    unknown = [loss for loss in losses if loss not in LOSSES]
+    unknown = [loss for loss in losses if loss not in RECONSTRUCTION_LOSSES]
     if unknown:
-        raise InvalidOption.one_of("A loss", unknown[0], LOSSES)
+        raise InvalidOption.one_of("A loss", unknown[0], RECONSTRUCTION_LOSSES)
     clean = data.complete()[:rows]
     if not len(clean.x):
         raise InvalidTable("Gradient angles need complete rows, and the table has none.")
-    noised = [i for block in blocks if block.shape is not Shape.MEAN for i in range(block.start, block.stop)]
+    noised = [i for block in slices if block.type is not PartType.REGRESSION for i in range(block.start, block.stop)]
     schedule = denoiser.schedule
     visited = tuple(schedule.times(steps)[:-1] if times is None else times)
     generator = torch.Generator().manual_seed(random_state)
@@ -80,9 +80,9 @@ def gradient_angles(
     for t in visited:
         epsilon = torch.randn(clean.x.shape, generator=generator).to(clean.x.device)
         level = schedule.level(t)
-        x_t = level.a * clean.x + level.s * epsilon
+        x_t = level.signal * clean.x + level.noise * epsilon
         for loss in losses:
-            penalty = reconstruction(loss, clean, blocks)
+            penalty = reconstruction_penalty(loss, clean, slices)
             angles[loss].append(gradient_angle(denoiser, x_t, t, penalty, level, noised=noised))
     stacked = {loss: torch.stack(found).cpu().double() for loss, found in angles.items()}
     return {
@@ -92,7 +92,7 @@ def gradient_angles(
 
 
 def gradient_angle(
-    estimate: Estimator,
+    estimate: DenoiserFn,
     x_t: Tensor,
     t: float,
     penalty: Penalty,
@@ -105,7 +105,7 @@ def gradient_angle(
     Both are taken over the numbers that are `noised`, all of them by default.
     """
     x0_hat, gradient = tangential_gradient(estimate, x_t, t, penalty)
-    gradient, direction = gradient[:, noised], (x_t - level.a * x0_hat)[:, noised]
+    gradient, direction = gradient[:, noised], (x_t - level.signal * x0_hat)[:, noised]
     cosine = (gradient * direction).sum(dim=1) / (gradient.norm(dim=1) * direction.norm(dim=1))
     return torch.rad2deg(torch.acos(cosine.clamp(-1, 1)))
 
@@ -139,7 +139,7 @@ class Sphere:
 
     def posterior_mean(self, x_t: Tensor, level: NoiseLevel) -> Tensor:
         """E[x_0 | x_t]: the dirty estimate of a perfectly trained denoiser (proof of Theorem 3.1)."""
-        kappa: Tensor = level.a * x_t.norm(dim=1, keepdim=True) / level.s**2
+        kappa: Tensor = level.signal * x_t.norm(dim=1, keepdim=True) / level.noise**2
         length = self._mean_length(kappa)
         return length * self.project(x_t)
 

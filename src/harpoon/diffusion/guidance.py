@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from harpoon.diffusion.denoiser import Estimator
+from harpoon.diffusion.denoiser import DenoiserFn
 from harpoon.diffusion.schedules import NoiseLevel, posterior_variance
 from harpoon.encoding.batch import Penalty
 
@@ -25,23 +25,23 @@ class Guidance:
     """
 
     penalty: Penalty
-    strength: Callable[[float], float]
-    longest: float = 0.0
+    scale: Callable[[float], float]
+    max_norm: float = 0.0
 
-    def pull(self, gradient: Tensor, progress: float, now: NoiseLevel, after: NoiseLevel) -> Tensor:  # noqa: ARG002
+    def step(self, gradient: Tensor, progress: float, now: NoiseLevel, after: NoiseLevel) -> Tensor:  # noqa: ARG002
         """How far a row is moved (Algorithm 1, line 9)."""
-        return self.bounded(self.strength(progress) * gradient, now)
+        return self.clip(self.scale(progress) * gradient, now)
 
-    def bounded(self, pull: Tensor, now: NoiseLevel) -> Tensor:
+    def clip(self, pull: Tensor, now: NoiseLevel) -> Tensor:
         """No longer than it may be."""
-        if not self.longest:
+        if not self.max_norm:
             return pull
         length: Tensor = pull.norm(dim=1, keepdim=True)
-        return pull * (self.longest * now.s / length.clamp(min=TINY)).clamp(max=1.0)
+        return pull * (self.max_norm * now.noise / length.clamp(min=TINY)).clamp(max=1.0)
 
 
 @dataclass(frozen=True)
-class Twist(Guidance):
+class TwistedGuidance(Guidance):
     """Guidance by what a row promises: the log of exp(-L / 2s²), the chance that its penalty will come to nothing.
 
     A step then moves by its own variance times the gradient of that, as the law of the rows that keep the promise does.
@@ -49,7 +49,7 @@ class Twist(Guidance):
 
     def pull(self, gradient: Tensor, progress: float, now: NoiseLevel, after: NoiseLevel) -> Tensor:
         """How far a row is moved."""
-        return self.bounded(self.strength(progress) * posterior_variance(now, after) / (2 * now.s**2) * gradient, now)
+        return self.clip(self.scale(progress) * posterior_variance(now, after) / (2 * now.noise**2) * gradient, now)
 
 
 def constant(eta: float) -> Callable[[float], float]:
@@ -62,7 +62,7 @@ def linear(eta: float) -> Callable[[float], float]:
     return lambda progress: eta * progress
 
 
-def tangential_gradient(estimate: Estimator, x_t: Tensor, t: float, penalty: Penalty) -> tuple[Tensor, Tensor]:
+def tangential_gradient(estimate: DenoiserFn, x_t: Tensor, t: float, penalty: Penalty) -> tuple[Tensor, Tensor]:
     """The dirty estimate x̂_0 and g = ∇_{x_t} L(x̂_0) (Algorithm 1, lines 5 and 6; Theorem 3.2)."""
     with torch.enable_grad():
         x_t = x_t.detach().requires_grad_()
@@ -74,4 +74,4 @@ def tangential_gradient(estimate: Estimator, x_t: Tensor, t: float, penalty: Pen
     return x0_hat.detach(), gradient
 
 
-SCHEDULES = {"constant": constant, "linear": linear}
+GUIDANCE_SCHEDULES = {"constant": constant, "linear": linear}

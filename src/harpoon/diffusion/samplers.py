@@ -15,24 +15,24 @@ from torch import Tensor
 from harpoon.diffusion.denoiser import Denoiser
 from harpoon.diffusion.guidance import Guidance, tangential_gradient
 from harpoon.diffusion.schedules import posterior_variance
-from harpoon.diffusion.smc import Selection
+from harpoon.diffusion.smc import SMCResampler
 from harpoon.diffusion.solvers import Solver, StepInputs
-from harpoon.encoding.batch import Given
+from harpoon.encoding.batch import EncodedRows
 
 InitialNoise = Callable[[Denoiser, Tensor], Tensor]
 
 
 @torch.no_grad()
-def reverse(
+def reverse_process(
     denoiser: Denoiser,
     noise: Tensor,
     *,
     times: Sequence[float],
     initial_noise: InitialNoise,
     solver: Solver,
-    given: Given | None = None,
+    given: EncodedRows | None = None,
     guidance: Guidance | None = None,
-    selection: Selection | None = None,
+    resampler: SMCResampler | None = None,
     on_step: Callable[[], None] = lambda: None,
 ) -> Tensor:
     """Run Algorithm 1: from noise to encoded rows, (n, d).
@@ -48,7 +48,7 @@ def reverse(
         selection: Resampling of the rows by importance weights, at each guided step.
         on_step: Called after each step, for progress.
     """
-    schedule, estimate = denoiser.schedule, denoiser.knowing(given)
+    schedule, estimate = denoiser.schedule, denoiser.condition_on(given)
     x, previous = initial_noise(denoiser, noise[0]), None
     for done, (t, t_next) in enumerate(pairwise(times)):
         now, after = schedule.level(t), schedule.level(t_next)
@@ -56,17 +56,17 @@ def reverse(
             x0_hat, pull = estimate(x, t), None
         else:
             x0_hat, g = tangential_gradient(estimate, x, t, guidance.penalty)
-            pull = guidance.pull(g, done / (len(times) - 1), now, after)
-        if selection is not None and guidance is not None and pull is not None:
-            survivors = selection.chosen(guidance.penalty(x0_hat), now, last=not after.s)
+            pull = guidance.step(g, done / (len(times) - 1), now, after)
+        if resampler is not None and guidance is not None and pull is not None:
+            survivors = resampler.resample(guidance.penalty(x0_hat), now, last=not after.noise)
             x, x0_hat, pull = x[survivors], x0_hat[survivors], pull[survivors]
             previous = None if previous is None else (previous[0][survivors], previous[1])
         z = noise[min(done + 1, len(noise) - 1)]
         x, previous = solver.step(StepInputs(x, x0_hat, now, after, z, previous, estimate)), (x0_hat, now)
         if pull is not None:
             x = x - pull  # line 9
-            if selection is not None:
-                selection.account(z, pull, math.sqrt(posterior_variance(now, after)))
+            if resampler is not None:
+                resampler.reweight(z, pull, math.sqrt(posterior_variance(now, after)))
         on_step()
     return x
 
@@ -79,8 +79,8 @@ def standard_noise(denoiser: Denoiser, z: Tensor) -> Tensor:  # noqa: ARG001
 def matched_noise(denoiser: Denoiser, z: Tensor) -> Tensor:
     """Return x_T with the mean and variance at the end of the forward process: in the paper ᾱ_T is 0.13, not 0."""
     level = denoiser.schedule.level(denoiser.schedule.times(1)[0])
-    deviation = (level.a**2 * denoiser.variance + level.s**2).sqrt()
-    return level.a * denoiser.mean + deviation * z
+    deviation = (level.signal**2 * denoiser.variance + level.noise**2).sqrt()
+    return level.signal * denoiser.mean + deviation * z
 
 
 INITIAL_NOISE: dict[str, InitialNoise] = {"standard": standard_noise, "matched": matched_noise}

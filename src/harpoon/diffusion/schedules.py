@@ -19,19 +19,19 @@ from torch import Tensor
 class NoiseLevel:
     """How much of the signal (a_t) and of the noise (s_t) is in x_t; a_t² + s_t² = 1 where variance is preserved."""
 
-    a: float
-    s: float
+    signal: float
+    noise: float
 
     @property
-    def log_ratio(self) -> float:
+    def log_snr(self) -> float:
         """The log of signal to noise, log(a_t / s_t)."""
-        return math.log(self.a / self.s)
+        return math.log(self.signal / self.noise)
 
 
 def posterior_variance(now: NoiseLevel, after: NoiseLevel) -> float:
     """σ_t = (1 - α_t)(1 - ᾱ_{t-1}) / (1 - ᾱ_t) (Algorithm 1, line 7); zero on the last step."""
-    alpha = (now.a / after.a) ** 2
-    return (1 - alpha) * after.s**2 / now.s**2
+    alpha = (now.signal / after.signal) ** 2
+    return (1 - alpha) * after.noise**2 / now.noise**2
 
 
 class Schedule(Protocol):
@@ -91,13 +91,13 @@ class CosineSchedule:
     margin: float = 1e-3
 
     @property
-    def noisiest(self) -> float:
+    def max_time(self) -> float:
         """The time at which a row is forgotten."""
         return 1 - self.margin
 
     def times(self, steps: int) -> list[float]:
         """The times that the reverse process visits, from the noisiest to 0."""
-        return [self.noisiest * i / steps for i in range(steps, -1, -1)]
+        return [self.max_time * i / steps for i in range(steps, -1, -1)]
 
     def level(self, t: float) -> NoiseLevel:
         """Signal and noise at time t."""

@@ -16,53 +16,53 @@ from torch import Tensor
 
 from harpoon.diffusion.schedules import NoiseLevel
 
-ENOUGH = 0.5  # the share of a group that must count before it is drawn anew
+MIN_EFFECTIVE_FRACTION = 0.5  # the share of a group that must count before it is drawn anew
 
 
 @dataclass
-class Selection:
+class SMCResampler:
     """The weights of rows in groups of the same size. Steps must have noise (the posterior deviation)."""
 
-    group: int
+    n_particles: int
     seed: int
-    first: int = 0  # the number of the first group, which its random numbers depend on
-    weights: Tensor | None = field(default=None, init=False)
-    promise: Tensor | None = field(default=None, init=False)
+    first_group: int = 0  # the number of the first group, which its random numbers depend on
+    log_weights: Tensor | None = field(default=None, init=False)
+    log_potential: Tensor | None = field(default=None, init=False)
     steps: int = field(default=0, init=False)
 
-    def starting_at(self, row: int) -> Selection:
+    def starting_at(self, row: int) -> SMCResampler:
         """The same for rows from this one on."""
-        return Selection(self.group, self.seed, row // self.group)
+        return SMCResampler(self.n_particles, self.seed, row // self.n_particles)
 
-    def chosen(self, penalties: Tensor, level: NoiseLevel, *, last: bool) -> Tensor:
+    def resample(self, penalties: Tensor, level: NoiseLevel, *, last: bool) -> Tensor:
         """Which rows go on, a row of the same group in the place of each; after the last step no weight is left.
 
         What a row promises is a normal law's: the chance that a penalty of so many deviations will come to nothing,
         with the noise that is still to be removed.
         """
-        promise = -penalties.double() / (2 * level.s**2)
-        weights = promise if self.weights is None or self.promise is None else self.weights + promise - self.promise
+        promise = -penalties.double() / (2 * level.noise**2)
+        weights = promise if self.log_weights is None or self.log_potential is None else self.log_weights + promise - self.log_potential
         survivors = torch.arange(len(weights), device=weights.device)
-        for number, start in enumerate(range(0, len(weights), self.group)):
-            part = slice(start, start + self.group)
+        for number, start in enumerate(range(0, len(weights), self.n_particles)):
+            part = slice(start, start + self.n_particles)
             share = weights[part].softmax(dim=0)
-            if last or float(share.square().sum()) * len(share) * ENOUGH > 1:
-                survivors[part] = start + self._drawn(share, number)
+            if last or float(share.square().sum()) * len(share) * MIN_EFFECTIVE_FRACTION > 1:
+                survivors[part] = start + self._systematic(share, number)
                 weights[part] = weights[part].logsumexp(dim=0) - np.log(len(share))
-        self.weights, self.promise = weights, promise[survivors]
+        self.log_weights, self.log_potential = weights, promise[survivors]
         self.steps += 1
         return survivors
 
-    def account(self, z: Tensor, pull: Tensor, deviation: float) -> None:
+    def reweight(self, z: Tensor, pull: Tensor, deviation: float) -> None:
         """Weigh what the pull has done: the row was drawn from a law moved by it, of the step's deviation."""
-        if self.weights is None or not deviation:
+        if self.log_weights is None or not deviation:
             return
         moved = (pull / deviation).double()
-        self.weights = self.weights + ((z * moved).sum(dim=1) - moved.square().sum(dim=1) / 2)
+        self.log_weights = self.log_weights + ((z * moved).sum(dim=1) - moved.square().sum(dim=1) / 2)
 
-    def _drawn(self, share: Tensor, number: int) -> Tensor:
+    def _systematic(self, share: Tensor, number: int) -> Tensor:
         """Systematic resampling: one random number per group and step."""
-        philox = np.random.Philox(key=self.seed, counter=[self.steps, self.first + number, 0, 2**63])
+        philox = np.random.Philox(key=self.seed, counter=[self.steps, self.first_group + number, 0, 2**63])
         offset = float(np.random.Generator(philox).random())
         at = (torch.arange(len(share), device=share.device, dtype=share.dtype) + offset) / len(share)
         return torch.searchsorted(share.cumsum(dim=0), at).clamp(max=len(share) - 1)

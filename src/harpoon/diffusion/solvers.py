@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from harpoon.diffusion.denoiser import Estimator
+from harpoon.diffusion.denoiser import DenoiserFn
 from harpoon.diffusion.schedules import NoiseLevel, posterior_variance
 
 
@@ -32,7 +32,7 @@ class StepInputs(NamedTuple):
     after: NoiseLevel
     noise: Tensor
     previous: tuple[Tensor, NoiseLevel] | None
-    denoise: Estimator
+    denoise: DenoiserFn
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ def dpmpp_2m(inputs: StepInputs) -> Tensor:
     nothing to extrapolate from; the last ends at an infinite ratio and has no middle.
     """
     x0_hat, now, after = inputs.x0_hat, inputs.now, inputs.after
-    if inputs.previous is not None and after.s:
+    if inputs.previous is not None and after.noise:
         previous, then = inputs.previous
-        went, goes = now.log_ratio - then.log_ratio, after.log_ratio - now.log_ratio
+        went, goes = now.log_snr - then.log_snr, after.log_snr - now.log_snr
         x0_hat = x0_hat + goes / (2 * went) * (x0_hat - previous)
     return _ddim(inputs, x0_hat)
 
@@ -78,13 +78,13 @@ def posterior_mean(inputs: StepInputs) -> Tensor:
     Written as a weighted mean of x̂_0 and x_t, which is the same and does not divide by an α_t near 0.
     """
     now, after = inputs.now, inputs.after
-    alpha = (now.a / after.a) ** 2
-    return after.a * (1 - alpha) / now.s**2 * inputs.x0_hat + math.sqrt(alpha) * after.s**2 / now.s**2 * inputs.x_t
+    alpha = (now.signal / after.signal) ** 2
+    return after.signal * (1 - alpha) / now.noise**2 * inputs.x0_hat + math.sqrt(alpha) * after.noise**2 / now.noise**2 * inputs.x_t
 
 
 def _ddim(inputs: StepInputs, x0_hat: Tensor) -> Tensor:
     now, after = inputs.now, inputs.after
-    return after.a * x0_hat + after.s / now.s * (inputs.x_t - now.a * x0_hat)
+    return after.signal * x0_hat + after.noise / now.noise * (inputs.x_t - now.signal * x0_hat)
 
 
 SOLVERS: dict[str, Solver] = {

@@ -14,16 +14,16 @@ from harpoon.data.column_array import ColumnArray
 from harpoon.data.statistics import Floats
 
 
-class Shape(StrEnum):
+class PartType(StrEnum):
     """What the numbers of a part are: a point on the line, one of a simplex (a category), or a mean.
 
     A mean is not noised: the network says what it expects there, in the units that errors are measured in, and reads it
     where it is known.
     """
 
-    LINE = "line"
-    SIMPLEX = "simplex"
-    MEAN = "mean"
+    CONTINUOUS = "line"
+    CATEGORICAL = "simplex"
+    REGRESSION = "mean"
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,10 @@ class Part:
     """Some numbers of an encoded cell."""
 
     width: int
-    shape: Shape
+    type: PartType
 
 
-LINE = (Part(1, Shape.LINE),)
+CONTINUOUS_PART = (Part(1, PartType.CONTINUOUS),)
 
 
 class ColumnCodec(Protocol):
@@ -51,7 +51,7 @@ class ColumnCodec(Protocol):
     def encode(self, cells: ColumnArray) -> Floats:
         """Cells to (rows, width); a missing cell is all zeros."""
 
-    def decode(self, x: Floats, *, expected: bool = False) -> ColumnArray:
+    def decode(self, x: Floats, *, is_mean: bool = False) -> ColumnArray:
         """(rows, width) to cells, none missing. `expected`: x is a mean over rows, not a row."""
 
     def expectation(self, x: Floats) -> Floats:
@@ -59,16 +59,16 @@ class ColumnCodec(Protocol):
 
 
 @dataclass(frozen=True)
-class Block:
+class ColumnSlice:
     """Where a part of a column stands in the encoded row."""
 
     name: str
     column: int
     start: int
     stop: int
-    shape: Shape
+    type: PartType
 
     @property
-    def simplex(self) -> bool:
+    def is_categorical(self) -> bool:
         """Whether its numbers are those of a category."""
-        return self.shape is Shape.SIMPLEX
+        return self.type is PartType.CATEGORICAL

@@ -17,45 +17,45 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from harpoon.data.column_array import Rows
+from harpoon.data.column_array import Columns
 from harpoon.data.schema import Schema
-from harpoon.data.statistics import Floats, Tallies
-from harpoon.encoding.base import Block, ColumnCodec, Shape
-from harpoon.encoding.batch import Given, Spanned
-from harpoon.encoding.categorical import GroupedCodec
-from harpoon.encoding.numeric import SpikeCodec
+from harpoon.data.statistics import Floats, TableCounts
+from harpoon.encoding.base import ColumnSlice, ColumnCodec, PartType
+from harpoon.encoding.batch import EncodedRows, QuantizedRows
+from harpoon.encoding.categorical import HierarchicalCodec
+from harpoon.encoding.numeric import SpikedNumericCodec
 from harpoon.encoding.registry import ENCODINGS, from_json, to_json
-from harpoon.encoding.units import Unit
+from harpoon.encoding.units import AffineUnit
 from harpoon.exceptions import LabelsGrouped
 
-FARTHEST = 1e4  # standard deviations from the mean; values beyond would overflow after a few layers
+MAX_STANDARD_SCORE = 1e4  # standard deviations from the mean; values beyond would overflow after a few layers
 
 
 @dataclass(frozen=True)
-class Codec:
+class RowCodec:
     """The codecs of all modelled columns, side by side."""
 
     schema: Schema
     columns: tuple[ColumnCodec, ...]
 
     @classmethod
-    def fit(cls, schema: Schema, tallies: Tallies, *, encoding: str, scaling: str) -> Codec:
+    def fit(cls, schema: Schema, tallies: TableCounts, *, encoding: str, scaling: str) -> RowCodec:
         """Learn the scales from what the training table holds."""
         make = ENCODINGS[encoding]
         codecs: list[ColumnCodec] = []
         for column in schema.modelled:
-            codecs.append(make(column, tallies[column.name].conformed(column), scaling))
-            if isinstance(codecs[-1], GroupedCodec):
-                _warn_grouped(codecs[-1])
+            codecs.append(make(column, tallies[column.name].coerced(column), scaling))
+            if isinstance(codecs[-1], HierarchicalCodec):
+                _warn_hierarchical(codecs[-1])
         return cls(schema, tuple(codecs))
 
     @cached_property
-    def blocks(self) -> tuple[Block, ...]:
+    def slices(self) -> tuple[ColumnSlice, ...]:
         """Where each part of each column stands in the encoded row."""
         blocks, start = [], 0
         for place, codec in enumerate(self.columns):
             for part in codec.parts:
-                blocks.append(Block(codec.column.name, place, start, start + part.width, part.shape))
+                blocks.append(ColumnSlice(codec.column.name, place, start, start + part.width, part.type))
                 start += part.width
         return tuple(blocks)
 
@@ -70,50 +70,50 @@ class Codec:
         return [sum(part.width for part in codec.parts) for codec in self.columns]
 
     @cached_property
-    def ranked(self) -> list[SpikeCodec]:
+    def numeric(self) -> list[SpikedNumericCodec]:
         """The columns whose numbers have ranks."""
-        return [codec for codec in self.columns if isinstance(codec, SpikeCodec) and codec.ranks]
+        return [codec for codec in self.columns if isinstance(codec, SpikedNumericCodec) and codec.normal_scores]
 
-    def encode(self, rows: Rows) -> Floats:
+    def encode(self, rows: Columns) -> Floats:
         """Encoded rows, (n, d); a missing cell is all zeros."""
         return np.concatenate([codec.encode(rows[codec.column.name]) for codec in self.columns], axis=1)
 
-    def spans(self, rows: Rows) -> tuple[NDArray[np.int64], Floats, Floats]:
+    def rank_intervals(self, rows: Columns) -> tuple[NDArray[np.int64], Floats, Floats]:
         """Where ranks stand in the encoded row, and the lowest and highest rank of each cell, (n, ranks)."""
-        names = {codec.column.name for codec in self.ranked}
-        places = [block.start for block in self.blocks if block.name in names and block.shape is Shape.LINE]
-        ends = [codec.span(rows[codec.column.name]) for codec in self.ranked]
+        names = {codec.column.name for codec in self.numeric}
+        places = [block.start for block in self.slices if block.name in names and block.type is PartType.CONTINUOUS]
+        ends = [codec.rank_interval(rows[codec.column.name]) for codec in self.numeric]
         low, high = (np.stack([end[side] for end in ends], axis=1) if ends else np.zeros((0, 0)) for side in (0, 1))
         return np.array(places, dtype=np.int64), low, high
 
-    def unit(self, column: int) -> Unit | None:
+    def unit(self, column: int) -> AffineUnit | None:
         """The unit of a column's numbers, if their means are of one."""
         codec = self.columns[column]
-        return codec.unit if isinstance(codec, SpikeCodec) else None
+        return codec.unit if isinstance(codec, SpikedNumericCodec) else None
 
-    def ends(self, column: int, slots: int) -> Floats:
+    def bin_edges(self, column: int, n_bins: int) -> Floats:
         """Where the slots of a column's ranks end on the scale of its means."""
         codec = self.columns[column]
-        return codec.slot_ends(slots) if isinstance(codec, SpikeCodec) else np.zeros(slots - 1)
+        return codec.bin_edges(n_bins) if isinstance(codec, SpikedNumericCodec) else np.zeros(n_bins - 1)
 
     @property
-    def units(self) -> dict[int, Unit]:
+    def units(self) -> dict[int, AffineUnit]:
         """The units of the numbers that have ranks, by their places among those."""
-        return {place: unit for place, codec in enumerate(self.ranked) if (unit := codec.unit)}
+        return {place: unit for place, codec in enumerate(self.numeric) if (unit := codec.unit)}
 
-    def known(self, rows: Rows) -> NDArray[np.bool_]:
+    def observed(self, rows: Columns) -> NDArray[np.bool_]:
         """Which cells are there, (n, columns)."""
         return np.stack([~rows[codec.column.name].missing for codec in self.columns], axis=1)
 
-    def spread(self, by_column: NDArray[Any]) -> NDArray[Any]:
+    def repeat_per_part(self, by_column: NDArray[Any]) -> NDArray[Any]:
         """One value per column repeated over the column's numbers: (n, columns) to (n, d)."""
         return np.repeat(by_column, self.widths, axis=1)
 
-    def decode(self, x: Floats, *, expected: bool = False) -> Rows:
+    def decode(self, x: Floats, *, is_mean: bool = False) -> Columns:
         """Encoded rows back to cells; `expected`: x holds means and probabilities instead of rows."""
         parts = np.split(x, np.cumsum(self.widths)[:-1], axis=1)
         pairs = zip(self.columns, parts, strict=True)
-        return {codec.column.name: codec.decode(part, expected=expected) for codec, part in pairs}
+        return {codec.column.name: codec.decode(part, is_mean=is_mean) for codec, part in pairs}
 
     def expectation(self, x: Floats) -> tuple[dict[str, Floats], dict[str, Floats]]:
         """Means of the numeric columns and probabilities of the labels of the others, as they come."""
@@ -129,33 +129,33 @@ class Codec:
         return [to_json(codec) for codec in self.columns]
 
     @classmethod
-    def from_json(cls, schema: Schema, data: list[Mapping[str, Any]]) -> Codec:
+    def from_json(cls, schema: Schema, data: list[Mapping[str, Any]]) -> RowCodec:
         """Back from `to_json`."""
         pairs = zip(schema.modelled, data, strict=True)
         return cls(schema, tuple(from_json(column, item) for column, item in pairs))
 
 
-def _warn_grouped(codec: GroupedCodec) -> None:
+def _warn_hierarchical(codec: HierarchicalCodec) -> None:
     warnings.warn(
-        f"Column {codec.column.name!r} has {len(codec.column.labels or ()):,} values: the {len(codec.frequent)} most "
-        f"frequent are learnt one by one, the others in {codec.groups} groups.",
+        f"Column {codec.column.name!r} has {len(codec.column.categories or ()):,} values: the {len(codec.frequent)} most "
+        f"frequent are learnt one by one, the others in {codec.n_groups} groups.",
         LabelsGrouped,
         stacklevel=5,
     )
 
 
-def seen(codec: Codec, rows: Rows) -> Given:
+def seen(codec: RowCodec, rows: Columns) -> EncodedRows:
     """Rows as the network sees them."""
-    known = torch.from_numpy(codec.spread(codec.known(rows)))
+    known = torch.from_numpy(codec.repeat_per_part(codec.observed(rows)))
     x = codec.encode(rows)
-    np.clip(x, -FARTHEST, FARTHEST, out=x)
-    return Given(torch.from_numpy(x).float(), known)
+    np.clip(x, -MAX_STANDARD_SCORE, MAX_STANDARD_SCORE, out=x)
+    return EncodedRows(torch.from_numpy(x).float(), known)
 
 
-def spanned(codec: Codec, rows: Rows) -> Given:
+def spanned(codec: RowCodec, rows: Columns) -> EncodedRows:
     """Rows to train on."""
-    known, (places, low, high) = seen(codec, rows), codec.spans(rows)
+    known, (places, low, high) = seen(codec, rows), codec.rank_intervals(rows)
     if not len(places):
         return known
     ends = (torch.from_numpy(end).float() for end in (low, high))
-    return Spanned(known.x, known.observed, torch.from_numpy(places), *ends)
+    return QuantizedRows(known.x, known.observed, torch.from_numpy(places), *ends)

@@ -15,16 +15,16 @@ import torch
 from torch import Tensor
 
 from harpoon.encoding.base import ColumnCodec
-from harpoon.encoding.categorical import GroupedCodec, IntegerCodec
-from harpoon.encoding.numeric import NumberCodec, SpikeCodec, origin_of
-from harpoon.encoding.row_codec import Codec
-from harpoon.encoding.scalers import Quantile, Ranks, Standard
+from harpoon.encoding.categorical import HierarchicalCodec, OrdinalCodec
+from harpoon.encoding.numeric import NumericCodec, SpikedNumericCodec, integer_origin
+from harpoon.encoding.row_codec import RowCodec
+from harpoon.encoding.scalers import QuantileScaler, NormalScoreScaler, StandardScaler
 from harpoon.exceptions import InvalidOption
 
-SMALLEST = 1e-12
+MIN_TOTAL = 1e-12
 
 
-class Labels(Mapping[Any, Tensor]):
+class CategoryProbabilities(Mapping[Any, Tensor]):
     """A categorical column of some rows: the probability of each label."""
 
     def __init__(self, name: str, labels: tuple[Any, ...], probabilities: Tensor) -> None:
@@ -42,17 +42,17 @@ class Labels(Mapping[Any, Tensor]):
         return len(self.labels)
 
 
-class Row(Mapping[str, Any]):
+class RowView(Mapping[str, Any]):
     """Encoded rows by the names of their columns: a number per row, or the `Labels` of a category."""
 
-    def __init__(self, codec: Codec, x: Tensor) -> None:
+    def __init__(self, codec: RowCodec, x: Tensor) -> None:
         self.codec, self.x = codec, x
 
     def __getitem__(self, name: str) -> Any:  # noqa: ANN401
-        codec, part = self.part(name)
+        codec, part = self.encoded(name)
         if codec.column.kind.numeric:
             return number(codec, part)
-        return Labels(name, codec.column.labels or (), probabilities(codec, part))
+        return CategoryProbabilities(name, codec.column.categories or (), probabilities(codec, part))
 
     def __iter__(self) -> Iterator[str]:
         return (codec.column.name for codec in self.codec.columns)
@@ -60,7 +60,7 @@ class Row(Mapping[str, Any]):
     def __len__(self) -> int:
         return len(self.codec.columns)
 
-    def part(self, name: str) -> tuple[ColumnCodec, Tensor]:
+    def encoded(self, name: str) -> tuple[ColumnCodec, Tensor]:
         """The codec of a column and the column's numbers."""
         names = list(self)
         if name not in names:
@@ -72,56 +72,56 @@ class Row(Mapping[str, Any]):
 
 def number(codec: ColumnCodec, x: Tensor) -> Tensor:
     """A numeric column in the table's units: what its numbers would be decoded to, as a smooth function of them."""
-    if isinstance(codec, NumberCodec):
-        return _inverse(codec.scaling, x[:, 0]) + origin_of(codec.column)
-    if not isinstance(codec, SpikeCodec):
+    if isinstance(codec, NumericCodec):
+        return _inverse(codec.scaler, x[:, 0]) + integer_origin(codec.column)
+    if not isinstance(codec, SpikedNumericCodec):
         raise TypeError(f"{type(codec).__name__} holds no number")
-    value = _value_of_rank(codec.ranks, x[:, 1]) if codec.ranks else _inverse(codec.number.scaling, x[:, 0])
+    value = _value_of_rank(codec.normal_scores, x[:, 1]) if codec.normal_scores else _inverse(codec.number.scaler, x[:, 0])
     if codec.spikes:
         p = _shares(x[:, -1 - len(codec.spikes) :])
         masses = torch.tensor(codec.spikes, device=x.device, dtype=x.dtype)
         value = p[:, 0] * value + p[:, 1:] @ masses
-    return value + origin_of(codec.column)
+    return value + integer_origin(codec.column)
 
 
-def _value_of_rank(ranks: Ranks, z: Tensor) -> Tensor:
+def _value_of_rank(ranks: NormalScoreScaler, z: Tensor) -> Tensor:
     """The value of a rank: through the middle of each value's ranks, straight between them and beyond the ends."""
-    middles = ranks.forward(np.asarray(ranks.values))
+    middles = ranks.transform(np.asarray(ranks.values))
     knots, values = (torch.tensor(part, device=z.device, dtype=z.dtype) for part in (middles, ranks.values))
     if len(knots) == 1:
-        return values[0] + (z - knots[0]) * ranks.deviation
+        return values[0] + (z - knots[0]) * ranks.std
     left = torch.searchsorted(knots, z.detach().contiguous()).clamp(1, len(knots) - 1) - 1
     slope = (values[left + 1] - values[left]) / (knots[left + 1] - knots[left])
     beyond = (z < knots[0]) | (z > knots[-1])
     inside = z.clamp(float(knots[0]), float(knots[-1]))
-    return values[left] + slope * (inside - knots[left]) + torch.where(beyond, (z - inside) * ranks.deviation, 0.0)
+    return values[left] + slope * (inside - knots[left]) + torch.where(beyond, (z - inside) * ranks.std, 0.0)
 
 
 def probabilities(codec: ColumnCodec, x: Tensor) -> Tensor:
     """The probability of each label of a categorical column."""
-    if isinstance(codec, GroupedCodec):
+    if isinstance(codec, HierarchicalCodec):
         first, members = (_shares(part) for part in torch.tensor_split(x, (codec.parts[0].width,), dim=1))
         inside = _shares(members[:, 1:])
-        p = x.new_zeros(len(x), len(codec.column.labels or ()))
+        p = x.new_zeros(len(x), len(codec.column.categories or ()))
         p[:, list(codec.frequent)] = first[:, : len(codec.frequent)]
         pairs = (first[:, len(codec.frequent) :, None] * inside[:, None, :]).flatten(1)
         p[:, codec.rare.tolist()] = pairs[:, : len(codec.rare)]
         return _shares(p)
-    if isinstance(codec, IntegerCodec):
-        places = torch.arange(len(codec.column.labels or ()), device=x.device, dtype=x.dtype)
-        return _shares((1 - (_inverse(codec.scaling, x[:, 0]).unsqueeze(1) - places).abs()).clamp(min=0))
+    if isinstance(codec, OrdinalCodec):
+        places = torch.arange(len(codec.column.categories or ()), device=x.device, dtype=x.dtype)
+        return _shares((1 - (_inverse(codec.scaler, x[:, 0]).unsqueeze(1) - places).abs()).clamp(min=0))
     return _shares(x)
 
 
 def _shares(x: Tensor) -> Tensor:
     """Numbers as shares of one: what is below zero is nothing."""
     x = x.clamp(min=0)
-    return x / x.sum(dim=1, keepdim=True).clamp(min=SMALLEST)
+    return x / x.sum(dim=1, keepdim=True).clamp(min=MIN_TOTAL)
 
 
-def _inverse(scaling: Standard | Quantile, z: Tensor) -> Tensor:
-    if isinstance(scaling, Standard):
-        return z * scaling.deviation + scaling.mean
+def _inverse(scaling: StandardScaler | QuantileScaler, z: Tensor) -> Tensor:
+    if isinstance(scaling, StandardScaler):
+        return z * scaling.std + scaling.mean
     knots = torch.tensor(scaling.quantiles, device=z.device, dtype=z.dtype)
     at = z.clamp(0, 1) * (len(knots) - 1)
     left = at.detach().floor().clamp(max=len(knots) - 2).long()

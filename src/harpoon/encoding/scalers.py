@@ -11,45 +11,45 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harpoon.data.statistics import Counted, Floats
+from harpoon.data.statistics import WeightedValues, Floats
 
-QUANTILES = 1000
+MAX_QUANTILES = 1000
 
 
 @dataclass(frozen=True)
-class Standard:
+class StandardScaler:
     """Zero mean and unit deviation on the training rows (ddof 0, as the paper scores)."""
 
     name: ClassVar[str] = "standard"
     mean: float
-    deviation: float
+    std: float
 
     def __post_init__(self) -> None:
-        if not math.isfinite(self.mean) or not math.isfinite(self.deviation) or self.deviation <= 0:
+        if not math.isfinite(self.mean) or not math.isfinite(self.std) or self.std <= 0:
             raise ValueError(f"a scale needs a finite mean and a positive deviation, got {self}")
 
     @classmethod
-    def fit(cls, x: Counted) -> Standard:
+    def fit(cls, x: WeightedValues) -> StandardScaler:
         """Learn from the observed values."""
-        return cls(x.mean, x.deviation or 1.0) if len(x) else cls(0.0, 1.0)
+        return cls(x.mean, x.std or 1.0) if len(x) else cls(0.0, 1.0)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Standard:
+    def from_json(cls, data: Mapping[str, Any]) -> StandardScaler:
         """Back from its fields."""
         return cls(float(data["mean"]), float(data["deviation"]))
 
-    def forward(self, x: Floats) -> Floats:
+    def transform(self, x: Floats) -> Floats:
         """To zero mean and unit deviation."""
-        return x / self.deviation - self.mean / self.deviation
+        return x / self.std - self.mean / self.std
 
     def inverse(self, z: Floats) -> Floats:
         """To the table's units."""
         with np.errstate(over="ignore"):  # too large is clipped to the range by whoever asked
-            return z * self.deviation + self.mean
+            return z * self.std + self.mean
 
 
 @dataclass(frozen=True)
-class Quantile:
+class QuantileScaler:
     """The share of training values below, uniform on [0, 1] (the paper's scaling ablation).
 
     As scikit-learn's QuantileTransformer: a value that repeats stands for the middle of the shares it spans, the
@@ -65,15 +65,15 @@ class Quantile:
             raise ValueError("a scale needs at least two finite quantiles in ascending order")
 
     @classmethod
-    def fit(cls, x: Counted) -> Quantile:
+    def fit(cls, x: WeightedValues) -> QuantileScaler:
         """Learn from the observed values."""
         if not len(x):
             return cls((0.0, 1.0))
-        shares = np.linspace(0, 1, min(QUANTILES, max(x.total, 2)))
+        shares = np.linspace(0, 1, min(MAX_QUANTILES, max(x.n_values, 2)))
         return cls(tuple(np.maximum.accumulate(x.quantile(shares)).tolist()))
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Quantile:
+    def from_json(cls, data: Mapping[str, Any]) -> QuantileScaler:
         """Back from its fields."""
         return cls(tuple(float(q) for q in data["quantiles"]))
 
@@ -81,7 +81,7 @@ class Quantile:
     def _shares(self) -> Floats:
         return np.linspace(0, 1, len(self.quantiles))
 
-    def forward(self, x: Floats) -> Floats:
+    def transform(self, x: Floats) -> Floats:
         """To shares in [0, 1]."""
         q = np.asarray(self.quantiles)
         with np.errstate(over="ignore", invalid="ignore"):  # slopes at the ends of what a float can hold
@@ -96,7 +96,7 @@ class Quantile:
 
 
 @dataclass(frozen=True)
-class Ranks:
+class NormalScoreScaler:
     """The rank of a value among the training values, as a standard normal number.
 
     Any column becomes the same bell, whatever its tails, which is what a diffusion denoises best. A value that repeats
@@ -107,16 +107,16 @@ class Ranks:
     values: tuple[float, ...]
     low: tuple[float, ...]
     high: tuple[float, ...]
-    deviation: float
+    std: float
 
     def __post_init__(self) -> None:
-        if not 0 < len(self.values) <= QUANTILES or not len(self.values) == len(self.low) == len(self.high):
-            raise ValueError(f"ranks need 1 to {QUANTILES} values, each with the lowest and the highest of its ranks")
-        if not np.isfinite([*self.values, *self._ends, self.deviation]).all():
+        if not 0 < len(self.values) <= MAX_QUANTILES or not len(self.values) == len(self.low) == len(self.high):
+            raise ValueError(f"ranks need 1 to {MAX_QUANTILES} values, each with the lowest and the highest of its ranks")
+        if not np.isfinite([*self.values, *self._ends, self.std]).all():
             raise ValueError("ranks need finite values")
-        if not ascending(self.values) or (np.diff(self._ends) < 0).any() or self._ends[0] <= 0 or self._ends[-1] >= 1:
+        if not is_increasing(self.values) or (np.diff(self._ends) < 0).any() or self._ends[0] <= 0 or self._ends[-1] >= 1:
             raise ValueError("ranks need ascending values with ascending ranks between 0 and 1")
-        if self.deviation <= 0:
+        if self.std <= 0:
             raise ValueError("ranks need a positive deviation")
 
     @cached_property
@@ -125,31 +125,31 @@ class Ranks:
         return np.stack([self.low, self.high], axis=1).ravel()
 
     @classmethod
-    def fit(cls, x: Counted) -> Ranks:
+    def fit(cls, x: WeightedValues) -> NormalScoreScaler:
         """Learn from the observed values: all of them, or of too many different ones some quantiles."""
-        deviation = Standard.fit(x).deviation
+        deviation = StandardScaler.fit(x).std
         if not len(x):
             return cls((0.0,), (0.5,), (0.5,), deviation)
-        values, edge = x.values, 0.5 / x.total
-        if len(values) <= QUANTILES:
-            high = np.cumsum(x.counts) / x.total
+        values, edge = x.values, 0.5 / x.n_values
+        if len(values) <= MAX_QUANTILES:
+            high = np.cumsum(x.counts) / x.n_values
             low = np.concatenate([[0.0], high[:-1]])
         else:
-            at = np.linspace(0, 1, QUANTILES)
-            nearest = np.rint(at * (x.total - 1)).astype(np.int64)
-            values, index = np.unique(x.at(nearest), return_index=True)
-            last = np.append(index[1:], QUANTILES) - 1
+            at = np.linspace(0, 1, MAX_QUANTILES)
+            nearest = np.rint(at * (x.n_values - 1)).astype(np.int64)
+            values, index = np.unique(x.order_statistics(nearest), return_index=True)
+            last = np.append(index[1:], MAX_QUANTILES) - 1
             low, high = at[index], at[last]
         low, high = (np.clip(end, edge, 1 - edge) for end in (low, high))
         return cls(tuple(values.tolist()), tuple(low.tolist()), tuple(high.tolist()), deviation)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Ranks:
+    def from_json(cls, data: Mapping[str, Any]) -> NormalScoreScaler:
         """Back from its fields."""
-        values, low, high = (numbers(data[name]) for name in ("values", "low", "high"))
-        return cls(values, low, high, *numbers([data["deviation"]]))
+        values, low, high = (floats_from_json(data[name]) for name in ("values", "low", "high"))
+        return cls(values, low, high, *floats_from_json([data["deviation"]]))
 
-    def span(self, x: Floats) -> tuple[Floats, Floats]:
+    def rank_interval(self, x: Floats) -> tuple[Floats, Floats]:
         """The lowest and the highest rank that stand for each value, between 0 and 1."""
         values, low, high = (np.asarray(field) for field in (self.values, self.low, self.high))
         right = np.searchsorted(values, x).clip(max=len(values) - 1)
@@ -162,15 +162,15 @@ class Ranks:
         seen = values[right] == x
         return np.where(seen, low[right], between), np.where(seen, high[right], between)
 
-    def forward(self, x: Floats) -> Floats:
+    def transform(self, x: Floats) -> Floats:
         """To the middle of the value's ranks, as a normal number."""
         from scipy.special import ndtri
 
-        low, high = self.span(x)
+        low, high = self.rank_interval(x)
         inside = np.clip(x, self.values[0], self.values[-1])
         middle: Floats = ndtri((low + high) / 2)
         with np.errstate(over="ignore"):
-            return middle + (x - inside) / self.deviation
+            return middle + (x - inside) / self.std
 
     def inverse(self, z: Floats) -> Floats:
         """To the table's units."""
@@ -180,19 +180,19 @@ class Ranks:
         inside = np.clip(z, bottom, top)
         values: Floats = np.interp(ndtr(inside), self._ends, np.repeat(self.values, 2))
         with np.errstate(over="ignore"):  # too large is clipped to the range by whoever asked
-            return values + (z - inside) * self.deviation
+            return values + (z - inside) * self.std
 
 
-def ascending(values: Sequence[float]) -> bool:
+def is_increasing(values: Sequence[float]) -> bool:
     """Whether each value is above the one before. Their differences may be more than a float can hold."""
     return all(one < other for one, other in pairwise(values))
 
 
-def numbers(data: object) -> tuple[float, ...]:
+def floats_from_json(data: object) -> tuple[float, ...]:
     """A list of numbers from a file, or an error if it is anything else."""
     if not isinstance(data, list | tuple) or not all(type(value) in (int, float) for value in data):
         raise ValueError("a list of numbers holds something else")
     return tuple(float(value) for value in data)
 
 
-SCALINGS: dict[str, type[Standard] | type[Quantile]] = {"standard": Standard, "quantile": Quantile}
+SCALERS: dict[str, type[StandardScaler] | type[QuantileScaler]] = {"standard": StandardScaler, "quantile": QuantileScaler}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-PLAIN = "number"  # the unit of numbers that have none
+DIMENSIONLESS = "number"  # the unit of numbers that have none
 
 
-class Unit(NamedTuple):
+class AffineUnit(NamedTuple):
     """How encoded means become numbers of a kind: deviation * (mean - zero).
 
     Attributes:
@@ -19,7 +19,7 @@ class Unit(NamedTuple):
     """
 
     kind: str
-    deviation: float
+    scale: float
     zero: float
     step: float
     additive: bool

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harpoon.conditions.expressions import Predicate
-from harpoon.data.arrow_types import filled_schema
+from harpoon.data.arrow_types import imputed_schema
 from harpoon.data.column import Kind
 from harpoon.estimator import Harpoon
 from harpoon.exceptions import InvalidOption, SchemaMismatch
@@ -63,7 +63,7 @@ class Filler:
         idle = [name for name in only if name not in produced]
         if idle:
             raise InvalidOption.one_of("A column that the model fills", idle[0], produced)
-        self.schema = filled_schema(schema, model.schema_, model.template_)
+        self.schema = imputed_schema(schema, model.schema_, model.template_)
         self.filled = dict.fromkeys((name for name in schema.names if name in (only or produced)), 0)
         self._truths = truths or {}
         if draws is not None and DRAW in schema.names:

@@ -20,9 +20,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harpoon import io
-from harpoon._text import listed
-from harpoon._utils.files import replacing
-from harpoon._utils.rng import seed_of
+from harpoon._text import format_list
+from harpoon._utils.files import replace_atomically
+from harpoon._utils.rng import to_seed
 from harpoon.engines.blocks import Block, check_here
 from harpoon.engines.job import Job
 from harpoon.exceptions import HarpoonError, TableFileError
@@ -55,7 +55,7 @@ class Parts:
 
     def write(self, block: Block, table: pa.Table) -> None:
         """Put a finished block down."""
-        with complaints(self.folder), replacing(self.path(block)) as temporary:
+        with complaints(self.folder), replace_atomically(self.path(block)) as temporary:
             pq.write_table(table, temporary)
 
     def work(self, job: Job, blocks: Iterable[Block]) -> Iterator[Block]:
@@ -124,7 +124,7 @@ def check_target(target: Path, *, force: bool = False) -> None:
     strange = [path.name for path in target.iterdir() if not _is_part(path)]
     if strange:
         raise TableFileError(
-            f"The folder {str(target)!r} holds {listed(strange)}, which no engine wrote, and is not replaced. Choose "
+            f"The folder {str(target)!r} holds {format_list(strange)}, which no engine wrote, and is not replaced. Choose "
             "another name."
         )
     if not force and any(target.iterdir()):
@@ -156,8 +156,8 @@ def _kept_seed(about: Path, seed: int | None) -> int:
             return int(json.loads(about.read_text(encoding="utf-8"))["seed"])
         except (ValueError, KeyError, TypeError):
             raise TableFileError(f"{str(about)!r}, of an earlier run, is damaged. Delete its folder.") from None
-    chosen = seed_of(None) if seed is None else seed
-    with replacing(about) as temporary:
+    chosen = to_seed(None) if seed is None else seed
+    with replace_atomically(about) as temporary:
         temporary.write_text(json.dumps({"seed": chosen}), encoding="utf-8")
     return chosen
 

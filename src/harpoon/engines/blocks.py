@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from harpoon import io
-from harpoon._text import listed
+from harpoon._text import format_list
 from harpoon.engines.range_index import RangeIndex, counted_out
 from harpoon.exceptions import HarpoonError, InvalidOption, InvalidTable, TableFileError
 from harpoon.io import Place, Reading, Source
@@ -208,7 +208,7 @@ def _agreed(one: pa.Schema, other: pa.Schema, first: Path) -> pa.Schema:
     """What two files have in common: the same columns, of types that go together."""
     lacking = [name for name in one.names if name not in other.names]
     more = [name for name in other.names if name not in one.names]
-    problems = [f"it lacks {listed(lacking)}"] * bool(lacking) + [f"it adds {listed(more)}"] * bool(more)
+    problems = [f"it lacks {format_list(lacking)}"] * bool(lacking) + [f"it adds {format_list(more)}"] * bool(more)
     for f in [] if problems else one:
         here = other.field(f.name).type
         common = _common(f.type, here)

@@ -14,12 +14,12 @@ from typing import Any, Protocol, Self
 
 import pyarrow as pa
 
-from harpoon._utils.rng import RandomState, checked_state, seed_of
-from harpoon._utils.validation import count_of
+from harpoon._utils.rng import RandomState, check_random_state, to_seed
+from harpoon._utils.validation import check_count
 from harpoon._version import __version__
 from harpoon.conditions.binder import bind
 from harpoon.conditions.expressions import Predicate
-from harpoon.conditions.parser import condition
+from harpoon.conditions.parser import to_predicate
 from harpoon.data import dataframe
 from harpoon.data.arrow_types import text_types
 from harpoon.data.dataframe import check_names
@@ -62,13 +62,13 @@ class Filling:
         fitted = unpacked(content)
         listed = (only,) if isinstance(only, str) else tuple(only)
         if draws is not None:
-            count_of(draws, "draws, the number of tables to draw,")
+            check_count(draws, "draws, the number of tables to draw,")
         return cls(content, seed_for(fitted, random_state), checked_where(where, fitted), draws, listed)
 
     @property
     def numbered(self) -> bool:
         """Whether what a row gets depends on its number: something is drawn."""
-        return bool(self.draws or self.where or not unpacked(self.model).denoiser_.sees_known)
+        return bool(self.draws or self.where or not unpacked(self.model).denoiser_.is_conditional)
 
     def check_columns(self, names: Sequence[str]) -> None:
         """Refuse a table that lacks columns, or has some twice, or one called as rows are numbered."""
@@ -104,15 +104,15 @@ def unpacked(content: bytes) -> Harpoon:
 
 def seed_for(model: Harpoon, random_state: RandomState) -> int | None:
     """A seed that all workers share, if there is one: of the call, or of the model."""
-    chosen = model.random_state if random_state is None else checked_state(random_state)
-    return chosen if isinstance(chosen, int | None) else seed_of(chosen)
+    chosen = model.random_state if random_state is None else check_random_state(random_state)
+    return chosen if isinstance(chosen, int | None) else to_seed(chosen)
 
 
 def checked_where(where: Where, model: Harpoon) -> str | None:
     """A condition as text, once it is known to make sense for the model."""
     if where is None:
         return None
-    tree = condition(where)
+    tree = to_predicate(where)
     bind(tree, model.schema_)
     return str(tree)
 
@@ -251,7 +251,7 @@ class Sampling:
         fitted = unpacked(packed_model)
         asked = checked_where(where, fitted)
         seed, size = seed_for(fitted, random_state), size_of(block, asked)
-        return cls(packed_model, count_of(n), seed, size, asked, None if given is None else dict(given), strategy)
+        return cls(packed_model, check_count(n), seed, size, asked, None if given is None else dict(given), strategy)
 
     @property
     def blocks(self) -> list[Block]:
@@ -293,7 +293,7 @@ class Sampling:
 
 def size_of(block: int, where: str | None) -> int:
     """Rows of a block. Under a condition rows depend on what they are drawn with, so there it is always the same."""
-    size = count_of(block, "block, the number of rows in memory at a time,")
+    size = check_count(block, "block, the number of rows in memory at a time,")
     return size if where is None else STRETCH
 
 

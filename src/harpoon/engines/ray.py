@@ -26,8 +26,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from harpoon._utils.rng import RandomState, seed_of
-from harpoon._utils.validation import count_of
+from harpoon._utils.rng import RandomState, to_seed
+from harpoon._utils.validation import check_count
 from harpoon.engines.block_store import Parts
 from harpoon.engines.blocks import Block
 from harpoon.engines.job import BLOCK, ROW, Filling, Imputing, Job, Model, Sampling, Where, size_of
@@ -153,7 +153,7 @@ class Pool:
         all CPUs, as Ray counts them, everybody would wait for ever.
         """
         if self.workers is not None:
-            count_of(self.workers, "workers, the number of workers,")
+            check_count(self.workers, "workers, the number of workers,")
         room = max(1, int(ray.cluster_resources().get("CPU", 1)))
         wanted = self.workers or room
         return data.map_batches(
@@ -211,7 +211,7 @@ class FillingWorker:
 def _filled(data: Dataset, filling: Filling, pool: Pool, *, block: int, ordered: bool) -> Dataset:
     """The rows of a Dataset, filled; they are numbered first where what a row gets depends on its number."""
     filling.check_columns(data.columns() or ())
-    seeded = replace(filling, seed=seed_of(None)) if filling.seed is None else filling
+    seeded = replace(filling, seed=to_seed(None)) if filling.seed is None else filling
     rows = in_order(data) if ordered or filling.numbered else data
     if filling.numbered:
         rows = _numbered(rows)
@@ -259,7 +259,7 @@ def _answered(
 ) -> Dataset:
     """Files, and a Dataset that reads them; or a Dataset that is computed when it is used."""
     if output is None:
-        seeded = job.seeded(seed_of(None)) if job.seed is None else job
+        seeded = job.seeded(to_seed(None)) if job.seed is None else job
         return _worked(seeded, None, job.blocks, pool, ordered=ordered)
     if Place.of(output).format not in ("", "parquet"):
         raise InvalidOption(f"Ray reads what it wrote, so the output is a folder or a .parquet file, got {output!r}.")

@@ -29,11 +29,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from harpoon._text import shortened
-from harpoon._utils.rng import seed_of
-from harpoon._utils.validation import count_of
+from harpoon._text import shorten
+from harpoon._utils.rng import to_seed
+from harpoon._utils.validation import check_count
 from harpoon.data import dataframe
-from harpoon.data.statistics import Tallies, merged, tallied
+from harpoon.data.statistics import TableCounts, merge_counts, count_columns
 from harpoon.engines.blocks import Shards
 from harpoon.engines.job import BLOCK
 from harpoon.estimator import Harpoon
@@ -88,13 +88,13 @@ def fit(
     Returns:
         The model, trained.
     """
-    count_of(workers, "workers, the number of workers,")
+    check_count(workers, "workers, the number of workers,")
     data = _dataset(source)
     try:
         tallies, sample = counted(data)
     except ray.exceptions.RayError as error:
         raise _untangled(error) from error
-    job = _Job(model, seed_of(model.random_state) % 2**63, tallies, sample, every)
+    job = _Job(model, to_seed(model.random_state) % 2**63, tallies, sample, every)
     with nullcontext(folder) if folder else tempfile.TemporaryDirectory(prefix="harpoon-") as place:
         trainer = TorchTrainer(
             _work,
@@ -123,7 +123,7 @@ def fit(
     return model
 
 
-def counted(data: Dataset) -> tuple[Tallies, pa.Table]:
+def counted(data: Dataset) -> tuple[TableCounts, pa.Table]:
     """What a Dataset holds, counted where its blocks are, and evenly spaced rows of it."""
     rows = data.count()
     if not rows:
@@ -131,7 +131,7 @@ def counted(data: Dataset) -> tuple[Tallies, pa.Table]:
     count = partial(_count, share=SAMPLE / rows)
     parts = in_order(data).map_batches(count, batch_format="pyarrow", batch_size=None)
     found = [pickle.loads(row["part"]) for row in parts.iter_rows()]  # noqa: S301 - made by our own workers
-    return merged(tallies for tallies, _ in found), _together(sample for _, sample in found)
+    return merge_counts(tallies for tallies, _ in found), _together(sample for _, sample in found)
 
 
 def _together(tables: Iterable[pa.Table]) -> pa.Table:
@@ -174,14 +174,14 @@ def _untangled(error: BaseException) -> HarpoonError:
     if isinstance(cause, HarpoonError):
         return cause
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    said = shortened(lines[-1], shown=300) if lines else type(error).__name__
+    said = shorten(lines[-1], shown=300) if lines else type(error).__name__
     return TrainingFailed(f"The training on Ray did not come to its end: {said}")
 
 
 def _count(batch: pa.Table, share: float) -> pa.Table:
     wanted = min(batch.num_rows, int(np.ceil(share * batch.num_rows)))
     places = np.linspace(0, batch.num_rows - 1, wanted).astype(np.int64)
-    part = pickle.dumps((tallied(dataframe.read(batch)), batch.take(places)))
+    part = pickle.dumps((count_columns(dataframe.read(batch)), batch.take(places)))
     return pa.table({"part": pa.array([part], pa.large_binary())})
 
 
@@ -191,7 +191,7 @@ class _Job:
 
     model: Harpoon
     seed: int
-    tallies: Tallies
+    tallies: TableCounts
     sample: pa.Table
     every: float
 

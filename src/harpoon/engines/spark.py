@@ -27,9 +27,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harpoon._text import listed
-from harpoon._utils.rng import RandomState, seed_of
-from harpoon._utils.validation import count_of
+from harpoon._text import format_list
+from harpoon._utils.rng import RandomState, to_seed
+from harpoon._utils.validation import check_count
 from harpoon.data.schema import Schema
 from harpoon.engines.block_imputer import DRAW
 from harpoon.engines.block_store import Parts
@@ -103,8 +103,8 @@ def impute(
     filling.check_columns(data.columns)
     void = [f.name for f in data.schema if isinstance(f.dataType, NullType)]
     if void:
-        raise InvalidTable(f"Spark has no type for {listed(void)}, all of whose cells are missing. Cast them first.")
-    seeded = replace(filling, seed=seed_of(None)) if filling.seed is None else filling
+        raise InvalidTable(f"Spark has no type for {format_list(void)}, all of whose cells are missing. Cast them first.")
+    seeded = replace(filling, seed=to_seed(None)) if filling.seed is None else filling
     schema = StructType([StructField(DRAW, LongType(), nullable=False), *data.schema]) if draws else data.schema
     if not filling.numbered:
         return data.mapInArrow(_filling(seeded), schema)
@@ -125,7 +125,7 @@ def sample(
 ) -> DataFrame:
     """Draw rows, a partition for each block; the arguments are those of `harpoon.engines.local.sample`."""
     asked = Sampling.of(n, model, where=where, given=given, strategy=strategy, random_state=random_state, block=block)
-    job = asked.seeded(seed_of(None)) if asked.seed is None else asked
+    job = asked.seeded(to_seed(None)) if asked.seed is None else asked
     plain = Sampling.of(1, unpacked(job.model), random_state=0)
     schema = _known_to_spark(next(table for _, table in plain.made(plain.blocks)).schema)
     blocks = job.blocks
@@ -168,7 +168,7 @@ def session(workers: int | None = None) -> SparkSession:
     """The Spark that is configured, or one on this machine."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     if workers is not None:
-        count_of(workers, "workers, the number of workers,")
+        check_count(workers, "workers, the number of workers,")
     try:
         builder = SparkSession.builder.appName("harpoon").config("spark.ui.showConsoleProgress", "false")
         if not SparkConf().contains("spark.master"):

@@ -14,11 +14,11 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon._text import listed
+from harpoon._text import format_list
 from harpoon._utils.rng import random_for
-from harpoon.conditions.bound import Bound, negated
-from harpoon.conditions.evaluate import holds
-from harpoon.data.column_array import Index, Rows, height_of, laid_over, taken
+from harpoon.conditions.bound import BoundPredicate, negate
+from harpoon.conditions.evaluate import evaluate
+from harpoon.data.column_array import Index, Columns, n_rows, scatter, take
 from harpoon.encoding.batch import Penalty
 from harpoon.exceptions import InvalidCondition
 from harpoon.inference.diagnostics import Report
@@ -33,26 +33,26 @@ POINT = 1e-3  # the share of a region of numbers that is as good as a point
 APART = 2**20  # draws of one table are numbered so far apart from those of the next
 
 
-def check_possible(rows: Rows, bound: Bound, text: str, first_row: int = 0) -> None:
+def check_possible(rows: Columns, bound: BoundPredicate, text: str, first_row: int = 0) -> None:
     """Refuse a condition that the cells of a row already break."""
     if never(bound, rows):
         return  # the cells are not to blame
-    broken = np.flatnonzero(holds(negated(bound), rows)) + first_row
+    broken = np.flatnonzero(evaluate(negate(bound), rows)) + first_row
     if len(broken):
         rows_are = "row" if len(broken) == 1 else "rows"
         raise InvalidCondition(
-            f"The condition {text} is broken by cells that are already there, in {rows_are} {listed(broken.tolist())} "
+            f"The condition {text} is broken by cells that are already there, in {rows_are} {format_list(broken.tolist())} "
             "(counted from 0). Empty those cells, leave those rows out, or ask for less."
         )
 
 
-def never(bound: Bound, rows: Rows) -> bool:
+def never(bound: BoundPredicate, rows: Columns) -> bool:
     """Whether a condition is false whatever is in a row."""
     blank = {name: replace(cells[:1], missing=np.ones(len(cells[:1]), dtype=np.bool_)) for name, cells in rows.items()}
-    return height_of(blank) > 0 and bool(holds(negated(bound), blank).all())
+    return n_rows(blank) > 0 and bool(evaluate(negate(bound), blank).all())
 
 
-def laid_over_holes(rows: Rows, new: Rows, index: Index) -> Rows:
+def laid_over_holes(rows: Columns, new: Columns, index: Index) -> Columns:
     """New cells, some of them still missing, laid over those of the rows at `index`."""
     laid = {}
     for name, cells in rows.items():
@@ -67,13 +67,13 @@ class Completion:
     """Rows on their way to being completed."""
 
     drawer: Drawer
-    rows: Rows
+    rows: Columns
     index: Index
-    bound: Bound
+    bound: BoundPredicate
     loss: Penalty | None = None
     draw: int = 0
 
-    def completed(self) -> tuple[Rows, NDArray[np.bool_], Report]:
+    def completed(self) -> tuple[Columns, NDArray[np.bool_], Report]:
         """Rows with every hole filled, which of them meet the condition, and what it took."""
         began, before = perf_counter(), self.drawer.evaluations
         self.found, self.met = dict(self.rows), np.zeros(len(self.index), dtype=np.bool_)
@@ -104,7 +104,7 @@ class Completion:
         Of a single point (`rarer_than`) that is no loss: there is but one value to draw.
         """
         left = np.flatnonzero(~self.met)
-        if not len(left) or self.loss is not None or not self.drawer.denoiser.sees_known:
+        if not len(left) or self.loss is not None or not self.drawer.denoiser.is_conditional:
             return
         rows, random = self.rows, random_for(self.drawer.seed, 4, self.draw)
         open_cells = {name: cells.missing[left].any() for name, cells in rows.items()}
@@ -112,13 +112,13 @@ class Completion:
         for way in ways(self.drawer, self.bound, base, whatever=True):
             if rarer_than < np.inf and (way.anchor is None or way.anchor[1].mass >= rarer_than):
                 continue
-            self.rows = laid_over_holes(rows, way.anchored(taken(rows, left), random)[0], left)
+            self.rows = laid_over_holes(rows, way.anchored(take(rows, left), random)[0], left)
             self._try(16, self.drawer.draw)
             self.rows, left = rows, np.flatnonzero(~self.met)
             if not len(left):
                 break
 
-    def _try(self, candidates: int, draw: Callable[..., Rows]) -> None:
+    def _try(self, candidates: int, draw: Callable[..., Columns]) -> None:
         """Some candidates for each row that is left, of which the first that meets the condition is taken."""
         left = np.flatnonzero(~self.met)
         if not len(left):
@@ -130,10 +130,10 @@ class Completion:
             again = np.repeat(some, candidates)
             # A candidate's noise depends on its row and on its place among the row's candidates alone.
             index = self.index[again] * candidates + np.tile(np.arange(candidates), len(some))
-            rows = draw(taken(self.rows, again), index, draw=number)
-            met = holds(self.bound, rows).reshape(len(some), candidates)
+            rows = draw(take(self.rows, again), index, draw=number)
+            met = evaluate(self.bound, rows).reshape(len(some), candidates)
             first = np.arange(len(some)) * candidates + met.argmax(axis=1)
-            self.found = laid_over(self.found, taken(rows, first), some)
+            self.found = scatter(self.found, take(rows, first), some)
             self.met[some] = met.any(axis=1)
             self.tried += len(again)
         self.rounds += 1

@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harpoon._utils.rng import random_for
-from harpoon.conditions.bound import Always, Bound, columns_of
-from harpoon.conditions.evaluate import holds
-from harpoon.data.column_array import ColumnArray, Rows, height_of, joined, laid_over, repeated, taken
+from harpoon.conditions.bound import Constant, BoundPredicate, columns_of
+from harpoon.conditions.evaluate import evaluate
+from harpoon.data.column_array import ColumnArray, Columns, n_rows, concat, scatter, repeat_row, take
 from harpoon.encoding.batch import Penalty
 from harpoon.exceptions import InvalidOption, SamplingFailed
 from harpoon.inference.completion import never
@@ -48,7 +48,7 @@ MOVED = 2**34
 ROOM = 1.25  # rows drawn for each that is expected to be kept
 
 
-Propose = Callable[[int, int], Rows]
+Propose = Callable[[int, int], Columns]
 
 
 def check_strategy(strategy: str) -> None:
@@ -73,22 +73,22 @@ class Conditional:
     """
 
     drawer: Drawer
-    bound: Bound
-    base: Rows
+    bound: BoundPredicate
+    base: Columns
     loss: Penalty | None = None
     tried: int = field(default=0, init=False)
     rounds: int = field(default=0, init=False)
     guided: list[int] = field(default_factory=lambda: [0, 0], init=False)
-    pilot: Rows | None = field(default=None, init=False)
+    pilot: Columns | None = field(default=None, init=False)
     used: str = field(default="kept", init=False)
 
-    def rows(self, n: int, strategy: str = "auto") -> tuple[Rows, Report]:
+    def rows(self, n: int, strategy: str = "auto") -> tuple[Columns, Report]:
         """At most n rows, all of which meet the condition (but for strategy="paper"), and what it took."""
         check_strategy(strategy)
         began, before = perf_counter(), self.drawer.evaluations
-        found = taken(self._by(strategy)(n), slice(0, n))
-        count = height_of(found)
-        share = 1 - float(holds(self.bound, found).mean()) if count else 0.0
+        found = take(self._by(strategy)(n), slice(0, n))
+        count = n_rows(found)
+        share = 1 - float(evaluate(self.bound, found).mean()) if count else 0.0
         failed = self.guided[1] / self.guided[0] if self.guided[0] else None
         spent = self.drawer.evaluations - before
         seconds = perf_counter() - began
@@ -98,8 +98,8 @@ class Conditional:
         """How likely the condition is, branch by branch: for one that plain rows hardly ever meet."""
         return float(sum(way.mass * float(met.mean()) for way, _, met in self._ways()))
 
-    def _by(self, strategy: str) -> Callable[[int], Rows]:
-        sees_known = self.drawer.denoiser.sees_known
+    def _by(self, strategy: str) -> Callable[[int], Columns]:
+        sees_known = self.drawer.denoiser.is_conditional
         if never(self.bound, self.base):
             return lambda _: self._nothing()
         if strategy == "paper":
@@ -109,29 +109,29 @@ class Conditional:
         self.used = strategy
         return {"auto": self._auto, "kept": self._kept, "known": self._known, "guided": self._guided}[strategy]
 
-    def _auto(self, n: int) -> Rows:
+    def _auto(self, n: int) -> Columns:
         self.used = "kept"
         found = self._plain(0, PILOT)
         self.pilot = found
-        met = holds(self.bound, found)
+        met = evaluate(self.bound, found)
         share = float(met.mean())
         if share >= COMMON or (share >= RARE and n / share <= AFFORDABLE):
-            return self._keep(n, self._plain, taken(found, met), len(met))
+            return self._keep(n, self._plain, take(found, met), len(met))
         return self._known(n)
 
-    def _kept(self, n: int) -> Rows:
+    def _kept(self, n: int) -> Columns:
         return self._keep(n, self._plain)
 
-    def _paper(self, n: int) -> Rows:
+    def _paper(self, n: int) -> Columns:
         """Algorithm 1 on the whole condition."""
         self.used = "paper"
         puller = Puller(self.drawer, self.bound, self.loss)
-        rows = self._count(puller.pulled(repeated(self.base, n), np.arange(n)))
-        failed = ~holds(self.bound, rows)
+        rows = self._count(puller.pulled(repeat_row(self.base, n), np.arange(n)))
+        failed = ~evaluate(self.bound, rows)
         self.guided = [len(failed), int(failed.sum())]
         return rows
 
-    def _known(self, n: int) -> Rows:
+    def _known(self, n: int) -> Columns:
         """Every branch in proportion to how likely it is."""
         self.used = "known"
         open_ways = self._ways()
@@ -140,82 +140,82 @@ class Conditional:
         likely = np.array([way.mass * (met.sum() + 0.5) / (len(met) + 1) for way, _, met in open_ways])
         random = random_for(self.drawer.seed, 1)
         counts = random.multinomial(n, likely / likely.sum())
-        found = joined([self._through(*way, int(count)) for way, count in zip(open_ways, counts, strict=True)])
-        if height_of(found) < n:
-            found = joined([found, self._whatever(n - height_of(found))])
-        return taken(found, random.permutation(height_of(found)))
+        found = concat([self._through(*way, int(count)) for way, count in zip(open_ways, counts, strict=True)])
+        if n_rows(found) < n:
+            found = concat([found, self._whatever(n - n_rows(found))])
+        return take(found, random.permutation(n_rows(found)))
 
-    def _whatever(self, n: int) -> Rows:
+    def _whatever(self, n: int) -> Columns:
         """Rows whose restricted numbers are drawn without regard to what is known: where nothing else leads there."""
         if all(cells.missing[0] for cells in self.base.values()):
             return self._nothing()
         found = ways(self.drawer, self.bound, self.base, whatever=True)
         parts = [self._keep(-(-n // len(found)), self._proposals(way)) for way in found]
-        return joined(parts) if parts else self._nothing()
+        return concat(parts) if parts else self._nothing()
 
     def _proposals(self, way: Way) -> Propose:
         return lambda start, count: self._count(way.rows(start, count))
 
-    def _through(self, way: Way, pilot: Rows, met: NDArray[np.bool_], n: int) -> Rows:
+    def _through(self, way: Way, pilot: Columns, met: NDArray[np.bool_], n: int) -> Columns:
         """Rows of one branch: kept if it is common enough once its columns are known, else guided, else either."""
-        found = taken(taken(pilot, met), slice(0, n))
+        found = take(take(pilot, met), slice(0, n))
         common = bool(met.any()) and n / met.mean() <= LONGEST
         for keeping in (common, not common):
-            if height_of(found) >= n:
+            if n_rows(found) >= n:
                 break
             more = self._proposals(way)
             found = self._keep(n, more, found, len(met)) if keeping else self._pulled_too(n, way, found)
-        return taken(found, slice(0, n))
+        return take(found, slice(0, n))
 
-    def _pulled_too(self, n: int, way: Way, found: Rows) -> Rows:
+    def _pulled_too(self, n: int, way: Way, found: Columns) -> Columns:
         self.used = "guided"
-        return joined([found, self._pull_until(n - height_of(found), way.known, way.branch.bound)])
+        return concat([found, self._pull_until(n - n_rows(found), way.known, way.branch.predicate)])
 
-    def _guided(self, n: int) -> Rows:
+    def _guided(self, n: int) -> Columns:
         """The whole condition as a penalty."""
         self.used = "guided"
-        found = self._pull_until(n, lambda _start, count: repeated(self.base, count), self.bound)
-        short = height_of(found) < n and self.loss is None
+        found = self._pull_until(n, lambda _start, count: repeat_row(self.base, count), self.bound)
+        short = n_rows(found) < n and self.loss is None
         return self._keep(n, self._plain, found) if short else found
 
-    def _keep(self, n: int, propose: Propose, first: Rows | None = None, tried: int = 0) -> Rows:
+    def _keep(self, n: int, propose: Propose, first: Columns | None = None, tried: int = 0) -> Columns:
         """Propose rows until n of them meet the condition."""
         parts = [self._nothing() if first is None else first]
-        have = height_of(parts[0])
+        have = n_rows(parts[0])
         start = tried
         while have < n and tried - start < PATIENCE * n + PILOT:
             share = max(have, 1) / tried if tried else 1.0
             count = int(min(max((n - have) / share * ROOM, SMALL_PILOT), MOST_AT_ONCE))
             rows = propose(tried, count)
-            parts.append(taken(rows, holds(self.bound, rows)))
-            have, tried = have + height_of(parts[-1]), tried + count
-        return joined(parts)
+            parts.append(take(rows, evaluate(self.bound, rows)))
+            have, tried = have + n_rows(parts[-1]), tried + count
+        return concat(parts)
 
-    def _plain(self, start: int, count: int) -> Rows:
+    def _plain(self, start: int, count: int) -> Columns:
         """Rows as the model draws them."""
-        return self._count(self.drawer.draw(repeated(self.base, count), np.arange(start, start + count)))
+        return self._count(self.drawer.draw(repeat_row(self.base, count), np.arange(start, start + count)))
 
-    def _count(self, rows: Rows) -> Rows:
-        self.tried, self.rounds = self.tried + height_of(rows), self.rounds + 1
+    def _count(self, rows: Columns) -> Columns:
+        self.tried, self.rounds = self.tried + n_rows(rows), self.rounds + 1
         return rows
 
-    def _ways(self) -> list[tuple[Way, Rows, NDArray[np.bool_]]]:
+    def _ways(self) -> list[tuple[Way, Columns, NDArray[np.bool_]]]:
         """The ways that can be gone at all, with some rows of each and which of them meet the condition."""
         found = []
         for way in ways(self.drawer, self.bound, self.base):
             rows = self._count(way.rows(0, SMALL_PILOT))
-            found.append((way, rows, holds(self.bound, rows)))
+            found.append((way, rows, evaluate(self.bound, rows)))
         return found
 
-    def _nothing(self) -> Rows:
-        return repeated(self.base, 0)
+    def _nothing(self) -> Columns:
+        return repeat_row(self.base, 0)
 
-    def _pull_until(self, n: int, known: Propose, bound: Bound) -> Rows:
+    def _pull_until(self, n: int, known: Propose, bound: BoundPredicate) -> Columns:
         """Pull rows, harder each round, until n of them meet the condition; then draw the rest of them afresh."""
         puller = Puller.of(self.drawer, bound, self.loss)
         parts, have, tried = [self._nothing()], 0, 0
         for attempt in range(GUIDED_ROUNDS):
-            count = n if self.bound == Always(truth=True) else int(np.ceil((n - have) * ROOM / GROUP)) * GROUP
+            count = n if self.bound == Constant(truth=True) else int(np.ceil((n - have) * ROOM / GROUP)) * GROUP
             index = np.arange(tried, tried + count)
             try:
                 rows = self._count(puller.pulled(known(tried, count), index, harder=2.0**attempt))
@@ -223,41 +223,41 @@ class Conditional:
                 if attempt == 0:
                     raise
                 break  # pulled too hard: this is as far as it goes
-            met = holds(self.bound, rows)
+            met = evaluate(self.bound, rows)
             if attempt == 0:
                 self.guided = [self.guided[0] + len(met), self.guided[1] + int((~met).sum())]
-            parts.append(taken(rows, met))
+            parts.append(take(rows, met))
             have, tried = have + int(met.sum()), tried + count
             if have >= n:
                 break
         self.drawer.evaluations += puller.drawer.evaluations
-        found = taken(joined(parts), slice(0, n))
+        found = take(concat(parts), slice(0, n))
         return self._moved(self._refreshed(found)) if self.loss is None else found
 
-    def _moved(self, rows: Rows) -> Rows:
+    def _moved(self, rows: Columns) -> Columns:
         """Rows that have moved about where the condition holds: copies part, and the law becomes that of the model."""
-        if not self.drawer.denoiser.sees_known or not height_of(rows):
+        if not self.drawer.denoiser.is_conditional or not n_rows(rows):
             return rows
-        known, index = repeated(self.base, height_of(rows)), np.arange(height_of(rows))
+        known, index = repeat_row(self.base, n_rows(rows)), np.arange(n_rows(rows))
         for number, share in enumerate(MOVES):
             new = self._count(self.drawer.moved(rows, known, index, share=share, draw=MOVED + number))
-            met = np.flatnonzero(holds(self.bound, new))
-            rows = laid_over(rows, taken(new, met), met)
+            met = np.flatnonzero(evaluate(self.bound, new))
+            rows = scatter(rows, take(new, met), met)
         return rows
 
-    def _refreshed(self, rows: Rows) -> Rows:
+    def _refreshed(self, rows: Columns) -> Columns:
         """The columns that the condition does not concern, drawn again knowing the others."""
         concerned = columns_of(self.bound)
-        if not self.drawer.denoiser.sees_known or not height_of(rows):
+        if not self.drawer.denoiser.is_conditional or not n_rows(rows):
             return rows
         known = {
             name: cells if name in concerned or not self.base[name].missing[0] else _hidden(cells)
             for name, cells in rows.items()
         }
-        again = self._count(self.drawer.draw(known, np.arange(height_of(rows)), draw=2**33))
-        met = holds(self.bound, again)
+        again = self._count(self.drawer.draw(known, np.arange(n_rows(rows)), draw=2**33))
+        met = evaluate(self.bound, again)
         return {
-            name: cells.filled_with(np.where(met, cells.values, rows[name].values)) for name, cells in again.items()
+            name: cells.with_values(np.where(met, cells.values, rows[name].values)) for name, cells in again.items()
         }
 
 

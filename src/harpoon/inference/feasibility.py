@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from harpoon.conditions.binder import bind
-from harpoon.conditions.bound import Bound, Cell, Inequality, Number
-from harpoon.conditions.evaluate import holds
+from harpoon.conditions.bound import BoundPredicate, ColumnRef, Compare, NumberLiteral
+from harpoon.conditions.evaluate import evaluate
 from harpoon.conditions.expressions import And, Or, Predicate
-from harpoon.data.column import Column, amount, in_words, moment
-from harpoon.data.column_array import Rows, repeated, taken
+from harpoon.data.column import Column, format_number, describe, format_time
+from harpoon.data.column_array import Columns, repeat_row, take
 from harpoon.data.schema import Schema
 from harpoon.inference.conditional import Conditional
 from harpoon.inference.row_sampler import Drawer
@@ -67,24 +67,24 @@ class Feasibility:
         return "\n".join([*lines, f"  {self.suggestion}"] if self.suggestion else lines)
 
 
-def feasibility(drawer: Drawer, tree: Predicate, schema: Schema, base: Rows, counted: Rows | None) -> Feasibility:
+def feasibility(drawer: Drawer, tree: Predicate, schema: Schema, base: Columns, counted: Columns | None) -> Feasibility:
     """Draw rows, and see how many meet a condition and its parts."""
     bound = bind(tree, schema)
-    plain = drawer.draw(repeated(base, DRAWN), np.arange(DRAWN))
-    hits = int(holds(bound, plain).sum())
+    plain = drawer.draw(repeat_row(base, DRAWN), np.arange(DRAWN))
+    hits = int(evaluate(bound, plain).sum())
     probability, interval = hits / DRAWN, wilson(hits, DRAWN)
-    if not hits and drawer.denoiser.sees_known:
+    if not hits and drawer.denoiser.is_conditional:
         probability = min(Conditional(drawer, bound, base).likelihood(), interval[1])
-    parts = tuple(Part(str(part), float(holds(bind(part, schema), plain).mean())) for part in _members(tree))
-    share = None if counted is None else float(holds(bound, counted).mean())
+    parts = tuple(Part(str(part), float(evaluate(bind(part, schema), plain).mean())) for part in _members(tree))
+    share = None if counted is None else float(evaluate(bound, counted).mean())
     suggestion = " ".join(obstacles(tree, schema, plain)) if probability < UNLIKELY else ""
     return Feasibility(str(tree), probability, interval, parts, share, DRAWN, suggestion)
 
 
-def obstacles(tree: Predicate, schema: Schema, rows: Rows) -> list[str]:
+def obstacles(tree: Predicate, schema: Schema, rows: Columns) -> list[str]:
     """What keeps these rows from meeting a condition: for each part that does, how far they are and what it costs."""
     members = tree.members if isinstance(tree, And) else (tree,)
-    met = np.stack([holds(bind(part, schema), rows) for part in members])
+    met = np.stack([evaluate(bind(part, schema), rows) for part in members])
     said: list[str] = []
     for place in np.argsort(met.mean(axis=1), kind="stable")[:MOST_SHOWN]:
         part, others = members[place], np.asarray(np.delete(met, place, axis=0).all(axis=0))
@@ -93,7 +93,7 @@ def obstacles(tree: Predicate, schema: Schema, rows: Rows) -> list[str]:
             continue
         cost = f"; without it the rest would be met by {_percent(without)}" if len(members) > 1 else ""
         said.append(f"{part} is met by {_percent(alone)} of drawn rows{cost}.")
-        among = taken(rows, others) if others.any() else rows
+        among = take(rows, others) if others.any() else rows
         said += [text for leaf in _leaves(bind(part, schema)) for text in _reach(leaf, schema, among)]
     return said or ["Each part is met by itself, but hardly ever together with the others."]
 
@@ -110,31 +110,31 @@ def _members(tree: Predicate) -> tuple[Predicate, ...]:
     return tree.members if isinstance(tree, And | Or) else (tree,)
 
 
-def _leaves(bound: Bound) -> Iterator[Inequality]:
-    if isinstance(bound, Inequality):
+def _leaves(bound: BoundPredicate) -> Iterator[Compare]:
+    if isinstance(bound, Compare):
         yield bound
     for part in getattr(bound, "parts", ()):
         yield from _leaves(part)
 
 
-def _reach(leaf: Inequality, schema: Schema, rows: Rows) -> list[str]:
+def _reach(leaf: Compare, schema: Schema, rows: Columns) -> list[str]:
     """How far drawn rows come towards a bound on one column, where none gets there."""
-    if not isinstance(leaf.left, Cell) or not isinstance(leaf.right, Number) or leaf.operator not in BOUNDS:
+    if not isinstance(leaf.left, ColumnRef) or not isinstance(leaf.right, NumberLiteral) or leaf.operator not in BOUNDS:
         return []
     column = schema[leaf.left.column]
     values = rows[column.name].values
-    if holds(leaf, rows).any() or not len(values):
+    if evaluate(leaf, rows).any() or not len(values):
         return []
     upwards = leaf.operator in (">", ">=")
     closest = values.max() if upwards else values.min()
     likely = np.quantile(values, 1 - UNLIKELY if upwards else UNLIKELY, method="closest_observation")
     reachable = f"{column.name} {'>=' if upwards else '<='} {_value(column, likely)}"
     seen = f"The closest drawn rows come to {_value(column, closest)}; the training rows have "
-    return [f"{seen}{in_words(column)}. {reachable} would be met by about 1 % of them."]
+    return [f"{seen}{describe(column)}. {reachable} would be met by about 1 % of them."]
 
 
 def _value(column: Column, value: np.generic) -> str:
-    return moment(column, int(value)) if column.kind.temporal else amount(value.item())
+    return format_time(column, int(value)) if column.kind.temporal else format_number(value.item())
 
 
 def _percent(share: float) -> str:

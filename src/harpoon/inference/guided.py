@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 import torch
 
-from harpoon.conditions.bound import Bound
-from harpoon.conditions.penalty import Violation
-from harpoon.data.column_array import Index, Rows
-from harpoon.diffusion.penalties import summed
-from harpoon.diffusion.smc import Selection
+from harpoon.conditions.bound import BoundPredicate
+from harpoon.conditions.penalty import ConditionPenalty
+from harpoon.data.column_array import Index, Columns
+from harpoon.diffusion.penalties import sum_penalties
+from harpoon.diffusion.smc import SMCResampler
 from harpoon.encoding.batch import Penalty
 from harpoon.inference.row_sampler import Drawer
 
@@ -25,31 +25,31 @@ class Puller:
     """Pulls rows towards a condition and away from a loss."""
 
     drawer: Drawer
-    bound: Bound
+    bound: BoundPredicate
     loss: Penalty | None = None
     corrected: bool = False
 
     @classmethod
-    def of(cls, drawer: Drawer, bound: Bound, loss: Penalty | None) -> Puller:
+    def of(cls, drawer: Drawer, bound: BoundPredicate, loss: Penalty | None) -> Puller:
         """With the steps that guidance needs; its law is corrected where a condition alone pulls rows that may mix."""
-        if not drawer.denoiser.sees_known:
+        if not drawer.denoiser.is_conditional:
             return cls(replace(drawer), bound, loss)
         steps = max(drawer.settings.sampling_steps, STEPS)
         settings = replace(drawer.settings, sampling_steps=steps, solver="ddpm")
         return cls(replace(drawer, settings=settings), bound, loss, corrected=loss is None)
 
-    def pulled(self, known: Rows, index: Index, *, draw: int = PULLED, harder: float = 1.0) -> Rows:
+    def pulled(self, known: Columns, index: Index, *, draw: int = PULLED, harder: float = 1.0) -> Columns:
         """Rows of which something is known, numbered by `index`."""
-        penalties = [Violation(self.drawer.codec, self.drawer.settings, self._typical()).penalty(self.bound)]
+        penalties = [ConditionPenalty(self.drawer.codec, self.drawer.settings, self._typical()).penalty(self.bound)]
         if self.loss is not None:
             penalties.append(self.loss)
         return self.drawer.draw(
             known,
             index,
             draw=draw,
-            penalty=summed(penalties),
+            penalty=sum_penalties(penalties),
             strength=harder * self.drawer.settings.guidance_scale,
-            selection=Selection(GROUP, self.drawer.seed) if self.corrected and _alike(known) else None,
+            selection=SMCResampler(GROUP, self.drawer.seed) if self.corrected and _alike(known) else None,
         )
 
     def _typical(self) -> torch.Tensor:
@@ -61,7 +61,7 @@ class Puller:
         return mean + z * variance.sqrt()
 
 
-def _alike(rows: Rows) -> bool:
+def _alike(rows: Columns) -> bool:
     """Whether the rows of each group know the same, and may take each other's place."""
     first = np.arange(len(next(iter(rows.values())))) // GROUP * GROUP
     same = ((cells.missing == cells.missing[first]) & (cells.values == cells.values[first]) for cells in rows.values())

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon.data.column_array import Rows
-from harpoon.data.dataframe import Table, Template
+from harpoon.data.column_array import Columns
+from harpoon.data.dataframe import Table, FrameTemplate
 from harpoon.data.schema import Schema
 from harpoon.data.statistics import Floats
-from harpoon.encoding.numeric import snapped
+from harpoon.encoding.numeric import round_to_step
 from harpoon.exceptions import InvalidOption, TooFewDraws
 from harpoon.inference.intervals import draws_for, interval
 from harpoon.inference.pooling import Pooled, _checked_level, _estimates
@@ -59,9 +59,9 @@ class MultipleImputation:
 
     tables: list[Any] = field(repr=False)
     _table: Table = field(repr=False)
-    _template: Template = field(repr=False)
+    _template: FrameTemplate = field(repr=False)
     _schema: Schema = field(repr=False)
-    _draws: list[Rows] = field(repr=False)
+    _draws: list[Columns] = field(repr=False)
     _holes: Mapping[str, NDArray[np.bool_]] = field(repr=False)
 
     def __repr__(self) -> str:
@@ -91,7 +91,7 @@ class MultipleImputation:
                 TooFewDraws,
                 stacklevel=2,
             )
-        ends: tuple[Rows, Rows] = ({}, {})
+        ends: tuple[Columns, Columns] = ({}, {})
         for column in self._schema.modelled:
             if column.kind.numeric:
                 cells, holes = self._draws[0][column.name], self._holes[column.name]
@@ -99,7 +99,7 @@ class MultipleImputation:
                 for end, placed in zip(ends, interval(drawn, level, column), strict=True):
                     values = cells.values.astype(placed.dtype)
                     values[holes] = placed
-                    end[column.name] = cells.filled_with(values)
+                    end[column.name] = cells.with_values(values)
         low, high = (self._table.fill(end, self._holes, self._template, only=list(end)) for end in ends)
         return low, high
 
@@ -108,8 +108,8 @@ class MultipleImputation:
         columns = {}
         for column in self._schema.modelled:
             drawn = np.stack([draw[column.name].values for draw in self._draws])
-            values = snapped(drawn.mean(axis=0), column) if column.kind.numeric else _mode(drawn)
-            columns[column.name] = self._draws[0][column.name].filled_with(values)
+            values = round_to_step(drawn.mean(axis=0), column) if column.kind.numeric else _mode(drawn)
+            columns[column.name] = self._draws[0][column.name].with_values(values)
         return self._table.fill(columns, self._holes, self._template)
 
     def pool(self, estimator: Callable[[Any], Any]) -> Pooled:

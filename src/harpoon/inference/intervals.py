@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from harpoon.data.column import Column, Kind
 from harpoon.data.statistics import Floats
-from harpoon.encoding.numeric import snapped
+from harpoon.encoding.numeric import round_to_step
 
 End = tuple[NDArray[Any], Floats]  # an end, and the share of the law beyond it
 ROUNDED = 1e-6  # of a step: nearer to the grid is on it
@@ -133,9 +133,9 @@ def _taken(of: Floats, place: NDArray[np.intp]) -> Floats:
 
 def _inside(end: Floats, column: Column, inwards: int) -> NDArray[Any]:
     """The end of an interval on the column's grid: the first step that is not outside."""
-    on_grid, step = snapped(end, column), column.step or (0 if column.kind is Kind.NUMBER else 1)
+    on_grid, step = round_to_step(end, column), column.step or (0 if column.kind is Kind.NUMBER else 1)
     if not step:
         return on_grid
     outside = (end - on_grid) * inwards > ROUNDED * step
     inside: NDArray[Any] = on_grid + (outside * inwards * step).astype(on_grid.dtype)
-    return snapped(inside.astype(np.float64), column) if column.kind is Kind.NUMBER else inside
+    return round_to_step(inside.astype(np.float64), column) if column.kind is Kind.NUMBER else inside

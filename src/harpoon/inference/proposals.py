@@ -9,14 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harpoon._utils.rng import random_for
-from harpoon.conditions.bound import All, Bound, Either, Inequality, Number, Operation, Term
-from harpoon.conditions.branches import Branch, branches
-from harpoon.conditions.evaluate import holds
+from harpoon.conditions.bound import AllOf, BoundPredicate, AnyOf, Compare, NumberLiteral, Operation, Term
+from harpoon.conditions.branches import Branch, disjoint_branches
+from harpoon.conditions.evaluate import evaluate
 from harpoon.data.coercion import STORAGE
 from harpoon.data.column import Column
-from harpoon.data.column_array import ColumnArray, Rows, height_of, repeated, taken
+from harpoon.data.column_array import ColumnArray, Columns, n_rows, repeat_row, take
 from harpoon.data.statistics import Floats
-from harpoon.encoding.numeric import SpikeCodec, snapped, within
+from harpoon.encoding.numeric import SpikedNumericCodec, round_to_step, to_valid_values
 from harpoon.inference.row_sampler import Drawer
 
 FINE = 4096  # values that stand for the law of a column
@@ -41,34 +41,34 @@ class Marginal:
         return self.cells[np.searchsorted(ends / ends[-1], uniform, side="right").clip(max=len(ends) - 1)]
 
 
-def marginal(codec: SpikeCodec, spike_shares: Floats) -> Marginal:
+def marginal(codec: SpikedNumericCodec, spike_shares: Floats) -> Marginal:
     """The law of a column as the training rows had it: its point masses, and its ranks in even steps."""
     from scipy.special import ndtri
 
     column, masses = codec.column, np.asarray(spike_shares[1:])
-    values, shares = [within(np.array(codec.spikes), column)], [masses]
-    if codec.ranks:
-        values.append(within(codec.ranks.inverse(ndtri((np.arange(FINE) + 0.5) / FINE)), column))
+    values, shares = [to_valid_values(np.array(codec.spikes), column)], [masses]
+    if codec.normal_scores:
+        values.append(to_valid_values(codec.normal_scores.inverse(ndtri((np.arange(FINE) + 0.5) / FINE)), column))
         shares.append(np.full(FINE, max(1.0 - float(masses.sum()), 0.0) / FINE))
     return Marginal(_cells(column, np.concatenate(values)), np.concatenate(shares))
 
 
-def restricted(law: Marginal, column: Column, bound: Bound) -> Marginal | None:
+def restricted(law: Marginal, column: Column, bound: BoundPredicate) -> Marginal | None:
     """The part of a law that a condition on this column alone leaves; None if nothing is within reach.
 
     Where no value is left, the region between the training values counts as within reach as long as it lies in the
     column's range.
     """
-    met = holds(bound, {column.name: law.cells}) & (law.shares > 0)
+    met = evaluate(bound, {column.name: law.cells}) & (law.shares > 0)
     if met.any():
         return Marginal(law.cells[met], law.shares[met])
-    between = _cells(column, np.unique(snapped(_within_range(column, bound), column)))
-    met = holds(bound, {column.name: between})
+    between = _cells(column, np.unique(round_to_step(_within_range(column, bound), column)))
+    met = evaluate(bound, {column.name: between})
     count = int(met.sum())
     return Marginal(between[met], np.full(count, UNSEEN / count)) if count else None
 
 
-def _within_range(column: Column, bound: Bound) -> NDArray[np.float64]:
+def _within_range(column: Column, bound: BoundPredicate) -> NDArray[np.float64]:
     """Values over the range of the column, and close to the numbers that a condition names."""
     if column.minimum is None or column.maximum is None:
         return np.zeros(0)
@@ -82,14 +82,14 @@ def _within_range(column: Column, bound: Bound) -> NDArray[np.float64]:
     return values
 
 
-def _numbers(bound: Bound | Term) -> set[float]:
+def _numbers(bound: BoundPredicate | Term) -> set[float]:
     """The numbers that a condition names."""
     match bound:
-        case Number(value):
+        case NumberLiteral(value):
             return {float(value)}
-        case All(parts) | Either(parts):
+        case AllOf(parts) | AnyOf(parts):
             return set().union(*map(_numbers, parts))
-        case Inequality(_, left, right):
+        case Compare(_, left, right):
             return _numbers(left) | _numbers(right)
         case Operation(_, operands):
             return set().union(*map(_numbers, operands))
@@ -114,7 +114,7 @@ class Way:
     """
 
     drawer: Drawer
-    base: Rows
+    base: Columns
     branch: Branch
     place: int
     anchor: tuple[str, Marginal] | None
@@ -127,25 +127,25 @@ class Way:
         chance = float(np.mean(self.likely)) if self.likely else 1.0
         return chance * (self.anchor[1].mass if self.anchor else 1.0)
 
-    def rows(self, start: int, count: int) -> Rows:
+    def rows(self, start: int, count: int) -> Columns:
         """Rows of the branch from number `start` on, as far as it concerns single columns."""
         return self.drawer.draw(self.known(start, count), np.arange(start, start + count), draw=self.place)
 
-    def known(self, start: int, count: int) -> Rows:
+    def known(self, start: int, count: int) -> Columns:
         """What is known of those rows."""
         random = random_for(self.drawer.seed, 2, self.place, start)
         weighed = len(self.labels) + (self.anchor is not None) > 1
-        rows, weights = self.anchored(repeated(self.base, count * (CHOICES if weighed else 1)), random)
+        rows, weights = self.anchored(repeat_row(self.base, count * (CHOICES if weighed else 1)), random)
         self.likely.append(float(weights.mean()))
         if not weighed or not weights.sum():
-            return taken(rows, slice(0, count))
+            return take(rows, slice(0, count))
         at = (np.arange(count) + random.random()) / count
         ends = np.cumsum(weights)
-        return taken(rows, random.permutation(np.searchsorted(ends / ends[-1], at).clip(max=len(ends) - 1)))
+        return take(rows, random.permutation(np.searchsorted(ends / ends[-1], at).clip(max=len(ends) - 1)))
 
-    def anchored(self, rows: Rows, random: np.random.Generator) -> tuple[Rows, Floats]:
+    def anchored(self, rows: Columns, random: np.random.Generator) -> tuple[Columns, Floats]:
         """Rows in which the way's columns are known too, and how likely their labels are."""
-        rows, weights = dict(rows), np.ones(height_of(rows))
+        rows, weights = dict(rows), np.ones(n_rows(rows))
         if self.anchor:
             name, law = self.anchor
             rows[name] = _filled(rows[name], law.drawn(random.random(len(weights))).values)
@@ -155,33 +155,33 @@ class Way:
             rows[name] = _filled(rows[name], np.array(allowed)[_drawn_from(p, random.random(len(p)))])
         return rows, weights
 
-    def _probabilities(self, rows: Rows, name: str) -> Floats:
+    def _probabilities(self, rows: Columns, name: str) -> Floats:
         return np.concatenate(self.drawer.estimates(rows, lambda x: self.drawer.codec.expectation(x)[1][name]))
 
 
-def ways(drawer: Drawer, bound: Bound, base: Rows, *, whatever: bool = False) -> list[Way]:
+def ways(drawer: Drawer, bound: BoundPredicate, base: Columns, *, whatever: bool = False) -> list[Way]:
     """A way for each branch of a condition that something in the range of the table meets.
 
     Where something is known of the rows already, the law of a number by itself is not its law in them, and numbers are
     not drawn first; unless `whatever` is known, because nothing else has led there.
     """
-    found = (_way(drawer, branch, base, 1 + place, whatever=whatever) for place, branch in enumerate(branches(bound)))
+    found = (_way(drawer, branch, base, 1 + place, whatever=whatever) for place, branch in enumerate(disjoint_branches(bound)))
     return [way for way in found if way is not None]
 
 
-def _way(drawer: Drawer, branch: Branch, base: Rows, place: int, *, whatever: bool) -> Way | None:
+def _way(drawer: Drawer, branch: Branch, base: Columns, place: int, *, whatever: bool) -> Way | None:
     numbers: dict[str, Marginal] = {}
     labels: dict[str, tuple[int, ...]] = {}
     for codec in drawer.codec.columns:
         name, asked = codec.column.name, branch.of_column(codec.column.name)
-        if name not in branch.single or not base[name].missing[0]:
+        if name not in branch.single_columns or not base[name].missing[0]:
             continue
         if codec.column.kind.discrete:
-            cells = _every_label(len(codec.column.labels or ()), base[name])
-            labels[name] = tuple(np.flatnonzero(holds(asked, {name: cells})).tolist())
+            cells = _every_label(len(codec.column.categories or ()), base[name])
+            labels[name] = tuple(np.flatnonzero(evaluate(asked, {name: cells})).tolist())
             if not labels[name]:
                 return None
-        elif isinstance(codec, SpikeCodec):
+        elif isinstance(codec, SpikedNumericCodec):
             left = restricted(_marginal(drawer, codec), codec.column, asked)
             if left is None:
                 return None
@@ -191,16 +191,16 @@ def _way(drawer: Drawer, branch: Branch, base: Rows, place: int, *, whatever: bo
     return Way(drawer, base, branch, place, None if rarest is None else (rarest, numbers[rarest]), labels)
 
 
-def _marginal(drawer: Drawer, codec: SpikeCodec) -> Marginal:
+def _marginal(drawer: Drawer, codec: SpikedNumericCodec) -> Marginal:
     """The law of a column, with the shares of its point masses over the training rows."""
-    masses = [block for block in drawer.codec.blocks if block.name == codec.column.name and block.simplex]
+    masses = [block for block in drawer.codec.slices if block.name == codec.column.name and block.is_categorical]
     mean = drawer.denoiser.mean.double().cpu().numpy()
     return marginal(codec, mean[masses[0].start : masses[0].stop] if masses else np.zeros(1))
 
 
 def _filled(cells: ColumnArray, values: NDArray[Any]) -> ColumnArray:
     """The cells with values in their holes."""
-    return cells.filled_with(np.where(cells.missing, values, cells.values))
+    return cells.with_values(np.where(cells.missing, values, cells.values))
 
 
 def _every_label(count: int, like: ColumnArray) -> ColumnArray:

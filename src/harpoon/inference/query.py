@@ -8,10 +8,10 @@ from time import perf_counter
 
 import numpy as np
 
-from harpoon.conditions.bound import Bound
-from harpoon.conditions.evaluate import holds
+from harpoon.conditions.bound import BoundPredicate
+from harpoon.conditions.evaluate import evaluate
 from harpoon.conditions.expressions import Predicate
-from harpoon.data.column_array import Index, Rows, height_of, laid_over, repeated, taken
+from harpoon.data.column_array import Index, Columns, n_rows, scatter, repeat_row, take
 from harpoon.data.schema import Schema
 from harpoon.encoding.batch import Penalty
 from harpoon.exceptions import InfeasibleCondition, InvalidOption
@@ -22,7 +22,7 @@ from harpoon.inference.feasibility import obstacles
 from harpoon.inference.row_sampler import Drawer
 
 SHORTFALLS = ("raise", "return")
-Produce = Callable[..., Rows]
+Produce = Callable[..., Columns]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Question:
     """A condition, as it was asked and as it is bound to the table, and a penalty besides it."""
 
     tree: Predicate | None
-    bound: Bound
+    bound: BoundPredicate
     schema: Schema
     loss: Penalty | None
     on_shortfall: str
@@ -40,28 +40,28 @@ class Question:
         """The condition in words."""
         return "" if self.tree is None else str(self.tree)
 
-    def drawn(self, drawer: Drawer, rows: Rows, strategy: str) -> tuple[Rows, Report]:
+    def drawn(self, drawer: Drawer, rows: Columns, strategy: str) -> tuple[Columns, Report]:
         """As many rows as there are, which all know the same, that meet the condition."""
-        n = height_of(rows)
+        n = n_rows(rows)
         if not n:
             return dict(rows), Report("none", 0, 0, None, 0.0, 0, 0, 0.0)
-        base = taken(rows, slice(0, 1))
+        base = take(rows, slice(0, 1))
         check_possible(base, self.bound, self.text)
         asked = Conditional(drawer, self.bound, base, self.loss)
         found, report = asked.rows(n, strategy)
-        if height_of(found) < n and self.on_shortfall == "raise":
-            raise InfeasibleCondition(self._shortfall(drawer, asked, height_of(found), n))
+        if n_rows(found) < n and self.on_shortfall == "raise":
+            raise InfeasibleCondition(self._shortfall(drawer, asked, n_rows(found), n))
         return found, report
 
     def completing(
-        self, drawer: Drawer, rows: Rows, first_row: int = 0, tell: Callable[[Report], None] = lambda _: None
+        self, drawer: Drawer, rows: Columns, first_row: int = 0, tell: Callable[[Report], None] = lambda _: None
     ) -> Produce:
         """Fills the holes of given rows so that each meets the condition, and tells what that took."""
         if self.on_shortfall == "return":
             raise InvalidOption('on_shortfall="return" is for n rows; given rows are all completed, or none are.')
         check_possible(rows, self.bound, self.text, first_row)
 
-        def produce(part: Rows, index: Index, *, draw: int = 0) -> Rows:
+        def produce(part: Columns, index: Index, *, draw: int = 0) -> Columns:
             found, met, report = Completion(drawer, part, index, self.bound, self.loss, draw).completed()
             tell(report)
             if not met.all():
@@ -78,26 +78,26 @@ class Question:
     def correcting(self, produce: Produce, complete: Produce) -> Produce:
         """Keeps what is produced where it meets the condition, and completes the other rows."""
 
-        def corrected(part: Rows, index: Index) -> Rows:
+        def corrected(part: Columns, index: Index) -> Columns:
             found = produce(part, index)
-            left = np.flatnonzero(~holds(self.bound, found))
+            left = np.flatnonzero(~evaluate(self.bound, found))
             if not len(left):
                 return found
-            return laid_over(found, complete(taken(part, left), index[left]), left)
+            return scatter(found, complete(take(part, left), index[left]), left)
 
         return corrected
 
     def _shortfall(self, drawer: Drawer, asked: Conditional, have: int, n: int) -> str:
         """What to say when there are too few rows."""
-        plain = asked.pilot or drawer.draw(repeated(asked.base, PILOT), np.arange(PILOT))
+        plain = asked.pilot or drawer.draw(repeat_row(asked.base, PILOT), np.arange(PILOT))
         why = obstacles(self.tree, self.schema, plain) if self.tree is not None else []
         found = f"only {have} of {n} rows that meet it were found" if have else "no row that meets it was found"
         advice = 'Relax it, or take what there is with on_shortfall="return".' if have else "Relax it."
         return " ".join([f"The condition {self.text} cannot be met: {found} in {asked.tried} drawn.", *why, advice])
 
 
-def plainly(drawer: Drawer, rows: Rows, first_row: int = 0) -> tuple[Rows, Report]:
+def plainly(drawer: Drawer, rows: Columns, first_row: int = 0) -> tuple[Columns, Report]:
     """Rows of which nothing is asked, numbered from `first_row` on."""
-    began, n = perf_counter(), height_of(rows)
+    began, n = perf_counter(), n_rows(rows)
     found = drawer.draw(rows, np.arange(first_row, first_row + n))
     return found, Report("plain", n, n, None, 0.0, 1, drawer.evaluations, perf_counter() - began)

@@ -10,23 +10,23 @@ from typing import TypeVar
 import numpy as np
 import torch
 
-from harpoon._utils.progress import Progress, drawing_bar, teller
+from harpoon._utils.progress import Progress, sampling_bar, step_callback
 from harpoon._utils.rng import row_noise
-from harpoon._utils.threads import abreast
+from harpoon._utils.threads import map_batches
 from harpoon.config import Config
-from harpoon.data.column_array import Index, Rows, height_of, joined, taken, written_into
+from harpoon.data.column_array import Index, Columns, n_rows, concat, take, fill_missing
 from harpoon.data.statistics import Floats
-from harpoon.diffusion.denoiser import AtNoise, Denoiser
-from harpoon.diffusion.guidance import SCHEDULES, Guidance, Twist
-from harpoon.diffusion.penalties import reconstruction, summed
-from harpoon.diffusion.samplers import INITIAL_NOISE, reverse
-from harpoon.diffusion.smc import Selection
+from harpoon.diffusion.denoiser import MaxNoiseModel, Denoiser
+from harpoon.diffusion.guidance import GUIDANCE_SCHEDULES, Guidance, TwistedGuidance
+from harpoon.diffusion.penalties import reconstruction_penalty, sum_penalties
+from harpoon.diffusion.samplers import INITIAL_NOISE, reverse_process
+from harpoon.diffusion.smc import SMCResampler
 from harpoon.diffusion.solvers import SOLVERS
-from harpoon.encoding.batch import Given, Penalty
-from harpoon.encoding.row_codec import Codec, seen
+from harpoon.encoding.batch import EncodedRows, Penalty
+from harpoon.encoding.row_codec import RowCodec, seen
 from harpoon.exceptions import SamplingFailed
 from harpoon.inference.autoregressive import CHANCES, Turns
-from harpoon.networks.at_max_noise import AnchoredAtNoise
+from harpoon.networks.at_max_noise import FusedMaxNoiseModel
 from harpoon.relations.formula import apply_formulas
 
 Read = TypeVar("Read")
@@ -53,52 +53,52 @@ class Drawer:
     """
 
     denoiser: Denoiser
-    codec: Codec
+    codec: RowCodec
     settings: Config
     device: torch.device
     seed: int = 0
     progress: Progress = False
     evaluations: int = field(default=0, init=False)
 
-    def estimates(self, rows: Rows, reading: Callable[[Floats], Read]) -> list[Read]:
+    def estimates(self, rows: Columns, reading: Callable[[Floats], Read]) -> list[Read]:
         """What `reading` makes of E[x_0 | known cells], sheet after sheet: one evaluation where there is only noise.
 
         Rows are encoded and read in sheets of several batches, because a column of a sheet costs hardly more than one
         of a batch.
         """
-        width, height = self.codec.width, height_of(rows)
+        width, height = self.codec.width, n_rows(rows)
         size = _batch_rows(self.settings.sampling_batch_size, width)
         each = -(-height // torch.get_num_threads())  # so that all threads have as much to do
         sheets = list(_batches(height, max(size, _batch_rows(min(each, SHEET * size), width * SHEET))))
-        on_step = teller(sum(-(-count // size) for _, count in sheets), height, self.progress)
+        on_step = step_callback(sum(-(-count // size) for _, count in sheets), height, self.progress)
 
         def read(sheet: tuple[Index, int]) -> Read:
             index, filled = sheet
-            known, parts = seen(self.codec, taken(rows, index)), []
+            known, parts = seen(self.codec, take(rows, index)), []
             for batch, count in _batches(filled, size):
                 parts.append(self._expected(known[torch.from_numpy(batch)].to(self.device))[:count])
                 on_step()
             return reading(np.concatenate(parts))
 
         self.evaluations += height
-        return abreast(read, sheets, self.device)
+        return map_batches(read, sheets, self.device)
 
     @torch.no_grad()
-    def _expected(self, known: Given) -> Floats:
+    def _expected(self, known: EncodedRows) -> Floats:
         """E[x_0 | known cells] of one batch."""
-        x0_hat: Floats = self.at_noise.expected(known).cpu().double().numpy()
+        x0_hat: Floats = self.at_noise.posterior_mean(known).cpu().double().numpy()
         return x0_hat
 
     def draw(
         self,
-        rows: Rows,
+        rows: Columns,
         index: Index,
         *,
         draw: int = 0,
         penalty: Penalty | None = None,
         strength: float | None = None,
-        selection: Selection | None = None,
-    ) -> Rows:
+        selection: SMCResampler | None = None,
+    ) -> Columns:
         """Rows with every cell drawn, numbered by `index`; the cells that are known come back as they are.
 
         Args:
@@ -109,7 +109,7 @@ class Drawer:
             strength: Of the pull; that of the settings by default.
             selection: Which rows go on at each step, for a law that pulling alone would bend.
         """
-        if penalty is None and self.in_turn is not None and isinstance(self.at_noise, AnchoredAtNoise):
+        if penalty is None and self.in_turn is not None and isinstance(self.at_noise, FusedMaxNoiseModel):
             return self._drawn_in_turn(self.at_noise, self.in_turn, rows, index, draw)
         settings = self.settings
         times = self.denoiser.schedule.times(settings.sampling_steps)
@@ -117,20 +117,20 @@ class Drawer:
         noises = len(times) if solver.stochastic else 1
         size = _batch_rows(settings.sampling_batch_size, noises * self.codec.width)
         if selection is not None:
-            size = max(1, size // selection.group) * selection.group
+            size = max(1, size // selection.n_particles) * selection.n_particles
 
-        def drawn(batch: Index, given: Rows, on_step: Callable[[], None]) -> Rows:
+        def drawn(batch: Index, given: Columns, on_step: Callable[[], None]) -> Columns:
             known = seen(self.codec, given).to(self.device)
             noise = row_noise(self.seed, index[batch], noises, self.codec.width, draw=draw).to(self.device)
-            x = reverse(
+            x = reverse_process(
                 self.denoiser,
                 noise,
                 times=times,
                 initial_noise=INITIAL_NOISE[settings.initial_noise],
                 solver=solver,
                 given=known,
-                guidance=self._guidance(known, penalty, strength, Guidance if selection is None else Twist),
-                selection=None if selection is None else selection.starting_at(int(batch[0])),
+                guidance=self._guidance(known, penalty, strength, Guidance if selection is None else TwistedGuidance),
+                resampler=None if selection is None else selection.starting_at(int(batch[0])),
                 on_step=on_step,
             )
             _check_finite(x, settings)
@@ -140,9 +140,9 @@ class Drawer:
         return self._by_batch(rows, drawn, size, len(times) - 1, alone=penalty is not None)
 
     @cached_property
-    def at_noise(self) -> AtNoise:
+    def at_noise(self) -> MaxNoiseModel:
         """The network where there is only noise."""
-        return self.denoiser.at_noise()
+        return self.denoiser.at_max_noise()
 
     @cached_property
     def in_turn(self) -> Turns | None:
@@ -150,46 +150,46 @@ class Drawer:
         suited = self.settings.ar_steps and Turns.suit(self.codec)
         return Turns.of(self.codec).to(self.device) if suited else None
 
-    def _drawn_in_turn(self, network: AnchoredAtNoise, in_turn: Turns, rows: Rows, index: Index, draw: int) -> Rows:
+    def _drawn_in_turn(self, network: FusedMaxNoiseModel, in_turn: Turns, rows: Columns, index: Index, draw: int) -> Columns:
         turns = min(self.settings.ar_steps, len(in_turn))
-        recipes = network.denoiser.rank_laws.copies.forms.recipes(self.codec.units)
+        recipes = network.denoiser.rank_head.copies.relations.formulas(self.codec.units)
 
-        def drawn(batch: Index, given: Rows, on_step: Callable[[], None]) -> Rows:
+        def drawn(batch: Index, given: Columns, on_step: Callable[[], None]) -> Columns:
             known = seen(self.codec, given).to(self.device)
             noise = row_noise(self.seed, index[batch], CHANCES, len(in_turn), draw=draw)
             chances = torch.special.ndtr(noise).to(self.device)
             x, form_of = in_turn.drawn(network, known, chances, turns, on_step)
             return apply_formulas(self._decoded(given, known, x), self.codec, form_of.cpu().numpy(), recipes)
 
-        slots = network.denoiser.rank_laws.width
+        slots = network.denoiser.rank_head.width
         size = _batch_rows(self.settings.sampling_batch_size, CHANCES * len(in_turn) + slots)
         return self._by_batch(rows, drawn, size, turns)
 
     def _by_batch(
         self,
-        rows: Rows,
-        drawn: Callable[[Index, Rows, Callable[[], None]], Rows],
+        rows: Columns,
+        drawn: Callable[[Index, Columns, Callable[[], None]], Columns],
         size: int,
         steps: int,
         *,
         alone: bool = False,
-    ) -> Rows:
+    ) -> Columns:
         """Rows with every cell drawn, batch after batch or abreast: `drawn` makes rows of what is known."""
-        batches = list(_batches(height_of(rows), size))
+        batches = list(_batches(n_rows(rows), size))
 
-        def decoded(batch: Index, count: int, on_step: Callable[[], None]) -> Rows:
-            return taken(drawn(batch, taken(rows, batch), on_step), slice(count))
+        def decoded(batch: Index, count: int, on_step: Callable[[], None]) -> Columns:
+            return take(drawn(batch, take(rows, batch), on_step), slice(count))
 
-        self.evaluations += height_of(rows) * steps
+        self.evaluations += n_rows(rows) * steps
         progress = self.progress if batches else False
-        with drawing_bar(len(batches) * steps, height_of(rows), progress) as on_step:
+        with sampling_bar(len(batches) * steps, n_rows(rows), progress) as on_step:
             if alone:
                 parts = [decoded(*batch, on_step) for batch in batches]
             else:
-                parts = abreast(lambda batch: decoded(*batch, on_step), batches, self.device)
-        return joined(parts) if parts else dict(rows)
+                parts = map_batches(lambda batch: decoded(*batch, on_step), batches, self.device)
+        return concat(parts) if parts else dict(rows)
 
-    def moved(self, rows: Rows, known: Rows, index: Index, *, share: float, draw: int) -> Rows:
+    def moved(self, rows: Columns, known: Columns, index: Index, *, share: float, draw: int) -> Columns:
         """Rows of which a share of the cells is drawn again: other rows of the same law, near these if it is small.
 
         What is `known` stays. This is a step of Gibbs sampling: it leaves the law of the model as it is, and with rows
@@ -202,21 +202,21 @@ class Drawer:
         }
         return self.draw(kept, index, draw=draw)
 
-    def _decoded(self, given: Rows, known: Given, x: torch.Tensor) -> Rows:
+    def _decoded(self, given: Columns, known: EncodedRows, x: torch.Tensor) -> Columns:
         """The rows of a batch, with what is given of them as it is."""
-        return written_into(given, self.codec.decode(known.write_into(x).cpu().double().numpy()))
+        return fill_missing(given, self.codec.decode(known.fill(x).cpu().double().numpy()))
 
     def _guidance(
-        self, known: Given, penalty: Penalty | None, strength: float | None, kind: type[Guidance]
+        self, known: EncodedRows, penalty: Penalty | None, strength: float | None, kind: type[Guidance]
     ) -> Guidance | None:
         """What pulls: the penalty, and the known cells of a network that does not see them."""
         penalties = [] if penalty is None else [penalty]
-        if not self.denoiser.sees_known and bool(known.observed.any()):
-            penalties.append(reconstruction(self.settings.reconstruction_loss, known, self.codec.blocks))
+        if not self.denoiser.is_conditional and bool(known.observed.any()):
+            penalties.append(reconstruction_penalty(self.settings.reconstruction_loss, known, self.codec.slices))
         eta = self.settings.guidance_scale if strength is None else strength
         if not penalties or not eta:
             return None
-        return kind(summed(penalties), SCHEDULES[self.settings.guidance_schedule](eta), self.settings.max_guidance_norm)
+        return kind(sum_penalties(penalties), GUIDANCE_SCHEDULES[self.settings.guidance_schedule](eta), self.settings.max_guidance_norm)
 
 
 def _check_finite(x: torch.Tensor, settings: Config) -> None:

@@ -29,7 +29,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from harpoon._text import closest, listed
+from harpoon._text import closest_matches, format_list
 from harpoon.exceptions import InvalidOption, InvalidTable
 from harpoon.io import database, writers
 from harpoon.io.byte_source import Bytes
@@ -140,6 +140,6 @@ def _of_bytes(place: Place, how: Reading, stack: ExitStack) -> Source:
 def _check_columns(columns: Sequence[str], there: Sequence[str]) -> None:
     for name in columns:
         if name not in there:
-            near = closest(name, there)
-            hint = f"Did you mean {near[0]!r}?" if near else f"It has {listed(there)}."
+            near = closest_matches(name, there)
+            hint = f"Did you mean {near[0]!r}?" if near else f"It has {format_list(there)}."
             raise InvalidOption(f"The table has no column {name!r}. {hint}")

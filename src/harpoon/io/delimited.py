@@ -15,7 +15,7 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.csv
 
-from harpoon._text import shortened
+from harpoon._text import shorten
 from harpoon.exceptions import InvalidOption, InvalidTable, TableFileError
 from harpoon.io.byte_source import Bytes
 from harpoon.io.source import Part, Reading, check_names, resized
@@ -112,7 +112,7 @@ class Delimited:
             row = ragged[0]
             return InvalidTable(
                 f"Row {row.number} of {self.content.name} has {row.actual_columns} cells instead of "
-                f"{row.expected_columns} as in row 1, the header: {shortened(row.text)!r}. Mend the row, or name the "
+                f"{row.expected_columns} as in row 1, the header: {shorten(row.text)!r}. Mend the row, or name the "
                 f"delimiter, if it is not {self.delimiter!r}."
             )
         if "UTF8" in str(error) or isinstance(error, UnicodeError):

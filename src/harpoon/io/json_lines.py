@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from harpoon._text import shortened
+from harpoon._text import shorten
 from harpoon.exceptions import InvalidTable
 from harpoon.io.byte_source import Bytes
 from harpoon.io.cells import ABSENT, kept
@@ -80,7 +80,7 @@ def _object(line: bytes, where: str) -> Row:
         _check_text(row, where)
     if not isinstance(row, dict):
         raise InvalidTable(
-            f'{where} must be an object like {{"age": 31}}, got {shortened(line.decode(errors="replace"))!r}. '
+            f'{where} must be an object like {{"age": 31}}, got {shorten(line.decode(errors="replace"))!r}. '
             "Write one object per line."
         )
     return row

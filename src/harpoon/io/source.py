@@ -10,7 +10,7 @@ from typing import Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harpoon._text import listed
+from harpoon._text import format_list
 from harpoon.exceptions import InvalidOption, InvalidTable
 from harpoon.io.text_types import MISSING
 
@@ -102,7 +102,7 @@ def check_names(names: Sequence[str], place: str) -> None:
     """Every column has a name of its own."""
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise InvalidTable(f"{place} has several columns called {listed(twice)}. Give each column a name of its own.")
+        raise InvalidTable(f"{place} has several columns called {format_list(twice)}. Give each column a name of its own.")
 
 
 LOOKED_AT = 2**16  # rows at a time, to find out how truth is spelled

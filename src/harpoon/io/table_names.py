@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harpoon._text import closest, listed
+from harpoon._text import closest_matches, format_list
 from harpoon.exceptions import TableFileError
 from harpoon.io.location import Place
 
@@ -38,8 +38,8 @@ def to_read(place: Place, tables: Sequence[Named]) -> Named:
     if table is not None:
         return table
     there = [other.name for other in tables]
-    near = closest(place.table, there)
-    hint = f"Did you mean {near[0]!r}?" if near else f"It has {listed(sorted(there))}."
+    near = closest_matches(place.table, there)
+    hint = f"Did you mean {near[0]!r}?" if near else f"It has {format_list(sorted(there))}."
     raise TableFileError(f"The database {str(place.path)!r} has no table {place.table!r}. {hint}")
 
 

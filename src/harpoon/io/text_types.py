@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harpoon._text import shortened
+from harpoon._text import shorten
 from harpoon.exceptions import InvalidTable
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "<NA>", "#N/A")
@@ -94,7 +94,7 @@ def typed(
         place, cell = _first_misfit(present, dtype)
     raise InvalidTable(
         f"Column {name!r} should hold {WORDS.get(str(dtype), f'times ({dtype})')}, but row {first_row + place + 2} "
-        f"(the header is row 1) has {shortened(cell)!r}. Mend the cell, empty it, or name it with --missing."
+        f"(the header is row 1) has {shorten(cell)!r}. Mend the cell, empty it, or name it with --missing."
     )
 
 

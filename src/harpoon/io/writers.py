@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from harpoon._utils.files import replacing
+from harpoon._utils.files import replace_atomically
 from harpoon.exceptions import HarpoonError, InvalidOption, TableFileError
 from harpoon.io import database
 from harpoon.io.cells import as_json, dumped
@@ -44,7 +44,7 @@ def writer(place: Place, *, force: bool = False, delimiter: str = ",") -> Iterat
     packed = "gzip" if place.gzipped else None
     with (
         _complaints(place),
-        replacing(_followed(place.path)) as temporary,
+        replace_atomically(_followed(place.path)) as temporary,
         pa.output_stream(str(temporary), compression=packed) as sink,
     ):
         yield from _written(make, sink)

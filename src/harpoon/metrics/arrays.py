@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harpoon.data import dataframe
-from harpoon.data.coercion import as_labels, conform, unseen_labels
+from harpoon.data.coercion import factorize, coerce, unknown_categories
 from harpoon.data.column import Column
 from harpoon.data.column_array import ColumnArray
 from harpoon.data.dataframe import Table
@@ -30,14 +30,14 @@ def tables(schema: Schema, *data: object) -> list[Table]:
         missing = [name for name in names if name not in set(table.names)]
         if missing:
             raise SchemaMismatch.missing_columns(missing, table.names)
-        if not table.height:
+        if not table.n_rows:
             raise InvalidTable("A table to score must have rows, got one without any.")
     return read
 
 
 def complete(table: Table, column: Column) -> ColumnArray:
     """The cells of a column, none of which may be missing."""
-    cells = table.cells(column.name)
+    cells = table.column(column.name)
     if cells.missing.any():
         raise InvalidTable(f"Column {column.name!r} must have no missing cell to be scored.")
     return cells
@@ -45,21 +45,21 @@ def complete(table: Table, column: Column) -> ColumnArray:
 
 def numbers(cells: ColumnArray, column: Column) -> Floats:
     """Cells of a numeric or temporal column as floats."""
-    return conform(cells, column).values.astype(np.float64)
+    return coerce(cells, column).values.astype(np.float64)
 
 
 def labels(cells: ColumnArray) -> NDArray[np.object_]:
     """Labels as they are: one that the schema does not know can still be right or wrong."""
-    coded = as_labels(cells)
-    return np.asarray(np.array(coded.labels, dtype=object)[coded.values], dtype=object)
+    coded = factorize(cells)
+    return np.asarray(np.array(coded.categories, dtype=object)[coded.values], dtype=object)
 
 
 def codes(cells: Sequence[ColumnArray], column: Column) -> tuple[list[Codes], int]:
     """Labels as positions in one list, and its length: the labels of the schema, then any others in use."""
     for one in cells:
-        conform(one, column)  # says what is wrong where texts stand for numbers, or times for labels
-    new: set[Any] = {label for one in cells for label in unseen_labels(one, column)}
-    known = (*(column.labels or ()), *sorted(new, key=str))
+        coerce(one, column)  # says what is wrong where texts stand for numbers, or times for labels
+    new: set[Any] = {label for one in cells for label in unknown_categories(one, column)}
+    known = (*(column.categories or ()), *sorted(new, key=str))
     place = {label: i for i, label in enumerate(known)}
     return [np.array([place[label] for label in labels(one)], dtype=np.int64) for one in cells], len(known)
 
@@ -72,7 +72,7 @@ def onehot(schema: Schema, data: Sequence[Table]) -> list[tuple[Floats, Floats]]
     for i, table in enumerate(data):
         values = [numbers(complete(table, column), column) for column in number]
         spread = [np.eye(count)[columns[i]] for columns, count in coded]
-        parts.append((_side_by_side(values, table.height), _side_by_side(spread, table.height)))
+        parts.append((_side_by_side(values, table.n_rows), _side_by_side(spread, table.n_rows)))
     return parts
 
 
@@ -83,7 +83,7 @@ def coded(schema: Schema, data: Sequence[Table]) -> tuple[list[Floats], list[str
         cells = [complete(table, column) for table in data]
         columns.append(codes(cells, column)[0] if column.kind.discrete else [numbers(one, column) for one in cells])
     kinds = ["c" if column.kind.discrete else "q" for column in schema.modelled]
-    return [_side_by_side([column[i] for column in columns], table.height) for i, table in enumerate(data)], kinds
+    return [_side_by_side([column[i] for column in columns], table.n_rows) for i, table in enumerate(data)], kinds
 
 
 def _side_by_side(columns: list[NDArray[Any]], height: int) -> Floats:

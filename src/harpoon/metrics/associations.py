@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon.data.coercion import as_labels, conform
+from harpoon.data.coercion import factorize, coerce
 from harpoon.data.column import Column
 from harpoon.data.column_array import ColumnArray
 from harpoon.data.schema import Schema
@@ -29,7 +29,7 @@ def association(schema: Schema, data: object) -> Floats:
     [[1.0, -1.0, 0.89], [-1.0, 1.0, 0.89], [0.89, 0.89, 1.0]]
     """
     (table,) = tables(schema, data)
-    sides = [_side(table.cells(column.name), column) for column in schema.modelled]
+    sides = [_side(table.column(column.name), column) for column in schema.modelled]
     found = np.full((len(sides), len(sides)), np.nan)
     for i, left in enumerate(sides):
         for j, right in enumerate(sides[: i + 1]):
@@ -49,8 +49,8 @@ class _Side:
 def _side(cells: ColumnArray, column: Column) -> _Side:
     from scipy.stats import rankdata
 
-    conform(cells, column)  # says what is wrong where texts stand for numbers, or times for labels
-    cells = as_labels(cells) if column.kind.discrete else conform(cells, column)
+    coerce(cells, column)  # says what is wrong where texts stand for numbers, or times for labels
+    cells = factorize(cells) if column.kind.discrete else coerce(cells, column)
     values = np.zeros(len(cells))
     # Positions among the labels in use: a list of labels may be much longer.
     places = np.unique(cells.observed, return_inverse=True)[1] if column.kind.discrete else rankdata(cells.observed)

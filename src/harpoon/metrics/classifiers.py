@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon._utils.rng import RandomState, checked_state, seed_of
-from harpoon._utils.validation import count_of
+from harpoon._utils.rng import RandomState, check_random_state, to_seed
+from harpoon._utils.validation import check_count
 from harpoon.data.dataframe import Table
 from harpoon.data.schema import Schema
 from harpoon.exceptions import InvalidOption, InvalidTable, MissingExtra
@@ -55,13 +55,13 @@ def detection(
     """
     if classifier not in CLASSIFIERS:
         raise InvalidOption.one_of("classifier", classifier, CLASSIFIERS)
-    if count_of(folds, "folds, the number of parts,") < MIN_FOLDS:
+    if check_count(folds, "folds, the number of parts,") < MIN_FOLDS:
         raise InvalidOption(f"folds must be at least {MIN_FOLDS}, got {folds}.")
-    pair, rng = tables(schema, real, drawn), np.random.default_rng(seed_of(checked_state(random_state)))
-    size = min(table.height for table in pair)
+    pair, rng = tables(schema, real, drawn), np.random.default_rng(to_seed(check_random_state(random_state)))
+    size = min(table.n_rows for table in pair)
     if size < folds:
         raise InvalidTable(f"Each table must have at least as many rows as there are folds, {folds}, got {size}.")
-    kept = [rng.permutation(table.height)[:size] for table in pair]
+    kept = [rng.permutation(table.n_rows)[:size] for table in pair]
     encoded, make = CLASSIFIERS[classifier](schema, pair, int(rng.integers(2**31)))
     X = np.concatenate([part[rows] for part, rows in zip(encoded, kept, strict=True)])
     y = np.repeat([0, 1], size)
@@ -110,7 +110,7 @@ def utility(
     probabilities = np.zeros((len(truth), labels))
     probabilities[:, learnt] = 1.0
     if len(learnt) > 1:
-        (X, X_test), make = _trees(others, pair, seed_of(checked_state(random_state)) % 2**31)
+        (X, X_test), make = _trees(others, pair, to_seed(check_random_state(random_state)) % 2**31)
         probabilities[:, learnt] = make().fit(X, classes).predict_proba(X_test)
     used = np.union1d(learnt, truth)
     return scores[score](probabilities[:, used], np.searchsorted(used, truth))

@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harpoon.conditions.binder import bind
-from harpoon.conditions.evaluate import holds
+from harpoon.conditions.evaluate import evaluate
 from harpoon.conditions.expressions import Predicate
-from harpoon.conditions.parser import condition
-from harpoon.data.coercion import conform
+from harpoon.conditions.parser import to_predicate
+from harpoon.data.coercion import coerce
 from harpoon.data.schema import Schema
 from harpoon.metrics.arrays import tables
 
@@ -23,8 +23,8 @@ def meets(schema: Schema, rows: object, where: str | Predicate) -> NDArray[np.bo
     [False, False, True]
     """
     (table,) = tables(schema, rows)
-    cells = {column.name: conform(table.cells(column.name), column) for column in schema.modelled}
-    return np.broadcast_to(holds(bind(condition(where), schema), cells), table.height)
+    cells = {column.name: coerce(table.column(column.name), column) for column in schema.modelled}
+    return np.broadcast_to(evaluate(bind(to_predicate(where), schema), cells), table.n_rows)
 
 
 def violation_rate(schema: Schema, rows: object, where: str | Predicate) -> float:

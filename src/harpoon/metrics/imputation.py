@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harpoon.data import dataframe
-from harpoon.data.coercion import conform
+from harpoon.data.coercion import coerce
 from harpoon.data.column import Column
 from harpoon.data.dataframe import Table
 from harpoon.data.schema import Schema
@@ -28,7 +28,7 @@ def standardised_mse(schema: Schema, truth: object, filled: object, mask: Mask, 
     true, guess, reference = dataframe.read(truth), dataframe.read(filled), dataframe.read(train)
     errors = []
     for column, hidden in _hidden(schema, true, mask, numeric=True):
-        deviation = conform(reference.cells(column.name), column).observed.astype(np.float64).std() or 1.0
+        deviation = coerce(reference.column(column.name), column).observed.astype(np.float64).std() or 1.0
         difference = _values(guess, column)[hidden] - _values(true, column)[hidden]
         errors.append((difference / deviation) ** 2)
     return _mean(errors)
@@ -71,9 +71,9 @@ def coverage(schema: Schema, truth: object, interval: tuple[object, object], mas
 
 def _hidden(schema: Schema, table: Table, mask: Mask, *, numeric: bool) -> Iterator[tuple[Column, Mask]]:
     """The modelled columns of one sort, each with the rows in which it was hidden."""
-    if mask.shape != (table.height, len(table.names)):
+    if mask.shape != (table.n_rows, len(table.names)):
         raise InvalidTable(
-            f"A mask must have the shape of its table, {table.height, len(table.names)}, got {mask.shape}."
+            f"A mask must have the shape of its table, {table.n_rows, len(table.names)}, got {mask.shape}."
         )
     for column in schema.modelled:
         if column.kind.numeric == numeric:

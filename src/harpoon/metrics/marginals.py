@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon.data.coercion import conform
+from harpoon.data.coercion import coerce
 from harpoon.data.column import Column
 from harpoon.data.column_array import ColumnArray
 from harpoon.data.dataframe import Table
@@ -92,11 +92,11 @@ def _mean_of(schema: Schema, scores: dict[str, float], *, numeric: bool) -> floa
 
 def _present(table: Table, column: Column) -> NDArray[Any]:
     """The cells of a column that are not missing, as numbers or as labels."""
-    cells: ColumnArray = table.cells(column.name)
+    cells: ColumnArray = table.column(column.name)
     if cells.missing.all():
         raise InvalidTable(f"Column {column.name!r} must have a cell that is not missing to be scored.")
     cells = cells[~cells.missing]
-    conform(cells, column)
+    coerce(cells, column)
     return numbers(cells, column) if column.kind.numeric else labels(cells)
 
 

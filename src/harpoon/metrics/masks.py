@@ -26,7 +26,7 @@ WIDEST = 50.0
 def numbers(data: object) -> Matrix:
     """A table as a matrix: numbers as they are, labels as their positions."""
     table = dataframe.read(data)
-    return np.column_stack([table.cells(name).values.astype(np.float64) for name in table.names])
+    return np.column_stack([table.column(name).values.astype(np.float64) for name in table.names])
 
 
 def mcar(X: Matrix, p: float, rng: np.random.Generator) -> Mask:

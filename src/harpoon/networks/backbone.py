@@ -16,9 +16,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from harpoon.networks.layers import FREQUENCIES, Linear, _waves
+from harpoon.networks.layers import N_FREQUENCIES, Linear, fourier_features
 
-MOST_PAIRS = 64
+MAX_PAIRS = 64
 
 
 class Contrast(nn.Module):
@@ -28,7 +28,7 @@ class Contrast(nn.Module):
 
     def __init__(self, ranks: int) -> None:
         super().__init__()
-        self.pairs = min(ranks * (ranks - 1) // 2, MOST_PAIRS)
+        self.pairs = min(ranks * (ranks - 1) // 2, MAX_PAIRS)
         self.weight = nn.Parameter(torch.zeros(self.pairs, ranks))
 
     def forward(self, ranks: Tensor) -> Tensor:
@@ -36,7 +36,7 @@ class Contrast(nn.Module):
         return ranks @ self.weight.T
 
     @torch.no_grad()
-    def prepare(self, x: Tensor, known: Tensor) -> None:
+    def initialize(self, x: Tensor, known: Tensor) -> None:
         """Start with the differences of the ranks that go together most, or sums where they go against each other."""
         self.weight.zero_()
         there = known.double()
@@ -52,35 +52,35 @@ class Contrast(nn.Module):
 class Backbone(nn.Module):
     """Pre-norm residual blocks on projections of what is known, of the noisy row and of the time."""
 
-    def __init__(self, told: int, noised: int, width: int, hidden: int, depth: int) -> None:
+    def __init__(self, n_features: int, n_evidence: int, width: int, hidden: int, depth: int) -> None:
         super().__init__()
-        self.known = Linear(told, hidden)
-        self.noisy = Linear(noised, hidden)
-        self.time = nn.Sequential(nn.Linear(2 * FREQUENCIES, hidden // 2), nn.SiLU(), nn.Linear(hidden // 2, hidden))
+        self.project_observed = Linear(n_features, hidden)
+        self.project_evidence = Linear(n_evidence, hidden)
+        self.time = nn.Sequential(nn.Linear(2 * N_FREQUENCIES, hidden // 2), nn.SiLU(), nn.Linear(hidden // 2, hidden))
         self.blocks = nn.ModuleList(Residual(hidden) for _ in range(depth))
         self.norm = nn.LayerNorm(hidden)
         self.out = nn.Linear(hidden, width)
-        self.straight = nn.Linear(noised, width, bias=False)
+        self.skip = nn.Linear(n_evidence, width, bias=False)
 
     def forward(self, known: Tensor, noisy: Tensor, t: Tensor) -> Tensor:
         """What is known, projected, the noisy rows and their times to the last layer."""
-        return self.deeper(known + self.beginning(t) + self.noisy(noisy))
+        return self.trunk(known + self.time_embedding(t) + self.project_evidence(noisy))
 
-    def beginning(self, t: Tensor) -> Tensor:
+    def time_embedding(self, t: Tensor) -> Tensor:
         """What the time adds to the first layer."""
-        begun: Tensor = self.time(_waves(t))
+        begun: Tensor = self.time(fourier_features(t))
         return begun
 
-    def deeper(self, h: Tensor) -> Tensor:
+    def trunk(self, h: Tensor) -> Tensor:
         """The first layer to the last."""
         for block in self.blocks:
             h = block(h)
         last: Tensor = self.norm(h)
         return last
 
-    def context(self, last: Tensor, noisy: Tensor) -> Tensor:
+    def output(self, last: Tensor, noisy: Tensor) -> Tensor:
         """The last layer and the noisy rows to one number per encoded number."""
-        said: Tensor = self.out(last) + self.straight(noisy)
+        said: Tensor = self.out(last) + self.skip(noisy)
         return said
 
 

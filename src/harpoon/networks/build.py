@@ -9,37 +9,37 @@ import torch
 from harpoon.config import MIN_RANK_BINS, Config
 from harpoon.diffusion.denoiser import Denoiser
 from harpoon.diffusion.schedules import LinearSchedule
-from harpoon.encoding.base import Shape
-from harpoon.encoding.row_codec import Codec
+from harpoon.encoding.base import PartType
+from harpoon.encoding.row_codec import RowCodec
 from harpoon.exceptions import InvalidOption
-from harpoon.networks.anchored import AnchoredDenoiser, Corruption
+from harpoon.networks.anchored import AnchoredDenoiser, MaskingConfig
 from harpoon.networks.paper import PaperDenoiser
 
 MAX_TOTAL_RANK_BINS = 2**14  # of all numeric columns together
 
 
-def build_denoiser(config: Config, codec: Codec) -> Denoiser:
+def build_denoiser(config: Config, codec: RowCodec) -> Denoiser:
     """Build a network for encoded rows of a codec, on the meta device: without weights, memory or random numbers."""
     with torch.device("meta"):
         return NETWORKS[config.network](config, codec).float()  # independent of torch's default dtype
 
 
-def _paper(config: Config, codec: Codec) -> Denoiser:
+def _paper(config: Config, codec: RowCodec) -> Denoiser:
     schedule = LinearSchedule(config.diffusion_steps, config.beta_start, config.beta_end)
     return PaperDenoiser(codec.width, _adapted(config.hidden), schedule)
 
 
-def _anchored(config: Config, codec: Codec) -> Denoiser:
-    corruption = Corruption(config.max_noise_fraction, config.unconditional_fraction)
-    numbers = sum(block.shape is Shape.LINE for block in codec.blocks)
+def _anchored(config: Config, codec: RowCodec) -> Denoiser:
+    corruption = MaskingConfig(config.max_noise_fraction, config.unconditional_fraction)
+    numbers = sum(block.type is PartType.CONTINUOUS for block in codec.slices)
     bins = min(_adapted(config.rank_bins), max(MAX_TOTAL_RANK_BINS // max(numbers, 1), MIN_RANK_BINS))
     return AnchoredDenoiser(
-        codec.blocks,
+        codec.slices,
         hidden=_adapted(config.hidden),
         depth=config.depth,
-        bins=config.input_bins,
-        slots=bins,
-        corruption=corruption,
+        input_bins=config.input_bins,
+        rank_bins=bins,
+        masking=corruption,
         scales=codec,
     )
 
@@ -50,4 +50,4 @@ def _adapted(size: int | None) -> int:
     return size
 
 
-NETWORKS: dict[str, Callable[[Config, Codec], Denoiser]] = {"paper": _paper, "anchored": _anchored}
+NETWORKS: dict[str, Callable[[Config, RowCodec], Denoiser]] = {"paper": _paper, "anchored": _anchored}

@@ -13,18 +13,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from harpoon.networks.layers import SMALL_START
-from harpoon.relations.relation import Form, Forms, Said
-from harpoon.relations.search import Evidence, chosen
+from harpoon.networks.layers import OUTPUT_INIT_SCALE
+from harpoon.relations.relation import Relation, RelationBank, RelationValues
+from harpoon.relations.search import RelationData, select_relations
 
-EACH, MOST = (3, 4), 256  # forms of one number and of two that another may be a copy of, and in all
+MAX_RELATIONS_PER_COLUMN, MAX_COLUMNS = (3, 4), 256  # forms of one number and of two that another may be a copy of, and in all
 OFTEN, FEWEST = 0.01, 20  # the share of the rows, and how many of them, in which a number is a copy
-RAREST = 0.01  # as no chance is surer than that before anything is learnt
-CERTAIN = 0.99  # a copy that is as likely as that is one, where a mean is asked for
-FAINTEST = -1e9  # the log of a probability that is none, and still a number that can be learnt from
+INITIAL_PROBABILITY_MARGIN = 0.01  # as no chance is surer than that before anything is learnt
+COPY_CERTAIN_PROBABILITY = 0.99  # a copy that is as likely as that is one, where a mean is asked for
+MIN_LOG_PROBABILITY = -1e9  # the log of a probability that is none, and still a number that can be learnt from
 
 
-class Copied(NamedTuple):
+class CopyDistribution(NamedTuple):
     """What some numbers may be copies of.
 
     Attributes:
@@ -35,41 +35,41 @@ class Copied(NamedTuple):
     """
 
     log_p: Tensor
-    means: Tensor
-    forms: Tensor
-    sure: Tensor
+    values: Tensor
+    relations: Tensor
+    deterministic: Tensor
 
-    def first(self, rows: int) -> Copied:
+    def first(self, rows: int) -> CopyDistribution:
         """The same of the first rows."""
-        return Copied(*(part[:rows] for part in self))
+        return CopyDistribution(*(part[:rows] for part in self))
 
-    def of(self, asked: Tensor) -> Copied:
+    def select(self, asked: Tensor) -> CopyDistribution:
         """Those of the numbers asked for, (n, numbers), of all, number after number."""
-        return Copied(*(part.transpose(0, 1)[asked.T] for part in self))
+        return CopyDistribution(*(part.transpose(0, 1)[asked.T] for part in self))
 
 
-class Copies(nn.Module):
+class CopyHead(nn.Module):
     """Which numbers may be copies, and how likely that is."""
 
     def __init__(self, numbers: int, hidden: int) -> None:
         super().__init__()
-        self.forms = Forms(numbers, min(sum(EACH), MOST // max(numbers, 1)))
-        self.chances = nn.Linear(hidden, max(len(self.forms), 1))  # torch warns of a layer that makes nothing
+        self.relations = RelationBank(numbers, min(sum(MAX_RELATIONS_PER_COLUMN), MAX_COLUMNS // max(numbers, 1)))
+        self.chances = nn.Linear(hidden, max(len(self.relations), 1))  # torch warns of a layer that makes nothing
 
-    def forward(self, h: Tensor, said: Said) -> Copied:
+    def forward(self, h: Tensor, said: RelationValues) -> CopyDistribution:
         """What the last layer of the network says of all numbers: (n, numbers, any)."""
-        none, each = h.new_zeros(len(h), self.forms.numbers, 1), self.forms.each
+        none, each = h.new_zeros(len(h), self.relations.numbers, 1), self.relations.each
         if not len(said.use):
             nothing = none[:, :, 1:]
-            return Copied(none, nothing, nothing.long(), nothing.bool())
+            return CopyDistribution(none, nothing, nothing.long(), nothing.bool())
         chances = functional.linear(h, self.chances.weight[said.use], self.chances.bias[said.use])
-        chances = self._spread(chances.masked_fill(~said.there, -torch.inf), said, -torch.inf)
-        forms = torch.arange(len(self.forms), device=h.device).view(1, -1, each).expand(len(h), -1, -1)
+        chances = self._scatter(chances.masked_fill(~said.observed, -torch.inf), said, -torch.inf)
+        forms = torch.arange(len(self.relations), device=h.device).view(1, -1, each).expand(len(h), -1, -1)
         log_p = torch.cat([none, chances.view(len(h), -1, each)], dim=2).log_softmax(dim=2)
-        sure = self.sure[forms] & log_p[:, :, 1:].isfinite()
-        return Copied(log_p, self._spread(said.means, said, 0.0).view(len(h), -1, each), forms, sure)
+        sure = self.deterministic[forms] & log_p[:, :, 1:].isfinite()
+        return CopyDistribution(log_p, self._scatter(said.values, said, 0.0).view(len(h), -1, each), forms, sure)
 
-    def expected(self, copied: Copied, otherwise: Tensor, free: Tensor) -> Tensor:
+    def posterior_mean(self, copied: CopyDistribution, otherwise: Tensor, free: Tensor) -> Tensor:
         """The mean of each number: that of one that is no copy, or what it is a copy of, by how likely that is.
 
         A number that may be a point mass is what a sure form says, which knows better whether it is one.
@@ -81,65 +81,65 @@ class Copies(nn.Module):
         """
         share = copied.log_p[:, :, 1:].exp() * free.unsqueeze(2)
         whole = share.sum(dim=2, keepdim=True)
-        share = torch.where(whole > CERTAIN, share / whole.clamp(min=CERTAIN), share)
-        follows = copied.sure & (free < 1).unsqueeze(2)
+        share = torch.where(whole > COPY_CERTAIN_PROBABILITY, share / whole.clamp(min=COPY_CERTAIN_PROBABILITY), share)
+        follows = copied.deterministic & (free < 1).unsqueeze(2)
         ways = follows.sum(dim=2, keepdim=True)
         share = torch.where(ways > 0, follows / ways.clamp(min=1), share)
-        return otherwise + (share * (copied.means - otherwise.unsqueeze(2))).sum(dim=2)
+        return otherwise + (share * (copied.values - otherwise.unsqueeze(2))).sum(dim=2)
 
     @property
-    def sure(self) -> Tensor:
+    def deterministic(self) -> Tensor:
         """Which forms held in all rows but a few, (forms,)."""
-        return self.forms.shares >= CERTAIN
+        return self.relations.fractions >= COPY_CERTAIN_PROBABILITY
 
     @property
-    def bound(self) -> tuple[Tensor, Tensor]:
+    def constrained(self) -> tuple[Tensor, Tensor]:
         """Which numbers a sure sum is for, and which a sure product, (numbers,) each."""
-        sums = (self.forms.weights[:, : self.forms.numbers] != 0).any(dim=1)
+        sums = (self.relations.weights[:, : self.relations.numbers] != 0).any(dim=1)
         by_sums, by_products = (
-            (self.sure & kind).view(self.forms.numbers, self.forms.each).any(dim=1) for kind in (sums, ~sums)
+            (self.deterministic & kind).view(self.relations.numbers, self.relations.each).any(dim=1) for kind in (sums, ~sums)
         )
         return by_sums, by_products
 
-    def _spread(self, some: Tensor, said: Said, otherwise: float) -> Tensor:
+    def _scatter(self, some: Tensor, said: RelationValues, otherwise: float) -> Tensor:
         """Numbers of the forms that there are over all that there might be, (n, forms)."""
-        return some.new_full((len(some), len(self.forms)), otherwise).index_copy(1, said.use, some)
+        return some.new_full((len(some), len(self.relations)), otherwise).index_copy(1, said.use, some)
 
-    def log_likelihood(self, copied: Copied, means: Tensor, otherwise: Tensor) -> Tensor:
+    def log_likelihood(self, copied: CopyDistribution, means: Tensor, otherwise: Tensor) -> Tensor:
         """Of numbers, (any,), by their encoded means; `otherwise` is that of one that is no copy."""
         log_p, of_none = copied.log_p[:, 1:], copied.log_p[:, 0] + otherwise
-        same = self.forms.same(copied.means, means.unsqueeze(1), copied.forms) & log_p.isfinite()
+        same = self.relations.matches(copied.values, means.unsqueeze(1), copied.relations) & log_p.isfinite()
         if not same.any():
             return of_none
-        as_copy = log_p.masked_fill(~same, FAINTEST).logsumexp(dim=1)
+        as_copy = log_p.masked_fill(~same, MIN_LOG_PROBABILITY).logsumexp(dim=1)
         return torch.where(same.any(dim=1), as_copy, of_none)
 
-    def compared(self, said: Said, means: Tensor, known: Tensor) -> Tensor:
+    def relation_features(self, said: RelationValues, means: Tensor, known: Tensor) -> Tensor:
         """Which known numbers are copies of others that are known, (n, `comparisons`)."""
         if not len(said.use):
-            return means.new_zeros(len(means), len(self.forms))
-        same = self.forms.same(said.means, means[:, said.target], said.use) & known[:, said.target] & said.there
-        return self._spread(same.to(means.dtype), said, 0.0)
+            return means.new_zeros(len(means), len(self.relations))
+        same = self.relations.matches(said.values, means[:, said.target], said.use) & known[:, said.target] & said.observed
+        return self._scatter(same.to(means.dtype), said, 0.0)
 
     @property
-    def comparisons(self) -> int:
+    def n_relation_features(self) -> int:
         """How many numbers `compared` tells of a row."""
-        return len(self.forms)
+        return len(self.relations)
 
     @torch.no_grad()
-    def prepare(self, rows: Evidence, forms: Sequence[Form]) -> None:
+    def initialize(self, rows: RelationData, forms: Sequence[Relation]) -> None:
         """Choose the forms that numbers are often copies of."""
-        exact = [form for form in forms if form.exact(rows.units[form.target])]
+        exact = [form for form in forms if form.is_representable(rows.units[form.target])]
         said, same = rows.of(exact)
-        there = said.there & rows.free[:, said.target]
+        there = said.observed & rows.free[:, said.target]
         least = (OFTEN * there.sum(dim=0)).clamp(min=FEWEST)
-        self.forms.keep(chosen(exact, same, there, least, EACH), rows.units)
-        self.chances.weight.mul_(SMALL_START)
+        self.relations.store(select_relations(exact, same, there, least, MAX_RELATIONS_PER_COLUMN), rows.units)
+        self.chances.weight.mul_(OUTPUT_INIT_SCALE)
         self.chances.bias.zero_()
-        odds = self.forms.shares.clamp(RAREST, 1 - RAREST).logit()  # before any training, as often as in the table
+        odds = self.relations.fractions.clamp(INITIAL_PROBABILITY_MARGIN, 1 - INITIAL_PROBABILITY_MARGIN).logit()  # before any training, as often as in the table
         self.chances.bias[: len(odds)] = odds
-        said = self.forms.look(rows.means, rows.known)
-        same = self.forms.same(said.means, rows.means[:, said.target], said.use)  # also where both are a point mass
-        there = said.there & rows.known[:, said.target]
+        said = self.relations.predict(rows.means, rows.known)
+        same = self.relations.matches(said.values, rows.means[:, said.target], said.use)  # also where both are a point mass
+        there = said.observed & rows.known[:, said.target]
         shares = (same & there).sum(dim=0) / there.sum(dim=0).clamp(min=1)
-        self.forms.shares[said.use] = shares.to(self.forms.shares.dtype)
+        self.relations.fractions[said.use] = shares.to(self.relations.fractions.dtype)

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-INSTRUCTIONS = ("avx512_bf16", "amx_bf16")  # without them, fewer digits are slower
+BFLOAT16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16")  # without them, fewer digits are slower
 
 
 class Linear(nn.Linear):
@@ -23,22 +23,22 @@ class Linear(nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:  # noqa: A002
         """(n, inputs) to (n, outputs)."""
-        return linear(input, self.weight, self.bias, coarse=self.training)
+        return linear(input, self.weight, self.bias, reduced_precision=self.training)
 
 
-def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, coarse: bool) -> Tensor:
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, reduced_precision: bool) -> Tensor:
     """The product x Wᵀ + b, where `coarse` and the processor allow it with a product of fewer digits."""
-    if not coarse or not coarse_is_fast(x.device.type):
+    if not reduced_precision or not has_fast_bfloat16(x.device.type):
         return functional.linear(x, weight, bias)
     coarse_bias = None if bias is None else bias.bfloat16()
     return functional.linear(x.bfloat16(), weight.bfloat16(), coarse_bias).to(x.dtype)
 
 
 @cache
-def coarse_is_fast(device: str) -> bool:
+def has_fast_bfloat16(device: str) -> bool:
     """Whether products of fewer digits are faster there."""
     capabilities = torch.cpu.get_capabilities() if device == "cpu" else {}
-    return any(capabilities.get(name, False) for name in INSTRUCTIONS) and _has_bfloat16_products()
+    return any(capabilities.get(name, False) for name in BFLOAT16_INSTRUCTIONS) and _has_bfloat16_products()
 
 
 def _has_bfloat16_products() -> bool:
@@ -51,7 +51,7 @@ def _has_bfloat16_products() -> bool:
     return True
 
 
-class Simplexes:
+class SegmentSoftmax:
     """Categories whose labels stand one after the other, (n, labels).
 
     Those of about the same width are done together, filled up to the widest of them: a table has many categories, most
@@ -86,7 +86,7 @@ class Simplexes:
         return torch.cat([group.flatten(0, 1) for group in filled]).index_select(0, self.back.to(device)).T
 
 
-class Places:
+class ColumnIndex:
     """Some numbers of each row, to be taken out of it.
 
     An index that is made once: a list would be made into one at every call. It is no buffer, because a network without
@@ -94,25 +94,25 @@ class Places:
     """
 
     def __init__(self, places: Sequence[int]) -> None:
-        self.listed = list(places)
-        self.index = torch.tensor(self.listed, dtype=torch.long, device="cpu")
+        self.positions = list(places)
+        self.index = torch.tensor(self.positions, dtype=torch.long, device="cpu")
 
     def __len__(self) -> int:
-        return len(self.listed)
+        return len(self.positions)
 
-    def of(self, x: Tensor) -> Tensor:
+    def select(self, x: Tensor) -> Tensor:
         """The numbers at these places, (n, places)."""
         return x.index_select(1, self.index.to(x.device))
 
 
-LEAST_SHARE = 1e-4  # of a label, so that the log of a label never seen is a number
+MIN_CATEGORY_FRACTION = 1e-4  # of a label, so that the log of a label never seen is a number
 MAX_PERIOD = 10_000
 
 
-SMALL_START = 0.1  # of a last layer: what is read off the table comes first
+OUTPUT_INIT_SCALE = 0.1  # of a last layer: what is read off the table comes first
 
 
-def sinusoidal(t: Tensor, channels: int) -> Tensor:
+def sinusoidal_embedding(t: Tensor, channels: int) -> Tensor:
     """Sines and cosines of t at geometrically spaced frequencies, (n, channels)."""
     half = channels // 2
     frequencies = torch.exp(-math.log(MAX_PERIOD) / half * torch.arange(half, device=t.device))
@@ -120,7 +120,7 @@ def sinusoidal(t: Tensor, channels: int) -> Tensor:
     return torch.cat([angles.sin(), angles.cos()], dim=1)
 
 
-def initialise(module: nn.Module, generator: torch.Generator) -> None:
+def initialize_linear(module: nn.Module, generator: torch.Generator) -> None:
     """PyTorch's defaults, from a generator of our own instead of the global one."""
     for layer in module.modules():
         if isinstance(layer, nn.Linear):
@@ -133,11 +133,11 @@ def initialise(module: nn.Module, generator: torch.Generator) -> None:
             layer.reset_parameters()
 
 
-FREQUENCIES, FASTEST = 16, 8.0
+N_FREQUENCIES, MAX_FREQUENCY = 16, 8.0
 
 
-def _waves(t: Tensor) -> Tensor:
+def fourier_features(t: Tensor) -> Tensor:
     """Sines and cosines of the time at geometric frequencies."""
-    steps = torch.arange(FREQUENCIES, device=t.device, dtype=t.dtype) / (FREQUENCIES - 1)
-    angles = (math.pi / 2) * t.unsqueeze(1) * FASTEST**steps
+    steps = torch.arange(N_FREQUENCIES, device=t.device, dtype=t.dtype) / (N_FREQUENCIES - 1)
+    angles = (math.pi / 2) * t.unsqueeze(1) * MAX_FREQUENCY**steps
     return torch.cat([angles.sin(), angles.cos()], dim=1)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from harpoon.diffusion.denoiser import Denoiser, Estimator
+from harpoon.diffusion.denoiser import Denoiser, DenoiserFn
 from harpoon.diffusion.schedules import LinearSchedule
-from harpoon.encoding.batch import Given
-from harpoon.networks.layers import sinusoidal
+from harpoon.encoding.batch import EncodedRows
+from harpoon.networks.layers import sinusoidal_embedding
 
 
 class PaperDenoiser(Denoiser):
@@ -24,7 +24,7 @@ class PaperDenoiser(Denoiser):
         super().__init__(width, schedule)
         self.noise = PaperNetwork(width, hidden)
 
-    def knowing(self, given: Given | None = None) -> Estimator:  # noqa: ARG002
+    def knowing(self, given: EncodedRows | None = None) -> DenoiserFn:  # noqa: ARG002
         """The dirty estimate, whatever is known: that reaches the rows through guidance."""
         return self.estimate
 
@@ -33,9 +33,9 @@ class PaperDenoiser(Denoiser):
         level = self.schedule.level(t)
         times = torch.full((len(x_t),), t, device=x_t.device)
         predicted: Tensor = self.noise(x_t, times)
-        return (x_t - level.s * predicted) / level.a
+        return (x_t - level.noise * predicted) / level.signal
 
-    def loss(self, data: Given, generator: torch.Generator) -> Tensor:
+    def loss(self, data: EncodedRows, generator: torch.Generator) -> Tensor:
         """Mean squared error of the predicted noise (eq. 2).
 
         A cell that is missing in the training table is noised from zero and is never a target.
@@ -68,6 +68,6 @@ class PaperNetwork(nn.Module):
 
     def forward(self, x_t: Tensor, t: Tensor) -> Tensor:
         """The predicted noise."""
-        embedded: Tensor = self.time(sinusoidal(t, self.hidden).to(x_t.dtype))
+        embedded: Tensor = self.time(sinusoidal_embedding(t, self.hidden).to(x_t.dtype))
         predicted: Tensor = self.layers(self.project(x_t) + embedded)
         return predicted

@@ -15,86 +15,86 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from harpoon.data.column_array import NOWHERE
-from harpoon.networks.layers import SMALL_START, Linear, linear
-from harpoon.relations.relation import Form, Forms, Said
-from harpoon.relations.search import Evidence, chosen
+from harpoon.data.column_array import NO_INDEX
+from harpoon.networks.layers import OUTPUT_INIT_SCALE, Linear, linear
+from harpoon.relations.relation import Relation, RelationBank, RelationValues
+from harpoon.relations.search import RelationData, select_relations
 
-EACH, MOST = (3, 2), 256  # pointers to a number, of one and of two others, and in all
+MAX_RELATIONS_PER_COLUMN, MAX_COLUMNS = (3, 2), 256  # pointers to a number, of one and of two others, and in all
 REACHES = (1.5, 6.0, 24.0)  # of the shapes, in slots
-SHAPES = 1 + 2 * len(REACHES)
+N_KERNELS = 1 + 2 * len(REACHES)
 CLEARLY = 0.02  # nearer than by chance, as a share of the rows
 
 
-class Pointed(NamedTuple):
+class PointerTargets(NamedTuple):
     """Where pointers lead to in rows: what is said, in which slot that is, and in which the number is, (n, forms)."""
 
-    said: Said
-    slot: Tensor
+    values: RelationValues
+    bin: Tensor
     own: Tensor
 
-    def first(self, rows: int) -> Pointed:
+    def first(self, rows: int) -> PointerTargets:
         """The same of the first rows."""
-        return Pointed(self.said.first(rows), self.slot[:rows], self.own[:rows])
+        return PointerTargets(self.values.first(rows), self.bin[:rows], self.own[:rows])
 
 
-class Pointers(nn.Module):
+class PointerHead(nn.Module):
     """Which numbers point to which, and what they make of the law."""
 
-    ends: Tensor
+    bin_edges: Tensor
 
     def __init__(self, numbers: int, hidden: int, slots: int) -> None:
         super().__init__()
         self.slots = slots
-        self.forms = Forms(numbers, min(sum(EACH), MOST // max(numbers, 1)))
+        self.forms = RelationBank(numbers, min(sum(MAX_RELATIONS_PER_COLUMN), MAX_COLUMNS // max(numbers, 1)))
         self.register_buffer("ends", torch.zeros(numbers, slots - 1))
-        self.gates = Linear(hidden, max(len(self.forms) * SHAPES, 1))  # torch warns of a layer that makes nothing
+        self.gates = Linear(hidden, max(len(self.forms) * N_KERNELS, 1))  # torch warns of a layer that makes nothing
 
-    def look(self, means: Tensor, known: Tensor) -> Pointed:
+    def predict(self, means: Tensor, known: Tensor) -> PointerTargets:
         """Where pointers lead to, and how far from there the known numbers are; both are (n, numbers)."""
-        said = self.forms.look(means, known)
+        said = self.forms.predict(means, known)
         if not len(said.use):
-            return Pointed(said, said.use, said.use)
-        return Pointed(said, _slots(self.ends[said.target], said.means), _slots(self.ends, means)[:, said.target])
+            return PointerTargets(said, said.use, said.use)
+        return PointerTargets(said, _bin_index(self.bin_edges[said.target], said.values), _bin_index(self.bin_edges, means)[:, said.target])
 
-    def forward(self, logits: Tensor, h: Tensor, pointed: Pointed, at: Tensor) -> Tensor:
+    def forward(self, logits: Tensor, h: Tensor, pointed: PointerTargets, row_index: Tensor) -> Tensor:
         """Logits, (any, slots), with what known numbers say of others; `at` says which are whose, or `NOWHERE`."""
-        use, target, there, _ = pointed.said
-        row, pointer = (there & (at[:, target] != NOWHERE)).nonzero(as_tuple=True)
+        use, target, there, _ = pointed.values
+        row, pointer = (there & (row_index[:, target] != NO_INDEX)).nonzero(as_tuple=True)
         if not len(row):
             return logits
-        weight = self.gates.weight.view(len(self.forms), SHAPES, -1)[use].flatten(0, 1)
-        bias = self.gates.bias.view(len(self.forms), SHAPES)[use].flatten()
-        gates = linear(h, weight, bias, coarse=self.training).view(len(h), len(use), SHAPES)
-        whose, order = at[row, target[pointer]].sort()
+        weight = self.gates.weight.view(len(self.forms), N_KERNELS, -1)[use].flatten(0, 1)
+        bias = self.gates.bias.view(len(self.forms), N_KERNELS)[use].flatten()
+        gates = linear(h, weight, bias, reduced_precision=self.training).view(len(h), len(use), N_KERNELS)
+        whose, order = row_index[row, target[pointer]].sort()
         row, pointer = row[order], pointer[order]
-        shapes = SHAPES * pointed.slot[row, pointer].unsqueeze(1) + torch.arange(SHAPES, device=h.device)
-        starts = SHAPES * torch.searchsorted(whose, torch.arange(len(logits), device=h.device))
+        shapes = N_KERNELS * pointed.bin[row, pointer].unsqueeze(1) + torch.arange(N_KERNELS, device=h.device)
+        starts = N_KERNELS * torch.searchsorted(whose, torch.arange(len(logits), device=h.device))
         return logits + functional.embedding_bag(  # a sum of shapes for each of the logits, none of them written down
             shapes.flatten(),
-            _shapes(self.slots, h.device),
+            _kernels(self.slots, h.device),
             starts,
             mode="sum",
             per_sample_weights=gates[row, pointer].flatten(),
         )
 
-    def compared(self, pointed: Pointed, known: Tensor) -> Tensor:
+    def relation_features(self, pointed: PointerTargets, known: Tensor) -> Tensor:
         """How known numbers lie beside each other, (n, `comparisons`): whether they are the same, and how far apart."""
-        told = known.new_zeros(len(known), len(self.forms), 1 + len(REACHES), dtype=self.ends.dtype)
-        use, target, there, _ = pointed.said
+        told = known.new_zeros(len(known), len(self.forms), 1 + len(REACHES), dtype=self.bin_edges.dtype)
+        use, target, there, _ = pointed.values
         if len(use):
-            off = (pointed.own - pointed.slot).to(told.dtype)
+            off = (pointed.own - pointed.bin).to(told.dtype)
             said = torch.stack([(off == 0).to(told.dtype), *(torch.tanh(off / reach) for reach in REACHES)], dim=2)
             told[:, use] = said * (known[:, target] & there).unsqueeze(2)
         return told.flatten(1)
 
     @property
-    def comparisons(self) -> int:
+    def n_relation_features(self) -> int:
         """How many numbers `compared` tells of a row."""
         return len(self.forms) * (1 + len(REACHES))
 
     @torch.no_grad()
-    def prepare(self, rows: Evidence, forms: Sequence[Form], ends: Tensor) -> None:
+    def initialize(self, rows: RelationData, forms: Sequence[Relation], ends: Tensor) -> None:
         """Choose the forms that numbers are near to more often than by chance.
 
         Args:
@@ -102,20 +102,20 @@ class Pointers(nn.Module):
             forms: To choose from.
             ends: Of each number's slots, (numbers, slots - 1).
         """
-        self.gates.weight.mul_(SMALL_START)
+        self.gates.weight.mul_(OUTPUT_INIT_SCALE)
         self.gates.bias.zero_()
-        self.ends.copy_(ends)
+        self.bin_edges.copy_(ends)
         said, _ = rows.of(forms)
-        own, slot = _slots(self.ends, rows.means)[:, said.target], _slots(self.ends[said.target], said.means)
+        own, slot = _bin_index(self.bin_edges, rows.means)[:, said.target], _bin_index(self.bin_edges[said.target], said.values)
         of_others = own.roll(len(own) // 2, dims=0)
-        there = said.there & rows.free[:, said.target]
+        there = said.observed & rows.free[:, said.target]
         near, by_chance = (there & ((slot - other).abs() <= 1) for other in (own, of_others))
         least = by_chance.sum(dim=0) + CLEARLY * len(own)
-        self.forms.keep(chosen(forms, near, there, least, EACH), rows.units)
+        self.forms.store(select_relations(forms, near, there, least, MAX_RELATIONS_PER_COLUMN), rows.units)
 
 
 @cache
-def _shapes(slots: int, device: torch.device) -> Tensor:
+def _kernels(slots: int, device: torch.device) -> Tensor:
     """What can be said of each slot from each place, (slots * SHAPES, slots): the same, below and above, how far."""
     places = torch.arange(slots, device=device, dtype=torch.float32)
     off = places[None] - places[:, None]
@@ -123,6 +123,6 @@ def _shapes(slots: int, device: torch.device) -> Tensor:
     return torch.stack([(off == 0).float(), *fades], dim=1).flatten(0, 1)
 
 
-def _slots(edges: Tensor, values: Tensor) -> Tensor:
+def _bin_index(edges: Tensor, values: Tensor) -> Tensor:
     """Between which edges each value lies: (pointers, slots - 1) and (n, pointers) to (n, pointers)."""
     return torch.searchsorted(edges, values.T.contiguous()).T

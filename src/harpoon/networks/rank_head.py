@@ -11,27 +11,27 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from harpoon.data.column_array import NOWHERE
-from harpoon.encoding.base import Block, Shape
-from harpoon.encoding.batch import Given
-from harpoon.networks.copy_head import CERTAIN, Copied, Copies
-from harpoon.networks.layers import SMALL_START, Linear, Places
-from harpoon.networks.pointer_head import Pointed, Pointers
-from harpoon.relations.relation import Said, Scales
-from harpoon.relations.search import ROWS, Evidence, found
+from harpoon.data.column_array import NO_INDEX
+from harpoon.encoding.base import ColumnSlice, PartType
+from harpoon.encoding.batch import EncodedRows
+from harpoon.networks.copy_head import COPY_CERTAIN_PROBABILITY, CopyDistribution, CopyHead
+from harpoon.networks.layers import OUTPUT_INIT_SCALE, Linear, ColumnIndex
+from harpoon.networks.pointer_head import PointerTargets, PointerHead
+from harpoon.relations.relation import RelationValues, ColumnScales
+from harpoon.relations.search import ROWS, RelationData, search_relations
 
-NARROWEST = 1e-3  # a peak, on the scale of ranks
+MIN_GAUSSIAN_WIDTH = 1e-3  # a peak, on the scale of ranks
 
 
-class Peaks(NamedTuple):
+class GaussianComponent(NamedTuple):
     """Bells on the scale of ranks: what is known more closely than a slot is wide."""
 
     log_odds: Tensor
-    place: Tensor
-    width: Tensor
+    mean: Tensor
+    std: Tensor
 
 
-class Laws(NamedTuple):
+class ConditionalDistributions(NamedTuple):
     """Logarithms of probabilities, up to a constant.
 
     Attributes:
@@ -41,31 +41,31 @@ class Laws(NamedTuple):
         copies: How likely the number is to be the same as another instead, of as many.
     """
 
-    labels: Tensor
-    slots: Tensor
-    peaks: Peaks
-    copies: Copied
+    category_logits: Tensor
+    bin_logits: Tensor
+    gaussian: GaussianComponent
+    copies: CopyDistribution
 
-    def of_ranks(self, which: Tensor) -> Laws:
+    def select_ranks(self, which: Tensor) -> ConditionalDistributions:
         """The laws of some of the ranks asked for."""
-        peaks, copies = ([told[which] for told in part] for part in (self.peaks, self.copies))
-        return Laws(self.labels, self.slots[which], Peaks(*peaks), Copied(*copies))
+        peaks, copies = ([told[which] for told in part] for part in (self.gaussian, self.copies))
+        return ConditionalDistributions(self.category_logits, self.bin_logits[which], GaussianComponent(*peaks), CopyDistribution(*copies))
 
 
-class Looked(NamedTuple):
+class RelationInputs(NamedTuple):
     """What is known of the numbers of rows, (n, numbers), and what that says of others."""
 
-    means: Tensor
-    known: Tensor
-    pointed: Pointed
-    copied: Said
+    standardised: Tensor
+    observed: Tensor
+    pointers: PointerTargets
+    copies: RelationValues
 
-    def first(self, rows: int) -> Looked:
+    def first(self, rows: int) -> RelationInputs:
         """The same of the first rows."""
-        return Looked(self.means[:rows], self.known[:rows], self.pointed.first(rows), self.copied.first(rows))
+        return RelationInputs(self.standardised[:rows], self.observed[:rows], self.pointers.first(rows), self.copies.first(rows))
 
 
-class Reading(NamedTuple):
+class ConditionalPredictor(NamedTuple):
     """What the network makes of rows where there is only noise, before any law of a rank is asked for.
 
     Attributes:
@@ -76,22 +76,22 @@ class Reading(NamedTuple):
         told_by: Tells the laws of ranks.
     """
 
-    labels: Tensor
+    category_logits: Tensor
     h: Tensor
-    looked: Looked
-    copied: Copied
-    told_by: RankLaws
+    relation_inputs: RelationInputs
+    copies: CopyDistribution
+    head: RankHead
 
-    def laws(self, asked: Tensor) -> Laws:
+    def distributions(self, asked: Tensor) -> ConditionalDistributions:
         """The law of each cell; of ranks, the laws of those `asked` for, (n, ranks)."""
-        return Laws(self.labels, *self.told_by(self.h, self.looked, self.copied, asked))
+        return ConditionalDistributions(self.category_logits, *self.head(self.h, self.relation_inputs, self.copies, asked))
 
-    def settled(self) -> Tensor:
+    def determined(self) -> Tensor:
         """Which numbers follow from known ones, all but surely, (n, ranks)."""
-        return self.copied.log_p[:, :, 0] < math.log(1 - CERTAIN)
+        return self.copies.log_p[:, :, 0] < math.log(1 - COPY_CERTAIN_PROBABILITY)
 
 
-class RankLaws(nn.Module):
+class RankHead(nn.Module):
     """A head that tells the law of every rank as a histogram over `slots` slots, equally likely beforehand.
 
     A rank is drawn from the whole of its bell, so the slots need not be learnt from the table: the k-th of K holds the
@@ -101,43 +101,43 @@ class RankLaws(nn.Module):
     as narrow as it likes.
     """
 
-    def __init__(self, blocks: Sequence[Block], hidden: int, slots: int) -> None:
+    def __init__(self, slices: Sequence[ColumnSlice], hidden: int, n_bins: int) -> None:
         super().__init__()
-        means = {block.column: block.start for block in blocks if block.shape is Shape.MEAN}
-        ranks = [block for block in blocks if block.shape is Shape.LINE and block.column in means]
-        no_mass = {block.column: block.start for block in blocks if block.simplex}
-        self.slots = slots
+        means = {block.column: block.start for block in slices if block.type is PartType.REGRESSION}
+        ranks = [block for block in slices if block.type is PartType.CONTINUOUS and block.column in means]
+        no_mass = {block.column: block.start for block in slices if block.is_categorical}
+        self.slots = n_bins
         self.columns = [block.column for block in ranks]
-        self.ranks = Places([block.start for block in ranks])
-        self.means = Places([means[column] for column in self.columns])
-        self.massed = Places([row for row, block in enumerate(ranks) if block.column in no_mass])
-        self.no_mass = Places([no_mass[block.column] for block in ranks if block.column in no_mass])
-        self.width = len(ranks) * slots
+        self.ranks = ColumnIndex([block.start for block in ranks])
+        self.means = ColumnIndex([means[column] for column in self.columns])
+        self.massed = ColumnIndex([row for row, block in enumerate(ranks) if block.column in no_mass])
+        self.no_mass = ColumnIndex([no_mass[block.column] for block in ranks if block.column in no_mass])
+        self.width = len(ranks) * n_bins
         self.logits = Linear(hidden, max(self.width, 1))  # torch warns of a layer that makes nothing
         self.bells = nn.Linear(hidden, max(3 * len(ranks), 1))
-        self.pointers = Pointers(len(ranks), hidden, slots)
-        self.copies = Copies(len(ranks), hidden)
+        self.pointers = PointerHead(len(ranks), hidden, n_bins)
+        self.copies = CopyHead(len(ranks), hidden)
 
-    def look(self, given: Given) -> Looked:
+    def relation_inputs(self, given: EncodedRows) -> RelationInputs:
         """What can be said of the numbers before any network has looked at them."""
-        means, known = self.means.of(given.x), self.means.of(given.observed)
-        return Looked(means, known, self.pointers.look(means, known), self.copies.forms.look(means, known))
+        means, known = self.means.select(given.x), self.means.select(given.observed)
+        return RelationInputs(means, known, self.pointers.predict(means, known), self.copies.relations.predict(means, known))
 
-    def copied(self, h: Tensor, looked: Looked) -> Copied:
+    def copy_distribution(self, h: Tensor, looked: RelationInputs) -> CopyDistribution:
         """The last layer of the network to what all numbers may be copies of, (n, ranks, any)."""
-        copied: Copied = self.copies(h, looked.copied)
+        copied: CopyDistribution = self.copies(h, looked.copies)
         return copied
 
-    def forward(self, h: Tensor, looked: Looked, copied: Copied, asked: Tensor) -> tuple[Tensor, Peaks, Copied]:
+    def forward(self, h: Tensor, looked: RelationInputs, copied: CopyDistribution, asked: Tensor) -> tuple[Tensor, GaussianComponent, CopyDistribution]:
         """The last layer of the network to the laws of the ranks `asked` for, (n, ranks), rank after rank."""
         ranks = len(self.ranks)
         if not ranks:
-            return h.new_zeros(0, self.slots), Peaks(*h.new_zeros(3, 0)), copied.of(asked)
-        logits = self.pointers(self._slots(h, asked), h, looked.pointed, numbered(asked))
+            return h.new_zeros(0, self.slots), GaussianComponent(*h.new_zeros(3, 0)), copied.select(asked)
+        logits = self.pointers(self._bin_logits(h, asked), h, looked.pointers, flat_index(asked))
         log_odds, place, width = self.bells(h).view(len(h), 3, ranks).permute(1, 2, 0)[:, asked.T]
-        return logits, Peaks(log_odds, place, NARROWEST + functional.softplus(width)), copied.of(asked)
+        return logits, GaussianComponent(log_odds, place, MIN_GAUSSIAN_WIDTH + functional.softplus(width)), copied.select(asked)
 
-    def _slots(self, h: Tensor, asked: Tensor) -> Tensor:
+    def _bin_logits(self, h: Tensor, asked: Tensor) -> Tensor:
         """What the last layer says of the slots of the ranks `asked` for, rank after rank."""
         ranks, (rank, row) = len(self.ranks), asked.T.nonzero(as_tuple=True)
         if self.training:  # most are asked for, and one product is faster than one for each rank
@@ -148,69 +148,69 @@ class RankLaws(nn.Module):
         return torch.cat([functional.linear(part, *layer) for part, *layer in zip(parts, weights, biases, strict=True)])
 
     @property
-    def comparisons(self) -> int:
+    def n_relation_features(self) -> int:
         """How many numbers `compared` tells of a row."""
-        return self.pointers.comparisons + self.copies.comparisons
+        return self.pointers.n_relation_features + self.copies.n_relation_features
 
-    def expected(self, copied: Copied, means: Tensor, free: Tensor) -> Tensor:
+    def posterior_mean(self, copied: CopyDistribution, means: Tensor, free: Tensor) -> Tensor:
         """The means of all numbers, (n, ranks), by what the network expects of those that are no copies.
 
         How likely each is to be no point mass, of those that have some, is `free`, (n, massed).
         """
-        if not copied.means.shape[2]:
+        if not copied.values.shape[2]:
             return means
         everywhere = torch.ones_like(means).index_copy(1, self.massed.index.to(means.device), free)
-        return self.copies.expected(copied, means, everywhere)
+        return self.copies.posterior_mean(copied, means, everywhere)
 
-    def compared(self, looked: Looked) -> Tensor:
+    def relation_features(self, looked: RelationInputs) -> Tensor:
         """How known numbers lie beside each other, (n, `comparisons`)."""
-        near = self.pointers.compared(looked.pointed, looked.known)
-        return torch.cat([near, self.copies.compared(looked.copied, looked.means, looked.known)], dim=1)
+        near = self.pointers.relation_features(looked.pointers, looked.observed)
+        return torch.cat([near, self.copies.relation_features(looked.copies, looked.standardised, looked.observed)], dim=1)
 
     @torch.no_grad()
-    def prepare(self, data: Given, scales: Scales) -> None:
+    def initialize(self, data: EncodedRows, scales: ColumnScales) -> None:
         """Begin with laws that say nothing, and find the numbers that point to each other or are the same."""
         for layer in (self.logits, self.bells):
-            layer.weight.mul_(SMALL_START)
+            layer.weight.mul_(OUTPUT_INIT_SCALE)
             layer.bias.zero_()
         data = data[:: max(1, len(data.x) // ROWS)]
-        means, known = self.means.of(data.x), self.means.of(data.observed)
-        free = self.counted(data.x, data.observed.to(data.x.dtype)) > 0
+        means, known = self.means.select(data.x), self.means.select(data.observed)
+        free = self.target_weights(data.x, data.observed.to(data.x.dtype)) > 0
         units = {place: unit for place, column in enumerate(self.columns) if (unit := scales.unit(column))}
-        ends = np.reshape([scales.ends(column, self.slots) for column in self.columns], self.pointers.ends.shape)
-        rows = Evidence(means, known, free, units)
-        forms = found(rows, self.ranks.of(data.x))
-        self.pointers.prepare(rows, forms, torch.from_numpy(ends).to(means.dtype))
-        self.copies.prepare(rows, forms)
+        ends = np.reshape([scales.bin_edges(column, self.slots) for column in self.columns], self.pointers.bin_edges.shape)
+        rows = RelationData(means, known, free, units)
+        forms = search_relations(rows, self.ranks.select(data.x))
+        self.pointers.initialize(rows, forms, torch.from_numpy(ends).to(means.dtype))
+        self.copies.initialize(rows, forms)
 
-    def loss(self, h: Tensor, looked: Looked, copied: Copied, x_0: Tensor, targets: Tensor) -> Tensor:
+    def loss(self, h: Tensor, looked: RelationInputs, copied: CopyDistribution, x_0: Tensor, targets: Tensor) -> Tensor:
         """Minus the log-likelihood of the targets, (n, d), beside that of any rank, each as often as it counts."""
-        counted = self.counted(x_0, targets)
+        counted = self.target_weights(x_0, targets)
         asked = counted > 0
         slots, peaks, copied = self(h, looked, copied, asked)
-        log_p = self.log_likelihood(slots, peaks, self.ranks.of(x_0).T[asked.T])
-        log_p = self.copies.log_likelihood(copied, self.means.of(x_0).T[asked.T], log_p)
+        log_p = self.log_likelihood(slots, peaks, self.ranks.select(x_0).T[asked.T])
+        log_p = self.copies.log_likelihood(copied, self.means.select(x_0).T[asked.T], log_p)
         return -(log_p * counted.T[asked.T]).sum()
 
-    def check(self) -> None:
+    def validate_state(self) -> None:
         """Refuse what would make laws of no numbers."""
-        self.pointers.forms.check()
-        self.copies.forms.check()
+        self.pointers.forms.validate_state()
+        self.copies.relations.validate_state()
 
-    def counted(self, x_0: Tensor, targets: Tensor) -> Tensor:
+    def target_weights(self, x_0: Tensor, targets: Tensor) -> Tensor:
         """How much each rank counts, (n, ranks): as much as it does as a target, and that of a point mass nothing."""
-        of_ranks, massed = self.ranks.of(targets), self.massed.index.to(targets.device)
-        return of_ranks.index_copy(1, massed, self.massed.of(of_ranks) * self.no_mass.of(x_0))
+        of_ranks, massed = self.ranks.select(targets), self.massed.index.to(targets.device)
+        return of_ranks.index_copy(1, massed, self.massed.select(of_ranks) * self.no_mass.select(x_0))
 
-    def log_likelihood(self, slots: Tensor, peaks: Peaks, rank: Tensor) -> Tensor:
+    def log_likelihood(self, slots: Tensor, peaks: GaussianComponent, rank: Tensor) -> Tensor:
         """Of ranks, (any,), beside that of a standard normal number."""
         slot = (torch.special.ndtr(rank) * self.slots).long().clamp(max=self.slots - 1)
         in_slot = slots.log_softmax(dim=1).gather(1, slot.unsqueeze(1)).squeeze(1) + math.log(self.slots)
-        in_peak = (rank**2 - ((rank - peaks.place) / peaks.width) ** 2) / 2 - peaks.width.log()
+        in_peak = (rank**2 - ((rank - peaks.mean) / peaks.std) ** 2) / 2 - peaks.std.log()
         shares = functional.logsigmoid(-peaks.log_odds), functional.logsigmoid(peaks.log_odds)
         return torch.logaddexp(shares[0] + in_slot, shares[1] + in_peak)
 
 
-def numbered(asked: Tensor) -> Tensor:
+def flat_index(asked: Tensor) -> Tensor:
     """The place of each that is asked for, column after column, or `NOWHERE`."""
-    return (asked.T.flatten().cumsum(dim=0) - 1).view_as(asked.T).T.masked_fill(~asked, NOWHERE)
+    return (asked.T.flatten().cumsum(dim=0) - 1).view_as(asked.T).T.masked_fill(~asked, NO_INDEX)

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon.data.column_array import NOWHERE, Rows
-from harpoon.encoding.row_codec import Codec
+from harpoon.data.column_array import NO_INDEX, Columns
+from harpoon.encoding.row_codec import RowCodec
 
 
 class Formula(NamedTuple):
@@ -57,7 +57,7 @@ def describe(target: str, formula: Formula, names: Sequence[str], fraction: floa
     return f"{_quote(target)} = {formula.describe(names)} ({_percent(fraction)})"
 
 
-def apply_formulas(rows: Rows, codec: Codec, form_of: NDArray[np.int64], formulas: Mapping[int, Formula]) -> Rows:
+def apply_formulas(rows: Columns, codec: RowCodec, form_of: NDArray[np.int64], formulas: Mapping[int, Formula]) -> Columns:
     """Replace each number that is a copy by the value of its formula, in the units and resolution of its column.
 
     Args:
@@ -66,7 +66,7 @@ def apply_formulas(rows: Rows, codec: Codec, form_of: NDArray[np.int64], formula
         form_of: Index of the relation that each number is a copy of, or `NOWHERE`, (n, ranks).
         formulas: The formula of each relation.
     """
-    values, open_ = [rows[number.column.name].values for number in codec.ranked], form_of != NOWHERE
+    values, open_ = [rows[number.column.name].values for number in codec.numeric], form_of != NO_INDEX
     while open_.any():  # copies of copies come after them
         for place in np.flatnonzero(open_.any(axis=0)).tolist():
             for form in np.unique(form_of[open_[:, place], place]).tolist():
@@ -74,11 +74,11 @@ def apply_formulas(rows: Rows, codec: Codec, form_of: NDArray[np.int64], formula
                 ready = open_[:, place] & (form_of[:, place] == form) & ~open_[:, formula.sources].any(axis=1)
                 computed = formula.evaluate(values)
                 valid = ready & np.isfinite(computed)
-                carried = codec.ranked[place].carried(np.where(valid, computed, 0))
+                carried = codec.numeric[place].to_column_units(np.where(valid, computed, 0))
                 values[place] = np.where(valid, carried, values[place])
                 open_[:, place] &= ~ready
-    names = [number.column.name for number in codec.ranked]
-    return rows | {name: rows[name].filled_with(value) for name, value in zip(names, values, strict=True)}
+    names = [number.column.name for number in codec.numeric]
+    return rows | {name: rows[name].with_values(value) for name, value in zip(names, values, strict=True)}
 
 
 def _quote(name: str) -> str:

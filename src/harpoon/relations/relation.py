@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from harpoon.data.statistics import Floats
-from harpoon.encoding.units import Unit
+from harpoon.encoding.units import AffineUnit
 from harpoon.relations.formula import Formula
 
 SMALLEST = 1e-9
@@ -27,17 +27,17 @@ HIGHEST_LOG, ONE = 700.0, 1e-5  # of a factor, and how close to one it is one
 FARTHEST, LARGEST = 1e4, 20.0  # what is said at the most, and the largest logarithm of it
 
 
-class Scales(Protocol):
+class ColumnScales(Protocol):
     """The scales of the numbers of columns, which it knows by their places."""
 
-    def unit(self, column: int) -> Unit | None:
+    def unit(self, column: int) -> AffineUnit | None:
         """The unit of a column's numbers, if their means are of one."""
 
-    def ends(self, column: int, slots: int) -> Floats:
+    def bin_edges(self, column: int, n_bins: int) -> Floats:
         """Where the slots of a column's ranks end on the scale of its means."""
 
 
-class Form(NamedTuple):
+class Relation(NamedTuple):
     """A number as others say it.
 
     Sums are on the scales of means: offset + Σ weight * mean. Products are of numbers in deviations, and their weights
@@ -48,28 +48,28 @@ class Form(NamedTuple):
     sources: tuple[int, ...]
     weights: tuple[float, ...]
     offset: float
-    product: bool = False
+    is_product: bool = False
 
     @property
-    def finite(self) -> bool:
+    def is_finite(self) -> bool:
         """Whether single precision has numbers for it."""
         single = torch.finfo(torch.float32)
         return abs(self.offset) < single.max and all(single.tiny < abs(weight) < single.max for weight in self.weights)
 
-    def slack(self, unit: Unit) -> float:
+    def tolerance(self, unit: AffineUnit) -> float:
         """How far what it says may be from what it means, near the mean of its target: by rounding, or half a step."""
-        if self.product:
-            return HALF_A_STEP * unit.step / unit.deviation
+        if self.is_product:
+            return HALF_A_STEP * unit.step / unit.scale
         return ROUNDED * (1 + abs(self.offset) + FAR_OUT * sum(map(abs, self.weights)))
 
-    def exact(self, unit: Unit) -> bool:
+    def is_representable(self, unit: AffineUnit) -> bool:
         """Whether single precision tells what it says from what is next to it, on the grid or else nearby."""
-        if self.product:
+        if self.is_product:
             return ROUNDED_LOGS * (abs(unit.zero) + FAR_OUT) < FINE
-        return unit.step == 0 or unit.step / unit.deviation > 2 * self.slack(unit) + FAR_OUT * ROUNDED
+        return unit.step == 0 or unit.step / unit.scale > 2 * self.tolerance(unit) + FAR_OUT * ROUNDED
 
 
-class Said(NamedTuple):
+class RelationValues(NamedTuple):
     """What forms say of rows.
 
     Attributes:
@@ -81,21 +81,21 @@ class Said(NamedTuple):
 
     use: Tensor
     target: Tensor
-    there: Tensor
-    means: Tensor
+    observed: Tensor
+    values: Tensor
 
-    def first(self, rows: int) -> Said:
+    def first(self, rows: int) -> RelationValues:
         """The same of the first rows."""
-        return Said(self.use, self.target, self.there[:rows], self.means[:rows])
+        return RelationValues(self.use, self.target, self.observed[:rows], self.values[:rows])
 
 
-class Forms(nn.Module):
+class RelationBank(nn.Module):
     """Some forms for each number, as weights of all means and of the logarithms of all numbers."""
 
     weights: Tensor
     offsets: Tensor
-    slacks: Tensor
-    shares: Tensor
+    tolerances: Tensor
+    fractions: Tensor
     zeros: Tensor
 
     def __init__(self, numbers: int, each: int) -> None:
@@ -110,7 +110,7 @@ class Forms(nn.Module):
     def __len__(self) -> int:
         return self.numbers * self.each
 
-    def look(self, means: Tensor, known: Tensor) -> Said:
+    def predict(self, means: Tensor, known: Tensor) -> RelationValues:
         """What is said of rows by the forms that there are; means and what is known of them are (n, numbers)."""
         use = (self.weights != 0).any(dim=1).nonzero()[:, 0]
         weights, target = self.weights[use], use.div(self.each, rounding_mode="floor")
@@ -125,33 +125,33 @@ class Forms(nn.Module):
         there = sure.to(means.dtype) @ needed.T == needed.sum(dim=1)
         said = torch.addmm(self.offsets[use], inputs, weights.T)
         said = torch.where(product, self.zeros[target] + said.clamp(max=LARGEST).exp(), said)
-        return Said(use, target, there, said.clamp(-FARTHEST, FARTHEST))
+        return RelationValues(use, target, there, said.clamp(-FARTHEST, FARTHEST))
 
-    def same(self, said: Tensor, means: Tensor, which: Tensor) -> Tensor:
+    def matches(self, said: Tensor, means: Tensor, which: Tensor) -> Tensor:
         """Whether means are just what forms say, up to how that is rounded."""
         product = (self.weights[:, self.numbers :] != 0).any(dim=1)
         share = torch.where(product, ROUNDED_LOGS, ROUNDED)[which]
         zeros = self.zeros[which.div(self.each, rounding_mode="floor")] * product[which]
-        return (said - means).abs() <= self.slacks[which] + share * (means.abs() + zeros.abs())
+        return (said - means).abs() <= self.tolerances[which] + share * (means.abs() + zeros.abs())
 
-    def recipes(self, units: Mapping[int, Unit]) -> dict[int, Formula]:
+    def formulas(self, units: Mapping[int, AffineUnit]) -> dict[int, Formula]:
         """How each form that there is makes a number of others, in the units of the table."""
         kept = (self.weights != 0).any(dim=1).nonzero()[:, 0].tolist()
-        return {form: self._recipe(form, units) for form in kept}
+        return {form: self._formula(form, units) for form in kept}
 
-    def _recipe(self, form: int, units: Mapping[int, Unit]) -> Formula:
+    def _formula(self, form: int, units: Mapping[int, AffineUnit]) -> Formula:
         signs, powers = self.weights[form].double().view(2, self.numbers)
         if signs.any():
             sources = signs.nonzero()[:, 0].tolist()
             return Formula(tuple(sources), tuple(signs[sources].sign().tolist()), None)
         sources = powers.nonzero()[:, 0].tolist()
-        factor = float(self.offsets[form]) + math.log(units[form // self.each].deviation)
-        factor -= sum(float(powers[source]) * math.log(units[source].deviation) for source in sources)
+        factor = float(self.offsets[form]) + math.log(units[form // self.each].scale)
+        factor -= sum(float(powers[source]) * math.log(units[source].scale) for source in sources)
         factor = math.exp(max(-HIGHEST_LOG, min(factor, HIGHEST_LOG)))
         return Formula(tuple(sources), tuple(powers[sources].tolist()), 1.0 if abs(factor - 1) < ONE else factor)
 
     @torch.no_grad()
-    def keep(self, found: Iterable[tuple[Form, float]], units: Mapping[int, Unit]) -> None:
+    def store(self, found: Iterable[tuple[Relation, float]], units: Mapping[int, AffineUnit]) -> None:
         """Keep forms, the first of each number, each with the share of the rows that it explains."""
         for buffer in self.buffers():
             buffer.zero_()
@@ -162,12 +162,12 @@ class Forms(nn.Module):
             if kept[form.target] < self.each:
                 place = form.target * self.each + kept[form.target]
                 kept[form.target] += 1
-                sources = [source + self.numbers * form.product for source in form.sources]
+                sources = [source + self.numbers * form.is_product for source in form.sources]
                 self.weights[place, sources] = self.weights.new_tensor(form.weights)
-                self.offsets[place], self.slacks[place] = form.offset, form.slack(units[form.target])
-                self.shares[place] = share
+                self.offsets[place], self.tolerances[place] = form.offset, form.tolerance(units[form.target])
+                self.fractions[place] = share
 
-    def check(self) -> None:
+    def validate_state(self) -> None:
         """Refuse forms that are no numbers."""
         if not all(buffer.isfinite().all() for buffer in self.buffers()):
             raise ValueError("what numbers say of others is no number")

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from harpoon.encoding.units import PLAIN, Unit
-from harpoon.relations.relation import ONE, SMALLEST, Form, Forms, Said
+from harpoon.encoding.units import DIMENSIONLESS, AffineUnit
+from harpoon.relations.relation import ONE, SMALLEST, Relation, RelationBank, RelationValues
 
 FIRSTS, SECONDS = 8, 2  # numbers that may begin a sum for another, and that may go with each of them
 MOST_NUMBERS = 128  # beyond, forms are single numbers
@@ -23,7 +23,7 @@ TURNED = 0.05  # the share of the rows in which a sum holds that is worth turnin
 FEWEST_ROWS, MOSTLY = 50, 0.5  # rows to tell a product by, and the share of a number that is positive
 
 
-class Evidence(NamedTuple):
+class RelationData(NamedTuple):
     """Rows by which forms are chosen.
 
     Attributes:
@@ -36,35 +36,35 @@ class Evidence(NamedTuple):
     means: Tensor
     known: Tensor
     free: Tensor
-    units: Mapping[int, Unit]
+    units: Mapping[int, AffineUnit]
 
-    def of(self, forms: Sequence[Form]) -> tuple[Said, Tensor]:
+    def of(self, forms: Sequence[Relation]) -> tuple[RelationValues, Tensor]:
         """What forms, in the order of their targets, say of the rows, and whether that is what is there, (n, forms)."""
         most = max(Counter(form.target for form in forms).values(), default=0)
-        all_of_them = Forms(self.means.shape[1], most).to(self.means.device, self.means.dtype)
-        all_of_them.keep(((form, 1.0) for form in forms), self.units)
-        said = all_of_them.look(self.means, self.known)
-        same = all_of_them.same(said.means, self.means[:, said.target], said.use)
-        return said, said.there & self.free[:, said.target] & same
+        all_of_them = RelationBank(self.means.shape[1], most).to(self.means.device, self.means.dtype)
+        all_of_them.store(((form, 1.0) for form in forms), self.units)
+        said = all_of_them.predict(self.means, self.known)
+        same = all_of_them.matches(said.values, self.means[:, said.target], said.use)
+        return said, said.observed & self.free[:, said.target] & same
 
 
-def found(rows: Evidence, ranks: Tensor) -> list[Form]:
+def search_relations(rows: RelationData, ranks: Tensor) -> list[Relation]:
     """Forms to choose from, in the order of their targets; ranks are (n, numbers)."""
-    products = [form for form in _products(rows) if form.finite and form.exact(rows.units[form.target])]
+    products = [form for form in _products(rows) if form.is_finite and form.is_representable(rows.units[form.target])]
     products = [form for form in products if not _identity(form, rows.units)]  # that is a sum already
     products.sort(key=lambda form: form.target)
     said, same = rows.of(products)
-    there = said.there & rows.free[:, said.target]
+    there = said.observed & rows.free[:, said.target]
     always = (same.sum(dim=0) >= ALWAYS * there.sum(dim=0)).tolist()
     products = [form for form, holds in zip(products, always, strict=True) if holds]
-    sums = [form for form in _sums(rows, ranks * rows.known) if form.finite]
-    sums = _and_turned_round(sums, rows)
+    sums = [form for form in _sums(rows, ranks * rows.known) if form.is_finite]
+    sums = _add_inverses(sums, rows)
     return sorted([*sums, *products], key=lambda form: form.target)
 
 
-def chosen(
-    forms: Sequence[Form], rows: Tensor, there: Tensor, least: Tensor, most: tuple[int, int]
-) -> list[tuple[Form, float]]:
+def select_relations(
+    forms: Sequence[Relation], rows: Tensor, there: Tensor, least: Tensor, most: tuple[int, int]
+) -> list[tuple[Relation, float]]:
     """Of each number the forms that explain enough rows, those that explain most before the others.
 
     A number alone may be all that is known, so that it only has to be good for itself. What is said of two has to be so
@@ -86,7 +86,7 @@ def chosen(
     counts = left.sum(dim=0)
     enough, kept = (counts >= least).tolist(), Counter[tuple[int, int]]()
     shares = (rows.sum(dim=0) / there.sum(dim=0).clamp(min=1)).tolist()
-    best: list[tuple[Form, float]] = []
+    best: list[tuple[Relation, float]] = []
     for place in counts.argsort(descending=True, stable=True).tolist():
         kind = forms[place].target, len(forms[place].sources)
         if enough[place] and kept[kind] < most[kind[1] - 1]:
@@ -95,22 +95,22 @@ def chosen(
     return sorted(best, key=lambda one: one[0].target)
 
 
-def _sums(rows: Evidence, ranks: Tensor) -> list[Form]:
+def _sums(rows: RelationData, ranks: Tensor) -> list[Relation]:
     """Single numbers, and two of which one is added to the other or taken from it, that go with another."""
-    units, together = rows.units, _together(ranks, ranks)
-    forms: dict[tuple[object, ...], Form] = {}
+    units, together = rows.units, _combine(ranks, ranks)
+    forms: dict[tuple[object, ...], Relation] = {}
     for target, unit in units.items():
         alike = [place for place, other in units.items() if place != target and other.kind == unit.kind]
         for first in sorted(alike, key=lambda place: -abs(together[target][place]))[:FIRSTS]:
             single = _sum(units, target, (first,), (1,))
             others = [place for place in alike if place != first]
             more = unit.additive and len(units) <= MOST_NUMBERS
-            for form in [single, *(_with_a_second(rows, ranks, single, others) if more else [])]:
+            for form in [single, *(_add_second_source(rows, ranks, single, others) if more else [])]:
                 forms.setdefault(_signed(form), form)
     return list(forms.values())
 
 
-def _and_turned_round(sums: Sequence[Form], rows: Evidence) -> list[Form]:
+def _add_inverses(sums: Sequence[Relation], rows: RelationData) -> list[Relation]:
     """Sums, and with each of two numbers that often holds what it says of these two.
 
     What a number that is mostly a point mass goes with is not seen by its ranks: a total is found as a price and its
@@ -124,53 +124,53 @@ def _and_turned_round(sums: Sequence[Form], rows: Evidence) -> list[Form]:
         (one, other), sign = form.sources, math.copysign(1, form.weights[1])
         for target, source, signs in ((one, other, (1, -sign)), (other, one, (sign, -sign))):
             turned = _sum(rows.units, target, (form.target, source), signs)
-            if rows.units[target].additive and turned.finite:
+            if rows.units[target].additive and turned.is_finite:
                 all_of_them.setdefault(_signed(turned), turned)
     return list(all_of_them.values())
 
 
-def _signed(form: Form) -> tuple[object, ...]:
+def _signed(form: Relation) -> tuple[object, ...]:
     """What is the same for sums that are: the target, and each source with its sign."""
     return form.target, *sorted(zip(form.sources, (weight > 0 for weight in form.weights), strict=True))
 
 
-def _with_a_second(rows: Evidence, ranks: Tensor, single: Form, others: Sequence[int]) -> list[Form]:
+def _add_second_source(rows: RelationData, ranks: Tensor, single: Relation, others: Sequence[int]) -> list[Relation]:
     """A sum with the numbers added to it, or taken from it, that go with what it leaves open."""
     first = single.sources[0]
     left = rows.means[:, single.target] - single.offset - single.weights[0] * rows.means[:, first]
     order = left.argsort().argsort().to(ranks.dtype)
     both = rows.known[:, single.target] & rows.known[:, first]
-    goes_with = _together(((order - order.mean()) * both)[:, None], ranks)[0]
+    goes_with = _combine(((order - order.mean()) * both)[:, None], ranks)[0]
     seconds = sorted(others, key=lambda place: -abs(goes_with[place]))[:SECONDS]
     signs = (math.copysign(1, goes_with[second]) for second in seconds)
     pairs = zip(seconds, signs, strict=True)
     return [_sum(rows.units, single.target, (first, second), (1, sign)) for second, sign in pairs]
 
 
-def _sum(units: Mapping[int, Unit], target: int, sources: tuple[int, ...], signs: tuple[float, ...]) -> Form:
+def _sum(units: Mapping[int, AffineUnit], target: int, sources: tuple[int, ...], signs: tuple[float, ...]) -> Relation:
     """The sum of some numbers, on the scales of means."""
     of = [units[source] for source in sources]
-    weights = tuple(sign * (unit.deviation / units[target].deviation) for unit, sign in zip(of, signs, strict=True))
+    weights = tuple(sign * (unit.scale / units[target].scale) for unit, sign in zip(of, signs, strict=True))
     offset = units[target].zero - sum(weight * unit.zero for unit, weight in zip(of, weights, strict=True))
-    return Form(target, sources, weights, offset)
+    return Relation(target, sources, weights, offset)
 
 
-def _together(one: Tensor, other: Tensor) -> list[list[float]]:
+def _combine(one: Tensor, other: Tensor) -> list[list[float]]:
     """How much numbers go together, up to a factor for each of the first."""
     together: list[list[float]] = (one.T @ other / other.norm(dim=0).clamp(min=SMALLEST)).tolist()
     return together
 
 
-def _identity(form: Form, units: Mapping[int, Unit]) -> bool:
+def _identity(form: Relation, units: Mapping[int, AffineUnit]) -> bool:
     """Whether a product is nothing but another number."""
-    of, own = units[form.sources[0]].deviation, units[form.target].deviation
+    of, own = units[form.sources[0]].scale, units[form.target].scale
     return form.weights == (1.0,) and abs(form.offset + math.log(own) - math.log(of)) < ONE
 
 
-def _products(rows: Evidence) -> list[Form]:
+def _products(rows: RelationData) -> list[Relation]:
     """Powers of a number, and products of powers of two, that another number always is where all are positive."""
     units, some = rows.units, slice(None, None, max(1, len(rows.means) // PRODUCT_ROWS))
-    plain = [place for place, unit in units.items() if unit.kind == PLAIN]
+    plain = [place for place, unit in units.items() if unit.kind == DIMENSIONLESS]
     zeros = torch.tensor([units[place].zero for place in plain], dtype=torch.float64)
     numbers = rows.means[some][:, plain].double() - zeros
     known = rows.known[some][:, plain]
@@ -178,17 +178,17 @@ def _products(rows: Evidence) -> list[Form]:
     positive = (there.sum(dim=0) > MOSTLY * known.sum(dim=0)).nonzero()[:, 0].tolist()
     if len(positive) > MOST_NUMBERS:
         return []
-    logs = Logs.of(numbers[:, positive], there[:, positive])
+    logs = LogLinearSearch.of(numbers[:, positive], there[:, positive])
     return [
-        Form(
-            plain[positive[target]], tuple(plain[positive[source]] for source in sources), powers, offset, product=True
+        Relation(
+            plain[positive[target]], tuple(plain[positive[source]] for source in sources), powers, offset, is_product=True
         )
         for target in range(len(positive))
         for sources, powers, offset in logs.products(target)
     ]
 
 
-class Logs(NamedTuple):
+class LogLinearSearch(NamedTuple):
     """Logarithms of numbers less their mean, which is kept, and which are there: (n, numbers), nothing elsewhere."""
 
     x: Tensor
@@ -196,7 +196,7 @@ class Logs(NamedTuple):
     mean: Tensor
 
     @classmethod
-    def of(cls, numbers: Tensor, there: Tensor) -> Logs:
+    def of(cls, numbers: Tensor, there: Tensor) -> LogLinearSearch:
         """Of numbers, where they are positive."""
         weight = there.double()
         x = numbers.clamp(min=SMALLEST).log() * weight
@@ -208,16 +208,16 @@ class Logs(NamedTuple):
         together = (self.x.T @ self.x[:, target]).abs() / self.x.norm(dim=0).clamp(min=SMALLEST)
         others = [place for place in together.argsort(descending=True, stable=True).tolist() if place != target]
         others = others[:MOST_FACTORS]
-        alone = [[source] for source in others if self._left_open(target, [[source]])[0] < NOTHING]
+        alone = [[source] for source in others if self._unexplained_variance(target, [[source]])[0] < NOTHING]
         free = [place for place in others if [place] not in alone]
         pairs = [[one, other] for at, one in enumerate(free) for other in free[at + 1 :]]
         if pairs:
-            left = self._left_open(target, pairs)
+            left = self._unexplained_variance(target, pairs)
             pairs = [pairs[place] for place in left.argsort(stable=True).tolist() if left[place] < NOTHING]
-        said = (self._powers(target, sources) for sources in [*alone, *pairs[:MOST_PRODUCTS]])
+        said = (self._fit_exponents(target, sources) for sources in [*alone, *pairs[:MOST_PRODUCTS]])
         return [product for product in said if product is not None]
 
-    def _left_open(self, target: int, sources: Sequence[Sequence[int]]) -> Tensor:
+    def _unexplained_variance(self, target: int, sources: Sequence[Sequence[int]]) -> Tensor:
         """The share of a number's variance that one or two others leave open, in rows where all are there."""
         one, other = (torch.tensor([pair[place] for pair in sources]) for place in (0, -1))
         weight = self.there[:, [target]] * self.there[:, one] * self.there[:, other]
@@ -234,7 +234,7 @@ class Logs(NamedTuple):
             left = torch.where(apart > NEARLY**2 * aa * bb, left, torch.inf)
         return torch.where(rows >= FEWEST_ROWS, left.nan_to_num(nan=torch.inf), torch.inf)
 
-    def _powers(self, target: int, sources: Sequence[int]) -> tuple[tuple[int, ...], tuple[float, ...], float] | None:
+    def _fit_exponents(self, target: int, sources: Sequence[int]) -> tuple[tuple[int, ...], tuple[float, ...], float] | None:
         """The powers of a product, if they are halves."""
         rows = self.there[:, [target, *sources]].all(dim=1)
         x, y = self.x[rows][:, list(sources)], self.x[rows, target]

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harpoon._text import listed, shortened
-from harpoon._utils.rng import RandomState, checked_state, seed_of
-from harpoon._utils.validation import count_of
+from harpoon._text import format_list, shorten
+from harpoon._utils.rng import RandomState, check_random_state, to_seed
+from harpoon._utils.validation import check_count
 from harpoon._version import __version__
 from harpoon.conditions.expressions import Predicate
 from harpoon.data import dataframe
-from harpoon.data.coercion import conform, unseen_labels
+from harpoon.data.coercion import coerce, unknown_categories
 from harpoon.data.column import Column, Kind
 from harpoon.data.dataframe import Table
 from harpoon.data.schema import Schema, check_columns
@@ -70,9 +70,9 @@ def evaluated(
     model, seed = _quiet(model), _seed(model, random_state)
     whole = dataframe.read(test)
     check_columns(whole.names, model.schema_.names)
-    if not whole.height:
+    if not whole.n_rows:
         raise InvalidTable("A table to evaluate a model on must have rows, got one without any.")
-    most = _affordable(model, count_of(rows, "rows, the number of rows to look at,"))
+    most = _affordable(model, check_count(rows, "rows, the number of rows to look at,"))
     real = some(whole, most, np.random.default_rng(seed))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnseenCategory)  # the page says so
@@ -93,9 +93,9 @@ def compared(real: object, synthetic: object, *, random_state: RandomState = Non
     >>> [column["distance"] for column in compared(table, table)["marginals"]]
     [0.0, 0.0]
     """
-    seed = seed_of(checked_state(random_state)) % 2**32
+    seed = to_seed(check_random_state(random_state)) % 2**32
     whole, other = dataframe.read(real), dataframe.read(synthetic)
-    if not all(table.height and table.names for table in (whole, other)):
+    if not all(table.n_rows and table.names for table in (whole, other)):
         raise InvalidTable("Tables to compare must have rows and columns, got one without any.")
     schema, notes = _in_common(whole, other)
     rng = np.random.default_rng(seed)
@@ -118,7 +118,7 @@ def described(
         random_state: A seed or a NumPy generator; the model's own by default.
     """
     model, seed = _quiet(model), _seed(model, random_state)
-    most = _affordable(model, count_of(rows, "rows, the number of rows to draw,"))
+    most = _affordable(model, check_count(rows, "rows, the number of rows to draw,"))
     drawn = dataframe.read(model.sample(most, random_state=seed))
     summary = _of_tables("described", model.schema_, None, None, drawn)
     summary["training"] = _training(model)
@@ -133,11 +133,11 @@ def _evaluated(
     schema, trained_on = model.schema_, _training_rows(model)
     summary = _of_tables("evaluated", schema, whole, real, drawn)
     if where is not None:  # before what takes longer: a condition may be impossible
-        rows = min(drawn.height, ROWS_UNDER_A_CONDITION)
+        rows = min(drawn.n_rows, ROWS_UNDER_A_CONDITION)
         summary["condition"] = what_if(model, where, drawn, real, rows=rows, seed=seed)
     summary["notes"] += _unseen(schema, real)
     summary["filling"] = filling(model, real, seed)
-    if not model.denoiser_.sees_known:
+    if not model.denoiser_.is_conditional:
         summary["notes"].append(f"The preset {model.preset!r} draws slowly: few rows were looked at, and no intervals.")
     elif any(column.kind.numeric for column in schema.modelled):
         summary["intervals"] = intervals(model, some(real, ROWS_WITH_INTERVALS, np.random.default_rng(seed)), seed)
@@ -154,10 +154,10 @@ def _of_tables(kind: str, schema: Schema, whole: Table | None, real: Table | Non
         kind=kind,  # type: ignore[typeddict-item]
         version=__version__,
         rows=Rows(
-            real=None if whole is None else whole.height,
-            used=None if real is None else real.height,
-            complete=None if real is None else complete(real, schema).height,
-            drawn=drawn.height,
+            real=None if whole is None else whole.n_rows,
+            used=None if real is None else real.n_rows,
+            complete=None if real is None else complete(real, schema).n_rows,
+            drawn=drawn.n_rows,
         ),
         notes=[],
         headlines=[],
@@ -165,9 +165,9 @@ def _of_tables(kind: str, schema: Schema, whole: Table | None, real: Table | Non
     )
     if whole is not None and real is not None:
         summary["missingness"] = missingness(whole)
-        if real.height < whole.height:
+        if real.n_rows < whole.n_rows:
             summary["notes"].append(
-                f"{real.height:,} of the {whole.height:,} real rows were looked at, chosen at random."
+                f"{real.n_rows:,} of the {whole.n_rows:,} real rows were looked at, chosen at random."
             )
     if schema.modelled:
         pair = {"drawn": drawn} if real is None else {"real": real, "drawn": drawn}
@@ -191,9 +191,9 @@ def _with_likeness(summary: Summary, schema: Schema, found: Likeness | None) -> 
 
 def _unseen(schema: Schema, table: Table) -> list[str]:
     """A sentence for each column with labels that the model does not know."""
-    found = {column.name: unseen_labels(table.cells(column.name), column) for column in schema.modelled}
+    found = {column.name: unknown_categories(table.column(column.name), column) for column in schema.modelled}
     return [
-        f"Column {shortened(name)!r} holds {listed(labels)}, unknown to the model: taken as missing."
+        f"Column {shorten(name)!r} holds {format_list(labels)}, unknown to the model: taken as missing."
         for name, labels in found.items()
         if labels
     ]
@@ -210,7 +210,7 @@ def _in_common(real: Table, synthetic: Table) -> tuple[Schema, list[str]]:
     for table, other, where in ((real, synthetic, "real"), (synthetic, real, "synthetic")):
         alone = [name for name in table.names if name not in set(other.names)]
         if alone:
-            notes.append(f"Only the {where} table has {listed([shortened(name) for name in alone])}.")
+            notes.append(f"Only the {where} table has {format_list([shorten(name) for name in alone])}.")
     columns: list[Column] = []
     for column in Schema.infer(real):
         if column.name not in synthetic.names:
@@ -227,10 +227,10 @@ def _fitting(column: Column, real: Table, synthetic: Table) -> Column:
     """The column as both tables hold it: integers that the other table has as fractions are numbers."""
     if not column.kind.modelled:
         return column
-    cells = synthetic.cells(column.name)
+    cells = synthetic.column(column.name)
     if column.kind is Kind.INTEGER and cells.storage == "float":
         column = Schema.infer(_one_column(real, column.name), kinds={column.name: Kind.NUMBER})[column.name]
-    conform(cells, column)
+    coerce(cells, column)
     return column
 
 
@@ -249,18 +249,18 @@ def _quiet(model: Harpoon) -> Harpoon:
 
 
 def _seed(model: Harpoon, random_state: RandomState) -> int:
-    return seed_of(model.random_state if random_state is None else checked_state(random_state)) % 2**32
+    return to_seed(model.random_state if random_state is None else check_random_state(random_state)) % 2**32
 
 
 def _affordable(model: Harpoon, rows: int) -> int:
-    return rows if model.denoiser_.sees_known else min(rows, ROWS_IF_SLOW)
+    return rows if model.denoiser_.is_conditional else min(rows, ROWS_IF_SLOW)
 
 
 def _training_rows(model: Harpoon) -> Table | None:
     """Complete rows that the model was trained on, where it was fitted here and not read from a file."""
     rows = getattr(model, "_trained_on", None)
     table = None if rows is None else complete(dataframe.read(model.template_.build(rows)), model.schema_)
-    return table if table is not None and table.height >= FEWEST else None
+    return table if table is not None and table.n_rows >= FEWEST else None
 
 
 def _training(model: Harpoon) -> Training:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harpoon import metrics
-from harpoon._text import shortened
-from harpoon.data.coercion import as_labels, conform
+from harpoon._text import shorten
+from harpoon.data.coercion import factorize, coerce
 from harpoon.data.column import Column
 from harpoon.data.column_array import ColumnArray
 from harpoon.data.dataframe import Table
@@ -44,19 +44,19 @@ def marginals(schema: Schema, tables: Mapping[str, Table]) -> list[Marginal]:
 
 def distance(column: Column, left: Table, right: Table) -> float | None:
     """KS or total variation; None where a column has no cell at all."""
-    if any(table.cells(column.name).missing.all() for table in (left, right)):
+    if any(table.column(column.name).missing.all() for table in (left, right)):
         return None
     return finite(1.0 - metrics.similarity(only(column), left, right)[column.name])
 
 
 def picture(column: Column, tables: Mapping[str, Table]) -> Picture:
     """The shares of bins or labels in each table, missing cells left out."""
-    cells = {name: table.cells(column.name) for name, table in tables.items()}
+    cells = {name: table.column(column.name) for name, table in tables.items()}
     return _bars(column, cells) if column.kind.discrete else _steps(column, cells)
 
 
 def _steps(column: Column, cells: Mapping[str, ColumnArray]) -> Picture:
-    values = {name: conform(one, column).observed.astype(np.float64) for name, one in cells.items()}
+    values = {name: coerce(one, column).observed.astype(np.float64) for name, one in cells.items()}
     spike = _spike(column, values)
     rest = {name: one[one != spike[0]] if spike else one for name, one in values.items()}
     together = np.concatenate(list(rest.values()))
@@ -129,7 +129,7 @@ def _bars(column: Column, cells: Mapping[str, ColumnArray]) -> Picture:
     first = next(iter(shares.values()))
     order = sorted(totals, key=lambda label: (-first.get(label, 0.0), -totals[label], str(label)))
     shown, others = order[:MOST_LABELS], order[MOST_LABELS:]
-    labels = [shortened(str(label), shown=LONGEST_LABEL) for label in shown]
+    labels = [shorten(str(label), shown=LONGEST_LABEL) for label in shown]
     columns = {name: [one.get(label, 0.0) for label in shown] for name, one in shares.items()}
     if others:
         labels.append(f"{len(others)} other{'s' if len(others) > 1 else ''}")
@@ -141,9 +141,9 @@ def _bars(column: Column, cells: Mapping[str, ColumnArray]) -> Picture:
 
 def label_shares(cells: ColumnArray, column: Column) -> dict[Any, float]:
     """The share of each label in use among the cells that are not missing."""
-    conform(cells, column)
-    coded = as_labels(cells)
+    coerce(cells, column)
+    coded = factorize(cells)
     places, counts = np.unique(coded.observed, return_counts=True)
     return {
-        coded.labels[place]: float(count) / len(coded.observed) for place, count in zip(places, counts, strict=True)
+        coded.categories[place]: float(count) / len(coded.observed) for place, count in zip(places, counts, strict=True)
     }

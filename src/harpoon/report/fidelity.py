@@ -23,7 +23,7 @@ DETECTORS = {"xgboost": "XGBoost", "boosted": "a boosted classifier of scikit-le
 
 def scored(schema: Schema) -> Schema:
     """The columns that scores of whole rows look at."""
-    return Schema(tuple(column for column in schema.modelled if len(column.labels or ()) <= MOST_LABELS))
+    return Schema(tuple(column for column in schema.modelled if len(column.categories or ()) <= MOST_LABELS))
 
 
 def likeness(
@@ -43,7 +43,7 @@ def likeness(
     if not schema.modelled:
         return None
     pair = [complete(table, schema) for table in (real, drawn)]
-    size, rng = min(table.height for table in pair), np.random.default_rng(seed)
+    size, rng = min(table.n_rows for table in pair), np.random.default_rng(seed)
     if size < FEWEST:
         return None
     left, right = (some(table, size, rng) for table in pair)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harpoon._text import shortened
+from harpoon._text import shorten
 from harpoon.report.rows import figure, known, mean, percent
 from harpoon.report.summary import Grade, Headline, Intervals, Marginal, Summary, Training
 
@@ -46,7 +46,7 @@ def _columns(marginals: list[Marginal]) -> Iterator[Headline]:
     away = mean([one["distance"] for one in marginals])
     if away is None:
         return
-    worst = shortened(marginals[0]["name"], shown=NAME)
+    worst = shorten(marginals[0]["name"], shown=NAME)
     meaning = (
         f"The distributions of a column in drawn and in real rows differ by {percent(away)} on average. The farthest "
         f"is {worst}, by {percent(known(marginals[0]['distance']))}."
@@ -62,7 +62,7 @@ def _associations(summary: Summary) -> Iterator[Headline]:
     if found is None or apart is None:
         return
     pair = found["pairs"][0]
-    names = " and ".join(shortened(name, shown=NAME) for name in (pair["left"], pair["right"]))
+    names = " and ".join(shorten(name, shown=NAME) for name in (pair["left"], pair["right"]))
     meaning = (
         "How strongly two columns go together differs by this much on average, on a scale from 0 to 1. Most for "
         f"{names}: {_signed(pair['real'])} in real rows, {_signed(pair['drawn'])} in drawn ones."

@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from harpoon._utils.files import replacing
+from harpoon._utils.files import replace_atomically
 from harpoon.exceptions import InvalidOption, MissingExtra
 
 FRAME_HEIGHT = 820
@@ -54,7 +54,7 @@ class Page:
         if not force and target.exists():
             raise InvalidOption(f"There is a file {str(target)!r} already. Choose another name, or use force=True.")
         try:
-            with replacing(target.resolve() if target.is_symlink() else target) as temporary:
+            with replace_atomically(target.resolve() if target.is_symlink() else target) as temporary:
                 temporary.write_text(text, encoding="utf-8")
         except (OSError, ValueError) as error:
             raise InvalidOption(

@@ -41,7 +41,7 @@ def filling(model: Harpoon, table: Table, seed: int) -> Filling:
             scored = _scored(column, table, holes, filled, hidden[column.name])
             columns[column.name].append({**scored, "missing": share})
     return Filling(
-        rows=table.height,
+        rows=table.n_rows,
         gain=mean([_gain(scores[SHARES.index(GAIN_AT)]) for scores in columns.values()]),
         gain_at=GAIN_AT,
         by_share=[_together(share, [scores[i] for scores in columns.values()]) for i, share in enumerate(SHARES)],
@@ -67,7 +67,7 @@ def intervals(model: Harpoon, table: Table, seed: int) -> Intervals:
     return Intervals(
         level=LEVEL,
         draws=DRAWS,
-        rows=table.height,
+        rows=table.n_rows,
         missing=HIDDEN,
         inside=_weighted([one["inside"] for one in columns], cells),
         attainable=_weighted([one["attainable"] for one in columns], cells),
@@ -77,7 +77,7 @@ def intervals(model: Harpoon, table: Table, seed: int) -> Intervals:
 
 def _covered(column: Column, truth: Table, ends: tuple[Table, Table], draws: list[Table], rows: Mask) -> Covered:
     true, low, high = (_one(one, column, rows) for one in (truth, *ends))
-    drawn = np.stack([numbers(_one(one, column, rows).cells(column.name), column) for one in draws])
+    drawn = np.stack([numbers(_one(one, column, rows).column(column.name), column) for one in draws])
     return Covered(
         name=column.name,
         cells=int(rows.sum()),
@@ -99,8 +99,8 @@ def with_holes(table: Table, hidden: dict[str, Mask]) -> Table:
 def _hidden(model: Harpoon, table: Table, share: float, seed: int) -> dict[str, Mask]:
     """Which cells to hide: only such that are there, and that the model could fill."""
     names = [column.name for column in model.schema_.modelled]
-    mask = masks.mcar(np.zeros((table.height, len(names))), share, np.random.default_rng(seed))
-    return {name: mask[:, place] & ~table.cells(name).missing for place, name in enumerate(names)}
+    mask = masks.mcar(np.zeros((table.n_rows, len(names))), share, np.random.default_rng(seed))
+    return {name: mask[:, place] & ~table.column(name).missing for place, name in enumerate(names)}
 
 
 def _scored(column: Column, truth: Table, holes: Table, filled: Table, hidden: Mask) -> Filled:
@@ -124,13 +124,13 @@ def _score(column: Column, truth: Table, filled: Table, hidden: Mask) -> float |
     true, guess = (_one(table, column, hidden) for table in (truth, filled))
     if column.kind.discrete:
         return finite(metrics.accuracy(only(column), true, guess, _all(hidden)))
-    reference = _one(truth, column, ~truth.cells(column.name).missing)
+    reference = _one(truth, column, ~truth.column(column.name).missing)
     return finite(metrics.standardised_mse(only(column), true, guess, _all(hidden), reference))
 
 
 def _plainly(column: Column, holes: Table) -> Table | None:
     """The column filled with the mean or the most frequent label of the cells that were left, if any were."""
-    own, cells = holes.arrow.column(column.name), holes.cells(column.name)
+    own, cells = holes.arrow.column(column.name), holes.column(column.name)
     if cells.missing.all():
         return None
     if column.kind.discrete:

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harpoon import metrics
-from harpoon._text import shortened
-from harpoon.data.column import in_words
+from harpoon._text import shorten
+from harpoon.data.column import describe
 from harpoon.data.dataframe import Table
 from harpoon.data.schema import Schema
 from harpoon.report.rows import finite, rows_of
@@ -29,7 +29,7 @@ def facts(schema: Schema, table: Table | None) -> list[Fact]:
         Fact(
             name=column.name,
             kind=column.kind.value,
-            about=shortened(in_words(replace(column, missing=0.0)), shown=LONGEST),
+            about=shorten(describe(replace(column, missing=0.0)), shown=LONGEST),
             modelled=column.kind.modelled,
             missing=_missing_share(table, column.name) if table is not None else finite(column.missing),
         )
@@ -39,7 +39,7 @@ def facts(schema: Schema, table: Table | None) -> list[Fact]:
 
 def missingness(table: Table) -> Missingness:
     """Which cells are missing, and which are missing together."""
-    missing = np.column_stack([table.cells(name).missing for name in table.names])
+    missing = np.column_stack([table.column(name).missing for name in table.names])
     counts = Counter(map(bytes, missing))
     # Complete rows first, then by how many rows; the pattern itself decides between equals, so that order is a law.
     order = sorted(counts, key=lambda row: (any(row), -counts[row], row))
@@ -47,7 +47,7 @@ def missingness(table: Table) -> Missingness:
         Pattern(
             columns=[name for name, gone in zip(table.names, row, strict=True) if gone],
             rows=counts[row],
-            share=finite(counts[row] / table.height) or 0.0,
+            share=finite(counts[row] / table.n_rows) or 0.0,
         )
         for row in order[:MOST_PATTERNS]
     ]
@@ -63,8 +63,8 @@ def associations(schema: Schema, real: Table | None, drawn: Table) -> Associatio
     """How strongly columns go together, and how much of that is another in drawn rows."""
     names = [column.name for column in schema.modelled]
     if real is not None:  # as many rows of each: labels seem to go together more where rows are few
-        size = min(real.height, drawn.height)
-        real, drawn = (rows_of(one, np.linspace(0, one.height - 1, size).astype(np.int64)) for one in (real, drawn))
+        size = min(real.n_rows, drawn.n_rows)
+        real, drawn = (rows_of(one, np.linspace(0, one.n_rows - 1, size).astype(np.int64)) for one in (real, drawn))
     ours = metrics.association(schema, drawn)
     theirs = metrics.association(schema, real) if real is not None else None
     # Without real rows the strongest pairs are what is worth a look, with them those that differ most.
@@ -103,4 +103,4 @@ def _square(values: Floats, kept: NDArray[np.int64]) -> list[list[float | None]]
 
 
 def _missing_share(table: Table, name: str) -> float | None:
-    return finite(float(table.cells(name).missing.mean())) if name in table.names else None
+    return finite(float(table.column(name).missing.mean())) if name in table.names else None

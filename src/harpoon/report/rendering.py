@@ -7,7 +7,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from harpoon._text import shortened
+from harpoon._text import shorten
 from harpoon.report import svg
 from harpoon.report.rows import figure, percent
 
@@ -37,7 +37,7 @@ def rendered(summary: Mapping[str, Any]) -> str:
 
 
 def _name(name: str) -> str:
-    return shortened(name, shown=NAME)
+    return shorten(name, shown=NAME)
 
 
 def _tidy(text: str) -> str:

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon.data.column import Column, Kind, moment
+from harpoon.data.column import Column, Kind, format_time
 from harpoon.data.dataframe import Table
 from harpoon.data.schema import Schema
 
@@ -17,9 +17,9 @@ SMALLEST_APART, LARGEST_PLAIN = 10**4, 10**9
 
 def some(table: Table, most: int, rng: np.random.Generator) -> Table:
     """At most so many rows, chosen at random and kept in their order."""
-    if table.height <= most:
-        return rows_of(table, np.arange(table.height))
-    return rows_of(table, np.sort(rng.choice(table.height, most, replace=False)))
+    if table.n_rows <= most:
+        return rows_of(table, np.arange(table.n_rows))
+    return rows_of(table, np.sort(rng.choice(table.n_rows, most, replace=False)))
 
 
 def rows_of(table: Table, index: NDArray[np.int64] | NDArray[np.bool_]) -> Table:
@@ -31,8 +31,8 @@ def rows_of(table: Table, index: NDArray[np.int64] | NDArray[np.bool_]) -> Table
 
 def complete(table: Table, schema: Schema) -> Table:
     """The rows without a missing cell in a modelled column."""
-    missing = [table.cells(column.name).missing for column in schema.modelled]
-    return rows_of(table, ~np.any(missing, axis=0) if missing else np.zeros(table.height, dtype=np.bool_))
+    missing = [table.column(column.name).missing for column in schema.modelled]
+    return rows_of(table, ~np.any(missing, axis=0) if missing else np.zeros(table.n_rows, dtype=np.bool_))
 
 
 def only(column: Column) -> Schema:
@@ -59,9 +59,9 @@ def mean(values: list[float | None]) -> float | None:
 def written(column: Column, value: float, digits: int = 4) -> str:
     """A value of a numeric or temporal column as people write it."""
     if column.kind is Kind.DURATION:
-        return moment(column, value)
+        return format_time(column, value)
     if column.kind.temporal:
-        return moment(column, value).removesuffix(":00").replace("T00:00", "").replace("T", " ")[:16]
+        return format_time(column, value).removesuffix(":00").replace("T00:00", "").replace("T", " ")[:16]
     return figure(value, digits)
 
 

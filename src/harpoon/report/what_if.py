@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from harpoon._text import shortened
+from harpoon._text import shorten
 from harpoon.conditions.binder import bind
-from harpoon.conditions.evaluate import holds
-from harpoon.conditions.expressions import Predicate, names_of
-from harpoon.conditions.parser import condition as tree_of
+from harpoon.conditions.evaluate import evaluate
+from harpoon.conditions.expressions import Predicate, column_names
+from harpoon.conditions.parser import to_predicate as tree_of
 from harpoon.data import dataframe
-from harpoon.data.coercion import conform
+from harpoon.data.coercion import coerce
 from harpoon.data.column import Column
 from harpoon.data.dataframe import Table
 from harpoon.data.reader import read_columns
@@ -56,9 +56,9 @@ def what_if(
     failed, guided = _guidance(model, tree, report, seed)
     inside = None if real is None else rows_of(real, _met(model, tree, real))
     ours = float(_met(model, tree, plain).mean())
-    theirs = None if real is None or inside is None else inside.height / real.height
-    compared = inside if inside is not None and inside.height >= FEWEST_REAL else None
-    whole, asked = plain if real is None else real, names_of(tree)
+    theirs = None if real is None or inside is None else inside.n_rows / real.n_rows
+    compared = inside if inside is not None and inside.n_rows >= FEWEST_REAL else None
+    whole, asked = plain if real is None else real, column_names(tree)
     changes = [_change(c, plain, after, compared) for c in schema.modelled if c.name not in asked]
     return Condition(
         text=str(tree),
@@ -71,7 +71,7 @@ def what_if(
         seconds=round(report.seconds, 2),
         share_of_drawn=finite(ours) or 0.0,
         share_of_real=None if theirs is None else finite(theirs),
-        real_rows=None if inside is None else inside.height,
+        real_rows=None if inside is None else inside.n_rows,
         meanings=list(_meanings(report, failed, ours, theirs)),
         region=[_change(c, whole, after, compared) for c in schema.modelled if c.name in asked],
         what_if=sorted(changes, key=lambda change: -(change["effect"] or 0.0)),
@@ -93,7 +93,7 @@ def _guidance(model: Harpoon, tree: Predicate, report: Report, seed: int) -> tup
 
 
 def _met(model: Harpoon, tree: Predicate, table: Table) -> np.ndarray[Any, np.dtype[np.bool_]]:
-    return holds(bind(tree, model.schema_), read_columns(table, model.schema_, partial=True))
+    return evaluate(bind(tree, model.schema_), read_columns(table, model.schema_, partial=True))
 
 
 def _change(column: Column, before: Table, after: Table, inside: Table | None) -> Change:
@@ -112,7 +112,7 @@ def _change(column: Column, before: Table, after: Table, inside: Table | None) -
 
 def shift(column: Column, before: Table, after: Table) -> tuple[float | None, str]:
     """How far the mean moved, or the share that changed most, as a number and in words."""
-    cells = [table.cells(column.name) for table in (before, after)]
+    cells = [table.column(column.name) for table in (before, after)]
     if any(one.missing.all() for one in cells):
         return None, "no cells"
     if column.kind.discrete:
@@ -120,8 +120,8 @@ def shift(column: Column, before: Table, after: Table) -> tuple[float | None, st
         moved = {label: new.get(label, 0.0) - old.get(label, 0.0) for label in {**old, **new}}
         label = max(moved, key=lambda one: (abs(moved[one]), str(one)))
         ends = f"{percent(old.get(label, 0.0))} → {percent(new.get(label, 0.0))}"
-        return finite(moved[label]), f"{shortened(str(label), shown=40)}: {ends}"
-    values = [conform(one, column).observed.astype(np.float64) for one in cells]
+        return finite(moved[label]), f"{shorten(str(label), shown=40)}: {ends}"
+    values = [coerce(one, column).observed.astype(np.float64) for one in cells]
     means, deviation = [one.mean() for one in values], float(values[0].std())
     size = finite(float(means[1] - means[0]) / deviation) if deviation > 0 else None
     return size, f"mean {' → '.join(_told_apart(column, means))}"

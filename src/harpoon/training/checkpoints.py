@@ -14,7 +14,7 @@ from typing import Any, Self
 from torch import Tensor
 
 from harpoon._utils import tensor_file
-from harpoon.encoding.batch import Given
+from harpoon.encoding.batch import EncodedRows
 from harpoon.exceptions import InvalidOption
 
 SECONDS_BETWEEN = 60.0
@@ -66,10 +66,10 @@ class Checkpoint:
     def at(cls, path: str | os.PathLike[str], seed: int, training: str) -> Self:
         """The checkpoint in a file, or a new one where there is none yet."""
         if not Path(path).parent.is_dir():  # which should not come out a minute later
-            raise tensor_file.unwritable(path, "there is no such folder")
+            raise tensor_file.unwritable_file(path, "there is no such folder")
         if not Path(path).exists():
             return cls(Path(path), seed, training)
-        tensors, content = tensor_file.read(path)
+        tensors, content = tensor_file.read_tensors(path)
         kept = content.get(KIND)
         if not isinstance(kept, dict) or kept.get("training") != training:
             raise InvalidOption(
@@ -90,11 +90,11 @@ class Checkpoint:
     def write(self, path: Path, state: State) -> None:
         """Write a state to a file."""
         content = {KIND: {"seed": self.seed, "training": self.training, "numbers": state.numbers}}
-        tensor_file.write(path, state.tensors, content)
+        tensor_file.write_tensors(path, state.tensors, content)
         self._kept = time.monotonic()
 
 
-def fingerprint(settings: Mapping[str, Any], data: Given) -> str:
+def fingerprint(settings: Mapping[str, Any], data: EncodedRows) -> str:
     """What tells a training from others: its rows as the network sees them, and its settings."""
     digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
     for values in (data.x, data.observed):

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 import torch
 
-from harpoon._utils.rng import RandomState, seed_of
+from harpoon._utils.rng import RandomState, to_seed
 from harpoon.config import LIMITS, Config
 from harpoon.data.column import Kind
 from harpoon.data.dataframe import Table
 from harpoon.data.reader import read_columns
 from harpoon.data.schema import Schema
-from harpoon.data.statistics import Tallies, tallied
+from harpoon.data.statistics import TableCounts, count_columns
 from harpoon.diffusion.denoiser import Denoiser
-from harpoon.encoding.batch import Given
-from harpoon.encoding.row_codec import Codec, spanned
+from harpoon.encoding.batch import EncodedRows
+from harpoon.encoding.row_codec import RowCodec, spanned
 from harpoon.exceptions import ColumnLeftOut, InvalidTable, RowsDropped
 from harpoon.networks.build import build_denoiser
 from harpoon.training.checkpoints import Checkpoint, Keeper, fingerprint
@@ -47,18 +47,18 @@ class Lesson:
     """
 
     part: Table
-    tallies: Tallies
+    tallies: TableCounts
     sample: Table
 
     @classmethod
     def whole(cls, table: Table) -> Lesson:
         """A table that one process has for itself."""
-        return cls(table, tallied(table), table)
+        return cls(table, count_columns(table), table)
 
     @property
     def height(self) -> int:
         """How many rows there are in all."""
-        return max((tally.observed + tally.missing for tally in self.tallies.values()), default=0)
+        return max((tally.n_observed + tally.n_missing for tally in self.tallies.values()), default=0)
 
     def schema(self, given: Schema | None) -> Schema:
         """What the columns are, as far as that is not given; with one line for each that is not modelled."""
@@ -66,7 +66,7 @@ class Lesson:
             raise InvalidTable("A table to train on must have columns, got one without any.")
         if self.height < MIN_ROWS:
             raise InvalidTable(f"A table to train on must have at least {MIN_ROWS} rows, got {self.height}.")
-        schema = Schema.of_tallies(self.tallies) if given is None else given.completed_by(self.tallies)
+        schema = Schema.from_counts(self.tallies) if given is None else given.complete_from_counts(self.tallies)
         for column in schema:
             if not column.kind.modelled:
                 why = column.note or "left out on request"
@@ -82,7 +82,7 @@ class Learnt:
 
     schema: Schema
     settings: Config
-    codec: Codec
+    codec: RowCodec
     denoiser: Denoiser
     history: History
 
@@ -110,12 +110,12 @@ class Learner:
     def learn(self, lesson: Lesson, keeper: Keeper | None = None) -> Learnt:
         """Train a new network, or one that was begun and has a checkpoint that `keeper` finds."""
         schema, settings = lesson.schema(self.schema), self.settings.adapt(lesson.height)
-        codec = Codec.fit(schema, lesson.tallies, encoding=settings.encoding, scaling=settings.scaling)
+        codec = RowCodec.fit(schema, lesson.tallies, encoding=settings.encoding, scaling=settings.scaling)
         rows = self._rows(codec, lesson.part)
         sample = rows if lesson.sample is lesson.part else self._rows(codec, lesson.sample)
         kept = self._checkpoint(keeper, settings, sample)
         denoiser = build_denoiser(settings, codec).to_empty(device="cpu")
-        denoiser.prepare(sample, torch.Generator().manual_seed(kept.seed))
+        denoiser.initialize(sample, torch.Generator().manual_seed(kept.seed))
         denoiser.to(self.device)
         reasons = list[str]()
         with training_bar(settings, reasons, show=self.progress) as on_epoch:
@@ -124,16 +124,16 @@ class Learner:
             reasons.append(f"stopped by {history.stopped_by}")
         return Learnt(schema, settings, codec, denoiser, history)
 
-    def _checkpoint(self, keeper: Keeper | None, settings: Config, sample: Given) -> Checkpoint:
+    def _checkpoint(self, keeper: Keeper | None, settings: Config, sample: EncodedRows) -> Checkpoint:
         """Where the training keeps its state; how long it may take does not tell it from others."""
-        seed = seed_of(self.random_state) % 2**63
+        seed = to_seed(self.random_state) % 2**63
         if keeper is None:
             return Checkpoint(seed=seed)
         told = {name: value for name, value in settings.to_json().items() if name not in LIMITS}
         stated = self.random_state if isinstance(self.random_state, int) else None
         return keeper(seed, fingerprint({**told, "random_state": stated}, sample))
 
-    def _rows(self, codec: Codec, table: Table) -> Given:
+    def _rows(self, codec: RowCodec, table: Table) -> EncodedRows:
         """The rows to train on, as the network sees them."""
         encoded = spanned(codec, read_columns(table, codec.schema))
         if self.settings.incomplete_rows == "mask":

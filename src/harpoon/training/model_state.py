@@ -10,10 +10,10 @@ import pyarrow as pa
 from torch import Tensor
 
 from harpoon.config import ADAPTIVE, Config
-from harpoon.data.dataframe import Template
+from harpoon.data.dataframe import FrameTemplate
 from harpoon.data.schema import Schema
 from harpoon.diffusion.denoiser import Denoiser
-from harpoon.encoding.row_codec import Codec
+from harpoon.encoding.row_codec import RowCodec
 from harpoon.exceptions import HarpoonError
 from harpoon.networks.build import build_denoiser
 from harpoon.training.fit import Learnt
@@ -24,7 +24,7 @@ BROKEN = LookupError, TypeError, ValueError, RuntimeError, OverflowError, Attrib
 DAMAGE = (*BROKEN, HarpoonError, pa.ArrowException)
 
 
-def content_of(learnt: Learnt, template: Template) -> dict[str, Any]:
+def content_of(learnt: Learnt, template: FrameTemplate) -> dict[str, Any]:
     """What was learnt, as plain data."""
     return {
         "adapted": {name: getattr(learnt.settings, name) for name in ADAPTIVE},
@@ -35,16 +35,16 @@ def content_of(learnt: Learnt, template: Template) -> dict[str, Any]:
     }
 
 
-def learnt_from(settings: Config, content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> tuple[Learnt, Template]:
+def learnt_from(settings: Config, content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> tuple[Learnt, FrameTemplate]:
     """Back from `content_of`; of what was asked for in the settings nothing may be otherwise."""
-    schema, template = Schema.from_json(content["schema"]), Template.from_json(content["frame"])
-    codec, history = Codec.from_json(schema, content["codec"]), content["history"]
+    schema, template = Schema.from_json(content["schema"]), FrameTemplate.from_json(content["frame"])
+    codec, history = RowCodec.from_json(schema, content["codec"]), content["history"]
     adapted = _adapted(settings, content["adapted"])
     denoiser = build_denoiser(adapted, codec)
     _check_template(template, schema)
     _check_tensors(tensors, denoiser)
     denoiser.load_state_dict(tensors, assign=True)
-    denoiser.check()
+    denoiser.validate_state()
     epochs = [Epoch(**epoch) for epoch in history["epochs"]]
     return Learnt(schema, adapted, codec, denoiser, History(epochs, history["stopped_by"])), template
 
@@ -66,7 +66,7 @@ def _check_tensors(tensors: Mapping[str, Tensor], denoiser: Denoiser) -> None:
             raise ValueError(f"{name} holds {tensors[name].dtype}, not {value.dtype}")
 
 
-def _check_template(template: Template, schema: Schema) -> None:
+def _check_template(template: FrameTemplate, schema: Schema) -> None:
     """The remembered frame must be able to hold what the schema's columns hold."""
     for column in schema:
         template.check(column.name, column.kind.value)

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from harpoon.diffusion.denoiser import Denoiser
-from harpoon.networks.layers import coarse_is_fast
+from harpoon.networks.layers import has_fast_bfloat16
 
 MOMENTS = 0.9, 0.95  # of Muon's Adam: a training of minutes has no time for a memory of a thousand steps
 MOMENTUM = 0.95
@@ -54,7 +54,7 @@ def orthogonal(matrix: Tensor) -> Tensor:
     """A matrix of the same singular vectors whose singular values are near 1, by Newton and Schulz."""
     a, b, c = COEFFICIENTS
     wide = matrix.T if len(matrix) > matrix.shape[1] else matrix
-    x = wide.to(torch.bfloat16) if coarse_is_fast(matrix.device.type) else wide
+    x = wide.to(torch.bfloat16) if has_fast_bfloat16(matrix.device.type) else wide
     x = x / x.norm().clamp(min=SMALLEST)
     for _ in range(ROUNDS):
         gram = x @ x.T
@@ -69,7 +69,7 @@ def adam(network: Denoiser, rate: float, decay: float) -> torch.optim.Optimizer:
 
 def muon(network: Denoiser, rate: float, decay: float) -> torch.optim.Optimizer:
     """Muon for the inner matrices of a network, AdamW for all other weights."""
-    inner = network.inner_matrices()
+    inner = network.muon_parameters()
     inside = {id(weight) for weight in inner}
     others = _groups((weight for weight in network.parameters() if id(weight) not in inside), decay)
     return Muon([*others, {"params": inner, "weight_decay": decay, INNER: True}], lr=rate, betas=MOMENTS, fused=True)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from harpoon.config import TrainingConfig
 from harpoon.diffusion.denoiser import Denoiser
-from harpoon.encoding.batch import Given
+from harpoon.encoding.batch import EncodedRows
 from harpoon.exceptions import TrainingFailed
 from harpoon.training.checkpoints import Checkpoint, State, named
 from harpoon.training.distributed import Alone
@@ -32,7 +32,7 @@ WORSE = 0.02  # by a smaller share than that, on few rows, the last weights are 
 
 def train(
     denoiser: Denoiser,
-    data: Given,
+    data: EncodedRows,
     plan: TrainingConfig,
     seed: int,
     on_epoch: Callable[[Epoch], None] = lambda _epoch: None,
@@ -53,7 +53,7 @@ def train(
 class _Run:
     """One training: its optimiser, its averaged weights, its random numbers and its clock."""
 
-    def __init__(self, denoiser: Denoiser, data: Given, plan: TrainingConfig, seed: int, team: Alone) -> None:
+    def __init__(self, denoiser: Denoiser, data: EncodedRows, plan: TrainingConfig, seed: int, team: Alone) -> None:
         self.denoiser, self.plan, self.seed, self.team = denoiser, plan, seed, team
         self.device = data.x.device
         fewest = -team.most(-len(data.x))
@@ -124,14 +124,14 @@ class _Run:
             self._cool_down()
         return epoch
 
-    def _step(self, batch: Given) -> tuple[float, float]:
+    def _step(self, batch: EncodedRows) -> tuple[float, float]:
         """Take a step; the loss summed over the rows of the batch, and their number."""
         if self.plan.learning_rate_schedule == "cosine":
             factor = _cosine(self._share_done())
             for group in self.optimiser.param_groups:
                 group["lr"] = self.plan.learning_rate * factor
         self.optimiser.zero_grad(set_to_none=True)
-        loss = self.denoiser.loss(batch.drawn(self.generator), self.generator)
+        loss = self.denoiser.loss(batch.dequantize(self.generator), self.generator)
         loss.backward()  # type: ignore[no-untyped-call]
         agreed = self._together(loss.item() * len(batch.x), len(batch.x))
         if self.plan.max_grad_norm:
@@ -176,7 +176,7 @@ class _Run:
             theirs = [*self.denoiser.parameters(), *self.average.means]
             _put(self._shared(theirs), into=theirs)
 
-    def _batches(self) -> Iterator[Given]:
+    def _batches(self) -> Iterator[EncodedRows]:
         """One pass over the rows; who has fewer than others begins anew."""
         left = self.batches
         while left > 0:
@@ -192,7 +192,7 @@ class _Run:
         if self.held_out is None:
             return None
         generator = torch.Generator(self.device).manual_seed(self.seed)
-        return self.team.mean(self.denoiser.loss(self.held_out.drawn(generator), generator)).item()
+        return self.team.mean(self.denoiser.loss(self.held_out.dequantize(generator), generator)).item()
 
     def _judge(self, score: float) -> None:
         """Keep the best weights for later, and stop when nothing has improved for long."""
@@ -279,7 +279,7 @@ def _cosine(share: float) -> float:
     return min(1.0, share / WARM_UP + WARM_UP) * (0.5 + 0.5 * math.cos(math.pi * share))
 
 
-def _split(data: Given, share: float, generator: torch.Generator) -> tuple[Given, Given | None]:
+def _split(data: EncodedRows, share: float, generator: torch.Generator) -> tuple[EncodedRows, EncodedRows | None]:
     """Rows to train on, and rows held out to see whether training still helps."""
     n = len(data.x)
     count = min(round(share * n), HELD_OUT_ROWS)

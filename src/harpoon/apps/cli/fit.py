@@ -110,7 +110,7 @@ def prepared(
         said = said.replace(name, kind=kind)
     for name in exclude:
         said = said.replace(name, kind="skipped", note="left out on request")
-    return rows, said.completed(rows)
+    return rows, said.complete(rows)
 
 
 def trained(model: Harpoon) -> dict[str, Any]:

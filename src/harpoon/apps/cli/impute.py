@@ -71,7 +71,7 @@ def impute(
     part, and what a row gets does not depend on the size of the parts.
     """
     from harpoon import io
-    from harpoon._utils.progress import counting_bar
+    from harpoon._utils.progress import row_counter
     from harpoon.data.arrow_types import text_types
     from harpoon.engines.block_imputer import Filler, stacked_draws
     from harpoon.engines.job import Imputing
@@ -111,7 +111,7 @@ def impute(
         if filler.passed_on:
             talk.say(f"Passed on, for the model does not know them: {', '.join(filler.passed_on)}")
         outs = [stack.enter_context(out) for out in _outs(target, source, draws, stacked=stacked, force=force)]
-        advance = stack.enter_context(counting_bar("Imputing", show=talk.progress))
+        advance = stack.enter_context(row_counter("Imputing", show=talk.progress))
         for part in parts_of(source, batch):
             made = filler.of(part, rows)
             made = [stacked_draws(made)] if draws is not None and len(outs) == 1 else made

@@ -33,7 +33,7 @@ def info(
     loaded = load_model(model, Talk(json, quiet))
     about: dict[str, Any] = {
         "model": str(model),
-        "version": tensor_file.read(model)[1].get("version"),
+        "version": tensor_file.read_tensors(model)[1].get("version"),
         "bytes": model.stat().st_size,
         "preset": loaded.preset,
         "columns": len(loaded.schema_),
@@ -69,7 +69,7 @@ def schema(
     debug: options.Debug = False,  # noqa: ARG001
 ) -> None:
     """Say what the columns of a table are, which cells are missing, and what a model would leave out and why."""
-    from harpoon._utils.files import replacing
+    from harpoon._utils.files import replace_atomically
     from harpoon.apps.cli.tables import schema_table
 
     talk = Talk(json, quiet)
@@ -78,7 +78,7 @@ def schema(
     how = options.reading(delimiter, encoding, missing)
     rows, found = prepared(table, how, talk, file=None, kinds=kind or (), exclude=exclude or ())
     if output is not None:
-        with replacing(output) as temporary:
+        with replace_atomically(output) as temporary:
             temporary.write_text(found.to_json(), encoding="utf-8")
     columns = [column.to_json() for column in found]
     talk.answer({"rows": rows.num_rows, "columns": columns}, schema_table(found, rows))

@@ -6,7 +6,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from harpoon._text import listed
+from harpoon._text import format_list
 from harpoon.apps.cli.console import Talk
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def read_table(place: str, how: Reading, talk: Talk, *, unknown: bool = False) -
         _note_delimiter(source, talk)
         parts = list(source.parts(ROWS))
         if source.met - {""}:
-            talk.say(f"Missing cells are written {listed(sorted(source.met), shown=20)}.")
+            talk.say(f"Missing cells are written {format_list(sorted(source.met), shown=20)}.")
         if unknown and all(part.texts is not None for part in parts):
             _note_doubtful([part.table for part in parts], talk)
         return pa.concat_tables(part.table for part in parts) if parts else source.schema.empty_table()
@@ -81,4 +81,4 @@ def _note_doubtful(parts: Sequence[pa.Table], talk: Talk) -> None:
                 if word is not None and word.casefold() in DOUBTFUL:
                     found.setdefault(word, []).append(f.name)
     for word, names in found.items():
-        talk.note(f"{word!r} in {listed(names)} looks like a missing cell. If it is one: --missing {quote(word)}")
+        talk.note(f"{word!r} in {format_list(names)} looks like a missing cell. If it is one: --missing {quote(word)}")

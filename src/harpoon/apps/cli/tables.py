@@ -12,9 +12,9 @@ from rich.table import Table
 from rich.text import Text
 
 from harpoon.data import dataframe
-from harpoon.data.column import Kind, in_words
+from harpoon.data.column import Kind, describe
 from harpoon.data.schema import Schema
-from harpoon.encoding.numeric import SPIKE_SHARE
+from harpoon.encoding.numeric import MIN_SPIKE_FRACTION
 
 FEW_DIFFERENT = 10  # of so few values each is frequent, and that says nothing
 MOST_MASSES = 3
@@ -29,7 +29,7 @@ def schema_table(schema: Schema, table: pa.Table | None = None) -> Table:
     masses = {} if table is None else point_masses(schema, table)
     for column in schema:
         often = f", often {masses[column.name]}" if masses.get(column.name) else ""
-        words = in_words(replace(column, missing=0.0)) + often
+        words = describe(replace(column, missing=0.0)) + often
         style = "" if column.kind.modelled else "dim"
         missing = f"{100 * column.missing:.3g} %" if column.missing else ""
         shown.add_row(*(Text(cell, style=style) for cell in (column.name, column.kind.value, words, missing)))
@@ -43,12 +43,12 @@ def point_masses(schema: Schema, table: pa.Table) -> dict[str, str]:
     for column in schema.modelled:
         if column.kind not in (Kind.NUMBER, Kind.INTEGER):
             continue
-        values, counts = np.unique(read.cells(column.name).observed, return_counts=True)
+        values, counts = np.unique(read.column(column.name).observed, return_counts=True)
         heaviest = np.argsort(-counts, kind="stable")[:MOST_MASSES]
         shares = counts[heaviest] / max(counts.sum(), 1)
         if len(values) > FEW_DIFFERENT:
             pairs = zip(values[heaviest], shares, strict=True)
-            found[column.name] = ", ".join(f"{v:g} ({100 * s:.2g} %)" for v, s in pairs if s >= SPIKE_SHARE)
+            found[column.name] = ", ".join(f"{v:g} ({100 * s:.2g} %)" for v, s in pairs if s >= MIN_SPIKE_FRACTION)
     return found
 
 

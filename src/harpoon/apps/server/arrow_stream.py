@@ -10,7 +10,7 @@ import struct
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harpoon._text import listed
+from harpoon._text import format_list
 from harpoon.apps.server.errors import too_large
 from harpoon.exceptions import InvalidTable
 from harpoon.io.source import check_names
@@ -52,7 +52,7 @@ def _check_schema(schema: pa.Schema) -> None:
     odd = [f.name for f in schema if not _is_plain(f.type)]
     if odd:
         raise InvalidTable(
-            f"{NAME} has cells in {listed(odd)} that are no numbers, texts, truth values or times. Leave them out."
+            f"{NAME} has cells in {format_list(odd)} that are no numbers, texts, truth values or times. Leave them out."
         )
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from harpoon.data.coercion import conform
-from harpoon.data.column import Column, Kind, moment
+from harpoon.data.coercion import coerce
+from harpoon.data.column import Column, Kind, format_time
 from harpoon.data.dataframe import Table
 from harpoon.report.distributions import edges_of, label_shares, span
 from harpoon.report.rows import finite
@@ -25,8 +25,8 @@ def described(column: Column, plain: Table | None) -> dict[str, Any]:
     }
     if column.note:
         facts["note"] = column.note
-    if column.labels is not None:
-        facts |= {"labels": list(column.labels), "ordered": column.ordered}
+    if column.categories is not None:
+        facts |= {"labels": list(column.categories), "ordered": column.ordered}
     if column.kind.numeric and column.minimum is not None and column.maximum is not None:
         ends = {"low": value_of(column, column.minimum), "high": value_of(column, column.maximum)}
         facts |= {**ends, "step": column.step or 0}
@@ -57,8 +57,8 @@ class Spread:
         Shares are in the order of the column's labels: as names of an object, 1 and 1.0 and true would be texts.
         """
         if self.column.kind.discrete:
-            found = label_shares(table.cells(self.column.name), self.column) if table.height else {}
-            return {"shares": [finite(found.get(label, 0.0)) or 0.0 for label in self.column.labels or ()]}
+            found = label_shares(table.column(self.column.name), self.column) if table.n_rows else {}
+            return {"shares": [finite(found.get(label, 0.0)) or 0.0 for label in self.column.categories or ()]}
         inside = np.clip(_values(self.column, table), self.edges[0], self.edges[-1])
         counts, _ = np.histogram(inside, self.edges)
         return {"edges": [value_of(self.column, edge) for edge in self.edges.tolist()], "counts": counts.tolist()}
@@ -67,9 +67,9 @@ class Spread:
 def value_of(column: Column, number: float) -> Any:  # noqa: ANN401
     """A number of a column as JSON has it: dates and times as text, durations in the column's unit."""
     if column.kind.temporal and column.kind is not Kind.DURATION:
-        return moment(column, number)
+        return format_time(column, number)
     return int(number) if float(number).is_integer() else number
 
 
 def _values(column: Column, table: Table) -> np.ndarray[Any, np.dtype[np.float64]]:
-    return conform(table.cells(column.name), column).observed.astype(np.float64)
+    return coerce(table.column(column.name), column).observed.astype(np.float64)

@@ -22,8 +22,8 @@ from typing import Any
 
 from harpoon.apps.server.columns import value_of
 from harpoon.conditions.binder import bind
-from harpoon.conditions.bound import All, Always, Bound, Cell, Either, Inequality, Member, Number, of_complete
-from harpoon.conditions.expressions import And, Comparison, In, Literal, Name, Predicate
+from harpoon.conditions.bound import AllOf, Constant, BoundPredicate, ColumnRef, AnyOf, Compare, IsIn, NumberLiteral, assume_complete
+from harpoon.conditions.expressions import And, Comparison, In, Literal, ColumnName, Predicate
 from harpoon.data.column import Column, Kind
 from harpoon.data.column_array import NANOSECONDS
 from harpoon.data.schema import Schema
@@ -36,10 +36,10 @@ MICROSECOND = 1000  # nanoseconds
 
 def controls_of(tree: Predicate, schema: Schema) -> tuple[dict[str, dict[str, Any]], bool]:
     """What controls can show of a condition, and whether that is all of it."""
-    bound = of_complete(bind(tree, schema))
-    parts = bound.parts if isinstance(bound, All) else () if bound == Always(truth=True) else (bound,)
+    bound = assume_complete(bind(tree, schema))
+    parts = bound.parts if isinstance(bound, AllOf) else () if bound == Constant(truth=True) else (bound,)
     labels: dict[str, set[int]] = {}
-    ranges: dict[str, list[Inequality]] = {}
+    ranges: dict[str, list[Compare]] = {}
     complete = True
     for part in parts:
         member, inequality = _as_member(part), _as_range(part)
@@ -50,7 +50,7 @@ def controls_of(tree: Predicate, schema: Schema) -> tuple[dict[str, dict[str, An
         else:
             complete = False
     controls = {name: _shown_range(schema[name], found) for name, found in ranges.items()}
-    controls |= {name: {"labels": [(schema[name].labels or ())[i] for i in sorted(a)]} for name, a in labels.items()}
+    controls |= {name: {"labels": [(schema[name].categories or ())[i] for i in sorted(a)]} for name, a in labels.items()}
     possible = all(control.get("labels", True) for control in controls.values())
     return {name: controls[name] for name in schema.names if name in controls}, complete and possible
 
@@ -71,26 +71,26 @@ def _all_of(parts: Sequence[Predicate]) -> Predicate | None:
     return And(tuple(parts)) if len(parts) > 1 else next(iter(parts), None)
 
 
-def _as_member(part: Bound) -> Member | None:
+def _as_member(part: BoundPredicate) -> IsIn | None:
     """Labels of one column, also where they are joined by "or"."""
-    if not isinstance(part, Either):
-        return part if isinstance(part, Member) else None
-    members = [one for one in part.parts if isinstance(one, Member)]
+    if not isinstance(part, AnyOf):
+        return part if isinstance(part, IsIn) else None
+    members = [one for one in part.parts if isinstance(one, IsIn)]
     if len(members) < len(part.parts) or len({one.column for one in members}) > 1:
         return None
-    return Member(members[0].column, tuple({i for one in members for i in one.allowed}), members[0].count)
+    return IsIn(members[0].column, tuple({i for one in members for i in one.allowed}), members[0].n_categories)
 
 
-def _as_range(part: Bound) -> Inequality | None:
+def _as_range(part: BoundPredicate) -> Compare | None:
     match part:
-        case Inequality(operator, Cell(), Number()) if operator != "!=":
+        case Compare(operator, ColumnRef(), NumberLiteral()) if operator != "!=":
             return part
     return None
 
 
-def _shown_range(column: Column, found: list[Inequality]) -> dict[str, Any]:
+def _shown_range(column: Column, found: list[Compare]) -> dict[str, Any]:
     """The narrowest range; of two equal ends, the open one is narrower."""
-    ends = [(part.right.value, part.operator) for part in found if isinstance(part.right, Number)]
+    ends = [(part.right.value, part.operator) for part in found if isinstance(part.right, NumberLiteral)]
     control: dict[str, Any] = {}
     lowest = max(((end, operator == ">") for end, operator in ends if operator in LOWER), default=None)
     highest = min(((end, operator != "<") for end, operator in ends if operator in UPPER), default=None)
@@ -103,12 +103,12 @@ def _shown_range(column: Column, found: list[Inequality]) -> dict[str, Any]:
 
 def _asked(column: Column, control: Control) -> Iterator[Predicate]:
     """The parts of a condition that a control asks for."""
-    name, labels = Name(column.name), control.get("labels")
+    name, labels = ColumnName(column.name), control.get("labels")
     low, high = (control.get(end) for end in ("low", "high"))
     if labels is not None:
         if not labels:
             raise InvalidCondition(f"No label of column {column.name!r} is chosen. Choose at least one.")
-        if set(labels) < set(column.labels or ()) or not set(labels) <= set(column.labels or ()):
+        if set(labels) < set(column.categories or ()) or not set(labels) <= set(column.categories or ()):
             values = tuple(map(Literal.of, labels))
             yield In(name, values) if len(values) > 1 else Comparison("=", name, values[0])
     if low is not None and low == high and not control.get("low_open") and not control.get("high_open"):

@@ -18,8 +18,8 @@ from harpoon.apps.server.served_model import Served
 from harpoon.apps.server.uploads import Upload
 from harpoon.apps.server.workers import Watch
 from harpoon.conditions.binder import bind
-from harpoon.conditions.evaluate import holds
-from harpoon.conditions.expressions import Predicate, names_of
+from harpoon.conditions.evaluate import evaluate
+from harpoon.conditions.expressions import Predicate, column_names
 from harpoon.conditions.parser import parse
 from harpoon.data import dataframe
 from harpoon.data.arrow_types import text_types
@@ -57,7 +57,7 @@ def profile(served: Served, body: ProfileBody, watch: Watch) -> Answer:
     """What a condition does to every column, the strongest change first."""
     table, report, seed = _drawn(served, body, watch, fewer=True)
     after, tree = dataframe.read(table), None if body.where is None else parse(body.where)
-    asked = {*(body.given or ()), *(() if tree is None else names_of(tree))}
+    asked = {*(body.given or ()), *(() if tree is None else column_names(tree))}
     changes = [_change(column, served.plain, after) for column in served.model.schema_.modelled]
     changes.sort(key=lambda change: -(change["change"] or 0.0))
     probability, interval = _likelihood(served, tree)
@@ -66,7 +66,7 @@ def profile(served: Served, body: ProfileBody, watch: Watch) -> Answer:
             "where": None if tree is None else str(tree),
             "probability": probability,
             "interval": interval,
-            "rows": after.height,
+            "rows": after.n_rows,
             "report": report,
             "columns": [{**change, "asked": change["name"] in asked} for change in changes],
             "drawn": records(table.slice(0, body.show)),
@@ -132,7 +132,7 @@ def _likelihood(served: Served, tree: Predicate | None) -> tuple[float, tuple[fl
     """The share of plain rows that meet a condition, and where it lies with 95 % confidence."""
     if tree is None:
         return 1.0, (1.0, 1.0)
-    met = holds(bind(tree, served.model.schema_), read_columns(served.plain, served.model.schema_, partial=True))
+    met = evaluate(bind(tree, served.model.schema_), read_columns(served.plain, served.model.schema_, partial=True))
     return float(met.mean()), wilson(int(met.sum()), len(met))
 
 

@@ -34,7 +34,7 @@ class Served:
         model._fitted()
         # Rows leave as Arrow, CSV or JSON: whatever library the table was trained in need not be here.
         model.template_, model.progress = replace(model.template_, library="pyarrow", numbered=()), False
-        rows = PLAIN if model.denoiser_.sees_known else PLAIN_IF_SLOW
+        rows = PLAIN if model.denoiser_.is_conditional else PLAIN_IF_SLOW
         return cls(model, name, limits, dataframe.read(model.sample(rows, random_state=SEED)))
 
     def watched(self, watch: Watch) -> Harpoon:
@@ -49,7 +49,7 @@ class Served:
             "name": self.name,
             "preset": self.model.preset,
             "version": __version__,
-            "rows": self.plain.height,
+            "rows": self.plain.n_rows,
             "columns": [described(column, self.plain) for column in self.model.schema_],
             "limits": self.limits.to_json(),
         }

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
-from harpoon._text import listed
+from harpoon._text import format_list
 from harpoon.apps.server.arrow_stream import from_arrow
 from harpoon.apps.server.errors import Fault, too_large
 from harpoon.apps.server.formats import ARROW, CSV, JSON
 from harpoon.apps.server.limits import MOST_COLUMNS
 from harpoon.apps.server.schemas import Filling, ImputeBody
 from harpoon.data.arrow_types import text_types
-from harpoon.data.coercion import conform, unseen_labels
+from harpoon.data.coercion import coerce, unknown_categories
 from harpoon.data.column import Column, Kind
 from harpoon.data.dataframe import read
 from harpoon.data.schema import Schema
@@ -143,12 +143,12 @@ def _upload(source: Source, schema: Schema, most: int) -> Upload:
     for column in schema.modelled:
         if not column.kind.discrete or column.name not in whole.names:
             continue
-        cells = whole.cells(column.name)
-        strange = conform(cells, column).missing & ~cells.missing
+        cells = whole.column(column.name)
+        strange = coerce(cells, column).missing & ~cells.missing
         if strange.any():
             table = _replaced(table, column, _without(table[column.name], strange))
             said = (
-                f"Column {column.name!r} holds {listed(unseen_labels(cells, column))}, which the model has never seen"
+                f"Column {column.name!r} holds {format_list(unknown_categories(cells, column))}, which the model has never seen"
             )
             notes.append(f"{said}: those cells were filled as if they were empty.")
     return Upload(source, replace(part, table=table), tuple(notes))

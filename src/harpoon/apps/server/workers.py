@@ -9,7 +9,7 @@ from threading import Event
 from time import monotonic
 from typing import TypeVar
 
-from harpoon._utils.progress import Step
+from harpoon._utils.progress import ProgressStep
 from harpoon.apps.server.errors import Fault, busy, ending, gone, took_too_long
 from harpoon.apps.server.limits import Limits
 
@@ -46,11 +46,11 @@ class Watch:
         if monotonic() > self._deadline:
             raise took_too_long(self.seconds)
 
-    def step(self, step: Step) -> None:
+    def step(self, step: ProgressStep) -> None:
         """Called by the model after each step."""
         self.check()
-        done = self._finished + step.rows * step.done // step.of
-        if step.done == step.of:
+        done = self._finished + step.rows * step.done // step.total
+        if step.done == step.total:
             self._finished = done
         if monotonic() - self._told >= EVERY:
             self._told = monotonic()

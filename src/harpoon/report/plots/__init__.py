@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon._utils.validation import count_of
+from harpoon._utils.validation import check_count
 from harpoon.data import dataframe
 from harpoon.data.dataframe import Table
-from harpoon.diffusion.penalties import LOSSES
+from harpoon.diffusion.penalties import RECONSTRUCTION_LOSSES
 from harpoon.estimator import Harpoon
 from harpoon.exceptions import InvalidOption, InvalidTable, NotFitted
 from harpoon.report.plots.pairs import Pair, paired, percent
@@ -71,9 +71,9 @@ def missingness(data: object, *, most: int = MOST_COLUMNS, size: Size | None = N
     [0.5, 0.25]
     """
     table = _with_rows(data)
-    holes = np.stack([table.cells(name).missing for name in table.names])
+    holes = np.stack([table.column(name).missing for name in table.names])
     shares = holes.mean(axis=1)
-    chosen = np.sort(np.argsort(-shares, kind="stable")[: count_of(most, "most, the number of columns,")])
+    chosen = np.sort(np.argsort(-shares, kind="stable")[: check_count(most, "most, the number of columns,")])
     total = f"{holes.sum():,} of {holes.size:,} cells are missing" if holes.any() else "No cell is missing"
     figure = picture(size or (9.0, 1.3 + 0.26 * len(chosen)), total)
     left, right = figure.subplots(1, 2, width_ratios=[4, 1])
@@ -109,7 +109,7 @@ def marginals(
     """
     tables = _with_rows(real), _with_rows(drawn)
     pairs, left_out = paired(*tables, columns)
-    shown = pairs[: count_of(most, "most, the number of panels,")]
+    shown = pairs[: check_count(most, "most, the number of panels,")]
     note, called = _note(shown, pairs, left_out), _called(names, tables)
     return grid(shown, [pair.score for pair in shown], between=" | ", names=called, note=note, size=size)
 
@@ -137,7 +137,7 @@ def what_if(
     """
     tables = _with_rows(before), _with_rows(after)
     pairs, left_out = paired(*tables, columns)
-    shown = sorted(pairs, key=lambda pair: -pair.distance)[: count_of(most, "most, the number of panels,")]
+    shown = sorted(pairs, key=lambda pair: -pair.distance)[: check_count(most, "most, the number of panels,")]
     title = "" if where is None else f"What if {short(where, LONGEST_TITLE)}?"
     note, called = _note(shown, pairs, left_out), _called(names, tables)
     return grid(shown, [pair.change for pair in shown], between=" → ", names=called, title=title, note=note, size=size)
@@ -147,7 +147,7 @@ def angles(
     model: Harpoon,
     data: object,
     *,
-    losses: Sequence[str] = tuple(LOSSES),
+    losses: Sequence[str] = tuple(RECONSTRUCTION_LOSSES),
     rows: int = 100,
     random_state: int = 0,
     ax: Axes | None = None,
@@ -171,7 +171,7 @@ def angles(
     found = gradient_angles(
         model.denoiser_,
         model.encode(data),
-        model.codec_.blocks,
+        model.codec_.slices,
         losses=losses,
         rows=rows,
         times=steps,
@@ -181,7 +181,7 @@ def angles(
     axes.axhline(RIGHT_ANGLE, color=FAINT, linewidth=1, linestyle=(0, (4, 3)))
     for (loss, angle), colour in zip(found.items(), COLOURS, strict=False):
         axes.plot(angle.times, angle.mean, color=colour, linewidth=1.8, label=loss)
-        low, high = angle.mean - angle.deviation, angle.mean + angle.deviation
+        low, high = angle.mean - angle.std, angle.mean + angle.std
         axes.fill_between(angle.times, low, high, facecolor=(colour, 0.06), edgecolor=(colour, 0.5), linewidth=0.6)
     axes.set_xlim(max(steps), 0)
     headed(axes, "Gradients of guidance: along the manifold at 90°", f"{rows} rows at the most")
@@ -267,14 +267,14 @@ def _note(shown: Sequence[Pair], pairs: Sequence[Pair], left_out: Sequence[str])
 def _called(names: tuple[str, str], tables: tuple[Table, Table]) -> list[str]:
     if isinstance(names, str) or len(names) != len(tables):
         raise InvalidOption(f"names must be two, one for each table, got {names!r}.")
-    return [f"{name} ({table.height:,} rows)" for name, table in zip(names, tables, strict=True)]
+    return [f"{name} ({table.n_rows:,} rows)" for name, table in zip(names, tables, strict=True)]
 
 
 def _with_rows(data: object) -> Table:
     table = dataframe.read(data)
-    if not table.names or not table.height:
+    if not table.names or not table.n_rows:
         raise InvalidTable(
-            f"A table to draw must have rows and columns, got {table.height} rows and {len(table.names)} columns."
+            f"A table to draw must have rows and columns, got {table.n_rows} rows and {len(table.names)} columns."
         )
     return table
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon._text import closest, listed, shortened
-from harpoon.data.coercion import as_labels, conform
-from harpoon.data.column import Column, Kind, moment
+from harpoon._text import closest_matches, format_list, shorten
+from harpoon.data.coercion import factorize, coerce
+from harpoon.data.column import Column, Kind, format_time
 from harpoon.data.column_array import NANOSECONDS, ColumnArray
 from harpoon.data.dataframe import Table
 from harpoon.data.schema import Schema
@@ -42,23 +42,23 @@ class Pair:
         if self.column.kind.discrete:
             labels, before, after = self.shares()
             most = int(np.argmax(np.abs(after - before)))
-            return f"{shortened(str(labels[most]), shown=LABEL)} {percent(before[most])} → {percent(after[most])}"
+            return f"{shorten(str(labels[most]), shown=LABEL)} {percent(before[most])} → {percent(after[most])}"
         means = [float(cells.observed.astype(np.float64).mean()) for cells in self.cells]
         if self.column.kind is Kind.DURATION:
             word, ticks = self.span()
             return f"mean {' → '.join(f'{mean / ticks:.3g}' for mean in means)} {word}"
         if self.column.kind.temporal:
-            return "mean " + " → ".join(moment(self.column, mean)[:10] for mean in means)
+            return "mean " + " → ".join(format_time(self.column, mean)[:10] for mean in means)
         return "mean " + " → ".join(f"{mean:.0f}" if abs(mean) >= 100 else f"{mean:.3g}" for mean in means)  # noqa: PLR2004
 
     def shares(self) -> tuple[list[Any], Floats, Floats]:
         """All labels, and the share of each among the cells of either table that are not missing."""
-        coded = [as_labels(cells) for cells in self.cells]
-        labels = list(dict.fromkeys(label for cells in coded for label in cells.labels))
+        coded = [factorize(cells) for cells in self.cells]
+        labels = list(dict.fromkeys(label for cells in coded for label in cells.categories))
         place = {label: i for i, label in enumerate(labels)}
         found = []
         for cells in coded:
-            where = np.array([place[label] for label in cells.labels], dtype=np.int64)
+            where = np.array([place[label] for label in cells.categories], dtype=np.int64)
             found.append(np.bincount(where[cells.observed], minlength=len(labels)) / len(cells.observed))
         return labels, found[0], found[1]
 
@@ -81,14 +81,14 @@ def paired(first: Table, second: Table, columns: Sequence[str] | None = None) ->
     wanted = first.names if columns is None else [str(name) for name in columns]
     unknown = [name for name in wanted if name not in first.names]
     if unknown:
-        near = closest(unknown[0], first.names)
-        hint = f"Did you mean {near[0]!r}?" if near else f"It has {listed(first.names)}."
+        near = closest_matches(unknown[0], first.names)
+        hint = f"Did you mean {near[0]!r}?" if near else f"It has {format_list(first.names)}."
         raise InvalidOption(f"The table has no column {unknown[0]!r}. {hint}")
     found = [_pair(first, second, name) for name in wanted]
     pairs = [pair for pair in found if isinstance(pair, Pair)]
     left_out = [reason for reason in found if isinstance(reason, str)]
     if not pairs:
-        raise InvalidTable(f"There is no column to compare. Not drawn: {listed(left_out)}.")
+        raise InvalidTable(f"There is no column to compare. Not drawn: {format_list(left_out)}.")
     return pairs, left_out
 
 
@@ -96,7 +96,7 @@ def _pair(first: Table, second: Table, name: str) -> Pair | str:
     """One column of two tables, or why there is nothing to compare."""
     if name not in second.names:
         return f"{name} (in one table only)"
-    cells = first.cells(name), second.cells(name)
+    cells = first.column(name), second.column(name)
     kinds = [Schema.infer(table.arrow.select([name])).columns[0] for table in (first, second)]
     column = kinds[0] if kinds[0].kind.modelled else kinds[1]
     if {each.kind for each in kinds} == {Kind.INTEGER, Kind.NUMBER}:
@@ -106,7 +106,7 @@ def _pair(first: Table, second: Table, name: str) -> Pair | str:
     if any(each.missing.all() for each in cells):
         return f"{name} (empty in one table)"
     open_column = replace(column, labels=None) if column.kind is Kind.CATEGORY else column
-    held = conform(cells[0], open_column), conform(cells[1], open_column)
+    held = coerce(cells[0], open_column), coerce(cells[1], open_column)
     tables = [table.arrow.select([name]) for table in (first, second)]
     return Pair(column, held, 1 - similarity(Schema((column,)), *tables)[name])
 

@@ -11,7 +11,7 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from harpoon.data.column import Kind, moment
+from harpoon.data.column import Kind, format_time
 from harpoon.report.plots.pairs import Floats, Pair, percent
 from harpoon.report.plots.style import (
     INK,
@@ -179,7 +179,7 @@ def _within_the_calendar(pair: Pair, low: float, high: float) -> tuple[float, fl
 
 def _written(pair: Pair, value: float) -> str:
     if pair.column.kind in (Kind.DATE, Kind.DATETIME):
-        return moment(pair.column, value)
+        return format_time(pair.column, value)
     return f"{float(_on_axis(pair, np.array([value]))[0]):,.6g}"
 
 
