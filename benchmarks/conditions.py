@@ -79,8 +79,8 @@ def task(model: harpoon.Harpoon, where: str, dataset: Dataset) -> dict[str, Any]
     reference, real = met_by(test, where), met_by(train, where)
     n = len(reference)
     plain = model.sample(n, random_state=0)
-    guided = model.sample(n, where=where, strategy="guided", random_state=0)
-    pulled = model.report_
+    guided = model.sample(n, where=where, strategy="guidance", random_state=0)
+    pulled = model.sampling_info_
     drawn, ceiling, failed, seconds = [], [], 0, []
     for seed in TRIALS:
         began = perf_counter()
@@ -97,9 +97,9 @@ def task(model: harpoon.Harpoon, where: str, dataset: Dataset) -> dict[str, Any]
         "violations": failed,
         "violation_pct_unguided": 100 * violations(plain, where) / n,
         "violation_pct_guided": 100 * (pulled.guided_violations or 0.0),
-        "strategy": model.report_.strategy,
+        "strategy": model.sampling_info_.strategy,
         "seconds": round(float(np.mean(seconds)), 2),
-        "evaluations": model.report_.evaluations,
+        "evaluations": model.sampling_info_.evaluations,
         "drawn": averaged(drawn),
         "guided": scores(schema, reference, guided, target),
         "ceiling": averaged(ceiling),
@@ -121,7 +121,11 @@ def own(model: harpoon.Harpoon, train: pd.DataFrame) -> list[dict[str, Any]]:
         record: dict[str, Any] = {"name": name, "where": where, "training_rows": len(met_by(train, where))}
         try:
             rows = model.sample(500, where=where, random_state=1)
-            record |= {"rows": len(rows), "violations": violations(rows, where), "strategy": model.report_.strategy}
+            record |= {
+                "rows": len(rows),
+                "violations": violations(rows, where),
+                "strategy": model.sampling_info_.strategy,
+            }
             if name == "far apart":
                 record |= {"young": float((rows["age"] <= 18).mean()), "young_in_training": young(train)}
         except harpoon.InfeasibleCondition as error:

@@ -38,7 +38,7 @@ from scipy.stats import t
 
 import harpoon
 from harpoon import metrics
-from harpoon.inference.intervals import attainable
+from harpoon.inference.intervals import attainable_coverage
 from harpoon.metrics import masks
 from harpoon.metrics.imputation import SIX_DIGITS
 from harpoon_bench.datasets import NAMES, load, with_holes
@@ -146,7 +146,7 @@ def intervals(
 def attainable_of_all(schema: harpoon.Schema, draws: harpoon.MultipleImputation, mask: Mask) -> float:
     """The share of drawn numbers inside the interval of the other draws."""
     hidden = {name: mask[:, place] for place, name in enumerate(draws.tables[0].columns) if mask[:, place].any()}
-    shares = [attainable(drawn(draws, name, rows), LEVEL, schema[name]) for name, rows in hidden.items()]
+    shares = [attainable_coverage(drawn(draws, name, rows), LEVEL, schema[name]) for name, rows in hidden.items()]
     return float(np.average(shares, weights=[rows.sum() for rows in hidden.values()]))
 
 
@@ -178,7 +178,7 @@ def probabilities(
     mask: Mask,
 ) -> dict[str, float]:
     """How probable the drawn and the most probable labels were called, and how often they were right."""
-    expected = model.impute(holes, decode=False)
+    expected = model.expect(holes)
     parts: dict[str, list[Floats]] = {"drawn": [], "drawn_right": [], "likeliest": [], "likeliest_right": []}
     for name, labels in expected.labels.items():
         hidden = mask[:, rows.columns.get_loc(name)]

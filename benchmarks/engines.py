@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import harpoon
-from harpoon.engines.blocks import Shards
+from harpoon.engines.blocks import FileSet
 from harpoon.metrics import masks
 from harpoon_bench.datasets import load, with_holes
 
@@ -111,7 +111,7 @@ def planned(files: int = 300) -> float:
         for path in paths:
             pq.write_table(table, path)
         began = process_time()
-        Shards.of(name)
+        FileSet.of(name)
         for path in paths:
             pq.read_metadata(path)
         return round(1000 * (process_time() - began) / files, 2)

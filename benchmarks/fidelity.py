@@ -26,7 +26,7 @@ from models import trained
 from records import each, facts, parser
 
 DATASETS = ("adult", "default", "shoppers")
-WAYS: dict[str, DrawingOptions] = {"in turn": {}, "together": {"turns": 0}}
+WAYS: dict[str, DrawingOptions] = {"in turn": {}, "together": {"ar_steps": 0}}
 PAIR = ["education", "education-num"]  # in Adult one is the number of the other
 
 

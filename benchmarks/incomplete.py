@@ -53,7 +53,7 @@ def run(arguments: Any, name: str) -> dict[str, Any]:  # noqa: ANN401
     path = arguments.models / f"{name}-incomplete.harpoon"
     models = {
         "complete": trained(arguments.data, name, arguments.minutes, arguments.models),
-        "incomplete": fitted(holes, schema, arguments.minutes, path),
+        "incomplete_rows": fitted(holes, schema, arguments.minutes, path),
     }
     cells = []
     for mechanism in masks.MECHANISMS:
@@ -65,7 +65,7 @@ def run(arguments: Any, name: str) -> dict[str, Any]:  # noqa: ANN401
             for metric, left, right in zip(METRICS, means["complete"], means["incomplete"], strict=False):
                 cell = {"mask": mechanism, "ratio": ratio, "metric": metric}
                 cells.append(
-                    {**cell, "complete": float(left), "incomplete": float(right), "quotient": float(right / left)}
+                    {**cell, "complete": float(left), "incomplete_rows": float(right), "quotient": float(right / left)}
                 )
     return {
         "script": "benchmarks/incomplete.py",

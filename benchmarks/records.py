@@ -53,7 +53,7 @@ def facts(model: harpoon.Harpoon) -> dict[str, Any]:
         "epochs": model.history_.epochs[-1].number,
         "weights": sum(p.numel() for p in model.denoiser_.parameters()),
         "threads": torch.get_num_threads(),
-        "settings": model.settings_.to_json(),
+        "settings": model.config_.to_json(),
         "versions": versions(),
     }
 

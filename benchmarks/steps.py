@@ -25,12 +25,12 @@ from records import each, facts, parser
 
 DATASETS = ("adult", "default", "shoppers")
 WAYS: tuple[DrawingOptions, ...] = (
-    {"turns": 4},
-    {"turns": 8},
-    {"turns": 16},
-    {"turns": 64},
-    {"turns": 0, "sampling_steps": 12},
-    {"turns": 0, "sampling_steps": 24},
+    {"ar_steps": 4},
+    {"ar_steps": 8},
+    {"ar_steps": 16},
+    {"ar_steps": 64},
+    {"ar_steps": 0, "sampling_steps": 12},
+    {"ar_steps": 0, "sampling_steps": 24},
 )
 ROWS, SEEDS = 5000, (1, 2)
 

@@ -20,7 +20,7 @@ def main() -> None:
     """Train on the penguins, and draw."""
     table = penguins()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", harpoon.ColumnLeftOut)
+        warnings.simplefilter("ignore", harpoon.ColumnLeftOutWarning)
         model = harpoon.Harpoon(max_time=60, random_state=0).fit(table)
     hidden = np.random.default_rng(0).random(table.shape) < np.linspace(0, HIDDEN, table.shape[1])
     pictures = {

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pytest
 from hypothesis import settings
 
-from harpoon import ColumnLeftOut, Harpoon
-from tests import browser as chromium
+from harpoon import ColumnLeftOutWarning, Harpoon
+from tests.support import browser as chromium
 
 # CI judges a change by the same examples as the run before it; at a desk every run looks at new ones.
 settings.register_profile("ci", derandomize=True)
@@ -26,7 +26,7 @@ if os.environ.get("CI"):
     settings.load_profile("ci")
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
-SMALL = {"hidden": 16, "max_epochs": 2, "steps": 5, "progress": False, "random_state": 0}
+SMALL = {"hidden": 16, "max_epochs": 2, "diffusion_steps": 5, "progress": False, "random_state": 0}
 
 
 def make(library, columns):
@@ -102,8 +102,8 @@ def assert_filled(before, after, changed=()):
 def fit(table, **options):
     """A small model, fitted without a word about the columns it leaves out."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ColumnLeftOut)
-        return Harpoon(**{**SMALL, "incomplete": "mask", **options}).fit(table)
+        warnings.simplefilter("ignore", ColumnLeftOutWarning)
+        return Harpoon(**{**SMALL, "incomplete_rows": "mask", **options}).fit(table)
 
 
 def mixed_columns(rows=60, holes=True):

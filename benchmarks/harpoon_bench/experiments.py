@@ -29,7 +29,7 @@ MIXED = ("adult", "default", "shoppers")
 # The paper's ablations: what is changed in its preset, one at a time.
 ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {
     "loss": {"MAE": {}, "MSE": {"loss": "mse"}, "MAE + CE": {"loss": "mae+ce"}, "MSE + CE": {"loss": "mse+ce"}},
-    "schedule": {"Fixed": {}, "Linear": {"strength_schedule": "linear"}},
+    "schedule": {"Fixed": {}, "Linear": {"guidance_schedule": "linear"}},
     "encoding": {"One-Hot": {}, "Integer": {"encoding": "integer"}},
     "scaler": {"Standard": {}, "Quantile": {"scaling": "quantile"}},
 }

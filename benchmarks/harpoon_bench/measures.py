@@ -50,7 +50,7 @@ def filled(cell: Cell, dataset: Dataset, method: Method) -> Record:
 def drawn(cell: Cell, dataset: Dataset, method: Method) -> Record:
     """Draw as many rows as there are test rows that meet the condition, and compare them with those."""
     where = None if cell.condition is None else dataset.conditions[cell.condition]
-    reference = dataset.test if where is None else dataset.test[metrics.meets(dataset.schema, dataset.test, where)]
+    reference = dataset.test if where is None else dataset.test[metrics.satisfies(dataset.schema, dataset.test, where)]
     rows, took = timed(lambda: method.sample(len(reference), where))
     if len(rows) != len(reference) or rows.isna().to_numpy().any():
         raise WrongAnswer(f"{method.title} was asked for {len(reference)} complete rows and gave {len(rows)}.")
@@ -76,7 +76,7 @@ def branches(dataset: Dataset, reference: pd.DataFrame, rows: pd.DataFrame) -> d
     """The share of drawn rows, and of real ones, in each part of a condition: an "or" should keep both parts."""
     parts = {kind: dataset.conditions[kind] for kind in ("range", "category")}
     return {
-        kind: [float(metrics.meets(dataset.schema, table, where).mean()) for table in (rows, reference)]
+        kind: [float(metrics.satisfies(dataset.schema, table, where).mean()) for table in (rows, reference)]
         for kind, where in parts.items()
     }
 
@@ -98,8 +98,7 @@ def angles(_cell: Cell, dataset: Dataset, method: Method) -> Record:
     return {
         **took,
         "angles": {
-            name: {"times": angle.times, "mean": angle.mean, "deviation": angle.std}
-            for name, angle in found.items()
+            name: {"times": angle.times, "mean": angle.mean, "deviation": angle.std} for name, angle in found.items()
         },
     }
 

@@ -5,24 +5,24 @@ from typing import TYPE_CHECKING, Any
 
 from harpoon._version import __version__
 from harpoon.exceptions import (
-    ColumnLeftOut,
+    CategoriesGroupedWarning,
+    ColumnLeftOutWarning,
     HarpoonError,
     HarpoonWarning,
     InfeasibleCondition,
     InvalidCondition,
     InvalidOption,
     InvalidTable,
-    LabelsGrouped,
     MissingExtra,
     ModelFileError,
     NotFitted,
-    RowsDropped,
+    RowsDroppedWarning,
     SamplingFailed,
     SchemaMismatch,
     TableFileError,
-    TooFewDraws,
+    TooFewDrawsWarning,
     TrainingFailed,
-    UnseenCategory,
+    UnknownCategoryWarning,
 )
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from harpoon.data.column import Column, Kind
     from harpoon.data.schema import Schema
     from harpoon.estimator import Harpoon, load
-    from harpoon.inference.diagnostics import Report
+    from harpoon.inference.diagnostics import SamplingInfo
     from harpoon.inference.feasibility import Feasibility
     from harpoon.inference.imputation import Expectation, MultipleImputation
     from harpoon.inference.pooling import Pooled
@@ -75,7 +75,7 @@ def __dir__() -> list[str]:
 
 __all__ = [
     "Column",
-    "ColumnLeftOut",
+    "ColumnLeftOutWarning",
     "Expectation",
     "Feasibility",
     "Harpoon",
@@ -86,21 +86,21 @@ __all__ = [
     "InvalidOption",
     "InvalidTable",
     "Kind",
-    "LabelsGrouped",
+    "CategoriesGroupedWarning",
     "MissingExtra",
     "ModelFileError",
     "MultipleImputation",
     "NotFitted",
     "Pooled",
-    "Report",
-    "RowsDropped",
+    "SamplingInfo",
+    "RowsDroppedWarning",
     "SamplingFailed",
     "Schema",
     "SchemaMismatch",
     "TableFileError",
-    "TooFewDraws",
+    "TooFewDrawsWarning",
     "TrainingFailed",
-    "UnseenCategory",
+    "UnknownCategoryWarning",
     "__version__",
     "col",
     "greatest",

@@ -15,7 +15,7 @@ from harpoon import config
 from harpoon._text import format_list
 from harpoon._utils import tensor_file
 from harpoon._utils.progress import Progress, sampling_bar
-from harpoon._utils.rng import RandomState, check_random_state, to_seed, partition_seed
+from harpoon._utils.rng import RandomState, check_random_state, partition_seed, to_seed
 from harpoon._utils.validation import check_count, resolve_device
 from harpoon.conditions.binder import bind
 from harpoon.conditions.bound import Constant, assume_complete
@@ -25,8 +25,8 @@ from harpoon.conditions.parser import to_predicate
 from harpoon.config import Config
 from harpoon.data import dataframe
 from harpoon.data.column import Column, Kind
-from harpoon.data.column_array import ColumnArray, Index, Columns, n_rows, concat, scatter, take
-from harpoon.data.dataframe import Table, FrameTemplate
+from harpoon.data.column_array import ColumnArray, Columns, Index, concat, n_rows, scatter, take
+from harpoon.data.dataframe import FrameTemplate, Table
 from harpoon.data.reader import read_columns
 from harpoon.data.schema import Schema
 from harpoon.diffusion.denoiser import Denoiser
@@ -35,19 +35,19 @@ from harpoon.encoding.batch import EncodedRows
 from harpoon.encoding.row_codec import RowCodec, seen
 from harpoon.exceptions import InvalidCondition, InvalidOption, ModelFileError, NotFitted
 from harpoon.inference.conditional import check_strategy
-from harpoon.inference.diagnostics import Report
+from harpoon.inference.diagnostics import SamplingInfo
 from harpoon.inference.feasibility import Feasibility, feasibility
 from harpoon.inference.imputation import Expectation, MultipleImputation
-from harpoon.inference.query import SHORTFALLS, Question, plainly
-from harpoon.inference.row_sampler import Drawer
+from harpoon.inference.query import SHORTFALLS, Query, sample_unconditional
+from harpoon.inference.row_sampler import RowSampler
 from harpoon.networks.anchored import AnchoredDenoiser
 from harpoon.relations.formula import describe
-from harpoon.training.checkpoints import KIND as CHECKPOINT
+from harpoon.training.checkpoints import CHECKPOINT_KEY as CHECKPOINT
 from harpoon.training.checkpoints import Checkpoint
-from harpoon.training.distributed import Alone
-from harpoon.training.fit import Learner, Learnt, Lesson
+from harpoon.training.distributed import SingleProcess
+from harpoon.training.fit import FittedModel, ModelFitter, TrainingData
 from harpoon.training.history import History
-from harpoon.training.model_state import DAMAGE, content_of, learnt_from
+from harpoon.training.model_state import INVALID_CONTENT, from_content, to_content
 
 if TYPE_CHECKING:
     from harpoon.report import Page
@@ -87,8 +87,8 @@ class Harpoon:
     codec_: RowCodec
     denoiser_: Denoiser
     template_: FrameTemplate
-    settings_: Config
-    report_: Report
+    config_: Config
+    sampling_info_: SamplingInfo
     _trained_on: Columns
 
     def __init__(
@@ -108,7 +108,7 @@ class Harpoon:
         if "max_epochs" in given:  # whoever counts epochs wants the same model on a slow machine
             options["max_time"] = None
         self.preset = preset
-        self.settings: Config = config.preset(preset).with_options({**options, **given})
+        self.config: Config = config.preset(preset).with_options({**options, **given})
         self.random_state = check_random_state(random_state)
         self.device = resolve_device(device)
         if not isinstance(schema, Schema | None):
@@ -144,8 +144,8 @@ class Harpoon:
             ray_train.fit(self, data, workers=workers, folder=checkpoint)
             return self
         table = dataframe.read(data)
-        keeper = None if checkpoint is None else partial(Checkpoint.at, checkpoint)
-        self._take(self._learner().learn(Lesson.whole(table), keeper), table.template)
+        keeper = None if checkpoint is None else partial(Checkpoint.open, checkpoint)
+        self._take(self._learner().fit(TrainingData.from_table(table), keeper), table.template)
         self._trained_on = read_columns(table, self.schema_)
         return self
 
@@ -154,9 +154,8 @@ class Harpoon:
         data: object,
         *,
         draws: int | None = None,
-        decode: bool = True,
         where: str | Predicate | None = None,
-        first_row: int = 0,
+        row_offset: int = 0,
         random_state: RandomState = None,
         **options: Any,
     ) -> Any:  # noqa: ANN401
@@ -172,7 +171,6 @@ class Harpoon:
             data: A frame with the columns of the training table, in any order. A row may be wholly missing.
             draws: How many completed tables to draw instead, as a `MultipleImputation`: with intervals, and to pool
                 estimates over.
-            decode: False gives an `Expectation` instead: unrounded means and the probabilities of all labels.
             where: A condition that every completed row meets, as for `sample`.
             first_row: The number of the first row, where the table is a part of a longer one: what is drawn for a row
                 depends on its number, so the parts come out as the whole would.
@@ -185,26 +183,29 @@ class Harpoon:
             A frame of the same library, with the same dtypes, index and columns.
         """
         codec = self._fitted()
-        self.__dict__.pop("report_", None)  # a report is of the last call, or there is none
+        self.__dict__.pop("sampling_info_", None)  # a report is of the last call, or there is none
         table = dataframe.read(data)
         rows = read_columns(table, self.schema_)
         question = self._question(where)
         self._check_constants(question, table)
         drawer = self._drawer(self._call_seed(random_state), options)
-        first_row = check_count(first_row, "first_row, the number of the first row,", low=0)
+        row_offset = check_count(row_offset, "first_row, the number of the first row,", low=0)
         if draws is not None:
-            if not decode:
-                raise InvalidOption("decode=False gives what is expected, draws=m tables that were drawn; ask for one.")
             count = check_count(draws, "draws, the number of tables to draw,")
-            return self._imputations(table, rows, count, drawer, question, first_row=first_row)
-        if not decode:
-            if question is not None:
-                raise InvalidOption("decode=False gives what is expected without a condition; leave where out.")
-            return self._expectation(rows)
-        produce = (lambda part, _index: self._expected(part)) if self.denoiser_.is_conditional else drawer.draw
+            return self._imputations(table, rows, count, drawer, question, first_row=row_offset)
+        produce = (lambda part, _index: self._expected(part)) if self.denoiser_.is_conditional else drawer.sample
         if question is not None:
-            produce = question.correcting(produce, question.completing(drawer, rows, first_row, self._tell))
-        return self._written(table, rows, self._produced(rows, produce, first_row))
+            produce = question.correct(produce, question.completer(drawer, rows, row_offset, self._tell))
+        return self._written(table, rows, self._produced(rows, produce, row_offset))
+
+    def expect(self, data: object) -> Expectation:
+        """Return the conditional expectation of every cell given the observed cells of its row.
+
+        Unrounded means of numeric columns, and the probability of each category of the others. Needs a network that is
+        conditioned on observed cells (preset="anchored").
+        """
+        self._fitted()
+        return self._expectation(read_columns(dataframe.read(data), self.schema_))
 
     def sample(
         self,
@@ -216,7 +217,7 @@ class Harpoon:
         given: object = None,
         strategy: str = "auto",
         on_shortfall: str = "raise",
-        first_row: int = 0,
+        row_offset: int = 0,
         random_state: RandomState = None,
         **options: Any,
     ) -> Any:  # noqa: ANN401
@@ -232,7 +233,7 @@ class Harpoon:
             given: What is already decided: a mapping of columns to values that all n rows share, or a frame of
                 partial rows, which are completed one by one (its cells are kept, its holes and the columns it lacks
                 are drawn).
-            strategy: How to meet a condition: "auto", "kept", "known", "guided" or "paper"; see
+            strategy: How to meet a condition: "auto", "rejection", "conditioning", "guidance" or "paper"; see
                 `harpoon.inference.conditional`.
             on_shortfall: "raise" an `InfeasibleCondition` if there are fewer rows than asked for, or "return" those
                 that there are.
@@ -248,14 +249,14 @@ class Harpoon:
             `attrs["harpoon"]` too.
         """
         codec = self._fitted()
-        self.__dict__.pop("report_", None)
+        self.__dict__.pop("sampling_info_", None)
         check_strategy(strategy)
         if isinstance(given, str):
             raise InvalidOption("given must be a mapping or a frame, got a str; a condition goes into where.")
         question = self._question(where, None if isinstance(loss, str) else loss, loss_batch, on_shortfall)
         towards = {"loss": loss} if isinstance(loss, str) else {}
         drawer = self._drawer(self._call_seed(random_state), {**options, **towards})
-        first_row = check_count(first_row, "first_row, the number of the first row,", low=0)
+        row_offset = check_count(row_offset, "first_row, the number of the first row,", low=0)
         if given is not None and not isinstance(given, Mapping):
             if n is not None:
                 raise InvalidOption("n must be left out when given is a frame: one row is drawn for each of its rows.")
@@ -264,19 +265,19 @@ class Harpoon:
                 raise InvalidOption("A frame of partial rows must have columns; give n to draw rows from nothing.")
             rows = read_columns(table, self.schema_, partial=True)
             self._check_constants(question, table)
-            draw = drawer.draw if question is None else question.completing(drawer, rows, first_row, self._tell)
-            return self._written(table, rows, self._produced(rows, draw, first_row))
+            draw = drawer.sample if question is None else question.completer(drawer, rows, row_offset, self._tell)
+            return self._written(table, rows, self._produced(rows, draw, row_offset))
         table = dataframe.constant_table(given or {}, check_count(n))
         _check_given(given or {}, self.schema_)
         rows = read_columns(table, self.schema_, partial=True, strict=True)
         if question is None:
-            drawn, self.report_ = plainly(drawer, rows, first_row)
+            drawn, self.sampling_info_ = sample_unconditional(drawer, rows, row_offset)
         else:
-            drawer.seed = partition_seed(drawer.seed, first_row)
-            drawn, self.report_ = question.drawn(drawer, rows, strategy)
+            drawer.seed = partition_seed(drawer.seed, row_offset)
+            drawn, self.sampling_info_ = question.sample(drawer, rows, strategy)
         constants = {c.name: _constant(self.template_, c, n_rows(drawn)) for c in self.schema_ if _is_constant(c)}
         frame = self.template_.build({**constants, **drawn})
-        return frame if question is None else dataframe.with_attrs(frame, asdict(self.report_))
+        return frame if question is None else dataframe.with_attrs(frame, asdict(self.sampling_info_))
 
     def relations(self) -> list[str]:
         """The numbers that are often exactly what others say, and in how many of the rows, as the model has found them.
@@ -344,8 +345,8 @@ class Harpoon:
         from harpoon import report
 
         if test is None:
-            return report.Page(report.described(self, where=where, rows=rows, random_state=random_state))
-        return report.Page(report.evaluated(self, test, where=where, rows=rows, random_state=random_state))
+            return report.Page(report.describe(self, where=where, rows=rows, random_state=random_state))
+        return report.Page(report.evaluate(self, test, where=where, rows=rows, random_state=random_state))
 
     def encode(self, data: object) -> EncodedRows:
         """A table as the network sees it: encoded rows and which of their numbers are known."""
@@ -355,13 +356,13 @@ class Harpoon:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file, all or nothing. It holds no rows of the training table."""
         codec = self._fitted()
-        learnt = Learnt(self.schema_, self.settings_, codec, self.denoiser_, self.history_)
+        learnt = FittedModel(self.schema_, self.config_, codec, self.denoiser_, self.history_)
         content = {
             "preset": self.preset,
-            "settings": self.settings.to_json(),
+            "settings": self.config.to_json(),
             "random_state": self.random_state if isinstance(self.random_state, int) else None,
             "given_schema": None if self.schema is None else self.schema.to_json(),
-            **content_of(learnt, self.template_),
+            **to_content(learnt, self.template_),
         }
         tensor_file.write_tensors(path, self.denoiser_.state_dict(), content)
 
@@ -376,11 +377,11 @@ class Harpoon:
             )
         try:
             model = cls(content["preset"], random_state=content["random_state"], device=device, progress=progress)
-            model.settings = Config(**content["settings"])
+            model.config = Config(**content["settings"])
             asked = content["given_schema"]
             model.schema = None if asked is None else Schema.from_json(asked)
-            model._take(*learnt_from(model.settings, content, tensors))
-        except DAMAGE as error:
+            model._take(*from_content(model.config, content, tensors))
+        except INVALID_CONTENT as error:
             raise tensor_file.damaged_file(path, f"{type(error).__name__}: {error}") from None
         model.denoiser_.to(model.device).eval()
         return model
@@ -396,14 +397,14 @@ class Harpoon:
             raise NotFitted("This model has not been trained. Call fit(table) first, or load a saved model.")
         return self.codec_
 
-    def _learner(self, team: Alone | None = None) -> Learner:
-        return Learner(
-            self.settings, self.schema, self.random_state, self.device, self.progress is True, team or Alone()
+    def _learner(self, team: SingleProcess | None = None) -> ModelFitter:
+        return ModelFitter(
+            self.config, self.schema, self.random_state, self.device, self.progress is True, team or SingleProcess()
         )
 
-    def _take(self, learnt: Learnt, template: FrameTemplate) -> None:
+    def _take(self, learnt: FittedModel, template: FrameTemplate) -> None:
         """Become the model that was learnt."""
-        self.schema_, self.settings_, self.codec_ = learnt.schema, learnt.settings, learnt.codec
+        self.schema_, self.config_, self.codec_ = learnt.schema, learnt.config, learnt.codec
         self.denoiser_, self.history_, self.template_ = learnt.denoiser, learnt.history, template
 
     def _produced(self, rows: Columns, produce: Callable[[Columns, Index], Columns], first_row: int = 0) -> Columns:
@@ -424,22 +425,24 @@ class Harpoon:
                 holes[name] = table.column(name).missing if there else np.ones(height, dtype=np.bool_)
         return table.fill({**columns, **constants}, holes, self.template_)
 
-    def _check_constants(self, question: Question | None, table: Table) -> None:
+    def _check_constants(self, question: Query | None, table: Table) -> None:
         """A condition reads a constant column as the value it always had, so the table must have it too."""
         for column in self.schema_:
             asked = question is not None and question.tree is not None and column.name in column_names(question.tree)
             if not asked or not _is_constant(column) or column.name not in table.names:
                 continue
             cells = table.column(column.name)
-            here = {cells.categories[value] if cells.categories else value for value in np.unique(cells.observed).tolist()}
+            here = {
+                cells.categories[value] if cells.categories else value for value in np.unique(cells.observed).tolist()
+            }
             if here - set(column.categories or ()):
                 raise InvalidCondition(
                     f"A condition on column {column.name!r} can only read {(column.categories or (None,))[0]!r}, the one "
                     f"value it had in training, but the table has {format_list(sorted(here, key=str))}. Leave it out."
                 )
 
-    def _tell(self, report: Report) -> None:
-        self.report_ = report
+    def _tell(self, report: SamplingInfo) -> None:
+        self.sampling_info_ = report
 
     def _question(
         self,
@@ -447,7 +450,7 @@ class Harpoon:
         loss: LossFunction | None = None,
         loss_batch: LossFunction | None = None,
         on_shortfall: str = "raise",
-    ) -> Question | None:
+    ) -> Query | None:
         """What is asked of rows, if anything is."""
         if on_shortfall not in SHORTFALLS:
             raise InvalidOption.one_of("on_shortfall", on_shortfall, SHORTFALLS)
@@ -457,22 +460,24 @@ class Harpoon:
             return None
         tree = None if where is None else to_predicate(where)
         bound = Constant(truth=True) if tree is None else assume_complete(bind(tree, self.schema_))
-        return Question(tree, bound, self.schema_, sum_penalties(penalties) if penalties else None, on_shortfall)
+        return Query(tree, bound, self.schema_, sum_penalties(penalties) if penalties else None, on_shortfall)
 
-    def _drawer(self, seed: int = 0, options: Mapping[str, Any] | None = None) -> Drawer:
-        settings = self.settings.with_call_options(options or {})
-        return Drawer(self.denoiser_, self.codec_, settings, self.device, seed, self.progress)
+    def _drawer(self, seed: int = 0, options: Mapping[str, Any] | None = None) -> RowSampler:
+        settings = self.config.with_call_options(options or {})
+        return RowSampler(self.denoiser_, self.codec_, settings, self.device, seed, self.progress)
 
     def _expected(self, rows: Columns) -> Columns:
         """Every cell at its expected number or its most probable label."""
-        parts = self._drawer().estimates(rows, partial(self.codec_.decode, is_mean=True))
+        parts = self._drawer().posterior_means(rows, partial(self.codec_.decode, is_mean=True))
         return concat(parts) if parts else dict(rows)
 
     def _expectation(self, rows: Columns) -> Expectation:
         if not self.denoiser_.is_conditional:
-            raise InvalidOption("decode=False needs a model that sees what is known, such as preset='anchored'.")
+            raise InvalidOption(
+                "expect() needs a network that is conditioned on observed cells, such as preset='anchored'."
+            )
         nothing = np.zeros((0, self.codec_.width))
-        parts = self._drawer().estimates(rows, self.codec_.expectation) or [self.codec_.expectation(nothing)]
+        parts = self._drawer().posterior_means(rows, self.codec_.expectation) or [self.codec_.expectation(nothing)]
         numbers, probabilities = (
             {name: np.concatenate([part[kind][name] for part in parts]) for name in parts[0][kind]} for kind in (0, 1)
         )
@@ -480,11 +485,11 @@ class Harpoon:
         return Expectation(numbers, probabilities, labels)
 
     def _imputations(
-        self, table: Table, rows: Columns, count: int, drawer: Drawer, question: Question | None, *, first_row: int
+        self, table: Table, rows: Columns, count: int, drawer: RowSampler, question: Query | None, *, first_row: int
     ) -> MultipleImputation:
         one_bar = drawer.progress is True and count > 1
         drawer.progress = False if one_bar else drawer.progress
-        draw = drawer.draw if question is None else question.completing(drawer, rows, first_row, self._tell)
+        draw = drawer.sample if question is None else question.completer(drawer, rows, first_row, self._tell)
         drawn = []
         with sampling_bar(count, table.n_rows, one_bar) as on_draw:
             for number in range(count):

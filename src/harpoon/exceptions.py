@@ -148,23 +148,23 @@ class HarpoonWarning(UserWarning):
     """Base of everything Harpoon warns about."""
 
 
-class ColumnLeftOut(HarpoonWarning):
+class ColumnLeftOutWarning(HarpoonWarning):
     """A column is not modelled, and why."""
 
 
-class RowsDropped(HarpoonWarning):
+class RowsDroppedWarning(HarpoonWarning):
     """Many rows are incomplete and not trained on."""
 
 
-class LabelsGrouped(HarpoonWarning):
+class CategoriesGroupedWarning(HarpoonWarning):
     """A category has so many labels that the rare ones are learnt in groups."""
 
 
-class UnseenCategory(HarpoonWarning):
+class UnknownCategoryWarning(HarpoonWarning):
     """A category the model does not know is treated as missing."""
 
 
-class TooFewDraws(HarpoonWarning):
+class TooFewDrawsWarning(HarpoonWarning):
     """There are too few draws for an interval of this level."""
 
 

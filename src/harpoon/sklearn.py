@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from harpoon._utils.rng import RandomState
 from harpoon.data.schema import Schema
 from harpoon.estimator import Harpoon
-from harpoon.exceptions import ColumnLeftOut
+from harpoon.exceptions import ColumnLeftOutWarning
 
 
 class HarpoonImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -74,7 +74,7 @@ class HarpoonImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         )
         with warnings.catch_warnings():
             if not _is_frame(X):  # an array has no names that a line about a column could use
-                warnings.simplefilter("ignore", ColumnLeftOut)
+                warnings.simplefilter("ignore", ColumnLeftOutWarning)
             self.model_ = model.fit(table)
         return self
 

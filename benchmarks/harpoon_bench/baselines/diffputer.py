@@ -132,19 +132,19 @@ class DiffPuter(NeuralMethod):
         settings = Settings(**self.options)
         plan = Plan(
             batch_size=settings.batch_size,
-            optimiser="adam",
+            optimizer="adam",
             learning_rate=settings.learning_rate,
             learning_rate_schedule="plateau",
             weight_decay=0.0,
-            average=0.0,
-            largest_gradient=0.0,
+            ema_decay=0.0,
+            max_grad_norm=0.0,
             max_epochs=settings.epochs,
             max_time=None if self.budget is None else self.budget * share,
             patience=settings.patience,
-            keep_best=True,
-            cool_down=0.0,
-            held_out=0.0,
-            steps_per_report=1,
+            restore_best=True,
+            cooldown_fraction=0.0,
+            validation_fraction=0.0,
+            eval_every=1,
         )
         train(self.denoiser, EncodedRows(x, torch.ones_like(x, dtype=torch.bool)), plan, self.seed + number)
 
@@ -164,7 +164,7 @@ class DiffPuter(NeuralMethod):
             self.denoiser,
             rows,
             times=visited(schedule.times(settings.steps), 1, settings.passes),
-            start=noisiest,
+            initial_noise=noisiest,
             step=ancestral if settings.solver == "sde" else heun(self.denoiser.estimate, schedule.churn),
             seed=self.seed,
             draw=draw,

@@ -86,7 +86,9 @@ class Encoder:
     def filled(self, holes: pd.DataFrame, x: Tensor) -> pd.DataFrame:
         """The table with its holes filled from rows of numbers: means off the grid, and the most probable label."""
         numbers, probabilities = self.codec.expectation((x * self.scale + self.shift).double().numpy())
-        labels = {name: np.array(self.codec.schema[name].categories)[p.argmax(axis=1)] for name, p in probabilities.items()}
+        labels = {
+            name: np.array(self.codec.schema[name].categories)[p.argmax(axis=1)] for name, p in probabilities.items()
+        }
         return completed(holes, pd.DataFrame({**numbers, **labels}), self.codec.schema)
 
 

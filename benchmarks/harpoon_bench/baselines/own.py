@@ -68,9 +68,9 @@ class Anchored(Own):
 
     def impute(self, holes: pd.DataFrame) -> pd.DataFrame:
         """Expected numbers, off their grid, and the most probable labels."""
-        expected: Expectation = self.model.impute(holes, decode=False)
+        expected: Expectation = self.model.expect(holes)
         labels = {
-            name: pd.Series(np.array(expected.labels[name], dtype=object)[found.argmax(axis=1)])
+            name: pd.Series(np.array(expected.categories[name], dtype=object)[found.argmax(axis=1)])
             for name, found in expected.probabilities.items()
         }
         return completed(holes, pd.DataFrame({**expected.numbers, **labels}), self.schema)

@@ -53,7 +53,9 @@ class Spread:
     @property
     def widths(self) -> list[int]:
         """How many columns each column becomes."""
-        return [1 if column.kind.numeric else len(column.categories or ()) - self.first for column in self.schema.modelled]
+        return [
+            1 if column.kind.numeric else len(column.categories or ()) - self.first for column in self.schema.modelled
+        ]
 
     def numbers(self, table: pd.DataFrame) -> Floats:
         """The table as a matrix."""

@@ -87,7 +87,7 @@ class RePaint(NeuralMethod):
             self.model.denoiser_,
             rows,
             times=visited(self.model.denoiser_.schedule.times(settings.steps), settings.stretch, settings.passes),
-            start=STARTS["standard"],
+            initial_noise=STARTS["standard"],
             step=STEPS[settings.noise_scale],
             seed=self.seed,
             rows_at_once=settings.rows_at_once,
@@ -145,7 +145,7 @@ def repainted(
     for first in range(0, len(rows.x), size):
         part = rows[slice(first, first + size)]
         noise = row_noise(seed, np.arange(first, first + len(part.x)), len(times), width, draw=draw)
-        x = reverse_process(denoiser, noise, times=times, start=start, step=writing(part, step), on_step=on_step)
+        x = reverse_process(denoiser, noise, times=times, initial_noise=start, step=writing(part, step), on_step=on_step)
         parts.append(part.fill(x))
     return torch.cat(parts)
 
@@ -160,7 +160,9 @@ def writing(rows: EncodedRows, step: Step) -> Step:
     def stepped(x_t: Tensor, x0_hat: Tensor, now: NoiseLevel, after: NoiseLevel, z: Tensor) -> Tensor:
         if after.noise > now.noise:
             return noised(x_t, now, after, z)
-        return EncodedRows(after.signal * rows.x + after.noise * z, rows.observed).fill(step(x_t, x0_hat, now, after, z))
+        return EncodedRows(after.signal * rows.x + after.noise * z, rows.observed).fill(
+            step(x_t, x0_hat, now, after, z)
+        )
 
     return stepped
 

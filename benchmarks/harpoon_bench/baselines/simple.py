@@ -8,7 +8,7 @@ import pandas as pd
 
 from harpoon.data.schema import Schema
 from harpoon.exceptions import InfeasibleCondition
-from harpoon.metrics import meets
+from harpoon.metrics import satisfies
 from harpoon_bench.baselines.base import CannotFill, Method
 
 
@@ -47,7 +47,7 @@ class RealRows(Method):
 
     def sample(self, n: int, where: str | None = None) -> pd.DataFrame:
         """Rows that meet the condition, each at most once as long as there are enough of them."""
-        rows = self.train if where is None else self.train[meets(self.schema, self.train, where)]
+        rows = self.train if where is None else self.train[satisfies(self.schema, self.train, where)]
         if rows.empty:
             raise InfeasibleCondition(f"No training row has {where}.")
         return rows.sample(n, replace=len(rows) < n, random_state=self.seed, ignore_index=True)

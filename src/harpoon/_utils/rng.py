@@ -31,13 +31,13 @@ def to_seed(random_state: RandomState) -> int:
     return int(generator.integers(2**63))
 
 
-def partition_seed(seed: int, first_row: int) -> int:
+def partition_seed(seed: int, row_offset: int) -> int:
     """A seed of its own for each part of a long draw; the first part has that of the whole.
 
     >>> seed_of_part(7, 0), seed_of_part(7, 100) == seed_of_part(7, 200)
     (7, False)
     """
-    return seed if not first_row else int(np.random.SeedSequence([seed, first_row]).generate_state(1, np.uint64)[0])
+    return seed if not row_offset else int(np.random.SeedSequence([seed, row_offset]).generate_state(1, np.uint64)[0])
 
 
 def row_noise(seed: int, rows: NDArray[np.int64], steps: int, width: int, *, draw: int = 0) -> Tensor:

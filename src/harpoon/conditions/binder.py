@@ -2,7 +2,7 @@
 
     >>> from harpoon.kinds import Column, Kind
     >>> from harpoon.parsing import parse
-    >>> schema = Schema((Column("age", Kind.INTEGER), Column("job", Kind.CATEGORY, labels=("chef", "nurse", "pilot"))))
+    >>> schema = Schema((Column("age", Kind.INTEGER), Column("job", Kind.CATEGORY, categories=("chef", "nurse", "pilot"))))
     >>> bind(parse("not (age < 50 or job = 'nurse')"), schema).parts[1]
     Member(column='job', allowed=(0, 2), count=3)
     >>> bind(parse("job = 'nurs'"), schema)
@@ -22,13 +22,13 @@ from typing import Any
 
 from harpoon._text import closest_matches, format_list, shorten
 from harpoon.conditions.bound import (
-    SameCategory,
-    Constant,
     BoundPredicate,
     Compare,
+    Constant,
     IsIn,
     IsMissing,
     NumberLiteral,
+    SameCategory,
     all_of,
     any_of,
     negate,
@@ -37,12 +37,12 @@ from harpoon.conditions.expressions import (
     FLIPPED,
     And,
     Between,
+    ColumnName,
     Comparison,
     In,
     IsNull,
     Like,
     Literal,
-    ColumnName,
     Not,
     Or,
     Predicate,
@@ -55,8 +55,8 @@ from harpoon.conditions.term_types import (
     describe_term,
     find_column,
     incomparable_error,
-    try_type_term,
     parse_time,
+    try_type_term,
     type_term,
 )
 from harpoon.data.column import MAX_STEP, Column, Kind
@@ -181,7 +181,9 @@ def _alike(op: str, left: Column, right: Column) -> BoundPredicate:
             f"columns {left.name!r} and {right.name!r} share no label: one holds texts, one numbers."
         )
     places = {label: place for place, label in enumerate(right.categories or ())}
-    return SameCategory(left.name, right.name, tuple(places.get(label, -1) for label in left.categories or ()), op == "=")
+    return SameCategory(
+        left.name, right.name, tuple(places.get(label, -1) for label in left.categories or ()), op == "="
+    )
 
 
 def _positions(op: str, column: Column, literal: Literal) -> set[int]:

@@ -40,10 +40,10 @@ class Operation:
     """
 
     operator: str
-    operands: tuple[Term, ...]
+    operands: tuple[NumericTerm, ...]
 
 
-Term = ColumnRef | NumberLiteral | Operation
+NumericTerm = ColumnRef | NumberLiteral | Operation
 
 
 @dataclass(frozen=True)
@@ -61,8 +61,8 @@ class Compare:
     """
 
     operator: str
-    left: Term
-    right: Term
+    left: NumericTerm
+    right: NumericTerm
     step: float | None = None
 
 
@@ -159,7 +159,7 @@ def assume_complete(bound: BoundPredicate) -> BoundPredicate:
             return bound
 
 
-def columns_of(bound: BoundPredicate | Term) -> set[str]:
+def columns_of(bound: BoundPredicate | NumericTerm) -> set[str]:
     """The columns that a condition, or a number in one, looks at."""
     match bound:
         case ColumnRef(column) | IsIn(column) | IsMissing(column):

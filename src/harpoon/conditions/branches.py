@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harpoon.conditions.bound import AllOf, Constant, BoundPredicate, AnyOf, all_of, columns_of, negate
+from harpoon.conditions.bound import AllOf, AnyOf, BoundPredicate, Constant, all_of, columns_of, negate
 
 MAX_BRANCHES = 64
 UNSATISFIABLE = Constant(truth=False)

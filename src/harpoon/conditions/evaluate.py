@@ -14,18 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harpoon.conditions.bound import (
-    SameCategory,
     AllOf,
-    Constant,
+    AnyOf,
     BoundPredicate,
     ColumnRef,
-    AnyOf,
     Compare,
+    Constant,
     IsIn,
     IsMissing,
     NumberLiteral,
+    NumericTerm,
     Operation,
-    Term,
+    SameCategory,
 )
 from harpoon.data.column_array import Columns
 
@@ -101,7 +101,7 @@ def _evaluate_predicate(bound: BoundPredicate, rows: Columns) -> Any:  # noqa: A
             return COMPARE[operator](a, b) & ~np.logical_or(gone, also_gone)
 
 
-def _evaluate_term(term: Term, rows: Columns) -> tuple[Numbers, Any]:
+def _evaluate_term(term: NumericTerm, rows: Columns) -> tuple[Numbers, Any]:
     """The numbers of a term, and which of them are missing."""
     match term:
         case NumberLiteral(value):

@@ -371,7 +371,7 @@ class Between(InfixPredicate):
     low: Term
     high: Term
 
-    def phrase(self, no: str = "") -> str:
+    def infix(self, no: str = "") -> str:
         """The predicate in SQL, with `no` where its negation goes."""
         return f"{self.operand} {no}between {self.low} and {self.high}"
 
@@ -391,7 +391,7 @@ class In(InfixPredicate):
         if not self.options:
             raise InvalidCondition(f"The list of values that {self.operand} may have is empty. Give at least one.")
 
-    def phrase(self, no: str = "") -> str:
+    def infix(self, no: str = "") -> str:
         """The predicate in SQL, with `no` where its negation goes."""
         return f"{self.operand} {no}in ({', '.join(map(str, self.options))})"
 
@@ -412,7 +412,7 @@ class Like(InfixPredicate):
         if not isinstance(self.pattern, str):
             raise InvalidCondition(f"like takes a pattern as text, for example 'State%', got {self.pattern!r}.")
 
-    def phrase(self, no: str = "") -> str:
+    def infix(self, no: str = "") -> str:
         """The predicate in SQL, with `no` where its negation goes."""
         return f"{self.operand} {no}{'ilike' if self.any_case else 'like'} {text_literal(self.pattern)}"
 
@@ -427,7 +427,7 @@ class IsNull(InfixPredicate):
 
     operand: Term
 
-    def phrase(self, no: str = "") -> str:
+    def infix(self, no: str = "") -> str:
         """The predicate in SQL, with `no` where its negation goes."""
         return f"{self.operand} is {no}null"
 
@@ -453,7 +453,9 @@ class _Junction(Predicate):
         return f" {self.words[0]} ".join(f"({m})" if isinstance(m, _Junction) else str(m) for m in self.members)
 
     def __repr__(self) -> str:
-        return f" {self.words[1]} ".join(repr(m) if isinstance(m, InfixPredicate | Not) else f"({m!r})" for m in self.members)
+        return f" {self.words[1]} ".join(
+            repr(m) if isinstance(m, InfixPredicate | Not) else f"({m!r})" for m in self.members
+        )
 
 
 class And(_Junction):

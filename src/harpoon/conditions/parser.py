@@ -21,12 +21,12 @@ from harpoon.conditions.expressions import (
     Arithmetic,
     Between,
     Call,
+    ColumnName,
     Comparison,
     In,
     IsNull,
     Like,
     Literal,
-    ColumnName,
     Negative,
     Not,
     Or,
@@ -109,9 +109,7 @@ def _syntax(text: str) -> Any:  # noqa: ANN401
     except SqlglotError:
         raise InvalidCondition(f"The condition cannot be read; is a quote not closed? {shorten(text)}") from None
     if len(found) != 1 or found[0] is None:
-        raise InvalidCondition(
-            f"One condition was asked for, and {shorten(text)} is not one. Join several with `and`."
-        )
+        raise InvalidCondition(f"One condition was asked for, and {shorten(text)} is not one. Join several with `and`.")
     return found[0]
 
 
@@ -252,9 +250,7 @@ def _pattern(node: Any) -> str:  # noqa: ANN401
         return _pattern(node.this)
     if node.key == "literal" and node.is_string:
         return str(node.name)
-    raise InvalidCondition(
-        f"A pattern is text in single quotes, such as 'State%', not {shorten(node.sql('sqlite'))}."
-    )
+    raise InvalidCondition(f"A pattern is text in single quotes, such as 'State%', not {shorten(node.sql('sqlite'))}.")
 
 
 def _is_number(node: Any) -> bool:  # noqa: ANN401

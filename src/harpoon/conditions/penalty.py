@@ -21,22 +21,22 @@ import torch
 from torch import Tensor
 
 from harpoon.conditions.bound import (
-    SameCategory,
     AllOf,
-    Constant,
+    AnyOf,
     BoundPredicate,
     ColumnRef,
-    AnyOf,
     Compare,
+    Constant,
     IsIn,
     IsMissing,
     NumberLiteral,
+    NumericTerm,
     Operation,
-    Term,
+    SameCategory,
 )
 from harpoon.config import GuidanceConfig
 from harpoon.encoding.batch import Penalty
-from harpoon.encoding.categorical import OrdinalCodec, OneHotCodec
+from harpoon.encoding.categorical import OneHotCodec, OrdinalCodec
 from harpoon.encoding.row_codec import RowCodec
 from harpoon.encoding.row_view import MIN_TOTAL, RowView, number, probabilities
 
@@ -128,7 +128,7 @@ def _negative_log(p: Tensor) -> Tensor:
     return (-p.clamp(min=MIN_TOTAL).log() - MARGIN).clamp(min=0)
 
 
-def evaluate_term(term: Term, row: RowView) -> tuple[Tensor, Tensor]:
+def evaluate_term(term: NumericTerm, row: RowView) -> tuple[Tensor, Tensor]:
     """The value of a term in each row, and where it has none."""
     match term:
         case ColumnRef(column):

@@ -14,8 +14,8 @@ from math import gcd
 from typing import Any
 
 from harpoon._text import closest_matches, format_list
-from harpoon.conditions.bound import ColumnRef, NumberLiteral, Operation, Term
-from harpoon.conditions.expressions import Arithmetic, Call, Literal, ColumnName, Negative, Term
+from harpoon.conditions.bound import ColumnRef, NumberLiteral, NumericTerm, Operation
+from harpoon.conditions.expressions import Arithmetic, Call, ColumnName, Literal, Negative, Term
 from harpoon.conditions.sql import quote_name
 from harpoon.data.column import Column, Kind
 from harpoon.data.column_array import NANOSECONDS
@@ -64,7 +64,7 @@ class TypedTerm:
         grid: What every value of it is a multiple of, if that is known.
     """
 
-    term: Term
+    term: NumericTerm
     type: str
     tick: int = 0
     zoned: bool = False
@@ -80,7 +80,9 @@ class TypedTerm:
             if isinstance(self.term, NumberLiteral)
             else Operation("*", (self.term, NumberLiteral(factor)))
         )
-        return replace(self, term=term, tick=tick, grid=None if self.resolution is None else self.resolution * factor)
+        return replace(
+            self, term=term, tick=tick, resolution=None if self.resolution is None else self.resolution * factor
+        )
 
 
 def find_column(name: str, schema: Schema) -> Column:
@@ -89,7 +91,9 @@ def find_column(name: str, schema: Schema) -> Column:
     if column is None:
         near = [f"`{quote_name(other)}`" for other in closest_matches(name, schema.names)]
         hint = f"Did you mean {' or '.join(near)}?" if near else f"There are {format_list(schema.names)}."
-        if any(name in (column.categories or ()) for column in schema):  # in SQL, what stands in double quotes is a name
+        if any(
+            name in (column.categories or ()) for column in schema
+        ):  # in SQL, what stands in double quotes is a name
             hint = f"Text goes in single quotes: '{name}'."
         raise InvalidCondition(f"there is no column {name!r}. {hint}")
     if not column.kind.modelled and column.kind is not Kind.CONSTANT:
@@ -225,13 +229,17 @@ def _function(function: str, operand: TypedTerm, value: Term) -> TypedTerm:
     signed = function in ("negative", "abs")
     if operand.type != "number" and not (signed and operand.type == "span"):
         raise InvalidCondition(f"{value} makes no sense: it takes a number, not {WRITTEN[operand.type]}.")
-    return replace(operand, term=Operation(function, (operand.term,)), grid=operand.resolution if signed else None)
+    return replace(
+        operand, term=Operation(function, (operand.term,)), resolution=operand.resolution if signed else None
+    )
 
 
 def _extreme(function: str, operands: list[TypedTerm]) -> TypedTerm:
     measure = "datetime" if any(q.type == "datetime" for q in operands) else operands[0].type
     term = Operation(function, tuple(q.term for q in operands))
-    return replace(operands[0], term=term, measure=measure, grid=common_resolution(*(q.resolution for q in operands)))
+    return replace(
+        operands[0], term=term, type=measure, resolution=common_resolution(*(q.resolution for q in operands))
+    )
 
 
 def _arithmetic(operator: str, left: TypedTerm, right: TypedTerm, value: Term) -> TypedTerm:
@@ -253,4 +261,6 @@ def _arithmetic(operator: str, left: TypedTerm, right: TypedTerm, value: Term) -
 def _resolution(operator: str, left: TypedTerm, right: TypedTerm) -> Fraction | None:
     if left.resolution is None or right.resolution is None or operator == "/":
         return None
-    return left.resolution * right.resolution if operator == "*" else common_resolution(left.resolution, right.resolution)
+    return (
+        left.resolution * right.resolution if operator == "*" else common_resolution(left.resolution, right.resolution)
+    )

@@ -98,7 +98,7 @@ class Column:
         """The fields that differ from their defaults."""
         data = {f.name: getattr(self, f.name) for f in fields(self)}
         data = {f.name: data[f.name] for f in fields(self) if f.default is MISSING or data[f.name] != f.default}
-        return data | ({"labels": list(self.categories)} if self.categories is not None else {})
+        return data | ({"categories": list(self.categories)} if self.categories is not None else {})
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Column:
@@ -113,9 +113,9 @@ class Column:
             raise InvalidOption.one_of(
                 f"The kind of column {data['name']!r}", data["kind"], [kind.value for kind in Kind]
             )
-        labels = data.get("labels")
+        labels = data.get("categories")
         labels = tuple(labels) if isinstance(labels, list | tuple) else labels
-        return cls(**{**data, "kind": Kind(data["kind"]), "labels": labels})
+        return cls(**{**data, "kind": Kind(data["kind"]), "categories": labels})
 
 
 def _column_errors(column: Column) -> Iterator[tuple[str, bool]]:

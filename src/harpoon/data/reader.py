@@ -13,7 +13,7 @@ from harpoon.data.column import Column
 from harpoon.data.column_array import ColumnArray, Columns
 from harpoon.data.dataframe import Table
 from harpoon.data.schema import Schema, check_columns, check_known_columns
-from harpoon.exceptions import InvalidOption, UnseenCategory
+from harpoon.exceptions import InvalidOption, UnknownCategoryWarning
 
 
 def read_columns(table: Table, schema: Schema, *, partial: bool = False, strict: bool = False) -> Columns:
@@ -44,7 +44,7 @@ def _warn_unseen(column: Column, unseen: list[Any], count: int) -> None:
     warnings.warn(
         f"Column {column.name!r} holds {format_list(unseen)} in {count} {'cell' if count == 1 else 'cells'}, unknown to "
         "the model: treated as missing.",
-        UnseenCategory,
+        UnknownCategoryWarning,
         stacklevel=4,
     )
 

@@ -34,7 +34,7 @@ def infer_column(name: str, tally: ColumnCounts, given: Column | None = None) ->
         raise InvalidOption(f"Column {name!r} of the schema counts in {given.unit!r}, the table in {cells.unit!r}.")
     found = Column(name, kind, missing=tally.missing_fraction, note=note)
     if kind is Kind.CONSTANT:
-        found = replace(found, labels=(_first(cells),))
+        found = replace(found, categories=(_first(cells),))
     if kind.modelled:
         found = replace(found, **_details(tally.coerced(found).values, kind))
     if given is None:
@@ -83,11 +83,11 @@ def _is_identifier(name: str, tally: ColumnCounts) -> bool:
 def _details(cells: ColumnArray, kind: Kind) -> dict[str, Any]:
     """Labels, or range and grid."""
     if kind is Kind.BOOLEAN:
-        return {"labels": (False, True)}
+        return {"categories": (False, True)}
     if kind is Kind.CATEGORY:
         if cells.storage == "category":
-            return {"labels": cells.categories, "ordered": cells.ordered}
-        return {"labels": tuple(sorted(cells.categories, key=lambda label: (str(type(label)), label)))}
+            return {"categories": cells.categories, "ordered": cells.ordered}
+        return {"categories": tuple(sorted(cells.categories, key=lambda label: (str(type(label)), label)))}
     clock = {"unit": cells.unit, "zoned": cells.zoned}
     if not len(cells):
         return clock

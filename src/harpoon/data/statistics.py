@@ -80,7 +80,11 @@ class WeightedValues:
         """The numbers with a share of the others below them, straight between neighbours."""
         places = probabilities * (self.n_values - 1)
         left = np.floor(places).astype(np.int64)
-        low, high, way = self.order_statistics(left), self.order_statistics(np.ceil(places).astype(np.int64)), places - left
+        low, high, way = (
+            self.order_statistics(left),
+            self.order_statistics(np.ceil(places).astype(np.int64)),
+            places - left,
+        )
         return np.where(low == high, low, low * (1 - way) + high * way)
 
 
@@ -155,14 +159,20 @@ class ColumnCounts:
         values = np.concatenate([first.values.values, second.values.values])
         values, counts = sum_counts(values, np.concatenate([first.counts, second.counts]))
         both = ColumnCounts(first.values.with_values(values), counts, first.n_missing + second.n_missing)
-        return both if first.values.storage in CATEGORICAL_STORAGE or both.n_distinct <= MAX_DISTINCT_VALUES else both._thinned()
+        return (
+            both
+            if first.values.storage in CATEGORICAL_STORAGE or both.n_distinct <= MAX_DISTINCT_VALUES
+            else both._thinned()
+        )
 
     def _with_categories(self, labels: tuple[object, ...]) -> ColumnCounts:
         """The same with other labels, which include those that occur."""
         places = {label: place for place, label in enumerate(labels)}
         moved = np.array([places[label] for label in self.values.categories], dtype=np.int64)[self.values.values]
         order = np.argsort(moved)
-        return ColumnCounts(replace(self.values.with_values(moved[order]), labels=labels), self.counts[order], self.n_missing)
+        return ColumnCounts(
+            replace(self.values.with_values(moved[order]), categories=labels), self.counts[order], self.n_missing
+        )
 
     def _thinned(self) -> ColumnCounts:
         """Half as many values as are allowed, evenly spaced, each of which stands for those up to the next."""
@@ -211,7 +221,7 @@ def _align(one: ColumnCounts, other: ColumnCounts, name: str) -> tuple[ColumnCou
 
 def _as_floats(tally: ColumnCounts) -> ColumnCounts:
     cells = replace(tally.values, storage="float", values=tally.values.values.astype(np.float64))
-    return replace(tally, cells=cells)
+    return replace(tally, values=cells)
 
 
 def _describe_storage(cells: ColumnArray) -> str:

@@ -47,7 +47,7 @@ class TwistedGuidance(Guidance):
     A step then moves by its own variance times the gradient of that, as the law of the rows that keep the promise does.
     """
 
-    def pull(self, gradient: Tensor, progress: float, now: NoiseLevel, after: NoiseLevel) -> Tensor:
+    def step(self, gradient: Tensor, progress: float, now: NoiseLevel, after: NoiseLevel) -> Tensor:
         """How far a row is moved."""
         return self.clip(self.scale(progress) * posterior_variance(now, after) / (2 * now.noise**2) * gradient, now)
 

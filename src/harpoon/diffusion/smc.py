@@ -41,7 +41,11 @@ class SMCResampler:
         with the noise that is still to be removed.
         """
         promise = -penalties.double() / (2 * level.noise**2)
-        weights = promise if self.log_weights is None or self.log_potential is None else self.log_weights + promise - self.log_potential
+        weights = (
+            promise
+            if self.log_weights is None or self.log_potential is None
+            else self.log_weights + promise - self.log_potential
+        )
         survivors = torch.arange(len(weights), device=weights.device)
         for number, start in enumerate(range(0, len(weights), self.n_particles)):
             part = slice(start, start + self.n_particles)

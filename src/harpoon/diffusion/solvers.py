@@ -79,7 +79,10 @@ def posterior_mean(inputs: StepInputs) -> Tensor:
     """
     now, after = inputs.now, inputs.after
     alpha = (now.signal / after.signal) ** 2
-    return after.signal * (1 - alpha) / now.noise**2 * inputs.x0_hat + math.sqrt(alpha) * after.noise**2 / now.noise**2 * inputs.x_t
+    return (
+        after.signal * (1 - alpha) / now.noise**2 * inputs.x0_hat
+        + math.sqrt(alpha) * after.noise**2 / now.noise**2 * inputs.x_t
+    )
 
 
 def _ddim(inputs: StepInputs, x0_hat: Tensor) -> Tensor:

@@ -54,7 +54,7 @@ class QuantizedRows(EncodedRows):
         """The same, on another device."""
         return QuantizedRows(*(getattr(self, field.name).to(device) for field in fields(self)))
 
-    def drawn(self, generator: torch.Generator) -> EncodedRows:
+    def dequantize(self, generator: torch.Generator) -> EncodedRows:
         """With every rank that is known somewhere in its span, as the normal number that it is."""
         share = torch.rand(self.low.shape, generator=generator, device=self.low.device, dtype=self.low.dtype)
         rank = (self.low + share * (self.high - self.low)).clamp(MIN_RANK, 1 - MIN_RANK)

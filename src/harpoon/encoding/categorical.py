@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from harpoon.data.column import Column, Kind
 from harpoon.data.column_array import ColumnArray, Storage
-from harpoon.data.statistics import Floats, ColumnCounts
+from harpoon.data.statistics import ColumnCounts, Floats
 from harpoon.encoding.base import CONTINUOUS_PART, Part, PartType
 from harpoon.encoding.scalers import SCALERS, QuantileScaler, StandardScaler
 
@@ -40,7 +40,7 @@ class OneHotCodec:
         """Corners of the simplex."""
         return one_hot(cells.values, cells.missing, len(categories_of(self.column)))
 
-    def decode(self, x: Floats, *, expected: bool = False) -> ColumnArray:  # noqa: ARG002
+    def decode(self, x: Floats, *, is_mean: bool = False) -> ColumnArray:  # noqa: ARG002
         """The label with the largest number."""
         return category_array(self.column, x.argmax(axis=1))
 
@@ -99,7 +99,9 @@ class HierarchicalCodec:
     @property
     def parts(self) -> tuple[Part, ...]:
         """Frequent labels and groups, then no member or one of them."""
-        return Part(len(self.frequent) + self.n_groups, PartType.CATEGORICAL), Part(1 + self.group_size, PartType.CATEGORICAL)
+        return Part(len(self.frequent) + self.n_groups, PartType.CATEGORICAL), Part(
+            1 + self.group_size, PartType.CATEGORICAL
+        )
 
     def encode(self, cells: ColumnArray) -> Floats:
         """A corner of each simplex."""
@@ -107,12 +109,15 @@ class HierarchicalCodec:
         member = first.copy()
         first[list(self.frequent)] = np.arange(len(self.frequent))
         places = np.arange(len(self.rare))
-        first[self.rare], member[self.rare] = len(self.frequent) + places // self.group_size, 1 + places % self.group_size
+        first[self.rare], member[self.rare] = (
+            len(self.frequent) + places // self.group_size,
+            1 + places % self.group_size,
+        )
         which, corners = cells.values, (part.width for part in self.parts)
         pairs = zip((first[which], member[which]), corners, strict=True)
         return np.hstack([one_hot(corner, cells.missing, width) for corner, width in pairs])
 
-    def decode(self, x: Floats, *, expected: bool = False) -> ColumnArray:  # noqa: ARG002
+    def decode(self, x: Floats, *, is_mean: bool = False) -> ColumnArray:  # noqa: ARG002
         """The most probable label: a frequent one, or the best member of a group."""
         scores, members = self._split(x)
         best = np.repeat(members.argmax(axis=1, keepdims=True), self.n_groups, axis=1)
@@ -159,7 +164,7 @@ class OrdinalCodec:
         x = self.scaler.transform(cells.values.astype(np.float64))
         return np.where(cells.missing, 0.0, x)[:, None]
 
-    def decode(self, x: Floats, *, expected: bool = False) -> ColumnArray:  # noqa: ARG002
+    def decode(self, x: Floats, *, is_mean: bool = False) -> ColumnArray:  # noqa: ARG002
         """The label at the nearest position."""
         codes = np.clip(np.rint(self.scaler.inverse(x[:, 0])), 0, len(categories_of(self.column)) - 1)
         return category_array(self.column, codes.astype(np.int64))

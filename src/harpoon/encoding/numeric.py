@@ -14,10 +14,10 @@ from numpy.typing import NDArray
 from harpoon.data.coercion import STORAGE
 from harpoon.data.column import Column, Kind
 from harpoon.data.column_array import ColumnArray
-from harpoon.data.statistics import WeightedValues, Floats, ColumnCounts
+from harpoon.data.statistics import ColumnCounts, Floats, WeightedValues
 from harpoon.encoding.base import CONTINUOUS_PART, Part, PartType
 from harpoon.encoding.categorical import one_hot
-from harpoon.encoding.scalers import SCALERS, QuantileScaler, NormalScoreScaler, StandardScaler, is_increasing
+from harpoon.encoding.scalers import SCALERS, NormalScoreScaler, QuantileScaler, StandardScaler, is_increasing
 from harpoon.encoding.units import DIMENSIONLESS, AffineUnit
 
 MIN_SPIKE_FRACTION, MAX_SPIKES = 0.03, 32
@@ -48,7 +48,7 @@ class NumericCodec:
         x = self.scaler.transform(_centred_values(cells, integer_origin(self.column)))
         return np.where(cells.missing, 0.0, x)[:, None]
 
-    def decode(self, x: Floats, *, expected: bool = False) -> ColumnArray:  # noqa: ARG002
+    def decode(self, x: Floats, *, is_mean: bool = False) -> ColumnArray:  # noqa: ARG002
         """Values on the column's grid, within its range unless that is lifted."""
         values = to_valid_values(self.scaler.inverse(x[:, 0]), self.column)
         missing = np.zeros(len(x), dtype=np.bool_)
@@ -88,7 +88,9 @@ class SpikedNumericCodec:
         seen = _centred_counts(column, tally)
         values, counts = seen.values, seen.counts
         often = np.sort(np.argsort(-counts, kind="stable")[:MAX_SPIKES])
-        spikes = values[often][counts[often] >= MIN_SPIKE_FRACTION * seen.n_values] if len(values) > MAX_SPIKES else values
+        spikes = (
+            values[often][counts[often] >= MIN_SPIKE_FRACTION * seen.n_values] if len(values) > MAX_SPIKES else values
+        )
         if len(spikes) == len(values) and not column.clip:  # who lifts the range wants values that were never seen
             spikes = spikes[:0]
         others = seen[~np.isin(values, spikes)]
@@ -120,21 +122,25 @@ class SpikedNumericCodec:
     def rank_interval(self, cells: ColumnArray) -> tuple[Floats, Floats]:
         """The lowest and highest rank that stand for each cell."""
         values, which = self._match_spikes(cells)
-        low, high = self.normal_scores.rank_interval(values) if self.normal_scores else (np.zeros(len(values)), np.ones(len(values)))
+        low, high = (
+            self.normal_scores.rank_interval(values)
+            if self.normal_scores
+            else (np.zeros(len(values)), np.ones(len(values)))
+        )
         return np.where(which > 0, 0.0, low), np.where(which > 0, 1.0, high)
 
-    def decode(self, x: Floats, *, expected: bool = False) -> ColumnArray:
+    def decode(self, x: Floats, *, is_mean: bool = False) -> ColumnArray:
         """The mass that a row sits on, else the value of its rank.
 
         A mean over rows is a number; a mass that is all but certain is that mass, not a number close to it.
         """
         cells = self.number.decode(x[:, :1])
-        if self.normal_scores and not expected:
+        if self.normal_scores and not is_mean:
             cells = cells.with_values(to_valid_values(self.normal_scores.inverse(x[:, 1]), self.column))
         if self.spikes:
             p = x[:, -1 - len(self.spikes) :]
             which = p.argmax(axis=1)
-            sure = (which > 0) & (p.max(axis=1) >= CERTAIN_PROBABILITY if expected else True)
+            sure = (which > 0) & (p.max(axis=1) >= CERTAIN_PROBABILITY if is_mean else True)
             masses = to_valid_values(np.array(self.spikes), self.column)
             cells = cells.with_values(np.where(sure, masses[which - 1], cells.values))
         return cells

@@ -12,7 +12,13 @@ from typing import Any
 from harpoon.data.column import Column
 from harpoon.data.statistics import ColumnCounts
 from harpoon.encoding.base import ColumnCodec
-from harpoon.encoding.categorical import MAX_ONE_HOT_CATEGORIES, HierarchicalCodec, OrdinalCodec, OneHotCodec, categories_of
+from harpoon.encoding.categorical import (
+    MAX_ONE_HOT_CATEGORIES,
+    HierarchicalCodec,
+    OneHotCodec,
+    OrdinalCodec,
+    categories_of,
+)
 from harpoon.encoding.numeric import NumericCodec, SpikedNumericCodec
 from harpoon.encoding.scalers import SCALERS, NormalScoreScaler, floats_from_json
 
@@ -28,7 +34,11 @@ def _integer(column: Column, tally: ColumnCounts, scaling: str) -> ColumnCodec:
 def _mixed(column: Column, tally: ColumnCounts, scaling: str) -> ColumnCodec:
     if column.kind.numeric:
         return SpikedNumericCodec.fit(column, tally, scaling)
-    return HierarchicalCodec.fit(column, tally) if len(categories_of(column)) > MAX_ONE_HOT_CATEGORIES else OneHotCodec(column)
+    return (
+        HierarchicalCodec.fit(column, tally)
+        if len(categories_of(column)) > MAX_ONE_HOT_CATEGORIES
+        else OneHotCodec(column)
+    )
 
 
 def to_json(codec: ColumnCodec) -> dict[str, Any]:
@@ -60,4 +70,4 @@ def from_json(column: Column, data: Mapping[str, Any]) -> ColumnCodec:
     return scaled[data["codec"]](column, SCALERS[data["scaling"]].from_json(data))
 
 
-ENCODINGS = {"onehot": _one_hot, "integer": _integer, "spiked": _mixed}
+ENCODINGS = {"onehot": _one_hot, "integer": _integer, "mixed": _mixed}

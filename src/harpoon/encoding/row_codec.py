@@ -20,13 +20,13 @@ from numpy.typing import NDArray
 from harpoon.data.column_array import Columns
 from harpoon.data.schema import Schema
 from harpoon.data.statistics import Floats, TableCounts
-from harpoon.encoding.base import ColumnSlice, ColumnCodec, PartType
+from harpoon.encoding.base import ColumnCodec, ColumnSlice, PartType
 from harpoon.encoding.batch import EncodedRows, QuantizedRows
 from harpoon.encoding.categorical import HierarchicalCodec
 from harpoon.encoding.numeric import SpikedNumericCodec
 from harpoon.encoding.registry import ENCODINGS, from_json, to_json
 from harpoon.encoding.units import AffineUnit
-from harpoon.exceptions import LabelsGrouped
+from harpoon.exceptions import CategoriesGroupedWarning
 
 MAX_STANDARD_SCORE = 1e4  # standard deviations from the mean; values beyond would overflow after a few layers
 
@@ -139,7 +139,7 @@ def _warn_hierarchical(codec: HierarchicalCodec) -> None:
     warnings.warn(
         f"Column {codec.column.name!r} has {len(codec.column.categories or ()):,} values: the {len(codec.frequent)} most "
         f"frequent are learnt one by one, the others in {codec.n_groups} groups.",
-        LabelsGrouped,
+        CategoriesGroupedWarning,
         stacklevel=5,
     )
 

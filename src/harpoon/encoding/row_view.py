@@ -18,7 +18,7 @@ from harpoon.encoding.base import ColumnCodec
 from harpoon.encoding.categorical import HierarchicalCodec, OrdinalCodec
 from harpoon.encoding.numeric import NumericCodec, SpikedNumericCodec, integer_origin
 from harpoon.encoding.row_codec import RowCodec
-from harpoon.encoding.scalers import QuantileScaler, NormalScoreScaler, StandardScaler
+from harpoon.encoding.scalers import NormalScoreScaler, QuantileScaler, StandardScaler
 from harpoon.exceptions import InvalidOption
 
 MIN_TOTAL = 1e-12
@@ -76,7 +76,9 @@ def number(codec: ColumnCodec, x: Tensor) -> Tensor:
         return _inverse(codec.scaler, x[:, 0]) + integer_origin(codec.column)
     if not isinstance(codec, SpikedNumericCodec):
         raise TypeError(f"{type(codec).__name__} holds no number")
-    value = _value_of_rank(codec.normal_scores, x[:, 1]) if codec.normal_scores else _inverse(codec.number.scaler, x[:, 0])
+    value = (
+        _value_of_rank(codec.normal_scores, x[:, 1]) if codec.normal_scores else _inverse(codec.number.scaler, x[:, 0])
+    )
     if codec.spikes:
         p = _shares(x[:, -1 - len(codec.spikes) :])
         masses = torch.tensor(codec.spikes, device=x.device, dtype=x.dtype)

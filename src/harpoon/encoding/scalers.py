@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from harpoon.data.statistics import WeightedValues, Floats
+from harpoon.data.statistics import Floats, WeightedValues
 
 MAX_QUANTILES = 1000
 
@@ -111,10 +111,17 @@ class NormalScoreScaler:
 
     def __post_init__(self) -> None:
         if not 0 < len(self.values) <= MAX_QUANTILES or not len(self.values) == len(self.low) == len(self.high):
-            raise ValueError(f"ranks need 1 to {MAX_QUANTILES} values, each with the lowest and the highest of its ranks")
+            raise ValueError(
+                f"ranks need 1 to {MAX_QUANTILES} values, each with the lowest and the highest of its ranks"
+            )
         if not np.isfinite([*self.values, *self._ends, self.std]).all():
             raise ValueError("ranks need finite values")
-        if not is_increasing(self.values) or (np.diff(self._ends) < 0).any() or self._ends[0] <= 0 or self._ends[-1] >= 1:
+        if (
+            not is_increasing(self.values)
+            or (np.diff(self._ends) < 0).any()
+            or self._ends[0] <= 0
+            or self._ends[-1] >= 1
+        ):
             raise ValueError("ranks need ascending values with ascending ranks between 0 and 1")
         if self.std <= 0:
             raise ValueError("ranks need a positive deviation")
@@ -195,4 +202,7 @@ def floats_from_json(data: object) -> tuple[float, ...]:
     return tuple(float(value) for value in data)
 
 
-SCALERS: dict[str, type[StandardScaler] | type[QuantileScaler]] = {"standard": StandardScaler, "quantile": QuantileScaler}
+SCALERS: dict[str, type[StandardScaler] | type[QuantileScaler]] = {
+    "standard": StandardScaler,
+    "quantile": QuantileScaler,
+}

@@ -16,13 +16,13 @@ from harpoon.data.arrow_types import imputed_schema
 from harpoon.data.column import Kind
 from harpoon.estimator import Harpoon
 from harpoon.exceptions import InvalidOption, SchemaMismatch
-from harpoon.io import Part, cells
-from harpoon.io.text_types import as_text
+from harpoon.io import Chunk, cells
+from harpoon.io.text_types import format_texts
 
 DRAW = "draw"
 
 
-class Filler:
+class BlockImputer:
     """Fills part after part, and counts.
 
     Args:
@@ -69,18 +69,20 @@ class Filler:
         if draws is not None and DRAW in schema.names:
             raise InvalidOption(f"The table has a column {DRAW!r} of its own. Rename it to number the draws.")
 
-    def of(self, part: Part, first_row: int) -> list[pa.Table]:
+    def of(self, part: Chunk, first_row: int) -> list[pa.Table]:
         """The filled part, once for each draw, with its cells as they were written if the format allows that."""
         given = part.table.select(self.known)
-        made = self.model.impute(given, draws=self.draws, where=self.where, first_row=first_row, random_state=self.seed)
+        made = self.model.impute(
+            given, draws=self.draws, where=self.where, row_offset=first_row, random_state=self.seed
+        )
         drawn = [made] if self.draws is None else list(made)
         written = part.as_written(self.format)
         return [self._merged(part.table, filled, written, count=place == 0) for place, filled in enumerate(drawn)]
 
     def stacked(self, table: pa.Table, first_row: int) -> pa.Table:
         """The filled rows as one table, all draws of a row together."""
-        made = self.of(Part(table), first_row)
-        return made[0] if self.draws is None else stacked_draws(made)
+        made = self.of(Chunk(table), first_row)
+        return made[0] if self.draws is None else stack_draws(made)
 
     def _merged(self, own: pa.Table, filled: pa.Table, texts: pa.Table | None, *, count: bool) -> pa.Table:
         columns = []
@@ -99,7 +101,7 @@ class Filler:
     def _is_new(self, name: str, before: pa.ChunkedArray, after: pa.ChunkedArray) -> pa.ChunkedArray:
         """Which cells were filled: the missing ones, and labels that the model does not know."""
         if self.model.schema_[name].kind.discrete:
-            return pc.fill_null(pc.not_equal(as_text(before), as_text(after)), pa.scalar(value=True))
+            return pc.fill_null(pc.not_equal(format_texts(before), format_texts(after)), pa.scalar(value=True))
         return pc.is_null(before, nan_is_null=True)
 
     def _written(
@@ -108,10 +110,10 @@ class Filler:
         """The cells as they were written, and new ones in the same spelling."""
         if isinstance(texts.type, cells.Cells):
             return cells.filled(new, after, texts)
-        return pc.if_else(new, as_text(after, like=self._truths.get(name, "")), texts)
+        return pc.if_else(new, format_texts(after, like=self._truths.get(name, "")), texts)
 
 
-def stacked_draws(draws: Sequence[pa.Table]) -> pa.Table:
+def stack_draws(draws: Sequence[pa.Table]) -> pa.Table:
     """One table with a first column `draw`. All draws of a row stand together, whatever the parts.
 
     >>> stacked_draws([pa.table({"x": [1, 2]}), pa.table({"x": [3, 4]})]).to_pydict()

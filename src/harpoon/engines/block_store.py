@@ -26,21 +26,21 @@ from harpoon._utils.rng import to_seed
 from harpoon.engines.blocks import Block, check_here
 from harpoon.engines.job import Job
 from harpoon.exceptions import HarpoonError, TableFileError
-from harpoon.io import Place
+from harpoon.io import Location
 
 PREFIX, SUFFIX = "rows-", ".parquet"
 ABOUT, PROBLEM = "job.json", "problem"
 
 
 @dataclass(frozen=True)
-class Parts:
+class BlockStore:
     """A folder of finished blocks."""
 
     folder: Path
 
     def path(self, block: Block) -> Path:
         """The file of a block; in the order of their names the files are the table."""
-        return self.folder / f"{PREFIX}{block.first_row:015d}{SUFFIX}"
+        return self.folder / f"{PREFIX}{block.row_offset:015d}{SUFFIX}"
 
     def left(self, blocks: Iterable[Block]) -> list[Block]:
         """The blocks that are still to be done."""
@@ -89,7 +89,7 @@ class Parts:
 
 
 @contextmanager
-def collected(job: Job, output: str | os.PathLike[str], *, force: bool = False) -> Iterator[tuple[Job, Parts]]:
+def collect(job: Job, output: str | os.PathLike[str], *, force: bool = False) -> Iterator[tuple[Job, BlockStore]]:
     """The job with a seed, and where its blocks go; at the end the output is there, or nothing is.
 
     Only what is killed leaves its finished blocks behind, for the next run of the same job.
@@ -98,7 +98,7 @@ def collected(job: Job, output: str | os.PathLike[str], *, force: bool = False) 
     target = Path(output).resolve()  # workers may be elsewhere
     job.check_apart(target)
     check_target(target, force=force)
-    parts = Parts(target.parent / f".{target.name}-{job.identity()}.harpoon")
+    parts = BlockStore(target.parent / f".{target.name}-{job.identity()}.harpoon")
     with complaints(parts.folder):
         parts.folder.mkdir(exist_ok=True)
         seeded = job.seeded(_kept_seed(parts.folder / ABOUT, job.seed))
@@ -119,7 +119,7 @@ def check_target(target: Path, *, force: bool = False) -> None:
     if target.is_file() and not _is_one_file(target):
         raise TableFileError(f"{str(target)!r} is a file, where a folder is to be. Choose another name.")
     if not target.is_dir():
-        io.check_free(Place(str(target), target, ""), force=force)
+        io.check_free(Location(str(target), target, ""), force=force)
         return
     strange = [path.name for path in target.iterdir() if not _is_part(path)]
     if strange:
@@ -162,10 +162,10 @@ def _kept_seed(about: Path, seed: int | None) -> int:
     return chosen
 
 
-def _appear(parts: Parts, job: Job, target: Path, *, force: bool) -> None:
+def _appear(parts: BlockStore, job: Job, target: Path, *, force: bool) -> None:
     """Give the folder its name, or join its parts into one file."""
     if _is_one_file(target):
-        with io.writer(target, force) as out:
+        with io.open_writer(target, force) as out:
             for block in job.blocks:
                 out.write(pq.ParquetFile(parts.path(block)).read())
         shutil.rmtree(parts.folder)
@@ -187,7 +187,7 @@ def _discard(folder: Path) -> None:
 
 
 def _is_one_file(target: Path) -> bool:
-    return bool(Place.of(target).format) and not target.is_dir()
+    return bool(Location.parse(target).format) and not target.is_dir()
 
 
 def _is_part(path: Path) -> bool:

@@ -15,11 +15,11 @@ from harpoon import io
 from harpoon._text import format_list
 from harpoon.engines.range_index import RangeIndex, counted_out
 from harpoon.exceptions import HarpoonError, InvalidOption, InvalidTable, TableFileError
-from harpoon.io import Place, Reading, Source
-from harpoon.io.columnar import Parquet
-from harpoon.io.delimited import Delimited
-from harpoon.io.text_types import Survey
-from harpoon.io.writers import fitted
+from harpoon.io import Location, ReadOptions, Source
+from harpoon.io.columnar import ParquetSource
+from harpoon.io.delimited import DelimitedSource
+from harpoon.io.text_types import TypeInference
+from harpoon.io.writers import cast_to_schema
 
 FORMATS = {"parquet": "Parquet", "csv": "CSV", "tsv": "CSV"}
 READ = 2**14  # rows at a time
@@ -36,14 +36,14 @@ class Block:
         start: The number of the first row in that file.
     """
 
-    first_row: int
+    row_offset: int
     rows: int
     path: str = ""
     start: int = 0
 
 
 @dataclass(frozen=True)
-class Shard:
+class TableFile:
     """A file, and how many rows it has."""
 
     path: str
@@ -51,7 +51,7 @@ class Shard:
 
 
 @dataclass(frozen=True)
-class Shards:
+class FileSet:
     """Files that together are one table, in the order of their names.
 
     Attributes:
@@ -63,19 +63,19 @@ class Shards:
 
     root: Path
     schema: pa.Schema
-    files: tuple[Shard, ...]
-    how: Reading
+    files: tuple[TableFile, ...]
+    how: ReadOptions
 
     @classmethod
-    def of(cls, source: str | os.PathLike[str], how: Reading | None = None) -> Shards:
+    def of(cls, source: str | os.PathLike[str], how: ReadOptions | None = None) -> FileSet:
         """A file, or a folder of them, of which every one is looked at."""
         paths = _found(source)
-        first = {FORMATS[Place.of(path).format]: path for path in reversed(paths)}  # of each kind
+        first = {FORMATS[Location.parse(path).format]: path for path in reversed(paths)}  # of each kind
         if len(first) > 1:
             names = " and ".join(f"{str(path.name)!r}, a {kind} file" for kind, path in sorted(first.items()))
             raise InvalidTable(f"{str(source)!r} holds {names} by their names. Put each kind into its own folder.")
         root = Path(source).resolve()
-        return _columnar(root, paths) if "Parquet" in first else _delimited(root, paths, how or Reading())
+        return _columnar(root, paths) if "Parquet" in first else _delimited(root, paths, how or ReadOptions())
 
     @property
     def rows(self) -> int:
@@ -95,7 +95,7 @@ class Shards:
     def read(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, pa.Table]]:
         """The rows of some blocks, file after file; no more of them is held than a block needs."""
         for path, some in groupby(blocks, key=lambda block: block.path):
-            with naming(path), io.opened(path, self.how) as source:
+            with naming(path), io.open_source(path, self.how) as source:
                 wanted = list(some)
                 yield from _cut(source, wanted, self.schema)
 
@@ -138,7 +138,7 @@ def _found(place: str | os.PathLike[str]) -> list[Path]:
     if not paths:
         raise InvalidTable(f"The folder {str(source)!r} is empty. It should hold Parquet or CSV files.")
     for path in paths:
-        if Place.of(path).format not in FORMATS:
+        if Location.parse(path).format not in FORMATS:
             raise InvalidTable(f"{str(path)!r} is neither a Parquet nor a CSV file by its name. Move it elsewhere.")
     return paths
 
@@ -159,44 +159,44 @@ def _visible(folder: Path) -> Iterator[Path]:
             yield from _visible(path)
 
 
-def _columnar(root: Path, paths: Sequence[Path]) -> Shards:
+def _columnar(root: Path, paths: Sequence[Path]) -> FileSet:
     """Parquet files know their columns and rows."""
     shards, schema = [], None
     for path in paths:
-        with naming(path), io.opened(path) as source:
+        with naming(path), io.open_source(path) as source:
             here = counted_out(source.schema)
             schema = here if schema is None else _agreed(schema, here, paths[0])
-            shards.append(Shard(str(path), _parquet(source).file.metadata.num_rows))
-    return Shards(root, schema, tuple(shards), Reading())
+            shards.append(TableFile(str(path), _parquet(source).file.metadata.num_rows))
+    return FileSet(root, schema, tuple(shards), ReadOptions())
 
 
-def _delimited(root: Path, paths: Sequence[Path], how: Reading) -> Shards:
+def _delimited(root: Path, paths: Sequence[Path], how: ReadOptions) -> FileSet:
     """Text has to be read to know how many rows there are, and what they hold."""
-    shards, names, survey = [], list[str](), Survey([])
+    shards, names, survey = [], list[str](), TypeInference([])
     for path in paths:
         with naming(path):
-            with io.opened(path, how) as source:
+            with io.open_source(path, how) as source:
                 here = _text(source).names
             if not names:
                 names = here
-                survey = Survey([name for name in names if name not in how.types], how.missing_words)
+                survey = TypeInference([name for name in names if name not in how.types], how.missing_words)
             _agreed(_untyped(names), _untyped(here), paths[0])
-            shards.append(Shard(str(path), _surveyed(path, _as_texts(how, names), survey)))
+            shards.append(TableFile(str(path), _surveyed(path, _as_texts(how, names), survey)))
     types = {name: how.types.get(name) or survey.types[name] for name in names}
-    return Shards(root, pa.schema(list(types.items())), tuple(shards), replace(how, types=types))
+    return FileSet(root, pa.schema(list(types.items())), tuple(shards), replace(how, types=types))
 
 
-def _surveyed(path: Path, how: Reading, survey: Survey) -> int:
+def _surveyed(path: Path, how: ReadOptions, survey: TypeInference) -> int:
     """How many rows a text file has; every cell of it is looked at."""
     rows = 0
-    with io.opened(path, how) as source:
-        for part in source.parts(READ):
+    with io.open_source(path, how) as source:
+        for part in source.chunks(READ):
             survey.look(part.texts)
             rows += part.table.num_rows
     return rows
 
 
-def _as_texts(how: Reading, names: Sequence[str]) -> Reading:
+def _as_texts(how: ReadOptions, names: Sequence[str]) -> ReadOptions:
     return replace(how, types={name: how.types.get(name, pa.string()) for name in names})
 
 
@@ -248,8 +248,8 @@ def _plain(dtype: pa.DataType) -> pa.DataType:
 
 def _cut(source: Source, blocks: Sequence[Block], schema: pa.Schema) -> Iterator[tuple[Block, pa.Table]]:
     """The rows of each block, out of rows that follow each other."""
-    at = blocks[0].start if isinstance(source, Parquet) else 0
-    parts = _indexed(source, at) if isinstance(source, Parquet) else (part.table for part in source.parts(READ))
+    at = blocks[0].start if isinstance(source, ParquetSource) else 0
+    parts = _indexed(source, at) if isinstance(source, ParquetSource) else (part.table for part in source.chunks(READ))
     held = schema.empty_table()
     for block in blocks:
         while at + held.num_rows < block.start + block.rows:
@@ -262,10 +262,10 @@ def _cut(source: Source, blocks: Sequence[Block], schema: pa.Schema) -> Iterator
         yield block, held.slice(block.start - at, block.rows)
 
 
-def _indexed(source: Parquet, first_row: int) -> Iterator[pa.Table]:
+def _indexed(source: ParquetSource, first_row: int) -> Iterator[pa.Table]:
     """The rows of a Parquet file from one of them on, with the index of pandas as a column."""
     index = RangeIndex.of(source.schema)
-    for part in source.parts(READ, first_row):
+    for part in source.chunks(READ, first_row):
         rows = part.table
         if index is not None:
             rows = rows.append_column(index.name, index.column(first_row, rows.num_rows))
@@ -276,7 +276,7 @@ def _indexed(source: Parquet, first_row: int) -> Iterator[pa.Table]:
 def _as_agreed(table: pa.Table, schema: pa.Schema, path: str) -> pa.Table:
     """The columns with the types of all files."""
     try:
-        return fitted(table.select(schema.names), schema)
+        return cast_to_schema(table.select(schema.names), schema)
     except pa.ArrowInvalid as error:
         raise InvalidTable(
             f"{path!r} holds values that the type of another file cannot tell apart: {error}. Give the column the same "
@@ -284,13 +284,13 @@ def _as_agreed(table: pa.Table, schema: pa.Schema, path: str) -> pa.Table:
         ) from None
 
 
-def _parquet(source: Source) -> Parquet:
-    if not isinstance(source, Parquet):
+def _parquet(source: Source) -> ParquetSource:
+    if not isinstance(source, ParquetSource):
         raise InvalidTable("It is no Parquet file, whatever its name says.")
     return source
 
 
-def _text(source: Source) -> Delimited:
-    if not isinstance(source, Delimited):
+def _text(source: Source) -> DelimitedSource:
+    if not isinstance(source, DelimitedSource):
         raise InvalidTable("It is no CSV file, whatever its name says.")
     return source

@@ -23,12 +23,12 @@ from harpoon.conditions.parser import to_predicate
 from harpoon.data import dataframe
 from harpoon.data.arrow_types import text_types
 from harpoon.data.dataframe import check_names
-from harpoon.engines.block_imputer import Filler
-from harpoon.engines.blocks import Block, Shards, naming
+from harpoon.engines.block_imputer import BlockImputer
+from harpoon.engines.blocks import Block, FileSet, naming
 from harpoon.estimator import Harpoon, load
 from harpoon.exceptions import InvalidOption
 from harpoon.inference.conditional import check_strategy
-from harpoon.io import Reading
+from harpoon.io import ReadOptions
 
 Model = Harpoon | str | os.PathLike[str]
 Where = str | Predicate | None
@@ -36,7 +36,7 @@ ROW = "harpoon: row"  # the column that numbers rows on their way
 
 
 @dataclass(frozen=True)
-class Filling:
+class ImputeRequest:
     """How holes are to be filled.
 
     Attributes:
@@ -56,19 +56,19 @@ class Filling:
     @classmethod
     def of(
         cls, model: Model, *, where: Where, draws: int | None, only: Sequence[str], random_state: RandomState
-    ) -> Filling:
+    ) -> ImputeRequest:
         """The same, once it is known to make sense."""
-        content = packed(model)
-        fitted = unpacked(content)
+        content = serialize_model(model)
+        fitted = deserialize_model(content)
         listed = (only,) if isinstance(only, str) else tuple(only)
         if draws is not None:
             check_count(draws, "draws, the number of tables to draw,")
-        return cls(content, seed_for(fitted, random_state), checked_where(where, fitted), draws, listed)
+        return cls(content, job_seed(fitted, random_state), check_where(where, fitted), draws, listed)
 
     @property
     def numbered(self) -> bool:
         """Whether what a row gets depends on its number: something is drawn."""
-        return bool(self.draws or self.where or not unpacked(self.model).denoiser_.is_conditional)
+        return bool(self.draws or self.where or not deserialize_model(self.model).denoiser_.is_conditional)
 
     def check_columns(self, names: Sequence[str]) -> None:
         """Refuse a table that lacks columns, or has some twice, or one called as rows are numbered."""
@@ -77,12 +77,14 @@ class Filling:
             raise InvalidOption(f"The table has a column {ROW!r}, by which rows are numbered on their way. Rename it.")
         self.filler(pa.schema([(name, pa.null()) for name in names]))
 
-    def filler(self, schema: pa.Schema) -> Filler:
+    def filler(self, schema: pa.Schema) -> BlockImputer:
         """What fills rows with these columns."""
-        return Filler(unpacked(self.model), schema, only=self.only, draws=self.draws, where=self.where, seed=self.seed)
+        return BlockImputer(
+            deserialize_model(self.model), schema, only=self.only, draws=self.draws, where=self.where, seed=self.seed
+        )
 
 
-def packed(model: Model) -> bytes:
+def serialize_model(model: Model) -> bytes:
     """The file of a model, to be sent to workers that do not see it."""
     if not isinstance(model, Harpoon):
         load(model, progress=False)  # which complains in our words
@@ -94,7 +96,7 @@ def packed(model: Model) -> bytes:
 
 
 @lru_cache(maxsize=2)
-def unpacked(content: bytes) -> Harpoon:
+def deserialize_model(content: bytes) -> Harpoon:
     """The model out of its file: once for each process, however many blocks it works on."""
     with tempfile.TemporaryDirectory(prefix="harpoon-") as folder:
         path = Path(folder, "model.harpoon")
@@ -102,13 +104,13 @@ def unpacked(content: bytes) -> Harpoon:
         return load(path, progress=False)
 
 
-def seed_for(model: Harpoon, random_state: RandomState) -> int | None:
+def job_seed(model: Harpoon, random_state: RandomState) -> int | None:
     """A seed that all workers share, if there is one: of the call, or of the model."""
     chosen = model.random_state if random_state is None else check_random_state(random_state)
     return chosen if isinstance(chosen, int | None) else to_seed(chosen)
 
 
-def checked_where(where: Where, model: Harpoon) -> str | None:
+def check_where(where: Where, model: Harpoon) -> str | None:
     """A condition as text, once it is known to make sense for the model."""
     if where is None:
         return None
@@ -152,27 +154,27 @@ class Job(Protocol):
 
 
 @dataclass(frozen=True)
-class Imputing:
+class ImputeJob:
     """Files whose holes are filled."""
 
-    source: Shards
-    filling: Filling
+    source: FileSet
+    filling: ImputeRequest
     size: int
 
     @classmethod
     def of(
         cls,
         source: str | os.PathLike[str],
-        filling: Filling,
+        filling: ImputeRequest,
         *,
         block: int = BLOCK,
-        how: Reading | None = None,
-    ) -> Imputing:
+        how: ReadOptions | None = None,
+    ) -> ImputeJob:
         """The job, all of whose files have been looked at."""
-        types = text_types(unpacked(filling.model).schema_)
-        shards = Shards.of(source, replace(how or Reading(), types=types))
+        types = text_types(deserialize_model(filling.model).schema_)
+        shards = FileSet.of(source, replace(how or ReadOptions(), types=types))
         filling.filler(shards.schema)  # which complains of columns that are not there
-        return cls(shards, filling, size_of(block, filling.where))
+        return cls(shards, filling, block_size(block, filling.where))
 
     @property
     def seed(self) -> int | None:
@@ -189,7 +191,7 @@ class Imputing:
         files = [(shard.path, shard.rows, *_state(shard.path)) for shard in self.source.files]
         return _digest(self.filling.model, replace(self.filling, model=b""), self.size, files, self.source.how)
 
-    def seeded(self, seed: int) -> Imputing:
+    def seeded(self, seed: int) -> ImputeJob:
         """The job with a seed that has been chosen."""
         return replace(self, filling=replace(self.filling, seed=seed))
 
@@ -214,13 +216,13 @@ class Imputing:
         """The filled rows of blocks, one after the other."""
         filler = self.filling.filler(self.source.schema)
         for block, table in self.source.read(blocks):
-            with naming(block.path, first_row=block.first_row - block.start):
-                filled = filler.stacked(table, block.first_row)
+            with naming(block.path, first_row=block.row_offset - block.start):
+                filled = filler.stacked(table, block.row_offset)
             yield block, filled
 
 
 @dataclass(frozen=True)
-class Sampling:
+class SampleJob:
     """Rows that are drawn."""
 
     model: bytes
@@ -242,15 +244,15 @@ class Sampling:
         strategy: str = "auto",
         random_state: RandomState = None,
         block: int = BLOCK,
-    ) -> Sampling:
+    ) -> SampleJob:
         """The job, whose options have been looked at."""
         if not isinstance(given, Mapping | None):
             raise InvalidOption("given must be a mapping of columns to values; impute completes partial rows.")
         check_strategy(strategy)
-        packed_model = packed(model)
-        fitted = unpacked(packed_model)
-        asked = checked_where(where, fitted)
-        seed, size = seed_for(fitted, random_state), size_of(block, asked)
+        packed_model = serialize_model(model)
+        fitted = deserialize_model(packed_model)
+        asked = check_where(where, fitted)
+        seed, size = job_seed(fitted, random_state), block_size(block, asked)
         return cls(packed_model, check_count(n), seed, size, asked, None if given is None else dict(given), strategy)
 
     @property
@@ -262,7 +264,7 @@ class Sampling:
         """What tells this job from others."""
         return _digest(self.model, self.seed, self.size, self.where, self.n, self.given, self.strategy)
 
-    def seeded(self, seed: int) -> Sampling:
+    def seeded(self, seed: int) -> SampleJob:
         """The job with a seed that has been chosen."""
         return replace(self, seed=seed)
 
@@ -280,18 +282,18 @@ class Sampling:
     def made(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, pa.Table]]:
         """The rows of blocks, one after the other."""
         for block in blocks:
-            drawn = unpacked(self.model).sample(
+            drawn = deserialize_model(self.model).sample(
                 block.rows,
                 where=self.where,
                 given=self.given,
                 strategy=self.strategy,
-                first_row=block.first_row,
+                row_offset=block.row_offset,
                 random_state=self.seed,
             )
             yield block, dataframe.read(drawn).arrow
 
 
-def size_of(block: int, where: str | None) -> int:
+def block_size(block: int, where: str | None) -> int:
     """Rows of a block. Under a condition rows depend on what they are drawn with, so there it is always the same."""
     size = check_count(block, "block, the number of rows in memory at a time,")
     return size if where is None else STRETCH

@@ -22,11 +22,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from harpoon._utils.rng import RandomState
-from harpoon.engines.block_store import Parts
+from harpoon.engines.block_store import BlockStore
 from harpoon.engines.blocks import Block
-from harpoon.engines.job import BLOCK, Filling, Imputing, Job, Model, Sampling, Where
-from harpoon.engines.runner import finished
-from harpoon.io import Reading
+from harpoon.engines.job import BLOCK, ImputeJob, ImputeRequest, Job, Model, SampleJob, Where
+from harpoon.engines.runner import run_job
+from harpoon.io import ReadOptions
 
 
 def impute(
@@ -39,7 +39,7 @@ def impute(
     only: Sequence[str] = (),
     random_state: RandomState = None,
     block: int = BLOCK,
-    how: Reading | None = None,
+    how: ReadOptions | None = None,
     force: bool = False,
     progress: bool = False,
 ) -> Path:
@@ -61,9 +61,9 @@ def impute(
         force: Whether to replace an earlier output.
         progress: Whether to show a bar.
     """
-    filling = Filling.of(model, where=where, draws=draws, only=only, random_state=random_state)
-    job = Imputing.of(source, filling, block=block, how=how)
-    return finished(job, output, run, force=force, progress=progress)
+    filling = ImputeRequest.of(model, where=where, draws=draws, only=only, random_state=random_state)
+    job = ImputeJob.of(source, filling, block=block, how=how)
+    return run_job(job, output, run, force=force, progress=progress)
 
 
 def sample(
@@ -93,10 +93,10 @@ def sample(
         force: Whether to replace an earlier output.
         progress: Whether to show a bar.
     """
-    job = Sampling.of(n, model, where=where, given=given, strategy=strategy, random_state=random_state, block=block)
-    return finished(job, output, run, force=force, progress=progress)
+    job = SampleJob.of(n, model, where=where, given=given, strategy=strategy, random_state=random_state, block=block)
+    return run_job(job, output, run, force=force, progress=progress)
 
 
-def run(job: Job, parts: Parts, blocks: list[Block]) -> Iterator[Block]:
+def run(job: Job, parts: BlockStore, blocks: list[Block]) -> Iterator[Block]:
     """Blocks one after the other, in this process."""
     return parts.work(job, blocks)

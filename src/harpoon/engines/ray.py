@@ -28,12 +28,12 @@ import pyarrow as pa
 
 from harpoon._utils.rng import RandomState, to_seed
 from harpoon._utils.validation import check_count
-from harpoon.engines.block_store import Parts
+from harpoon.engines.block_store import BlockStore
 from harpoon.engines.blocks import Block
-from harpoon.engines.job import BLOCK, ROW, Filling, Imputing, Job, Model, Sampling, Where, size_of
-from harpoon.engines.runner import finished
+from harpoon.engines.job import BLOCK, ROW, ImputeJob, ImputeRequest, Job, Model, SampleJob, Where, block_size
+from harpoon.engines.runner import run_job
 from harpoon.exceptions import HarpoonError, InvalidOption, MissingExtra
-from harpoon.io import Place, Reading
+from harpoon.io import Location, ReadOptions
 
 try:
     import ray
@@ -60,7 +60,7 @@ def impute(
     gpus: float = 0.0,
     block: int = BLOCK,
     ordered: bool = True,
-    how: Reading | None = None,
+    how: ReadOptions | None = None,
     force: bool = False,
     progress: bool = False,
 ) -> Dataset:
@@ -85,9 +85,9 @@ def impute(
     Returns:
         The filled rows, with all columns of the source.
     """
-    filling = Filling.of(model, where=where, draws=draws, only=only, random_state=random_state)
+    filling = ImputeRequest.of(model, where=where, draws=draws, only=only, random_state=random_state)
     if not isinstance(source, ray.data.Dataset):
-        job = Imputing.of(source, filling, block=block, how=how)
+        job = ImputeJob.of(source, filling, block=block, how=how)
         return _answered(job, output, Pool(workers, gpus), ordered=ordered, force=force, progress=progress)
     if output is not None:
         raise InvalidOption("A Dataset is written by itself: leave output out, and call write_parquet on the answer.")
@@ -111,13 +111,15 @@ def sample(
     progress: bool = False,
 ) -> Dataset:
     """Draw rows on a Ray cluster; the arguments are those of `impute` and of `harpoon.engines.local.sample`."""
-    job = Sampling.of(n, model, where=where, given=given, strategy=strategy, random_state=random_state, block=block)
+    job = SampleJob.of(n, model, where=where, given=given, strategy=strategy, random_state=random_state, block=block)
     return _answered(job, output, Pool(workers, gpus), ordered=ordered, force=force, progress=progress)
 
 
-def run(job: Job, parts: Parts, blocks: list[Block], workers: int | None = None, gpus: float = 0.0) -> Iterator[Block]:
+def run(
+    job: Job, parts: BlockStore, blocks: list[Block], workers: int | None = None, gpus: float = 0.0
+) -> Iterator[Block]:
     """Blocks on an actor pool, each told of when its part has been written."""
-    by_number = {block.first_row: block for block in blocks}
+    by_number = {block.row_offset: block for block in blocks}
     for receipt in _worked(job, parts, blocks, Pool(workers, gpus), ordered=False).iter_rows() if blocks else ():
         if receipt["first_row"] == GIVEN_UP:
             raise parts.problem() or parts.unseen()
@@ -173,7 +175,7 @@ class Worker:
 
     def __init__(self, arguments: Any) -> None:  # noqa: ANN401
         self.job: Job
-        self.parts: Parts | None
+        self.parts: BlockStore | None
         self.job, self.parts = ray.get(arguments)
 
     def __call__(self, batch: pa.Table) -> Iterator[pa.Table]:
@@ -185,7 +187,7 @@ class Worker:
                 continue
             try:
                 for block in self.parts.work(self.job, blocks):
-                    yield _receipt(block.first_row)
+                    yield _receipt(block.row_offset)
             except HarpoonError:  # no worker could do better, so Ray need not try again
                 yield _receipt(GIVEN_UP)
 
@@ -194,7 +196,7 @@ class FillingWorker:
     """Fills batches of a Dataset."""
 
     def __init__(self, arguments: Any) -> None:  # noqa: ANN401
-        self.filling: Filling
+        self.filling: ImputeRequest
         (self.filling,) = ray.get(arguments)
 
     def __call__(self, batch: pa.Table) -> pa.Table:
@@ -208,14 +210,14 @@ class FillingWorker:
         return pa.concat_tables(runs) if runs else own
 
 
-def _filled(data: Dataset, filling: Filling, pool: Pool, *, block: int, ordered: bool) -> Dataset:
+def _filled(data: Dataset, filling: ImputeRequest, pool: Pool, *, block: int, ordered: bool) -> Dataset:
     """The rows of a Dataset, filled; they are numbered first where what a row gets depends on its number."""
     filling.check_columns(data.columns() or ())
     seeded = replace(filling, seed=to_seed(None)) if filling.seed is None else filling
     rows = in_order(data) if ordered or filling.numbered else data
     if filling.numbered:
         rows = _numbered(rows)
-    return pool.mapped(rows, FillingWorker, seeded, size=size_of(block, filling.where), alone=False)
+    return pool.mapped(rows, FillingWorker, seeded, size=block_size(block, filling.where), alone=False)
 
 
 def in_order(data: Dataset) -> Dataset:
@@ -261,15 +263,15 @@ def _answered(
     if output is None:
         seeded = job.seeded(to_seed(None)) if job.seed is None else job
         return _worked(seeded, None, job.blocks, pool, ordered=ordered)
-    if Place.of(output).format not in ("", "parquet"):
+    if Location.parse(output).format not in ("", "parquet"):
         raise InvalidOption(f"Ray reads what it wrote, so the output is a folder or a .parquet file, got {output!r}.")
     work = partial(run, workers=pool.workers, gpus=pool.gpus)
-    target = finished(job, output, work, force=force, progress=progress)
+    target = run_job(job, output, work, force=force, progress=progress)
     with _context(ordered=ordered):
         return ray.data.read_parquet(str(target.resolve()))  # workers may be elsewhere
 
 
-def _worked(job: Job, parts: Parts | None, blocks: list[Block], pool: Pool, *, ordered: bool) -> Dataset:
+def _worked(job: Job, parts: BlockStore | None, blocks: list[Block], pool: Pool, *, ordered: bool) -> Dataset:
     """A Dataset of what tasks become: rows, or receipts of parts."""
     return pool.mapped(of_tasks(job.tasks(blocks), ordered=ordered), Worker, job, parts, size=1, alone=True)
 

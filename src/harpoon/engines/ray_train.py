@@ -33,15 +33,15 @@ from harpoon._text import shorten
 from harpoon._utils.rng import to_seed
 from harpoon._utils.validation import check_count
 from harpoon.data import dataframe
-from harpoon.data.statistics import TableCounts, merge_counts, count_columns
-from harpoon.engines.blocks import Shards
+from harpoon.data.statistics import TableCounts, count_columns, merge_counts
+from harpoon.engines.blocks import FileSet
 from harpoon.engines.job import BLOCK
 from harpoon.estimator import Harpoon
 from harpoon.exceptions import HarpoonError, InvalidTable, MissingExtra, TrainingFailed
 from harpoon.training import checkpoints
-from harpoon.training.checkpoints import Checkpoint, State
-from harpoon.training.distributed import Together
-from harpoon.training.fit import Lesson
+from harpoon.training.checkpoints import Checkpoint, TrainingState
+from harpoon.training.distributed import ProcessGroup
+from harpoon.training.fit import TrainingData
 
 try:
     import ray
@@ -69,7 +69,7 @@ def fit(
     workers: int = 2,
     gpus: float = 0.0,
     failures: int = 3,
-    every: float = checkpoints.SECONDS_BETWEEN,
+    every: float = checkpoints.SAVE_INTERVAL_SECONDS,
     folder: str | os.PathLike[str] | None = None,
 ) -> Harpoon:
     """Train a model on a Ray cluster.
@@ -91,7 +91,7 @@ def fit(
     check_count(workers, "workers, the number of workers,")
     data = _dataset(source)
     try:
-        tallies, sample = counted(data)
+        tallies, sample = count_dataset(data)
     except ray.exceptions.RayError as error:
         raise _untangled(error) from error
     job = _Job(model, to_seed(model.random_state) % 2**63, tallies, sample, every)
@@ -123,7 +123,7 @@ def fit(
     return model
 
 
-def counted(data: Dataset) -> tuple[TableCounts, pa.Table]:
+def count_dataset(data: Dataset) -> tuple[TableCounts, pa.Table]:
     """What a Dataset holds, counted where its blocks are, and evenly spaced rows of it."""
     rows = data.count()
     if not rows:
@@ -145,12 +145,12 @@ def _dataset(source: object) -> Dataset:
         return source
     if not isinstance(source, str | os.PathLike):
         return ray.data.from_arrow(dataframe.read(source).arrow)
-    shards = Shards.of(source)  # which looks at every file
+    shards = FileSet.of(source)  # which looks at every file
     tasks = of_tasks(shards.tasks(shards.blocks(BLOCK)), ordered=True)
     return tasks.map_batches(partial(_read, shards=shards), batch_format="pyarrow", batch_size=1)
 
 
-def _read(batch: pa.Table, shards: Shards) -> Iterator[pa.Table]:
+def _read(batch: pa.Table, shards: FileSet) -> Iterator[pa.Table]:
     for blocks in blocks_of(batch):
         yield from (table for _, table in shards.read(blocks))
 
@@ -201,7 +201,7 @@ class Reported(Checkpoint):
     """A checkpoint that Ray keeps. All workers report each epoch, and the first of them brings the state."""
 
     brings: bool = True
-    every: float = checkpoints.SECONDS_BETWEEN
+    every: float = checkpoints.SAVE_INTERVAL_SECONDS
 
     @classmethod
     def resumed(cls, seed: int, training: str, *, brings: bool, every: float) -> Reported:
@@ -210,14 +210,14 @@ class Reported(Checkpoint):
         if before is None:
             return cls(None, seed, training, brings=brings, every=every)
         with before.as_directory() as folder:
-            kept = Checkpoint.at(Path(folder, STATE), seed, training)
+            kept = Checkpoint.open(Path(folder, STATE), seed, training)
         return cls(None, kept.seed, training, kept.state, brings=brings, every=every)
 
-    def keep(self, state: Callable[[], State], epoch: Mapping[str, Any], *, now: bool = False) -> None:
+    def keep(self, state: Callable[[], TrainingState], epoch: Mapping[str, Any], *, now: bool = False) -> None:
         """Tell Ray how far the training is."""
         with tempfile.TemporaryDirectory() as folder:
             brought = None
-            if self.brings and (now or self.due(self.every)):
+            if self.brings and (now or self.is_due(self.every)):
                 self.write(Path(folder, STATE), state())
                 brought = ray.train.Checkpoint.from_directory(folder)
             ray.train.report(dict(epoch), checkpoint=brought)
@@ -226,17 +226,17 @@ class Reported(Checkpoint):
 def _work(config: dict[str, Any]) -> None:
     """What one worker does."""
     job: _Job = ray.get(config["job"])
-    team, model = Together(), job.model
+    team, model = ProcessGroup(), job.model
     model.random_state, model.progress = job.seed, False
     shard = ray.train.get_dataset_shard(ROWS)
     part = _together(shard.iter_batches(batch_format="pyarrow", batch_size=None))
-    lesson = Lesson(dataframe.read(part), job.tallies, dataframe.read(job.sample))
-    keeper = partial(Reported.resumed, brings=team.place == 0, every=job.every)
-    model._take(model._learner(team).learn(lesson, keeper), lesson.sample.template)
+    lesson = TrainingData(dataframe.read(part), job.tallies, dataframe.read(job.sample))
+    keeper = partial(Reported.resumed, brings=team.rank == 0, every=job.every)
+    model._take(model._learner(team).fit(lesson, keeper), lesson.sample.template)
     with tempfile.TemporaryDirectory() as folder:
-        if team.place == 0:
+        if team.rank == 0:
             model.save(Path(folder, MODEL))
             with ray.train.get_checkpoint().as_directory() as before:  # from which another call may go on
                 shutil.copy(Path(before, STATE), folder)
-        done = ray.train.Checkpoint.from_directory(folder) if team.place == 0 else None
+        done = ray.train.Checkpoint.from_directory(folder) if team.rank == 0 else None
         ray.train.report({}, checkpoint=done)

@@ -8,12 +8,12 @@ from functools import partial
 from pathlib import Path
 
 from harpoon._utils.progress import rows_bar
-from harpoon.engines.block_store import Parts, collected
+from harpoon.engines.block_store import BlockStore, collect
 from harpoon.engines.blocks import Block
 from harpoon.engines.job import Job
 from harpoon.exceptions import InvalidOption
 
-Run = Callable[[Job, Parts, list[Block]], Iterator[Block]]
+Run = Callable[[Job, BlockStore, list[Block]], Iterator[Block]]
 ENGINES = ("local", "ray", "spark")
 
 
@@ -37,7 +37,7 @@ def run_on(engine: str, workers: int | None = None) -> Run:
     return partial(spark.run, workers=workers)
 
 
-def finished(job: Job, output: str | os.PathLike[str], run: Run, *, force: bool = False, progress: bool = True) -> Path:
+def run_job(job: Job, output: str | os.PathLike[str], run: Run, *, force: bool = False, progress: bool = True) -> Path:
     """Do what is left of a job, and say where its output is.
 
     Args:
@@ -48,7 +48,7 @@ def finished(job: Job, output: str | os.PathLike[str], run: Run, *, force: bool 
         progress: Whether to show a bar.
     """
     blocks = job.blocks
-    with collected(job, output, force=force) as (seeded, parts):
+    with collect(job, output, force=force) as (seeded, parts):
         left = parts.left(blocks)
         with rows_bar("Rows", sum(block.rows for block in blocks), show=progress) as advance:
             advance(sum(block.rows for block in blocks) - sum(block.rows for block in left))

@@ -32,11 +32,11 @@ from harpoon._utils.rng import RandomState, to_seed
 from harpoon._utils.validation import check_count
 from harpoon.data.schema import Schema
 from harpoon.engines.block_imputer import DRAW
-from harpoon.engines.block_store import Parts
+from harpoon.engines.block_store import BlockStore
 from harpoon.engines.blocks import Block
-from harpoon.engines.job import BLOCK, ROW, Filling, Job, Model, Sampling, Where, unpacked
+from harpoon.engines.job import BLOCK, ROW, ImputeRequest, Job, Model, SampleJob, Where, deserialize_model
 from harpoon.exceptions import HarpoonError, InvalidOption, InvalidTable, MissingExtra
-from harpoon.io.writers import fitted
+from harpoon.io.writers import cast_to_schema
 
 
 def on_the_clock(own: pa.Table, schema: Schema) -> pa.Table:
@@ -99,11 +99,13 @@ def impute(
     """
     if not hasattr(data, "mapInArrow"):
         raise InvalidOption(f"Spark fills a DataFrame, as spark.read.parquet(...) gives one, got {data!r}.")
-    filling = Filling.of(model, where=where, draws=draws, only=only, random_state=random_state)
+    filling = ImputeRequest.of(model, where=where, draws=draws, only=only, random_state=random_state)
     filling.check_columns(data.columns)
     void = [f.name for f in data.schema if isinstance(f.dataType, NullType)]
     if void:
-        raise InvalidTable(f"Spark has no type for {format_list(void)}, all of whose cells are missing. Cast them first.")
+        raise InvalidTable(
+            f"Spark has no type for {format_list(void)}, all of whose cells are missing. Cast them first."
+        )
     seeded = replace(filling, seed=to_seed(None)) if filling.seed is None else filling
     schema = StructType([StructField(DRAW, LongType(), nullable=False), *data.schema]) if draws else data.schema
     if not filling.numbered:
@@ -124,27 +126,27 @@ def sample(
     block: int = BLOCK,
 ) -> DataFrame:
     """Draw rows, a partition for each block; the arguments are those of `harpoon.engines.local.sample`."""
-    asked = Sampling.of(n, model, where=where, given=given, strategy=strategy, random_state=random_state, block=block)
+    asked = SampleJob.of(n, model, where=where, given=given, strategy=strategy, random_state=random_state, block=block)
     job = asked.seeded(to_seed(None)) if asked.seed is None else asked
-    plain = Sampling.of(1, unpacked(job.model), random_state=0)
+    plain = SampleJob.of(1, deserialize_model(job.model), random_state=0)
     schema = _known_to_spark(next(table for _, table in plain.made(plain.blocks)).schema)
     blocks = job.blocks
 
     def drawn(batches: Batches) -> Batches:
         for number in _numbers(batches):
             for _, table in job.made([blocks[number]]):
-                yield from fitted(table, schema).to_batches()
+                yield from cast_to_schema(table, schema).to_batches()
 
     return _numbered(spark, len(blocks)).mapInArrow(drawn, from_arrow_schema(schema, prefer_timestamp_ntz=True))
 
 
-def run(job: Job, parts: Parts, blocks: list[Block], workers: int | None = None) -> Iterator[Block]:
+def run(job: Job, parts: BlockStore, blocks: list[Block], workers: int | None = None) -> Iterator[Block]:
     """Blocks of files on a Spark cluster, each told of when its part has been written."""
     tasks = job.tasks(blocks)
 
     def worked(batches: Batches) -> Batches:
         for number in _numbers(batches):
-            done = [block.first_row for block in parts.work(job, tasks[number])]
+            done = [block.row_offset for block in parts.work(job, tasks[number])]
             yield pa.RecordBatch.from_pydict({"first_row": pa.array(done, pa.int64())})
 
     if not tasks:
@@ -180,7 +182,7 @@ def session(workers: int | None = None) -> SparkSession:
         raise HarpoonError(f"Spark does not start: {error}. It needs Java 17 or newer; is that installed?") from None
 
 
-def _filling(filling: Filling, spans: Mapping[int, range] | None = None) -> Callable[[Batches], Batches]:
+def _filling(filling: ImputeRequest, spans: Mapping[int, range] | None = None) -> Callable[[Batches], Batches]:
     """What a partition does. With `spans`, its rows have the numbers that were found for it before."""
 
     def filled(batches: Batches) -> Batches:
@@ -194,10 +196,10 @@ def _filling(filling: Filling, spans: Mapping[int, range] | None = None) -> Call
                     raise InvalidTable(
                         "The DataFrame did not give the same rows twice. Cache it, or write it to files first."
                     )
-            holes = on_the_clock(own, unpacked(filling.model).schema_)
+            holes = on_the_clock(own, deserialize_model(filling.model).schema_)
             made = as_instants(filling.filler(holes.schema).stacked(holes, first_row), own, filling.draws)
             kept = [*([pa.field(DRAW, pa.int64())] if filling.draws else []), *own.schema]
-            yield from fitted(made, pa.schema(kept)).to_batches()
+            yield from cast_to_schema(made, pa.schema(kept)).to_batches()
 
     return filled
 

@@ -18,26 +18,26 @@ from harpoon._text import format_list
 from harpoon._utils.rng import random_for
 from harpoon.conditions.bound import BoundPredicate, negate
 from harpoon.conditions.evaluate import evaluate
-from harpoon.data.column_array import Index, Columns, n_rows, scatter, take
+from harpoon.data.column_array import Columns, Index, n_rows, scatter, take
 from harpoon.encoding.batch import Penalty
 from harpoon.exceptions import InvalidCondition
-from harpoon.inference.diagnostics import Report
-from harpoon.inference.guided import GROUP, Puller
-from harpoon.inference.proposals import ways
-from harpoon.inference.row_sampler import Drawer
+from harpoon.inference.diagnostics import SamplingInfo
+from harpoon.inference.guided import N_PARTICLES, GuidedSampler
+from harpoon.inference.proposals import branch_proposals
+from harpoon.inference.row_sampler import RowSampler
 
 CANDIDATES = (1, 4, 16, 64, 256)  # of each row that is left, round after round
-AT_ONCE = 2**16  # candidates in a round, unless there are more rows
-PULLS = 4
-POINT = 1e-3  # the share of a region of numbers that is as good as a point
-APART = 2**20  # draws of one table are numbered so far apart from those of the next
+MAX_CANDIDATES = 2**16  # candidates in a round, unless there are more rows
+MAX_GUIDED_ROUNDS = 4
+POINT_PROBABILITY = 1e-3  # the share of a region of numbers that is as good as a point
+DRAW_STRIDE = 2**20  # draws of one table are numbered so far apart from those of the next
 
 
-def check_possible(rows: Columns, bound: BoundPredicate, text: str, first_row: int = 0) -> None:
+def check_satisfiable(rows: Columns, bound: BoundPredicate, text: str, row_offset: int = 0) -> None:
     """Refuse a condition that the cells of a row already break."""
-    if never(bound, rows):
+    if is_unsatisfiable(bound, rows):
         return  # the cells are not to blame
-    broken = np.flatnonzero(evaluate(negate(bound), rows)) + first_row
+    broken = np.flatnonzero(evaluate(negate(bound), rows)) + row_offset
     if len(broken):
         rows_are = "row" if len(broken) == 1 else "rows"
         raise InvalidCondition(
@@ -46,13 +46,13 @@ def check_possible(rows: Columns, bound: BoundPredicate, text: str, first_row: i
         )
 
 
-def never(bound: BoundPredicate, rows: Columns) -> bool:
+def is_unsatisfiable(bound: BoundPredicate, rows: Columns) -> bool:
     """Whether a condition is false whatever is in a row."""
     blank = {name: replace(cells[:1], missing=np.ones(len(cells[:1]), dtype=np.bool_)) for name, cells in rows.items()}
     return n_rows(blank) > 0 and bool(evaluate(negate(bound), blank).all())
 
 
-def laid_over_holes(rows: Columns, new: Columns, index: Index) -> Columns:
+def scatter_partial(rows: Columns, new: Columns, index: Index) -> Columns:
     """New cells, some of them still missing, laid over those of the rows at `index`."""
     laid = {}
     for name, cells in rows.items():
@@ -63,57 +63,59 @@ def laid_over_holes(rows: Columns, new: Columns, index: Index) -> Columns:
 
 
 @dataclass
-class Completion:
+class ConditionalCompletion:
     """Rows on their way to being completed."""
 
-    drawer: Drawer
+    sampler: RowSampler
     rows: Columns
     index: Index
-    bound: BoundPredicate
+    predicate: BoundPredicate
     loss: Penalty | None = None
     draw: int = 0
 
-    def completed(self) -> tuple[Columns, NDArray[np.bool_], Report]:
+    def sample(self) -> tuple[Columns, NDArray[np.bool_], SamplingInfo]:
         """Rows with every hole filled, which of them meet the condition, and what it took."""
-        began, before = perf_counter(), self.drawer.evaluations
+        began, before = perf_counter(), self.sampler.evaluations
         self.found, self.met = dict(self.rows), np.zeros(len(self.index), dtype=np.bool_)
         self.tried = self.rounds = 0
         failed: float | None = None
         if self.loss is None:
             for candidates in CANDIDATES:
-                self._try(candidates, self.drawer.draw)
+                self._try(candidates, self.sampler.sample)
                 if candidates == 1:
-                    self._anyhow(rarer_than=POINT)
+                    self._fallback(max_probability=POINT_PROBABILITY)
         left = int((~self.met).sum())
-        for attempt in range(PULLS):
-            puller = Puller.of(self.drawer, self.bound, self.loss)
-            self._try(GROUP if puller.corrected else 1, partial(puller.pulled, harder=2.0**attempt))
-            self.drawer.evaluations += puller.drawer.evaluations
+        for attempt in range(MAX_GUIDED_ROUNDS):
+            puller = GuidedSampler.from_sampler(self.sampler, self.predicate, self.loss)
+            self._try(N_PARTICLES if puller.corrected else 1, partial(puller.sample, scale_factor=2.0**attempt))
+            self.sampler.evaluations += puller.sampler.evaluations
             if attempt == 0 and left:
                 failed = float((~self.met).sum()) / left
-        self._anyhow()
-        spent = self.drawer.evaluations - before
+        self._fallback()
+        spent = self.sampler.evaluations - before
         share = float((~self.met).mean()) if len(self.met) else 0.0
         seconds = perf_counter() - began
-        report = Report("completed", len(self.met), self.tried, failed, share, self.rounds, spent, seconds)
+        report = SamplingInfo("completed", len(self.met), self.tried, failed, share, self.rounds, spent, seconds)
         return self.found, self.met, report
 
-    def _anyhow(self, *, rarer_than: float = np.inf) -> None:
+    def _fallback(self, *, max_probability: float = np.inf) -> None:
         """Rows that are left: their restricted numbers drawn first, without regard to what is known of the row.
 
         Of a single point (`rarer_than`) that is no loss: there is but one value to draw.
         """
         left = np.flatnonzero(~self.met)
-        if not len(left) or self.loss is not None or not self.drawer.denoiser.is_conditional:
+        if not len(left) or self.loss is not None or not self.sampler.denoiser.is_conditional:
             return
-        rows, random = self.rows, random_for(self.drawer.seed, 4, self.draw)
+        rows, random = self.rows, random_for(self.sampler.seed, 4, self.draw)
         open_cells = {name: cells.missing[left].any() for name, cells in rows.items()}
         base = {name: replace(cells[:1], missing=np.array([open_cells[name]])) for name, cells in rows.items()}
-        for way in ways(self.drawer, self.bound, base, whatever=True):
-            if rarer_than < np.inf and (way.anchor is None or way.anchor[1].mass >= rarer_than):
+        for way in branch_proposals(self.sampler, self.predicate, base, ignore_given=True):
+            if max_probability < np.inf and (
+                way.restricted_number is None or way.restricted_number[1].probability >= max_probability
+            ):
                 continue
-            self.rows = laid_over_holes(rows, way.anchored(take(rows, left), random)[0], left)
-            self._try(16, self.drawer.draw)
+            self.rows = scatter_partial(rows, way.condition(take(rows, left), random)[0], left)
+            self._try(16, self.sampler.sample)
             self.rows, left = rows, np.flatnonzero(~self.met)
             if not len(left):
                 break
@@ -123,15 +125,15 @@ class Completion:
         left = np.flatnonzero(~self.met)
         if not len(left):
             return
-        candidates = max(1, min(candidates, AT_ONCE // len(left))) if candidates != GROUP else GROUP
-        number = self.draw + self.rounds * APART
-        every = max(1, AT_ONCE // candidates)
+        candidates = max(1, min(candidates, MAX_CANDIDATES // len(left))) if candidates != N_PARTICLES else N_PARTICLES
+        number = self.draw + self.rounds * DRAW_STRIDE
+        every = max(1, MAX_CANDIDATES // candidates)
         for some in np.split(left, np.arange(every, len(left), every)):
             again = np.repeat(some, candidates)
             # A candidate's noise depends on its row and on its place among the row's candidates alone.
             index = self.index[again] * candidates + np.tile(np.arange(candidates), len(some))
             rows = draw(take(self.rows, again), index, draw=number)
-            met = evaluate(self.bound, rows).reshape(len(some), candidates)
+            met = evaluate(self.predicate, rows).reshape(len(some), candidates)
             first = np.arange(len(some)) * candidates + met.argmax(axis=1)
             self.found = scatter(self.found, take(rows, first), some)
             self.met[some] = met.any(axis=1)

@@ -24,31 +24,34 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harpoon._utils.rng import random_for
-from harpoon.conditions.bound import Constant, BoundPredicate, columns_of
+from harpoon.conditions.bound import BoundPredicate, Constant, columns_of
 from harpoon.conditions.evaluate import evaluate
-from harpoon.data.column_array import ColumnArray, Columns, n_rows, concat, scatter, repeat_row, take
+from harpoon.data.column_array import ColumnArray, Columns, concat, n_rows, repeat_row, scatter, take
 from harpoon.encoding.batch import Penalty
 from harpoon.exceptions import InvalidOption, SamplingFailed
-from harpoon.inference.completion import never
-from harpoon.inference.diagnostics import Report
-from harpoon.inference.guided import GROUP, Puller
-from harpoon.inference.proposals import Way, ways
-from harpoon.inference.row_sampler import Drawer
+from harpoon.inference.completion import is_unsatisfiable
+from harpoon.inference.diagnostics import SamplingInfo
+from harpoon.inference.guided import N_PARTICLES, GuidedSampler
+from harpoon.inference.proposals import BranchProposal, branch_proposals
+from harpoon.inference.row_sampler import RowSampler
 
-STRATEGIES = ("auto", "kept", "known", "guided", "paper")
-PILOT, SMALL_PILOT = 2048, 512  # rows drawn to see how often a condition, or a branch, is met
-COMMON, RARE = 0.5, 0.005  # shares of plain rows that meet it: above they are kept, below they are not
-AFFORDABLE = 25_000  # plain rows that are drawn anyway: those kept of them have the law of the model exactly
-MOST_AT_ONCE = 32_768
+STRATEGIES = ("auto", "rejection", "conditioning", "guidance", "paper")
+PILOT_ROWS, BRANCH_PILOT_ROWS = 2048, 512  # rows drawn to see how often a condition, or a branch, is met
+COMMON_PROBABILITY, RARE_PROBABILITY = (
+    0.5,
+    0.005,
+)  # shares of plain rows that meet it: above they are kept, below they are not
+MAX_REJECTION_ROWS = 25_000  # plain rows that are drawn anyway: those kept of them have the law of the model exactly
+MAX_ROWS_PER_ROUND = 32_768
 PATIENCE = 400  # rows drawn for each row asked for, at the most
 LONGEST = 100_000  # rows drawn in a branch, rather than to guide fewer
-GUIDED_ROUNDS = 6
-MOVES = (0.5, 0.3, 0.4, 0.2, 0.5, 0.3, 0.4, 0.2)  # the shares of their cells that found rows draw again
+MAX_GUIDED_ROUNDS = 6
+GIBBS_FRACTIONS = (0.5, 0.3, 0.4, 0.2, 0.5, 0.3, 0.4, 0.2)  # the shares of their cells that found rows draw again
 MOVED = 2**34
-ROOM = 1.25  # rows drawn for each that is expected to be kept
+OVERSAMPLING = 1.25  # rows drawn for each that is expected to be kept
 
 
-Propose = Callable[[int, int], Columns]
+Proposal = Callable[[int, int], Columns]
 
 
 def check_strategy(strategy: str) -> None:
@@ -58,7 +61,7 @@ def check_strategy(strategy: str) -> None:
 
 
 @dataclass
-class Conditional:
+class ConditionalSampler:
     """Draws rows under a condition.
 
     Attributes:
@@ -72,91 +75,96 @@ class Conditional:
         pilot: Plain rows, kept for what they say about the condition.
     """
 
-    drawer: Drawer
-    bound: BoundPredicate
+    sampler: RowSampler
+    predicate: BoundPredicate
     base: Columns
     loss: Penalty | None = None
     tried: int = field(default=0, init=False)
     rounds: int = field(default=0, init=False)
     guided: list[int] = field(default_factory=lambda: [0, 0], init=False)
     pilot: Columns | None = field(default=None, init=False)
-    used: str = field(default="kept", init=False)
+    used: str = field(default="rejection", init=False)
 
-    def rows(self, n: int, strategy: str = "auto") -> tuple[Columns, Report]:
+    def sample(self, n: int, strategy: str = "auto") -> tuple[Columns, SamplingInfo]:
         """At most n rows, all of which meet the condition (but for strategy="paper"), and what it took."""
         check_strategy(strategy)
-        began, before = perf_counter(), self.drawer.evaluations
+        began, before = perf_counter(), self.sampler.evaluations
         found = take(self._by(strategy)(n), slice(0, n))
         count = n_rows(found)
-        share = 1 - float(evaluate(self.bound, found).mean()) if count else 0.0
+        share = 1 - float(evaluate(self.predicate, found).mean()) if count else 0.0
         failed = self.guided[1] / self.guided[0] if self.guided[0] else None
-        spent = self.drawer.evaluations - before
+        spent = self.sampler.evaluations - before
         seconds = perf_counter() - began
-        return found, Report(self.used, count, self.tried, failed, share, self.rounds, spent, seconds)
+        return found, SamplingInfo(self.used, count, self.tried, failed, share, self.rounds, spent, seconds)
 
-    def likelihood(self) -> float:
+    def probability(self) -> float:
         """How likely the condition is, branch by branch: for one that plain rows hardly ever meet."""
-        return float(sum(way.mass * float(met.mean()) for way, _, met in self._ways()))
+        return float(sum(way.probability * float(met.mean()) for way, _, met in self._branch_proposals()))
 
     def _by(self, strategy: str) -> Callable[[int], Columns]:
-        sees_known = self.drawer.denoiser.is_conditional
-        if never(self.bound, self.base):
-            return lambda _: self._nothing()
+        sees_known = self.sampler.denoiser.is_conditional
+        if is_unsatisfiable(self.predicate, self.base):
+            return lambda _: self._no_rows()
         if strategy == "paper":
             return self._paper
-        if self.loss is not None or (strategy in ("auto", "known") and not sees_known):
-            strategy = "guided"
+        if self.loss is not None or (strategy in ("auto", "conditioning") and not sees_known):
+            strategy = "guidance"
         self.used = strategy
-        return {"auto": self._auto, "kept": self._kept, "known": self._known, "guided": self._guided}[strategy]
+        return {
+            "auto": self._auto,
+            "rejection": self._rejection,
+            "conditioning": self._conditioning,
+            "guidance": self._guidance,
+        }[strategy]
 
     def _auto(self, n: int) -> Columns:
-        self.used = "kept"
-        found = self._plain(0, PILOT)
+        self.used = "rejection"
+        found = self._unconditional(0, PILOT_ROWS)
         self.pilot = found
-        met = evaluate(self.bound, found)
+        met = evaluate(self.predicate, found)
         share = float(met.mean())
-        if share >= COMMON or (share >= RARE and n / share <= AFFORDABLE):
-            return self._keep(n, self._plain, take(found, met), len(met))
-        return self._known(n)
+        if share >= COMMON_PROBABILITY or (share >= RARE_PROBABILITY and n / share <= MAX_REJECTION_ROWS):
+            return self._reject(n, self._unconditional, take(found, met), len(met))
+        return self._conditioning(n)
 
-    def _kept(self, n: int) -> Columns:
-        return self._keep(n, self._plain)
+    def _rejection(self, n: int) -> Columns:
+        return self._reject(n, self._unconditional)
 
     def _paper(self, n: int) -> Columns:
         """Algorithm 1 on the whole condition."""
         self.used = "paper"
-        puller = Puller(self.drawer, self.bound, self.loss)
-        rows = self._count(puller.pulled(repeat_row(self.base, n), np.arange(n)))
-        failed = ~evaluate(self.bound, rows)
+        puller = GuidedSampler(self.sampler, self.predicate, self.loss)
+        rows = self._count(puller.sample(repeat_row(self.base, n), np.arange(n)))
+        failed = ~evaluate(self.predicate, rows)
         self.guided = [len(failed), int(failed.sum())]
         return rows
 
-    def _known(self, n: int) -> Columns:
+    def _conditioning(self, n: int) -> Columns:
         """Every branch in proportion to how likely it is."""
-        self.used = "known"
-        open_ways = self._ways()
+        self.used = "conditioning"
+        open_ways = self._branch_proposals()
         if not open_ways:
-            return self._nothing()
-        likely = np.array([way.mass * (met.sum() + 0.5) / (len(met) + 1) for way, _, met in open_ways])
-        random = random_for(self.drawer.seed, 1)
+            return self._no_rows()
+        likely = np.array([way.probability * (met.sum() + 0.5) / (len(met) + 1) for way, _, met in open_ways])
+        random = random_for(self.sampler.seed, 1)
         counts = random.multinomial(n, likely / likely.sum())
-        found = concat([self._through(*way, int(count)) for way, count in zip(open_ways, counts, strict=True)])
+        found = concat([self._sample_branch(*way, int(count)) for way, count in zip(open_ways, counts, strict=True)])
         if n_rows(found) < n:
-            found = concat([found, self._whatever(n - n_rows(found))])
+            found = concat([found, self._ignore_given(n - n_rows(found))])
         return take(found, random.permutation(n_rows(found)))
 
-    def _whatever(self, n: int) -> Columns:
+    def _ignore_given(self, n: int) -> Columns:
         """Rows whose restricted numbers are drawn without regard to what is known: where nothing else leads there."""
         if all(cells.missing[0] for cells in self.base.values()):
-            return self._nothing()
-        found = ways(self.drawer, self.bound, self.base, whatever=True)
-        parts = [self._keep(-(-n // len(found)), self._proposals(way)) for way in found]
-        return concat(parts) if parts else self._nothing()
+            return self._no_rows()
+        found = branch_proposals(self.sampler, self.predicate, self.base, ignore_given=True)
+        parts = [self._reject(-(-n // len(found)), self._proposals(way)) for way in found]
+        return concat(parts) if parts else self._no_rows()
 
-    def _proposals(self, way: Way) -> Propose:
-        return lambda start, count: self._count(way.rows(start, count))
+    def _proposals(self, way: BranchProposal) -> Proposal:
+        return lambda start, count: self._count(way.sample(start, count))
 
-    def _through(self, way: Way, pilot: Columns, met: NDArray[np.bool_], n: int) -> Columns:
+    def _sample_branch(self, way: BranchProposal, pilot: Columns, met: NDArray[np.bool_], n: int) -> Columns:
         """Rows of one branch: kept if it is common enough once its columns are known, else guided, else either."""
         found = take(take(pilot, met), slice(0, n))
         common = bool(met.any()) and n / met.mean() <= LONGEST
@@ -164,98 +172,102 @@ class Conditional:
             if n_rows(found) >= n:
                 break
             more = self._proposals(way)
-            found = self._keep(n, more, found, len(met)) if keeping else self._pulled_too(n, way, found)
+            found = self._reject(n, more, found, len(met)) if keeping else self._add_guided(n, way, found)
         return take(found, slice(0, n))
 
-    def _pulled_too(self, n: int, way: Way, found: Columns) -> Columns:
-        self.used = "guided"
-        return concat([found, self._pull_until(n - n_rows(found), way.known, way.branch.predicate)])
+    def _add_guided(self, n: int, way: BranchProposal, found: Columns) -> Columns:
+        self.used = "guidance"
+        return concat([found, self._guide_until(n - n_rows(found), way.sample_restricted, way.branch.predicate)])
 
-    def _guided(self, n: int) -> Columns:
+    def _guidance(self, n: int) -> Columns:
         """The whole condition as a penalty."""
-        self.used = "guided"
-        found = self._pull_until(n, lambda _start, count: repeat_row(self.base, count), self.bound)
+        self.used = "guidance"
+        found = self._guide_until(n, lambda _start, count: repeat_row(self.base, count), self.predicate)
         short = n_rows(found) < n and self.loss is None
-        return self._keep(n, self._plain, found) if short else found
+        return self._reject(n, self._unconditional, found) if short else found
 
-    def _keep(self, n: int, propose: Propose, first: Columns | None = None, tried: int = 0) -> Columns:
+    def _reject(self, n: int, propose: Proposal, first: Columns | None = None, tried: int = 0) -> Columns:
         """Propose rows until n of them meet the condition."""
-        parts = [self._nothing() if first is None else first]
+        parts = [self._no_rows() if first is None else first]
         have = n_rows(parts[0])
         start = tried
-        while have < n and tried - start < PATIENCE * n + PILOT:
+        while have < n and tried - start < PATIENCE * n + PILOT_ROWS:
             share = max(have, 1) / tried if tried else 1.0
-            count = int(min(max((n - have) / share * ROOM, SMALL_PILOT), MOST_AT_ONCE))
+            count = int(min(max((n - have) / share * OVERSAMPLING, BRANCH_PILOT_ROWS), MAX_ROWS_PER_ROUND))
             rows = propose(tried, count)
-            parts.append(take(rows, evaluate(self.bound, rows)))
+            parts.append(take(rows, evaluate(self.predicate, rows)))
             have, tried = have + n_rows(parts[-1]), tried + count
         return concat(parts)
 
-    def _plain(self, start: int, count: int) -> Columns:
+    def _unconditional(self, start: int, count: int) -> Columns:
         """Rows as the model draws them."""
-        return self._count(self.drawer.draw(repeat_row(self.base, count), np.arange(start, start + count)))
+        return self._count(self.sampler.sample(repeat_row(self.base, count), np.arange(start, start + count)))
 
     def _count(self, rows: Columns) -> Columns:
         self.tried, self.rounds = self.tried + n_rows(rows), self.rounds + 1
         return rows
 
-    def _ways(self) -> list[tuple[Way, Columns, NDArray[np.bool_]]]:
+    def _branch_proposals(self) -> list[tuple[BranchProposal, Columns, NDArray[np.bool_]]]:
         """The ways that can be gone at all, with some rows of each and which of them meet the condition."""
         found = []
-        for way in ways(self.drawer, self.bound, self.base):
-            rows = self._count(way.rows(0, SMALL_PILOT))
-            found.append((way, rows, evaluate(self.bound, rows)))
+        for way in branch_proposals(self.sampler, self.predicate, self.base):
+            rows = self._count(way.sample(0, BRANCH_PILOT_ROWS))
+            found.append((way, rows, evaluate(self.predicate, rows)))
         return found
 
-    def _nothing(self) -> Columns:
+    def _no_rows(self) -> Columns:
         return repeat_row(self.base, 0)
 
-    def _pull_until(self, n: int, known: Propose, bound: BoundPredicate) -> Columns:
+    def _guide_until(self, n: int, known: Proposal, bound: BoundPredicate) -> Columns:
         """Pull rows, harder each round, until n of them meet the condition; then draw the rest of them afresh."""
-        puller = Puller.of(self.drawer, bound, self.loss)
-        parts, have, tried = [self._nothing()], 0, 0
-        for attempt in range(GUIDED_ROUNDS):
-            count = n if self.bound == Constant(truth=True) else int(np.ceil((n - have) * ROOM / GROUP)) * GROUP
+        puller = GuidedSampler.from_sampler(self.sampler, bound, self.loss)
+        parts, have, tried = [self._no_rows()], 0, 0
+        for attempt in range(MAX_GUIDED_ROUNDS):
+            count = (
+                n
+                if self.predicate == Constant(truth=True)
+                else int(np.ceil((n - have) * OVERSAMPLING / N_PARTICLES)) * N_PARTICLES
+            )
             index = np.arange(tried, tried + count)
             try:
-                rows = self._count(puller.pulled(known(tried, count), index, harder=2.0**attempt))
+                rows = self._count(puller.sample(known(tried, count), index, scale_factor=2.0**attempt))
             except SamplingFailed:
                 if attempt == 0:
                     raise
                 break  # pulled too hard: this is as far as it goes
-            met = evaluate(self.bound, rows)
+            met = evaluate(self.predicate, rows)
             if attempt == 0:
                 self.guided = [self.guided[0] + len(met), self.guided[1] + int((~met).sum())]
             parts.append(take(rows, met))
             have, tried = have + int(met.sum()), tried + count
             if have >= n:
                 break
-        self.drawer.evaluations += puller.drawer.evaluations
+        self.sampler.evaluations += puller.sampler.evaluations
         found = take(concat(parts), slice(0, n))
-        return self._moved(self._refreshed(found)) if self.loss is None else found
+        return self._gibbs_steps(self._resample_unconstrained(found)) if self.loss is None else found
 
-    def _moved(self, rows: Columns) -> Columns:
+    def _gibbs_steps(self, rows: Columns) -> Columns:
         """Rows that have moved about where the condition holds: copies part, and the law becomes that of the model."""
-        if not self.drawer.denoiser.is_conditional or not n_rows(rows):
+        if not self.sampler.denoiser.is_conditional or not n_rows(rows):
             return rows
         known, index = repeat_row(self.base, n_rows(rows)), np.arange(n_rows(rows))
-        for number, share in enumerate(MOVES):
-            new = self._count(self.drawer.moved(rows, known, index, share=share, draw=MOVED + number))
-            met = np.flatnonzero(evaluate(self.bound, new))
+        for number, share in enumerate(GIBBS_FRACTIONS):
+            new = self._count(self.sampler.gibbs_step(rows, known, index, fraction=share, draw=MOVED + number))
+            met = np.flatnonzero(evaluate(self.predicate, new))
             rows = scatter(rows, take(new, met), met)
         return rows
 
-    def _refreshed(self, rows: Columns) -> Columns:
+    def _resample_unconstrained(self, rows: Columns) -> Columns:
         """The columns that the condition does not concern, drawn again knowing the others."""
-        concerned = columns_of(self.bound)
-        if not self.drawer.denoiser.is_conditional or not n_rows(rows):
+        concerned = columns_of(self.predicate)
+        if not self.sampler.denoiser.is_conditional or not n_rows(rows):
             return rows
         known = {
             name: cells if name in concerned or not self.base[name].missing[0] else _hidden(cells)
             for name, cells in rows.items()
         }
-        again = self._count(self.drawer.draw(known, np.arange(n_rows(rows)), draw=2**33))
-        met = evaluate(self.bound, again)
+        again = self._count(self.sampler.sample(known, np.arange(n_rows(rows)), draw=2**33))
+        met = evaluate(self.predicate, again)
         return {
             name: cells.with_values(np.where(met, cells.values, rows[name].values)) for name, cells in again.items()
         }

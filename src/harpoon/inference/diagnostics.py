@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Report:
+class SamplingInfo:
     """What it took to meet a condition.
 
     Attributes:
-        strategy: What was done: "kept", "known", "guided" or "paper" (see `harpoon.inference.conditional`), or "completed" for
+        strategy: What was done: "rejection", "conditioning", "guidance" or "paper" (see `harpoon.inference.conditional`), or "completed" for
             given rows.
         rows: How many rows came back.
         tried: How many were drawn.
@@ -24,7 +24,7 @@ class Report:
 
     strategy: str
     rows: int
-    tried: int
+    sampled: int
     guided_violations: float | None
     violations: float
     rounds: int
@@ -32,7 +32,7 @@ class Report:
     seconds: float
 
     def __str__(self) -> str:
-        lines = [f"{_count(self.rows, 'row')}, {self.strategy}: {self.tried} drawn in {_count(self.rounds, 'round')}"]
+        lines = [f"{_count(self.rows, 'row')}, {self.strategy}: {self.sampled} drawn in {_count(self.rounds, 'round')}"]
         if self.guided_violations is not None:
             lines.append(f"{100 * self.guided_violations:.3g} % failed straight out of the guided loop")
         if self.violations:

@@ -12,21 +12,21 @@ from harpoon.conditions.binder import bind
 from harpoon.conditions.bound import BoundPredicate, ColumnRef, Compare, NumberLiteral
 from harpoon.conditions.evaluate import evaluate
 from harpoon.conditions.expressions import And, Or, Predicate
-from harpoon.data.column import Column, format_number, describe, format_time
+from harpoon.data.column import Column, describe, format_number, format_time
 from harpoon.data.column_array import Columns, repeat_row, take
 from harpoon.data.schema import Schema
-from harpoon.inference.conditional import Conditional
-from harpoon.inference.row_sampler import Drawer
+from harpoon.inference.conditional import ConditionalSampler
+from harpoon.inference.row_sampler import RowSampler
 
-DRAWN = 10_000
+SAMPLED_ROWS = 10_000
 LEVEL = 1.96  # deviations of a normal law that hold 95 % of it
-UNLIKELY = 0.01
-MOST_SHOWN = 3
+UNLIKELY_PROBABILITY = 0.01
+MAX_EXPLAINED = 3
 BOUNDS = ("<", "<=", ">", ">=")
 
 
 @dataclass(frozen=True)
-class Part:
+class FeasibilityPart:
     """A part of a condition and how likely it is by itself."""
 
     text: str
@@ -50,8 +50,8 @@ class Feasibility:
     condition: str
     probability: float
     interval: tuple[float, float]
-    parts: tuple[Part, ...]
-    training_share: float | None
+    parts: tuple[FeasibilityPart, ...]
+    training_fraction: float | None
     rows: int
     suggestion: str
 
@@ -61,35 +61,39 @@ class Feasibility:
             f"{self.condition}",
             f"  probability {_percent(self.probability)} ({_percent(low)} to {_percent(high)})",
         ]
-        if self.training_share is not None:
-            lines.append(f"  met by {_percent(self.training_share)} of the training rows")
+        if self.training_fraction is not None:
+            lines.append(f"  met by {_percent(self.training_fraction)} of the training rows")
         lines += [f"  {_percent(part.probability):>8}  {part.text}" for part in self.parts]
         return "\n".join([*lines, f"  {self.suggestion}"] if self.suggestion else lines)
 
 
-def feasibility(drawer: Drawer, tree: Predicate, schema: Schema, base: Columns, counted: Columns | None) -> Feasibility:
+def feasibility(
+    sampler: RowSampler, tree: Predicate, schema: Schema, base: Columns, counted: Columns | None
+) -> Feasibility:
     """Draw rows, and see how many meet a condition and its parts."""
     bound = bind(tree, schema)
-    plain = drawer.draw(repeat_row(base, DRAWN), np.arange(DRAWN))
+    plain = sampler.sample(repeat_row(base, SAMPLED_ROWS), np.arange(SAMPLED_ROWS))
     hits = int(evaluate(bound, plain).sum())
-    probability, interval = hits / DRAWN, wilson(hits, DRAWN)
-    if not hits and drawer.denoiser.is_conditional:
-        probability = min(Conditional(drawer, bound, base).likelihood(), interval[1])
-    parts = tuple(Part(str(part), float(evaluate(bind(part, schema), plain).mean())) for part in _members(tree))
+    probability, interval = hits / SAMPLED_ROWS, wilson_interval(hits, SAMPLED_ROWS)
+    if not hits and sampler.denoiser.is_conditional:
+        probability = min(ConditionalSampler(sampler, bound, base).probability(), interval[1])
+    parts = tuple(
+        FeasibilityPart(str(part), float(evaluate(bind(part, schema), plain).mean())) for part in _members(tree)
+    )
     share = None if counted is None else float(evaluate(bound, counted).mean())
-    suggestion = " ".join(obstacles(tree, schema, plain)) if probability < UNLIKELY else ""
-    return Feasibility(str(tree), probability, interval, parts, share, DRAWN, suggestion)
+    suggestion = " ".join(explain(tree, schema, plain)) if probability < UNLIKELY_PROBABILITY else ""
+    return Feasibility(str(tree), probability, interval, parts, share, SAMPLED_ROWS, suggestion)
 
 
-def obstacles(tree: Predicate, schema: Schema, rows: Columns) -> list[str]:
+def explain(tree: Predicate, schema: Schema, rows: Columns) -> list[str]:
     """What keeps these rows from meeting a condition: for each part that does, how far they are and what it costs."""
     members = tree.members if isinstance(tree, And) else (tree,)
     met = np.stack([evaluate(bind(part, schema), rows) for part in members])
     said: list[str] = []
-    for place in np.argsort(met.mean(axis=1), kind="stable")[:MOST_SHOWN]:
+    for place in np.argsort(met.mean(axis=1), kind="stable")[:MAX_EXPLAINED]:
         part, others = members[place], np.asarray(np.delete(met, place, axis=0).all(axis=0))
         alone, without = float(met[place].mean()), float(others.mean())
-        if alone >= UNLIKELY and without < UNLIKELY:
+        if alone >= UNLIKELY_PROBABILITY and without < UNLIKELY_PROBABILITY:
             continue
         cost = f"; without it the rest would be met by {_percent(without)}" if len(members) > 1 else ""
         said.append(f"{part} is met by {_percent(alone)} of drawn rows{cost}.")
@@ -98,7 +102,7 @@ def obstacles(tree: Predicate, schema: Schema, rows: Columns) -> list[str]:
     return said or ["Each part is met by itself, but hardly ever together with the others."]
 
 
-def wilson(hits: int, count: int) -> tuple[float, float]:
+def wilson_interval(hits: int, count: int) -> tuple[float, float]:
     """The interval of Wilson for a share."""
     share, spread = hits / count, LEVEL**2 / count
     middle = (share + spread / 2) / (1 + spread)
@@ -127,7 +131,9 @@ def _reach(leaf: Compare, schema: Schema, rows: Columns) -> list[str]:
         return []
     upwards = leaf.operator in (">", ">=")
     closest = values.max() if upwards else values.min()
-    likely = np.quantile(values, 1 - UNLIKELY if upwards else UNLIKELY, method="closest_observation")
+    likely = np.quantile(
+        values, 1 - UNLIKELY_PROBABILITY if upwards else UNLIKELY_PROBABILITY, method="closest_observation"
+    )
     reachable = f"{column.name} {'>=' if upwards else '<='} {_value(column, likely)}"
     seen = f"The closest drawn rows come to {_value(column, closest)}; the training rows have "
     return [f"{seen}{describe(column)}. {reachable} would be met by about 1 % of them."]

@@ -11,13 +11,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harpoon.data.column_array import Columns
-from harpoon.data.dataframe import Table, FrameTemplate
+from harpoon.data.dataframe import FrameTemplate, Table
 from harpoon.data.schema import Schema
 from harpoon.data.statistics import Floats
 from harpoon.encoding.numeric import round_to_step
-from harpoon.exceptions import InvalidOption, TooFewDraws
-from harpoon.inference.intervals import draws_for, interval
-from harpoon.inference.pooling import Pooled, _checked_level, _estimates
+from harpoon.exceptions import InvalidOption, TooFewDrawsWarning
+from harpoon.inference.intervals import interval, min_draws
+from harpoon.inference.pooling import Pooled, check_level, estimates_of
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Expectation:
 
     numbers: dict[str, Floats]
     probabilities: dict[str, Floats]
-    labels: dict[str, tuple[Any, ...]]
+    categories: dict[str, tuple[Any, ...]]
 
     def __repr__(self) -> str:
         rows = len(next(iter([*self.numbers.values(), *self.probabilities.values()]), ()))
@@ -62,10 +62,10 @@ class MultipleImputation:
     _template: FrameTemplate = field(repr=False)
     _schema: Schema = field(repr=False)
     _draws: list[Columns] = field(repr=False)
-    _holes: Mapping[str, NDArray[np.bool_]] = field(repr=False)
+    _missing: Mapping[str, NDArray[np.bool_]] = field(repr=False)
 
     def __repr__(self) -> str:
-        holes = sum(int(missing.sum()) for missing in self._holes.values())
+        holes = sum(int(missing.sum()) for missing in self._missing.values())
         return f"MultipleImputation: {len(self)} draws of {holes} missing cells"
 
     def __iter__(self) -> Iterator[Any]:
@@ -82,25 +82,25 @@ class MultipleImputation:
         for 95 %) and repeated values allow: see `harpoon.inference.intervals`. A number that other cells determine is the same in
         all draws, and its interval is that number. It warns of too few draws (`TooFewDraws`), unless it is `quiet`.
         """
-        fewest = draws_for(_checked_level(level))
+        fewest = min_draws(check_level(level))
         if len(self) < fewest and not quiet:
             held = max(len(self) - 1, 0) / (len(self) + 1)
             warnings.warn(
                 f"A {level:.4g} interval needs at least {fewest} draws, got {len(self)}: it goes from the smallest "
                 f"to the largest draw, which hold about {held:.2f} of a law. Use impute(table, draws={fewest}).",
-                TooFewDraws,
+                TooFewDrawsWarning,
                 stacklevel=2,
             )
         ends: tuple[Columns, Columns] = ({}, {})
         for column in self._schema.modelled:
             if column.kind.numeric:
-                cells, holes = self._draws[0][column.name], self._holes[column.name]
+                cells, holes = self._draws[0][column.name], self._missing[column.name]
                 drawn = np.stack([draw[column.name].values[holes] for draw in self._draws])
                 for end, placed in zip(ends, interval(drawn, level, column), strict=True):
                     values = cells.values.astype(placed.dtype)
                     values[holes] = placed
                     end[column.name] = cells.with_values(values)
-        low, high = (self._table.fill(end, self._holes, self._template, only=list(end)) for end in ends)
+        low, high = (self._table.fill(end, self._missing, self._template, only=list(end)) for end in ends)
         return low, high
 
     def mean(self) -> Any:  # noqa: ANN401
@@ -110,7 +110,7 @@ class MultipleImputation:
             drawn = np.stack([draw[column.name].values for draw in self._draws])
             values = round_to_step(drawn.mean(axis=0), column) if column.kind.numeric else _mode(drawn)
             columns[column.name] = self._draws[0][column.name].with_values(values)
-        return self._table.fill(columns, self._holes, self._template)
+        return self._table.fill(columns, self._missing, self._template)
 
     def pool(self, estimator: Callable[[Any], Any]) -> Pooled:
         """Estimate on each completed table and combine by Rubin's rules.
@@ -127,7 +127,7 @@ class MultipleImputation:
             )
         if len(self) < 2:  # noqa: PLR2004
             raise InvalidOption("Pooling needs at least 2 draws, got 1. Use impute(table, draws=20).")
-        results = [_estimates(estimator(table)) for table in self.tables]
+        results = [estimates_of(estimator(table)) for table in self.tables]
         estimates, variances = (np.stack([result[i] for result in results]) for i in (0, 1))
         m, within, between = len(results), variances.mean(axis=0), estimates.var(axis=0, ddof=1)
         total = within + (1 + 1 / m) * between

@@ -65,7 +65,7 @@ def _nearest(pairs: Sequence[tuple[End, End]], level: float, draws: int) -> tupl
     return np.take_along_axis(low, best, axis=0)[0], np.take_along_axis(high, best, axis=0)[0]
 
 
-def draws_for(level: float) -> int:
+def min_draws(level: float) -> int:
     """How many draws an interval of this level takes at least.
 
     >>> draws_for(0.5), draws_for(0.9), draws_for(0.95)
@@ -74,7 +74,7 @@ def draws_for(level: float) -> int:
     return math.ceil(2 / (1 - level) * (1 - SAME)) - 1
 
 
-def attainable(drawn: Floats, level: float, column: Column) -> float:
+def attainable_coverage(drawn: Floats, level: float, column: Column) -> float:
     """The share of drawn numbers, (draws, n), inside the interval of the other draws: what truths drawn alike reach."""
     inside = []
     for left_out in range(min(LEFT_OUT, len(drawn))):

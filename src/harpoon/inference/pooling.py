@@ -26,14 +26,14 @@ class Pooled:
     names: tuple[str, ...]
     estimate: Floats
     error: Floats
-    freedom: Floats
+    df: Floats
     missing_information: Floats
 
     def interval(self, level: float = 0.95) -> tuple[Floats, Floats]:
         """The confidence interval of each estimate."""
         from scipy.stats import t
 
-        reach = t.ppf(0.5 + _checked_level(level) / 2, np.minimum(self.freedom, 1e9)) * self.error
+        reach = t.ppf(0.5 + check_level(level) / 2, np.minimum(self.df, 1e9)) * self.error
         return self.estimate - reach, self.estimate + reach
 
     def __str__(self) -> str:
@@ -46,7 +46,7 @@ class Pooled:
         return "\n".join("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
 
 
-def _estimates(result: Any) -> tuple[Floats, Floats, tuple[str, ...]]:  # noqa: ANN401
+def estimates_of(result: Any) -> tuple[Floats, Floats, tuple[str, ...]]:  # noqa: ANN401
     """Estimates, their variances and their names, from whatever an estimator returned."""
     if hasattr(result, "params") and hasattr(result, "bse"):
         names = tuple(str(name) for name in getattr(result.params, "index", ()))
@@ -68,7 +68,7 @@ def _flat(values: object) -> Floats:
     return np.atleast_1d(np.asarray(values, dtype=np.float64)).ravel()
 
 
-def _checked_level(level: float) -> float:
+def check_level(level: float) -> float:
     if not isinstance(level, int | float | np.floating) or not 0 < level < 1:
         raise InvalidOption(f"level must be between 0 and 1, such as 0.9, got {level!r}.")
     return level

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harpoon._utils.rng import random_for
-from harpoon.conditions.bound import AllOf, BoundPredicate, AnyOf, Compare, NumberLiteral, Operation, Term
+from harpoon.conditions.bound import AllOf, AnyOf, BoundPredicate, Compare, NumberLiteral, NumericTerm, Operation
 from harpoon.conditions.branches import Branch, disjoint_branches
 from harpoon.conditions.evaluate import evaluate
 from harpoon.data.coercion import STORAGE
@@ -17,55 +17,59 @@ from harpoon.data.column import Column
 from harpoon.data.column_array import ColumnArray, Columns, n_rows, repeat_row, take
 from harpoon.data.statistics import Floats
 from harpoon.encoding.numeric import SpikedNumericCodec, round_to_step, to_valid_values
-from harpoon.inference.row_sampler import Drawer
+from harpoon.inference.row_sampler import RowSampler
 
-FINE = 4096  # values that stand for the law of a column
-UNSEEN = 1e-6  # the share of a region without any row that is still within reach
+MARGINAL_POINTS = 4096  # values that stand for the law of a column
+UNSEEN_PROBABILITY = 1e-6  # the share of a region without any row that is still within reach
 
 
 @dataclass(frozen=True)
-class Marginal:
+class TruncatedMarginal:
     """Values of a numeric column with the share of each."""
 
-    cells: ColumnArray
-    shares: Floats
+    values: ColumnArray
+    probabilities: Floats
 
     @property
-    def mass(self) -> float:
+    def probability(self) -> float:
         """How often the column takes one of the values."""
-        return float(self.shares.sum())
+        return float(self.probabilities.sum())
 
-    def drawn(self, uniform: Floats) -> ColumnArray:
+    def sample(self, uniform: Floats) -> ColumnArray:
         """A value for each number between 0 and 1."""
-        ends = np.cumsum(self.shares)
-        return self.cells[np.searchsorted(ends / ends[-1], uniform, side="right").clip(max=len(ends) - 1)]
+        ends = np.cumsum(self.probabilities)
+        return self.values[np.searchsorted(ends / ends[-1], uniform, side="right").clip(max=len(ends) - 1)]
 
 
-def marginal(codec: SpikedNumericCodec, spike_shares: Floats) -> Marginal:
+def marginal_distribution(codec: SpikedNumericCodec, spike_shares: Floats) -> TruncatedMarginal:
     """The law of a column as the training rows had it: its point masses, and its ranks in even steps."""
     from scipy.special import ndtri
 
     column, masses = codec.column, np.asarray(spike_shares[1:])
     values, shares = [to_valid_values(np.array(codec.spikes), column)], [masses]
     if codec.normal_scores:
-        values.append(to_valid_values(codec.normal_scores.inverse(ndtri((np.arange(FINE) + 0.5) / FINE)), column))
-        shares.append(np.full(FINE, max(1.0 - float(masses.sum()), 0.0) / FINE))
-    return Marginal(_cells(column, np.concatenate(values)), np.concatenate(shares))
+        values.append(
+            to_valid_values(
+                codec.normal_scores.inverse(ndtri((np.arange(MARGINAL_POINTS) + 0.5) / MARGINAL_POINTS)), column
+            )
+        )
+        shares.append(np.full(MARGINAL_POINTS, max(1.0 - float(masses.sum()), 0.0) / MARGINAL_POINTS))
+    return TruncatedMarginal(_cells(column, np.concatenate(values)), np.concatenate(shares))
 
 
-def restricted(law: Marginal, column: Column, bound: BoundPredicate) -> Marginal | None:
+def truncate(marginal: TruncatedMarginal, column: Column, bound: BoundPredicate) -> TruncatedMarginal | None:
     """The part of a law that a condition on this column alone leaves; None if nothing is within reach.
 
     Where no value is left, the region between the training values counts as within reach as long as it lies in the
     column's range.
     """
-    met = evaluate(bound, {column.name: law.cells}) & (law.shares > 0)
+    met = evaluate(bound, {column.name: marginal.values}) & (marginal.probabilities > 0)
     if met.any():
-        return Marginal(law.cells[met], law.shares[met])
+        return TruncatedMarginal(marginal.values[met], marginal.probabilities[met])
     between = _cells(column, np.unique(round_to_step(_within_range(column, bound), column)))
     met = evaluate(bound, {column.name: between})
     count = int(met.sum())
-    return Marginal(between[met], np.full(count, UNSEEN / count)) if count else None
+    return TruncatedMarginal(between[met], np.full(count, UNSEEN_PROBABILITY / count)) if count else None
 
 
 def _within_range(column: Column, bound: BoundPredicate) -> NDArray[np.float64]:
@@ -75,14 +79,14 @@ def _within_range(column: Column, bound: BoundPredicate) -> NDArray[np.float64]:
     named = np.unique(list(_numbers(bound)) or [float(column.minimum)])
     step = float(column.step or 0) or (float(column.maximum) - float(column.minimum)) * 1e-6
     middle = (named[1:] + named[:-1]) / 2
-    even = np.linspace(float(column.minimum), float(column.maximum), FINE)
+    even = np.linspace(float(column.minimum), float(column.maximum), MARGINAL_POINTS)
     values = np.unique(np.concatenate([even, named, named - step, named + step, middle]))
     if column.clip:
         values = values[(values >= column.minimum) & (values <= column.maximum)]
     return values
 
 
-def _numbers(bound: BoundPredicate | Term) -> set[float]:
+def _numbers(bound: BoundPredicate | NumericTerm) -> set[float]:
     """The numbers that a condition names."""
     match bound:
         case NumberLiteral(value):
@@ -101,11 +105,11 @@ def _cells(column: Column, values: NDArray[Any]) -> ColumnArray:
     return ColumnArray(STORAGE[column.kind], values, np.zeros(len(values), dtype=np.bool_), unit=column.unit)
 
 
-CHOICES = 4  # candidates for each row, where they have to be weighed
+N_CANDIDATES = 4  # candidates for each row, where they have to be weighed
 
 
 @dataclass
-class Way:
+class BranchProposal:
     """How rows of a branch are drawn.
 
     `anchor` is the numeric column that the branch restricts most, with what is left of its law; `labels` are the labels
@@ -113,64 +117,73 @@ class Way:
     weighed by how likely the labels that are left are.
     """
 
-    drawer: Drawer
+    sampler: RowSampler
     base: Columns
     branch: Branch
-    place: int
-    anchor: tuple[str, Marginal] | None
-    labels: dict[str, tuple[int, ...]]
-    likely: list[float] = field(default_factory=list, init=False)
+    index: int
+    restricted_number: tuple[str, TruncatedMarginal] | None
+    categories: dict[str, tuple[int, ...]]
+    importance_weights: list[float] = field(default_factory=list, init=False)
 
     @property
-    def mass(self) -> float:
+    def probability(self) -> float:
         """How likely the known columns are to be what the branch allows."""
-        chance = float(np.mean(self.likely)) if self.likely else 1.0
-        return chance * (self.anchor[1].mass if self.anchor else 1.0)
+        chance = float(np.mean(self.importance_weights)) if self.importance_weights else 1.0
+        return chance * (self.restricted_number[1].probability if self.restricted_number else 1.0)
 
-    def rows(self, start: int, count: int) -> Columns:
+    def sample(self, start: int, count: int) -> Columns:
         """Rows of the branch from number `start` on, as far as it concerns single columns."""
-        return self.drawer.draw(self.known(start, count), np.arange(start, start + count), draw=self.place)
+        return self.sampler.sample(
+            self.sample_restricted(start, count), np.arange(start, start + count), draw=self.index
+        )
 
-    def known(self, start: int, count: int) -> Columns:
+    def sample_restricted(self, start: int, count: int) -> Columns:
         """What is known of those rows."""
-        random = random_for(self.drawer.seed, 2, self.place, start)
-        weighed = len(self.labels) + (self.anchor is not None) > 1
-        rows, weights = self.anchored(repeat_row(self.base, count * (CHOICES if weighed else 1)), random)
-        self.likely.append(float(weights.mean()))
+        random = random_for(self.sampler.seed, 2, self.index, start)
+        weighed = len(self.categories) + (self.restricted_number is not None) > 1
+        rows, weights = self.condition(repeat_row(self.base, count * (N_CANDIDATES if weighed else 1)), random)
+        self.importance_weights.append(float(weights.mean()))
         if not weighed or not weights.sum():
             return take(rows, slice(0, count))
         at = (np.arange(count) + random.random()) / count
         ends = np.cumsum(weights)
         return take(rows, random.permutation(np.searchsorted(ends / ends[-1], at).clip(max=len(ends) - 1)))
 
-    def anchored(self, rows: Columns, random: np.random.Generator) -> tuple[Columns, Floats]:
+    def condition(self, rows: Columns, random: np.random.Generator) -> tuple[Columns, Floats]:
         """Rows in which the way's columns are known too, and how likely their labels are."""
         rows, weights = dict(rows), np.ones(n_rows(rows))
-        if self.anchor:
-            name, law = self.anchor
-            rows[name] = _filled(rows[name], law.drawn(random.random(len(weights))).values)
-        for name, allowed in self.labels.items():
+        if self.restricted_number:
+            name, law = self.restricted_number
+            rows[name] = _filled(rows[name], law.sample(random.random(len(weights))).values)
+        for name, allowed in self.categories.items():
             p = self._probabilities(rows, name)[:, list(allowed)]
             weights *= p.sum(axis=1)
-            rows[name] = _filled(rows[name], np.array(allowed)[_drawn_from(p, random.random(len(p)))])
+            rows[name] = _filled(rows[name], np.array(allowed)[_sample_index(p, random.random(len(p)))])
         return rows, weights
 
     def _probabilities(self, rows: Columns, name: str) -> Floats:
-        return np.concatenate(self.drawer.estimates(rows, lambda x: self.drawer.codec.expectation(x)[1][name]))
+        return np.concatenate(self.sampler.posterior_means(rows, lambda x: self.sampler.codec.expectation(x)[1][name]))
 
 
-def ways(drawer: Drawer, bound: BoundPredicate, base: Columns, *, whatever: bool = False) -> list[Way]:
+def branch_proposals(
+    drawer: RowSampler, bound: BoundPredicate, base: Columns, *, ignore_given: bool = False
+) -> list[BranchProposal]:
     """A way for each branch of a condition that something in the range of the table meets.
 
     Where something is known of the rows already, the law of a number by itself is not its law in them, and numbers are
     not drawn first; unless `whatever` is known, because nothing else has led there.
     """
-    found = (_way(drawer, branch, base, 1 + place, whatever=whatever) for place, branch in enumerate(disjoint_branches(bound)))
+    found = (
+        _branch_proposal(drawer, branch, base, 1 + place, whatever=ignore_given)
+        for place, branch in enumerate(disjoint_branches(bound))
+    )
     return [way for way in found if way is not None]
 
 
-def _way(drawer: Drawer, branch: Branch, base: Columns, place: int, *, whatever: bool) -> Way | None:
-    numbers: dict[str, Marginal] = {}
+def _branch_proposal(
+    drawer: RowSampler, branch: Branch, base: Columns, place: int, *, whatever: bool
+) -> BranchProposal | None:
+    numbers: dict[str, TruncatedMarginal] = {}
     labels: dict[str, tuple[int, ...]] = {}
     for codec in drawer.codec.columns:
         name, asked = codec.column.name, branch.of_column(codec.column.name)
@@ -182,20 +195,20 @@ def _way(drawer: Drawer, branch: Branch, base: Columns, place: int, *, whatever:
             if not labels[name]:
                 return None
         elif isinstance(codec, SpikedNumericCodec):
-            left = restricted(_marginal(drawer, codec), codec.column, asked)
+            left = truncate(_marginal(drawer, codec), codec.column, asked)
             if left is None:
                 return None
             numbers[name] = left
     free = whatever or all(cells.missing[0] for cells in base.values())
-    rarest = min(numbers, key=lambda name: numbers[name].mass, default=None) if free else None
-    return Way(drawer, base, branch, place, None if rarest is None else (rarest, numbers[rarest]), labels)
+    rarest = min(numbers, key=lambda name: numbers[name].probability, default=None) if free else None
+    return BranchProposal(drawer, base, branch, place, None if rarest is None else (rarest, numbers[rarest]), labels)
 
 
-def _marginal(drawer: Drawer, codec: SpikedNumericCodec) -> Marginal:
+def _marginal(drawer: RowSampler, codec: SpikedNumericCodec) -> TruncatedMarginal:
     """The law of a column, with the shares of its point masses over the training rows."""
     masses = [block for block in drawer.codec.slices if block.name == codec.column.name and block.is_categorical]
     mean = drawer.denoiser.mean.double().cpu().numpy()
-    return marginal(codec, mean[masses[0].start : masses[0].stop] if masses else np.zeros(1))
+    return marginal_distribution(codec, mean[masses[0].start : masses[0].stop] if masses else np.zeros(1))
 
 
 def _filled(cells: ColumnArray, values: NDArray[Any]) -> ColumnArray:
@@ -207,7 +220,7 @@ def _every_label(count: int, like: ColumnArray) -> ColumnArray:
     return replace(like, values=np.arange(count), missing=np.zeros(count, dtype=np.bool_))
 
 
-def _drawn_from(p: Floats, uniform: Floats) -> NDArray[np.int64]:
+def _sample_index(p: Floats, uniform: Floats) -> NDArray[np.int64]:
     """A place in each row of probabilities."""
     ends = np.cumsum(p, axis=1)
     place: NDArray[np.int64] = (ends <= (uniform * ends[:, -1])[:, None]).sum(axis=1).clip(max=p.shape[1] - 1)

@@ -14,9 +14,9 @@ from harpoon._utils.progress import Progress, sampling_bar, step_callback
 from harpoon._utils.rng import row_noise
 from harpoon._utils.threads import map_batches
 from harpoon.config import Config
-from harpoon.data.column_array import Index, Columns, n_rows, concat, take, fill_missing
+from harpoon.data.column_array import Columns, Index, concat, fill_missing, n_rows, take
 from harpoon.data.statistics import Floats
-from harpoon.diffusion.denoiser import MaxNoiseModel, Denoiser
+from harpoon.diffusion.denoiser import Denoiser, MaxNoiseModel
 from harpoon.diffusion.guidance import GUIDANCE_SCHEDULES, Guidance, TwistedGuidance
 from harpoon.diffusion.penalties import reconstruction_penalty, sum_penalties
 from harpoon.diffusion.samplers import INITIAL_NOISE, reverse_process
@@ -25,21 +25,21 @@ from harpoon.diffusion.solvers import SOLVERS
 from harpoon.encoding.batch import EncodedRows, Penalty
 from harpoon.encoding.row_codec import RowCodec, seen
 from harpoon.exceptions import SamplingFailed
-from harpoon.inference.autoregressive import CHANCES, Turns
+from harpoon.inference.autoregressive import UNIFORMS_PER_VARIABLE, AutoregressiveSampler
 from harpoon.networks.at_max_noise import FusedMaxNoiseModel
 from harpoon.relations.formula import apply_formulas
 
 Read = TypeVar("Read")
-FEWEST_ROWS = 64
-SHEET = 16  # batches are encoded and read together, at the most
+MIN_BATCH_ROWS = 64
+BATCHES_PER_CHUNK = 16  # batches are encoded and read together, at the most
 
 
 MOVING = 2**48  # tells the chances that a cell is drawn again from those of what is drawn
-NOISE_NUMBERS = 2**26  # at most this many random numbers are held at once, whatever the number of columns
+MAX_NOISE_VALUES = 2**26  # at most this many random numbers are held at once, whatever the number of columns
 
 
 @dataclass
-class Drawer:
+class RowSampler:
     """Draws the unknown cells of rows, and counts what that costs.
 
     Attributes:
@@ -54,50 +54,52 @@ class Drawer:
 
     denoiser: Denoiser
     codec: RowCodec
-    settings: Config
+    config: Config
     device: torch.device
     seed: int = 0
     progress: Progress = False
     evaluations: int = field(default=0, init=False)
 
-    def estimates(self, rows: Columns, reading: Callable[[Floats], Read]) -> list[Read]:
+    def posterior_means(self, rows: Columns, decode: Callable[[Floats], Read]) -> list[Read]:
         """What `reading` makes of E[x_0 | known cells], sheet after sheet: one evaluation where there is only noise.
 
         Rows are encoded and read in sheets of several batches, because a column of a sheet costs hardly more than one
         of a batch.
         """
         width, height = self.codec.width, n_rows(rows)
-        size = _batch_rows(self.settings.sampling_batch_size, width)
+        size = _batch_rows(self.config.sampling_batch_size, width)
         each = -(-height // torch.get_num_threads())  # so that all threads have as much to do
-        sheets = list(_batches(height, max(size, _batch_rows(min(each, SHEET * size), width * SHEET))))
+        sheets = list(
+            _batches(height, max(size, _batch_rows(min(each, BATCHES_PER_CHUNK * size), width * BATCHES_PER_CHUNK)))
+        )
         on_step = step_callback(sum(-(-count // size) for _, count in sheets), height, self.progress)
 
         def read(sheet: tuple[Index, int]) -> Read:
             index, filled = sheet
             known, parts = seen(self.codec, take(rows, index)), []
             for batch, count in _batches(filled, size):
-                parts.append(self._expected(known[torch.from_numpy(batch)].to(self.device))[:count])
+                parts.append(self._posterior_mean(known[torch.from_numpy(batch)].to(self.device))[:count])
                 on_step()
-            return reading(np.concatenate(parts))
+            return decode(np.concatenate(parts))
 
         self.evaluations += height
         return map_batches(read, sheets, self.device)
 
     @torch.no_grad()
-    def _expected(self, known: EncodedRows) -> Floats:
+    def _posterior_mean(self, known: EncodedRows) -> Floats:
         """E[x_0 | known cells] of one batch."""
-        x0_hat: Floats = self.at_noise.posterior_mean(known).cpu().double().numpy()
+        x0_hat: Floats = self.at_max_noise.posterior_mean(known).cpu().double().numpy()
         return x0_hat
 
-    def draw(
+    def sample(
         self,
         rows: Columns,
         index: Index,
         *,
         draw: int = 0,
         penalty: Penalty | None = None,
-        strength: float | None = None,
-        selection: SMCResampler | None = None,
+        guidance_scale: float | None = None,
+        resampler: SMCResampler | None = None,
     ) -> Columns:
         """Rows with every cell drawn, numbered by `index`; the cells that are known come back as they are.
 
@@ -109,15 +111,15 @@ class Drawer:
             strength: Of the pull; that of the settings by default.
             selection: Which rows go on at each step, for a law that pulling alone would bend.
         """
-        if penalty is None and self.in_turn is not None and isinstance(self.at_noise, FusedMaxNoiseModel):
-            return self._drawn_in_turn(self.at_noise, self.in_turn, rows, index, draw)
-        settings = self.settings
+        if penalty is None and self.autoregressive is not None and isinstance(self.at_max_noise, FusedMaxNoiseModel):
+            return self._sample_autoregressive(self.at_max_noise, self.autoregressive, rows, index, draw)
+        settings = self.config
         times = self.denoiser.schedule.times(settings.sampling_steps)
         solver = SOLVERS[settings.solver]
         noises = len(times) if solver.stochastic else 1
         size = _batch_rows(settings.sampling_batch_size, noises * self.codec.width)
-        if selection is not None:
-            size = max(1, size // selection.n_particles) * selection.n_particles
+        if resampler is not None:
+            size = max(1, size // resampler.n_particles) * resampler.n_particles
 
         def drawn(batch: Index, given: Columns, on_step: Callable[[], None]) -> Columns:
             known = seen(self.codec, given).to(self.device)
@@ -129,43 +131,47 @@ class Drawer:
                 initial_noise=INITIAL_NOISE[settings.initial_noise],
                 solver=solver,
                 given=known,
-                guidance=self._guidance(known, penalty, strength, Guidance if selection is None else TwistedGuidance),
-                resampler=None if selection is None else selection.starting_at(int(batch[0])),
+                guidance=self._guidance(
+                    known, penalty, guidance_scale, Guidance if resampler is None else TwistedGuidance
+                ),
+                resampler=None if resampler is None else resampler.starting_at(int(batch[0])),
                 on_step=on_step,
             )
             _check_finite(x, settings)
-            return self._decoded(given, known, x)
+            return self._decode(given, known, x)
 
         # A penalty may be the user's function, and knows nothing of threads.
-        return self._by_batch(rows, drawn, size, len(times) - 1, alone=penalty is not None)
+        return self._map_batches(rows, drawn, size, len(times) - 1, alone=penalty is not None)
 
     @cached_property
-    def at_noise(self) -> MaxNoiseModel:
+    def at_max_noise(self) -> MaxNoiseModel:
         """The network where there is only noise."""
         return self.denoiser.at_max_noise()
 
     @cached_property
-    def in_turn(self) -> Turns | None:
+    def autoregressive(self) -> AutoregressiveSampler | None:
         """How cells are drawn in turn, if they are."""
-        suited = self.settings.ar_steps and Turns.suit(self.codec)
-        return Turns.of(self.codec).to(self.device) if suited else None
+        suited = self.config.ar_steps and AutoregressiveSampler.supports(self.codec)
+        return AutoregressiveSampler.from_codec(self.codec).to(self.device) if suited else None
 
-    def _drawn_in_turn(self, network: FusedMaxNoiseModel, in_turn: Turns, rows: Columns, index: Index, draw: int) -> Columns:
-        turns = min(self.settings.ar_steps, len(in_turn))
+    def _sample_autoregressive(
+        self, network: FusedMaxNoiseModel, in_turn: AutoregressiveSampler, rows: Columns, index: Index, draw: int
+    ) -> Columns:
+        turns = min(self.config.ar_steps, len(in_turn))
         recipes = network.denoiser.rank_head.copies.relations.formulas(self.codec.units)
 
         def drawn(batch: Index, given: Columns, on_step: Callable[[], None]) -> Columns:
             known = seen(self.codec, given).to(self.device)
-            noise = row_noise(self.seed, index[batch], CHANCES, len(in_turn), draw=draw)
+            noise = row_noise(self.seed, index[batch], UNIFORMS_PER_VARIABLE, len(in_turn), draw=draw)
             chances = torch.special.ndtr(noise).to(self.device)
-            x, form_of = in_turn.drawn(network, known, chances, turns, on_step)
-            return apply_formulas(self._decoded(given, known, x), self.codec, form_of.cpu().numpy(), recipes)
+            x, form_of = in_turn.sample(network, known, chances, turns, on_step)
+            return apply_formulas(self._decode(given, known, x), self.codec, form_of.cpu().numpy(), recipes)
 
         slots = network.denoiser.rank_head.width
-        size = _batch_rows(self.settings.sampling_batch_size, CHANCES * len(in_turn) + slots)
-        return self._by_batch(rows, drawn, size, turns)
+        size = _batch_rows(self.config.sampling_batch_size, UNIFORMS_PER_VARIABLE * len(in_turn) + slots)
+        return self._map_batches(rows, drawn, size, turns)
 
-    def _by_batch(
+    def _map_batches(
         self,
         rows: Columns,
         drawn: Callable[[Index, Columns, Callable[[], None]], Columns],
@@ -189,7 +195,7 @@ class Drawer:
                 parts = map_batches(lambda batch: decoded(*batch, on_step), batches, self.device)
         return concat(parts) if parts else dict(rows)
 
-    def moved(self, rows: Columns, known: Columns, index: Index, *, share: float, draw: int) -> Columns:
+    def gibbs_step(self, rows: Columns, known: Columns, index: Index, *, fraction: float, draw: int) -> Columns:
         """Rows of which a share of the cells is drawn again: other rows of the same law, near these if it is small.
 
         What is `known` stays. This is a step of Gibbs sampling: it leaves the law of the model as it is, and with rows
@@ -197,12 +203,12 @@ class Drawer:
         """
         chances = torch.special.ndtr(row_noise(self.seed, index, 1, len(rows), draw=MOVING ^ draw))[0].numpy()
         kept = {
-            name: replace(cells, missing=known[name].missing & (chances[:, place] < share))
+            name: replace(cells, missing=known[name].missing & (chances[:, place] < fraction))
             for place, (name, cells) in enumerate(rows.items())
         }
-        return self.draw(kept, index, draw=draw)
+        return self.sample(kept, index, draw=draw)
 
-    def _decoded(self, given: Columns, known: EncodedRows, x: torch.Tensor) -> Columns:
+    def _decode(self, given: Columns, known: EncodedRows, x: torch.Tensor) -> Columns:
         """The rows of a batch, with what is given of them as it is."""
         return fill_missing(given, self.codec.decode(known.fill(x).cpu().double().numpy()))
 
@@ -212,11 +218,15 @@ class Drawer:
         """What pulls: the penalty, and the known cells of a network that does not see them."""
         penalties = [] if penalty is None else [penalty]
         if not self.denoiser.is_conditional and bool(known.observed.any()):
-            penalties.append(reconstruction_penalty(self.settings.reconstruction_loss, known, self.codec.slices))
-        eta = self.settings.guidance_scale if strength is None else strength
+            penalties.append(reconstruction_penalty(self.config.reconstruction_loss, known, self.codec.slices))
+        eta = self.config.guidance_scale if strength is None else strength
         if not penalties or not eta:
             return None
-        return kind(sum_penalties(penalties), GUIDANCE_SCHEDULES[self.settings.guidance_schedule](eta), self.settings.max_guidance_norm)
+        return kind(
+            sum_penalties(penalties),
+            GUIDANCE_SCHEDULES[self.config.guidance_schedule](eta),
+            self.config.max_guidance_norm,
+        )
 
 
 def _check_finite(x: torch.Tensor, settings: Config) -> None:
@@ -236,9 +246,9 @@ def _batches(rows: int, size: int) -> Iterator[tuple[Index, int]]:
     """
     for start in range(0, rows, size):
         batch = np.arange(start, min(start + size, rows))
-        yield np.resize(batch, max(len(batch), FEWEST_ROWS)), len(batch)
+        yield np.resize(batch, max(len(batch), MIN_BATCH_ROWS)), len(batch)
 
 
 def _batch_rows(asked: int, numbers: int) -> int:
     """Rows per batch: as asked, but never more than there is room for with so many numbers per row."""
-    return max(1, min(asked, NOISE_NUMBERS // numbers))
+    return max(1, min(asked, MAX_NOISE_VALUES // numbers))

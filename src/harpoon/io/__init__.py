@@ -32,30 +32,30 @@ import pyarrow as pa
 from harpoon._text import closest_matches, format_list
 from harpoon.exceptions import InvalidOption, InvalidTable
 from harpoon.io import database, writers
-from harpoon.io.byte_source import Bytes
-from harpoon.io.columnar import Arrow, Parquet
-from harpoon.io.delimited import Delimited
-from harpoon.io.json_lines import Loose, json_lines
-from harpoon.io.location import Place
-from harpoon.io.source import Part, Reading, Source
+from harpoon.io.byte_source import ByteSource
+from harpoon.io.columnar import ArrowSource, ParquetSource
+from harpoon.io.delimited import DelimitedSource
+from harpoon.io.json_lines import RecordSource, json_lines
+from harpoon.io.location import Location
+from harpoon.io.source import Chunk, ReadOptions, Source
 from harpoon.io.writers import Writer, check_free
 
 __all__ = [
-    "Part",
-    "Place",
-    "Reading",
+    "Chunk",
+    "Location",
+    "ReadOptions",
     "Source",
     "Writer",
-    "batches",
+    "read_batches",
     "check_free",
-    "opened",
-    "read",
-    "write",
-    "writer",
+    "open_source",
+    "read_table",
+    "write_table",
+    "open_writer",
 ]
 
 
-AnyPlace = str | os.PathLike[str] | Place
+AnyLocation = str | os.PathLike[str] | Location
 ROWS = 2**16
 SIGNS = {b"PAR1": "parquet", b"ARROW1": "arrow"}
 FOREIGN = {
@@ -67,14 +67,16 @@ FOREIGN = {
 
 
 @contextmanager
-def opened(source: AnyPlace, how: Reading | None = None) -> Iterator[Source]:
+def open_source(source: AnyLocation, options: ReadOptions | None = None) -> Iterator[Source]:
     """A table to read part by part: its `schema`, and its `parts`."""
-    place, how = Place.of(source), how or Reading()
+    place, options = Location.parse(source), options or ReadOptions()
     with ExitStack() as stack:
-        yield database.source(place, how, stack) if place.in_database else _of_bytes(place, how, stack)
+        yield database.source(place, options, stack) if place.in_database else _of_bytes(place, options, stack)
 
 
-def read(source: AnyPlace, columns: Sequence[str] | None = None, *, how: Reading | None = None) -> pa.Table:
+def read_table(
+    source: AnyLocation, columns: Sequence[str] | None = None, *, options: ReadOptions | None = None
+) -> pa.Table:
     """A whole table.
 
     Args:
@@ -82,23 +84,23 @@ def read(source: AnyPlace, columns: Sequence[str] | None = None, *, how: Reading
         columns: Those to keep; all by default.
         how: Delimiter, encoding and the like, where they should not be found out.
     """
-    with opened(source, how) as table:
+    with open_source(source, options) as table:
         _check_columns(columns or (), table.schema.names)
         kept = list(table.schema.names if columns is None else columns)
-        parts = [part.table.select(kept) for part in table.parts(ROWS)]
+        parts = [part.table.select(kept) for part in table.chunks(ROWS)]
         return pa.concat_tables(parts) if parts else table.schema.empty_table().select(kept)
 
 
-def batches(source: AnyPlace, size: int = ROWS, *, how: Reading | None = None) -> Iterator[pa.Table]:
+def read_batches(source: AnyLocation, size: int = ROWS, *, options: ReadOptions | None = None) -> Iterator[pa.Table]:
     """A table, `size` rows at a time. All parts have the same types."""
-    with opened(source, how) as table:
-        for part in table.parts(size):
+    with open_source(source, options) as table:
+        for part in table.chunks(size):
             yield part.table
 
 
 @contextmanager
-def writer(
-    target: AnyPlace,
+def open_writer(
+    target: AnyLocation,
     force: bool = False,  # noqa: FBT001, FBT002
     *,
     format: str = "",  # noqa: A002
@@ -112,29 +114,29 @@ def writer(
         format: "csv", "tsv", "parquet", "arrow" or "jsonl", where the name does not tell.
         delimiter: Between the cells of a CSV file.
     """
-    with writers.writer(Place.of(target).to_write(format), force=force, delimiter=delimiter) as made:
+    with writers.writer(Location.parse(target).to_write(format), force=force, delimiter=delimiter) as made:
         yield made
 
 
-def write(target: AnyPlace, table: pa.Table, force: bool = False, **how: Any) -> None:  # noqa: ANN401, FBT001, FBT002
+def write_table(target: AnyLocation, table: pa.Table, force: bool = False, **how: Any) -> None:  # noqa: ANN401, FBT001, FBT002
     """Write a whole table; the options are those of `writer`."""
-    with writer(target, force, **how) as made:
+    with open_writer(target, force, **how) as made:
         made.write(table)
 
 
-def _of_bytes(place: Place, how: Reading, stack: ExitStack) -> Source:
-    content = Bytes(place, stack)
+def _of_bytes(place: Location, how: ReadOptions, stack: ExitStack) -> Source:
+    content = ByteSource(place, stack)
     sign = next((format_ for start, format_ in SIGNS.items() if content.head.startswith(start)), "")
     if sign:
-        return Parquet(content, stack) if sign == "parquet" else Arrow(content, stack)
+        return ParquetSource(content, stack) if sign == "parquet" else ArrowSource(content, stack)
     foreign = next((what for start, what in FOREIGN.items() if content.head.startswith(start)), "")
     if content.head[8:9] == b"{" and b"harpoon" in content.head[:200]:
         foreign = "a model. Where a command takes a model and a table, the model comes first"
     if foreign or place.format in SIGNS.values():
         raise InvalidTable(f"{content.name} is {foreign or f'no {place.format.title()} file, whatever its name says'}.")
     if place.format == "jsonl" or (not place.format and content.head.lstrip().startswith(b"{")):
-        return Loose(lambda: json_lines(content), how.types)
-    return Delimited(content, how, delimiter="\t" if place.format == "tsv" else None)
+        return RecordSource(lambda: json_lines(content), how.types)
+    return DelimitedSource(content, how, delimiter="\t" if place.format == "tsv" else None)
 
 
 def _check_columns(columns: Sequence[str], there: Sequence[str]) -> None:

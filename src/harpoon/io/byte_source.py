@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from harpoon.exceptions import InvalidTable, TableFileError
-from harpoon.io.location import Place
+from harpoon.io.location import Location
 
 HEAD = 2**16  # Python's csv module, which looks at the first lines, takes cells up to twice that
 GZIP = b"\x1f\x8b"
@@ -23,7 +23,7 @@ LINELESS = "A table has at least a line with the names of its columns."
 NAMELESS = "JSON lines without a line have no columns; CSV or Parquet can hold a table without rows."
 
 
-class Bytes:
+class ByteSource:
     """The bytes of a table, unpacked. What cannot be read twice, such as a pipe, is kept in a temporary file.
 
     Attributes:
@@ -31,7 +31,7 @@ class Bytes:
         head: The first bytes.
     """
 
-    def __init__(self, place: Place, stack: ExitStack) -> None:
+    def __init__(self, place: Location, stack: ExitStack) -> None:
         self.name = "The standard input" if place.path is None else repr(place.text)
         self._stack = stack
         with self.complaints():
@@ -89,7 +89,7 @@ class Bytes:
         return held
 
 
-class Held(Bytes):
+class InMemoryBytes(ByteSource):
     """Bytes in memory, such as those of an upload. They are never unpacked: a few could become very many."""
 
     def __init__(self, name: str, content: bytes) -> None:

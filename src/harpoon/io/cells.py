@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harpoon.io.text_types import as_text
+from harpoon.io.text_types import format_texts
 
 BLOB = b"\xff"  # no JSON starts with it
 STORAGE = pa.large_binary()
@@ -80,7 +80,7 @@ def plain(column: pa.ChunkedArray) -> list[Any]:
         return [_decoded(cell or NULL) for cell in column.cast(STORAGE).to_pylist()]
     if pa.types.is_duration(column.type):
         return list(column.cast(pa.int64()).to_pylist())
-    return list((as_text(column) if pa.types.is_temporal(column.type) else column).to_pylist())
+    return list((format_texts(column) if pa.types.is_temporal(column.type) else column).to_pylist())
 
 
 def _encoded(value: object) -> bytes:

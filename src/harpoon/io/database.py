@@ -8,14 +8,14 @@ from pathlib import Path
 
 from harpoon.exceptions import TableFileError
 from harpoon.io import duckdb, sqlite
-from harpoon.io.location import Place
-from harpoon.io.source import Reading, Source
-from harpoon.io.table_names import to_replace
+from harpoon.io.location import Location
+from harpoon.io.source import ReadOptions, Source
+from harpoon.io.table_names import table_to_replace
 
 SIGNS = {"duckdb": (8, b"DUCK", "DuckDB"), "sqlite": (0, b"SQLite format 3\0", "SQLite")}
 
 
-def source(place: Place, how: Reading, stack: ExitStack) -> Source:
+def source(place: Location, how: ReadOptions, stack: ExitStack) -> Source:
     """A table of a database, to read."""
     path = place.path or Path()
     if not path.is_file():
@@ -26,12 +26,12 @@ def source(place: Place, how: Reading, stack: ExitStack) -> Source:
     return duckdb.source(place, stack) if place.format == "duckdb" else sqlite.source(place, how, stack)
 
 
-def writer(place: Place, *, force: bool) -> AbstractContextManager[duckdb.DuckWriter | sqlite.LiteWriter]:
+def writer(place: Location, *, force: bool) -> AbstractContextManager[duckdb.DuckDBWriter | sqlite.SQLiteWriter]:
     """A new table of a database: there when all has gone well, and not at all when not."""
     return duckdb.writer(place, force=force) if place.format == "duckdb" else sqlite.writer(place, force=force)
 
 
-def check_free(place: Place, *, force: bool) -> None:
+def check_free(place: Location, *, force: bool) -> None:
     """Refuse, before any work is done, a table that is there, and a file that is no database or may not be written."""
     path = place.path or Path()
     if not path.exists():
@@ -43,10 +43,10 @@ def check_free(place: Place, *, force: bool) -> None:
     if problem:
         raise TableFileError.unwritable(repr(place.text), problem)
     with (duckdb if place.format == "duckdb" else sqlite).opened(place, TableFileError.unwritable) as tables:
-        to_replace(place, tables(), force=force)
+        table_to_replace(place, tables(), force=force)
 
 
-def _problem(place: Place) -> str:
+def _problem(place: Location) -> str:
     """What a file lacks to be a database; DuckDB also opens text files, as databases with one table."""
     start, sign, name = SIGNS[place.format]
     try:

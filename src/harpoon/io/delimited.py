@@ -17,9 +17,9 @@ import pyarrow.csv
 
 from harpoon._text import shorten
 from harpoon.exceptions import InvalidOption, InvalidTable, TableFileError
-from harpoon.io.byte_source import Bytes
-from harpoon.io.source import Part, Reading, check_names, resized
-from harpoon.io.text_types import Survey, typed
+from harpoon.io.byte_source import ByteSource
+from harpoon.io.source import Chunk, ReadOptions, check_names, resized
+from harpoon.io.text_types import TypeInference, cast_texts
 
 DELIMITERS = ",;\t|"
 BLOCK = 2**23  # no row may be longer, the header included
@@ -27,15 +27,15 @@ LOOKED_AT = 2**16  # rows at a time, to find out what the columns hold
 BOMS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
 
-class Delimited:
+class DelimitedSource:
     """A table as text."""
 
-    def __init__(self, content: Bytes, how: Reading, *, delimiter: str | None = None) -> None:
+    def __init__(self, content: ByteSource, how: ReadOptions, *, delimiter: str | None = None) -> None:
         self.content, self.how = content, how
         self.encoding = how.encoding or BOMS.get(content.head[:2], "utf-8")
         _check_usable(self.encoding, how.delimiter)
         sample = self._sample()
-        self.delimiter = how.delimiter or delimiter or sniffed(sample)
+        self.delimiter = how.delimiter or delimiter or sniff_delimiter(sample)
         self.names = self._header(sample)
         self.met: set[str] = set()
         check_names(self.names, content.name)
@@ -44,7 +44,7 @@ class Delimited:
     def schema(self) -> pa.Schema:
         """The columns and their types; where nobody knows them, all rows are looked at once."""
         types = {name: self.how.types[name] for name in self.names if name in self.how.types}
-        survey = Survey([name for name in self.names if name not in types], self.how.missing_words)
+        survey = TypeInference([name for name in self.names if name not in types], self.how.missing_words)
         if survey.names:
             for texts in self._texts(LOOKED_AT):
                 survey.look(texts)
@@ -52,12 +52,14 @@ class Delimited:
         types |= survey.types
         return pa.schema([(name, types[name]) for name in self.names])
 
-    def parts(self, size: int) -> Iterator[Part]:
+    def chunks(self, size: int) -> Iterator[Chunk]:
         """The rows in their order, so many at a time."""
         first, missing = 0, self.how.missing_words
         for texts in self._texts(size):
-            columns = [typed(texts[f.name], f.type, name=f.name, missing=missing, first_row=first) for f in self.schema]
-            yield Part(pa.Table.from_arrays(columns, schema=self.schema), texts)
+            columns = [
+                cast_texts(texts[f.name], f.type, name=f.name, missing=missing, first_row=first) for f in self.schema
+            ]
+            yield Chunk(pa.Table.from_arrays(columns, schema=self.schema), texts)
             first += texts.num_rows
 
     def _texts(self, size: int) -> Iterator[pa.Table]:
@@ -158,7 +160,7 @@ class Delimited:
         )
 
 
-def sniffed(sample: str) -> str:
+def sniff_delimiter(sample: str) -> str:
     r"""The delimiter that cuts the first lines into the same number of cells, the more the better.
 
     >>> sniffed("name;price\nbread;1,50\nmilk;0,99\n"), sniffed("one column\n1\n")

@@ -12,40 +12,40 @@ import pyarrow as pa
 
 from harpoon.exceptions import MissingExtra, TableFileError
 from harpoon.io import table_names
-from harpoon.io.location import Place
-from harpoon.io.source import Part, Source, check_names, resized
-from harpoon.io.table_names import Named, quoted
+from harpoon.io.location import Location
+from harpoon.io.source import Chunk, Source, check_names, resized
+from harpoon.io.table_names import TableName, quoted
 
 MAIN = "main"
 ROWS = "harpoon_rows"
 Complaint = Callable[[str, object], TableFileError]
 
 
-class DuckTable:
+class DuckDBSource:
     """A table or a view."""
 
     delimiter = ","
 
-    def __init__(self, connection: Any, place: Place) -> None:  # noqa: ANN401
+    def __init__(self, connection: Any, place: Location) -> None:  # noqa: ANN401
         self.connection, self.place, self.met = connection, place, set[str]()
-        self.query = f"SELECT * FROM {table_names.to_read(place, _tables(connection)).quoted}"  # noqa: S608
+        self.query = f"SELECT * FROM {table_names.table_to_read(place, _tables(connection)).quoted}"  # noqa: S608
         with _complaints(place, TableFileError.unreadable):
             self.schema: pa.Schema = connection.sql(f"{self.query} LIMIT 0").to_arrow_table().schema
         check_names(self.schema.names, repr(place.text))
 
-    def parts(self, size: int) -> Iterator[Part]:
+    def chunks(self, size: int) -> Iterator[Chunk]:
         """The rows in their order, so many at a time."""
         with _complaints(self.place, TableFileError.unreadable):
             reader = self.connection.cursor().sql(self.query).to_arrow_reader(size)
-            yield from map(Part, resized((pa.Table.from_batches([batch]) for batch in reader), size))
+            yield from map(Chunk, resized((pa.Table.from_batches([batch]) for batch in reader), size))
 
 
-class DuckWriter:
+class DuckDBWriter:
     """Rows on their way into a new table."""
 
-    def __init__(self, connection: Any, place: Place, *, force: bool) -> None:  # noqa: ANN401
+    def __init__(self, connection: Any, place: Location, *, force: bool) -> None:  # noqa: ANN401
         self.connection, self.place, self.started = connection, place, False
-        old = table_names.to_replace(place, _tables(connection), force=force)
+        old = table_names.table_to_replace(place, _tables(connection), force=force)
         self.table = _new(connection, place) if old is None else old.quoted
         if old is not None:
             with _complaints(place, TableFileError.unwritable):
@@ -62,13 +62,13 @@ class DuckWriter:
         self.started = True
 
 
-def source(place: Place, stack: ExitStack) -> Source:
+def source(place: Location, stack: ExitStack) -> Source:
     """A table to read."""
-    return DuckTable(stack.enter_context(_connected(place, TableFileError.unreadable)), place)
+    return DuckDBSource(stack.enter_context(_connected(place, TableFileError.unreadable)), place)
 
 
 @contextmanager
-def writer(place: Place, *, force: bool) -> Iterator[DuckWriter]:
+def writer(place: Location, *, force: bool) -> Iterator[DuckDBWriter]:
     """A new table, in one transaction. A file that was made for it goes away with it, unless others wrote there."""
     path = place.path or Path()
     new, forsaken = not path.exists(), False
@@ -76,7 +76,7 @@ def writer(place: Place, *, force: bool) -> Iterator[DuckWriter]:
         with _connected(place, TableFileError.unwritable) as connection:
             try:
                 connection.execute("BEGIN")
-                yield DuckWriter(connection, place, force=force)
+                yield DuckDBWriter(connection, place, force=force)
                 with _complaints(place, TableFileError.unwritable):
                     connection.execute("COMMIT")
             except BaseException:
@@ -92,14 +92,14 @@ def writer(place: Place, *, force: bool) -> Iterator[DuckWriter]:
 
 
 @contextmanager
-def opened(place: Place, complaint: Complaint) -> Iterator[Callable[[], list[Named]]]:
+def opened(place: Location, complaint: Complaint) -> Iterator[Callable[[], list[TableName]]]:
     """Lists the tables that are there."""
     with _connected(place, complaint) as connection:
         yield lambda: _tables(connection)
 
 
 @contextmanager
-def _connected(place: Place, complaint: Complaint) -> Iterator[Any]:
+def _connected(place: Location, complaint: Complaint) -> Iterator[Any]:
     path = str(place.path)
     there = os.path.exists(path)  # noqa: PTH110
     with _complaints(place, complaint):
@@ -110,14 +110,14 @@ def _connected(place: Place, complaint: Complaint) -> Iterator[Any]:
 
 
 @contextmanager
-def _complaints(place: Place, complaint: Complaint) -> Iterator[None]:
+def _complaints(place: Location, complaint: Complaint) -> Iterator[None]:
     try:
         yield
     except _duckdb().Error as error:
         raise complaint(repr(place.text), error) from None
 
 
-def _check_columns(place: Place, columns: Sequence[str]) -> None:
+def _check_columns(place: Location, columns: Sequence[str]) -> None:
     """DuckDB would rename one of two columns that differ in capital letters only."""
     seen: dict[str, str] = {}
     for name in columns:
@@ -135,7 +135,7 @@ def _duckdb() -> Any:  # noqa: ANN401
     return duckdb
 
 
-def _tables(connection: Any) -> list[Named]:  # noqa: ANN401
+def _tables(connection: Any) -> list[TableName]:  # noqa: ANN401
     """The tables of all schemas, those of the main one first and by their mere names."""
     rows = connection.execute(
         "SELECT table_catalog, table_schema, table_name, table_type = 'VIEW' FROM information_schema.tables "
@@ -143,12 +143,12 @@ def _tables(connection: Any) -> list[Named]:  # noqa: ANN401
         [MAIN],
     ).fetchall()
     return [
-        Named(table if schema == MAIN else f"{schema}.{table}", quoted(catalog, schema, table), is_view)
+        TableName(table if schema == MAIN else f"{schema}.{table}", quoted(catalog, schema, table), is_view)
         for catalog, schema, table, is_view in rows
     ]
 
 
-def _new(connection: Any, place: Place) -> str:  # noqa: ANN401
+def _new(connection: Any, place: Location) -> str:  # noqa: ANN401
     """Where a new table goes: before a dot may stand a schema that is there."""
     rows = connection.execute(
         "SELECT catalog_name, schema_name FROM information_schema.schemata WHERE catalog_name = current_database()"

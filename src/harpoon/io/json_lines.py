@@ -16,17 +16,17 @@ import pyarrow as pa
 
 from harpoon._text import shorten
 from harpoon.exceptions import InvalidTable
-from harpoon.io.byte_source import Bytes
+from harpoon.io.byte_source import ByteSource
 from harpoon.io.cells import ABSENT, kept
-from harpoon.io.source import Part
-from harpoon.io.text_types import TIMES, Survey, typed
+from harpoon.io.source import Chunk
+from harpoon.io.text_types import TIMES, TypeInference, cast_texts
 
 LARGEST = 2**63
 LOOKED_AT = 2**14
 Row = Mapping[str, Any]
 
 
-class Loose:
+class RecordSource:
     """A table of plain values, of which all rows are looked at once before they are read."""
 
     delimiter = ","
@@ -39,23 +39,23 @@ class Loose:
     ) -> None:
         self.rows, self.declared, self.met = rows, declared or {}, set[str]()
         kinds: dict[str, set[str]] = {name: set() for name in self.declared}
-        times: dict[str, Survey] = {}
+        times: dict[str, TypeInference] = {}
         for part in _chunks(rows(), LOOKED_AT):
             for name in dict.fromkeys(key for row in part for key in row):
                 cells = [row.get(name) for row in part]
                 kinds[name] = kinds.get(name, set()) | {_kind(cell) for cell in cells}
                 among = [types[name]] if types.get(name) in TIMES else () if name in types else TIMES
                 texts = pa.array([cell for cell in cells if isinstance(cell, str)], type=pa.string())
-                times.setdefault(name, Survey([name], (), among)).look({name: texts})
+                times.setdefault(name, TypeInference([name], (), among)).look({name: texts})
         texts_of = {name: survey.types[name] for name, survey in times.items()}
         found = {name: _type(kinds[name] - {""}, texts_of.get(name, pa.null())) for name in kinds}
         self.schema = pa.schema(list(found.items()))
 
-    def parts(self, size: int) -> Iterator[Part]:
+    def chunks(self, size: int) -> Iterator[Chunk]:
         """The rows in their order, so many at a time."""
         for part in _chunks(self.rows(), size):
             columns = [_column([row.get(f.name) for row in part], f.type) for f in self.schema]
-            yield Part(pa.Table.from_arrays(columns, schema=self.schema), cells=partial(self._cells, part))
+            yield Chunk(pa.Table.from_arrays(columns, schema=self.schema), cells=partial(self._cells, part))
 
     def _cells(self, rows: Sequence[Row]) -> pa.Table:
         names = self.schema.names
@@ -63,7 +63,7 @@ class Loose:
         return pa.table(columns, names=names)
 
 
-def json_lines(content: Bytes) -> Iterator[Row]:
+def json_lines(content: ByteSource) -> Iterator[Row]:
     """One object per line."""
     with content.complaints(), content.opened() as file:
         for number, line in enumerate(_lines(file), start=1):
@@ -134,7 +134,7 @@ def _type(kinds: set[str], text: pa.DataType) -> pa.DataType:
 def _column(cells: list[Any], dtype: pa.DataType) -> pa.ChunkedArray:
     cells = [cell if _kind(cell) else None for cell in cells]
     if pa.types.is_temporal(dtype):
-        return typed(pa.chunked_array([pa.array(cells, type=pa.string())]), dtype, missing=())
+        return cast_texts(pa.chunked_array([pa.array(cells, type=pa.string())]), dtype, missing=())
     if pa.types.is_string(dtype):
         return pa.chunked_array([pa.array([_text(cell) for cell in cells], type=pa.string())])
     if pa.types.is_floating(dtype):

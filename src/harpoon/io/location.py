@@ -28,7 +28,7 @@ URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<path>[^#]*)(#(?P<table>.+
 
 
 @dataclass(frozen=True)
-class Place:
+class Location:
     """Where a table is.
 
     Attributes:
@@ -46,7 +46,7 @@ class Place:
     gzipped: bool = False
 
     @classmethod
-    def of(cls, place: str | os.PathLike[str] | Place) -> Place:
+    def parse(cls, place: str | os.PathLike[str] | Location) -> Location:
         """What a user wrote.
 
         >>> Place.of("folder/rows.csv.gz").format, Place.of("-").path
@@ -55,7 +55,7 @@ class Place:
         >>> found.format, str(found.path), found.table
         ('duckdb', 'shop.db', 'orders')
         """
-        if isinstance(place, Place):
+        if isinstance(place, Location):
             return place
         text = os.fspath(place)
         if not isinstance(text, str) or not text or "\0" in text:
@@ -80,7 +80,7 @@ class Place:
         """Whether it is the standard input or output."""
         return self.path is None
 
-    def to_write(self, format: str = "") -> Place:  # noqa: A002
+    def to_write(self, format: str = "") -> Location:  # noqa: A002
         """The place with a format to write, the given one before that of the name."""
         if format and format not in FORMATS.values():
             raise InvalidOption.one_of("The format of a table", format, set(FORMATS.values()))
@@ -92,7 +92,7 @@ class Place:
             )
         return replace(self, format=chosen)
 
-    def numbered(self, number: int) -> Place:
+    def numbered(self, number: int) -> Location:
         """The place of one of several tables: filled.1.csv beside filled.csv.
 
         >>> Place.of("out/filled.csv.gz").numbered(2).text
@@ -107,7 +107,7 @@ class Place:
         return replace(self, text=str(path), path=path)
 
 
-def _database(text: str, url: re.Match[str]) -> Place:
+def _database(text: str, url: re.Match[str]) -> Location:
     scheme, path, table = url["scheme"].lower(), url["path"].removeprefix("/"), url["table"]
     if scheme not in DATABASES:
         raise TableFileError(
@@ -116,4 +116,4 @@ def _database(text: str, url: re.Match[str]) -> Place:
         )
     if not table or not path:
         raise TableFileError(f"A table of a database is written {scheme}:///file.db#table, got {text!r}.")
-    return Place(text, Path(path), scheme, table)
+    return Location(text, Path(path), scheme, table)

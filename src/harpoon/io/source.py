@@ -16,7 +16,7 @@ from harpoon.io.text_types import MISSING
 
 
 @dataclass(frozen=True)
-class Reading:
+class ReadOptions:
     """How to read what does not explain itself.
 
     Attributes:
@@ -46,7 +46,7 @@ LOOSE = ("jsonl", "sqlite")
 
 
 @dataclass(frozen=True)
-class Part:
+class Chunk:
     """Some rows, and, where Arrow has not all that they are, how they were written.
 
     Attributes:
@@ -81,7 +81,7 @@ class Source(Protocol):
     def schema(self) -> pa.Schema:
         """The columns and their types."""
 
-    def parts(self, size: int) -> Iterator[Part]:
+    def chunks(self, size: int) -> Iterator[Chunk]:
         """The rows in their order, so many at a time."""
 
 
@@ -102,7 +102,9 @@ def check_names(names: Sequence[str], place: str) -> None:
     """Every column has a name of its own."""
     twice = [name for name, count in Counter(names).items() if count > 1]
     if twice:
-        raise InvalidTable(f"{place} has several columns called {format_list(twice)}. Give each column a name of its own.")
+        raise InvalidTable(
+            f"{place} has several columns called {format_list(twice)}. Give each column a name of its own."
+        )
 
 
 LOOKED_AT = 2**16  # rows at a time, to find out how truth is spelled
@@ -112,7 +114,7 @@ def spelled_truths(source: Source) -> dict[str, str]:
     """The first truth value of each column as it is written, wherever in the table it stands: true, True or TRUE."""
     sought = [f.name for f in source.schema if pa.types.is_boolean(f.type)]
     found: dict[str, str] = {}
-    parts = source.parts(LOOKED_AT)
+    parts = source.chunks(LOOKED_AT)
     while sought and (part := next(parts, None)) is not None and part.texts is not None:
         for name in sought:
             there = part.texts[name].filter(pc.is_valid(part.table[name]))
@@ -121,11 +123,11 @@ def spelled_truths(source: Source) -> dict[str, str]:
     return found
 
 
-def parts_of(source: Source, size: int) -> Iterator[Part]:
+def parts_of(source: Source, size: int) -> Iterator[Chunk]:
     """The parts of a table; a table without rows has one, so that its columns are known."""
     empty = True
-    for part in source.parts(size):
+    for part in source.chunks(size):
         empty = False
         yield part
     if empty:
-        yield Part(source.schema.empty_table())
+        yield Chunk(source.schema.empty_table())

@@ -19,10 +19,10 @@ import pyarrow as pa
 from harpoon.exceptions import TableFileError
 from harpoon.io import table_names
 from harpoon.io.cells import Cells, dumped, plain
-from harpoon.io.json_lines import LARGEST, Loose, Row
-from harpoon.io.location import Place
-from harpoon.io.source import Reading, Source, check_names
-from harpoon.io.table_names import Named, quoted
+from harpoon.io.json_lines import LARGEST, RecordSource, Row
+from harpoon.io.location import Location
+from harpoon.io.source import ReadOptions, Source, check_names
+from harpoon.io.table_names import TableName, quoted
 
 PATIENCE = 60  # seconds that a finished table waits for others to let go of the file
 TYPES = {pa.bool_(): "BOOLEAN", pa.date32(): "DATE"}
@@ -30,10 +30,10 @@ DECLARATION = re.compile(r"[\w ]+(\([\d, ]+\))?", re.ASCII)
 Complaint = Callable[[str, object], TableFileError]
 
 
-class LiteWriter:
+class SQLiteWriter:
     """Rows on their way into a new table."""
 
-    def __init__(self, connection: sqlite3.Connection, place: Place) -> None:
+    def __init__(self, connection: sqlite3.Connection, place: Location) -> None:
         self.connection, self.place, self.columns = connection, place, ""
 
     def write(self, table: pa.Table) -> None:
@@ -55,7 +55,7 @@ class LiteWriter:
         run("COMMIT")
         run("ATTACH ? AS target", [str(self.place.path)])
         run("BEGIN IMMEDIATE")
-        old = table_names.to_replace(self.place, _tables(self.connection, "target"), force=force)
+        old = table_names.table_to_replace(self.place, _tables(self.connection, "target"), force=force)
         table = f"target.{quoted(self.place.table if old is None else old.name)}"
         if old is not None:
             run(f"DROP TABLE {table}")
@@ -76,26 +76,26 @@ class LiteWriter:
         )
 
 
-def source(place: Place, how: Reading, stack: ExitStack) -> Source:
+def source(place: Location, how: ReadOptions, stack: ExitStack) -> Source:
     """A table or a view to read."""
     connection = stack.enter_context(_connected(place, TableFileError.unreadable))
     with _complaints(place, TableFileError.unreadable):
-        table = table_names.to_read(place, _tables(connection))
+        table = table_names.table_to_read(place, _tables(connection))
         cursor = connection.execute(f"SELECT * FROM {table.quoted} LIMIT 0")  # noqa: S608
         columns = [item[0] for item in cursor.description]
         declared = dict.fromkeys(columns, "")
         if not table.is_view:
             declared |= dict(connection.execute("SELECT name, type FROM pragma_table_info(?)", [table.name]))
     check_names(columns, repr(place.text))
-    return Loose(partial(_rows, connection, place, table, columns), how.types, declared)
+    return RecordSource(partial(_rows, connection, place, table, columns), how.types, declared)
 
 
 @contextmanager
-def writer(place: Place, *, force: bool) -> Iterator[LiteWriter]:
+def writer(place: Location, *, force: bool) -> Iterator[SQLiteWriter]:
     """A new table. A file that was made for it goes away with it, unless others wrote there."""
     with closing(sqlite3.connect("", isolation_level=None, timeout=PATIENCE)) as connection:
         connection.execute("BEGIN")
-        made = LiteWriter(connection, place)
+        made = SQLiteWriter(connection, place)
         yield made
         if made.columns:
             with _complaints(place, TableFileError.unwritable), _made(place.path or Path()):
@@ -103,14 +103,14 @@ def writer(place: Place, *, force: bool) -> Iterator[LiteWriter]:
 
 
 @contextmanager
-def opened(place: Place, complaint: Complaint) -> Iterator[Callable[[], list[Named]]]:
+def opened(place: Location, complaint: Complaint) -> Iterator[Callable[[], list[TableName]]]:
     """Lists the tables that are there."""
     with _connected(place, complaint) as connection, _complaints(place, complaint):
         yield lambda: _tables(connection)
 
 
 @contextmanager
-def _connected(place: Place, complaint: Complaint) -> Iterator[sqlite3.Connection]:
+def _connected(place: Location, complaint: Complaint) -> Iterator[sqlite3.Connection]:
     with _complaints(place, complaint):
         connection = sqlite3.connect(str(place.path), isolation_level=None)
     with closing(connection):
@@ -118,7 +118,7 @@ def _connected(place: Place, complaint: Complaint) -> Iterator[sqlite3.Connectio
 
 
 @contextmanager
-def _complaints(place: Place, complaint: Complaint) -> Iterator[None]:
+def _complaints(place: Location, complaint: Complaint) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
@@ -138,12 +138,12 @@ def _made(path: Path) -> Iterator[None]:
         raise
 
 
-def _tables(connection: sqlite3.Connection, database: str = "main") -> list[Named]:
+def _tables(connection: sqlite3.Connection, database: str = "main") -> list[TableName]:
     rows = connection.execute(f"SELECT name, type FROM {database}.sqlite_master WHERE type IN ('table', 'view')")  # noqa: S608
-    return [Named(name, quoted(name), kind == "view") for name, kind in rows]
+    return [TableName(name, quoted(name), kind == "view") for name, kind in rows]
 
 
-def _rows(connection: sqlite3.Connection, place: Place, table: Named, columns: list[str]) -> Iterator[Row]:
+def _rows(connection: sqlite3.Connection, place: Location, table: TableName, columns: list[str]) -> Iterator[Row]:
     with _complaints(place, TableFileError.unreadable):
         for row in connection.execute(f"SELECT * FROM {table.quoted}"):  # noqa: S608
             yield dict(zip(columns, row, strict=True))

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from harpoon._text import closest_matches, format_list
 from harpoon.exceptions import TableFileError
-from harpoon.io.location import Place
+from harpoon.io.location import Location
 
 
 @dataclass(frozen=True)
-class Named:
+class TableName:
     """A table or a view.
 
     Attributes:
@@ -25,16 +25,16 @@ class Named:
     is_view: bool = False
 
 
-def found(place: Place, tables: Sequence[Named]) -> Named | None:
+def find_table(place: Location, tables: Sequence[TableName]) -> TableName | None:
     """The table that is meant. Databases see no difference between letters and capital letters, if they are ASCII."""
     exact = [table for table in tables if table.name == place.table]
     alike = [table for table in tables if _folded(table.name) == _folded(place.table)]
     return next(iter(exact + alike), None)
 
 
-def to_read(place: Place, tables: Sequence[Named]) -> Named:
+def table_to_read(place: Location, tables: Sequence[TableName]) -> TableName:
     """The table that is meant, or an error with those that there are."""
-    table = found(place, tables)
+    table = find_table(place, tables)
     if table is not None:
         return table
     there = [other.name for other in tables]
@@ -43,9 +43,9 @@ def to_read(place: Place, tables: Sequence[Named]) -> Named:
     raise TableFileError(f"The database {str(place.path)!r} has no table {place.table!r}. {hint}")
 
 
-def to_replace(place: Place, tables: Sequence[Named], *, force: bool) -> Named | None:
+def table_to_replace(place: Location, tables: Sequence[TableName], *, force: bool) -> TableName | None:
     """The table that has to go, if there is one and it may."""
-    table = found(place, tables)
+    table = find_table(place, tables)
     if table is None:
         return None
     if table.is_view:

@@ -37,7 +37,7 @@ WORDS = {"bool": "true or false", "int64": "whole numbers", "double": "numbers",
 
 
 @dataclass
-class Survey:
+class TypeInference:
     """What the columns of text hold, learnt part by part: a column is not known before its last cell.
 
     >>> survey = Survey(["a", "b", "c"])
@@ -73,7 +73,7 @@ class Survey:
         return {name: (*self._open[name], pa.string())[0] if name in self._filled else pa.null() for name in self.names}
 
 
-def typed(
+def cast_texts(
     texts: pa.ChunkedArray, dtype: pa.DataType, *, name: str = "", missing: Sequence[str] = MISSING, first_row: int = 0
 ) -> pa.ChunkedArray:
     """A column of text as what it holds, or an `InvalidTable` that names the first cell that does not fit.
@@ -98,7 +98,7 @@ def typed(
     )
 
 
-def as_text(column: pa.ChunkedArray, *, like: str = "") -> pa.ChunkedArray:  # noqa: PLR0911
+def format_texts(column: pa.ChunkedArray, *, like: str = "") -> pa.ChunkedArray:  # noqa: PLR0911
     """A column as text; truth values are spelled `like` one that was there.
 
     >>> as_text(pa.chunked_array([[1.0, 2.5, None]])).to_pylist(), as_text(pa.chunked_array([[True]]), like="FALSE")[0]
@@ -106,7 +106,7 @@ def as_text(column: pa.ChunkedArray, *, like: str = "") -> pa.ChunkedArray:  # n
     """
     dtype = column.type
     if pa.types.is_dictionary(dtype):
-        return as_text(column.cast(dtype.value_type), like=like)
+        return format_texts(column.cast(dtype.value_type), like=like)
     if pa.types.is_floating(dtype):
         return pc.if_else(pc.is_null(column, nan_is_null=True), None, column.cast(pa.string()))
     if pa.types.is_duration(dtype):

@@ -17,8 +17,8 @@ from harpoon._utils.files import replace_atomically
 from harpoon.exceptions import HarpoonError, InvalidOption, TableFileError
 from harpoon.io import database
 from harpoon.io.cells import as_json, dumped
-from harpoon.io.location import Place
-from harpoon.io.text_types import as_text
+from harpoon.io.location import Location
+from harpoon.io.text_types import format_texts
 
 
 class Writer(Protocol):
@@ -29,7 +29,7 @@ class Writer(Protocol):
 
 
 @contextmanager
-def writer(place: Place, *, force: bool = False, delimiter: str = ",") -> Iterator[Writer]:
+def writer(place: Location, *, force: bool = False, delimiter: str = ",") -> Iterator[Writer]:
     """Somewhere to write a table to; it appears when all has gone well, and not at all when not."""
     check_free(place, force=force)
     if place.in_database:
@@ -50,7 +50,7 @@ def writer(place: Place, *, force: bool = False, delimiter: str = ",") -> Iterat
         yield from _written(make, sink)
 
 
-def check_free(place: Place, *, force: bool) -> None:
+def check_free(place: Location, *, force: bool) -> None:
     """Refuse, before any work is done, a place that cannot be written to or that holds something."""
     path = place.path
     if path is None:
@@ -85,7 +85,7 @@ class TextWriter:
     def _lines(self, table: pa.Table) -> None:
         if not table.num_rows:
             return
-        cells = [self._quoted(as_text(column)) for column in table.columns]
+        cells = [self._quoted(format_texts(column)) for column in table.columns]
         alone = '""' if len(cells) == 1 else ""  # a line with nothing on it would be skipped
         lines = pc.binary_join_element_wise(
             *cells, self.delimiter, null_handling="replace", null_replacement=alone
@@ -128,7 +128,7 @@ class ColumnarWriter:
         """Add rows; the first ones say what the columns are."""
         if self.writer is None:
             self.schema, self.writer = table.schema, self.make(self.sink, table.schema)
-        self.writer.write_table(fitted(table, self.schema))
+        self.writer.write_table(cast_to_schema(table, self.schema))
 
     def close(self) -> None:
         """Write what stands at the end of the file."""
@@ -185,7 +185,7 @@ class _KeptOpen:
 
 
 @contextmanager
-def _complaints(place: Place) -> Iterator[None]:
+def _complaints(place: Location) -> Iterator[None]:
     """Trouble with the disk, said as ours; what others raise goes on as it is."""
     try:
         yield
@@ -202,7 +202,7 @@ def _followed(path: Path) -> Path:
     return path.resolve() if path.is_symlink() else path
 
 
-def fitted(table: pa.Table, schema: pa.Schema) -> pa.Table:
+def cast_to_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
     """Columns of other types cast, the others left alone: Arrow cannot cast parts of a structure without values."""
     pairs = zip(table.columns, schema, strict=True)
     columns = [column if column.type == f.type else column.cast(f.type) for column, f in pairs]

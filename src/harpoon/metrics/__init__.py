@@ -17,7 +17,7 @@ what is better and the range.
 
 from harpoon.metrics.associations import association
 from harpoon.metrics.classifiers import detection, utility
-from harpoon.metrics.constraints import meets, violation_rate
+from harpoon.metrics.constraints import satisfies, violation_rate
 from harpoon.metrics.imputation import accuracy, coverage, standardised_mse
 from harpoon.metrics.marginals import correlation_similarity, ks, similarity, total_variation
 from harpoon.metrics.neighbours import (
@@ -44,7 +44,7 @@ __all__ = [
     "distance_to_closest",
     "identifiability",
     "ks",
-    "meets",
+    "satisfies",
     "nearest_distances",
     "similarity",
     "standardised_mse",

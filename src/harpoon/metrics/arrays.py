@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harpoon.data import dataframe
-from harpoon.data.coercion import factorize, coerce, unknown_categories
+from harpoon.data.coercion import coerce, factorize, unknown_categories
 from harpoon.data.column import Column
 from harpoon.data.column_array import ColumnArray
 from harpoon.data.dataframe import Table
@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 
-def tables(schema: Schema, *data: object) -> list[Table]:
+def read_tables(schema: Schema, *data: object) -> list[Table]:
     """Tables that have rows and every modelled column; what else they have does not matter."""
     read = [dataframe.read(one) for one in data]
     names = [column.name for column in schema.modelled]
@@ -76,7 +76,7 @@ def onehot(schema: Schema, data: Sequence[Table]) -> list[tuple[Floats, Floats]]
     return parts
 
 
-def coded(schema: Schema, data: Sequence[Table]) -> tuple[list[Floats], list[str]]:
+def ordinal(schema: Schema, data: Sequence[Table]) -> tuple[list[Floats], list[str]]:
     """Each table with labels as positions, and which columns are labels ("c") or numbers ("q")."""
     columns: list[list[NDArray[Any]]] = []
     for column in schema.modelled:

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon.data.coercion import factorize, coerce
+from harpoon.data.coercion import coerce, factorize
 from harpoon.data.column import Column
 from harpoon.data.column_array import ColumnArray
 from harpoon.data.schema import Schema
-from harpoon.metrics.arrays import Floats, tables
+from harpoon.metrics.arrays import Floats, read_tables
 
 FEWEST = 2
 
@@ -28,7 +28,7 @@ def association(schema: Schema, data: object) -> Floats:
     >>> association(Schema.infer(table), table).round(2).tolist()
     [[1.0, -1.0, 0.89], [-1.0, 1.0, 0.89], [0.89, 0.89, 1.0]]
     """
-    (table,) = tables(schema, data)
+    (table,) = read_tables(schema, data)
     sides = [_side(table.column(column.name), column) for column in schema.modelled]
     found = np.full((len(sides), len(sides)), np.nan)
     for i, left in enumerate(sides):

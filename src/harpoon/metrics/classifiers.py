@@ -13,10 +13,10 @@ from harpoon._utils.validation import check_count
 from harpoon.data.dataframe import Table
 from harpoon.data.schema import Schema
 from harpoon.exceptions import InvalidOption, InvalidTable, MissingExtra
-from harpoon.metrics.arrays import Floats, coded, codes, complete, onehot, tables
+from harpoon.metrics.arrays import Floats, codes, complete, onehot, ordinal, read_tables
 
 FURTHEST = 1e30  # beyond, single precision or squares may overflow
-MOST_LABELS = 255  # that scikit-learn's trees split by sets of them
+MAX_CATEGORIES = 255  # that scikit-learn's trees split by sets of them
 TREES = {"n_estimators": 200, "max_depth": 6, "learning_rate": 0.1, "subsample": 0.8, "colsample_bytree": 0.8}
 MOST_ITERATIONS = 2000
 MIN_FOLDS = 2
@@ -57,7 +57,7 @@ def detection(
         raise InvalidOption.one_of("classifier", classifier, CLASSIFIERS)
     if check_count(folds, "folds, the number of parts,") < MIN_FOLDS:
         raise InvalidOption(f"folds must be at least {MIN_FOLDS}, got {folds}.")
-    pair, rng = tables(schema, real, drawn), np.random.default_rng(to_seed(check_random_state(random_state)))
+    pair, rng = read_tables(schema, real, drawn), np.random.default_rng(to_seed(check_random_state(random_state)))
     size = min(table.n_rows for table in pair)
     if size < folds:
         raise InvalidTable(f"Each table must have at least as many rows as there are folds, {folds}, got {size}.")
@@ -104,7 +104,7 @@ def utility(
     others = Schema(tuple(other for other in schema if other.name != target))
     if not others.modelled:
         raise InvalidOption(f"The target {target!r} is the only column, and there is none to predict it from.")
-    pair = tables(schema, train, test)
+    pair = read_tables(schema, train, test)
     (answers, truth), labels = codes([complete(table, column) for table in pair], column)
     learnt, classes = np.unique(answers, return_inverse=True)
     probabilities = np.zeros((len(truth), labels))
@@ -157,7 +157,7 @@ def _trees(schema: Schema, pair: list[Table], seed: int) -> tuple[list[Floats], 
         from xgboost import XGBClassifier
     except ImportError:
         raise MissingExtra.named("xgboost", "bench", "This score") from None
-    encoded, kinds = coded(schema, pair)
+    encoded, kinds = ordinal(schema, pair)
     common = {"tree_method": "hist", "enable_categorical": True, "feature_types": kinds, "n_jobs": 1}
     return _shrunk(encoded), lambda: XGBClassifier(**TREES, **common, random_state=seed)
 
@@ -166,9 +166,9 @@ def _boosted(schema: Schema, pair: list[Table], seed: int) -> tuple[list[Floats]
     """Boosted trees of scikit-learn; a column of more labels than they can split by sets counts as numbers."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    encoded, kinds = coded(schema, pair)
+    encoded, kinds = ordinal(schema, pair)
     most = np.max([part.max(axis=0) for part in encoded], axis=0)
-    labels = [kind == "c" and top < MOST_LABELS for kind, top in zip(kinds, most, strict=True)]
+    labels = [kind == "c" and top < MAX_CATEGORIES for kind, top in zip(kinds, most, strict=True)]
     return _shrunk(encoded), lambda: HistGradientBoostingClassifier(categorical_features=labels, random_state=seed)
 
 

@@ -11,10 +11,10 @@ from harpoon.conditions.expressions import Predicate
 from harpoon.conditions.parser import to_predicate
 from harpoon.data.coercion import coerce
 from harpoon.data.schema import Schema
-from harpoon.metrics.arrays import tables
+from harpoon.metrics.arrays import read_tables
 
 
-def meets(schema: Schema, rows: object, where: str | Predicate) -> NDArray[np.bool_]:
+def satisfies(schema: Schema, rows: object, where: str | Predicate) -> NDArray[np.bool_]:
     """Which rows of a table meet a condition.
 
     >>> import pyarrow as pa
@@ -22,7 +22,7 @@ def meets(schema: Schema, rows: object, where: str | Predicate) -> NDArray[np.bo
     >>> meets(Schema.infer(rows), rows, "age >= 50 and job = 'chef'").tolist()
     [False, False, True]
     """
-    (table,) = tables(schema, rows)
+    (table,) = read_tables(schema, rows)
     cells = {column.name: coerce(table.column(column.name), column) for column in schema.modelled}
     return np.broadcast_to(evaluate(bind(to_predicate(where), schema), cells), table.n_rows)
 
@@ -35,4 +35,4 @@ def violation_rate(schema: Schema, rows: object, where: str | Predicate) -> floa
     >>> violation_rate(Schema.infer(rows), rows, "age >= 50")
     0.25
     """
-    return float(1.0 - meets(schema, rows, where).mean())
+    return float(1.0 - satisfies(schema, rows, where).mean())

@@ -14,7 +14,7 @@ from harpoon.data.column_array import ColumnArray
 from harpoon.data.dataframe import Table
 from harpoon.data.schema import Schema
 from harpoon.exceptions import InvalidTable
-from harpoon.metrics.arrays import complete, labels, numbers, tables
+from harpoon.metrics.arrays import complete, labels, numbers, read_tables
 
 
 def similarity(schema: Schema, real: object, drawn: object) -> dict[str, float]:
@@ -29,7 +29,7 @@ def similarity(schema: Schema, real: object, drawn: object) -> dict[str, float]:
     >>> similarity(Schema.infer(real), real, pa.table({"x": [1.0, 2.0, 3.0, 9.0], "c": ["a", "b", "a", "b"]}))
     {'x': 0.75, 'c': 0.75}
     """
-    pair = tables(schema, real, drawn)
+    pair = read_tables(schema, real, drawn)
     scores = {}
     for column in schema.modelled:
         distance = _ks_distance if column.kind.numeric else _total_variation
@@ -75,7 +75,7 @@ def correlation_similarity(schema: Schema, real: object, drawn: object) -> float
     if not number:
         return float("nan")
     sides = []
-    for table in tables(schema, real, drawn):
+    for table in read_tables(schema, real, drawn):
         values = np.column_stack([numbers(complete(table, column), column) for column in number])
         scaled = values - values.mean(axis=0)
         length = np.sqrt((scaled**2).sum(axis=0))

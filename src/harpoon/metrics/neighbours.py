@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from harpoon.data.schema import Schema
 from harpoon.exceptions import InvalidTable
-from harpoon.metrics.arrays import Floats, onehot, tables
+from harpoon.metrics.arrays import Floats, onehot, read_tables
 
 LEVELS = np.linspace(0.0, 1.0, 30)
 FEWEST = 2
@@ -129,7 +129,7 @@ def distance_to_closest(schema: Schema, real: object, drawn: object) -> float:
 
 def _points(schema: Schema, real: object, drawn: object) -> tuple[Floats, Floats]:
     """Both tables in the unit cube of the real one."""
-    (values, spread), (other_values, other_spread) = onehot(schema, tables(schema, real, drawn))
+    (values, spread), (other_values, other_spread) = onehot(schema, read_tables(schema, real, drawn))
     if len(values) < FEWEST:
         raise InvalidTable(f"The real table must have at least {FEWEST} rows to be compared with, got {len(values)}.")
     low, high = (values.min(axis=0), values.max(axis=0)) if values.shape[1] else (np.zeros(0), np.zeros(0))

@@ -28,7 +28,7 @@ class Metric:
 
     title: str
     function: Callable[..., float]
-    better: str
+    direction: str
     lowest: float = 0.0
     highest: float = 1.0
 
@@ -39,9 +39,9 @@ class Metric:
         (0.4, None)
         """
         there = [value for value in values if value == value]  # noqa: PLR0124 - NaN is not itself
-        if not there or self.better == "level":
+        if not there or self.direction == "level":
             return None
-        return max(there) if self.better == "higher" else min(there)
+        return max(there) if self.direction == "higher" else min(there)
 
 
 METRICS = {

@@ -29,7 +29,7 @@ from harpoon.networks.at_max_noise import FusedMaxNoiseModel
 from harpoon.networks.backbone import Backbone, Contrast
 from harpoon.networks.copy_head import CopyDistribution
 from harpoon.networks.layers import MIN_CATEGORY_FRACTION, OUTPUT_INIT_SCALE, ColumnIndex, SegmentSoftmax
-from harpoon.networks.rank_head import RelationInputs, RankHead
+from harpoon.networks.rank_head import RankHead, RelationInputs
 from harpoon.relations.relation import ColumnScales
 
 MIN_BIN_WIDTH = 1e-4
@@ -38,7 +38,9 @@ MIN_BIN_WIDTH = 1e-4
 MIN_LOG_PROBABILITY = -8.0  # the log of a probability below which there is no telling
 CATEGORY_PRIOR_COUNT = 0.5  # is what a label counts that no row has
 HISTOGRAM_LOSS_WEIGHT = 0.5  # how much a histogram of a rank counts in training: more of it costs accuracy of means
-LOG_EVIDENCE_SCALE = 4.0  # logs of probabilities are divided by that, to be numbers like the others that the network reads
+LOG_EVIDENCE_SCALE = (
+    4.0  # logs of probabilities are divided by that, to be numbers like the others that the network reads
+)
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,7 @@ class AnchoredDenoiser(Denoiser):
     straight path W, because evidence about one category is often simply evidence about another.
     """
 
-    sees_known = True
+    is_conditional = True
     schedule: CosineSchedule
     bin_edges: Tensor
 
@@ -109,7 +111,10 @@ class AnchoredDenoiser(Denoiser):
         means = [block.start for block in slices if block.type is PartType.REGRESSION]
         self.continuous, self.categories = ColumnIndex(lines), ColumnIndex(labels)
         by_kind = [*lines, *labels, *means]
-        self.by_type, self.by_position = ColumnIndex(by_kind), ColumnIndex(sorted(range(width), key=by_kind.__getitem__))
+        self.by_type, self.by_position = (
+            ColumnIndex(by_kind),
+            ColumnIndex(sorted(range(width), key=by_kind.__getitem__)),
+        )
         column_of = [block.column for block in slices for _ in range(block.start, block.stop)]
         self.column_of = ColumnIndex(column_of)
         self.first_of = ColumnIndex([column_of.index(column) for column in range(slices[-1].column + 1)])
@@ -122,7 +127,7 @@ class AnchoredDenoiser(Denoiser):
         self.input_index, self.input_categories = ColumnIndex(told), ColumnIndex(np.searchsorted(told, labels).tolist())
         self.block_of = ColumnIndex([place for place, width in enumerate(self.softmax.widths) for _ in range(width)])
         self.numbers = ColumnIndex(sorted({*lines, *means} - ranks))
-        self.register_buffer("edges", torch.zeros(len(self.numbers), input_bins + 1))
+        self.register_buffer("bin_edges", torch.zeros(len(self.numbers), input_bins + 1))
         self.rank_head = RankHead(slices, hidden, rank_bins)
         self.not_spike = ColumnIndex([labels.index(place) for place in self.rank_head.no_mass.positions])
         self.ranked_standardised = ColumnIndex([means.index(place) for place in self.rank_head.means.positions])
@@ -132,9 +137,9 @@ class AnchoredDenoiser(Denoiser):
         self.backbone = Backbone(features, believed, width, hidden, depth)
         self.eval()  # products are coarse only while it learns
 
-    def knowing(self, given: EncodedRows | None = None) -> DenoiserFn:
+    def condition_on(self, observed: EncodedRows | None = None) -> DenoiserFn:
         """The dirty estimate for rows of which something is known, which is looked at once for all steps."""
-        given = self._empty_rows() if given is None else given
+        given = self._empty_rows() if observed is None else observed
         looked = self.rank_head.relation_inputs(given)
         sight = self._embed_observed(given, looked)
 
@@ -152,7 +157,7 @@ class AnchoredDenoiser(Denoiser):
 
         return estimate
 
-    def at_noise(self) -> FusedMaxNoiseModel:
+    def at_max_noise(self) -> FusedMaxNoiseModel:
         """The network where there is only noise; its weights have to stay as they are."""
         return FusedMaxNoiseModel(self)
 
@@ -163,7 +168,9 @@ class AnchoredDenoiser(Denoiser):
 
     def _split(self, x: Tensor) -> PartTensors:
         lines, labels = len(self.continuous), len(self.categories)
-        return PartTensors(*self.by_type.select(x).split_with_sizes([lines, labels, x.shape[1] - lines - labels], dim=1))
+        return PartTensors(
+            *self.by_type.select(x).split_with_sizes([lines, labels, x.shape[1] - lines - labels], dim=1)
+        )
 
     def _join(self, lines: Tensor, log_p: Tensor, means: Tensor) -> Tensor:
         """Encoded rows of their parts, of labels the logarithms of their probabilities."""
@@ -213,13 +220,13 @@ class AnchoredDenoiser(Denoiser):
         total: Tensor = squares + entropy + HISTOGRAM_LOSS_WEIGHT * laws
         return total / (len(x_0) * len(self.first_of))
 
-    def inner_matrices(self) -> list[nn.Parameter]:
+    def muon_parameters(self) -> list[nn.Parameter]:
         """Those from what is known and believed through the blocks; the last layers are none."""
         network = self.backbone
         layers = nn.ModuleList([network.project_observed, network.project_evidence, *network.blocks])
         return [weight for weight in layers.parameters() if weight.ndim > 1]
 
-    def check(self) -> None:
+    def validate_state(self) -> None:
         """Also what would make laws of no numbers."""
         self.rank_head.validate_state()
 
@@ -234,7 +241,7 @@ class AnchoredDenoiser(Denoiser):
         weights[:at_noise] = len(self.last_of) / 2 / lost.clamp(min=1)
         return weights
 
-    def prepare(self, data: EncodedRows, generator: torch.Generator) -> None:
+    def initialize(self, data: EncodedRows, generator: torch.Generator) -> None:
         """Also the bins of the numbers, and the log-shares of the labels as the last bias."""
         super().initialize(data, generator)
         shares = torch.linspace(0, 1, self.bin_edges.shape[1], dtype=self.bin_edges.dtype)
@@ -248,7 +255,9 @@ class AnchoredDenoiser(Denoiser):
             last = self.backbone.out
             last.weight.mul_(OUTPUT_INIT_SCALE)
             last.bias.zero_()
-            last.bias[self.categories.positions] = (self.mean[self.categories.positions] + CATEGORY_PRIOR_COUNT / len(data.x)).log()
+            last.bias[self.categories.positions] = (
+                self.mean[self.categories.positions] + CATEGORY_PRIOR_COUNT / len(data.x)
+            ).log()
             self.backbone.skip.weight.zero_()
 
     def _sample_mask(self, there: Tensor, at_noise: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -290,7 +299,9 @@ class AnchoredDenoiser(Denoiser):
 
     def _category_evidence(self, log_p: Tensor) -> Tensor:
         """Probabilities of labels and their logarithms, less what is believed beforehand, (n, 2 labels)."""
-        evidence = (log_p.clamp(min=MIN_LOG_PROBABILITY) - self._prior().clamp(min=MIN_LOG_PROBABILITY)) / LOG_EVIDENCE_SCALE
+        evidence = (
+            log_p.clamp(min=MIN_LOG_PROBABILITY) - self._prior().clamp(min=MIN_LOG_PROBABILITY)
+        ) / LOG_EVIDENCE_SCALE
         return torch.cat([log_p.exp() - self.categories.select(self.mean[None]), evidence], dim=1)
 
     def _embed_observed(self, given: EncodedRows, looked: RelationInputs) -> ObservedFeatures:

@@ -21,7 +21,7 @@ from torch.nn import functional
 from harpoon.diffusion.denoiser import MaxNoiseModel
 from harpoon.encoding.batch import EncodedRows
 from harpoon.networks.layers import MIN_CATEGORY_FRACTION
-from harpoon.networks.rank_head import RelationInputs, ConditionalPredictor
+from harpoon.networks.rank_head import ConditionalPredictor, RelationInputs
 
 if TYPE_CHECKING:
     from harpoon.networks.anchored import AnchoredDenoiser
@@ -43,17 +43,21 @@ class FusedMaxNoiseModel(MaxNoiseModel):
         of_labels, constant = self._fold_categories(network.project_evidence.weight)
         self.first = network.project_observed.weight.index_add(1, self.labels.index.to(constant.device), of_labels)
         time = constant.new_full((1,), denoiser.schedule.max_time)
-        self.beginning = constant + network.project_observed.bias + network.project_evidence.bias + network.time_embedding(time)[0]
+        self.beginning = (
+            constant + network.project_observed.bias + network.project_evidence.bias + network.time_embedding(time)[0]
+        )
         self.straight, constant = self._fold_categories(network.skip.weight)
         self.end = network.out.bias + constant
 
-    def expected(self, given: EncodedRows) -> Tensor:
+    def posterior_mean(self, given: EncodedRows) -> Tensor:
         """E[x_0 | known]."""
         of, looked = self.denoiser, self.denoiser.rank_head.relation_inputs(given)
         h, context = self._context(given, looked)
         lines, labels, means = of._split(context)
         log_p = of.softmax.log_softmax(labels)
-        return given.fill(of._join(lines, log_p, of._posterior_means(of.rank_head.copy_distribution(h, looked), means, log_p)))
+        return given.fill(
+            of._join(lines, log_p, of._posterior_means(of.rank_head.copy_distribution(h, looked), means, log_p))
+        )
 
     @property
     def constrained(self) -> tuple[Tensor, Tensor]:
@@ -65,7 +69,9 @@ class FusedMaxNoiseModel(MaxNoiseModel):
         rank_laws = self.denoiser.rank_head
         looked = rank_laws.relation_inputs(given)
         h, context = self._context(given, looked)
-        return ConditionalPredictor(self.denoiser.categories.select(context), h, looked, rank_laws.copy_distribution(h, looked), rank_laws)
+        return ConditionalPredictor(
+            self.denoiser.categories.select(context), h, looked, rank_laws.copy_distribution(h, looked), rank_laws
+        )
 
     def _context(self, given: EncodedRows, looked: RelationInputs) -> tuple[Tensor, Tensor]:
         """The last layer, and what it says of each encoded number."""

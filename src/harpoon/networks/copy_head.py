@@ -17,7 +17,10 @@ from harpoon.networks.layers import OUTPUT_INIT_SCALE
 from harpoon.relations.relation import Relation, RelationBank, RelationValues
 from harpoon.relations.search import RelationData, select_relations
 
-MAX_RELATIONS_PER_COLUMN, MAX_COLUMNS = (3, 4), 256  # forms of one number and of two that another may be a copy of, and in all
+MAX_RELATIONS_PER_COLUMN, MAX_COLUMNS = (
+    (3, 4),
+    256,
+)  # forms of one number and of two that another may be a copy of, and in all
 OFTEN, FEWEST = 0.01, 20  # the share of the rows, and how many of them, in which a number is a copy
 INITIAL_PROBABILITY_MARGIN = 0.01  # as no chance is surer than that before anything is learnt
 COPY_CERTAIN_PROBABILITY = 0.99  # a copy that is as likely as that is one, where a mean is asked for
@@ -97,7 +100,8 @@ class CopyHead(nn.Module):
         """Which numbers a sure sum is for, and which a sure product, (numbers,) each."""
         sums = (self.relations.weights[:, : self.relations.numbers] != 0).any(dim=1)
         by_sums, by_products = (
-            (self.deterministic & kind).view(self.relations.numbers, self.relations.each).any(dim=1) for kind in (sums, ~sums)
+            (self.deterministic & kind).view(self.relations.numbers, self.relations.each).any(dim=1)
+            for kind in (sums, ~sums)
         )
         return by_sums, by_products
 
@@ -118,7 +122,9 @@ class CopyHead(nn.Module):
         """Which known numbers are copies of others that are known, (n, `comparisons`)."""
         if not len(said.use):
             return means.new_zeros(len(means), len(self.relations))
-        same = self.relations.matches(said.values, means[:, said.target], said.use) & known[:, said.target] & said.observed
+        same = (
+            self.relations.matches(said.values, means[:, said.target], said.use) & known[:, said.target] & said.observed
+        )
         return self._scatter(same.to(means.dtype), said, 0.0)
 
     @property
@@ -136,10 +142,14 @@ class CopyHead(nn.Module):
         self.relations.store(select_relations(exact, same, there, least, MAX_RELATIONS_PER_COLUMN), rows.units)
         self.chances.weight.mul_(OUTPUT_INIT_SCALE)
         self.chances.bias.zero_()
-        odds = self.relations.fractions.clamp(INITIAL_PROBABILITY_MARGIN, 1 - INITIAL_PROBABILITY_MARGIN).logit()  # before any training, as often as in the table
+        odds = self.relations.fractions.clamp(
+            INITIAL_PROBABILITY_MARGIN, 1 - INITIAL_PROBABILITY_MARGIN
+        ).logit()  # before any training, as often as in the table
         self.chances.bias[: len(odds)] = odds
         said = self.relations.predict(rows.means, rows.known)
-        same = self.relations.matches(said.values, rows.means[:, said.target], said.use)  # also where both are a point mass
+        same = self.relations.matches(
+            said.values, rows.means[:, said.target], said.use
+        )  # also where both are a point mass
         there = said.observed & rows.known[:, said.target]
         shares = (same & there).sum(dim=0) / there.sum(dim=0).clamp(min=1)
         self.relations.fractions[said.use] = shares.to(self.relations.fractions.dtype)

@@ -7,6 +7,7 @@ a bfloat16: weights, and all that is not a product, keep theirs. A trained netwo
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from functools import cache
 from itertools import accumulate, groupby
@@ -15,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-BFLOAT16_INSTRUCTIONS = ("avx512_bf16", "amx_bf16")  # without them, fewer digits are slower
+ONEDNN_LIMIT, BFLOAT16_INSTRUCTIONS = "ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16"
 
 
 class Linear(nn.Linear):
@@ -36,19 +37,14 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, *, reduced_pre
 
 @cache
 def has_fast_bfloat16(device: str) -> bool:
-    """Whether products of fewer digits are faster there."""
+    """Return whether bfloat16 products are faster than those of single precision, and safe.
+
+    Some virtual machines advertise AMX tiles and end a process that uses them. torch uses them wherever they are
+    advertised, unless oneDNN is limited to the instructions before them (ONEDNN_MAX_CPU_ISA).
+    """
     capabilities = torch.cpu.get_capabilities() if device == "cpu" else {}
-    return any(capabilities.get(name, False) for name in BFLOAT16_INSTRUCTIONS) and _has_bfloat16_products()
-
-
-def _has_bfloat16_products() -> bool:
-    """Whether bfloat16 products run: a container may forbid the instructions that its processor has."""
-    ones = torch.ones(64, 64, dtype=torch.bfloat16)
-    try:
-        functional.linear(ones, ones)
-    except RuntimeError:
-        return False
-    return True
+    tiles = capabilities.get("amx_tile", False) and os.environ.get(ONEDNN_LIMIT, "") != BFLOAT16_INSTRUCTIONS
+    return bool(capabilities.get("avx512_bf16", False)) and not tiles
 
 
 class SegmentSoftmax:

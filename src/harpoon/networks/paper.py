@@ -17,14 +17,14 @@ class PaperDenoiser(Denoiser):
     It does not look at what is known of a row; conditions reach it through guidance alone.
     """
 
-    sees_known = False
+    is_conditional = False
     schedule: LinearSchedule
 
     def __init__(self, width: int, hidden: int, schedule: LinearSchedule) -> None:
         super().__init__(width, schedule)
         self.noise = PaperNetwork(width, hidden)
 
-    def knowing(self, given: EncodedRows | None = None) -> DenoiserFn:  # noqa: ARG002
+    def condition_on(self, observed: EncodedRows | None = None) -> DenoiserFn:  # noqa: ARG002
         """The dirty estimate, whatever is known: that reaches the rows through guidance."""
         return self.estimate
 

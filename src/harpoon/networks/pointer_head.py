@@ -47,7 +47,7 @@ class PointerHead(nn.Module):
         super().__init__()
         self.slots = slots
         self.forms = RelationBank(numbers, min(sum(MAX_RELATIONS_PER_COLUMN), MAX_COLUMNS // max(numbers, 1)))
-        self.register_buffer("ends", torch.zeros(numbers, slots - 1))
+        self.register_buffer("bin_edges", torch.zeros(numbers, slots - 1))
         self.gates = Linear(hidden, max(len(self.forms) * N_KERNELS, 1))  # torch warns of a layer that makes nothing
 
     def predict(self, means: Tensor, known: Tensor) -> PointerTargets:
@@ -55,7 +55,11 @@ class PointerHead(nn.Module):
         said = self.forms.predict(means, known)
         if not len(said.use):
             return PointerTargets(said, said.use, said.use)
-        return PointerTargets(said, _bin_index(self.bin_edges[said.target], said.values), _bin_index(self.bin_edges, means)[:, said.target])
+        return PointerTargets(
+            said,
+            _bin_index(self.bin_edges[said.target], said.values),
+            _bin_index(self.bin_edges, means)[:, said.target],
+        )
 
     def forward(self, logits: Tensor, h: Tensor, pointed: PointerTargets, row_index: Tensor) -> Tensor:
         """Logits, (any, slots), with what known numbers say of others; `at` says which are whose, or `NOWHERE`."""
@@ -106,7 +110,10 @@ class PointerHead(nn.Module):
         self.gates.bias.zero_()
         self.bin_edges.copy_(ends)
         said, _ = rows.of(forms)
-        own, slot = _bin_index(self.bin_edges, rows.means)[:, said.target], _bin_index(self.bin_edges[said.target], said.values)
+        own, slot = (
+            _bin_index(self.bin_edges, rows.means)[:, said.target],
+            _bin_index(self.bin_edges[said.target], said.values),
+        )
         of_others = own.roll(len(own) // 2, dims=0)
         there = said.observed & rows.free[:, said.target]
         near, by_chance = (there & ((slot - other).abs() <= 1) for other in (own, of_others))

@@ -15,9 +15,9 @@ from harpoon.data.column_array import NO_INDEX
 from harpoon.encoding.base import ColumnSlice, PartType
 from harpoon.encoding.batch import EncodedRows
 from harpoon.networks.copy_head import COPY_CERTAIN_PROBABILITY, CopyDistribution, CopyHead
-from harpoon.networks.layers import OUTPUT_INIT_SCALE, Linear, ColumnIndex
-from harpoon.networks.pointer_head import PointerTargets, PointerHead
-from harpoon.relations.relation import RelationValues, ColumnScales
+from harpoon.networks.layers import OUTPUT_INIT_SCALE, ColumnIndex, Linear
+from harpoon.networks.pointer_head import PointerHead, PointerTargets
+from harpoon.relations.relation import ColumnScales, RelationValues
 from harpoon.relations.search import ROWS, RelationData, search_relations
 
 MIN_GAUSSIAN_WIDTH = 1e-3  # a peak, on the scale of ranks
@@ -49,7 +49,9 @@ class ConditionalDistributions(NamedTuple):
     def select_ranks(self, which: Tensor) -> ConditionalDistributions:
         """The laws of some of the ranks asked for."""
         peaks, copies = ([told[which] for told in part] for part in (self.gaussian, self.copies))
-        return ConditionalDistributions(self.category_logits, self.bin_logits[which], GaussianComponent(*peaks), CopyDistribution(*copies))
+        return ConditionalDistributions(
+            self.category_logits, self.bin_logits[which], GaussianComponent(*peaks), CopyDistribution(*copies)
+        )
 
 
 class RelationInputs(NamedTuple):
@@ -62,7 +64,9 @@ class RelationInputs(NamedTuple):
 
     def first(self, rows: int) -> RelationInputs:
         """The same of the first rows."""
-        return RelationInputs(self.standardised[:rows], self.observed[:rows], self.pointers.first(rows), self.copies.first(rows))
+        return RelationInputs(
+            self.standardised[:rows], self.observed[:rows], self.pointers.first(rows), self.copies.first(rows)
+        )
 
 
 class ConditionalPredictor(NamedTuple):
@@ -84,7 +88,9 @@ class ConditionalPredictor(NamedTuple):
 
     def distributions(self, asked: Tensor) -> ConditionalDistributions:
         """The law of each cell; of ranks, the laws of those `asked` for, (n, ranks)."""
-        return ConditionalDistributions(self.category_logits, *self.head(self.h, self.relation_inputs, self.copies, asked))
+        return ConditionalDistributions(
+            self.category_logits, *self.head(self.h, self.relation_inputs, self.copies, asked)
+        )
 
     def determined(self) -> Tensor:
         """Which numbers follow from known ones, all but surely, (n, ranks)."""
@@ -121,21 +127,29 @@ class RankHead(nn.Module):
     def relation_inputs(self, given: EncodedRows) -> RelationInputs:
         """What can be said of the numbers before any network has looked at them."""
         means, known = self.means.select(given.x), self.means.select(given.observed)
-        return RelationInputs(means, known, self.pointers.predict(means, known), self.copies.relations.predict(means, known))
+        return RelationInputs(
+            means, known, self.pointers.predict(means, known), self.copies.relations.predict(means, known)
+        )
 
     def copy_distribution(self, h: Tensor, looked: RelationInputs) -> CopyDistribution:
         """The last layer of the network to what all numbers may be copies of, (n, ranks, any)."""
         copied: CopyDistribution = self.copies(h, looked.copies)
         return copied
 
-    def forward(self, h: Tensor, looked: RelationInputs, copied: CopyDistribution, asked: Tensor) -> tuple[Tensor, GaussianComponent, CopyDistribution]:
+    def forward(
+        self, h: Tensor, looked: RelationInputs, copied: CopyDistribution, asked: Tensor
+    ) -> tuple[Tensor, GaussianComponent, CopyDistribution]:
         """The last layer of the network to the laws of the ranks `asked` for, (n, ranks), rank after rank."""
         ranks = len(self.ranks)
         if not ranks:
             return h.new_zeros(0, self.slots), GaussianComponent(*h.new_zeros(3, 0)), copied.select(asked)
         logits = self.pointers(self._bin_logits(h, asked), h, looked.pointers, flat_index(asked))
         log_odds, place, width = self.bells(h).view(len(h), 3, ranks).permute(1, 2, 0)[:, asked.T]
-        return logits, GaussianComponent(log_odds, place, MIN_GAUSSIAN_WIDTH + functional.softplus(width)), copied.select(asked)
+        return (
+            logits,
+            GaussianComponent(log_odds, place, MIN_GAUSSIAN_WIDTH + functional.softplus(width)),
+            copied.select(asked),
+        )
 
     def _bin_logits(self, h: Tensor, asked: Tensor) -> Tensor:
         """What the last layer says of the slots of the ranks `asked` for, rank after rank."""
@@ -165,7 +179,9 @@ class RankHead(nn.Module):
     def relation_features(self, looked: RelationInputs) -> Tensor:
         """How known numbers lie beside each other, (n, `comparisons`)."""
         near = self.pointers.relation_features(looked.pointers, looked.observed)
-        return torch.cat([near, self.copies.relation_features(looked.copies, looked.standardised, looked.observed)], dim=1)
+        return torch.cat(
+            [near, self.copies.relation_features(looked.copies, looked.standardised, looked.observed)], dim=1
+        )
 
     @torch.no_grad()
     def initialize(self, data: EncodedRows, scales: ColumnScales) -> None:
@@ -177,7 +193,9 @@ class RankHead(nn.Module):
         means, known = self.means.select(data.x), self.means.select(data.observed)
         free = self.target_weights(data.x, data.observed.to(data.x.dtype)) > 0
         units = {place: unit for place, column in enumerate(self.columns) if (unit := scales.unit(column))}
-        ends = np.reshape([scales.bin_edges(column, self.slots) for column in self.columns], self.pointers.bin_edges.shape)
+        ends = np.reshape(
+            [scales.bin_edges(column, self.slots) for column in self.columns], self.pointers.bin_edges.shape
+        )
         rows = RelationData(means, known, free, units)
         forms = search_relations(rows, self.ranks.select(data.x))
         self.pointers.initialize(rows, forms, torch.from_numpy(ends).to(means.dtype))

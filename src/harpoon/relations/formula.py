@@ -57,7 +57,9 @@ def describe(target: str, formula: Formula, names: Sequence[str], fraction: floa
     return f"{_quote(target)} = {formula.describe(names)} ({_percent(fraction)})"
 
 
-def apply_formulas(rows: Columns, codec: RowCodec, form_of: NDArray[np.int64], formulas: Mapping[int, Formula]) -> Columns:
+def apply_formulas(
+    rows: Columns, codec: RowCodec, form_of: NDArray[np.int64], formulas: Mapping[int, Formula]
+) -> Columns:
     """Replace each number that is a copy by the value of its formula, in the units and resolution of its column.
 
     Args:

@@ -103,8 +103,8 @@ class RelationBank(nn.Module):
         self.numbers, self.each = numbers, each
         self.register_buffer("weights", torch.zeros(numbers * each, 2 * numbers))
         self.register_buffer("offsets", torch.zeros(numbers * each))
-        self.register_buffer("slacks", torch.zeros(numbers * each))
-        self.register_buffer("shares", torch.zeros(numbers * each))
+        self.register_buffer("tolerances", torch.zeros(numbers * each))
+        self.register_buffer("fractions", torch.zeros(numbers * each))
         self.register_buffer("zeros", torch.zeros(numbers))
 
     def __len__(self) -> int:

@@ -181,7 +181,11 @@ def _products(rows: RelationData) -> list[Relation]:
     logs = LogLinearSearch.of(numbers[:, positive], there[:, positive])
     return [
         Relation(
-            plain[positive[target]], tuple(plain[positive[source]] for source in sources), powers, offset, is_product=True
+            plain[positive[target]],
+            tuple(plain[positive[source]] for source in sources),
+            powers,
+            offset,
+            is_product=True,
         )
         for target in range(len(positive))
         for sources, powers, offset in logs.products(target)
@@ -234,7 +238,9 @@ class LogLinearSearch(NamedTuple):
             left = torch.where(apart > NEARLY**2 * aa * bb, left, torch.inf)
         return torch.where(rows >= FEWEST_ROWS, left.nan_to_num(nan=torch.inf), torch.inf)
 
-    def _fit_exponents(self, target: int, sources: Sequence[int]) -> tuple[tuple[int, ...], tuple[float, ...], float] | None:
+    def _fit_exponents(
+        self, target: int, sources: Sequence[int]
+    ) -> tuple[tuple[int, ...], tuple[float, ...], float] | None:
         """The powers of a product, if they are halves."""
         rows = self.there[:, [target, *sources]].all(dim=1)
         x, y = self.x[rows][:, list(sources)], self.x[rows, target]

@@ -8,7 +8,7 @@ Each gives a summary: a dictionary that JSON can hold, whose names `harpoon.repo
 the page, which the extra "report" brings Jinja2 for.
 """
 
-from harpoon.report.build import compared, described, evaluated
+from harpoon.report.build import compare, describe, evaluate
 from harpoon.report.html import Page
 
-__all__ = ["Page", "compared", "described", "evaluated"]
+__all__ = ["Page", "compare", "describe", "evaluate"]

@@ -18,11 +18,11 @@ from harpoon.data.coercion import coerce, unknown_categories
 from harpoon.data.column import Column, Kind
 from harpoon.data.dataframe import Table
 from harpoon.data.schema import Schema, check_columns
-from harpoon.exceptions import InvalidTable, SchemaMismatch, UnseenCategory
+from harpoon.exceptions import InvalidTable, SchemaMismatch, UnknownCategoryWarning
 from harpoon.report.distributions import marginals
-from harpoon.report.fidelity import FEWEST, MOST_LABELS, likeness, scored
+from harpoon.report.fidelity import FEWEST, MOST_LABELS, comparable_columns, fidelity
 from harpoon.report.headlines import headlines
-from harpoon.report.imputation import filling, intervals
+from harpoon.report.imputation import imputation, intervals
 from harpoon.report.overview import associations, facts, missingness
 from harpoon.report.rows import complete, finite, some
 from harpoon.report.summary import Likeness, Pass, Rows, Summary, Training
@@ -39,7 +39,7 @@ ROWS_IF_SLOW = 200  # of a model that draws each cell by many guided steps
 MOST_PASSES = 200
 
 
-def evaluated(
+def evaluate(
     model: Harpoon,
     test: object,
     *,
@@ -75,12 +75,12 @@ def evaluated(
     most = _affordable(model, check_count(rows, "rows, the number of rows to look at,"))
     real = some(whole, most, np.random.default_rng(seed))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnseenCategory)  # the page says so
+        warnings.simplefilter("ignore", UnknownCategoryWarning)  # the page says so
         drawn = dataframe.read(model.sample(most, random_state=seed))
         return _finished(_evaluated(model, whole, real, drawn, where=where, seed=seed))
 
 
-def compared(real: object, synthetic: object, *, random_state: RandomState = None) -> Summary:
+def compare(real: object, synthetic: object, *, random_state: RandomState = None) -> Summary:
     """How alike two tables are, wherever the second one comes from.
 
     Args:
@@ -102,11 +102,11 @@ def compared(real: object, synthetic: object, *, random_state: RandomState = Non
     left, right = some(whole, ROWS, rng), some(other, ROWS, rng)
     summary = _of_tables("compared", schema, whole, left, right)
     summary["notes"] += notes
-    _with_likeness(summary, schema, likeness(schema, left, right, against="real rows", seed=seed))
+    _with_likeness(summary, schema, fidelity(schema, left, right, against="real rows", seed=seed))
     return _finished(summary)
 
 
-def described(
+def describe(
     model: Harpoon, *, where: str | Predicate | None = None, rows: int = ROWS, random_state: RandomState = None
 ) -> Summary:
     """What a model alone can tell: its columns, its training, rows drawn from it, and what a condition does to them.
@@ -136,13 +136,13 @@ def _evaluated(
         rows = min(drawn.n_rows, ROWS_UNDER_A_CONDITION)
         summary["condition"] = what_if(model, where, drawn, real, rows=rows, seed=seed)
     summary["notes"] += _unseen(schema, real)
-    summary["filling"] = filling(model, real, seed)
+    summary["filling"] = imputation(model, real, seed)
     if not model.denoiser_.is_conditional:
         summary["notes"].append(f"The preset {model.preset!r} draws slowly: few rows were looked at, and no intervals.")
     elif any(column.kind.numeric for column in schema.modelled):
         summary["intervals"] = intervals(model, some(real, ROWS_WITH_INTERVALS, np.random.default_rng(seed)), seed)
     against = "test rows" if trained_on is None else "training rows"
-    found = likeness(schema, real, drawn, trained_on=trained_on, against=against, seed=seed)
+    found = fidelity(schema, real, drawn, trained_on=trained_on, against=against, seed=seed)
     _with_likeness(summary, schema, found)
     summary["training"] = _training(model)
     return summary
@@ -183,7 +183,7 @@ def _with_likeness(summary: Summary, schema: Schema, found: Likeness | None) -> 
         summary["notes"].append(why)
         return
     summary["likeness"] = found
-    fewer = len(schema.modelled) - len(scored(schema).modelled)
+    fewer = len(schema.modelled) - len(comparable_columns(schema).modelled)
     if fewer:
         columns = f"{fewer} column{'s' if fewer > 1 else ''} with more than {MOST_LABELS} labels"
         summary["notes"].append(f"Scores of whole rows leave out {columns}.")
@@ -275,7 +275,7 @@ def _training(model: Harpoon) -> Training:
             Pass(
                 number=epoch.number,
                 loss=finite(epoch.loss) or 0.0,
-                held_out_loss=None if epoch.held_out_loss is None else finite(epoch.held_out_loss),
+                held_out_loss=None if epoch.validation_loss is None else finite(epoch.validation_loss),
                 seconds=round(epoch.seconds, 1),
             )
             for epoch in shown

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from harpoon import metrics
 from harpoon._text import shorten
-from harpoon.data.coercion import factorize, coerce
+from harpoon.data.coercion import coerce, factorize
 from harpoon.data.column import Column
 from harpoon.data.column_array import ColumnArray
 from harpoon.data.dataframe import Table

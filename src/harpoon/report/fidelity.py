@@ -21,12 +21,12 @@ FURTHEST = 0.99  # the share of the distances that the picture shows
 DETECTORS = {"xgboost": "XGBoost", "boosted": "a boosted classifier of scikit-learn", "linear": "a logistic regression"}
 
 
-def scored(schema: Schema) -> Schema:
+def comparable_columns(schema: Schema) -> Schema:
     """The columns that scores of whole rows look at."""
     return Schema(tuple(column for column in schema.modelled if len(column.categories or ()) <= MOST_LABELS))
 
 
-def likeness(
+def fidelity(
     schema: Schema, real: Table, drawn: Table, *, trained_on: Table | None = None, against: str, seed: int
 ) -> Likeness | None:
     """Every score of rows, or None where there are too few complete rows to score.
@@ -39,7 +39,7 @@ def likeness(
         against: What to call those rows.
         seed: For the choice of rows and the classifiers.
     """
-    schema = scored(schema)
+    schema = comparable_columns(schema)
     if not schema.modelled:
         return None
     pair = [complete(table, schema) for table in (real, drawn)]

@@ -38,10 +38,10 @@ class Page:
     def html(self) -> str:
         """The page as text."""
         try:
-            from harpoon.report.rendering import rendered
+            from harpoon.report.rendering import render
         except ImportError:
             raise MissingExtra.named("jinja2", "report", "The page of a report") from None
-        return rendered(self.summary)
+        return render(self.summary)
 
     def save(self, path: str | os.PathLike[str], *, force: bool = True) -> None:
         """Write the page to a file, whole or not at all.

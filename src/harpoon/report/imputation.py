@@ -13,7 +13,7 @@ from harpoon import metrics
 from harpoon.data import dataframe
 from harpoon.data.column import Column, Kind
 from harpoon.data.dataframe import Table
-from harpoon.inference.intervals import attainable
+from harpoon.inference.intervals import attainable_coverage
 from harpoon.metrics import masks
 from harpoon.metrics.arrays import numbers
 from harpoon.report.rows import finite, known, mean, only, rows_of
@@ -30,12 +30,12 @@ DRAWS = 20  # 19 draws are the fewest that have a 90 % interval, and one is left
 Mask = NDArray[np.bool_]
 
 
-def filling(model: Harpoon, table: Table, seed: int) -> Filling:
+def imputation(model: Harpoon, table: Table, seed: int) -> Filling:
     """How well the model fills cells that were hidden completely at random, against means and modes."""
     columns: dict[str, list[Filled]] = {column.name: [] for column in model.schema_.modelled}
     for number, share in enumerate(SHARES):
         hidden = _hidden(model, table, share, seed + number)
-        holes = with_holes(table, hidden)
+        holes = mask_cells(table, hidden)
         filled = dataframe.read(model.impute(holes, random_state=seed + number))
         for column in model.schema_.modelled:
             scored = _scored(column, table, holes, filled, hidden[column.name])
@@ -55,7 +55,7 @@ def filling(model: Harpoon, table: Table, seed: int) -> Filling:
 def intervals(model: Harpoon, table: Table, seed: int) -> Intervals:
     """How often hidden numbers lie inside the interval that several draws give."""
     hidden = _hidden(model, table, HIDDEN, seed)
-    draws = model.impute(with_holes(table, hidden), draws=DRAWS, random_state=seed)
+    draws = model.impute(mask_cells(table, hidden), draws=DRAWS, random_state=seed)
     ends = [dataframe.read(end) for end in draws.interval(LEVEL)]
     tables = [dataframe.read(one) for one in draws]
     columns = [
@@ -82,11 +82,11 @@ def _covered(column: Column, truth: Table, ends: tuple[Table, Table], draws: lis
         name=column.name,
         cells=int(rows.sum()),
         inside=finite(metrics.coverage(only(column), true, (low, high), _all(rows))),
-        attainable=finite(attainable(drawn, LEVEL, column)),
+        attainable=finite(attainable_coverage(drawn, LEVEL, column)),
     )
 
 
-def with_holes(table: Table, hidden: dict[str, Mask]) -> Table:
+def mask_cells(table: Table, hidden: dict[str, Mask]) -> Table:
     """The table without the cells where a mask is true."""
     arrow = table.arrow
     for name, mask in hidden.items():

@@ -21,7 +21,7 @@ TITLES = {
 }
 
 
-def rendered(summary: Mapping[str, Any]) -> str:
+def render(summary: Mapping[str, Any]) -> str:
     """The page of a summary. Everything that comes from a table is escaped."""
     environment = Environment(
         loader=PackageLoader("harpoon.report"),

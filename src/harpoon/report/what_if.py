@@ -18,7 +18,7 @@ from harpoon.data.column import Column
 from harpoon.data.dataframe import Table
 from harpoon.data.reader import read_columns
 from harpoon.exceptions import SamplingFailed
-from harpoon.inference.diagnostics import Report
+from harpoon.inference.diagnostics import SamplingInfo
 from harpoon.report.distributions import distance, label_shares, picture
 from harpoon.report.rows import finite, percent, rows_of, written
 from harpoon.report.summary import Change, Condition
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 GUIDED_ROWS = 256  # drawn by guidance alone, to see how many fail straight out of it
 FEWEST_REAL = 30  # rows that meet the condition, below which distances to them are noise
 HOW = {
-    "kept": "plain rows were drawn, and those that meet it were kept",
-    "known": "the columns it restricts were drawn first, and the rest of each row knowing them",
-    "guided": "rows were pulled by the gradient of a penalty, and weighted to take back how this bends their law",
+    "rejection": "plain rows were drawn, and those that meet it were kept",
+    "conditioning": "the columns it restricts were drawn first, and the rest of each row knowing them",
+    "guidance": "rows were pulled by the gradient of a penalty, and weighted to take back how this bends their law",
     "paper": "rows were pulled by Algorithm 1 of the paper, and come back as they are",
 }
 
@@ -52,7 +52,7 @@ def what_if(
     """
     tree, schema = tree_of(where), model.schema_
     after = dataframe.read(model.sample(rows, where=tree, random_state=seed))
-    report = model.report_
+    report = model.sampling_info_
     failed, guided = _guidance(model, tree, report, seed)
     inside = None if real is None else rows_of(real, _met(model, tree, real))
     ours = float(_met(model, tree, plain).mean())
@@ -64,7 +64,7 @@ def what_if(
         text=str(tree),
         strategy=report.strategy,
         rows=report.rows,
-        tried=report.tried,
+        tried=report.sampled,
         violations=finite(report.violations) or 0.0,
         guided_violations=None if failed is None else finite(failed),
         guided_rows=guided,
@@ -78,18 +78,18 @@ def what_if(
     )
 
 
-def _guidance(model: Harpoon, tree: Predicate, report: Report, seed: int) -> tuple[float | None, int]:
+def _guidance(model: Harpoon, tree: Predicate, report: SamplingInfo, seed: int) -> tuple[float | None, int]:
     """The share of rows that fail straight out of the guided loop, and how many rows say so.
 
     Where no row had to be guided, some are, to see it.
     """
     if report.guided_violations is not None:
-        return report.guided_violations, report.tried
+        return report.guided_violations, report.sampled
     try:
-        model.sample(GUIDED_ROWS, where=tree, strategy="guided", on_shortfall="return", random_state=seed)
+        model.sample(GUIDED_ROWS, where=tree, strategy="guidance", on_shortfall="return", random_state=seed)
     except SamplingFailed:
         return None, 0
-    return model.report_.guided_violations, model.report_.tried
+    return model.sampling_info_.guided_violations, model.sampling_info_.sampled
 
 
 def _met(model: Harpoon, tree: Predicate, table: Table) -> np.ndarray[Any, np.dtype[np.bool_]]:
@@ -133,7 +133,7 @@ def _told_apart(column: Column, values: list[float]) -> list[str]:
     return next((text for text in texts if len(set(text)) == len(text)), texts[0])
 
 
-def _meanings(report: Report, failed: float | None, ours: float, theirs: float | None) -> Iterator[str]:
+def _meanings(report: SamplingInfo, failed: float | None, ours: float, theirs: float | None) -> Iterator[str]:
     """What was done and found, in sentences."""
     yield f"{report.rows:,} rows were drawn ({report.strategy}): {HOW[report.strategy]}."
     if report.violations:

@@ -17,26 +17,26 @@ from harpoon._utils import tensor_file
 from harpoon.encoding.batch import EncodedRows
 from harpoon.exceptions import InvalidOption
 
-SECONDS_BETWEEN = 60.0
-Keeper = Callable[[int, str], "Checkpoint"]  # of a seed, and of what tells a training from others
-KIND = "checkpoint"  # what the content of such a file is filed under, and no model has
+SAVE_INTERVAL_SECONDS = 60.0
+OpenCheckpoint = Callable[[int, str], "Checkpoint"]  # of a seed, and of what tells a training from others
+CHECKPOINT_KEY = "checkpoint"  # what the content of such a file is filed under, and no model has
 
 
 @dataclass(frozen=True)
-class State:
+class TrainingState:
     """All that a training needs to go on: its tensors, and its numbers as JSON has them."""
 
     tensors: dict[str, Tensor]
     numbers: dict[str, Any]
 
-    def under(self, name: str) -> dict[str, Tensor]:
+    def group(self, name: str) -> dict[str, Tensor]:
         """The tensors whose names begin with a word and a dot, without it."""
         return {
             key.removeprefix(f"{name}."): value for key, value in self.tensors.items() if key.startswith(f"{name}.")
         }
 
 
-def named(name: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def with_prefix(name: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors under a word and a dot.
 
     >>> State(named("weights", {"a.b": Tensor()}), {}).under("weights")
@@ -58,38 +58,38 @@ class Checkpoint:
 
     path: Path | None = None
     seed: int = 0
-    training: str = ""
-    state: State | None = None
+    fingerprint: str = ""
+    state: TrainingState | None = None
     _kept: float = field(default_factory=time.monotonic)
 
     @classmethod
-    def at(cls, path: str | os.PathLike[str], seed: int, training: str) -> Self:
+    def open(cls, path: str | os.PathLike[str], seed: int, training: str) -> Self:
         """The checkpoint in a file, or a new one where there is none yet."""
         if not Path(path).parent.is_dir():  # which should not come out a minute later
             raise tensor_file.unwritable_file(path, "there is no such folder")
         if not Path(path).exists():
             return cls(Path(path), seed, training)
         tensors, content = tensor_file.read_tensors(path)
-        kept = content.get(KIND)
+        kept = content.get(CHECKPOINT_KEY)
         if not isinstance(kept, dict) or kept.get("training") != training:
             raise InvalidOption(
                 f"{str(path)!r} must be the checkpoint of this very training, and it is of another table, of other "
                 "settings or no checkpoint. Choose another file, or delete it to begin anew."
             )
-        return cls(Path(path), kept["seed"], training, State(tensors, kept["numbers"]))
+        return cls(Path(path), kept["seed"], training, TrainingState(tensors, kept["numbers"]))
 
-    def keep(self, state: Callable[[], State], epoch: Mapping[str, Any], *, now: bool = False) -> None:  # noqa: ARG002
+    def save(self, state: Callable[[], TrainingState], epoch: Mapping[str, Any], *, now: bool = False) -> None:  # noqa: ARG002
         """Write the state after an epoch, if it is time to."""
-        if self.path is not None and (now or self.due(SECONDS_BETWEEN)):
+        if self.path is not None and (now or self.is_due(SAVE_INTERVAL_SECONDS)):
             self.write(self.path, state())
 
-    def due(self, seconds: float) -> bool:
+    def is_due(self, seconds: float) -> bool:
         """Whether it is so long ago that the state was written."""
         return time.monotonic() - self._kept >= seconds
 
-    def write(self, path: Path, state: State) -> None:
+    def write(self, path: Path, state: TrainingState) -> None:
         """Write a state to a file."""
-        content = {KIND: {"seed": self.seed, "training": self.training, "numbers": state.numbers}}
+        content = {CHECKPOINT_KEY: {"seed": self.seed, "training": self.fingerprint, "numbers": state.numbers}}
         tensor_file.write_tensors(path, state.tensors, content)
         self._kept = time.monotonic()
 

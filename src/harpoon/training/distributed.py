@@ -7,38 +7,38 @@ from torch import Tensor
 from torch import distributed as processes
 
 
-class Alone:
+class SingleProcess:
     """One process that has all rows.
 
     Attributes:
-        size: How many processes there are.
-        place: Which of them this one is, from 0 on.
+        world_size: How many processes there are.
+        rank: Which of them this one is, from 0 on.
     """
 
-    size = 1
-    place = 0
+    world_size = 1
+    rank = 0
 
-    def mean(self, numbers: Tensor) -> Tensor:
+    def all_reduce_mean(self, numbers: Tensor) -> Tensor:
         """The mean over all processes of what each of them has."""
         return numbers
 
-    def most(self, number: int) -> int:
+    def all_reduce_max(self, number: int) -> int:
         """The largest number that any process has."""
         return number
 
 
-class Together(Alone):
+class ProcessGroup(SingleProcess):
     """The processes of a group that `torch.distributed` has made."""
 
     def __init__(self) -> None:
-        self.size, self.place = processes.get_world_size(), processes.get_rank()
+        self.world_size, self.rank = processes.get_world_size(), processes.get_rank()
 
-    def mean(self, numbers: Tensor) -> Tensor:
+    def all_reduce_mean(self, numbers: Tensor) -> Tensor:
         """The mean over all processes of what each of them has: the same to the last bit for all of them."""
         processes.all_reduce(numbers)
-        return numbers / self.size
+        return numbers / self.world_size
 
-    def most(self, number: int) -> int:
+    def all_reduce_max(self, number: int) -> int:
         """The largest number that any process has."""
         found = torch.tensor(number)
         processes.all_reduce(found, op=processes.ReduceOp.MAX)

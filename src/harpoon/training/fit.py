@@ -17,17 +17,17 @@ from harpoon.data.statistics import TableCounts, count_columns
 from harpoon.diffusion.denoiser import Denoiser
 from harpoon.encoding.batch import EncodedRows
 from harpoon.encoding.row_codec import RowCodec, spanned
-from harpoon.exceptions import ColumnLeftOut, InvalidTable, RowsDropped
+from harpoon.exceptions import ColumnLeftOutWarning, InvalidTable, RowsDroppedWarning
 from harpoon.networks.build import build_denoiser
-from harpoon.training.checkpoints import Checkpoint, Keeper, fingerprint
-from harpoon.training.distributed import Alone
+from harpoon.training.checkpoints import Checkpoint, OpenCheckpoint, fingerprint
+from harpoon.training.distributed import SingleProcess
 from harpoon.training.history import History
 from harpoon.training.progress_bar import training_bar
 from harpoon.training.trainer import train
 
 MIN_ROWS = 2
-MANY_DROPPED = 0.1
-FATE = {
+WARN_DROPPED_FRACTION = 0.1
+NOT_MODELLED = {
     Kind.CONSTANT: "constant, and not learnt",
     Kind.EMPTY: "empty, and stays so",
     Kind.TEXT: "text: kept by impute, left out of drawn rows",
@@ -37,7 +37,7 @@ FATE = {
 
 
 @dataclass(frozen=True)
-class Lesson:
+class TrainingData:
     """A table to learn, or a part of one.
 
     Attributes:
@@ -46,49 +46,51 @@ class Lesson:
         sample: Rows from everywhere, to set the network up with; enough to tell quantiles.
     """
 
-    part: Table
-    tallies: TableCounts
+    table: Table
+    counts: TableCounts
     sample: Table
 
     @classmethod
-    def whole(cls, table: Table) -> Lesson:
+    def from_table(cls, table: Table) -> TrainingData:
         """A table that one process has for itself."""
         return cls(table, count_columns(table), table)
 
     @property
-    def height(self) -> int:
+    def n_rows(self) -> int:
         """How many rows there are in all."""
-        return max((tally.n_observed + tally.n_missing for tally in self.tallies.values()), default=0)
+        return max((tally.n_observed + tally.n_missing for tally in self.counts.values()), default=0)
 
     def schema(self, given: Schema | None) -> Schema:
         """What the columns are, as far as that is not given; with one line for each that is not modelled."""
-        if not self.tallies:
+        if not self.counts:
             raise InvalidTable("A table to train on must have columns, got one without any.")
-        if self.height < MIN_ROWS:
-            raise InvalidTable(f"A table to train on must have at least {MIN_ROWS} rows, got {self.height}.")
-        schema = Schema.from_counts(self.tallies) if given is None else given.complete_from_counts(self.tallies)
+        if self.n_rows < MIN_ROWS:
+            raise InvalidTable(f"A table to train on must have at least {MIN_ROWS} rows, got {self.n_rows}.")
+        schema = Schema.from_counts(self.counts) if given is None else given.complete_from_counts(self.counts)
         for column in schema:
             if not column.kind.modelled:
                 why = column.note or "left out on request"
-                warnings.warn(f"Column {column.name!r} is {FATE[column.kind]}: {why}.", ColumnLeftOut, stacklevel=4)
+                warnings.warn(
+                    f"Column {column.name!r} is {NOT_MODELLED[column.kind]}: {why}.", ColumnLeftOutWarning, stacklevel=4
+                )
         if not schema.modelled:
             raise InvalidTable("A table to train on must have a column that can be modelled, and this one has none.")
         return schema
 
 
 @dataclass(frozen=True)
-class Learnt:
+class FittedModel:
     """What came of it."""
 
     schema: Schema
-    settings: Config
+    config: Config
     codec: RowCodec
     denoiser: Denoiser
     history: History
 
 
 @dataclass(frozen=True)
-class Learner:
+class ModelFitter:
     """How to learn.
 
     Attributes:
@@ -100,19 +102,19 @@ class Learner:
         team: Who trains.
     """
 
-    settings: Config
+    config: Config
     schema: Schema | None
     random_state: RandomState
     device: torch.device
     progress: bool
-    team: Alone
+    processes: SingleProcess
 
-    def learn(self, lesson: Lesson, keeper: Keeper | None = None) -> Learnt:
+    def fit(self, lesson: TrainingData, keeper: OpenCheckpoint | None = None) -> FittedModel:
         """Train a new network, or one that was begun and has a checkpoint that `keeper` finds."""
-        schema, settings = lesson.schema(self.schema), self.settings.adapt(lesson.height)
-        codec = RowCodec.fit(schema, lesson.tallies, encoding=settings.encoding, scaling=settings.scaling)
-        rows = self._rows(codec, lesson.part)
-        sample = rows if lesson.sample is lesson.part else self._rows(codec, lesson.sample)
+        schema, settings = lesson.schema(self.schema), self.config.adapt(lesson.n_rows)
+        codec = RowCodec.fit(schema, lesson.counts, encoding=settings.encoding, scaling=settings.scaling)
+        rows = self._rows(codec, lesson.table)
+        sample = rows if lesson.sample is lesson.table else self._rows(codec, lesson.sample)
         kept = self._checkpoint(keeper, settings, sample)
         denoiser = build_denoiser(settings, codec).to_empty(device="cpu")
         denoiser.initialize(sample, torch.Generator().manual_seed(kept.seed))
@@ -120,11 +122,13 @@ class Learner:
         reasons = list[str]()
         with training_bar(settings, reasons, show=self.progress) as on_epoch:
             on_device = rows.to(self.device)
-            history = train(denoiser, on_device, settings, kept.seed, on_epoch, checkpoint=kept, team=self.team)
+            history = train(
+                denoiser, on_device, settings, kept.seed, on_epoch, checkpoint=kept, processes=self.processes
+            )
             reasons.append(f"stopped by {history.stopped_by}")
-        return Learnt(schema, settings, codec, denoiser, history)
+        return FittedModel(schema, settings, codec, denoiser, history)
 
-    def _checkpoint(self, keeper: Keeper | None, settings: Config, sample: EncodedRows) -> Checkpoint:
+    def _checkpoint(self, keeper: OpenCheckpoint | None, settings: Config, sample: EncodedRows) -> Checkpoint:
         """Where the training keeps its state; how long it may take does not tell it from others."""
         seed = to_seed(self.random_state) % 2**63
         if keeper is None:
@@ -136,7 +140,7 @@ class Learner:
     def _rows(self, codec: RowCodec, table: Table) -> EncodedRows:
         """The rows to train on, as the network sees them."""
         encoded = spanned(codec, read_columns(table, codec.schema))
-        if self.settings.incomplete_rows == "mask":
+        if self.config.incomplete_rows == "mask":
             return encoded
         complete = encoded.complete()
         if len(complete.x) < MIN_ROWS:
@@ -145,11 +149,11 @@ class Learner:
                 f"{len(complete.x)} of them; it needs at least {MIN_ROWS}. Use incomplete='mask' to train on all rows."
             )
         dropped = len(encoded.x) - len(complete.x)
-        if dropped > MANY_DROPPED * len(encoded.x):
+        if dropped > WARN_DROPPED_FRACTION * len(encoded.x):
             warnings.warn(
                 f"Only {len(complete.x)} of {len(encoded.x)} rows are complete, and with incomplete='drop' the model "
                 "trains on those alone, as the paper does. Use incomplete='mask' to train on all rows.",
-                RowsDropped,
+                RowsDroppedWarning,
                 stacklevel=4,
             )
         return complete

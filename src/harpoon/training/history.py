@@ -11,7 +11,7 @@ class Epoch:
 
     number: int
     loss: float
-    held_out_loss: float | None
+    validation_loss: float | None
     seconds: float
 
 

@@ -16,18 +16,18 @@ from harpoon.diffusion.denoiser import Denoiser
 from harpoon.encoding.row_codec import RowCodec
 from harpoon.exceptions import HarpoonError
 from harpoon.networks.build import build_denoiser
-from harpoon.training.fit import Learnt
+from harpoon.training.fit import FittedModel
 from harpoon.training.history import Epoch, History
 
 # What a content that `content_of` did not write may lead to.
 BROKEN = LookupError, TypeError, ValueError, RuntimeError, OverflowError, AttributeError
-DAMAGE = (*BROKEN, HarpoonError, pa.ArrowException)
+INVALID_CONTENT = (*BROKEN, HarpoonError, pa.ArrowException)
 
 
-def content_of(learnt: Learnt, template: FrameTemplate) -> dict[str, Any]:
+def to_content(learnt: FittedModel, template: FrameTemplate) -> dict[str, Any]:
     """What was learnt, as plain data."""
     return {
-        "adapted": {name: getattr(learnt.settings, name) for name in ADAPTIVE},
+        "adapted": {name: getattr(learnt.config, name) for name in ADAPTIVE},
         "schema": learnt.schema.to_json(),
         "codec": learnt.codec.to_json(),
         "frame": template.to_json(),
@@ -35,7 +35,9 @@ def content_of(learnt: Learnt, template: FrameTemplate) -> dict[str, Any]:
     }
 
 
-def learnt_from(settings: Config, content: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> tuple[Learnt, FrameTemplate]:
+def from_content(
+    settings: Config, content: Mapping[str, Any], tensors: Mapping[str, Tensor]
+) -> tuple[FittedModel, FrameTemplate]:
     """Back from `content_of`; of what was asked for in the settings nothing may be otherwise."""
     schema, template = Schema.from_json(content["schema"]), FrameTemplate.from_json(content["frame"])
     codec, history = RowCodec.from_json(schema, content["codec"]), content["history"]
@@ -46,7 +48,7 @@ def learnt_from(settings: Config, content: Mapping[str, Any], tensors: Mapping[s
     denoiser.load_state_dict(tensors, assign=True)
     denoiser.validate_state()
     epochs = [Epoch(**epoch) for epoch in history["epochs"]]
-    return Learnt(schema, adapted, codec, denoiser, History(epochs, history["stopped_by"])), template
+    return FittedModel(schema, adapted, codec, denoiser, History(epochs, history["stopped_by"])), template
 
 
 def _adapted(settings: Config, sizes: Mapping[str, int]) -> Config:

@@ -13,8 +13,11 @@ from harpoon.networks.layers import has_fast_bfloat16
 
 MOMENTS = 0.9, 0.95  # of Muon's Adam: a training of minutes has no time for a memory of a thousand steps
 MOMENTUM = 0.95
-ROUNDS, COEFFICIENTS = 5, (3.4445, -4.7750, 2.0315)  # of the polynomial that brings all singular values near 1
-AS_LONG_AS_ADAM = 0.2  # the usual size of Adam's steps beside the learning rate
+NEWTON_SCHULZ_STEPS, COEFFICIENTS = (
+    5,
+    (3.4445, -4.7750, 2.0315),
+)  # of the polynomial that brings all singular values near 1
+ADAM_UPDATE_RMS = 0.2  # the usual size of Adam's steps beside the learning rate
 SMALLEST = 1e-7
 INNER = "inner"  # marks the group of weights that Muon takes
 
@@ -34,29 +37,29 @@ class Muon(torch.optim.AdamW):
         for group in self.param_groups:
             for weight in group["params"] if group.get(INNER) else ():
                 if weight.grad is not None:
-                    self._turn(weight, weight.grad, group["lr"], group["weight_decay"])
+                    self._update(weight, weight.grad, group["lr"], group["weight_decay"])
                     weight.grad = None  # which AdamW passes over
         super().step(closure)
 
-    def _turn(self, weight: Tensor, gradient: Tensor, rate: float, decay: float) -> None:
+    def _update(self, weight: Tensor, gradient: Tensor, rate: float, decay: float) -> None:
         """Nesterov's momentum, made orthogonal."""
         state = self.state[weight]
         if not state:
             state["momentum"], state["step"] = torch.zeros_like(gradient), torch.zeros(())  # AdamW reads steps
         state["step"] += 1
         state["momentum"].lerp_(gradient, 1 - MOMENTUM)
-        direction = orthogonal(gradient.lerp(state["momentum"], MOMENTUM))
+        direction = newton_schulz(gradient.lerp(state["momentum"], MOMENTUM))
         weight.mul_(1 - rate * decay)
-        weight.add_(direction, alpha=-rate * AS_LONG_AS_ADAM * max(weight.shape) ** 0.5)
+        weight.add_(direction, alpha=-rate * ADAM_UPDATE_RMS * max(weight.shape) ** 0.5)
 
 
-def orthogonal(matrix: Tensor) -> Tensor:
+def newton_schulz(matrix: Tensor) -> Tensor:
     """A matrix of the same singular vectors whose singular values are near 1, by Newton and Schulz."""
     a, b, c = COEFFICIENTS
     wide = matrix.T if len(matrix) > matrix.shape[1] else matrix
     x = wide.to(torch.bfloat16) if has_fast_bfloat16(matrix.device.type) else wide
     x = x / x.norm().clamp(min=SMALLEST)
-    for _ in range(ROUNDS):
+    for _ in range(NEWTON_SCHULZ_STEPS):
         gram = x @ x.T
         x = torch.addmm(x, torch.addmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
     return (x.T if wide is not matrix else x).to(matrix.dtype)
@@ -84,4 +87,4 @@ def _groups(weights: Iterable[nn.Parameter], decay: float) -> list[dict[str, Any
     return [{"params": matrices, "weight_decay": decay}, {"params": others, "weight_decay": 0.0}]
 
 
-OPTIMISERS = {"adam": adam, "muon": muon}
+OPTIMIZERS = {"adam": adam, "muon": muon}

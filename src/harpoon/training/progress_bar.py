@@ -28,7 +28,7 @@ def training_bar(plan: TrainingConfig, reasons: list[str], *, show: bool) -> Ite
         task = progress.add_task("Training", total=1.0, state="")
 
         def on_epoch(epoch: Epoch) -> None:
-            held_out = "" if epoch.held_out_loss is None else f", held-out {epoch.held_out_loss:.4f}"
+            held_out = "" if epoch.validation_loss is None else f", held-out {epoch.validation_loss:.4f}"
             state = f"epoch {epoch.number}, loss {epoch.loss:.4f}{held_out}"
             progress.update(task, completed=plan.fraction_done(epoch.number, epoch.seconds), state=state)
 

@@ -14,31 +14,34 @@ from harpoon.config import TrainingConfig
 from harpoon.diffusion.denoiser import Denoiser
 from harpoon.encoding.batch import EncodedRows
 from harpoon.exceptions import TrainingFailed
-from harpoon.training.checkpoints import Checkpoint, State, named
-from harpoon.training.distributed import Alone
+from harpoon.training.checkpoints import Checkpoint, TrainingState, with_prefix
+from harpoon.training.distributed import SingleProcess
 from harpoon.training.ema import _Average, _put
 from harpoon.training.history import Epoch, History
-from harpoon.training.optimizers import OPTIMISERS
+from harpoon.training.optimizers import OPTIMIZERS
 
-MIN_ROWS_TO_HOLD_OUT = 20
-HELD_OUT_ROWS = 2048
+MIN_ROWS_TO_VALIDATE = 20
+MAX_VALIDATION_ROWS = 2048
 PLATEAU_FACTOR, PLATEAU_EPOCHS = 0.9, 50
-WARM_UP = 0.02
+WARM_UP_FRACTION = 0.02
 # What a training counts, besides its tensors.
-COUNTED = ("passes", "steps", "best", "last", "waited", "best_at", "cooled_from", "cooled_at", "share")
-LONG, LOOKS = 0.3, 8  # no better for such a share of the steps so far, and so many looks: all is learnt that can be
-WORSE = 0.02  # by a smaller share than that, on few rows, the last weights are as good as the best ones
+PROGRESS_FIELDS = ("passes", "steps", "best", "last", "waited", "best_at", "cooled_from", "cooled_at", "share")
+STALLED_FRACTION, STALLED_EVALUATIONS = (
+    0.3,
+    8,
+)  # no better for such a share of the steps so far, and so many looks: all is learnt that can be
+RESTORE_MARGIN = 0.02  # by a smaller share than that, on few rows, the last weights are as good as the best ones
 
 
 def train(
     denoiser: Denoiser,
     data: EncodedRows,
-    plan: TrainingConfig,
+    config: TrainingConfig,
     seed: int,
     on_epoch: Callable[[Epoch], None] = lambda _epoch: None,
     *,
     checkpoint: Checkpoint | None = None,
-    team: Alone | None = None,
+    processes: SingleProcess | None = None,
 ) -> History:
     """Train a denoiser in place until time, epochs or improvement run out, or Ctrl-C is pressed.
 
@@ -47,25 +50,31 @@ def train(
     same weights and stop at the same step.
     """
     with torch.enable_grad():  # even if the caller has switched gradients off
-        return _Run(denoiser, data, plan, seed, team or Alone()).go(on_epoch, checkpoint or Checkpoint())
+        return _Training(denoiser, data, config, seed, processes or SingleProcess()).go(
+            on_epoch, checkpoint or Checkpoint()
+        )
 
 
-class _Run:
+class _Training:
     """One training: its optimiser, its averaged weights, its random numbers and its clock."""
 
-    def __init__(self, denoiser: Denoiser, data: EncodedRows, plan: TrainingConfig, seed: int, team: Alone) -> None:
+    def __init__(
+        self, denoiser: Denoiser, data: EncodedRows, plan: TrainingConfig, seed: int, team: SingleProcess
+    ) -> None:
         self.denoiser, self.plan, self.seed, self.team = denoiser, plan, seed, team
         self.device = data.x.device
-        fewest = -team.most(-len(data.x))
-        if team.size > 1 and fewest < MIN_ROWS_TO_HOLD_OUT:
+        fewest = -team.all_reduce_max(-len(data.x))
+        if team.world_size > 1 and fewest < MIN_ROWS_TO_VALIDATE:
             raise TrainingFailed(
-                f"Each process of a team needs at least {MIN_ROWS_TO_HOLD_OUT} rows to train on, and one of the "
-                f"{team.size} has {fewest}. Use fewer of them."
+                f"Each process of a team needs at least {MIN_ROWS_TO_VALIDATE} rows to train on, and one of the "
+                f"{team.world_size} has {fewest}. Use fewer of them."
             )
-        self.generator = torch.Generator(self.device).manual_seed(seed + team.place)
+        self.generator = torch.Generator(self.device).manual_seed(seed + team.rank)
         self.train_data, self.held_out = _split(data, plan.validation_fraction, self.generator)
-        self.batch_size = -(-plan.batch_size // team.size)  # of a batch, each process has its share
-        self.batches = team.most(-(-len(self.train_data.x) // self.batch_size))
+        self.batch_size = -(
+            -(plan.batch_size or len(data.x)) // team.world_size
+        )  # of a batch, each process has its share
+        self.batches = team.all_reduce_max(-(-len(self.train_data.x) // self.batch_size))
         self.average = _Average(denoiser, plan.ema_decay)
         self.history = History()
         self.passes, self.steps = 0, 0
@@ -78,7 +87,7 @@ class _Run:
     def go(self, on_epoch: Callable[[Epoch], None], checkpoint: Checkpoint) -> History:
         self.denoiser.train()
         try:  # the optimiser is made in here: torch takes seconds to import it, and Ctrl-C may come any time
-            make, plan = OPTIMISERS[self.plan.optimizer], self.plan
+            make, plan = OPTIMIZERS[self.plan.optimizer], self.plan
             self.optimiser = make(self.denoiser, plan.learning_rate, plan.weight_decay)
             self.plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
                 self.optimiser, factor=PLATEAU_FACTOR, patience=PLATEAU_EPOCHS
@@ -89,11 +98,11 @@ class _Run:
                 epoch = self._epoch()
                 self.history.epochs.append(epoch)
                 on_epoch(epoch)
-                checkpoint.keep(self._state, asdict(epoch), now=bool(self.history.stopped_by))
+                checkpoint.save(self._state, asdict(epoch), now=bool(self.history.stopped_by))
         except KeyboardInterrupt:
             self.history.stopped_by = "Ctrl-C"
         self.average.use()
-        if self.best_weights and self.last - self.best > WORSE * abs(self.best):
+        if self.best_weights and self.last - self.best > RESTORE_MARGIN * abs(self.best):
             self.denoiser.load_state_dict(self.best_weights)
         self.denoiser.eval()
         return self.history
@@ -119,7 +128,7 @@ class _Run:
         self._meet()
         with self.average:
             epoch = Epoch(self.passes, total / rows, self._held_out_loss(), self.seconds)
-            self._judge(epoch.loss if epoch.held_out_loss is None else epoch.held_out_loss)
+            self._judge(epoch.loss if epoch.validation_loss is None else epoch.validation_loss)
         if self._has_learnt_all() and not self.cooled_at:
             self._cool_down()
         return epoch
@@ -153,7 +162,7 @@ class _Run:
     def _together(self, loss: float, rows: float) -> tuple[float, float]:
         """Agree with the others on gradients, on loss and rows, which are given back, and on the time."""
         self.seconds = time.monotonic() - self.began
-        if self.team.size > 1:
+        if self.team.world_size > 1:
             weights = list(self.denoiser.parameters())
             gradients = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in weights]
             said = torch.tensor([loss, rows, self.seconds], device=self.device)
@@ -165,14 +174,14 @@ class _Run:
 
     def _shared(self, tensors: list[Tensor]) -> list[Tensor]:
         """The means of tensors over all processes, in one message."""
-        means = self.team.mean(torch.cat([tensor.flatten() for tensor in tensors]))
+        means = self.team.all_reduce_mean(torch.cat([tensor.flatten() for tensor in tensors]))
         parts = means.split_with_sizes([tensor.numel() for tensor in tensors])
         return [part.view_as(tensor) for part, tensor in zip(parts, tensors, strict=True)]
 
     @torch.no_grad()
     def _meet(self) -> None:
         """Give all processes the same weights again, which processors that round otherwise lead apart."""
-        if self.team.size > 1:
+        if self.team.world_size > 1:
             theirs = [*self.denoiser.parameters(), *self.average.means]
             _put(self._shared(theirs), into=theirs)
 
@@ -192,7 +201,7 @@ class _Run:
         if self.held_out is None:
             return None
         generator = torch.Generator(self.device).manual_seed(self.seed)
-        return self.team.mean(self.denoiser.loss(self.held_out.dequantize(generator), generator)).item()
+        return self.team.all_reduce_mean(self.denoiser.loss(self.held_out.dequantize(generator), generator)).item()
 
     def _judge(self, score: float) -> None:
         """Keep the best weights for later, and stop when nothing has improved for long."""
@@ -208,7 +217,11 @@ class _Run:
     def _has_learnt_all(self) -> bool:
         """Whether nothing has improved for long, and the rate is one that can be brought down."""
         can = self.plan.cooldown_fraction and self.plan.learning_rate_schedule == "cosine" and self.best_weights
-        return bool(can) and self.steps - self.best_at > LONG * self.steps and self.waited >= LOOKS
+        return (
+            bool(can)
+            and self.steps - self.best_at > STALLED_FRACTION * self.steps
+            and self.waited >= STALLED_EVALUATIONS
+        )
 
     def _cool_down(self) -> None:
         """Go back to the best weights, and only bring them to rest."""
@@ -229,7 +242,7 @@ class _Run:
         tired = self.plan.patience is not None and self.waited >= self.plan.patience
         return "no improvement" if cooled or tired else ""
 
-    def _state(self) -> State:
+    def _state(self) -> TrainingState:
         """All that another process needs to go on as this one would."""
         moments = {
             f"{place}.{name}": value
@@ -237,35 +250,35 @@ class _Run:
             for name, value in each.items()
         }
         tensors = {
-            **named("weights", self.denoiser.state_dict()),
-            **named("best", self.best_weights),
-            **named("average", {str(place): mean for place, mean in enumerate(self.average.means)}),
-            **named("moments", moments),
+            **with_prefix("weights", self.denoiser.state_dict()),
+            **with_prefix("best", self.best_weights),
+            **with_prefix("average", {str(place): mean for place, mean in enumerate(self.average.means)}),
+            **with_prefix("moments", moments),
             "generator": self.generator.get_state(),
         }
-        numbers = {name: getattr(self, name) for name in COUNTED}
+        numbers = {name: getattr(self, name) for name in PROGRESS_FIELDS}
         rates = [group["lr"] for group in self.optimiser.param_groups]
         plateau = self.plateau.state_dict()
-        return State(tensors, {**numbers, "rates": rates, "plateau": plateau, "history": asdict(self.history)})
+        return TrainingState(tensors, {**numbers, "rates": rates, "plateau": plateau, "history": asdict(self.history)})
 
-    def _go_on_from(self, state: State) -> None:
+    def _go_on_from(self, state: TrainingState) -> None:
         """Become the training that was kept; its time counts too."""
-        for name in COUNTED:
+        for name in PROGRESS_FIELDS:
             setattr(self, name, state.numbers[name])
         self.history = History([Epoch(**epoch) for epoch in state.numbers["history"]["epochs"]])
         self.seconds = self.history.seconds
         self.began -= self.seconds
-        self.denoiser.load_state_dict(state.under("weights"))
-        self.best_weights = state.under("best")
+        self.denoiser.load_state_dict(state.group("weights"))
+        self.best_weights = state.group("best")
         for place, mean in enumerate(self.average.means):
             mean.copy_(state.tensors[f"average.{place}"])
-        if self.team.place:  # only the first keeps its random numbers
-            self.generator.manual_seed(self.seed + self.team.place + self.team.size * self.steps)
+        if self.team.rank:  # only the first keeps its random numbers
+            self.generator.manual_seed(self.seed + self.team.rank + self.team.world_size * self.steps)
         else:
             self.generator.set_state(state.tensors["generator"])
         self.plateau.load_state_dict(state.numbers["plateau"])
         moments: dict[int, dict[str, Tensor]] = {}
-        for key, value in state.under("moments").items():
+        for key, value in state.group("moments").items():
             number, _, name = key.partition(".")
             moments.setdefault(int(number), {})[name] = value
         self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": moments})
@@ -276,15 +289,15 @@ class _Run:
 
 def _cosine(share: float) -> float:
     """The learning rate over a training: a short rise, then half a cosine down to nothing."""
-    return min(1.0, share / WARM_UP + WARM_UP) * (0.5 + 0.5 * math.cos(math.pi * share))
+    return min(1.0, share / WARM_UP_FRACTION + WARM_UP_FRACTION) * (0.5 + 0.5 * math.cos(math.pi * share))
 
 
 def _split(data: EncodedRows, share: float, generator: torch.Generator) -> tuple[EncodedRows, EncodedRows | None]:
     """Rows to train on, and rows held out to see whether training still helps."""
     n = len(data.x)
-    count = min(round(share * n), HELD_OUT_ROWS)
-    if count == 0 or n < MIN_ROWS_TO_HOLD_OUT:
+    count = min(round(share * n), MAX_VALIDATION_ROWS)
+    if count == 0 or n < MIN_ROWS_TO_VALIDATE:
         return data, None
     order = torch.randperm(n, generator=generator, device=data.x.device)
-    held = order[:count].repeat(math.ceil(HELD_OUT_ROWS / count))  # few rows are judged under many noises
+    held = order[:count].repeat(math.ceil(MAX_VALIDATION_ROWS / count))  # few rows are judged under many noises
     return data[order[count:]], data[held]

@@ -26,7 +26,7 @@ from harpoon.exceptions import (
 )
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import Console as RichConsole
 
 
 DEBUG = "harpoon.debug"
@@ -96,7 +96,7 @@ def stand_in_for_closed_streams() -> None:
 
 
 @dataclass(frozen=True)
-class Talk:
+class Console:
     """How a command talks: to people, to machines (`json`), or not at all (`quiet`)."""
 
     json: bool = False
@@ -148,11 +148,11 @@ class Talk:
             yield
 
 
-def console(*, stderr: bool = False) -> Console:
+def console(*, stderr: bool = False) -> RichConsole:
     """A console that prints text as it is: names of columns may look like markup."""
-    from rich.console import Console
+    from rich.console import Console as RichConsole
 
-    class Told(Console):
+    class Told(RichConsole):
         def on_broken_pipe(self) -> None:
             raise BrokenPipeError  # for `Commands`, which ends all commands alike
 

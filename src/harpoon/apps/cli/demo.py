@@ -18,7 +18,7 @@ from typing import Annotated
 import typer
 
 from harpoon.apps.cli import options
-from harpoon.apps.cli.console import Talk
+from harpoon.apps.cli.console import Console
 
 CONDITION = {"species": "Gentoo", "sex": "female"}
 ROWS = 200
@@ -27,7 +27,7 @@ X, Y = "bill_length_mm", "body_mass_g"
 
 
 @dataclass(frozen=True)
-class Outcome:
+class DemoFiles:
     """What the demo wrote, and how much it filled."""
 
     model: Path
@@ -47,7 +47,7 @@ def penguins() -> pd.DataFrame:
     return table
 
 
-def run(folder: Path, *, seconds: float = SECONDS, random_state: int | None = 0, progress: bool = True) -> Outcome:
+def run(folder: Path, *, seconds: float = SECONDS, random_state: int | None = 0, progress: bool = True) -> DemoFiles:
     """Fit, fill, draw, and write the model, the two tables and one picture into a folder."""
     table = penguins()
     model = Harpoon(max_time=seconds, random_state=random_state, progress=progress).fit(table)
@@ -55,7 +55,7 @@ def run(folder: Path, *, seconds: float = SECONDS, random_state: int | None = 0,
     drawn = model.sample(ROWS, given=CONDITION)
 
     folder.mkdir(parents=True, exist_ok=True)
-    outcome = Outcome(
+    outcome = DemoFiles(
         model=folder / "penguins.harpoon",
         filled=folder / "penguins_filled.csv",
         drawn=folder / "penguins_drawn.csv",
@@ -127,7 +127,7 @@ def demo(
     """Fill the holes of the Palmer penguins and draw new ones."""
     pass
 
-    talk = Talk(json, quiet)
+    talk = Console(json, quiet)
     with talk.notes():
         outcome = run(output, seconds=seconds, random_state=seed, progress=talk.progress)
     words = ", ".join(f"{column} = {value}" for column, value in CONDITION.items())

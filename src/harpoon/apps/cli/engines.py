@@ -8,9 +8,9 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from harpoon.apps.cli import options
-from harpoon.apps.cli.console import Talk
-from harpoon.engines.job import Filling, unpacked
-from harpoon.engines.runner import ENGINES, finished, run_on
+from harpoon.apps.cli.console import Console
+from harpoon.engines.job import ImputeRequest, deserialize_model
+from harpoon.engines.runner import ENGINES, run_job, run_on
 from harpoon.exceptions import InvalidOption
 
 if TYPE_CHECKING:
@@ -30,16 +30,18 @@ def checked(engine: str, output: str, format: str) -> str:  # noqa: A002
     return engine
 
 
-def filling(model: Path, *, where: str | None, draws: int | None, only: Sequence[str], seed: int | None) -> Filling:
+def filling(
+    model: Path, *, where: str | None, draws: int | None, only: Sequence[str], seed: int | None
+) -> ImputeRequest:
     """What fills, by options."""
-    every = Filling.of(model, where=where, draws=draws, only=(), random_state=seed)
-    return replace(every, only=tuple(options.named(only, unpacked(every.model).schema_.names)))
+    every = ImputeRequest.of(model, where=where, draws=draws, only=(), random_state=seed)
+    return replace(every, only=tuple(options.named(only, deserialize_model(every.model).schema_.names)))
 
 
-def run(job: Job, output: str, talk: Talk, engine: str, workers: int | None, *, force: bool) -> None:
+def run(job: Job, output: str, talk: Console, engine: str, workers: int | None, *, force: bool) -> None:
     """Do a job, and say what was done."""
     began = perf_counter()
-    finished(job, output, run_on(engine, workers), force=force, progress=talk.progress)
+    run_job(job, output, run_on(engine, workers), force=force, progress=talk.progress)
     rows = sum(map(job.rows_of, job.blocks))
     seconds = round(perf_counter() - began, 3)
     done = {"output": output, "rows": rows, "engine": engine, "workers": workers, "seconds": seconds}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harpoon.apps.cli import options
-from harpoon.apps.cli.console import Talk
+from harpoon.apps.cli.console import Console
 from harpoon.apps.cli.loading import is_model, load_model, read_table
 from harpoon.exceptions import InvalidOption
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from harpoon.estimator import Harpoon
-    from harpoon.io import Reading
+    from harpoon.io import ReadOptions
 
 
 EVALUATE = (
@@ -63,14 +63,14 @@ def evaluate(
     debug: options.Debug = False,  # noqa: ARG001
 ) -> None:
     """Hide cells of a test table and score what the model makes of them, and compare drawn rows with real ones."""
-    talk = Talk(json, quiet)
+    talk = Console(json, quiet)
     _check_output(output, json=json, force=force)
     loaded = load_model(model, talk)
     table = _like_model(test, loaded, options.reading(delimiter, encoding, missing), talk)
     with talk.notes():
         from harpoon import report
 
-        summary = report.evaluated(loaded, table, where=where, random_state=seed, **_given(rows=rows))
+        summary = report.evaluate(loaded, table, where=where, random_state=seed, **_given(rows=rows))
     _show(summary, output, talk, force=force)
 
 
@@ -92,7 +92,7 @@ def report(
     debug: options.Debug = False,  # noqa: ARG001
 ) -> None:
     """Describe a model, or compare two tables: real rows with synthetic ones, or with rows that the model draws."""
-    talk = Talk(json, quiet)
+    talk = Console(json, quiet)
     _check_output(output, json=json, force=force)
     how = options.reading(delimiter, encoding, missing)
     with talk.notes():
@@ -109,30 +109,36 @@ def report(
 
 
 def _of_model(
-    path: Path, second: str | None, where: str | None, rows: int | None, seed: int | None, how: Reading, talk: Talk
+    path: Path,
+    second: str | None,
+    where: str | None,
+    rows: int | None,
+    seed: int | None,
+    how: ReadOptions,
+    talk: Console,
 ) -> Mapping[str, Any]:
     from harpoon import report
     from harpoon.data import dataframe
 
     model = load_model(path, talk)
     if second is None:
-        return report.described(model, where=where, random_state=seed, **_given(rows=rows))
+        return report.describe(model, where=where, random_state=seed, **_given(rows=rows))
     real = _like_model(second, model, how, talk)
     drawn = dataframe.read(model.sample(rows or max(real.num_rows, 1), where=where, random_state=seed)).arrow
-    return report.compared(real, drawn, random_state=seed)
+    return report.compare(real, drawn, random_state=seed)
 
 
-def _of_tables(first: str, second: str, seed: int | None, how: Reading, talk: Talk) -> Mapping[str, Any]:
+def _of_tables(first: str, second: str, seed: int | None, how: ReadOptions, talk: Console) -> Mapping[str, Any]:
     import pyarrow as pa
 
     from harpoon import report
 
     real = read_table(first, how, talk)
     types = {f.name: f.type for f in real.schema if not pa.types.is_null(f.type) and not pa.types.is_dictionary(f.type)}
-    return report.compared(real, read_table(second, replace(how, types=types), talk), random_state=seed)
+    return report.compare(real, read_table(second, replace(how, types=types), talk), random_state=seed)
 
 
-def _like_model(place: str, model: Harpoon, how: Reading, talk: Talk) -> Any:  # noqa: ANN401
+def _like_model(place: str, model: Harpoon, how: ReadOptions, talk: Console) -> Any:  # noqa: ANN401
     from harpoon.data.arrow_types import text_types
 
     return read_table(place, replace(how, types=text_types(model.schema_)), talk)
@@ -150,7 +156,7 @@ def _check_output(output: Path | None, *, json: bool, force: bool) -> None:
         options.check_free(output, force=force)
 
 
-def _show(summary: Mapping[str, Any], output: Path | None, talk: Talk, *, force: bool) -> None:
+def _show(summary: Mapping[str, Any], output: Path | None, talk: Console, *, force: bool) -> None:
     if output is not None:
         from harpoon.report import Page
 

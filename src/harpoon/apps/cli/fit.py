@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harpoon.apps.cli import options
-from harpoon.apps.cli.console import Talk
+from harpoon.apps.cli.console import Console
 from harpoon.apps.cli.loading import read_table
-from harpoon.exceptions import ColumnLeftOut, InvalidOption, TableFileError
+from harpoon.exceptions import ColumnLeftOutWarning, InvalidOption, TableFileError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from harpoon.data.schema import Schema
     from harpoon.estimator import Harpoon
-    from harpoon.io import Reading
+    from harpoon.io import ReadOptions
 
 
 FIT = (
@@ -75,10 +75,10 @@ def fit(
     """Train a model on a table, with its holes. Ctrl-C ends the training early, and the model so far is saved."""
     from harpoon.estimator import Harpoon
 
-    talk = Talk(json, quiet)
+    talk = Console(json, quiet)
     options.check_free(output, force=force)
     model = Harpoon(preset, max_time=max_time, max_epochs=max_epochs, random_state=seed, progress=talk.progress)
-    with talk.notes(besides=(ColumnLeftOut,)):
+    with talk.notes(besides=(ColumnLeftOutWarning,)):
         how = options.reading(delimiter, encoding, missing)
         rows, model.schema = prepared(table, how, talk, file=schema, kinds=kind or (), exclude=exclude or ())
         _show(model.schema, rows, talk)
@@ -94,7 +94,7 @@ def fit(
 
 
 def prepared(
-    table: str, how: Reading, talk: Talk, *, file: Path | None, kinds: Sequence[str], exclude: Sequence[str]
+    table: str, how: ReadOptions, talk: Console, *, file: Path | None, kinds: Sequence[str], exclude: Sequence[str]
 ) -> tuple[pa.Table, Schema]:
     """A table, and what its columns are: by a file, by what is asked for, or as they look."""
     from harpoon.data.arrow_types import text_types
@@ -119,13 +119,13 @@ def trained(model: Harpoon) -> dict[str, Any]:
     return {
         "epochs": last.number if last else 0,
         "loss": last.loss if last else None,
-        "held_out_loss": last.held_out_loss if last else None,
+        "held_out_loss": last.validation_loss if last else None,
         "seconds": model.history_.seconds,
         "stopped_by": model.history_.stopped_by,
     }
 
 
-def _show(columns: Schema, rows: pa.Table, talk: Talk) -> None:
+def _show(columns: Schema, rows: pa.Table, talk: Console) -> None:
     if not talk.quiet:
         from harpoon.apps.cli.tables import schema_table
 

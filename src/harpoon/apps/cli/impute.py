@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harpoon.apps.cli import options
-from harpoon.apps.cli.console import Talk
+from harpoon.apps.cli.console import Console
 from harpoon.apps.cli.loading import load_model
 from harpoon.exceptions import InvalidOption
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
-    from harpoon.io import Place, Source, Writer
+    from harpoon.io import Location, Source, Writer
 
 
 IMPUTE = (
@@ -73,11 +73,11 @@ def impute(
     from harpoon import io
     from harpoon._utils.progress import row_counter
     from harpoon.data.arrow_types import text_types
-    from harpoon.engines.block_imputer import Filler, stacked_draws
-    from harpoon.engines.job import Imputing
+    from harpoon.engines.block_imputer import BlockImputer, stack_draws
+    from harpoon.engines.job import ImputeJob
     from harpoon.io.source import TEXTUAL, parts_of, spelled_truths
 
-    talk, began, rows = Talk(json, quiet), perf_counter(), 0
+    talk, began, rows = Console(json, quiet), perf_counter(), 0
     options.check_table_target(output, json=json)
     if stacked and draws is None:
         raise InvalidOption("--stacked puts several draws into one table, so it needs --draws: add --draws 5.")
@@ -90,15 +90,15 @@ def impute(
         with talk.notes():
             filling = engines.filling(model, where=where, draws=draws, only=only or (), seed=seed)
             how = options.reading(delimiter, encoding, missing)
-            engines.run(Imputing.of(table, filling, block=batch, how=how), output, talk, engine, workers, force=force)
+            engines.run(ImputeJob.of(table, filling, block=batch, how=how), output, talk, engine, workers, force=force)
         return
-    target = io.Place.of(output).to_write(format)
+    target = io.Location.parse(output).to_write(format)
     loaded = load_model(model, talk, progress=False)
     how = options.reading(delimiter, encoding, missing, text_types(loaded.schema_))
-    with talk.notes(), io.opened(table, how) as source, ExitStack() as stack:
+    with talk.notes(), io.open_source(table, how) as source, ExitStack() as stack:
         only = options.named(only or (), source.schema.names)
         truths = spelled_truths(source) if target.format in TEXTUAL else {}
-        filler = Filler(
+        filler = BlockImputer(
             loaded,
             source.schema,
             only=only,
@@ -114,7 +114,7 @@ def impute(
         advance = stack.enter_context(row_counter("Imputing", show=talk.progress))
         for part in parts_of(source, batch):
             made = filler.of(part, rows)
-            made = [stacked_draws(made)] if draws is not None and len(outs) == 1 else made
+            made = [stack_draws(made)] if draws is not None and len(outs) == 1 else made
             for out, filled in zip(outs, made, strict=True):
                 out.write(filled)
             rows += part.table.num_rows
@@ -130,14 +130,14 @@ def impute(
 
 
 def _outs(
-    target: Place, source: Source, draws: int | None, *, stacked: bool, force: bool
+    target: Location, source: Source, draws: int | None, *, stacked: bool, force: bool
 ) -> list[AbstractContextManager[Writer]]:
     """One output, or one for each draw."""
     from harpoon import io
 
     several = draws is not None and not stacked and not target.is_stream
     places = [target.numbered(number) for number in range(1, (draws or 1) + 1)] if several else [target]
-    return [io.writer(place, force, delimiter=source.delimiter) for place in places]
+    return [io.open_writer(place, force, delimiter=source.delimiter) for place in places]
 
 
 def _in_words(rows: int, filled: dict[str, int]) -> str:

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import typer
 
 from harpoon.apps.cli import options
-from harpoon.apps.cli.console import Talk
+from harpoon.apps.cli.console import Console
 from harpoon.apps.cli.fit import prepared, trained
 from harpoon.apps.cli.loading import load_model
 
@@ -30,7 +30,7 @@ def info(
     from harpoon._utils import tensor_file
     from harpoon.apps.cli.tables import facts, listing, schema_table
 
-    loaded = load_model(model, Talk(json, quiet))
+    loaded = load_model(model, Console(json, quiet))
     about: dict[str, Any] = {
         "model": str(model),
         "version": tensor_file.read_tensors(model)[1].get("version"),
@@ -43,7 +43,7 @@ def info(
     }
     columns, relations = [column.to_json() for column in loaded.schema_], loaded.relations()
     words = [facts(about), schema_table(loaded.schema_), *([listing("relations", relations)] if relations else [])]
-    Talk(json, quiet).answer({**about, "schema": columns, "relations": relations}, *words)
+    Console(json, quiet).answer({**about, "schema": columns, "relations": relations}, *words)
 
 
 def schema(
@@ -72,7 +72,7 @@ def schema(
     from harpoon._utils.files import replace_atomically
     from harpoon.apps.cli.tables import schema_table
 
-    talk = Talk(json, quiet)
+    talk = Console(json, quiet)
     if output is not None:
         options.check_free(output, force=force)
     how = options.reading(delimiter, encoding, missing)

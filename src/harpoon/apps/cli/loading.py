@@ -7,7 +7,7 @@ from shlex import quote
 from typing import TYPE_CHECKING
 
 from harpoon._text import format_list
-from harpoon.apps.cli.console import Talk
+from harpoon.apps.cli.console import Console
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from harpoon.estimator import Harpoon
-    from harpoon.io import Reading, Source
+    from harpoon.io import ReadOptions, Source
 
 
 ROWS = 2**16
@@ -23,7 +23,7 @@ DOUBTFUL = ("?", "-", "--", ".", "*", "na", "n/a", "n.a.", "none", "nil", "missi
 HEADER = b"__metadata__"
 
 
-def load_model(path: Path, talk: Talk, *, progress: bool = True) -> Harpoon:
+def load_model(path: Path, talk: Console, *, progress: bool = True) -> Harpoon:
     """A model from its file."""
     from harpoon.estimator import load
 
@@ -42,15 +42,15 @@ def is_model(place: str) -> bool:
         return False
 
 
-def read_table(place: str, how: Reading, talk: Talk, *, unknown: bool = False) -> pa.Table:
+def read_table(place: str, how: ReadOptions, talk: Console, *, unknown: bool = False) -> pa.Table:
     """A whole table, and a word on what is open to doubt: of a table of which nothing is known there is more."""
     import pyarrow as pa
 
     from harpoon import io
 
-    with io.opened(place, how) as source:
+    with io.open_source(place, how) as source:
         _note_delimiter(source, talk)
-        parts = list(source.parts(ROWS))
+        parts = list(source.chunks(ROWS))
         if source.met - {""}:
             talk.say(f"Missing cells are written {format_list(sorted(source.met), shown=20)}.")
         if unknown and all(part.texts is not None for part in parts):
@@ -58,7 +58,7 @@ def read_table(place: str, how: Reading, talk: Talk, *, unknown: bool = False) -
         return pa.concat_tables(part.table for part in parts) if parts else source.schema.empty_table()
 
 
-def _note_delimiter(source: Source, talk: Talk) -> None:
+def _note_delimiter(source: Source, talk: Console) -> None:
     """A single column is mostly several that were not told apart."""
     from harpoon.io.delimited import DELIMITERS
 
@@ -68,7 +68,7 @@ def _note_delimiter(source: Source, talk: Talk) -> None:
             talk.note(f"Only one column was found, and its name holds {other!r}; is that the delimiter?")
 
 
-def _note_doubtful(parts: Sequence[pa.Table], talk: Talk) -> None:
+def _note_doubtful(parts: Sequence[pa.Table], talk: Console) -> None:
     """Texts that stand for a missing cell in many tables, and in some for themselves."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from harpoon.io import Reading
+    from harpoon.io import ReadOptions
 
 
 DURATION = re.compile(r"(?:(\d+(?:\.\d+)?)h)?(?:(\d+(?:\.\d+)?)m)?(?:(\d+(?:\.\d+)?)s?)?")
@@ -39,7 +39,7 @@ def seconds_of(text: str) -> float:
 def completed(*words: str) -> Callable[[str], list[str]]:
     """What the shell offers for an option that takes one of a few words.
 
-    >>> completed("auto", "kept", "known")("k")
+    >>> completed("auto", "rejection", "conditioning")("k")
     ['kept', 'known']
     """
 
@@ -114,12 +114,12 @@ def reading(
     encoding: str | None,
     missing: Sequence[str] | None,
     types: Mapping[str, pa.DataType] | None = None,
-) -> Reading:
+) -> ReadOptions:
     """How to read a table, from the options."""
-    from harpoon.io import Reading
+    from harpoon.io import ReadOptions
 
     unescaped = {"\\t": "\t", "tab": "\t"}.get(delimiter or "", delimiter)
-    return Reading(unescaped, encoding, missing or (), types or {})
+    return ReadOptions(unescaped, encoding, missing or (), types or {})
 
 
 def check_table_target(output: str, *, json: bool) -> None:
@@ -134,7 +134,7 @@ def check_free(path: Path, *, force: bool) -> None:
 
     if str(path) == "-":
         raise TableFileError("A model or a report needs a file of its own; it cannot go to the standard output.")
-    io.check_free(io.Place(str(path), path, ""), force=force)
+    io.check_free(io.Location(str(path), path, ""), force=force)
 
 
 def named(only: Sequence[str], names: Sequence[str]) -> list[str]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harpoon.apps.cli import options
-from harpoon.apps.cli.console import Talk
+from harpoon.apps.cli.console import Console
 from harpoon.apps.cli.loading import load_model, read_table
 from harpoon.exceptions import InvalidOption
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from harpoon.estimator import Harpoon
-    from harpoon.io import Reading
+    from harpoon.io import ReadOptions
 
 
 SAMPLE = (
@@ -62,7 +62,7 @@ def sample(
         str,
         typer.Option(
             help="How to meet the condition: auto, kept, known, guided or paper.",
-            autocompletion=options.completed("auto", "kept", "known", "guided", "paper"),
+            autocompletion=options.completed("auto", "rejection", "conditioning", "guidance", "paper"),
         ),
     ] = "auto",
     fewer: Annotated[
@@ -83,9 +83,9 @@ def sample(
     """Draw new rows, as many as asked for, each of which meets the condition."""
     from harpoon import io
     from harpoon.data import dataframe
-    from harpoon.engines.job import Sampling
+    from harpoon.engines.job import SampleJob
 
-    talk = Talk(json, quiet)
+    talk = Console(json, quiet)
     options.check_table_target(output, json=json)
     if engine is not None:
         from harpoon.apps.cli import engines
@@ -95,12 +95,12 @@ def sample(
             raise InvalidOption("An engine draws all rows or none. Leave --fewer out.")
         with talk.notes():
             values = _values(given or (), load_model(model, talk))
-            job = Sampling.of(
+            job = SampleJob.of(
                 ROWS if n is None else n, model, where=where, given=values, strategy=strategy, random_state=seed
             )
             engines.run(job, output, talk, engine, workers, force=force)
         return
-    target = io.Place.of(output).to_write(format)
+    target = io.Location.parse(output).to_write(format)
     io.check_free(target, force=force)
     loaded = load_model(model, talk)
     with talk.notes():
@@ -114,8 +114,8 @@ def sample(
             random_state=seed,
         )
     rows = dataframe.read(drawn).arrow
-    io.write(target, rows, force)
-    report = getattr(loaded, "report_", None)
+    io.write_table(target, rows, force)
+    report = getattr(loaded, "sampling_info_", None)
     told = {"output": output, "rows": rows.num_rows, "report": None if report is None else asdict(report)}
     talk.told(told, f"{rows.num_rows:,} rows drawn" if report is None else str(report))
 
@@ -133,7 +133,7 @@ def check(
 
     The exit code is 3 if no row meets it.
     """
-    talk = Talk(json, quiet)
+    talk = Console(json, quiet)
     loaded = load_model(model, talk)
     with talk.notes():
         values = _values(given or (), loaded)
@@ -143,7 +143,7 @@ def check(
         raise typer.Exit(IMPOSSIBLE)
 
 
-def _decided(given: Sequence[str], model: Harpoon, how: Reading, talk: Talk) -> Any:  # noqa: ANN401
+def _decided(given: Sequence[str], model: Harpoon, how: ReadOptions, talk: Console) -> Any:  # noqa: ANN401
     """Values that all rows share, or a table of partial rows."""
     files = [text for text in given if "=" not in text or Path(text).exists() or "://" in text]
     if not files:
@@ -160,7 +160,7 @@ def _values(given: Sequence[str], model: Harpoon) -> dict[str, Any]:
     import pyarrow as pa
 
     from harpoon.data.arrow_types import text_types
-    from harpoon.io.text_types import typed
+    from harpoon.io.text_types import cast_texts
 
     types, values = text_types(model.schema_), {}
     for text in given:
@@ -173,6 +173,6 @@ def _values(given: Sequence[str], model: Harpoon) -> dict[str, Any]:
             )
         column = model.schema_[name]
         cell = pa.chunked_array([[value]])
-        plain = value if column.name not in types else typed(cell, types[name], name=name, missing=())[0].as_py()
+        plain = value if column.name not in types else cast_texts(cell, types[name], name=name, missing=())[0].as_py()
         values[name] = plain
     return values

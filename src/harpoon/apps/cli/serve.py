@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from harpoon.apps.cli import options
-from harpoon.apps.cli.console import Talk
+from harpoon.apps.cli.console import Console
 from harpoon.apps.cli.loading import load_model
 from harpoon.apps.server.limits import LOCAL, MEGABYTE, Limits
 from harpoon.exceptions import InvalidOption, MissingExtra
@@ -55,7 +55,7 @@ def serve(
     except ModuleNotFoundError as error:
         raise MissingExtra.named(str(error.name), "serve", "`harpoon serve`") from None
 
-    talk = Talk(quiet=quiet)
+    talk = Console(quiet=quiet)
     limits = Limits(rows=max_rows, body=max_body * MEGABYTE, seconds=seconds, at_once=workers)
     with listening(host, port) as sock:
         loaded = load_model(model, talk, progress=False)

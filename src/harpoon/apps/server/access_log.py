@@ -13,12 +13,12 @@ from time import monotonic
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from harpoon.apps.server.errors import Fault, response_of
+from harpoon.apps.server.errors import ApiError, response_of
 
 LOG = logging.getLogger("harpoon.apps.server")
 
 
-class Lines(logging.Formatter):
+class LogFormatter(logging.Formatter):
     """A line of JSON for each record."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -27,7 +27,7 @@ class Lines(logging.Formatter):
         return json.dumps({**facts, "message": record.getMessage(), **getattr(record, "facts", {})})
 
 
-class Logged:
+class AccessLog:
     """Writes down what became of each request, and answers whatever happens."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -60,9 +60,9 @@ class Logged:
             LOG.info("request", extra={"facts": {**facts, "seconds": round(monotonic() - began, 4)}})
 
 
-def fault_of(error: BaseException) -> Fault:
+def fault_of(error: BaseException) -> ApiError:
     """Any error as a fault; where one of ours comes from is written down, but not its words, which may hold cells."""
-    fault = Fault.of(error)
+    fault = ApiError.of(error)
     if fault.status == HTTPStatus.INTERNAL_SERVER_ERROR:
         last = traceback.extract_tb(error.__traceback__)[-1]
         LOG.error("fault", extra={"facts": {"error": type(error).__name__, "at": f"{last.filename}:{last.lineno}"}})
@@ -72,7 +72,7 @@ def fault_of(error: BaseException) -> Fault:
 def log_to_stderr(*, quiet: bool) -> None:
     """Our log, and what the server complains of, on the standard error."""
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(Lines())
+    handler.setFormatter(LogFormatter())
     for name, level in ((LOG.name, logging.INFO), ("uvicorn.error", logging.WARNING)):
         logger = logging.getLogger(name)
         logger.handlers, logger.propagate = [handler], False

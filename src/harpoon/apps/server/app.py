@@ -12,16 +12,16 @@ from fastapi.security import HTTPBearer
 
 from harpoon._version import __version__
 from harpoon.apps.server import handlers, openapi, schemas, static
-from harpoon.apps.server.access_log import Logged
+from harpoon.apps.server.access_log import AccessLog
 from harpoon.apps.server.controls import beyond, condition_of, controls_of
-from harpoon.apps.server.errors import EXPECTED, Fault, response_of
-from harpoon.apps.server.formats import JSON, TABLES, Answer, accepted, as_json
+from harpoon.apps.server.errors import EXPECTED, ApiError, response_of
+from harpoon.apps.server.formats import JSON, TABLES, Payload, accepted, as_json
 from harpoon.apps.server.limits import LOCAL, Limits
-from harpoon.apps.server.middleware import Door, Safe, Scales
-from harpoon.apps.server.responses import Desk
-from harpoon.apps.server.served_model import Served
+from harpoon.apps.server.middleware import BodyLimit, SecurityHeaders, TokenAuth
+from harpoon.apps.server.responses import Dispatcher
+from harpoon.apps.server.served_model import ServedModel
 from harpoon.apps.server.uploads import opened, received, unsupported
-from harpoon.apps.server.workers import Watch, Workers
+from harpoon.apps.server.workers import JobControl, Workers
 from harpoon.conditions.expressions import Predicate
 from harpoon.conditions.parser import parse
 from harpoon.estimator import Harpoon
@@ -44,7 +44,7 @@ def create_app(
         name: Of the model, for people.
         hosts: The names by which this machine may be called where there is no token.
     """
-    served = Served.of(model, name, limits or Limits())
+    served = ServedModel.of(model, name, limits or Limits())
     workers = Workers(served.limits)
 
     @asynccontextmanager
@@ -63,19 +63,19 @@ def create_app(
     )
     app.state.workers = workers
     described = [] if token is None else [Depends(HTTPBearer(auto_error=False))]  # the door is elsewhere
-    for router in (_facts(served), _questions(served, Desk(workers, served.limits))):
+    for router in (_facts(served), _questions(served, Dispatcher(workers, served.limits))):
         app.include_router(router, dependencies=described)
     static.add_pages(app)
-    for kind in (Fault, *EXPECTED):
+    for kind in (ApiError, *EXPECTED):
         app.add_exception_handler(kind, _answered)
-    app.add_middleware(Scales, limits=served.limits, large=["/impute"])
-    app.add_middleware(Door, token=token, hosts=hosts, open_paths=["/health", *static.files()])
-    app.add_middleware(Safe)
-    app.add_middleware(Logged)  # the last one is the outermost
+    app.add_middleware(BodyLimit, limits=served.limits, large=["/impute"])
+    app.add_middleware(TokenAuth, token=token, hosts=hosts, open_paths=["/health", *static.files()])
+    app.add_middleware(SecurityHeaders)
+    app.add_middleware(AccessLog)  # the last one is the outermost
     return app
 
 
-def _facts(served: Served) -> APIRouter:
+def _facts(served: ServedModel) -> APIRouter:
     """What is answered at once."""
     router, schema = APIRouter(), served.model.schema_
     described = as_json(served.described())
@@ -110,7 +110,7 @@ def _facts(served: Served) -> APIRouter:
     return router
 
 
-def _questions(served: Served, desk: Desk) -> APIRouter:
+def _questions(served: ServedModel, desk: Dispatcher) -> APIRouter:
     """What takes a while."""
     router, json_only = APIRouter(), [Depends(_takes_json)]
     schema, most = served.model.schema_, served.limits.rows
@@ -154,7 +154,7 @@ def _questions(served: Served, desk: Desk) -> APIRouter:
         media = _format(request, tables=True)
         kind, content = await received(request)
 
-        def job(watch: Watch) -> Answer:
+        def job(watch: JobControl) -> Payload:
             upload, how = opened(kind, content, asked, schema, most)
             if media in TABLES:
                 return handlers.filled(served, upload, how, watch, media)
@@ -183,4 +183,4 @@ async def _takes_json(request: Request) -> None:
 
 
 async def _answered(_request: Request, error: Exception) -> Response:
-    return response_of(Fault.of(error))
+    return response_of(ApiError.of(error))

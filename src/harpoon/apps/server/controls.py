@@ -1,7 +1,7 @@
 """Conditions as controls, one for each column, and back: a range of numbers or times, or a set of labels.
 
     >>> from harpoon.parsing import parse
-    >>> schema = Schema((Column("age", Kind.INTEGER), Column("job", Kind.CATEGORY, labels=("chef", "nurse", "pilot"))))
+    >>> schema = Schema((Column("age", Kind.INTEGER), Column("job", Kind.CATEGORY, categories=("chef", "nurse", "pilot"))))
     >>> controls, complete = controls_of(parse("20 < age <= 60 and not job = 'nurse'"), schema)
     >>> controls
     {'age': {'low': 20, 'low_open': True, 'high': 60}, 'job': {'labels': ['chef', 'pilot']}}
@@ -22,8 +22,18 @@ from typing import Any
 
 from harpoon.apps.server.columns import value_of
 from harpoon.conditions.binder import bind
-from harpoon.conditions.bound import AllOf, Constant, BoundPredicate, ColumnRef, AnyOf, Compare, IsIn, NumberLiteral, assume_complete
-from harpoon.conditions.expressions import And, Comparison, In, Literal, ColumnName, Predicate
+from harpoon.conditions.bound import (
+    AllOf,
+    AnyOf,
+    BoundPredicate,
+    ColumnRef,
+    Compare,
+    Constant,
+    IsIn,
+    NumberLiteral,
+    assume_complete,
+)
+from harpoon.conditions.expressions import And, ColumnName, Comparison, In, Literal, Predicate
 from harpoon.data.column import Column, Kind
 from harpoon.data.column_array import NANOSECONDS
 from harpoon.data.schema import Schema
@@ -50,7 +60,9 @@ def controls_of(tree: Predicate, schema: Schema) -> tuple[dict[str, dict[str, An
         else:
             complete = False
     controls = {name: _shown_range(schema[name], found) for name, found in ranges.items()}
-    controls |= {name: {"labels": [(schema[name].categories or ())[i] for i in sorted(a)]} for name, a in labels.items()}
+    controls |= {
+        name: {"labels": [(schema[name].categories or ())[i] for i in sorted(a)]} for name, a in labels.items()
+    }
     possible = all(control.get("labels", True) for control in controls.values())
     return {name: controls[name] for name in schema.names if name in controls}, complete and possible
 

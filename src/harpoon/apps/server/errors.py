@@ -28,7 +28,7 @@ CELL = {"str", "bool", "int", "float"}  # what pydantic calls the ways to read a
 EXPECTED = (HarpoonError, HTTPException, RequestValidationError, ValidationError)
 
 
-class Fault(Exception):
+class ApiError(Exception):
     """An answer that is not what was asked for.
 
     Attributes:
@@ -57,7 +57,7 @@ class Fault(Exception):
         return json.dumps({"error": {"kind": self.kind, "message": self.message, **self.more}}).encode()
 
     @classmethod
-    def of(cls, error: BaseException) -> Fault:
+    def of(cls, error: BaseException) -> ApiError:
         """Any error as a fault. The words of one that nobody expected may hold cells, so they are not passed on.
 
         >>> from harpoon import InvalidCondition
@@ -67,7 +67,7 @@ class Fault(Exception):
         'This is a fault of Harpoon; its log says where it was.'
         """
         match error:
-            case Fault():
+            case ApiError():
                 return error
             case HarpoonError():
                 return cls(HTTPStatus.BAD_REQUEST, type(error).__name__, _as_sent(str(error)))
@@ -82,36 +82,36 @@ class Fault(Exception):
         return cls(HTTPStatus.INTERNAL_SERVER_ERROR, "Fault", "This is a fault of Harpoon; its log says where it was.")
 
 
-def response_of(fault: Fault) -> Response:
+def response_of(fault: ApiError) -> Response:
     """A fault as a response."""
     return Response(fault.body, fault.status, fault.headers, "application/json")
 
 
-def too_large(message: str, headers: Mapping[str, str] | None = None) -> Fault:
+def too_large(message: str, headers: Mapping[str, str] | None = None) -> ApiError:
     """More than one client may ask for."""
-    return Fault(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "TooLarge", message, headers)
+    return ApiError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "TooLarge", message, headers)
 
 
-def busy(why: str, headers: Mapping[str, str] | None = None) -> Fault:
+def busy(why: str, headers: Mapping[str, str] | None = None) -> ApiError:
     """Too many want something at the same time."""
     message = f"{why} Try again in a moment."
-    return Fault(HTTPStatus.TOO_MANY_REQUESTS, "Busy", message, {"Retry-After": "1", **(headers or {})})
+    return ApiError(HTTPStatus.TOO_MANY_REQUESTS, "Busy", message, {"Retry-After": "1", **(headers or {})})
 
 
-def gone() -> Fault:
+def gone() -> ApiError:
     """Nobody waits for the answer any more."""
-    return Fault(GONE, "Gone", "The client went away.")
+    return ApiError(GONE, "Gone", "The client went away.")
 
 
-def ending() -> Fault:
+def ending() -> ApiError:
     """An answer that the service does not live to give."""
-    return Fault(HTTPStatus.SERVICE_UNAVAILABLE, "Ending", "The service is ending. Ask again when it is back.")
+    return ApiError(HTTPStatus.SERVICE_UNAVAILABLE, "Ending", "The service is ending. Ask again when it is back.")
 
 
-def took_too_long(seconds: float) -> Fault:
+def took_too_long(seconds: float) -> ApiError:
     """An answer that would take longer than any may."""
     # Not 408: browsers send such a request again by themselves.
-    return Fault(
+    return ApiError(
         HTTPStatus.BAD_REQUEST,
         "TookTooLong",
         f"An answer may take {seconds:g} s here, waiting for others included, and this one would take longer. Ask for "
@@ -119,7 +119,7 @@ def took_too_long(seconds: float) -> Fault:
     )
 
 
-def _misfit(errors: list[Any]) -> Fault:
+def _misfit(errors: list[Any]) -> ApiError:
     """A body that does not fit its description: the first field in a sentence, all of them in a list."""
     fields = [_told(one["loc"], str(one["msg"]).removeprefix("Value error, ")) for one in errors[:MOST_TOLD]]
     first = fields[0]
@@ -127,7 +127,7 @@ def _misfit(errors: list[Any]) -> Fault:
         sentence = "The body cannot be read as JSON."
     else:
         sentence = f"{first['field']} does not fit: {first['message']}."
-    return Fault(HTTPStatus.UNPROCESSABLE_ENTITY, "InvalidBody", sentence, fields=fields)
+    return ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, "InvalidBody", sentence, fields=fields)
 
 
 def _told(location: tuple[Any, ...], message: str) -> dict[str, str]:

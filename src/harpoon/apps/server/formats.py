@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic_core import to_json
 
-from harpoon.apps.server.errors import Fault
+from harpoon.apps.server.errors import ApiError
 from harpoon.io.cells import plain
 from harpoon.io.writers import TextWriter
 
@@ -25,7 +25,7 @@ PARQUET = "application/vnd.apache.parquet"
 
 
 @dataclass(frozen=True)
-class Answer:
+class Payload:
     """An answer: facts, the seed among them, and for some questions rows."""
 
     facts: Mapping[str, Any]
@@ -54,7 +54,7 @@ def accepted(header: str, *, tables: bool) -> str:
         for media in offered:
             if pattern in (media, "*/*", f"{media.partition('/')[0]}/*"):
                 return media
-    raise Fault(
+    raise ApiError(
         HTTPStatus.NOT_ACCEPTABLE,
         "NotAcceptable",
         f"The answer can be had as {', '.join(offered)}; the header Accept asks for something else.",

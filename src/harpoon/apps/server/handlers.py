@@ -12,11 +12,11 @@ import pyarrow as pa
 from harpoon.apps.server.columns import Spread
 from harpoon.apps.server.errors import too_large
 from harpoon.apps.server.filled_cells import cells_filled, with_spread
-from harpoon.apps.server.formats import CSV, Answer, records
+from harpoon.apps.server.formats import CSV, Payload, records
 from harpoon.apps.server.schemas import LARGEST_SEED, FeasibilityBody, Filling, ProfileBody, SampleBody
-from harpoon.apps.server.served_model import Served
+from harpoon.apps.server.served_model import ServedModel
 from harpoon.apps.server.uploads import Upload
-from harpoon.apps.server.workers import Watch
+from harpoon.apps.server.workers import JobControl
 from harpoon.conditions.binder import bind
 from harpoon.conditions.evaluate import evaluate
 from harpoon.conditions.expressions import Predicate, column_names
@@ -27,33 +27,33 @@ from harpoon.data.column import Column, Kind
 from harpoon.data.dataframe import Table
 from harpoon.data.reader import read_columns
 from harpoon.data.schema import Schema
-from harpoon.engines.block_imputer import Filler, stacked_draws
+from harpoon.engines.block_imputer import BlockImputer, stack_draws
 from harpoon.exceptions import InvalidOption, InvalidTable
-from harpoon.inference.feasibility import wilson
+from harpoon.inference.feasibility import wilson_interval
 from harpoon.io.source import spelled_truths
-from harpoon.io.text_types import typed
+from harpoon.io.text_types import cast_texts
 from harpoon.report.distributions import distance
 from harpoon.report.rows import percent
 from harpoon.report.what_if import shift
 
 
-def sample(served: Served, body: SampleBody, watch: Watch) -> Answer:
+def sample(served: ServedModel, body: SampleBody, watch: JobControl) -> Payload:
     """Rows, each of which meets the condition."""
     table, report, seed = _drawn(served, body, watch, fewer=body.fewer)
-    return Answer({"report": report, "seed": seed}, table)
+    return Payload({"report": report, "seed": seed}, table)
 
 
-def feasibility(served: Served, body: FeasibilityBody, watch: Watch) -> Answer:
+def feasibility(served: ServedModel, body: FeasibilityBody, watch: JobControl) -> Payload:
     """How likely a condition is, and what to relax."""
     model, seed = served.watched(watch), _seed(body.seed)
     watch.drawings = 1
     found = model.feasibility(body.where, given=_values(body.given, model.schema_), random_state=seed)
     low, high = (percent(end) for end in found.interval)
     met = f"{percent(found.probability)} of drawn rows meet it; with 95 % confidence it is {low} to {high}."
-    return Answer({**asdict(found), "message": " ".join([met, found.suggestion]).strip(), "seed": seed})
+    return Payload({**asdict(found), "message": " ".join([met, found.suggestion]).strip(), "seed": seed})
 
 
-def profile(served: Served, body: ProfileBody, watch: Watch) -> Answer:
+def profile(served: ServedModel, body: ProfileBody, watch: JobControl) -> Payload:
     """What a condition does to every column, the strongest change first."""
     table, report, seed = _drawn(served, body, watch, fewer=True)
     after, tree = dataframe.read(table), None if body.where is None else parse(body.where)
@@ -61,7 +61,7 @@ def profile(served: Served, body: ProfileBody, watch: Watch) -> Answer:
     changes = [_change(column, served.plain, after) for column in served.model.schema_.modelled]
     changes.sort(key=lambda change: -(change["change"] or 0.0))
     probability, interval = _likelihood(served, tree)
-    return Answer(
+    return Payload(
         {
             "where": None if tree is None else str(tree),
             "probability": probability,
@@ -75,11 +75,11 @@ def profile(served: Served, body: ProfileBody, watch: Watch) -> Answer:
     )
 
 
-def filled(served: Served, upload: Upload, how: Filling, watch: Watch, media: str) -> Answer:
+def filled(served: ServedModel, upload: Upload, how: Filling, watch: JobControl, media: str) -> Payload:
     """A table without its holes, or several draws of it, stacked. From CSV to CSV, other cells stay as they were."""
     seed = _prepared(served, how, watch, drawings=how.draws or 1)
     csv = media == CSV
-    filler = Filler(
+    filler = BlockImputer(
         served.watched(watch),
         upload.source.schema,
         draws=how.draws,
@@ -90,25 +90,25 @@ def filled(served: Served, upload: Upload, how: Filling, watch: Watch, media: st
     )
     tables = filler.of(upload.part, 0)
     facts = {"seed": seed, "notes": upload.notes}
-    return Answer(facts, tables[0] if how.draws is None else stacked_draws(tables))
+    return Payload(facts, tables[0] if how.draws is None else stack_draws(tables))
 
 
-def filled_and_told(served: Served, upload: Upload, how: Filling, watch: Watch) -> Answer:
+def filled_and_told(served: ServedModel, upload: Upload, how: Filling, watch: JobControl) -> Payload:
     """A table without its holes, and each cell that was filled; with draws, how sure that is."""
     seed = _prepared(served, how, watch, drawings=1 + (how.draws or 0))
     model = served.watched(watch)
-    filler = Filler(model, upload.source.schema, where=how.where, seed=seed)
+    filler = BlockImputer(model, upload.source.schema, where=how.where, seed=seed)
     (table,) = filler.of(upload.part, 0)
     cells = cells_filled(upload.part.table, table, list(filler.filled))
     if how.draws is not None:
         known = upload.part.table.select(filler.known)
         draws = model.impute(known, draws=how.draws, where=how.where, random_state=seed)
         cells = with_spread(cells, draws, how.level)
-    return Answer({"filled": cells, "passed_on": filler.passed_on, "notes": upload.notes, "seed": seed}, table)
+    return Payload({"filled": cells, "passed_on": filler.passed_on, "notes": upload.notes, "seed": seed}, table)
 
 
 def _drawn(
-    served: Served, body: SampleBody | ProfileBody, watch: Watch, *, fewer: bool
+    served: ServedModel, body: SampleBody | ProfileBody, watch: JobControl, *, fewer: bool
 ) -> tuple[pa.Table, dict[str, Any], int]:
     """Rows, what it took, and the seed."""
     if body.n > served.limits.rows:
@@ -125,15 +125,15 @@ def _drawn(
         on_shortfall="return" if fewer else "raise",
         random_state=seed,
     )
-    return table, asdict(model.report_), seed
+    return table, asdict(model.sampling_info_), seed
 
 
-def _likelihood(served: Served, tree: Predicate | None) -> tuple[float, tuple[float, float]]:
+def _likelihood(served: ServedModel, tree: Predicate | None) -> tuple[float, tuple[float, float]]:
     """The share of plain rows that meet a condition, and where it lies with 95 % confidence."""
     if tree is None:
         return 1.0, (1.0, 1.0)
     met = evaluate(bind(tree, served.model.schema_), read_columns(served.plain, served.model.schema_, partial=True))
-    return float(met.mean()), wilson(int(met.sum()), len(met))
+    return float(met.mean()), wilson_interval(int(met.sum()), len(met))
 
 
 def _change(column: Column, before: Table, after: Table) -> dict[str, Any]:
@@ -161,14 +161,16 @@ def _value(column: Column, value: Any) -> Any:  # noqa: ANN401
     try:
         if column.kind is Kind.DURATION:
             return pa.array([value], pa.int64()).cast(dtype)[0].as_py()
-        return typed(pa.chunked_array([pa.array([value], pa.string())]), dtype, name=column.name, missing=())[0].as_py()
+        return cast_texts(pa.chunked_array([pa.array([value], pa.string())]), dtype, name=column.name, missing=())[
+            0
+        ].as_py()
     except (pa.ArrowException, OverflowError, ValueError) as error:
         if isinstance(error, InvalidTable):
             raise
         raise InvalidOption(f"Column {column.name!r} ({column.kind}) cannot have the value {value!r}.") from None
 
 
-def _prepared(served: Served, how: Filling, watch: Watch, *, drawings: int) -> int:
+def _prepared(served: ServedModel, how: Filling, watch: JobControl, *, drawings: int) -> int:
     """Refuse too many draws, let the watch know how many there are, and choose a seed."""
     if (how.draws or 0) > served.limits.draws:
         raise too_large(f"At most {served.limits.draws:,} draws can be had here, and {how.draws:,} were asked for.")

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from harpoon.apps.server.errors import Fault, busy, gone, response_of, too_large
+from harpoon.apps.server.errors import ApiError, busy, gone, response_of, too_large
 from harpoon.apps.server.limits import Limits
 
 SMALL = 2**20  # bytes of a question that brings no table
@@ -27,7 +27,7 @@ SAFE = {
 CLOSE = {"Connection": "close"}
 
 
-class Safe:
+class SecurityHeaders:
     """Tells browsers to load nothing from elsewhere, to guess nothing, and to tell nobody."""
 
     def __init__(self, app: ASGIApp) -> None:
@@ -44,7 +44,7 @@ class Safe:
         await self.app(scope, receive, with_headers)
 
 
-class Door:
+class TokenAuth:
     """Who may come in: whoever has the token, or, where there is none, programs and pages of this machine alone.
 
     A page of another site could else ask in the name of who looks at it, by a name of its own for this machine.
@@ -58,7 +58,7 @@ class Door:
         fault = self._objection(scope["path"], Headers(scope=scope)) if scope["type"] == "http" else None
         await (self.app if fault is None else response_of(fault))(scope, receive, send)
 
-    def _objection(self, path: str, headers: Headers) -> Fault | None:
+    def _objection(self, path: str, headers: Headers) -> ApiError | None:
         if self.token is None:
             return None if self._is_near(headers) else _stranger()
         scheme, _, sent = headers.get("authorization", "").partition(" ")
@@ -70,7 +70,7 @@ class Door:
         return _split(f"//{host}")[0] in self.hosts and (origin is None or _split(origin)[1] == host)
 
 
-class Scales:
+class BodyLimit:
     """Reads the whole body of a request before anything else is done, if it is not too large and comes in time."""
 
     def __init__(self, app: ASGIApp, *, limits: Limits, large: Collection[str]) -> None:
@@ -85,7 +85,7 @@ class Scales:
         body = bytearray()
         try:
             await self._fill(body, most, Headers(scope=scope), receive)
-        except Fault as fault:
+        except ApiError as fault:
             self.held -= len(body)
             await response_of(fault)(scope, receive, send)
             return
@@ -96,7 +96,7 @@ class Scales:
 
     async def _fill(self, body: bytearray, most: int, headers: Headers, receive: Receive) -> None:
         if headers.get("content-encoding", "identity") != "identity":
-            raise Fault(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Packed", "Send the body as it is, without packing it.")
+            raise ApiError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Packed", "Send the body as it is, without packing it.")
         announced = headers.get("content-length", "")
         if announced.isdecimal() and int(announced) > most:
             if headers.get("expect", "").lower() != "100-continue":
@@ -155,21 +155,21 @@ def _split(url: str) -> tuple[str, str]:
     return parts.hostname or "", parts.netloc
 
 
-def _unknown(*, sent: bool) -> Fault:
+def _unknown(*, sent: bool) -> ApiError:
     message = "This service wants a token: send the header `Authorization: Bearer TOKEN`."
     message = "This is not the token that the service was started with." if sent else message
-    return Fault(HTTPStatus.UNAUTHORIZED, "Unauthorized", message, {"WWW-Authenticate": "Bearer"})
+    return ApiError(HTTPStatus.UNAUTHORIZED, "Unauthorized", message, {"WWW-Authenticate": "Bearer"})
 
 
-def _stranger() -> Fault:
+def _stranger() -> ApiError:
     message = "Without a token this service answers programs and pages of its own machine alone."
-    return Fault(HTTPStatus.FORBIDDEN, "Forbidden", message)
+    return ApiError(HTTPStatus.FORBIDDEN, "Forbidden", message)
 
 
-def _heavy(most: int) -> Fault:
+def _heavy(most: int) -> ApiError:
     return too_large(f"The body of this request may have {most:,} bytes, and it has more. Send less at once.", CLOSE)
 
 
-def _slow(seconds: float) -> Fault:
+def _slow(seconds: float) -> ApiError:
     message = f"A request has {seconds:g} s to arrive, and this one took longer."
-    return Fault(HTTPStatus.REQUEST_TIMEOUT, "SlowBody", message, CLOSE)
+    return ApiError(HTTPStatus.REQUEST_TIMEOUT, "SlowBody", message, CLOSE)

@@ -12,18 +12,18 @@ from fastapi.responses import Response, StreamingResponse
 
 from harpoon.apps.server.access_log import fault_of
 from harpoon.apps.server.errors import gone, took_too_long
-from harpoon.apps.server.formats import EVENTS, JSON, Answer, as_json
+from harpoon.apps.server.formats import EVENTS, JSON, Payload, as_json
 from harpoon.apps.server.limits import Limits
-from harpoon.apps.server.workers import Watch, Workers
+from harpoon.apps.server.workers import JobControl, Workers
 
-Job = Callable[[Watch], Answer]
+Job = Callable[[JobControl], Payload]
 News = asyncio.Queue[bytes | None]
 SILENCE = 10.0  # seconds, after which a stream shows that it is alive
 NOT_KEPT = {"Cache-Control": "no-store"}
 
 
 @dataclass(frozen=True)
-class Desk:
+class Dispatcher:
     """Where jobs are handed in and answers given out."""
 
     workers: Workers
@@ -33,7 +33,7 @@ class Desk:
         """Do a job, and answer in a format. It ends early if the client goes away or the time is up."""
         if media == EVENTS:
             return self._streamed(request, job)
-        watch = Watch(self.limits.seconds)
+        watch = JobControl(self.limits.seconds)
         future = self.workers.start(lambda watch: job(watch).written(media), watch)
         left = asyncio.ensure_future(_left(request))
         both: set[asyncio.Future[Any]] = {future, left}
@@ -53,12 +53,14 @@ class Desk:
         def tell(done: int, of: int | None) -> None:
             loop.call_soon_threadsafe(news.put_nowait, event("progress", as_json({"done": done, "of": of})))
 
-        watch = Watch(self.limits.seconds, tell)
+        watch = JobControl(self.limits.seconds, tell)
         future = self.workers.start(lambda watch: job(watch).written(JSON)[0], watch)
         return StreamingResponse(_events(request, future, news, watch), media_type=EVENTS, headers=NOT_KEPT)
 
 
-async def _events(request: Request, future: asyncio.Future[bytes], news: News, watch: Watch) -> AsyncIterator[bytes]:
+async def _events(
+    request: Request, future: asyncio.Future[bytes], news: News, watch: JobControl
+) -> AsyncIterator[bytes]:
     """News until there are no more, because the job is done or nobody listens, and then how it ended."""
     left = asyncio.ensure_future(_left(request))
     for end in (future, left):
@@ -99,7 +101,7 @@ async def _left(request: Request) -> None:
         pass
 
 
-def _let_go(watch: Watch, future: asyncio.Future[Any], left: asyncio.Future[None]) -> None:
+def _let_go(watch: JobControl, future: asyncio.Future[Any], left: asyncio.Future[None]) -> None:
     """Nobody waits any more: a job that has not begun never does, and one that has ends at its next step."""
     watch.end()
     left.cancel()

@@ -68,7 +68,7 @@ Row = dict[str, Cell]
 Where = Annotated[str | None, Field(description="A condition, as in SQL.", max_length=LONGEST_CONDITION)]
 Given = Annotated[Row | None, BeforeValidator(one_row), Field(description="Values that all rows have.")]
 Strategy = Annotated[
-    Literal["auto", "kept", "known", "guided", "paper"],
+    Literal["auto", "rejection", "conditioning", "guidance", "paper"],
     Field(description="How to meet the condition; `known` is the fastest for one that few rows meet."),
 ]
 Seed = Annotated[

@@ -9,7 +9,7 @@ from typing import Any
 from harpoon._version import __version__
 from harpoon.apps.server.columns import described
 from harpoon.apps.server.limits import Limits
-from harpoon.apps.server.workers import Watch
+from harpoon.apps.server.workers import JobControl
 from harpoon.data import dataframe
 from harpoon.data.dataframe import Table
 from harpoon.estimator import Harpoon
@@ -19,7 +19,7 @@ SEED = 0
 
 
 @dataclass(frozen=True)
-class Served:
+class ServedModel:
     """A model, its name, what may be asked of it, and rows that it drew without a condition."""
 
     model: Harpoon
@@ -28,16 +28,16 @@ class Served:
     plain: Table
 
     @classmethod
-    def of(cls, model: Harpoon, name: str, limits: Limits) -> Served:
+    def of(cls, model: Harpoon, name: str, limits: Limits) -> ServedModel:
         """Draw the plain rows once, for all who will compare with them."""
         model = copy.copy(model)
         model._fitted()
         # Rows leave as Arrow, CSV or JSON: whatever library the table was trained in need not be here.
-        model.template_, model.progress = replace(model.template_, library="pyarrow", numbered=()), False
+        model.template_, model.progress = replace(model.template_, library="pyarrow", range_index=()), False
         rows = PLAIN if model.denoiser_.is_conditional else PLAIN_IF_SLOW
         return cls(model, name, limits, dataframe.read(model.sample(rows, random_state=SEED)))
 
-    def watched(self, watch: Watch) -> Harpoon:
+    def watched(self, watch: JobControl) -> Harpoon:
         """The model for one question: it reports on its own drawing only, and ends when nobody waits for it."""
         model = copy.copy(self.model)
         model.progress = watch.step

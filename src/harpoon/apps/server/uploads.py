@@ -16,7 +16,7 @@ from starlette.requests import Request
 
 from harpoon._text import format_list
 from harpoon.apps.server.arrow_stream import from_arrow
-from harpoon.apps.server.errors import Fault, too_large
+from harpoon.apps.server.errors import ApiError, too_large
 from harpoon.apps.server.formats import ARROW, CSV, JSON
 from harpoon.apps.server.limits import MOST_COLUMNS
 from harpoon.apps.server.schemas import Filling, ImputeBody
@@ -26,10 +26,10 @@ from harpoon.data.column import Column, Kind
 from harpoon.data.dataframe import read
 from harpoon.data.schema import Schema
 from harpoon.exceptions import InvalidTable
-from harpoon.io import Part, Reading, Source
-from harpoon.io.byte_source import GZIP, Held
-from harpoon.io.delimited import Delimited
-from harpoon.io.json_lines import Loose
+from harpoon.io import Chunk, ReadOptions, Source
+from harpoon.io.byte_source import GZIP, InMemoryBytes
+from harpoon.io.delimited import DelimitedSource
+from harpoon.io.json_lines import RecordSource
 from harpoon.io.source import parts_of
 
 FORM = "multipart/form-data"
@@ -49,7 +49,7 @@ class Upload:
     """
 
     source: Source
-    part: Part
+    part: Chunk
     notes: tuple[str, ...]
 
 
@@ -66,9 +66,9 @@ class Whole:
         """The columns and their types."""
         return self.table.schema
 
-    def parts(self, size: int) -> Iterator[Part]:
+    def chunks(self, size: int) -> Iterator[Chunk]:
         """The rows in their order, so many at a time."""
-        yield from (Part(self.table.slice(start, size)) for start in range(0, self.table.num_rows, size))
+        yield from (Chunk(self.table.slice(start, size)) for start in range(0, self.table.num_rows, size))
 
 
 async def received(request: Request) -> tuple[str, bytes]:
@@ -97,8 +97,8 @@ def opened(kind: str, content: bytes, asked: Filling, schema: Schema, most: int)
 
 def from_rows(rows: Sequence[Mapping[str, Any]], schema: Schema) -> Source:
     """Objects of JSON; a key that is nowhere is a column of missing cells."""
-    loose = Loose(lambda: iter(rows), text_types(schema), dict.fromkeys(schema.names, ""))
-    parts = [part.table for part in loose.parts(max(len(rows), 1))]
+    loose = RecordSource(lambda: iter(rows), text_types(schema), dict.fromkeys(schema.names, ""))
+    parts = [part.table for part in loose.chunks(max(len(rows), 1))]
     table = pa.concat_tables(parts) if parts else loose.schema.empty_table()
     for column in schema:
         if column.kind is Kind.DURATION and pa.types.is_integer(table.schema.field(column.name).type):
@@ -123,13 +123,13 @@ def from_text(content: bytes, schema: Schema) -> Source:
     columns = 1 + max(head.count(mark) for mark in (b",", b";", b"\t", b"|"))
     if columns > MOST_COLUMNS:
         raise InvalidTable(f"{NAME} may have {MOST_COLUMNS:,} columns, and its first line has about {columns:,}.")
-    return Delimited(Held(NAME, content), Reading(types=text_types(schema)))
+    return DelimitedSource(InMemoryBytes(NAME, content), ReadOptions(types=text_types(schema)))
 
 
-def unsupported(offered: Sequence[str]) -> Fault:
+def unsupported(offered: Sequence[str]) -> ApiError:
     """A body of a type that is not understood."""
     message = f"The header Content-Type must be {', '.join(offered[:-1])}{' or ' * (len(offered) > 1)}{offered[-1]}."
-    return Fault(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
+    return ApiError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
 
 
 def _upload(source: Source, schema: Schema, most: int) -> Upload:
@@ -147,9 +147,7 @@ def _upload(source: Source, schema: Schema, most: int) -> Upload:
         strange = coerce(cells, column).missing & ~cells.missing
         if strange.any():
             table = _replaced(table, column, _without(table[column.name], strange))
-            said = (
-                f"Column {column.name!r} holds {format_list(unknown_categories(cells, column))}, which the model has never seen"
-            )
+            said = f"Column {column.name!r} holds {format_list(unknown_categories(cells, column))}, which the model has never seen"
             notes.append(f"{said}: those cells were filled as if they were empty.")
     return Upload(source, replace(part, table=table), tuple(notes))
 

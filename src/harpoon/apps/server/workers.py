@@ -10,14 +10,14 @@ from time import monotonic
 from typing import TypeVar
 
 from harpoon._utils.progress import ProgressStep
-from harpoon.apps.server.errors import Fault, busy, ending, gone, took_too_long
+from harpoon.apps.server.errors import ApiError, busy, ending, gone, took_too_long
 from harpoon.apps.server.limits import Limits
 
 T = TypeVar("T")
 EVERY = 0.1  # seconds between two words on progress
 
 
-class Watch:
+class JobControl:
     """Looks on while a job is done: says how far it is, and ends it when nobody waits for it any more.
 
     Attributes:
@@ -33,7 +33,7 @@ class Watch:
         self._told, self._finished = 0.0, 0
         self._why = gone
 
-    def end(self, why: Callable[[], Fault] = gone) -> None:
+    def end(self, why: Callable[[], ApiError] = gone) -> None:
         """Let the job end at its next step."""
         if not self._ended.is_set():
             self._why = why
@@ -63,14 +63,14 @@ class Workers:
     def __init__(self, limits: Limits) -> None:
         self._places = limits.at_once + limits.waiting
         self._pool = ThreadPoolExecutor(limits.at_once, thread_name_prefix="harpoon-worker")
-        self._watches: set[Watch] = set()
+        self._watches: set[JobControl] = set()
 
     @property
     def jobs(self) -> int:
         """How many jobs are under way or waiting."""
         return len(self._watches)
 
-    def start(self, job: Callable[[Watch], T], watch: Watch) -> asyncio.Future[T]:
+    def start(self, job: Callable[[JobControl], T], watch: JobControl) -> asyncio.Future[T]:
         """Begin a job as soon as there is a thread for it."""
         if self.jobs >= self._places:
             raise busy("Too many requests are waiting for an answer already.")

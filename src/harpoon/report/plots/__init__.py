@@ -19,7 +19,7 @@ from harpoon.data.dataframe import Table
 from harpoon.diffusion.penalties import RECONSTRUCTION_LOSSES
 from harpoon.estimator import Harpoon
 from harpoon.exceptions import InvalidOption, InvalidTable, NotFitted
-from harpoon.report.plots.pairs import Pair, paired, percent
+from harpoon.report.plots.pairs import ColumnPair, pair_columns, percent
 from harpoon.report.plots.panels import grid
 from harpoon.report.plots.style import (
     COLOURS,
@@ -108,7 +108,7 @@ def marginals(
         size: Inches, width and height.
     """
     tables = _with_rows(real), _with_rows(drawn)
-    pairs, left_out = paired(*tables, columns)
+    pairs, left_out = pair_columns(*tables, columns)
     shown = pairs[: check_count(most, "most, the number of panels,")]
     note, called = _note(shown, pairs, left_out), _called(names, tables)
     return grid(shown, [pair.score for pair in shown], between=" | ", names=called, note=note, size=size)
@@ -136,7 +136,7 @@ def what_if(
         size: Inches, width and height.
     """
     tables = _with_rows(before), _with_rows(after)
-    pairs, left_out = paired(*tables, columns)
+    pairs, left_out = pair_columns(*tables, columns)
     shown = sorted(pairs, key=lambda pair: -pair.distance)[: check_count(most, "most, the number of panels,")]
     title = "" if where is None else f"What if {short(where, LONGEST_TITLE)}?"
     note, called = _note(shown, pairs, left_out), _called(names, tables)
@@ -167,7 +167,7 @@ def angles(
     from harpoon.diffusion.geometry import gradient_angles
 
     _check_fitted(model)
-    steps = model.denoiser_.schedule.times(min(STEPS, model.settings_.diffusion_steps))[:-1]
+    steps = model.denoiser_.schedule.times(min(STEPS, model.config_.diffusion_steps))[:-1]
     found = gradient_angles(
         model.denoiser_,
         model.encode(data),
@@ -204,7 +204,7 @@ def training(model: Harpoon, *, ax: Axes | None = None) -> Figure:
     marker = "o" if len(passes) == 1 else ""
     on_rows = [epoch.loss for epoch in history.epochs]
     axes.plot(passes, on_rows, color=SAND, linewidth=1.8, marker=marker, label="training")
-    held = [(epoch.number, epoch.held_out_loss) for epoch in history.epochs if epoch.held_out_loss is not None]
+    held = [(epoch.number, epoch.validation_loss) for epoch in history.epochs if epoch.validation_loss is not None]
     if held:
         axes.plot(*zip(*held, strict=True), color=SEA, linewidth=1.8, marker=marker, label="held out")
         best = min(held, key=lambda point: point[1])
@@ -254,7 +254,7 @@ def _missing_shares(axes: Axes, shares: NDArray[np.float64]) -> None:
     labelled(axes, "missing")
 
 
-def _note(shown: Sequence[Pair], pairs: Sequence[Pair], left_out: Sequence[str]) -> str:
+def _note(shown: Sequence[ColumnPair], pairs: Sequence[ColumnPair], left_out: Sequence[str]) -> str:
     """Which columns are not in the picture."""
     rest = len(pairs) - len(shown)
     more = [f"{rest} more column{'s' * (rest > 1)}"] if rest else []

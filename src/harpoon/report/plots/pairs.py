@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harpoon._text import closest_matches, format_list, shorten
-from harpoon.data.coercion import factorize, coerce
+from harpoon.data.coercion import coerce, factorize
 from harpoon.data.column import Column, Kind, format_time
 from harpoon.data.column_array import NANOSECONDS, ColumnArray
 from harpoon.data.dataframe import Table
@@ -24,7 +24,7 @@ SPANS = (("days", 86_400 * 10**9), ("hours", 3_600 * 10**9), ("minutes", 60 * 10
 
 
 @dataclass(frozen=True)
-class Pair:
+class ColumnPair:
     """The cells of one column in two tables, and how far apart the two distributions are (0 to 1)."""
 
     column: Column
@@ -70,7 +70,9 @@ class Pair:
         return word, length / tick
 
 
-def paired(first: Table, second: Table, columns: Sequence[str] | None = None) -> tuple[list[Pair], list[str]]:
+def pair_columns(
+    first: Table, second: Table, columns: Sequence[str] | None = None
+) -> tuple[list[ColumnPair], list[str]]:
     """The columns that two tables share and that can be compared, and why others cannot.
 
     Args:
@@ -85,14 +87,14 @@ def paired(first: Table, second: Table, columns: Sequence[str] | None = None) ->
         hint = f"Did you mean {near[0]!r}?" if near else f"It has {format_list(first.names)}."
         raise InvalidOption(f"The table has no column {unknown[0]!r}. {hint}")
     found = [_pair(first, second, name) for name in wanted]
-    pairs = [pair for pair in found if isinstance(pair, Pair)]
+    pairs = [pair for pair in found if isinstance(pair, ColumnPair)]
     left_out = [reason for reason in found if isinstance(reason, str)]
     if not pairs:
         raise InvalidTable(f"There is no column to compare. Not drawn: {format_list(left_out)}.")
     return pairs, left_out
 
 
-def _pair(first: Table, second: Table, name: str) -> Pair | str:
+def _pair(first: Table, second: Table, name: str) -> ColumnPair | str:
     """One column of two tables, or why there is nothing to compare."""
     if name not in second.names:
         return f"{name} (in one table only)"
@@ -105,10 +107,10 @@ def _pair(first: Table, second: Table, name: str) -> Pair | str:
         return f"{name} ({column.kind.value})"
     if any(each.missing.all() for each in cells):
         return f"{name} (empty in one table)"
-    open_column = replace(column, labels=None) if column.kind is Kind.CATEGORY else column
+    open_column = replace(column, categories=None) if column.kind is Kind.CATEGORY else column
     held = coerce(cells[0], open_column), coerce(cells[1], open_column)
     tables = [table.arrow.select([name]) for table in (first, second)]
-    return Pair(column, held, 1 - similarity(Schema((column,)), *tables)[name])
+    return ColumnPair(column, held, 1 - similarity(Schema((column,)), *tables)[name])
 
 
 def percent(share: float) -> str:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from harpoon.data.column import Kind, format_time
-from harpoon.report.plots.pairs import Floats, Pair, percent
+from harpoon.report.plots.pairs import ColumnPair, Floats, percent
 from harpoon.report.plots.style import (
     INK,
     SAND,
@@ -40,7 +40,7 @@ FINEST = 30_000  # points of a grid; a finer one is as good as none
 
 
 def grid(
-    pairs: Sequence[Pair],
+    pairs: Sequence[ColumnPair],
     asides: Sequence[str],
     *,
     between: str,
@@ -64,7 +64,7 @@ def grid(
     return figure
 
 
-def draw(axes: Axes, pair: Pair, aside: str, between: str) -> None:
+def draw(axes: Axes, pair: ColumnPair, aside: str, between: str) -> None:
     """Both distributions in one panel: the first as grey ground, the second in blue upon it."""
     notes = (_labels if pair.column.kind.discrete else _numbers)(tidied(axes), pair, between)
     missing = [float(cells.missing.mean()) for cells in pair.cells]
@@ -74,7 +74,7 @@ def draw(axes: Axes, pair: Pair, aside: str, between: str) -> None:
     labelled(axes, "   ".join(notes))
 
 
-def _labels(axes: Axes, pair: Pair, _between: str) -> list[str]:
+def _labels(axes: Axes, pair: ColumnPair, _between: str) -> list[str]:
     """Bars of shares, the commonest label on top unless they have an order; rare ones are one bar together."""
     labels, *both = pair.shares()
     common = np.argsort(-np.maximum(*both), kind="stable")
@@ -94,7 +94,7 @@ def _labels(axes: Axes, pair: Pair, _between: str) -> list[str]:
     return []
 
 
-def _numbers(axes: Axes, pair: Pair, between: str) -> list[str]:
+def _numbers(axes: Axes, pair: ColumnPair, between: str) -> list[str]:
     """Histograms over the same bins; a value that hides all others is told in words."""
     ticks = [cells.observed for cells in pair.cells]
     masses = _masses(ticks[0])
@@ -150,7 +150,7 @@ def _edges(values: Floats, unit: float) -> Floats:
     return np.linspace(low, high, BINS + 1)
 
 
-def _grid_of(pair: Pair) -> float:
+def _grid_of(pair: ColumnPair) -> float:
     """The distance of neighbouring values, as the axis counts; 0: none."""
     if not pair.column.step:
         return 0.0
@@ -158,7 +158,7 @@ def _grid_of(pair: Pair) -> float:
     return float(one - zero)
 
 
-def _on_axis(pair: Pair, ticks: NDArray[Any]) -> Floats:
+def _on_axis(pair: ColumnPair, ticks: NDArray[Any]) -> Floats:
     """Values as the axis counts them: days for dates and times, a unit that suits for spans of time."""
     kind, unit = pair.column.kind, pair.column.unit or "D"
     if kind is Kind.DURATION:
@@ -169,7 +169,7 @@ def _on_axis(pair: Pair, ticks: NDArray[Any]) -> Floats:
     return ticks.astype(np.float64)
 
 
-def _within_the_calendar(pair: Pair, low: float, high: float) -> tuple[float, float]:
+def _within_the_calendar(pair: ColumnPair, low: float, high: float) -> tuple[float, float]:
     """The ends of an axis, which of dates must lie in the years that have four digits."""
     if pair.column.kind not in (Kind.DATE, Kind.DATETIME):
         return low, high
@@ -177,7 +177,7 @@ def _within_the_calendar(pair: Pair, low: float, high: float) -> tuple[float, fl
     return max(low, float(first)), min(high, float(last))
 
 
-def _written(pair: Pair, value: float) -> str:
+def _written(pair: ColumnPair, value: float) -> str:
     if pair.column.kind in (Kind.DATE, Kind.DATETIME):
         return format_time(pair.column, value)
     return f"{float(_on_axis(pair, np.array([value]))[0]):,.6g}"

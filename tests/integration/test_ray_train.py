@@ -1,0 +1,159 @@
+"""Training on Ray Train, with a real worker that is really killed."""
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from harpoon import Harpoon, HarpoonError, InvalidOption, InvalidTable, Schema, TableFileError
+
+os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+ray = pytest.importorskip("ray", reason="Ray is not installed")
+pytestmark = [
+    pytest.mark.filterwarnings("ignore"),  # Ray's own, about its logs and its settings
+    pytest.mark.xdist_group("ray"),
+]
+
+from harpoon.engines import ray_train  # noqa: E402 - needs Ray
+
+SETTINGS = {"hidden": 32, "batch_size": 64, "max_epochs": 40, "random_state": 0, "progress": False}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cluster():
+    """Two nodes, as processes of this machine."""
+    from ray.cluster_utils import Cluster
+
+    node = {"num_cpus": 1, "object_store_memory": 100 * 2**20}  # as many CPUs as workers, of which none is to spare
+    nodes = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
+    nodes.add_node(**node)
+    ray.init(address=nodes.address, log_to_driver=False, logging_level="ERROR")
+    yield
+    ray.shutdown()
+    nodes.shutdown()
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Sorted rows in three files of different heights: no part looks like the whole."""
+    rng = np.random.default_rng(0)
+    x = np.sort(rng.normal(size=900))
+    whole = pa.table({"x": x, "y": 2 * x + rng.normal(size=900) / 10, "kind": np.where(x > 0, "up", "down")})
+    rows = tmp_path / "rows"
+    rows.mkdir()
+    for number, (first, count) in enumerate([(0, 500), (500, 300), (800, 100)]):
+        pq.write_table(whole.slice(first, count), rows / f"{number}.parquet")
+    return rows
+
+
+def descendants(pid):
+    """The processes that this one has started, and theirs."""
+    parents = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            after_name = stat.read_text().rpartition(")")[2].split()
+        except OSError:
+            continue
+        parents[int(stat.parent.name)] = int(after_name[1])
+    found, left = set(), {pid}
+    while left:
+        left = {child for child, parent in parents.items() if parent in left} - found
+        found |= left
+    return found
+
+
+def name_of(pid):
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text()
+    except OSError:
+        return ""
+
+
+def kill_a_worker(kept, killed):
+    """As soon as there is a checkpoint."""
+    for _ in range(3000):
+        workers = [pid for pid in descendants(os.getpid()) if "RayTrainWorker" in name_of(pid)]
+        if workers and list(kept.glob("*/checkpoint_*")):
+            os.kill(workers[-1], signal.SIGKILL)
+            killed.append(workers[-1])
+            return
+        time.sleep(0.05)
+
+
+def test_a_training_goes_on_after_a_worker_was_killed(folder, tmp_path):
+    kept, killed = tmp_path / "kept", []
+    killer = threading.Thread(target=kill_a_worker, args=(kept, killed))
+    killer.start()
+    handler = signal.getsignal(signal.SIGINT)
+    model = ray_train.fit(Harpoon(**SETTINGS), folder, workers=2, every=0.0, folder=kept)
+    killer.join()
+    assert signal.getsignal(signal.SIGINT) is handler  # Ctrl-C is ours again
+    assert killed
+    assert model.history_.stopped_by == "epochs"
+    numbers = [epoch.number for epoch in model.history_.epochs]
+    assert numbers == sorted(set(numbers))  # no epoch is counted twice
+    assert numbers[-1] == SETTINGS["max_epochs"]
+    assert model.schema_ == Schema.infer(pq.read_table(folder))
+    asked = pa.table({"x": [-1.5, 0.0, 1.5], "y": pa.array([None] * 3, pa.float64()), "kind": ["down", "up", "up"]})
+    assert np.abs(model.impute(asked)["y"].to_numpy() - 2 * asked["x"].to_numpy()).max() < 1.5  # of 3 for the mean
+
+
+def test_a_frame_is_trained_on_and_answered_as_a_frame(folder):
+    frame = pq.read_table(folder).to_pandas()
+    model = Harpoon(**{**SETTINGS, "max_epochs": 2}).fit(frame, engine="ray", workers=2)
+    rows = model.sample(5)
+    assert list(rows.columns) == list(frame.columns)
+    assert rows.dtypes.equals(frame.dtypes)
+
+
+def test_another_call_goes_on_where_the_first_one_ended(folder, tmp_path):
+    def epochs(limit):
+        model = Harpoon(**{**SETTINGS, "max_epochs": limit})
+        return model.fit(folder, engine="ray", workers=2, checkpoint=tmp_path / "kept").history_.epochs
+
+    first, both = epochs(2), epochs(4)
+    assert both[: len(first)] == first
+    assert both[-1].number == 4
+
+
+def test_a_bad_file_is_named(folder):
+    content = bytearray((folder / "1.parquet").read_bytes())
+    content[4:60] = b"\xff" * 56  # where the first page begins, which is read by a worker only
+    (folder / "1.parquet").write_bytes(content)
+    with pytest.raises(HarpoonError, match=r"1\.parquet"):
+        ray_train.fit(Harpoon(**SETTINGS), folder)
+    (folder / "1.parquet").write_bytes(content[:-20])
+    with pytest.raises(HarpoonError, match=r"1\.parquet"):
+        ray_train.fit(Harpoon(**SETTINGS), folder)
+
+
+def test_what_a_dataset_holds_is_what_the_table_holds(folder):
+    tallies, sample = ray_train.count_dataset(ray.data.read_parquet(str(folder)))
+    assert Schema.from_counts(tallies) == Schema.infer(pq.read_table(folder))
+    assert sample.num_rows == 900  # fewer than would be needed
+    part = pq.read_table(folder).slice(0, 5)
+    empty = part.set_column(2, "kind", pa.nulls(5))  # a block without a cell of a column has no type for it
+    tallies, sample = ray_train.count_dataset(ray.data.from_arrow([part, empty]))
+    assert sample["kind"].null_count == tallies["kind"].n_missing == 5
+
+
+def test_parts_that_do_not_fit_together_are_an_error_that_names_the_column(folder):
+    pq.write_table(pa.table({"x": ["a"], "y": [1.0], "kind": ["up"]}), folder / "3.parquet")
+    parts = [ray.data.read_parquet(str(folder / f"{number}.parquet")) for number in (0, 3)]
+    with pytest.raises(HarpoonError, match="'x' must hold the same"):
+        ray_train.fit(Harpoon(**SETTINGS), parts[0].union(parts[1]))
+
+
+def test_there_must_be_something_to_train_on(tmp_path):
+    with pytest.raises(TableFileError, match="There is no file and no folder"):
+        ray_train.fit(Harpoon(**SETTINGS), tmp_path / "nothing")
+    with pytest.raises(InvalidOption, match="engine"):
+        Harpoon(**SETTINGS).fit(pa.table({"x": [1.0, 2.0]}), engine="rya")
+    with pytest.raises(InvalidTable, match="must have rows"):
+        ray_train.fit(Harpoon(**SETTINGS), ray.data.from_arrow(pa.table({"x": pa.array([], pa.float64())})))

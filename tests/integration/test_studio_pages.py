@@ -1,0 +1,169 @@
+"""The Studio on every screen: it fits, everybody can use it, it asks nobody but its server, and it fills tables."""
+
+import os
+import re
+import subprocess
+import sys
+
+import duckdb
+import numpy as np
+import pytest
+import requests
+from selenium_axe_python import Axe
+
+from harpoon.apps.server.app import create_app
+from tests.support import browser as chromium
+from tests.conftest import fit, serving
+from tests.support.studio import NAME, Reader, people
+
+pytestmark = chromium.needed
+TOKEN = "a token that nobody guesses"  # noqa: S105
+
+
+@pytest.fixture(scope="module")
+def model():
+    return fit(people(), hidden=16, max_epochs=5)
+
+
+@pytest.fixture(scope="module")
+def url(model):
+    with serving(create_app(model, name=NAME)) as url:
+        yield url
+
+
+@pytest.fixture
+def reader(browser, url):
+    return Reader(browser, url)
+
+
+@pytest.fixture(scope="module")
+def holes(tmp_path_factory):
+    """A CSV with holes in every column, and a column that the model does not know."""
+    frame = people(40).to_pandas()
+    frame = frame.astype(object).mask(np.random.default_rng(0).random(frame.shape) < 0.2)
+    frame["remark"] = "kept, as it is"
+    path = tmp_path_factory.mktemp("holes") / "holes.csv"
+    frame.to_csv(path, index=False)
+    return path
+
+
+def serious(browser):
+    """What axe finds that keeps people out."""
+    axe = Axe(browser)
+    axe.inject()
+    found = axe.run()["violations"]
+    return [(one["id"], one["nodes"][0]["html"]) for one in found if one["impact"] in ("serious", "critical")]
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
+def test_the_page_fits_and_everybody_can_use_it(reader, holes, width, scheme):
+    browser = reader.browser
+    reader.open("#a=age+>%3D+40&b=job+%3D+'chef'&n=40", width, scheme)
+    assert serious(browser) == []
+    assert chromium.overflow(browser) == 0
+    reader.one("#tab-fill").click()
+    reader.one("#file").send_keys(str(holes))
+    reader.until(reader.one("#filled").is_displayed)
+    assert serious(browser) == []
+    assert chromium.overflow(browser) == 0
+    assert browser.execute_script("return innerWidth") == width
+    assert reader.complaints() == []
+    asked = [address for address in chromium.requested(browser) if not address.startswith("data:")]
+    assert {address.rpartition("/")[0] for address in asked} == {reader.url}
+
+
+def test_a_table_with_holes_comes_back_filled(reader, browser, holes, tmp_path):
+    behaviour = {"behavior": "allow", "downloadPath": str(tmp_path)}
+    browser.execute_cdp_cmd("Browser.setDownloadBehavior", behaviour)
+    reader.open("#tab=fill")
+    reader.one("#file").send_keys(str(holes))
+    reader.until(reader.one("#filled").is_displayed)
+    reader.one('#filled-downloads [data-format="csv"]').click()
+    reader.until((tmp_path / "holes-filled.csv").exists)
+    before, after = (duckdb.read_csv(str(path)).fetchall() for path in (holes, tmp_path / "holes-filled.csv"))
+    pairs = [pair for old, new in zip(before, after, strict=True) for pair in zip(old, new, strict=True)]
+    count = sum(old is None for old, _ in pairs)
+    assert not any(new is None for _, new in pairs)
+    assert all(old == new for old, new in pairs if old is not None)
+    assert reader.text("#filled-words").startswith(f"{count} cells filled")
+    assert len(reader.all("#filled-table td.filled")) == count
+    head, *rows = reader.table("#filled-table")
+    place = head.index("income")
+    shown = {int(row[0]): row[place] for row in rows if row[place].startswith("filled: ")}
+    assert shown
+    for row, text in shown.items():  # the value, then between what it lies
+        assert text.startswith(f"filled: {after[row - 1][place - 1]:g}")
+        assert " to " in text
+    labels = [row[head.index("job")] for row in rows if row[head.index("job")].startswith("filled: ")]
+    assert all(re.fullmatch(r"filled: (chef|nurse|pilot)in \d+ of 20 draws", text) for text in labels)
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [("age,income\n1,2\n", "job"), ("", "empty"), ("\x00\x01\x02", "")],
+)
+def test_a_file_that_cannot_be_filled_is_told_in_a_sentence(reader, tmp_path, content, said):
+    (tmp_path / "bad.csv").write_text(content)
+    reader.open("#tab=fill")
+    reader.one("#file").send_keys(str(tmp_path / "bad.csv"))
+    sentence = reader.until(lambda: reader.text("#fill-error"))
+    assert said in sentence
+    assert sentence.endswith(".")
+
+
+def test_an_example_is_at_hand(reader):
+    reader.open("#tab=fill")
+    reader.one("#example").click()
+    reader.until(reader.one("#filled").is_displayed)
+    assert reader.text("#file-name") == "example.csv"
+    assert "of 40 rows" in reader.text("#filled-words")
+
+
+def test_a_token_is_asked_for_and_kept_out_of_the_address(browser, model):
+    with serving(create_app(model, name=NAME, token=TOKEN)) as url:
+        reader = Reader(browser, url)
+        browser.get(f"{url}/#n=40")
+        field = reader.one("#token-field")
+        reader.until(field.is_displayed)
+        field.send_keys("a wrong one")
+        reader.one("#token button").click()
+        assert reader.until(lambda: reader.text("#token .error")).endswith(".")
+        field.send_keys(TOKEN)
+        reader.one("#token button").click()
+        reader.wait()
+        assert reader.text("h1") == NAME
+        browser.execute_script("sessionStorage.clear()")
+        reader.open(f"#n=40&token={TOKEN}")
+        assert browser.current_url == f"{url}/#n=40"
+
+
+def test_a_server_that_is_gone_is_told_in_a_sentence(browser, model):
+    with serving(create_app(model, name=NAME)) as url:
+        reader = Reader(browser, url).open("#n=40")
+    reader.one("#reseed").click()
+    reader.wait()
+    assert "does not answer" in reader.text("#verdict-a .error")
+
+
+def test_the_command_opens_the_page(model, tmp_path):
+    model.save(tmp_path / f"{NAME}.harpoon")
+    opened = tmp_path / "opened"
+    (tmp_path / "browser").write_text(f'#!/bin/sh\ncurl --silent --retry 9 --retry-connrefused "$1" > "{opened}"\n')
+    (tmp_path / "browser").chmod(0o755)
+    command = [
+        sys.executable,
+        "-m",
+        "harpoon.apps.cli",
+        "serve",
+        str(tmp_path / f"{NAME}.harpoon"),
+        "--port",
+        "0",
+        "--open",
+    ]
+    environment = {**os.environ, "BROWSER": str(tmp_path / "browser")}
+    with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as server:  # noqa: S603
+        address = re.search(r"http://\S+/", server.stderr.readline())[0]
+        page = requests.get(address, timeout=60).text
+        server.terminate()
+    assert "Harpoon Studio" in page
+    assert opened.read_text() == page

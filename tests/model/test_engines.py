@@ -1,0 +1,475 @@
+"""The local engine, and what all engines share: files in, blocks, parts, and an output that is there or is not."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from harpoon import HarpoonError, InvalidCondition, InvalidOption, InvalidTable, SchemaMismatch, TableFileError
+from harpoon.apps.cli import app
+from harpoon.engines import block_store, job, local
+from harpoon.engines.blocks import FileSet
+from harpoon.engines.job import ImputeRequest
+from harpoon.exceptions import MissingExtra
+from harpoon.io import ReadOptions
+
+ROWS = 230
+CUTS = (0, 100, 101, ROWS)  # the shards
+
+
+@pytest.fixture(scope="module")
+def work(arrow_fitted, tools, tmp_path_factory) -> SimpleNamespace:
+    """A model, and a folder of Parquet and one of CSV files with the same rows, a key and a note besides."""
+    folder = tmp_path_factory.mktemp("engines")
+    table = tools.make("pyarrow", tools.mixed_columns(ROWS))
+    table = table.append_column("key", pa.array(np.arange(ROWS) * 3)).append_column(
+        "note", pa.array([None if row % 5 else f"row {row}" for row in range(ROWS)])
+    )
+    for name in ("parquet", "csv"):
+        (folder / name).mkdir()
+    for number, (start, stop) in enumerate(pairwise(CUTS)):
+        shard = table.slice(start, stop - start)
+        pq.write_table(shard, folder / "parquet" / f"{number}.parquet", row_group_size=40)
+        pyarrow.csv.write_csv(shard, folder / "csv" / f"{number}.csv")
+    arrow_fitted.model.save(folder / "model.harpoon")
+    known = table.drop_columns(["key", "note"])
+    return SimpleNamespace(folder=folder, table=table, known=known, model=arrow_fitted.model)
+
+
+def left_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def counted(what: str, files: Path) -> tuple:
+    """What DuckDB finds in files."""
+    (row,) = duckdb.sql(f"select {what} from '{files}'").fetchall()  # noqa: S608
+    return row
+
+
+def cells(table: pa.Table) -> dict:
+    return table.to_pydict()
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+@pytest.mark.parametrize("block", [7, 100, 10_000])
+def test_a_folder_is_filled_as_the_table_would_be(work, tmp_path, kind, block):
+    out = local.impute(work.folder / kind, work.model, tmp_path / "filled", draws=2, block=block, random_state=4)
+    filled = pq.read_table(out)
+    whole = work.model.impute(work.known, draws=2, random_state=4)
+    for number, drawn in enumerate(whole, initial_noise=1):
+        here = filled.filter(pc.equal(filled["draw"], number))
+        assert cells(here.select(drawn.column_names)) == cells(drawn)
+        assert cells(here.select(["key", "note"])) == cells(work.table.select(["key", "note"]))
+    assert left_in(tmp_path) == ["filled"]
+
+
+def test_one_file_is_a_table_and_may_be_the_output(work, tmp_path):
+    source = work.folder / "parquet" / "2.parquet"
+    for name in ("filled.parquet", "filled.csv"):
+        local.impute(source, work.folder / "model.harpoon", tmp_path / name, block=50)
+    filled = pq.read_table(tmp_path / "filled.parquet")
+    expected = work.model.impute(work.known.slice(101))
+    assert cells(filled.select(expected.column_names)) == cells(expected)
+    assert filled.schema.names == work.table.schema.names
+    rows = counted("count(*), count(job), sum(key)", tmp_path / "filled.csv")
+    assert rows == (129, 129, pc.sum(filled["key"]).as_py())
+    assert left_in(tmp_path) == ["filled.csv", "filled.parquet"]
+
+
+def test_the_index_of_pandas_and_the_columns_asked_for_are_kept(work, tmp_path):
+    frame = work.known.to_pandas().set_index(np.arange(ROWS) * 7)
+    frame.to_parquet(tmp_path / "holes.parquet")
+    filled = pq.read_table(
+        local.impute(tmp_path / "holes.parquet", work.model, tmp_path / "filled", only=["job"], block=60)
+    ).to_pandas()
+    assert filled.index.tolist() == frame.index.tolist()
+    assert filled["job"].notna().all()
+    assert filled["age"].isna().sum() == frame["age"].isna().sum()
+
+
+@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(size=st.integers(1, 300), picked=st.data())
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_blocks_are_the_rows_that_their_numbers_say(work, kind, size, picked):
+    shards = FileSet.of(work.folder / kind)
+    blocks = shards.blocks(size)
+    assert sum(block.rows for block in blocks) == shards.rows == ROWS
+    some = [block for block in blocks if picked.draw(st.booleans())]
+    for block, table in shards.read(some):
+        expected = np.arange(block.row_offset, block.row_offset + block.rows) * 3
+        assert table["key"].to_pylist() == expected.tolist()
+
+
+@pytest.mark.parametrize("block", [100, 10_000])
+def test_drawn_rows_do_not_depend_on_the_block(work, tmp_path, block):
+    drawn = pq.read_table(local.sample(ROWS, work.model, tmp_path / "drawn", block=block, random_state=4))
+    assert cells(drawn) == cells(work.model.sample(ROWS, random_state=4))
+
+
+def test_rows_under_a_condition_do_not_depend_on_the_block(work, tmp_path, monkeypatch):
+    monkeypatch.setattr(jobs, "STRETCH", 30)
+    asked = {"where": "age >= 40 or job = 'chef'", "given": {"member": True}, "random_state": 4}
+    drawn = [
+        pq.read_table(local.sample(70, work.model, tmp_path / str(block), block=block, **asked)) for block in (9, 1000)
+    ]
+    assert cells(drawn[0]) == cells(drawn[1])
+    assert cells(drawn[0].slice(0, 30)) != cells(drawn[0].slice(30, 30))  # each stretch is a draw of its own
+    met = "count(*), bool_and((age >= 40 or job = 'chef') and member)"
+    assert counted(met, tmp_path / "9" / "*.parquet") == (70, True)
+
+
+def test_holes_under_a_condition_do_not_depend_on_the_block(work, tmp_path, monkeypatch):
+    monkeypatch.setattr(jobs, "STRETCH", 60)
+    holes = tmp_path / "holes"
+    holes.mkdir()
+    pq.write_table(work.known.filter(pc.greater_equal(pc.fill_null(work.known["age"], 99), 30)), holes / "0.parquet")
+    filled = [
+        pq.read_table(local.impute(holes, work.model, tmp_path / str(block), where="age >= 30", block=block))
+        for block in (9, 1000)
+    ]
+    assert cells(filled[0]) == cells(filled[1])
+    assert pc.min(filled[0]["age"]).as_py() >= 30
+
+
+def test_a_killed_run_goes_on_at_the_block_it_was_in(work, tmp_path, monkeypatch):
+    """Blocks that were done are not done again, and those that are missing are."""
+    options = {"draws": 3, "block": 10, "random_state": None}
+    script = (
+        "import sys; from harpoon.engines import local\n"
+        f"local.impute({str(work.folder / 'parquet')!r}, {str(work.folder / 'model.harpoon')!r}, 'filled', **{options})"
+    )
+    process = subprocess.Popen([sys.executable, "-c", script], cwd=tmp_path, env={**os.environ, "OMP_NUM_THREADS": "1"})  # noqa: S603
+    while process.poll() is None and len(list(tmp_path.glob(".filled-*/rows-*"))) < 3:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait(timeout=60) == -signal.SIGKILL
+    (hidden,) = tmp_path.iterdir()
+    before = {path.name: path.stat().st_mtime_ns for path in hidden.glob("rows-*")}
+    assert 3 <= len(before) < 24
+    monkeypatch.chdir(tmp_path)
+    out = local.impute(work.folder / "parquet", work.folder / "model.harpoon", "filled", **options)
+    after = {path.name: path.stat().st_mtime_ns for path in out.iterdir()}
+    assert before.items() <= after.items()
+    assert len(after) == 24
+    rows = counted("count(*), count(distinct (key, draw)), count(age)", out / "*.parquet")
+    assert rows == (3 * ROWS, 3 * ROWS, 3 * ROWS)
+    assert left_in(tmp_path) == ["filled"]
+
+
+def test_what_a_killed_run_left_behind_is_looked_at(work, tmp_path):
+    job = job.Imputing.of(
+        work.folder / "parquet",
+        ImputeRequest.of(work.model, where=None, draws=None, only=(), random_state=None),
+        block=100,
+    )
+
+    def killed():
+        with block_store.collect(job, tmp_path / "filled") as (seeded, kept):
+            list(local.run(seeded, kept, job.blocks))
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        killed()
+    (hidden,) = tmp_path.iterdir()
+    about, before = (
+        (hidden / "job.json").read_bytes(),
+        {path: path.stat().st_mtime_ns for path in hidden.glob("rows-*")},
+    )
+    (hidden / "job.json").write_bytes(b"?")
+    with pytest.raises(TableFileError, match="is damaged"):
+        local.impute(work.folder / "parquet", work.model, tmp_path / "filled", block=100)
+    (hidden / "job.json").write_bytes(about)
+    next(iter(before)).write_bytes(b"?")
+    filled = local.impute(work.folder / "parquet", work.model, tmp_path / "filled", block=100)
+    assert pq.read_table(filled)["key"].to_pylist() == work.table["key"].to_pylist()
+    kept = [path for path, time in before.items() if (filled / path.name).stat().st_mtime_ns == time]
+    assert len(kept) == len(before) - 1  # only what was damaged is done again
+
+
+def test_an_index_that_is_a_range_is_kept_through_blocks_and_files(work, tmp_path):
+    frame = work.table.to_pandas().rename_axis("number")
+    assert isinstance(frame.index, pd.RangeIndex)
+    for name, rows in (("named", frame), ("nameless", frame.rename_axis(None))):
+        (tmp_path / name).mkdir()
+        rows[:90].to_parquet(tmp_path / name / "0.parquet")
+        rows[90:].to_parquet(tmp_path / name / "1.parquet")
+    named = pd.read_parquet(local.impute(tmp_path / "named", work.model, tmp_path / "0", block=40))
+    assert named.index.equals(frame.index)
+    assert named.index.name == "number"
+    counted = pd.read_parquet(local.impute(tmp_path / "nameless", work.model, tmp_path / "1", block=40))
+    assert counted.index.equals(pd.RangeIndex(len(named)))  # pandas counts for itself
+    assert list(counted.columns) == list(frame.columns)
+
+
+def test_an_output_may_be_a_link(work, tmp_path):
+    for name in ("there", "nowhere"):
+        (tmp_path / f"{name}-link").symlink_to(tmp_path / name)
+    (tmp_path / "there").mkdir()
+    for name in ("there", "nowhere"):
+        local.sample(20, work.model, tmp_path / f"{name}-link", random_state=0)
+        assert (tmp_path / f"{name}-link").is_symlink()
+        assert pq.read_table(tmp_path / name).num_rows == 20
+    assert left_in(tmp_path) == ["nowhere", "nowhere-link", "there", "there-link"]
+
+
+def test_files_may_store_a_column_in_ways_that_go_together(work, tmp_path):
+    """As pandas does where one file has a hole and another has none."""
+    (tmp_path / "holes").mkdir()
+    fields = {f.name: f.type for f in work.table.schema}
+    whole = {**fields, "age": pa.int64(), "job": pa.large_string()}
+    holed = {**fields, "age": pa.float64(), "job": pa.dictionary(pa.int8(), pa.string())}
+    ages = work.table["age"].is_valid()
+    for name, rows, types in (("0", work.table.filter(ages), whole), ("1", work.table, holed)):
+        pq.write_table(rows.cast(pa.schema(list(types.items()))), tmp_path / "holes" / f"{name}.parquet")
+    filled = pq.read_table(local.impute(tmp_path / "holes", work.model, tmp_path / "filled"))
+    assert filled["age"].null_count == filled["job"].null_count == 0
+    assert pa.types.is_integer(filled["age"].type)
+    long = pa.table({"key": [2**62 + 1]}).cast(pa.schema([("key", pa.int64())]))
+    pq.write_table(
+        work.table.slice(0, 1).drop_columns(["key"]).append_column("key", long["key"]), tmp_path / "a.parquet"
+    )
+    (tmp_path / "long").mkdir()
+    (tmp_path / "a.parquet").rename(tmp_path / "long" / "a.parquet")
+    floats = work.table.drop_columns(["key"]).append_column("key", work.table["key"].cast(pa.float64()))
+    pq.write_table(floats, tmp_path / "long" / "b.parquet")
+    with pytest.raises(InvalidTable, match=r"a\.parquet' holds values that the type of another file"):
+        local.impute(tmp_path / "long", work.model, tmp_path / "lost")
+
+
+def test_rows_that_break_a_condition_are_numbered_through_all_blocks(work, tmp_path, monkeypatch):
+    monkeypatch.setattr(jobs, "STRETCH", 40)
+    rows = work.table.set_column(
+        work.table.schema.get_field_index("age"),
+        "age",
+        pa.array([50] * 110 + [2] + [50] * (ROWS - 111), work.table["age"].type),
+    )
+    pq.write_table(rows, tmp_path / "rows.parquet")
+    with pytest.raises(InvalidCondition, match=r"rows\.parquet'.*in row 110 "):
+        local.impute(tmp_path / "rows.parquet", work.model, tmp_path / "filled", where="age >= 30")
+
+
+def spoiled(work, tmp_path, how: str) -> Path:
+    """A folder of shards of which one is not as it should be."""
+    folder = tmp_path / "holes"
+    folder.mkdir()
+    pq.write_table(work.table.slice(0, 90), folder / "a.parquet")
+    bad = folder / "b.parquet"
+    if how == "other type":
+        pq.write_table(work.table.set_column(2, "age", work.table["age"].cast(pa.string())), bad)
+    elif how == "other columns":
+        pq.write_table(work.table.drop_columns(["job"]), bad)
+    elif how == "cut off":
+        pq.write_table(work.table, bad)
+        bad.write_bytes(bad.read_bytes()[:-100])
+    elif how == "garbled within":
+        pq.write_table(work.table, bad, compression="snappy")
+        content = bytearray(bad.read_bytes())
+        content[4:60] = b"\xff" * 56  # where the first page begins
+        bad.write_bytes(content)
+    elif how == "empty":
+        bad.write_bytes(b"")
+    elif how == "text":
+        bad.write_text("age,job\n1,chef\n")
+    return folder
+
+
+@pytest.mark.parametrize("how", ["other type", "other columns", "cut off", "garbled within", "empty", "text"])
+def test_a_bad_shard_is_named_and_nothing_stays(work, tmp_path, how):
+    folder = spoiled(work, tmp_path, how)
+    with pytest.raises(HarpoonError, match=r"b\.parquet"):
+        local.impute(folder, work.model, tmp_path / "filled", block=20)
+    assert left_in(tmp_path) == ["holes"]
+
+
+def test_what_the_shards_disagree_on_is_said(work, tmp_path):
+    with pytest.raises(InvalidTable, match=r"'age' is string, not int64.*same columns"):
+        local.impute(spoiled(work, tmp_path, "other type"), work.model, tmp_path / "filled")
+
+
+def test_a_cell_that_is_no_number_is_found_before_any_work(work, tmp_path):
+    (tmp_path / "holes").mkdir()
+    for name in ("a.csv", "b.csv"):
+        pyarrow.csv.write_csv(work.known.slice(0, 20), tmp_path / "holes" / name)
+    with (tmp_path / "holes" / "b.csv").open("a") as file:
+        file.write('1.5,2.5,forty,"chef",true\n')
+    with pytest.raises(InvalidTable, match=r"b\.csv.*'age'.*'forty'"):
+        local.impute(tmp_path / "holes", work.model, tmp_path / "filled")
+    assert left_in(tmp_path) == ["holes"]
+
+
+def test_text_columns_are_read_alike_in_all_files(work, tmp_path):
+    """A code that looks like a number in one file is text if it does not in another."""
+    (tmp_path / "holes").mkdir()
+    for name, code in (("a.csv", ["1", "2"]), ("b.csv", ["3", "x"])):
+        table = work.known.slice(0, 2).append_column("code", pa.array(code))
+        pyarrow.csv.write_csv(table, tmp_path / "holes" / name)
+    filled = pq.read_table(local.impute(tmp_path / "holes", work.model, tmp_path / "filled"))
+    assert filled["code"].to_pylist() == ["1", "2", "3", "x"]
+
+
+def test_a_column_without_a_cell_in_one_file_is_no_other_column(work, tmp_path):
+    (tmp_path / "holes").mkdir()
+    empty = work.known.slice(0, 3).set_column(3, "job", pa.nulls(3))
+    pq.write_table(empty, tmp_path / "holes" / "a.parquet")
+    pq.write_table(work.known.slice(3, 3), tmp_path / "holes" / "b.parquet")
+    filled = pq.read_table(local.impute(tmp_path / "holes", work.model, tmp_path / "filled"))
+    assert filled["job"].null_count == 0
+    assert filled.num_rows == 6
+
+
+def test_a_table_without_rows_keeps_its_columns(work, tmp_path):
+    pq.write_table(work.table.slice(0, 0), tmp_path / "none.parquet")
+    filled = pq.read_table(local.impute(tmp_path / "none.parquet", work.model, tmp_path / "filled"))
+    assert filled.schema.equals(work.table.schema)
+
+
+def test_a_folder_must_hold_one_table(work, tmp_path):
+    def refused(match, error=InvalidTable):
+        with pytest.raises(error, match=match):
+            local.impute(tmp_path / "holes", work.model, tmp_path / "filled")
+
+    refused("There is no file", TableFileError)
+    (tmp_path / "holes").mkdir()
+    refused("is empty")
+    (tmp_path / "holes" / "_SUCCESS").touch()
+    refused("is empty")
+    (tmp_path / "holes" / "notes.md").touch()
+    refused(r"notes\.md.*neither")
+    (tmp_path / "holes" / "notes.md").unlink()
+    pq.write_table(work.table, tmp_path / "holes" / "a.parquet")
+    pyarrow.csv.write_csv(work.table, tmp_path / "holes" / "b.csv")
+    refused(r"'b\.csv', a CSV file and 'a\.parquet', a Parquet file")
+    (tmp_path / "holes" / "b.csv").unlink()
+    (tmp_path / "holes" / "year=2024").mkdir()
+    refused("'year' in the names of folders")
+    assert left_in(tmp_path) == ["holes"]
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_any_work(work, tmp_path):
+    source = work.folder / "parquet"
+
+    def refused(place, match, **options):
+        with pytest.raises(TableFileError, match=match):
+            local.impute(source, work.model, place, **options)
+
+    refused(tmp_path / "nowhere" / "filled", "does not exist")
+    (tmp_path / "file").write_text("mine")
+    refused(tmp_path / "file", "is a file", force=True)
+    refused(tmp_path / "file" / "filled", "does not exist")
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("years of work")
+    refused(tmp_path / "mine", r"thesis\.tex", force=True)
+    refused("/proc/filled", "cannot be written")
+    for place in (source / "deep" / "filled", work.folder):
+        with pytest.raises(InvalidOption, match="one lies in the other"):
+            local.impute(source, work.model, place, force=True)
+    with pytest.raises(InvalidOption, match="s3://"):
+        local.impute(source, work.model, "s3://bucket/filled")
+    with pytest.raises(InvalidOption, match="s3://"):
+        local.impute("s3://bucket/holes", work.model, tmp_path / "filled")
+    assert left_in(tmp_path) == ["file", "mine"]
+
+
+def test_an_earlier_output_is_replaced_on_request_only(work, tmp_path):
+    local.sample(30, work.model, tmp_path / "rows", block=10, random_state=0)
+    with pytest.raises(TableFileError, match="already there"):
+        local.sample(20, work.model, tmp_path / "rows", random_state=0)
+    local.sample(20, work.model, tmp_path / "rows", random_state=0, force=True)
+    assert pq.read_table(tmp_path / "rows").num_rows == 20
+    assert left_in(tmp_path) == ["rows"]
+
+
+def test_slips_are_named_before_any_work(work, tmp_path):
+    source, out = work.folder / "parquet", tmp_path / "out"
+    with pytest.raises(InvalidCondition, match="agee"):
+        local.impute(source, work.model, out, where="agee > 3")
+    with pytest.raises(InvalidOption, match="'agee'"):
+        local.impute(source, work.model, out, only=["agee"])
+    with pytest.raises(InvalidOption, match="block"):
+        local.impute(source, work.model, out, block=0, where="age > 2")
+    with pytest.raises(InvalidOption, match="draws"):
+        local.impute(source, work.model, out, draws=0)
+    with pytest.raises(InvalidOption, match="given"):
+        local.sample(3, work.model, out, given=work.known)
+    pq.write_table(work.known.drop_columns(["job"]), tmp_path / "less.parquet")
+    with pytest.raises(SchemaMismatch, match="'job'"):
+        local.impute(tmp_path / "less.parquet", work.model, out)
+    assert left_in(tmp_path) == ["less.parquet"]
+
+
+def test_a_job_is_told_from_others_by_all_that_matters(work, tmp_path):
+    def identity(seed=1, block=20, source=work.folder / "csv", how=None, **options):
+        asked = {"where": None, "draws": None, "only": (), "random_state": seed, **options}
+        return job.ImputeJob.of(source, ImputeRequest.of(work.model, **asked), block=block, how=how).identity()
+
+    other = tmp_path / "other.parquet"
+    pq.write_table(work.table, other)
+    found = [
+        identity(),
+        identity(seed=2),
+        identity(block=21),
+        identity(draws=2),
+        identity(where="age > 2"),
+        identity(only="age"),
+        identity(how=ReadOptions(missing=["none"])),
+        identity(source=other),
+    ]
+    assert identity() == found[0]
+    assert len(set(found)) == len(found)
+
+
+def test_an_engine_that_is_not_installed_names_its_extra(monkeypatch):
+    for engine, package in (("ray", "ray"), ("spark", "pyspark")):
+        monkeypatch.delitem(sys.modules, f"harpoon.engines.{engine}", raising=False)
+        monkeypatch.setitem(sys.modules, package, None)
+        with pytest.raises(MissingExtra, match=rf"tabharpoon\[{engine}\]"):
+            __import__(f"harpoon.engines.{engine}")
+
+
+def command(*words):
+    return CliRunner().invoke(app, list(map(str, words)))
+
+
+def test_the_command_takes_folders_and_engines(work, tmp_path):
+    model, source = work.folder / "model.harpoon", work.folder / "csv"
+    done = command("impute", model, source, "-o", tmp_path / "filled", "--batch", 50, "--only", "age,job", "--json")
+    assert '"engine": "local"' in done.stdout
+    filled = pq.read_table(tmp_path / "filled")
+    assert (filled.num_rows, filled["age"].null_count, filled["height"].null_count > 0) == (ROWS, 0, True)
+    done = command("sample", model, "-n", 50, "--engine", "local", "--seed", 3, "-o", tmp_path / "new.csv")
+    assert "50 rows in" in done.stderr.replace("\n", "")
+    assert counted("count(*)", tmp_path / "new.csv") == (50,)
+
+
+@pytest.mark.parametrize(
+    ("words", "match"),
+    [
+        (["--engine", "dask", "-o", "x"], "one of"),
+        (["--engine", "local"], "add -o FOLDER"),
+        (["--engine", "local", "--workers", 2, "-o", "x"], "one process"),
+        (["--engine", "local", "--format", "csv", "-o", "x"], "leave --format out"),
+        (["--engine", "local", "--draws", 2, "-o", "x"], "add --stacked"),
+    ],
+)
+def test_the_command_refuses_what_engines_do_not_do(work, tmp_path, monkeypatch, words, match):
+    monkeypatch.chdir(tmp_path)
+    done = command("impute", work.folder / "model.harpoon", work.folder / "csv", *words)
+    assert done.exit_code == 2
+    assert match in done.stderr.replace("\n", " ")
+    assert left_in(tmp_path) == []

@@ -1,0 +1,134 @@
+"""The code of the README and of the guide runs, page by page, as it stands but for the time that training takes.
+
+Python blocks of a page share one namespace and one folder, in which the quick start's files lie. Blocks of the shell
+that begin with `harpoon` run in another copy of that folder.
+"""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from palmerpenguins import load_penguins
+
+import harpoon
+from harpoon.apps import cli
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+QUICK = {"max_time=120": "max_epochs=60, hidden=32", "--max-time 2m": "--max-time 2s"}  # what the tests change
+CODE = "from harpoon.apps.cli import main; main()"
+
+
+def name(page):
+    return page.stem
+
+
+def blocks(page, language):
+    """The code blocks of a page, with short trainings."""
+    found = re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    for slow, fast in QUICK.items():
+        found = [block.replace(slow, fast) for block in found]
+    return found
+
+
+def shell_lines(page):
+    """The commands of the blocks that begin with `harpoon`, one per line."""
+    text = "".join(block for block in blocks(page, "sh") if block.startswith("harpoon ")).replace("\\\n", " ")
+    return [line for line in text.splitlines() if line and not line.startswith("#")]
+
+
+@pytest.fixture(scope="session")
+def quick_start(tmp_path_factory):
+    """The files that the quick start leaves behind."""
+    folder, table = tmp_path_factory.mktemp("quick-start"), load_penguins()
+    table.to_csv(folder / "penguins.csv", index=False)
+    harpoon.Harpoon(max_epochs=80, hidden=32, random_state=0, progress=False).fit(table).save(
+        folder / "penguins.harpoon"
+    )
+    return folder
+
+
+@pytest.fixture
+def folder(quick_start, tmp_path, monkeypatch):
+    for file in quick_start.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.filterwarnings("ignore::harpoon.ColumnLeftOutWarning")
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=name)
+def test_the_python_of_a_page_runs(page, folder):
+    names = {"__name__": "__main__"}
+    for number, block in enumerate(blocks(page, "python"), initial_noise=1):
+        exec(compile(block, f"{page.name}, block {number}", "exec"), names)  # noqa: S102
+    if page.name == "README.md":
+        assert names["filled"].notna().to_numpy().all()
+        assert (names["heavy"]["body_mass_g"] >= 5000).all()
+        assert len(names["completed"]) == 10
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if shell_lines(page)], ids=name)
+def test_the_shell_of_a_page_runs(page, folder, monkeypatch):
+    lines = shell_lines(page)
+    if any(line.startswith("harpoon fit") for line in lines):
+        (folder / "penguins.harpoon").unlink()  # no command overwrites a file
+    for line in lines:
+        words = shlex.split(line, comments=True)
+        if any(sign in words for sign in ("|", "<", ">")):
+            assert in_a_shell(line).returncode == 0, line
+            continue
+        monkeypatch.setattr(sys, "argv", words)  # here, because torch takes seconds to import
+        with pytest.raises(SystemExit) as end:
+            cli.main()
+        assert not end.value.code, line
+
+
+def in_a_shell(line):
+    script = f'set -euo pipefail\nharpoon() {{ "$PYTHON" -c "{CODE}" "$@"; }}\n{line}'
+    environment = {**os.environ, "PYTHON": sys.executable}
+    return subprocess.run(["bash", "-c", script], env=environment, check=False)  # noqa: S603, S607
+
+
+def test_the_readme_shows_both_commands():
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert "make demo" in text
+    assert "make test" in text
+
+
+def test_numbers_are_those_of_the_results():
+    results = ROOT / "benchmarks" / "results"
+    speed, conditions = (json.loads((results / f"{name}.json").read_text()) for name in ("speed", "conditions_summary"))
+    readme, page, made = (
+        " ".join((ROOT / path).read_text(encoding="utf-8").split())
+        for path in ("README.md", "docs/reproducing.md", "docs/results.md")
+    )
+    better, cells = re.search(r"Harpoon \(anchored\).*? is better .*? in (\d+) of (\d+) cells", made).groups()
+    assert f"In {better} of the {cells} cells" in page
+    assert f"{better} of {cells} cells" in readme
+    assert f"{speed['impute']['rows']:,} rows in {speed['impute']['anchored_s']:.2g} s" in readme
+    assert f"{len(conditions)} conditions" in readme.replace("twelve", "12")
+    assert {found["violations"] for found in conditions} == {0}
+
+
+def test_pictures_exist_and_are_small():
+    shown = {path for page in PAGES for path in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", page.read_text(encoding="utf-8"))}
+    assert shown
+    for path in shown:
+        assert (ROOT / "docs" / path.removeprefix("docs/")).stat().st_size < 200_000
+
+
+def test_tables_of_the_docs_have_every_data_set():
+    text = (ROOT / "docs" / "tables.py").read_text(encoding="utf-8")
+    names = {"__file__": str(ROOT / "docs" / "tables.py"), "__name__": "tables"}
+    exec(compile(text, "tables.py", "exec"), names)  # noqa: S102
+    made = {key: names["on_page_markdown"](f"<!-- table: {key} -->") for key in names["TABLES"]}
+    assert made["imputation_mse"].count("\n") == 1 + 8
+    assert made["conditions"].count("\n") == 1 + 12
+    for table in made.values():
+        assert len({line.count("|") for line in table.splitlines()}) == 1

@@ -1,0 +1,494 @@
+"""Reports: laws of the summaries, hostile tables, and a page that holds nothing but what it should."""
+
+import json
+import math
+import subprocess
+import sys
+import warnings
+from datetime import date, datetime, timedelta
+from html.parser import HTMLParser
+from typing import get_type_hints
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from scipy.spatial.distance import cdist
+from scipy.stats import ks_2samp, rankdata, spearmanr
+from scipy.stats.contingency import association as cramer
+from sklearn.feature_selection import f_classif
+
+from harpoon import Harpoon as Model
+from harpoon import (
+    InfeasibleCondition,
+    InvalidCondition,
+    InvalidOption,
+    InvalidTable,
+    NotFitted,
+    Schema,
+    SchemaMismatch,
+    metrics,
+)
+from harpoon.report import Page, compare, describe, evaluate
+from harpoon.report import summary as names
+from tests.conftest import LIBRARIES, fit, make, mixed_columns
+
+HOSTILE = "<script>alert('1')</script>\"><img src=x onerror=alert(2)>"
+WHERE = "age >= 40 and job = 'chef'"
+
+
+def people(rows=200, seed=0):
+    rng = np.random.default_rng(seed)
+    job = rng.integers(0, 3, rows)
+    return {
+        "age": (30 + 10 * job + rng.integers(0, 8, rows)).tolist(),
+        "job": [("chef", "nurse", "pilot")[j] for j in job],
+        "gain": np.where(rng.random(rows) < 0.6, 0.0, rng.gamma(2, 100, rows)).tolist(),
+        "hired": [date(2020, 1, 1) + timedelta(days=int(day)) for day in 30 * job + rng.integers(0, 60, rows)],
+        "member": (rng.random(rows) < 0.5).tolist(),
+    }
+
+
+REAL, OTHER = pa.table(people()), pa.table(people(seed=1))
+
+
+@pytest.fixture(scope="module")
+def model():
+    return Model(hidden=32, max_epochs=100, random_state=0, progress=False).fit(REAL)
+
+
+@pytest.fixture(scope="module")
+def report(model):
+    return evaluate(model, OTHER, where=WHERE, rows=150, random_state=0)
+
+
+def checked(value, kind):
+    """The value has the names and the types that `harpoon.report.summary` documents."""
+    if hasattr(kind, "__required_keys__"):
+        hints = get_type_hints(kind)
+        assert kind.__required_keys__ <= set(value) <= set(hints), kind
+        for name, part in value.items():
+            checked(part, hints[name])
+    elif isinstance(value, list) and getattr(kind, "__origin__", None) is list:
+        for part in value:
+            checked(part, kind.__args__[0])
+    elif isinstance(value, dict) and hasattr(kind, "__args__"):
+        options = [option for option in kind.__args__ if hasattr(option, "__required_keys__")]
+        for part in [value] if options else value.values():
+            checked(part, options[0] if options else kind.__args__[1])
+    else:
+        assert value is None or isinstance(value, str | bool | int | float | list)
+        assert not isinstance(value, float) or math.isfinite(value)
+
+
+def plain(summary):
+    """The summary went through JSON as it is, and has the documented names."""
+    assert json.loads(json.dumps(summary, allow_nan=False)) == summary
+    checked(summary, names.Summary)
+    return summary
+
+
+class Reader(HTMLParser):
+    """What a page is made of."""
+
+    EMPTY = ("meta", "link", "br", "img", "input", "hr")
+
+    def __init__(self, html):
+        super().__init__()
+        self.tags, self.links, self.open, self.text, self.ids, self.data = [], [], [], [], set(), ""
+        self.feed(html)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        attrs = dict(attrs)
+        self.tags.append((tag, attrs))
+        self.ids.add(attrs.get("id"))
+        self.links += [value for name, value in attrs.items() if name in ("src", "href", "xlink:href", "action")]
+        if tag not in self.EMPTY:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open and self.open[-1] == "script":
+            self.data += data
+        elif self.open and self.open[-1] != "style":
+            self.text.append(data)
+
+
+def read(summary):
+    page = Page(summary)
+    reader = Reader(page.html)
+    for link in reader.links:
+        assert link == "data:," or (link.startswith("#") and link[1:] in reader.ids), link
+    assert not any(name.startswith("on") for _, attrs in reader.tags for name in attrs)
+    assert [tag for tag, _ in reader.tags].count("script") == 1
+    assert "url(" not in page.html
+    assert "@import" not in page.html
+    assert json.loads(reader.data) == summary
+    return reader
+
+
+# Summaries of two tables
+
+
+def test_a_table_is_like_itself_whatever_the_order_of_its_rows():
+    shuffled = REAL.take(np.random.default_rng(0).permutation(len(REAL)))
+    summary = plain(compare(REAL, shuffled, random_state=0))
+    assert [one["distance"] for one in summary["marginals"]] == [0.0] * 5
+    assert summary["associations"]["difference"] == 0.0
+    for one in summary["marginals"]:
+        assert one["picture"]["shares"]["real"] == one["picture"]["shares"]["drawn"]
+        spike = one["picture"]["spike"]
+        total = sum(one["picture"]["shares"]["real"]) + (spike["shares"]["real"] if spike else 0)
+        assert total == pytest.approx(1, abs=1e-4)
+    assert summary["likeness"]["closest"]["same"]["drawn"] == 1.0
+    assert summary["headlines"][-1]["name"] == "No copies"
+    assert summary["headlines"][-1]["value"] < 0.1  # two equal rows of one table are no copies of each other
+    assert summary["headlines"][-1]["grade"] == "poor"
+
+
+def test_distances_are_those_of_scipy_and_the_least_alike_comes_first():
+    found = compare(REAL, OTHER)["marginals"]
+    ages = next(one for one in found if one["name"] == "age")
+    assert ages["distance"] == pytest.approx(ks_2samp(REAL["age"], OTHER["age"]).statistic, abs=1e-6)
+    assert [one["distance"] for one in found] == sorted((one["distance"] for one in found), reverse=True)
+
+
+def test_a_value_that_most_rows_have_is_told_apart_from_the_rest():
+    gain = next(one for one in compare(REAL, OTHER)["marginals"] if one["name"] == "gain")["picture"]
+    zeros = np.mean(np.array(REAL["gain"]) == 0)
+    assert gain["spike"]["value"] == "0"
+    assert gain["spike"]["shares"]["real"] == pytest.approx(zeros)
+    assert sum(gain["shares"]["real"]) == pytest.approx(1 - zeros, abs=1e-4)
+
+
+def test_every_library_gives_the_same_summary():
+    summaries = [compare(make(lib, people(60)), make(lib, people(60, 1)), random_state=0) for lib in LIBRARIES]
+    assert summaries[0] == summaries[1] == summaries[2]
+
+
+def test_the_same_seed_chooses_the_same_rows(monkeypatch):
+    monkeypatch.setattr("harpoon.report.build.ROWS", 150)
+    many, other = pa.table(people(200)), pa.table(people(180, 1))
+    first, second, third = (compare(many, other, random_state=seed) for seed in (1, 1, 2))
+    assert first == second
+    assert first["marginals"] != third["marginals"]
+    assert first["rows"] == {"real": 200, "used": 150, "complete": 150, "drawn": 150}
+    assert "150 of the 200 real rows" in first["notes"][0]
+
+
+def test_columns_that_only_one_table_has_are_named_and_left_out():
+    summary = plain(compare(REAL, OTHER.drop_columns(["job"]).append_column("extra", pa.array(range(200)))))
+    assert [fact["name"] for fact in summary["columns"]] == ["age", "gain", "hired", "member"]
+    assert any("'job'" in note for note in summary["notes"])
+    assert any("'extra'" in note for note in summary["notes"])
+
+
+def test_integers_may_come_back_as_fractions_and_what_does_not_fit_is_said():
+    other = OTHER.set_column(0, "age", pa.array(np.array(OTHER["age"]) + 0.5))
+    summary = plain(compare(REAL, other.set_column(3, "hired", pa.array(["soon"] * 200))))
+    kinds = {fact["name"]: fact["kind"] for fact in summary["columns"]}
+    assert kinds["age"] == "number"
+    assert kinds["hired"] == "skipped"
+    assert any("'hired'" in note for note in summary["notes"])
+
+
+def test_missing_cells_are_counted_by_pattern():
+    table = pa.table({"a": [1, None, None, 4, None], "b": ["x", None, None, None, "y"], "c": [1.5, 2.5, 3.5, 4.0, 5.5]})
+    found = plain(compare(table, table))["missingness"]
+    assert found["share"] == pytest.approx(6 / 15)
+    assert found["complete"] == pytest.approx(1 / 5)
+    assert found["patterns"][0] == {"columns": [], "rows": 1, "share": 0.2}
+    assert found["patterns"][1] == {"columns": ["a", "b"], "rows": 2, "share": 0.4}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_associations_are_those_of_other_peoples_code(seed):
+    rng = np.random.default_rng(seed)
+    a, b = rng.integers(0, 9, 120), rng.normal(size=120)
+    c, d = rng.integers(0, 3, 120), rng.integers(0, 4, 120)
+    d = np.where(rng.random(120) < 0.5, c, d)
+    table = pa.table({"a": a, "b": b + 0.1 * a, "c": [f"c{i}" for i in c], "d": [f"d{i}" for i in d]})
+    found = metrics.association(Schema.infer(table), table)
+    assert found[0, 1] == pytest.approx(spearmanr(a, b + 0.1 * a).statistic)
+    counts = pd.crosstab(c, d).to_numpy()
+    assert found[2, 3] == pytest.approx(cramer(counts, method="cramer"))
+    f, k = f_classif(rankdata(b + 0.1 * a)[:, None], c)[0][0], len(np.unique(c))
+    assert found[1, 2] ** 2 == pytest.approx(f * (k - 1) / (f * (k - 1) + 120 - k))
+    assert np.array_equal(found, found.T)
+
+
+def test_associations_leave_out_rows_with_a_hole_and_columns_that_do_not_vary():
+    table = pa.table({"a": [1.0, 2.0, None, 4.0], "b": [1.0, 2.0, 9.0, 3.0], "c": ["x", "x", None, "x"]})
+    schema = Schema.infer(table, kinds={"c": "category"})
+    found = metrics.association(schema, table)
+    assert found[0, 1] == pytest.approx(1.0)
+    assert np.isnan(found[:, 2]).all()
+
+
+def test_distances_to_the_nearest_row_are_those_of_scipy():
+    left, right = (np.random.default_rng(seed).normal(size=(50, 2)) for seed in (0, 1))
+    real, drawn = (pa.table({"x": side[:, 0], "y": side[:, 1]}) for side in (left, right))
+    low, width = left.min(axis=0), np.ptp(left, axis=0)
+    left, right = (left - low) / width, (right - low) / width
+    apart = cdist(left, left) + np.diag([np.inf] * 50)
+    found = metrics.nearest_distances(Schema.infer(real), real, drawn)
+    assert found[0] == pytest.approx(cdist(right, left).min(axis=1))
+    assert found[1] == pytest.approx(apart.min(axis=1))
+
+
+def test_scikit_learns_trees_detect_as_well():
+    shifted = pa.table({**people(seed=1), "gain": [value + 500 for value in people(seed=1)["gain"]]})
+    schema = Schema.infer(REAL)
+    assert metrics.detection(schema, REAL, shifted, classifier="boosted") > 0.95
+    assert 0.35 < metrics.detection(schema, REAL, OTHER, classifier="boosted") < 0.65
+
+
+def test_without_xgboost_the_report_says_which_trees_it_used(monkeypatch):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    scores = compare(REAL, OTHER)["likeness"]["scores"]
+    assert scores[0]["name"] == "Told apart by a boosted classifier of scikit-learn"
+    assert scores[0]["meaning"].startswith("A boosted classifier of scikit-learn tells")
+
+
+NOW = datetime(2024, 5, 1, 12, 30)
+ODD = {
+    "one column": {"x": [1.0, 2.0, 3.0, 4.0] * 10},
+    "all missing": {"x": pa.nulls(30, pa.float64()), "c": pa.nulls(30, pa.string())},
+    "nothing at all": {"x": pa.nulls(30)},
+    "constant": {"x": [1] * 30, "c": ["a"] * 30},
+    "two rows": {"x": [1.0, 2.0], "c": ["a", "b"]},
+    "one row": {"x": [1.0], "c": ["a"]},
+    "huge integers": {
+        "x": [2**62 + 1000 * i for i in range(40)],
+        "y": [(-1) ** i * (2**63 - 1 - i) for i in range(40)],
+    },
+    "tiny and large": {"x": [1e-300 * i for i in range(40)], "y": [1e300 * i for i in range(40)]},
+    "times": {"t": [NOW + timedelta(minutes=7 * i) for i in range(40)], "s": [timedelta(hours=i) for i in range(40)]},
+    "only categories": {"a": ["x", "y", "z", "x"] * 10, "b": [True, False, True, True] * 10},
+    "labels galore": {"a": [f"label {i % 300}" for i in range(900)], "x": [float(i % 7) for i in range(900)]},
+    "a hole in each row": {"x": [1.0, None, 3.0] * 10, "c": [None, "a", None] * 10},
+    "emoji": {"🐧" * 300: ["🎉", "<b>", "&amp;"] * 10, HOSTILE: [1.0, 2.0, 3.0] * 10},
+    "no name": {"": [1.0, 2.0, 3.0] * 10, " ": ["a", "", " "] * 10},
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_tables_are_reported_on_too(name):
+    table = pa.table(ODD[name])
+    summary = plain(compare(table, table, random_state=0))
+    assert all(one["distance"] in (0.0, None) for one in summary.get("marginals", []))
+    read(summary)
+
+
+def test_what_a_real_column_has_the_other_need_not():
+    real = pa.table({"x": [1.0, 2.0, 3.0] * 20, "c": ["a", "b", "c"] * 20})
+    empty = pa.table({"x": pa.nulls(60, pa.float64()), "c": ["d"] * 60})
+    summary = plain(compare(real, empty))
+    assert {one["name"]: one["distance"] for one in summary["marginals"]} == {"x": None, "c": 1.0}
+    read(summary)
+
+
+@pytest.mark.parametrize("table", [pa.table({}), pa.table({"x": pa.array([], pa.float64())}), pd.DataFrame(index=[1])])
+def test_a_table_without_rows_or_columns_is_refused(table):
+    with pytest.raises(InvalidTable, match="rows and columns"):
+        compare(REAL, table)
+
+
+def test_three_hundred_columns_make_a_page():
+    rng = np.random.default_rng(0)
+    wide = pa.table({f"column {i} {HOSTILE[: i % 40]}": rng.normal(size=40) for i in range(300)})
+    summary = plain(compare(wide, wide.take(rng.permutation(40)), random_state=0))
+    assert len(summary["associations"]["columns"]) + summary["associations"]["left_out"] == 300
+    read(summary)
+    assert len(Page(summary).html.encode()) < 3 * 2**20
+
+
+# Summaries of a model
+
+
+def test_a_model_is_judged_on_real_cells(report):
+    plain(report)
+    assert [one["missing"] for one in report["filling"]["by_share"]] == [0.1, 0.3, 0.5, 0.7]
+    for column in report["filling"]["columns"]:
+        number = column["name"] in ("age", "gain", "hired")
+        for one in column["by_share"]:
+            assert (one["error"] is not None) == (one["error_of_mean"] is not None) == number
+            assert (one["accuracy"] is not None) == (one["accuracy_of_mode"] is not None) == (not number)
+    jobs = next(column for column in report["filling"]["columns"] if column["name"] == "job")["by_share"]
+    assert jobs[0]["accuracy"] > jobs[0]["accuracy_of_mode"] + 0.2  # the age tells the job
+    assert all(0.8 < one["error_of_mean"] < 1.3 for one in report["filling"]["by_share"])
+    assert 0.5 < report["intervals"]["inside"] <= 1.0
+    assert 0.85 < report["intervals"]["attainable"] <= 1.0
+    assert [one["name"] for one in report["intervals"]["columns"]] == ["age", "gain", "hired"]
+    assert report["likeness"]["against"] == "training rows"
+
+
+def test_a_condition_shows_its_region_and_what_it_did(report):
+    found = report["condition"]
+    assert found["text"] == WHERE
+    assert {change["name"] for change in found["region"]} == {"age", "job"}
+    assert {change["name"] for change in found["what_if"]} == {"gain", "hired", "member"}
+    effects = [change["effect"] for change in found["what_if"]]
+    assert effects == sorted(effects, reverse=True)
+    assert found["violations"] == 0.0
+    assert 0 <= found["guided_violations"] <= 1
+    region = {change["name"]: change["picture"] for change in found["region"]}
+    assert region["job"]["shares"]["after"][region["job"]["labels"].index("chef")] == 1.0
+    true = np.mean((np.array(OTHER["age"]) >= 40) & (np.array(OTHER["job"]) == "chef"))
+    assert found["share_of_real"] == pytest.approx(true, abs=0.05)
+
+
+def test_the_model_is_as_it_was_and_the_same_seed_gives_the_same_numbers(model):
+    model.sample(3)
+    before = model.sampling_info_
+    first, second = (evaluate(model, OTHER, rows=40, random_state=3) for _ in range(2))
+    assert first == second
+    assert model.sampling_info_ is before
+
+
+def test_a_table_with_holes_is_judged_on_the_cells_that_it_has():
+    for library in LIBRARIES:
+        table = make(library, mixed_columns(90))
+        model = fit(table)
+        summary = plain(evaluate(model, table, rows=90, random_state=0))
+        cells = summary["filling"]["by_share"][1]["cells"]
+        assert 0 < cells < 0.45 * 90 * 5
+        read(summary)
+
+
+def test_columns_of_every_dtype_can_be_hidden():
+    frame = pd.DataFrame(
+        {
+            "c": pd.Categorical(["a", "b", "a", "c"] * 15),
+            "i": pd.array([1, 2, None, 4] * 15, dtype="Int64"),
+            "f": [1.0, 2.0, np.nan, 5.0] * 15,
+            "t": pd.date_range("2024-01-01", periods=60, tz="Europe/Berlin"),
+            "b": pd.array([True, None, False, True] * 15, dtype="boolean"),
+            "k": [7] * 60,
+        }
+    )
+    model = fit(frame)
+    summary = plain(evaluate(model, frame, where="i >= 2", rows=60, random_state=0))
+    read(summary)
+    assert {fact["name"]: fact["modelled"] for fact in summary["columns"]}["k"] is False
+
+
+def test_labels_unknown_to_the_model_are_noted_without_a_warning(model):
+    strange = OTHER.set_column(1, "job", pa.array(["diver", *OTHER["job"].to_pylist()[1:]]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        summary = plain(evaluate(model, strange, rows=200, random_state=0))
+    assert any("'diver'" in note for note in summary["notes"])
+
+
+def test_the_papers_model_is_reported_on_with_few_rows():
+    table = pa.table(people(60))
+    model = fit(table)
+    slow = Model("paper", hidden=16, max_epochs=1, steps=3, progress=False, random_state=0).fit(table)
+    assert "intervals" in evaluate(model, table, rows=30)
+    summary = plain(evaluate(slow, table, where="age >= 30"))
+    assert "intervals" not in summary
+    assert summary["rows"]["drawn"] == 200
+    read(summary)
+
+
+def test_a_model_alone_shows_its_columns_its_training_and_its_rows(model):
+    summary = plain(describe(model, where=WHERE, rows=100, random_state=0))
+    assert summary["rows"] == {"real": None, "used": None, "complete": None, "drawn": 100}
+    assert list(summary["marginals"][0]["picture"]["shares"]) == ["drawn"]
+    assert summary["associations"]["real"] is None
+    assert len(summary["training"]["curve"]) > 1
+    assert "filling" not in summary
+    read(summary)
+
+
+def test_wrong_arguments_are_sentences(model, tmp_path):
+    with pytest.raises(SchemaMismatch, match="job"):
+        evaluate(model, OTHER.drop_columns(["job"]))
+    with pytest.raises(InvalidTable, match="rows"):
+        evaluate(model, OTHER.slice(0, 0))
+    with pytest.raises(InvalidOption, match="rows"):
+        model.report(OTHER, rows=0)
+    with pytest.raises(InvalidCondition, match="jab"):
+        model.report(OTHER, where="jab = 'chef'", rows=30)
+    with pytest.raises(InvalidOption, match="summary"):
+        Page({"x": 1})
+    with pytest.raises(InfeasibleCondition, match="age"):
+        model.report(OTHER, where="age > 1000", rows=30)
+    with pytest.raises(NotFitted):
+        Model().report()
+    with pytest.raises(InvalidOption, match="random_state"):
+        compare(REAL, OTHER, random_state=-1)
+
+
+# The page
+
+
+def test_the_page_of_a_model_has_every_section(report):
+    reader = read(report)
+    sections = ["condition", "marginals", "associations", "filling", "intervals", "likeness", "columns", "training"]
+    assert set(sections) <= reader.ids
+    text = "".join(reader.text)
+    for one in report["headlines"]:
+        assert one["name"] in text
+    tables = [tag for tag, _ in reader.tags if tag in ("table", "caption")]
+    assert tables.count("table") == tables.count("caption") > 0
+    assert all(attrs.get("aria-label") or attrs.get("aria-hidden") for tag, attrs in reader.tags if tag == "svg")
+    assert len(report["headlines"]) == 5
+
+
+def test_the_page_is_made_from_the_summary_alone(report):
+    assert Page(json.loads(json.dumps(report))).html == Page(report).html
+
+
+def test_what_a_table_says_is_escaped_everywhere():
+    columns = {HOSTILE: ["<b>", HOSTILE, "a"] * 20, "x" * 5000: [1.0, 2.0, None] * 20, "y": [3.0, 1.0, 2.0] * 20}
+    table = pa.table(columns)
+    model = fit(table)
+    summary = plain(evaluate(model, table, where=f"\"{HOSTILE.replace(chr(34), chr(34) * 2)}\" = 'a'", random_state=0))
+    reader = read(summary)
+    assert "img" not in [tag for tag, _ in reader.tags]
+    assert HOSTILE[:40] in "".join(reader.text)
+
+
+def test_in_a_notebook_the_page_is_in_a_frame_of_its_own(model):
+    page = model.report(rows=40)
+    frame = Reader(page._repr_html_())
+    ((tag, attrs),) = frame.tags
+    assert tag == "iframe"
+    assert attrs["srcdoc"] == page.html
+    assert attrs["sandbox"] == ""
+    assert "described" in repr(page)
+
+
+def test_a_page_is_saved_whole_or_not_at_all(report, tmp_path):
+    page = Page(report)
+    page.save(tmp_path / "a.html")
+    page.save(str(tmp_path / "a.html"))
+    assert (tmp_path / "a.html").read_text(encoding="utf-8") == page.html
+    with pytest.raises(InvalidOption, match=r"a\.html"):
+        page.save(tmp_path / "a.html", force=False)
+    with pytest.raises(InvalidOption, match="cannot be written"):
+        page.save(tmp_path / "nowhere" / "a.html")
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(InvalidOption, match="cannot be written"):
+        page.save(tmp_path / "folder")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "folder"]
+
+
+def test_without_jinja_the_extra_is_named_and_summaries_still_work():
+    code = (
+        "import sys; sys.modules['jinja2'] = None; sys.modules['markupsafe'] = None\n"
+        "import pyarrow as pa; from harpoon.report import Page, compared\n"
+        "table = pa.table({'x': [1.0, 2.0, 3.0]}); page = Page(compared(table, table))\n"
+        "page.html"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603
+    assert 'pip install "tabharpoon[report]"' in done.stderr

@@ -1,0 +1,712 @@
+"""Law 8: a saved model answers as the unsaved one, and whatever is wrong with a file is a ModelFileError."""
+
+import json
+import os
+import pickle
+import re
+import resource
+import struct
+import zipfile
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from safetensors.torch import save_file
+
+import harpoon
+import harpoon.data.dataframe
+from harpoon import Harpoon, ModelFileError
+from harpoon._text import shorten
+from harpoon._utils import tensor_file
+
+
+@pytest.fixture(scope="session")
+def saved(arrow_fitted, tmp_path_factory):
+    """A saved model, as bytes."""
+    path = tmp_path_factory.mktemp("saved") / "model.harpoon"
+    arrow_fitted.model.save(path)
+    return path.read_bytes()
+
+
+@pytest.fixture(scope="session")
+def refused(tmp_path_factory):
+    """A function that says whether bytes, read as a model file, are refused properly."""
+    path = tmp_path_factory.mktemp("refused") / "model.harpoon"
+
+    def check(data):
+        path.write_bytes(data)
+        with pytest.raises(ModelFileError, match=r"model\.harpoon") as caught:
+            harpoon.load(path, progress=False)
+        return str(caught.value)
+
+    return check
+
+
+def names_in(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def parts(data):
+    """The header and the tensors of a safetensors file."""
+    (length,) = struct.unpack("<Q", data[:8])
+    return data[8 : 8 + length], data[8 + length :]
+
+
+def joined(header, tensors):
+    return struct.pack("<Q", len(header)) + header + tensors
+
+
+def with_metadata(data, text):
+    """The file with another text in its header, its tensors as they were."""
+    header, tensors = parts(data)
+    content = json.loads(header)
+    content["__metadata__"] = {tensor_file.KEY: text}
+    return joined(json.dumps(content).encode(), tensors)
+
+
+@pytest.fixture(scope="session")
+def signed(saved, tmp_path_factory):
+    """A function that puts any text into the file with a checksum that fits, as someone who means harm would."""
+    path = tmp_path_factory.mktemp("signed") / "m"
+    path.write_bytes(saved)
+    tensors, _ = tensor_file.read_tensors(path)
+    return lambda text: with_metadata(saved, f"{tensor_file._checksum(text, tensors)} {text}")
+
+
+def test_a_signed_copy_is_read(saved, signed, tmp_path):
+    text = json.loads(parts(saved)[0])["__metadata__"][tensor_file.KEY].partition(" ")[2]
+    (tmp_path / "m").write_bytes(signed(text))
+    assert harpoon.load(tmp_path / "m", progress=False).sample(2) is not None
+
+
+@pytest.mark.parametrize("options", [{}, {"encoding": "integer", "scaling": "quantile"}], ids=["paper", "ablation"])
+def test_a_saved_model_answers_as_the_unsaved_one(frame_of, tools, tmp_path, options):
+    table = frame_of(tools.mixed_columns())
+    model = tools.fit(table, **options)
+    model.save(tmp_path / "m")
+    loaded = harpoon.load(tmp_path / "m", progress=False)
+    tools.assert_same(loaded.impute(table, random_state=5), model.impute(table, random_state=5))
+    tools.assert_same(loaded.impute(table), model.impute(table))
+    tools.assert_same(loaded.sample(7, random_state=5), model.sample(7, random_state=5))
+    given = {"job": "chef", "age": 30}
+    tools.assert_same(loaded.sample(3, given=given), model.sample(3, given=given))
+    assert loaded.schema_ == model.schema_
+    assert loaded.history_ == model.history_
+    assert loaded.config == model.settings
+
+
+def test_saving_a_loaded_model_gives_the_same_file(saved, tmp_path):
+    (tmp_path / "a").write_bytes(saved)
+    Harpoon.load(tmp_path / "a", progress=False).save(tmp_path / "b")
+    assert (tmp_path / "b").read_bytes() == saved
+
+
+def test_a_loaded_model_can_be_trained_again(saved, tmp_path, arrow_fitted):
+    (tmp_path / "a").write_bytes(saved)
+    again = Harpoon.load(tmp_path / "a", progress=False).fit(arrow_fitted.table)
+    assert again.sample(3).equals(arrow_fitted.model.sample(3))
+
+
+def test_the_file_holds_no_rows_of_the_table(tools, tmp_path):
+    import pyarrow as pa
+
+    table = pa.table({"secret": [f"person-{i}-lives here" for i in range(60)], "x": [0.5, 1.5] * 30})
+    tools.fit(table).save(tmp_path / "m")
+    data = (tmp_path / "m").read_bytes()
+    assert b"person-" not in data
+    assert b"secret" in data
+
+
+@pytest.mark.parametrize("name", ["model", "model.harpoon", "größe 雪.bin", "a" * 250])
+def test_any_file_name_will_do(arrow_fitted, tmp_path, name):
+    arrow_fitted.model.save(str(tmp_path / name))
+    assert names_in(tmp_path) == [name]
+    assert harpoon.load(str(tmp_path / name), progress=False).config == arrow_fitted.model.settings
+
+
+def test_saving_respects_the_umask(arrow_fitted, tmp_path):
+    old = os.umask(0o027)
+    try:
+        arrow_fitted.model.save(tmp_path / "m")
+    finally:
+        os.umask(old)
+    assert (tmp_path / "m").stat().st_mode & 0o777 == 0o640
+
+
+@given(share=st.floats(0, 1, exclude_max=True))
+@settings(max_examples=50, deadline=None)
+def test_a_truncated_file_is_refused(saved, refused, share):
+    refused(saved[: int(share * len(saved))])
+
+
+@pytest.mark.parametrize("length", [0, 1, 7, 8, 9, 100])
+def test_a_file_cut_near_its_start_is_refused(saved, refused, length):
+    refused(saved[:length])
+
+
+def test_a_file_that_lacks_its_last_byte_is_refused(saved, refused):
+    refused(saved[:-1])
+
+
+def test_a_file_with_more_behind_it_is_refused(saved, refused):
+    refused(saved + b"\0")
+
+
+@given(
+    place=st.floats(0, 1, exclude_max=True),
+    region=st.sampled_from(["length", "header", "tensors"]),
+    bit=st.integers(0, 6),
+)
+@settings(max_examples=150, deadline=None)
+def test_a_flipped_bit_is_refused(saved, refused, place, region, bit):
+    header, tensors = parts(saved)
+    start = {"length": 0, "header": 8, "tensors": 8 + len(header)}[region]
+    size = {"length": 8, "header": len(header), "tensors": len(tensors)}[region]
+    damaged = bytearray(saved)
+    damaged[start + int(place * size)] ^= 1 << bit
+    refused(bytes(damaged))
+
+
+@pytest.mark.parametrize("key", ["settings", "schema", "codec", "frame", "random_state", "preset", "history"])
+def test_a_flipped_bit_in_each_part_of_the_content_is_refused(saved, refused, key):
+    header, tensors = parts(saved)
+    start = re.search(rb'\\+"%s\\+"' % key.encode(), header).start()
+    for offset in range(0, 60, 7):
+        damaged = bytearray(header)
+        damaged[start + offset] ^= 1
+        refused(joined(bytes(damaged), tensors))
+
+
+@pytest.mark.parametrize("field", ["mean", "deviation", "minimum", "strength", "random_state", "steps"])
+def test_a_changed_digit_in_the_content_is_refused(saved, refused, field):
+    header, tensors = parts(saved)
+    digit = re.search(rb'%s\\+": -?(\d)' % field.encode(), header).start(1)
+    other = b"5" if header[digit : digit + 1] != b"5" else b"6"
+    refused(joined(header[:digit] + other + header[digit + 1 :], tensors))
+
+
+class Trap:
+    """What pickle would run on reading."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+def test_a_pickle_is_refused_and_not_run(refused, tmp_path):
+    trap = tmp_path / "sprung"
+    refused(pickle.dumps(Trap(trap)))
+    assert not trap.exists()
+
+
+def test_a_torch_file_is_refused_and_not_run(refused, tmp_path):
+    trap = tmp_path / "sprung"
+    torch.save({"x": Trap(trap)}, tmp_path / "m")
+    refused((tmp_path / "m").read_bytes())
+    assert not trap.exists()
+
+
+def test_a_pickle_inside_the_content_is_not_run(saved, refused, tmp_path):
+    trap = tmp_path / "sprung"
+    refused(with_metadata(saved, pickle.dumps(Trap(trap), protocol=0).decode()))
+    assert not trap.exists()
+
+
+def test_foreign_files_are_refused(refused, tmp_path):
+    for data in (b"", b"hello\n", b"{}", b"\0" * 100, b"\xff" * 100, np.arange(500.0).tobytes()):
+        refused(data)
+    with zipfile.ZipFile(tmp_path / "z", "w") as archive:
+        archive.writestr("a", "b")
+    refused((tmp_path / "z").read_bytes())
+
+
+@pytest.mark.parametrize("metadata", [None, {"format": "pt"}])
+def test_a_plain_safetensors_file_is_refused(refused, tmp_path, metadata):
+    save_file({"x": torch.zeros(3)}, tmp_path / "m", metadata=metadata)
+    assert "not a Harpoon model" in refused((tmp_path / "m").read_bytes())
+
+
+def test_a_directory_is_refused(tmp_path):
+    with pytest.raises(ModelFileError, match=tmp_path.name):
+        harpoon.load(tmp_path)
+
+
+def test_a_path_that_is_not_there_is_refused(tmp_path):
+    with pytest.raises(ModelFileError, match=r"There is no model file.*nothing"):
+        harpoon.load(tmp_path / "nothing")
+
+
+@pytest.mark.parametrize(
+    "path", ["a\0b", None, 5, b"\xff", "x" * 5000], ids=["null byte", "None", "5", "bytes", "long"]
+)
+def test_what_is_no_path_is_refused(arrow_fitted, path):
+    with pytest.raises(harpoon.HarpoonError):
+        harpoon.load(path)
+    with pytest.raises(harpoon.HarpoonError):
+        arrow_fitted.model.save(path)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "null",
+        "[]",
+        "5",
+        '"x"',
+        "{",
+        "{}",
+        '{"format": null}',
+        '{"format": "1"}',
+        '{"format": 1}',
+        '{"format": true}',
+        '{"format": 0}',
+        '{"format": -1}',
+        '{"format": 1.0}',
+        '{"format": NaN}',
+        '{"format": 1, "checksum": null}',
+    ],
+)
+def test_content_that_says_nothing_is_refused(saved, signed, refused, text):
+    refused(with_metadata(saved, text))
+    refused(signed(text))
+
+
+@pytest.mark.parametrize(
+    "text", ["[" * 200_000, '{"a":' * 200_000, f'{{"format": {"1" * 10_000}}}'], ids=["deep", "deeper", "long"]
+)
+def test_content_made_to_break_the_reader_is_refused(saved, signed, refused, text):
+    refused(with_metadata(saved, text))
+    refused(signed(text))
+
+
+@pytest.fixture(scope="session")
+def rewritten(saved, tmp_path_factory):
+    """A function that writes the model with changed content or tensors and a checksum that fits, as bytes."""
+    path = tmp_path_factory.mktemp("rewritten") / "m"
+
+    def rewrite(change, data=saved):
+        path.write_bytes(data)
+        tensors, content = tensor_file.read_tensors(path)
+        content = {k: v for k, v in content.items() if k not in ("format", "version", "checksum")}
+        change(content, tensors)
+        tensor_file.write_tensors(path, tensors, content)
+        return path.read_bytes()
+
+    return rewrite
+
+
+@pytest.fixture(scope="session")
+def with_codec(saved, tools, tmp_path_factory):
+    """For each way to encode a column, a saved model that uses it, as bytes."""
+    path = tmp_path_factory.mktemp("encoded") / "m"
+    tools.fit(tools.make("pyarrow", tools.mixed_columns()), preset="paper").save(path)
+    plain = path.read_bytes()
+    with pytest.warns(harpoon.CategoriesGroupedWarning):
+        tools.fit(tools.make("pyarrow", {"zip": [f"{i:03}" for i in range(300)] * 2})).save(path)
+    return {"NumberCodec": plain, "OneHotCodec": saved, "SpikeCodec": saved, "GroupedCodec": path.read_bytes()}
+
+
+def test_a_newer_format_is_refused_with_advice(rewritten, refused):
+    newer = {"format": tensor_file.FORMAT + 1, "version": "99.9"}
+    message = refused(rewritten(lambda content, tensors: content.update(newer)))
+    assert "99.9" in message
+    assert "Update" in message
+
+
+def test_an_older_format_is_refused_with_advice(saved, signed, refused):
+    message = refused(signed('{"format": 1, "version": "0.0"}'))
+    assert "format 1" in message
+    assert "Train the model again." in message
+
+
+def test_rewriting_without_a_change_is_fine(rewritten, saved):
+    assert rewritten(lambda content, tensors: None) == saved
+
+
+def setting(name, value):
+    return lambda content, tensors: content["settings"].__setitem__(name, value)
+
+
+HOSTILE_SETTINGS = [
+    ("hidden", 0),
+    ("hidden", 10**9),
+    ("hidden", -2),
+    ("hidden", 17),
+    ("hidden", "16"),
+    ("hidden", True),
+    ("hidden", 18),
+    ("hidden", [16]),
+    ("steps", 0),
+    ("steps", 10**12),
+    ("steps", 1.5),
+    ("beta_start", 2),
+    ("beta_end", None),
+    ("beta_end", float("nan")),
+    ("beta_end", float("inf")),
+    ("loss", "os.system"),
+    ("loss", ["mae"]),
+    ("encoding", "pickle"),
+    ("encoding", {}),
+    ("strength", float("nan")),
+    ("sampling_batch_size", 0),
+    ("unknown", 1),
+    ("device", "cpu"),
+    ("preset", "paper"),
+    ("schema", "x"),
+    ("progress", 3),
+    ("random_state", 4),
+]
+
+
+@pytest.mark.parametrize(("name", "value"), HOSTILE_SETTINGS, ids=str)
+def test_settings_out_of_range_are_refused(rewritten, refused, name, value):
+    refused(rewritten(setting(name, value)))
+
+
+PARTS = ["preset", "settings", "adapted", "random_state", "schema", "codec", "frame", "history"]
+
+
+@pytest.mark.parametrize("key", PARTS)
+def test_a_missing_part_is_refused(rewritten, refused, key):
+    refused(rewritten(lambda content, tensors: content.pop(key)))
+
+
+WRONG = [5, "x", [], [1], {}, {"x": 1}, True, [[[]]], -1, 1.5]
+RIGHT = [("random_state", 5), ("settings", {})]
+
+
+@pytest.mark.parametrize(("key", "value"), [(k, v) for k in PARTS for v in WRONG if (k, v) not in RIGHT], ids=repr)
+def test_a_part_of_the_wrong_type_is_refused(rewritten, refused, key, value):
+    refused(rewritten(lambda content, tensors: content.__setitem__(key, value)))
+
+
+def test_a_file_from_before_slots_were_adapted_is_read(rewritten, refused, arrow_fitted, tmp_path):
+    slots = arrow_fitted.model.settings_.slots
+
+    def older(content, tensors):
+        del content["adapted"]["slots"]
+        content["settings"]["slots"] = slots
+
+    (tmp_path / "m").write_bytes(rewritten(older))
+    assert harpoon.load(tmp_path / "m", progress=False).config_.slots == slots
+    refused(rewritten(lambda content, tensors: content["adapted"].pop("slots")))
+    refused(rewritten(lambda content, tensors: content["adapted"].__setitem__("slots", 2 * slots)))
+
+
+def column(which, changes):
+    def change(content, tensors):
+        schema = json.loads(content["schema"])
+        next(c for c in schema["columns"] if c["name"] == which).update(changes)
+        content["schema"] = json.dumps(schema)
+
+    return change
+
+
+HOSTILE_COLUMNS = [
+    ("job", {"kind": "number"}),
+    ("job", {"kind": "text"}),
+    ("job", {"labels": ["a"]}),
+    ("job", {"labels": None}),
+    ("job", {"labels": [["a"], ["b"], ["c"]]}),
+    ("job", {"labels": ["a", "a", "a"]}),
+    ("job", {"labels": "abc"}),
+    ("job", {"labels": {"a": 1, "b": 2, "c": 3}}),
+    ("job", {"labels": [1, "a", None]}),
+    ("job", {"name": "age"}),
+    ("job", {"name": 5}),
+    ("job", {"name": "other"}),
+    ("job", {"kind": ["category"]}),
+    ("age", {"kind": "category"}),
+    ("age", {"minimum": "x"}),
+    ("age", {"minimum": 1e400}),
+    ("age", {"minimum": float("nan")}),
+    ("age", {"minimum": 10**30}),
+    ("age", {"minimum": 90, "maximum": 10}),
+    ("age", {"maximum": None}),
+    ("age", {"step": -1}),
+    ("age", {"step": "1"}),
+    ("age", {"step": 10**30}),
+    ("age", {"step": float("nan")}),
+    ("price", {"step": -0.01}),
+    ("price", {"step": 1e400}),
+    ("age", {"unit": 5}),
+    ("age", {"clip": "yes"}),
+    ("age", {"missing": "x"}),
+    ("member", {"labels": ["no", "yes"]}),
+    ("member", {"labels": [False, True, False]}),
+    ("age", {"extra": 1}),
+    ("age", {"kind": "datetime", "unit": "week"}),
+]
+
+
+@pytest.mark.parametrize(("name", "changes"), HOSTILE_COLUMNS, ids=str)
+def test_a_schema_that_cannot_be_is_refused(rewritten, refused, name, changes):
+    refused(rewritten(column(name, changes)))
+
+
+def codec_item(kind, **changes):
+    def change(content, tensors):
+        next(item for item in content["codec"] if item["codec"] == kind).update(changes)
+
+    return change
+
+
+def ranks(**changes):
+    """Ranks that can be, but for the changes."""
+    return {"values": [1.0, 2.0], "low": [0.25, 0.5], "high": [0.5, 0.75], "deviation": 1.0, **changes}
+
+
+def evenly(count):
+    ends = [(place + 1) / (count + 2) for place in range(count + 1)]
+    return {"values": list(range(count)), "low": ends[:-1], "high": ends[1:]}
+
+
+HOSTILE_CODECS = [
+    ("NumberCodec", {"mean": "x"}),
+    ("NumberCodec", {"mean": None}),
+    ("NumberCodec", {"mean": float("nan")}),
+    ("NumberCodec", {"mean": float("inf")}),
+    ("NumberCodec", {"deviation": 0}),
+    ("NumberCodec", {"deviation": -1}),
+    ("NumberCodec", {"deviation": float("nan")}),
+    ("NumberCodec", {"deviation": float("inf")}),
+    ("NumberCodec", {"scaling": "quantile"}),
+    ("NumberCodec", {"scaling": "none"}),
+    ("NumberCodec", {"scaling": []}),
+    ("NumberCodec", {"scaling": "quantile", "quantiles": []}),
+    ("NumberCodec", {"scaling": "quantile", "quantiles": ["x"]}),
+    ("NumberCodec", {"scaling": "quantile", "quantiles": [3.0, 1.0]}),
+    ("NumberCodec", {"scaling": "quantile", "quantiles": [0.0, float("nan")]}),
+    ("NumberCodec", {"codec": "OneHotCodec"}),
+    ("NumberCodec", {"codec": "IntegerCodec"}),
+    ("NumberCodec", {"codec": "exec"}),
+    ("NumberCodec", {"codec": None}),
+    ("NumberCodec", {"codec": "SpikeCodec", "ranks": None, "spikes": [0.5]}),
+    ("NumberCodec", {"mean": 10**400}),
+    ("OneHotCodec", {"codec": "NumberCodec", "scaling": "standard", "mean": 0, "deviation": 1}),
+    ("OneHotCodec", {"codec": "SpikeCodec", "scaling": "standard", "mean": 0, "deviation": 1}),
+    ("OneHotCodec", {"codec": "GroupedCodec", "frequent": [0]}),
+    ("OneHotCodec", {"codec": "GroupedCodec", "frequent": [0, 1, 2]}),
+    ("SpikeCodec", {"codec": "NumberCodec"}),
+    ("SpikeCodec", {"codec": "OneHotCodec"}),
+    ("SpikeCodec", {"mean": "x"}),
+    ("SpikeCodec", {"deviation": 0}),
+    ("SpikeCodec", {"scaling": []}),
+    ("SpikeCodec", {"ranks": None}),
+    ("SpikeCodec", {"ranks": None, "spikes": []}),
+    ("SpikeCodec", {"ranks": 5}),
+    ("SpikeCodec", {"ranks": []}),
+    ("SpikeCodec", {"ranks": {}}),
+    ("SpikeCodec", {"ranks": ranks(values=[])}),
+    ("SpikeCodec", {"ranks": ranks(values=[], low=[], high=[])}),
+    ("SpikeCodec", {"ranks": ranks(values=[1.0])}),
+    ("SpikeCodec", {"ranks": ranks(low=[0.25])}),
+    ("SpikeCodec", {"ranks": ranks(high=[0.5, 0.6, 0.75])}),
+    ("SpikeCodec", {"ranks": ranks(values=[2.0, 1.0])}),
+    ("SpikeCodec", {"ranks": ranks(values=[1.0, 1.0])}),
+    ("SpikeCodec", {"ranks": ranks(values=[1.0, float("nan")])}),
+    ("SpikeCodec", {"ranks": ranks(values=[1.0, float("inf")])}),
+    ("SpikeCodec", {"ranks": ranks(values=[1, 10**400])}),
+    ("SpikeCodec", {"ranks": ranks(values="12")}),
+    ("SpikeCodec", {"ranks": ranks(values=["1", "2"])}),
+    ("SpikeCodec", {"ranks": ranks(values=[False, True])}),
+    ("SpikeCodec", {"ranks": ranks(values=[[1.0], [2.0]])}),
+    ("SpikeCodec", {"ranks": ranks(values={"1": 2})}),
+    ("SpikeCodec", {"ranks": ranks(low=[0.5, 0.25])}),
+    ("SpikeCodec", {"ranks": ranks(low=[0.25, 0.4])}),
+    ("SpikeCodec", {"ranks": ranks(low=[0.0, 0.5])}),
+    ("SpikeCodec", {"ranks": ranks(low=[-0.5, 0.5])}),
+    ("SpikeCodec", {"ranks": ranks(high=[0.5, 1.0])}),
+    ("SpikeCodec", {"ranks": ranks(high=[0.5, float("nan")])}),
+    ("SpikeCodec", {"ranks": ranks(deviation=0)}),
+    ("SpikeCodec", {"ranks": ranks(deviation=-1.0)}),
+    ("SpikeCodec", {"ranks": ranks(deviation="1")}),
+    ("SpikeCodec", {"ranks": ranks(deviation=None)}),
+    ("SpikeCodec", {"ranks": ranks(deviation=float("inf"))}),
+    ("SpikeCodec", {"ranks": ranks(**evenly(1001))}),
+    ("SpikeCodec", {"spikes": None}),
+    ("SpikeCodec", {"spikes": "12"}),
+    ("SpikeCodec", {"spikes": [float("nan")]}),
+    ("SpikeCodec", {"spikes": [2.0, 1.0]}),
+    ("SpikeCodec", {"spikes": [1.0, 1.0]}),
+    ("SpikeCodec", {"spikes": [10**400]}),
+    ("SpikeCodec", {"spikes": list(range(33))}),
+    ("GroupedCodec", {"frequent": []}),
+    ("GroupedCodec", {"frequent": None}),
+    ("GroupedCodec", {"frequent": "012"}),
+    ("GroupedCodec", {"frequent": {"0": 1}}),
+    ("GroupedCodec", {"frequent": [-1, *range(63)]}),
+    ("GroupedCodec", {"frequent": [*range(63), 300]}),
+    ("GroupedCodec", {"frequent": [*range(63), 10**400]}),
+    ("GroupedCodec", {"frequent": [*range(63), 62]}),
+    ("GroupedCodec", {"frequent": [*range(1, 64), 0]}),
+    ("GroupedCodec", {"frequent": [float(place) for place in range(64)]}),
+    ("GroupedCodec", {"frequent": [[place] for place in range(64)]}),
+    ("GroupedCodec", {"frequent": [False, True, *range(2, 64)]}),
+    ("GroupedCodec", {"frequent": list(range(65))}),
+    ("GroupedCodec", {"frequent": list(range(300))}),
+    ("GroupedCodec", {"codec": "OneHotCodec"}),
+    ("GroupedCodec", {"codec": "SpikeCodec", "ranks": None, "spikes": [1.0]}),
+]
+
+
+@pytest.mark.parametrize(("kind", "changes"), HOSTILE_CODECS, ids=lambda value: shorten(str(value)))
+def test_a_scale_that_cannot_be_is_refused(rewritten, refused, with_codec, kind, changes):
+    refused(rewritten(codec_item(kind, **changes), with_codec[kind]))
+
+
+def test_ranks_and_frequent_labels_that_can_be_are_read(rewritten, with_codec, tmp_path):
+    for kind, changes in (("SpikeCodec", {"ranks": ranks()}), ("GroupedCodec", {"frequent": list(range(100, 164))})):
+        (tmp_path / "m").write_bytes(rewritten(codec_item(kind, **changes), with_codec[kind]))
+        assert harpoon.load(tmp_path / "m", progress=False).sample(3).num_rows == 3
+
+
+@pytest.mark.parametrize("values", [[-1e308, 1e308], [1e300, 1.7e308], [0.0, 5e-324]], ids=str)
+def test_ranks_far_from_the_column_still_draw_values_of_its_range(rewritten, with_codec, tmp_path, values, tools):
+    far = ranks(values=values, deviation=1e308)
+    (tmp_path / "m").write_bytes(rewritten(codec_item("SpikeCodec", ranks=far), with_codec["SpikeCodec"]))
+    loaded = harpoon.load(tmp_path / "m", progress=False)
+    column = loaded.schema_["height"]
+    assert all(column.minimum <= v <= column.maximum for v in tools.read_back(loaded.sample(50))["height"])
+
+
+HOSTILE_FRAMES = [
+    {"library": "numpy"},
+    {"library": None},
+    {"library": ["pandas"]},
+    {"schema": "!!"},
+    {"schema": ""},
+    {"schema": "AAAA"},
+    {"schema": None},
+    {"schema": "/////wAAAAA="},
+    {"schema": "A" * 400},
+    {"schema": "//////8AAAA="},
+]
+
+
+@pytest.mark.parametrize("changes", HOSTILE_FRAMES, ids=str)
+def test_a_frame_that_cannot_be_is_refused(rewritten, refused, changes):
+    refused(rewritten(lambda content, tensors: content["frame"].update(changes)))
+
+
+def test_a_frame_that_lacks_a_column_is_refused(rewritten, refused):
+    import pyarrow as pa
+
+    other = harpoon.data.dataframe.read(pa.table({"x": [1.0]})).template.to_json()
+    refused(rewritten(lambda content, tensors: content["frame"].update(other)))
+
+
+def test_a_frame_with_other_types_is_refused(rewritten, refused):
+    import pyarrow as pa
+
+    names = ["height", "price", "age", "job", "member"]
+    other = harpoon.data.dataframe.read(pa.table({name: [[1]] for name in names})).template.to_json()
+    refused(rewritten(lambda content, tensors: content["frame"].update(other)))
+
+
+@pytest.mark.parametrize(
+    "history",
+    [{"epochs": [{}], "stopped_by": ""}, {"epochs": 5, "stopped_by": ""}, {"epochs": [{"zzz": 1}], "stopped_by": ""}],
+    ids=str,
+)
+def test_a_history_that_cannot_be_is_refused(rewritten, refused, history):
+    refused(rewritten(lambda content, tensors: content.__setitem__("history", history)))
+
+
+def drop(content, tensors):
+    tensors.pop(next(iter(tensors)))
+
+
+def add(content, tensors):
+    tensors["extra"] = torch.zeros(2)
+
+
+def reshape(content, tensors):
+    name = next(n for n in tensors if n.endswith("weight"))
+    tensors[name] = tensors[name][:-1]
+
+
+def doubles(content, tensors):
+    tensors.update({name: value.double() for name, value in tensors.items()})
+
+
+def integers(content, tensors):
+    tensors.update({name: value.to(torch.int32) for name, value in tensors.items()})
+
+
+def nans(content, tensors):
+    weights = {name: value for name, value in tensors.items() if value.is_floating_point()}
+    tensors.update({name: torch.full_like(value, float("nan")) for name, value in weights.items()})
+
+
+def astray(content, tensors):
+    tensors["rank_laws.copies.forms.weights"][:] = torch.inf
+
+
+def nothing(content, tensors):
+    tensors.clear()
+
+
+@pytest.mark.parametrize("change", [drop, add, reshape, doubles, integers, nans, astray, nothing])
+def test_tensors_that_do_not_fit_are_refused(rewritten, refused, change):
+    refused(rewritten(change))
+
+
+def test_saving_into_a_missing_folder_is_refused_and_leaves_nothing(arrow_fitted, tmp_path):
+    with pytest.raises(ModelFileError, match="missing"):
+        arrow_fitted.model.save(tmp_path / "missing" / "m")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_saving_under_a_file_is_refused_and_leaves_it(arrow_fitted, tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(ModelFileError, match="file"):
+        arrow_fitted.model.save(tmp_path / "file" / "m")
+    assert (tmp_path / "file").read_text() == "x"
+
+
+def test_saving_over_a_directory_is_refused_and_leaves_it(arrow_fitted, tmp_path):
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "inside").write_text("x")
+    with pytest.raises(ModelFileError, match="folder"):
+        arrow_fitted.model.save(tmp_path / "folder")
+    assert names_in(tmp_path) == ["folder"]
+    assert names_in(tmp_path / "folder") == ["inside"]
+
+
+def test_saving_over_a_file_replaces_it(arrow_fitted, saved, tmp_path):
+    (tmp_path / "m").write_bytes(b"old")
+    arrow_fitted.model.save(tmp_path / "m")
+    assert (tmp_path / "m").read_bytes() == saved
+    assert names_in(tmp_path) == ["m"]
+
+
+def test_a_write_that_fails_keeps_the_old_file_and_leaves_nothing(arrow_fitted, tmp_path):
+    (tmp_path / "m").write_bytes(b"old")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))  # as a full disk would
+    try:
+        with pytest.raises(ModelFileError, match="cannot be written"):
+            arrow_fitted.model.save(tmp_path / "m")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert (tmp_path / "m").read_bytes() == b"old"
+    assert names_in(tmp_path) == ["m"]
+
+
+def test_a_save_that_is_refused_leaves_the_model_working(arrow_fitted, tmp_path):
+    before = arrow_fitted.model.sample(3)
+    with pytest.raises(ModelFileError):
+        arrow_fitted.model.save(tmp_path)
+    assert arrow_fitted.model.sample(3).equals(before)
+
+
+def test_a_saved_link_keeps_its_target_whole(arrow_fitted, saved, tmp_path):
+    (tmp_path / "m").symlink_to(tmp_path / "real")
+    arrow_fitted.model.save(tmp_path / "m")
+    assert (tmp_path / "m").read_bytes() == saved

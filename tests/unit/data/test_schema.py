@@ -1,0 +1,437 @@
+"""What each column is: inferred, edited, written as JSON, and acted upon."""
+
+import datetime as dt
+import json
+import warnings
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harpoon import (
+    Column,
+    ColumnLeftOutWarning,
+    Harpoon,
+    HarpoonError,
+    InvalidOption,
+    Kind,
+    Schema,
+    SchemaMismatch,
+    UnknownCategoryWarning,
+)
+
+ROWS = 60
+LONG = [f"note {i} says something of its own" for i in range(ROWS)]
+KINDS = {
+    Kind.NUMBER: [i * 1.1 for i in range(ROWS)],
+    Kind.INTEGER: [i % 7 for i in range(ROWS)],
+    Kind.BOOLEAN: [i % 3 == 0 for i in range(ROWS)],
+    Kind.CATEGORY: ["abc"[i % 3] for i in range(ROWS)],
+    Kind.DATE: [dt.date(2020, 1, 1 + i % 28) for i in range(ROWS)],
+    Kind.DATETIME: [dt.datetime(2020, 1, 1, i % 24) for i in range(ROWS)],
+    Kind.DURATION: [dt.timedelta(hours=i % 24) for i in range(ROWS)],
+    Kind.CONSTANT: ["same"] * ROWS,
+    Kind.EMPTY: [None] * ROWS,
+    Kind.TEXT: LONG,
+    Kind.IDENTIFIER: [f"K{i:04}" for i in range(ROWS)],
+    Kind.SKIPPED: [[i] for i in range(ROWS)],
+}
+LEFT_OUT = [kind for kind in Kind if not kind.modelled]
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_each_kind_is_inferred(frame_of, kind):
+    assert Schema.infer(frame_of({"c": KINDS[kind]}))["c"].kind is kind
+
+
+@pytest.mark.parametrize("kind", [k for k in Kind if k not in (Kind.EMPTY, Kind.SKIPPED)])
+def test_holes_do_not_change_the_kind(frame_of, library, kind):
+    column = Schema.infer(frame_of({"c": [None if i % 5 == 0 else v for i, v in enumerate(KINDS[kind])]}))["c"]
+    turned = kind is Kind.INTEGER and library == "pandas"  # floats are all that pandas leaves to see
+    assert column.kind is (Kind.NUMBER if turned else kind)
+    assert column.missing == 0.2
+
+
+def test_the_facts_of_a_column_are_read_off():
+    schema = Schema.infer(
+        pa.table(
+            {"n": [10, 40, None, 20], "x": [0.25, 1.5, 2.0, None], "c": ["b", "a", None, "b"], "z": [0.1, 1 / 3, 2, 3]}
+        )
+    )
+    n, x, c, z = schema
+    assert (n.minimum, n.maximum, n.step, n.missing) == (10, 40, 10, 0.25)
+    assert (x.minimum, x.maximum, x.step) == (0.25, 2.0, 0.01)
+    assert (c.categories, c.ordered) == (("a", "b"), False)
+    assert z.step == 0
+
+
+@pytest.mark.parametrize(
+    ("values", "unit", "step"),
+    [
+        ([0, 86_400, 172_800], "s", 86_400),
+        ([0, 3_600, 7_200], "s", 3_600),
+        ([0, 60, 180], "s", 60),
+        ([0, 1, 3], "s", 1),
+        ([0, 86_400_000], "ms", 86_400_000),
+        ([0, 5, 1_000], "ms", 1),
+        ([0, 10**9], "ns", 10**9),
+        ([0, 1_000], "ns", 1_000),
+    ],
+)
+def test_the_grid_of_times_is_the_largest_unit_that_fits(values, unit, step):
+    for dtype in (pa.timestamp(unit), pa.duration(unit)):
+        column = Schema.infer(pa.table({"t": pa.array(values, dtype)}))["t"]
+        assert (column.step, column.unit) == (step, unit)
+
+
+def test_declared_categories_keep_their_order_and_their_unused_labels():
+    frame = pd.DataFrame({"c": pd.Categorical(["hi", "lo", "hi"], categories=["lo", "mid", "hi"], ordered=True)})
+    column = Schema.infer(frame)["c"]
+    assert (column.kind, column.categories, column.ordered) == (Kind.CATEGORY, ("lo", "mid", "hi"), True)
+    enum = pl.DataFrame({"c": pl.Series(["hi", "lo"], dtype=pl.Enum(["lo", "mid", "hi"]))})
+    assert Schema.infer(enum)["c"].categories == ("lo", "mid", "hi")
+
+
+@pytest.mark.parametrize("name", ["id", "ID", "customer_id", "customerId", "Key", "index"])
+def test_a_distinct_integer_named_as_one_is_an_identifier(name):
+    values = [3 * i * i + 5 for i in range(ROWS)]
+    assert Schema.infer(pa.table({name: values}))[name].kind is Kind.IDENTIFIER
+    assert Schema.infer(pa.table({"area": values}))["area"].kind is Kind.INTEGER
+
+
+def test_a_running_number_is_an_identifier():
+    assert Schema.infer(pa.table({"n": list(range(ROWS))}))["n"].kind is Kind.IDENTIFIER
+
+
+def test_mixed_types_in_pandas_are_skipped():
+    assert Schema.infer(pd.DataFrame({"c": [1, "a", 2.5] * 10}))["c"].kind is Kind.SKIPPED
+
+
+def test_kinds_can_be_given_instead_of_inferred():
+    table = pa.table({"code": [1, 2, 3] * 10, "x": [0.5, 1.5] * 15})
+    column = Schema.infer(table, kinds={"code": "category"})["code"]
+    assert (column.kind, column.categories) == (Kind.CATEGORY, (1, 2, 3))
+    assert Schema.infer(table, kinds={"code": Kind.NUMBER})["code"].kind is Kind.NUMBER
+
+
+def test_columns_can_be_excluded(tools):
+    table = pa.table({"a": [0.5, 1.5] * 15, "b": [0.25, 2.5] * 15})
+    schema = Schema.infer(table, exclude=["a"])
+    assert [c.name for c in schema.modelled] == ["b"]
+    with pytest.warns(ColumnLeftOutWarning, match="'a'"):
+        model = Harpoon(schema=schema, **tools.small).fit(table)
+    assert model.sample(2).column_names == ["b"]
+
+
+def test_exclude_may_be_any_iterable():
+    table = pa.table({"a": [0.5, 1.5], "b": [0.25, 2.5]})
+    by_list, by_generator = (Schema.infer(table, exclude=e) for e in (["a"], (n for n in ["a"])))
+    assert by_list == by_generator
+
+
+@pytest.mark.parametrize("words", [{"kinds": {"aeg": "number"}}, {"exclude": ["aeg"]}])
+def test_editing_a_column_that_is_not_there_names_it(words):
+    with pytest.raises(InvalidOption, match=r"'aeg'.*'age'"):
+        Schema.infer(pa.table({"age": [1, 2]}), **words)
+
+
+def test_an_unknown_kind_is_refused_with_the_nearest():
+    with pytest.raises(InvalidOption, match="'category'"):
+        Schema.infer(pa.table({"age": [1, 2]}), kinds={"age": "categroy"})
+
+
+@pytest.mark.parametrize("kind", ["number", "integer", "boolean", "date", "datetime", "duration"])
+def test_a_kind_that_the_values_cannot_have_is_refused(kind):
+    with pytest.raises(SchemaMismatch, match="'job'"):
+        Schema.infer(pa.table({"job": ["a", "b"]}), kinds={"job": kind})
+
+
+def test_asking_for_a_column_that_is_not_there_suggests_the_nearest():
+    schema = Schema.infer(pa.table({"age": [1, 2]}))
+    with pytest.raises(InvalidOption, match="'age'"):
+        schema["agee"]
+
+
+def test_replace_changes_one_column_and_leaves_the_schema():
+    schema = Schema.infer(pa.table({"a": [1, 5, 5], "b": ["x", "y", "x"]}))
+    wider = schema.replace("a", minimum=0, maximum=100)
+    assert (wider["a"].minimum, wider["a"].maximum, wider["a"].step) == (0, 100, 1)
+    assert wider["b"] == schema["b"]
+    assert schema["a"].maximum == 5
+
+
+def test_replacing_the_kind_forgets_what_the_old_one_knew():
+    table = pa.table({"a": [1, 5, 5], "b": ["x", "y", "x"]})
+    changed = Schema.infer(table).replace("a", kind="category")
+    assert changed["a"].categories is None
+    assert changed.complete(table)["a"].categories == (1, 5)
+
+
+@pytest.mark.parametrize("changes", [{"kind": "nmber"}, {"colour": "red"}])
+def test_replace_refuses_what_a_column_cannot_have(changes):
+    schema = Schema.infer(pa.table({"a": [1, 5, 5]}))
+    with pytest.raises(InvalidOption, match="'a'"):
+        schema.replace("a", **changes)
+
+
+def test_completed_keeps_what_is_said_and_reads_the_rest():
+    table = pa.table({"a": [1, 5, 5], "b": ["x", "y", "x"]})
+    schema = Schema((Column("a", Kind.INTEGER, minimum=-10), Column("b", Kind.CATEGORY, categories=("y", "x", "w"))))
+    a, b = schema.complete(table)
+    assert (a.minimum, a.maximum, a.step) == (-10, 5, 1)
+    assert b.categories == ("y", "x", "w")
+
+
+def test_completing_a_whole_schema_changes_nothing():
+    table = pa.table({"a": [1, 5, None], "b": ["x", None, "y"], "c": [0.5, 1.25, 9.0]})
+    schema = Schema.infer(table)
+    assert schema.complete(table) == schema
+
+
+def test_completed_refuses_other_columns():
+    schema = Schema.infer(pa.table({"a": [1, 5], "b": [1, 2]}))
+    with pytest.raises(SchemaMismatch, match="'b'"):
+        schema.complete(pa.table({"a": [1, 5]}))
+
+
+def test_a_lifted_range_lets_values_out(tools):
+    table = pa.table({"x": [0.0, 1.0, 0.5, 0.25] * 10, "y": [0.5, 1.5] * 20})
+    free = tools.fit(table, schema=Schema.infer(table).replace("x", clip=False, step=0)).sample(200)["x"].to_pylist()
+    held = tools.fit(table).sample(200)["x"].to_pylist()
+    assert min(held) >= 0
+    assert max(held) <= 1
+    assert min(free) < 0 or max(free) > 1
+
+
+WHOLE = st.integers(-(2**62), 2**62)
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+ANY_COLUMN = {
+    "name": st.text(max_size=8),
+    "missing": st.floats(0, 1),
+    "note": st.text(max_size=8),
+}
+
+
+@st.composite
+def numeric_columns(draw):
+    kind = draw(st.sampled_from([k for k in Kind if k.numeric]))
+    values = FINITE if kind is Kind.NUMBER else WHOLE
+    low, high = sorted([draw(values), draw(values)])
+    return Column(
+        kind=kind,
+        minimum=draw(st.sampled_from([None, low])),
+        maximum=draw(st.sampled_from([None, high])),
+        clip=draw(st.booleans()),
+        step=draw(st.sampled_from([None, 0, 1, 10, 0.01, 1e-9] if kind is Kind.NUMBER else [None, 1, 1000])),
+        unit=draw(st.sampled_from(["s", "ms", "us", "ns"])) if kind in (Kind.DATETIME, Kind.DURATION) else "",
+        **{name: draw(strategy) for name, strategy in ANY_COLUMN.items()},
+    )
+
+
+CATEGORIES = st.builds(
+    Column,
+    kind=st.just(Kind.CATEGORY),
+    labels=st.none()
+    | st.lists(st.text(max_size=5), max_size=4, unique=True).map(tuple)
+    | st.lists(st.integers(-(2**53), 2**53), max_size=4, unique=True).map(tuple),
+    ordered=st.booleans(),
+    **ANY_COLUMN,
+)
+OTHERS = st.builds(Column, kind=st.sampled_from(LEFT_OUT), **ANY_COLUMN)
+COLUMN = numeric_columns() | CATEGORIES | OTHERS
+
+
+@given(st.lists(COLUMN, max_size=4, unique_by=lambda column: column.name))
+@settings(max_examples=50, deadline=None)
+def test_a_schema_survives_json(columns):
+    schema = Schema(tuple(columns))
+    assert Schema.from_json(schema.to_json()) == schema
+    assert json.loads(schema.to_json())
+
+
+def test_a_schema_survives_a_file(tmp_path, frame_of, tools):
+    schema = Schema.infer(frame_of(tools.mixed_columns()))
+    schema.save(tmp_path / "größe.json")
+    assert Schema.load(tmp_path / "größe.json") == schema
+
+
+@pytest.mark.parametrize("kind", Kind)
+def test_an_inferred_column_survives_json(frame_of, kind):
+    schema = Schema.infer(frame_of({"c": KINDS[kind]}))
+    assert Schema.from_json(schema.to_json()) == schema
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "{",
+        "[]",
+        "5",
+        "null",
+        '{"columns": 3}',
+        '{"columns": [3]}',
+        '{"columns": [{"name": "a"}]}',
+        '{"columns": [{"name": "a", "kind": "zzz"}]}',
+        '{"columns": [{"name": "a", "kind": "number", "z": 1}]}',
+        '{"columns": [{"name": "a", "kind": "number"}, {"name": "a", "kind": "number"}]}',
+        '{"columns": [{"name": "a", "kind": ["number"]}]}',
+        '{"columns": [{"name": ["a"], "kind": "number"}]}',
+        '{"columns": [{"name": "a", "kind": "category", "labels": 5}]}',
+        '{"columns": [{"name": "a", "kind": "category", "labels": [["x"]]}]}',
+        '{"columns": [{"name": "a", "kind": "category", "labels": ["x", "x"]}]}',
+        '{"columns": [{"name": "a", "kind": "number", "minimum": "x"}]}',
+        '{"columns": [{"name": "a", "kind": "number", "minimum": 2, "maximum": 1}]}',
+        '{"columns": [{"name": "a", "kind": "number", "step": -1}]}',
+        '{"columns": [{"name": "a", "kind": "datetime", "unit": "week"}]}',
+    ],
+)
+def test_text_that_is_no_schema_is_refused(text):
+    with pytest.raises(InvalidOption):
+        Schema.from_json(text)
+
+
+def test_a_missing_schema_file_is_an_error_of_harpoon(tmp_path):
+    with pytest.raises(HarpoonError, match="none"):
+        Schema.load(tmp_path / "none.json")
+
+
+def test_the_printed_schema_has_one_line_for_each_column(frame_of, tools):
+    columns = tools.mixed_columns()
+    lines = str(Schema.infer(frame_of(columns))).splitlines()
+    assert [line.split()[0] for line in lines] == list(columns)
+
+
+@pytest.fixture(scope="module")
+def left_out(frame_of):
+    """A model of a table that has one column of every kind that is not modelled."""
+    columns = {kind.value: KINDS[kind] for kind in LEFT_OUT} | {"x": [0.5, 1.5, None] * 20}
+    frame = frame_of(columns)
+    with pytest.warns(ColumnLeftOutWarning) as caught:
+        model = Harpoon(hidden=16, max_epochs=2, steps=5, progress=False, random_state=0, incomplete_rows="mask").fit(frame)
+    return model, frame, [str(w.message) for w in caught]
+
+
+def test_fit_says_once_of_each_column_why_it_is_left_out(left_out):
+    _, _, messages = left_out
+    assert len(messages) == len(LEFT_OUT)
+    for kind, message in zip(LEFT_OUT, messages, strict=True):
+        assert f"'{kind.value}'" in message
+        assert "\n" not in message
+
+
+def test_impute_keeps_the_columns_that_are_left_out(left_out, tools):
+    model, frame, _ = left_out
+    filled = model.impute(frame)
+    names = [kind.value for kind in LEFT_OUT]
+    before, after = (tools.read_back(f) for f in (frame, filled))
+    assert list(before) == list(after)
+    assert [repr(before[name]) for name in names] == [repr(after[name]) for name in names]
+    assert {n: t for n, t in tools.dtypes(frame).items() if n in names} == {
+        n: t for n, t in tools.dtypes(filled).items() if n in names
+    }
+
+
+def test_drawn_rows_have_the_constant_and_none_of_the_other_columns(left_out, tools):
+    model, _, _ = left_out
+    drawn = tools.read_back(model.sample(3))
+    assert list(drawn) == ["constant", "x"]
+    assert drawn["constant"] == ["same"] * 3
+
+
+CONSTANTS = {
+    "text": pa.array(["a"] * 30),
+    "float": pa.array([0.25] * 30),
+    "float32": pa.array([0.25] * 30, pa.float32()),
+    "int8": pa.array([7] * 30, pa.int8()),
+    "boolean": pa.array([True] * 30),
+    "date": pa.array([dt.date(2020, 1, 2)] * 30),
+    "datetime": pa.array([dt.datetime(2020, 1, 2, 3)] * 30, pa.timestamp("ms")),
+    "duration": pa.array([dt.timedelta(5)] * 30, pa.duration("ms")),
+    "category": pa.array(["a"] * 30).dictionary_encode(),
+}
+
+
+@pytest.mark.parametrize("constant", CONSTANTS.values(), ids=CONSTANTS)
+def test_a_constant_is_the_same_in_every_drawn_row(frame_of, tools, constant):
+    frame = frame_of({"c": constant, "x": [0.5, 1.5] * 15})
+    drawn = tools.fit(frame).sample(3)
+    assert tools.read_back(drawn)["c"] == tools.read_back(frame)["c"][:3]
+    assert tools.dtypes(drawn) == tools.dtypes(frame)
+
+
+@pytest.mark.parametrize("constant", CONSTANTS.values(), ids=CONSTANTS)
+def test_the_holes_of_a_constant_are_filled_with_it(frame_of, tools, constant):
+    holed = pa.array([None if i % 4 == 0 else v for i, v in enumerate(constant.to_pylist())], constant.type)
+    frame, whole = (frame_of({"c": c, "x": [0.5, 1.5] * 15}) for c in (holed, constant))
+    filled = tools.fit(frame).impute(frame)
+    assert tools.read_back(filled)["c"] == tools.read_back(whole)["c"]
+
+
+def test_a_left_out_column_may_hold_anything_at_impute_time(tools):
+    table = pa.table({"note": LONG, "x": [0.5, 1.5, None] * 20})
+    other = pa.table({"note": [[1]] * 3, "x": [None, 0.5, None]})
+    assert tools.fit(table).impute(other)["note"].to_pylist() == [[1]] * 3
+
+
+@pytest.fixture(scope="module")
+def labels_model(frame_of):
+    frame = frame_of({"job": ["chef", "nurse", "chef", None] * 10, "x": [0.5, 1.5] * 20})
+    return Harpoon(hidden=16, max_epochs=2, steps=5, progress=False, random_state=0, incomplete_rows="mask").fit(frame)
+
+
+def test_an_unseen_category_is_filled_as_if_missing_and_named(labels_model, frame_of, tools):
+    frame = frame_of({"job": ["chef", "pilot", None, "pilot"], "x": [0.5, 1.5, 0.5, 1.5]})
+    with pytest.warns(UnknownCategoryWarning, match=r"'job'.*'pilot'.*2 cells") as caught:
+        filled = tools.read_back(labels_model.impute(frame))
+    assert len(caught) == 1
+    assert filled["job"][0] == "chef"
+    assert set(filled["job"]) <= {"chef", "nurse"}
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array(["chef", "pilot", "chef", "pilot"]).dictionary_encode(),
+        pa.array(["pilot"] * 4).dictionary_encode(),
+    ],
+    ids=["some cells", "every cell"],
+)
+def test_an_unseen_label_of_a_categorical_dtype_is_filled_too(labels_model, frame_of, tools, column):
+    frame = frame_of({"job": column, "x": [0.5, 1.5, 0.5, 1.5]})
+    with pytest.warns(UnknownCategoryWarning, match="'pilot'"):
+        filled = tools.read_back(labels_model.impute(frame))
+    assert set(filled["job"]) <= {"chef", "nurse"}
+
+
+def test_a_declared_label_that_no_cell_has_is_no_unseen_category(labels_model, frame_of, tools):
+    column = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0, None], pa.int8()), ["chef", "nurse", "pilot"])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        filled = tools.read_back(labels_model.impute(frame_of({"job": column, "x": [0.5, 1.5, 0.5, None]})))
+    assert filled["job"][:3] == ["chef", "nurse", "chef"]
+
+
+def test_many_unseen_categories_are_listed_shortly(labels_model, frame_of):
+    frame = frame_of({"job": [f"job {i}" for i in range(40)], "x": [0.5, 1.5] * 20})
+    with pytest.warns(UnknownCategoryWarning, match="35 more"):
+        labels_model.impute(frame)
+
+
+def test_integer_labels_survive_the_floats_that_holes_make(tools):
+    whole = pd.DataFrame({"code": [1, 2, 3] * 10, "x": [0.5, 1.5] * 15})
+    model = tools.fit(whole, schema=Schema.infer(whole, kinds={"code": "category"}))
+    holed = whole.assign(code=whole["code"].where(np.arange(30) % 4 != 0))
+    filled = model.impute(holed)
+    assert filled["code"].dtype == np.int64
+    assert set(filled["code"]) <= {1, 2, 3}
+    assert (filled["code"] == whole["code"])[np.arange(30) % 4 != 0].all()
+
+
+def test_numbers_of_any_size_have_a_grid_or_none():
+    frame = pd.DataFrame({"x": [1e300, -1e300, 1e-300] * 4})
+    assert Schema.infer(frame)["x"].step == 0

@@ -1,0 +1,111 @@
+"""What is learnt of a table does not depend on the parts it comes in."""
+
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harpoon import InvalidTable, Schema
+from harpoon.config import PRESETS
+from harpoon.data import dataframe
+from harpoon.data.statistics import ColumnCounts, count_columns, merge_counts
+from harpoon.encoding.row_codec import RowCodec
+
+QUICK = settings(max_examples=40, deadline=None)
+COLUMNS = {
+    "number": st.floats(-1e6, 1e6) | st.sampled_from([0.0, 40.0]),
+    "whole": st.integers(-50, 50),
+    "big": st.integers(2**60, 2**61),
+    "text": st.sampled_from(["b", "a", "é", ""]),
+    "flag": st.booleans(),
+    "day": st.dates(),
+    "moment": st.datetimes(min_value=pd.Timestamp(1970, 1, 1), max_value=pd.Timestamp(2100, 1, 1)),
+}
+ROWS = st.lists(
+    st.fixed_dictionaries({n: st.none() | values for n, values in COLUMNS.items()}), min_size=2, max_size=60
+)
+
+
+def table(rows):
+    types = [pa.float64(), pa.int64(), pa.int64(), pa.string(), pa.bool_(), pa.date32(), pa.timestamp("us")]
+    return pa.Table.from_pylist(rows, schema=pa.schema(list(zip(COLUMNS, types, strict=True))))
+
+
+def parts(whole, cuts):
+    places = [0, *sorted(cut % (whole.num_rows + 1) for cut in cuts), whole.num_rows]
+    return [whole.slice(a, b - a) for a, b in pairwise(places)]
+
+
+@given(ROWS, st.lists(st.integers(0, 1000), max_size=4), st.sampled_from(["mixed", "onehot", "integer"]))
+@QUICK
+def test_parts_that_are_put_together_are_learnt_as_the_whole(rows, cuts, encoding):
+    """In any order: schema, scales, ranks and point masses are the same to the last bit."""
+    whole = table(rows)
+    counted = [count_columns(dataframe.read(part)) for part in parts(whole, cuts)]
+    for pieces in (counted, counted[::-1]):
+        found, wanted = merge_counts(pieces), count_columns(dataframe.read(whole))
+        schema = Schema.from_counts(found)
+        assert schema == Schema.infer(whole)
+        if schema.modelled:
+            codecs = [RowCodec.fit(schema, t, encoding=encoding, scaling="standard").to_json() for t in (found, wanted)]
+            assert codecs[0] == codecs[1]
+
+
+@given(ROWS)
+@QUICK
+def test_a_tally_counts_what_pandas_counts(rows):
+    whole = table(rows)
+    for name, tally in count_columns(dataframe.read(whole)).items():
+        column = pd.Series(whole[name].to_pylist(), dtype=object)
+        assert tally.n_missing == column.isna().sum()
+        assert sorted(tally.counts.tolist()) == sorted(column.value_counts().tolist())
+
+
+def test_labels_of_categories_come_together_and_orders_must_agree():
+    one, two = (pd.DataFrame({"c": pd.Categorical(["x"], categories=labels)}) for labels in (["x", "y"], ["z", "x"]))
+    both = merge_counts([count_columns(dataframe.read(one)), count_columns(dataframe.read(two))])["c"]
+    assert both.values.categories == ("x", "y", "z")
+    assert both.counts.tolist() == [2]
+    ordered = [frame.assign(c=frame["c"].cat.as_ordered()) for frame in (one, two)]
+    with pytest.raises(InvalidTable, match="'c' must hold the same in all parts"):
+        merge_counts([count_columns(dataframe.read(frame)) for frame in ordered])
+
+
+def test_a_part_without_values_and_a_part_with_holes_fit_the_others():
+    pieces = [pa.table({"x": pa.array([None], pa.null())}), pa.table({"x": [1, 2]}), pa.table({"x": [2.0, None]})]
+    for order in (pieces, pieces[::-1]):
+        found = merge_counts([count_columns(dataframe.read(piece)) for piece in order])["x"]
+        assert (found.values.values.tolist(), found.counts.tolist(), found.n_missing) == ([1.0, 2.0], [1, 2], 2)
+
+
+def test_parts_that_hold_something_else_are_refused():
+    pieces = [pa.table({"x": [1, 2]}), pa.table({"x": ["a", "b"]})]
+    with pytest.raises(InvalidTable, match="holds integer in one and text in another"):
+        merge_counts([count_columns(dataframe.read(piece)) for piece in pieces])
+
+
+def test_very_many_values_are_thinned_and_keep_their_quantiles(monkeypatch):
+    monkeypatch.setattr(tallies, "MOST_VALUES", 1000)
+    x = np.random.default_rng(0).lognormal(size=6000)
+    whole = merge_counts([count_columns(dataframe.read(pa.table({"x": part}))) for part in np.split(x, 6)])["x"]
+    assert whole.n_distinct <= 1000
+    assert whole.n_observed == len(x)
+    assert whole.values.values[[0, -1]].tolist() == [x.min(), x.max()]
+    shares = np.linspace(0.01, 0.99, 99)
+    found = whole.weighted(whole.values.values).quantile(shares)
+    away = np.abs(np.searchsorted(np.sort(x), found) / len(x) - shares)
+    assert away.max() < 0.01
+
+
+def test_the_presets_learn_from_tallies_of_nothing():
+    """A column of which every cell is missing has no scale, and no error either."""
+    empty = ColumnCounts.from_column(dataframe.read(pa.table({"x": pa.array([None, None], pa.float64())})).column("x"))
+    assert (empty.n_observed, empty.missing_fraction) == (0, 1.0)
+    schema = Schema.from_counts({"x": empty})
+    assert not schema.modelled
+    for preset in PRESETS.values():
+        assert RowCodec.fit(schema, {"x": empty}, encoding=preset.encoding, scaling=preset.scaling).columns == ()
