@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from harpoon.report import Page, compare, evaluate
-from tests.support import browser as chromium
 from tests.conftest import fit, make, mixed_columns
+from tests.support import browser as chromium
 
 pytestmark = chromium.needed
 # Contrast as WCAG counts it: of the colour of a text and the first colour that is painted behind it.

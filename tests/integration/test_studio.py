@@ -10,8 +10,8 @@ from selenium.common.exceptions import ElementClickInterceptedException
 from selenium.webdriver.common.keys import Keys
 
 from harpoon.apps.server.app import create_app
-from tests.support import browser as chromium
 from tests.conftest import fit, serving
+from tests.support import browser as chromium
 from tests.support.studio import NAME, Reader, people, sampled
 
 pytestmark = chromium.needed
@@ -152,7 +152,9 @@ def test_files_hold_the_rows_of_the_page(reader, url, downloads):
         reader.one(f'#rows-downloads [data-format="{suffix}"]').click()
         file = downloads / f"{NAME}-a.{suffix}"
         reader.until(file.exists)
-        assert file.read_bytes() == sampled(url, media, n=150, where="age < 30", seed=3, strategy="conditioning").content
+        assert (
+            file.read_bytes() == sampled(url, media, n=150, where="age < 30", seed=3, strategy="conditioning").content
+        )
     rows = pq.read_table(downloads / f"{NAME}-a.parquet")
     assert rows.num_rows == duckdb.read_csv(str(downloads / f"{NAME}-a.csv")).count("*").fetchall()[0][0] == 150
     assert violations(rows, "age < 30") == 0

@@ -307,7 +307,9 @@ def test_a_bad_value_is_refused_with_its_name_and_itself(name, value):
 
 
 def test_an_option_may_be_a_number_of_numpy(tools, arrow_fitted):
-    model = new(tools, hidden=np.int64(16), guidance_scale=np.float64(0.1), max_epochs=np.int32(1), incomplete_rows="mask")
+    model = new(
+        tools, hidden=np.int64(16), guidance_scale=np.float64(0.1), max_epochs=np.int32(1), incomplete_rows="mask"
+    )
     assert model.fit(arrow_fitted.table).sample(2).num_rows == 2
 
 

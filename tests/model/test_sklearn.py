@@ -17,7 +17,9 @@ from harpoon.sklearn import HarpoonImputer
 
 
 def quick(**changes) -> HarpoonImputer:
-    return HarpoonImputer(max_epochs=1, random_state=0, options={"hidden": 8, "diffusion_steps": 5}).set_params(**changes)
+    return HarpoonImputer(max_epochs=1, random_state=0, options={"hidden": 8, "diffusion_steps": 5}).set_params(
+        **changes
+    )
 
 
 def array_with_holes(rows: int = 60, columns: int = 3) -> np.ndarray:

@@ -14,8 +14,8 @@ from harpoon.data import dataframe
 from harpoon.data.coercion import coerce
 from harpoon.diffusion.schedules import NoiseLevel
 from harpoon.diffusion.smc import SMCResampler
-from tests.statistical.test_closed_form import draw_table
 from tests.property.test_conditions import questions
+from tests.statistical.test_closed_form import draw_table
 
 N = 5000
 TRUTH = draw_table(500_000, seed=5)

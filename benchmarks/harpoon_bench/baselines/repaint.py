@@ -145,7 +145,9 @@ def repainted(
     for first in range(0, len(rows.x), size):
         part = rows[slice(first, first + size)]
         noise = row_noise(seed, np.arange(first, first + len(part.x)), len(times), width, draw=draw)
-        x = reverse_process(denoiser, noise, times=times, initial_noise=start, step=writing(part, step), on_step=on_step)
+        x = reverse_process(
+            denoiser, noise, times=times, initial_noise=start, step=writing(part, step), on_step=on_step
+        )
         parts.append(part.fill(x))
     return torch.cat(parts)
 

@@ -312,7 +312,9 @@ def left_out(frame_of):
     columns = {kind.value: KINDS[kind] for kind in LEFT_OUT} | {"x": [0.5, 1.5, None] * 20}
     frame = frame_of(columns)
     with pytest.warns(ColumnLeftOutWarning) as caught:
-        model = Harpoon(hidden=16, max_epochs=2, steps=5, progress=False, random_state=0, incomplete_rows="mask").fit(frame)
+        model = Harpoon(hidden=16, max_epochs=2, steps=5, progress=False, random_state=0, incomplete_rows="mask").fit(
+            frame
+        )
     return model, frame, [str(w.message) for w in caught]
 
 

@@ -30,7 +30,9 @@ def test_a_zero_penalty_equals_no_guidance(penalty):
     times = denoiser.schedule.times(10)
     free = reverse_process(denoiser, noise, times=times, initial_noise=standard_start, step=deviation_step)
     guidance = Guidance(penalty, constant(5.0))
-    guided = reverse_process(denoiser, noise, times=times, initial_noise=standard_start, step=deviation_step, guidance=guidance)
+    guided = reverse_process(
+        denoiser, noise, times=times, initial_noise=standard_start, step=deviation_step, guidance=guidance
+    )
     assert torch.equal(free, guided)
 
 
