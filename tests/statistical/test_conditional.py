@@ -14,7 +14,7 @@ from harpoon.data import dataframe
 from harpoon.data.coercion import coerce
 from harpoon.diffusion.schedules import NoiseLevel
 from harpoon.diffusion.smc import SMCResampler
-from tests.property.test_conditions import questions
+from tests.support.conditions import table_conditions
 from tests.support.oracles import mixture_table
 
 N = 5000
@@ -22,7 +22,7 @@ TRUTH = mixture_table(500_000, seed=5)
 X, IS_A = np.asarray(TRUTH["x"]), np.asarray(TRUTH["c"]) == "a"
 
 
-@given(questions())
+@given(table_conditions())
 @settings(max_examples=60, deadline=None)
 def test_every_row_that_meets_a_condition_is_in_exactly_one_branch(question):
     schema, table, trees = question
