@@ -3,8 +3,8 @@
 Theorem 3.1: as ᾱ_t → 1 the estimate x̂_0 becomes the orthogonal projection of x_t onto the manifold.
 Theorem 3.2: the gradient of any loss of x̂_0 then lies in the tangent space of the manifold.
 
-On a `Sphere` both are checked against closed forms. For a trained denoiser, `gradient_angles` measures the angle between
-the gradients and the denoising direction, which is 90 degrees in the limit (the gradient-angle figure of the paper).
+On a `Sphere` both are checked against closed forms. For a trained denoiser, `gradient_angles` measures the angle
+between the gradients and the denoising direction: 90 degrees in the limit (the gradient-angle figure of the paper).
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def ddpm_printed(inputs: StepInputs) -> Tensor:
 
 
 def ddim(inputs: StepInputs) -> Tensor:
-    """Deterministic step (Song et al., 2021, eq. 12 with σ = 0): x̂_0 noised to the next level by the estimated noise."""
+    """Deterministic step: x̂_0 noised to the next level by the estimated noise (Song et al., 2021, eq. 12, σ = 0)."""
     return _ddim(inputs, inputs.x0_hat)
 
 

@@ -117,10 +117,9 @@ class ConditionalPredictor(NamedTuple):
 class RankHead(nn.Module):
     """Predict p(z_j | observed) for each numeric column as a histogram, mixed with one Gaussian.
 
-    z_j is the normal score of column j. The histogram has `n_bins` equiprobable bins of the standard normal, so the bins
-    need not be learnt: bin k has the scores with Φ(z) between k / K and (k + 1) / K. The Gaussian may be narrower than
-    a bin, for values that other cells almost determine. A spike has no normal score; its probability is that of a
-    category.
+    z_j is the normal score of column j. The histogram has `n_bins` equiprobable bins of the standard normal: bin k has
+    the scores with Φ(z) between k / K and (k + 1) / K. The Gaussian may be narrower than a bin, for values that other
+    cells almost determine. A spike has no normal score; its probability is that of a category.
     """
 
     def __init__(self, slices: Sequence[ColumnSlice], hidden: int, n_bins: int) -> None:
