@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
-from torch import distributed
+from torch import Tensor, distributed
 
 
 class SingleProcess:

@@ -51,8 +51,8 @@ def from_content(
     return FittedModel(schema, adapted, codec, denoiser, History(epochs, history["stopped_by"])), template
 
 
-def _with_sizes(config: Config, sizes: Mapping[str, int]) -> Config:
-    """Return the options with the sizes that were chosen for the table; they must agree with sizes given by the user."""
+def _with_sizes(config: Config, sizes: Mapping[str, Any]) -> Config:
+    """Return the options with the sizes that were chosen for the table, which must agree with sizes of the user."""
     given = {name: getattr(config, name) for name in ADAPTIVE}
     chosen = {name: sizes[name] for name in ADAPTIVE}
     if None in chosen.values():
