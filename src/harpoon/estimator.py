@@ -32,7 +32,7 @@ from harpoon.data.schema import Schema
 from harpoon.diffusion.denoiser import Denoiser
 from harpoon.diffusion.penalties import sum_penalties
 from harpoon.encoding.batch import EncodedRows
-from harpoon.encoding.row_codec import RowCodec, seen
+from harpoon.encoding.row_codec import RowCodec
 from harpoon.exceptions import InvalidCondition, InvalidOption, ModelFileError, NotFitted
 from harpoon.inference.conditional import check_strategy
 from harpoon.inference.diagnostics import SamplingInfo
@@ -351,7 +351,7 @@ class Harpoon:
     def encode(self, data: object) -> EncodedRows:
         """A table as the network sees it: encoded rows and which of their numbers are known."""
         codec = self._fitted()
-        return seen(codec, read_columns(dataframe.read(data), self.schema_)).to(self.device)
+        return codec.to_batch(read_columns(dataframe.read(data), self.schema_)).to(self.device)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file, all or nothing. It holds no rows of the training table."""

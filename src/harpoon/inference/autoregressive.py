@@ -83,7 +83,7 @@ class AutoregressiveSampler:
     @staticmethod
     def supports(codec: RowCodec) -> bool:
         """Whether the cells of a table have laws: not if a number is no rank."""
-        shapes = [{part.type for part in column.parts} for column in codec.columns]
+        shapes = [{part.type for part in column.parts} for column in codec.codecs]
         return all(PartType.REGRESSION in of_column for of_column in shapes if PartType.CONTINUOUS in of_column)
 
     @classmethod

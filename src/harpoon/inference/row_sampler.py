@@ -23,7 +23,7 @@ from harpoon.diffusion.samplers import INITIAL_NOISE, reverse_process
 from harpoon.diffusion.smc import SMCResampler
 from harpoon.diffusion.solvers import SOLVERS
 from harpoon.encoding.batch import EncodedRows, Penalty
-from harpoon.encoding.row_codec import RowCodec, seen
+from harpoon.encoding.row_codec import RowCodec
 from harpoon.exceptions import SamplingFailed
 from harpoon.inference.autoregressive import UNIFORMS_PER_VARIABLE, AutoregressiveSampler
 from harpoon.networks.at_max_noise import FusedMaxNoiseModel
@@ -76,7 +76,7 @@ class RowSampler:
 
         def read(sheet: tuple[Index, int]) -> Read:
             index, filled = sheet
-            known, parts = seen(self.codec, take(rows, index)), []
+            known, parts = self.codec.to_batch(take(rows, index)), []
             for batch, count in _batches(filled, size):
                 parts.append(self._posterior_mean(known[torch.from_numpy(batch)].to(self.device))[:count])
                 on_step()
@@ -122,7 +122,7 @@ class RowSampler:
             size = max(1, size // resampler.n_particles) * resampler.n_particles
 
         def drawn(batch: Index, given: Columns, on_step: Callable[[], None]) -> Columns:
-            known = seen(self.codec, given).to(self.device)
+            known = self.codec.to_batch(given).to(self.device)
             noise = row_noise(self.seed, index[batch], noises, self.codec.width, draw=draw).to(self.device)
             x = reverse_process(
                 self.denoiser,
@@ -161,7 +161,7 @@ class RowSampler:
         recipes = network.denoiser.rank_head.copies.relations.formulas(self.codec.units)
 
         def drawn(batch: Index, given: Columns, on_step: Callable[[], None]) -> Columns:
-            known = seen(self.codec, given).to(self.device)
+            known = self.codec.to_batch(given).to(self.device)
             noise = row_noise(self.seed, index[batch], UNIFORMS_PER_VARIABLE, len(in_turn), draw=draw)
             chances = torch.special.ndtr(noise).to(self.device)
             x, form_of = in_turn.sample(network, known, chances, turns, on_step)
