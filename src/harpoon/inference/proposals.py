@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon._utils.rng import random_for
+from harpoon._utils.rng import Stream, generator
 from harpoon.conditions.bound import AllOf, AnyOf, BoundPredicate, Compare, NumberLiteral, NumericTerm, Operation
 from harpoon.conditions.branches import Branch, disjoint_branches
 from harpoon.conditions.evaluate import evaluate
@@ -111,6 +111,11 @@ class BranchProposal:
         chance = float(np.mean(self.importance_weights)) if self.importance_weights else 1.0
         return chance * (self.restricted_number[1].probability if self.restricted_number else 1.0)
 
+    @property
+    def number_probability(self) -> float:
+        """The probability of the truncated marginal; infinite if no numeric column is restricted."""
+        return self.restricted_number[1].probability if self.restricted_number else np.inf
+
     def sample(self, start: int, count: int) -> Columns:
         """Rows of the branch from number `start` on, as far as it concerns single columns."""
         return self.sampler.sample(
@@ -119,7 +124,7 @@ class BranchProposal:
 
     def sample_restricted(self, start: int, count: int) -> Columns:
         """What is known of those rows."""
-        random = random_for(self.sampler.seed, 2, self.index, start)
+        random = generator(self.sampler.seed, Stream.PROPOSALS, self.index, start)
         weighed = len(self.categories) + (self.restricted_number is not None) > 1
         rows, weights = self.condition(repeat_row(self.base, count * (N_CANDIDATES if weighed else 1)), random)
         self.importance_weights.append(float(weights.mean()))
@@ -166,7 +171,7 @@ def _branch_proposal(
     numbers: dict[str, TruncatedMarginal] = {}
     labels: dict[str, tuple[int, ...]] = {}
     for codec in drawer.codec.single_columns:
-        name, asked = codec.column.name, branch.of_column(codec.column.name)
+        name, asked = codec.column.name, branch.restrict_to(codec.column.name)
         if name not in branch.single_columns or not base[name].missing[0]:
             continue
         if codec.column.kind.discrete:
@@ -185,10 +190,10 @@ def _branch_proposal(
 
 
 def _marginal(drawer: RowSampler, codec: ColumnCodec) -> TruncatedMarginal | None:
-    """The law of a column, with the shares of its point masses over the training rows."""
-    masses = [block for block in drawer.codec.slices if block.name == codec.column.name and block.is_categorical]
+    """Return the marginal distribution of a column, with the fractions of its spikes in the training rows."""
+    spikes = [part for part in drawer.codec.slices if part.name == codec.column.name and part.is_categorical]
     mean = drawer.denoiser.mean.double().cpu().numpy()
-    fractions = mean[masses[0].start : masses[0].stop] if masses else np.zeros(1)
+    fractions = mean[spikes[0].start : spikes[0].stop] if spikes else np.zeros(1)
     marginal = codec.marginal(fractions, MARGINAL_POINTS)
     return None if marginal is None else TruncatedMarginal(*marginal)
 
