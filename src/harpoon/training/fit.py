@@ -16,7 +16,7 @@ from harpoon.data.schema import Schema
 from harpoon.data.statistics import TableCounts, count_columns
 from harpoon.diffusion.denoiser import Denoiser
 from harpoon.encoding.batch import EncodedRows
-from harpoon.encoding.row_codec import RowCodec, spanned
+from harpoon.encoding.row_codec import RowCodec
 from harpoon.exceptions import ColumnLeftOutWarning, InvalidTable, RowsDroppedWarning
 from harpoon.networks.build import build_denoiser
 from harpoon.training.checkpoints import Checkpoint, OpenCheckpoint, fingerprint
@@ -126,7 +126,7 @@ class ModelFitter:
 
     def _encode(self, codec: RowCodec, table: Table) -> EncodedRows:
         """Encode the rows to train on."""
-        encoded = spanned(codec, read_columns(table, codec.schema))
+        encoded = codec.to_training_batch(read_columns(table, codec.schema))
         if self.config.incomplete_rows == "mask":
             return encoded
         complete = encoded.complete()
