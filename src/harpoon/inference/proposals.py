@@ -12,11 +12,11 @@ from harpoon._utils.rng import Stream, generator
 from harpoon.conditions.bound import AllOf, AnyOf, BoundPredicate, Compare, NumberLiteral, NumericTerm, Operation
 from harpoon.conditions.branches import Branch, disjoint_branches
 from harpoon.conditions.evaluate import evaluate
-from harpoon.data.coercion import STORAGE
 from harpoon.data.column import Column
 from harpoon.data.column_array import ColumnArray, Columns, n_rows, repeat_row, take
 from harpoon.data.statistics import Floats
-from harpoon.encoding.numeric import SpikedNumericCodec, round_to_step, to_valid_values
+from harpoon.encoding.base import ColumnCodec
+from harpoon.encoding.numeric import numeric_cells, round_to_step
 from harpoon.inference.row_sampler import RowSampler
 
 MARGINAL_POINTS = 4096  # values that stand for the law of a column
@@ -41,22 +41,6 @@ class TruncatedMarginal:
         return self.values[np.searchsorted(ends / ends[-1], uniform, side="right").clip(max=len(ends) - 1)]
 
 
-def marginal_distribution(codec: SpikedNumericCodec, spike_shares: Floats) -> TruncatedMarginal:
-    """The law of a column as the training rows had it: its point masses, and its ranks in even steps."""
-    from scipy.special import ndtri
-
-    column, masses = codec.column, np.asarray(spike_shares[1:])
-    values, shares = [to_valid_values(np.array(codec.spikes), column)], [masses]
-    if codec.normal_scores:
-        values.append(
-            to_valid_values(
-                codec.normal_scores.inverse(ndtri((np.arange(MARGINAL_POINTS) + 0.5) / MARGINAL_POINTS)), column
-            )
-        )
-        shares.append(np.full(MARGINAL_POINTS, max(1.0 - float(masses.sum()), 0.0) / MARGINAL_POINTS))
-    return TruncatedMarginal(_cells(column, np.concatenate(values)), np.concatenate(shares))
-
-
 def truncate(marginal: TruncatedMarginal, column: Column, bound: BoundPredicate) -> TruncatedMarginal | None:
     """The part of a law that a condition on this column alone leaves; None if nothing is within reach.
 
@@ -66,7 +50,7 @@ def truncate(marginal: TruncatedMarginal, column: Column, bound: BoundPredicate)
     met = evaluate(bound, {column.name: marginal.values}) & (marginal.probabilities > 0)
     if met.any():
         return TruncatedMarginal(marginal.values[met], marginal.probabilities[met])
-    between = _cells(column, np.unique(round_to_step(_within_range(column, bound), column)))
+    between = numeric_cells(np.unique(round_to_step(_within_range(column, bound), column)), column)
     met = evaluate(bound, {column.name: between})
     count = int(met.sum())
     return TruncatedMarginal(between[met], np.full(count, UNSEEN_PROBABILITY / count)) if count else None
@@ -99,10 +83,6 @@ def _numbers(bound: BoundPredicate | NumericTerm) -> set[float]:
             return set().union(*map(_numbers, operands))
         case _:
             return set()
-
-
-def _cells(column: Column, values: NDArray[Any]) -> ColumnArray:
-    return ColumnArray(STORAGE[column.kind], values, np.zeros(len(values), dtype=np.bool_), unit=column.unit)
 
 
 N_CANDIDATES = 4  # candidates for each row, where they have to be weighed
@@ -190,7 +170,7 @@ def _branch_proposal(
 ) -> BranchProposal | None:
     numbers: dict[str, TruncatedMarginal] = {}
     labels: dict[str, tuple[int, ...]] = {}
-    for codec in drawer.codec.columns:
+    for codec in drawer.codec.single_columns:
         name, asked = codec.column.name, branch.restrict_to(codec.column.name)
         if name not in branch.single_columns or not base[name].missing[0]:
             continue
@@ -199,8 +179,8 @@ def _branch_proposal(
             labels[name] = tuple(np.flatnonzero(evaluate(asked, {name: cells})).tolist())
             if not labels[name]:
                 return None
-        elif isinstance(codec, SpikedNumericCodec):
-            left = truncate(_marginal(drawer, codec), codec.column, asked)
+        elif (marginal := _marginal(drawer, codec)) is not None:
+            left = truncate(marginal, codec.column, asked)
             if left is None:
                 return None
             numbers[name] = left
@@ -209,11 +189,13 @@ def _branch_proposal(
     return BranchProposal(drawer, base, branch, place, None if rarest is None else (rarest, numbers[rarest]), labels)
 
 
-def _marginal(drawer: RowSampler, codec: SpikedNumericCodec) -> TruncatedMarginal:
-    """The law of a column, with the shares of its point masses over the training rows."""
-    masses = [block for block in drawer.codec.slices if block.name == codec.column.name and block.is_categorical]
+def _marginal(drawer: RowSampler, codec: ColumnCodec) -> TruncatedMarginal | None:
+    """Return the marginal distribution of a column, with the fractions of its spikes in the training rows."""
+    spikes = [part for part in drawer.codec.slices if part.name == codec.column.name and part.is_categorical]
     mean = drawer.denoiser.mean.double().cpu().numpy()
-    return marginal_distribution(codec, mean[masses[0].start : masses[0].stop] if masses else np.zeros(1))
+    fractions = mean[spikes[0].start : spikes[0].stop] if spikes else np.zeros(1)
+    marginal = codec.marginal(fractions, MARGINAL_POINTS)
+    return None if marginal is None else TruncatedMarginal(*marginal)
 
 
 def _filled(cells: ColumnArray, values: NDArray[Any]) -> ColumnArray:
