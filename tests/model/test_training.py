@@ -170,12 +170,12 @@ def test_progress_shows_losses_and_remaining_time(capsys):
     model = Harpoon(hidden=8, max_epochs=2, random_state=0).fit(table)
     model.sample(2)
     output, shown = capsys.readouterr()
-    assert not output  # which may be a table on its way to a file
+    assert not output  # a table may be written there
     assert "epoch 2, loss" in shown
     assert "stopped by epochs" in shown
     assert "validation" in shown
     assert "0:00:00" in shown
-    assert "Drawing" in shown
+    assert "Sampling" in shown
 
 
 def test_the_fraction_done_follows_the_limit_that_is_reached_first():
