@@ -71,6 +71,6 @@ def _check_tensors(tensors: Mapping[str, Tensor], denoiser: Denoiser) -> None:
 def _check_template(template: FrameTemplate, schema: Schema) -> None:
     """The remembered frame must be able to hold what the schema's columns hold."""
     for column in schema:
-        template.check(column.name, column.kind.value)
+        template.check(column.name, column.kind)
         if column.kind.numeric and (column.minimum is None) != (column.maximum is None):
             raise ValueError(f"column {column.name!r} has half a range")
