@@ -198,7 +198,9 @@ def _summarize_tables(
 def _add_fidelity(summary: Summary, schema: Schema, result: Fidelity | None) -> None:
     """Add the scores of whole rows, and notes about what they leave out."""
     if result is None:
-        summary["notes"].append(f"Whole rows are not scored: this needs at least {MIN_ROWS} complete rows of each table.")
+        summary["notes"].append(
+            f"Whole rows are not scored: this needs at least {MIN_ROWS} complete rows of each table."
+        )
         return
     summary["fidelity"] = result
     n_left_out = len(schema.modelled) - len(comparable_columns(schema).modelled)
@@ -282,7 +284,7 @@ def _training_reference(model: Harpoon, train: object) -> Reference:
 
 def _without_progress(model: Harpoon) -> Harpoon:
     """Return a shallow copy without progress bars, so that `sampling_info_` of the model itself stays."""
-    model._fitted()
+    model._check_fitted()
     model = copy.copy(model)
     model.progress = False
     return model

@@ -195,10 +195,10 @@ def picture(column: Column, tables: Mapping[str, Table]) -> Picture:
     return _bar_picture(column, cells) if column.kind.discrete else _histogram_picture(column, cells)
 
 
-def format_value(column: Column, value: float, digits: int = 4) -> str:
-    """Return a value of a numeric or temporal column as text."""
+def format_value(column: Column, value: float, digits: int = 4, *, largest: float | None = None) -> str:
+    """Return a value of a numeric or temporal column as text; a duration in the unit that suits the `largest` value."""
     if column.kind is Kind.DURATION:
-        unit, ticks = duration_unit(column, value)
+        unit, ticks = duration_unit(column, value if largest is None else largest)
         return f"{format_rounded(value / ticks, digits)} {unit}"
     if column.kind.temporal:
         return format_time(column, value).removesuffix(":00").replace("T00:00", "").replace("T", " ")[:16]
@@ -250,11 +250,11 @@ def _ticks(column: Column, bins: Bins, histograms: Sequence[Histogram]) -> list[
     """Return the first, the middle and the last value that the bins show, as text."""
     middle = bins.low + (bins.high - bins.low) / 2
     middle = float(np.round(middle)) if column.step and column.step >= 1 else middle
-    return [
-        f"{'≤ ' if any(one.below for one in histograms) else ''}{format_value(column, bins.low)}",
-        format_value(column, middle),
-        f"{'≥ ' if any(one.above for one in histograms) else ''}{format_value(column, bins.high)}",
-    ]
+    largest = max(abs(bins.low), abs(bins.high))
+    low, middle_text, high = (format_value(column, value, largest=largest) for value in (bins.low, middle, bins.high))
+    below = "≤ " if any(one.below for one in histograms) else ""
+    above = "≥ " if any(one.above for one in histograms) else ""
+    return [below + low, middle_text, above + high]
 
 
 def _observed(column: Column, cells: ColumnArray) -> Floats:

@@ -132,8 +132,9 @@ def _authenticity(value: float, originals: str) -> Score:
         name="No copies (authenticity)",
         value=finite_or_none(value) or 0.0,
         ideal=0.5,
-        meaning=f"{100 * value:.0f} of 100 synthetic rows are farther from the closest of the {originals} than that row "
-        "is from its own closest neighbour. New rows of the same distribution score about 50. Far fewer mean copies.",
+        meaning=f"{100 * value:.0f} of 100 synthetic rows are farther from the closest of the {originals} than that "
+        "row is from its own closest neighbour. New rows of the same distribution score about 50; far fewer is a sign "
+        "of copies.",
     )
 
 

@@ -21,7 +21,7 @@ from harpoon.report.summary import (
 )
 
 MAX_NAME_CHARACTERS = 40
-# A loss up to the first bound is good, up to the second it is fair. Scores that should be large have their sign changed.
+# A loss up to the first bound is good, up to the second fair. Scores that should be large have their sign changed.
 GRADE_BOUNDS = {
     "marginals": (0.05, 0.15),
     "associations": (0.03, 0.08),
@@ -83,9 +83,9 @@ def _associations(associations: Associations) -> Iterator[Headline]:
         name="Association error",
         value=difference,
         text=f"{difference:.3f}",
-        meaning="The association of two columns, on a scale from 0 to 1, differs by this much on average. The largest "
-        f"difference is between {_name(pair['left'])} and {_name(pair['right'])}: {_signed(pair['real'])} in real rows, "
-        f"{_signed(pair['synthetic'])} in synthetic rows.",
+        meaning="The association of two columns, on a scale from 0 to 1, differs by this much on average. "
+        f"The largest difference is between {_name(pair['left'])} and {_name(pair['right'])}: "
+        f"{_signed(pair['real'])} in real rows, {_signed(pair['synthetic'])} in synthetic rows.",
         grade=_grade("associations", difference),
     )
 
@@ -114,24 +114,21 @@ def _imputation(imputation: Imputation) -> Iterator[Headline]:
         return
     score = next(one for one in imputation["scores"] if one["hidden"] == imputation["gain_at"])
     more_or_less = "less" if gain >= 0 else "more"
-    meanings = [
+    meaning = (
         f"With {format_percent(score['hidden'])} of the cells hidden, the error is {format_percent(abs(gain))} "
         f"{more_or_less} than with means and modes."
-    ]
+    )
     if score["mse"] is not None:
-        meanings.append(
-            f"Numeric columns: {score['mse']:.2f} of the variance remains (means: {nan_if_none(score['mse_of_mean']):.2f})."
-        )
+        of_mean = nan_if_none(score["mse_of_mean"])
+        meaning += f" Numeric columns: {score['mse']:.2f} of the variance remains (means: {of_mean:.2f})."
     if score["accuracy"] is not None:
-        meanings.append(
-            f"Categories: {100 * score['accuracy']:.0f} of 100 are right "
-            f"(modes: {100 * nan_if_none(score['accuracy_of_mode']):.0f})."
-        )
+        of_mode = 100 * nan_if_none(score["accuracy_of_mode"])
+        meaning += f" Categories: {100 * score['accuracy']:.0f} of 100 are right (modes: {of_mode:.0f})."
     yield Headline(
         name="Imputation",
         value=gain,
         text=f"{100 * abs(gain):.0f} % {more_or_less} error",
-        meaning=" ".join(meanings),
+        meaning=meaning,
         grade=_grade("imputation", -gain),
     )
 

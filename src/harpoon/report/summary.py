@@ -1,8 +1,8 @@
 """The types of a summary: the content of a report, as plain data that JSON can hold.
 
 A number is finite or None. None means that it could not be computed, for example because every cell is missing.
-A fraction is from 0 to 1. "Real" rows are the user's, "synthetic" rows are sampled from the model or are the second table
-of a comparison. The parts depend on the kind of the summary:
+A fraction is from 0 to 1. "Real" rows are the user's. "Synthetic" rows are sampled from the model, or are the second
+table of a comparison. The parts depend on the kind of the summary:
 
     evaluation   a model and test rows:  all parts; `condition` only if one is given
     comparison   two tables, no model:   columns, missingness, marginals, associations, fidelity

@@ -50,7 +50,7 @@ def loss_curve(epochs: Sequence[Epoch], label: str) -> Markup:
 def heat_map(names: Sequence[str], matrix: Matrix, label: str, *, full: float = 1.0) -> Markup:
     """Draw a matrix: one colour above zero, another below, paler towards zero; `full` has the full colour."""
     cells = [
-        f'<rect x="{j}" y="{i}"{_shade(value, full)}><title>{escape(_cell_text(names[i], names[j], value))}</title></rect>'
+        f'<rect x="{j}" y="{i}"{_shade(value, full)}><title>{_cell_text(names[i], names[j], value)}</title></rect>'
         for i, row in enumerate(matrix)
         for j, value in enumerate(row)
     ]
@@ -87,8 +87,8 @@ def _shade(value: float | None, full: float) -> str:
     return f' class="{"above" if value > 0 else "below"}" fill-opacity="{_coordinate(min(abs(value) / full, 1.0))}"'
 
 
-def _cell_text(left: str, right: str, value: float | None) -> str:
-    return f"{left} · {right}: {'none' if value is None else f'{value:.2f}'}"
+def _cell_text(left: str, right: str, value: float | None) -> Markup:
+    return escape(f"{left} · {right}: {'none' if value is None else f'{value:.2f}'}")
 
 
 def _svg(name: str, content: str, label: str) -> Markup:

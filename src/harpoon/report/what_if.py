@@ -81,9 +81,7 @@ def what_if(
     )
 
 
-def _measure_guidance(
-    model: Harpoon, tree: Predicate, info: SamplingInfo, seed: int
-) -> tuple[float | None, int]:
+def _measure_guidance(model: Harpoon, tree: Predicate, info: SamplingInfo, seed: int) -> tuple[float | None, int]:
     """Return the fraction of guided rows that violate the condition, and the number of guided rows.
 
     If no row had to be guided, some rows are guided to measure it.
@@ -141,7 +139,10 @@ def shift(column: Column, before: Table, after: Table, *, digits: int = 4) -> tu
 
 def _format_distinct(column: Column, values: list[float], digits: int) -> list[str]:
     """Return values as text, with as many digits as they need to look different."""
-    texts = [[format_value(column, value, n) for value in values] for n in range(digits, MAX_DIGITS + 1)]
+    largest = max(map(abs, values))
+    texts = [
+        [format_value(column, value, n, largest=largest) for value in values] for n in range(digits, MAX_DIGITS + 1)
+    ]
     return next((text for text in texts if len(set(text)) == len(text)), texts[0])
 
 
@@ -155,7 +156,7 @@ def _meanings(
     else:
         yield "Each of them was checked and satisfies the condition."
     if guided_violations is not None:
-        yield f"For comparison: guidance alone, as in the paper, would violate it in {format_percent(guided_violations)}."
+        yield f"Guidance alone, as in the paper, would violate it in {format_percent(guided_violations)} of the rows."
     yield f"Without the condition, {format_percent(synthetic_fraction)} of the sampled rows satisfy it."
     if real_fraction is not None:
         yield f"Of the real rows, {format_percent(real_fraction)} satisfy it."

@@ -19,7 +19,7 @@ from harpoon.data import dataframe
 from harpoon.data.dataframe import Table
 from harpoon.diffusion.penalties import RECONSTRUCTION_LOSSES
 from harpoon.estimator import Harpoon
-from harpoon.exceptions import InvalidOption, InvalidTable, MissingExtra, NotFitted
+from harpoon.exceptions import InvalidOption, InvalidTable, MissingExtra
 
 try:
     import matplotlib as mpl  # noqa: F401
@@ -104,9 +104,9 @@ def marginals(
 ) -> Figure:
     """Draw the distribution of each column in two tables.
 
-    The subtitle of a panel is the distance of the two distributions, from 0 (the same) to 1: Kolmogorov-Smirnov (KS) for
-    numeric and temporal columns, total variation (TV) for categories. Missing cells are left out; their fraction is
-    given below the panel.
+    The subtitle of a panel is the distance of the two distributions, from 0 (the same) to 1: Kolmogorov-Smirnov (KS)
+    for numeric and temporal columns, total variation (TV) for categories. Missing cells are left out; their fraction
+    is given below the panel.
 
     Args:
         real: A dataframe, in grey.
@@ -303,8 +303,7 @@ def _read_with_rows(data: object) -> Table:
 def _check_fitted(model: Harpoon) -> None:
     if not isinstance(model, Harpoon):
         raise InvalidOption(f"model must be a Harpoon, got {type(model).__name__}.")
-    if not hasattr(model, "history_"):
-        raise NotFitted("This model has not been trained. Call fit(table) first, or load a saved model.")
+    model._check_fitted()
 
 
 def _format_seconds(seconds: float) -> str:
