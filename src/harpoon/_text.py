@@ -32,11 +32,12 @@ def format_percent(fraction: float, digits: int = 3) -> str:
 
     >>> format_percent(0.5), format_percent(0.986), format_percent(0.0004), format_percent(0.0)
     ('50 %', '98.6 %', '0.04 %', '0 %')
-    >>> format_percent(0.9999), format_percent(0.9999, digits=2)
-    ('99.9 %', '99 %')
+    >>> format_percent(0.9999), format_percent(0.9999, digits=2), format_percent(1.0, digits=2)
+    ('99.9 %', '99 %', '100 %')
     """
-    largest = 100 - 10.0 ** (2 - digits) if fraction < 1 else 100 * fraction
-    return f"{min(100 * fraction, largest):.{digits}g} %"
+    if fraction >= 1:
+        return f"{100 * fraction:.0f} %"
+    return f"{min(100 * fraction, 100 - 10.0 ** (2 - digits)):.{digits}g} %"
 
 
 def format_rounded(value: float, digits: int = 4) -> str:

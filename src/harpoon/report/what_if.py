@@ -132,8 +132,10 @@ def shift(column: Column, before: Table, after: Table, *, digits: int = 4) -> tu
         ends = " → ".join(format_percent(one.get(category, 0.0), min(digits, 3)) for one in (old, new))
         return finite_or_none(changes[category]), f"{shorten(str(category), shown=MAX_CATEGORY_CHARACTERS)}: {ends}"
     values = [coerce(one, column).observed.astype(np.float64) for one in cells]
-    means, deviation = [float(one.mean()) for one in values], float(values[0].std())
-    size = finite_or_none((means[1] - means[0]) / deviation) if deviation > 0 else None
+    means = [float(one.mean()) for one in values]
+    with np.errstate(over="ignore"):
+        deviation = float(values[0].std())
+    size = finite_or_none((means[1] - means[0]) / deviation) if 0 < deviation < np.inf else None
     return size, f"mean {' → '.join(_format_distinct(column, means, digits))}"
 
 
