@@ -354,7 +354,8 @@ def test_copies_of_training_rows_are_found(model):
     }
     authenticity = {name: {s["key"]: s["value"] for s in one["scores"]}["authenticity"] for name, one in found.items()}
     assert found["copied"]["closest"]["equal"]["synthetic"] == 1.0
-    assert authenticity["copied"] < 0.1 < 0.3 < authenticity["other"]
+    assert authenticity["copied"] < 0.1
+    assert authenticity["other"] > 0.3
 
 
 def test_a_condition_shows_its_columns_and_its_effect_on_the_others(report):
@@ -463,7 +464,7 @@ def test_wrong_arguments_are_explained(model, tmp_path):
 
 
 def test_the_page_of_a_model_has_every_section(report):
-    reader = read(report)
+    reader = read_page(report)
     sections = ["condition", "marginals", "associations", "imputation", "intervals", "fidelity", "columns", "training"]
     assert set(sections) <= reader.ids
     text = "".join(reader.text)

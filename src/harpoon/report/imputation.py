@@ -16,7 +16,7 @@ from harpoon.data.dataframe import Table
 from harpoon.data.schema import Schema
 from harpoon.inference.intervals import attainable_coverage
 from harpoon.metrics import masks
-from harpoon.metrics.arrays import numbers
+from harpoon.metrics.arrays import numeric_values
 from harpoon.report.overview import take_rows
 from harpoon.report.summary import (
     ColumnCoverage,
@@ -109,7 +109,7 @@ def _coverage(
     column: Column, truth: Table, ends: tuple[Table, Table], draws: list[Table], hidden: Mask
 ) -> ColumnCoverage:
     true, low, high = (_select(table, column, hidden) for table in (truth, *ends))
-    values = np.stack([numbers(_select(draw, column, hidden).column(column.name), column) for draw in draws])
+    values = np.stack([numeric_values(_select(draw, column, hidden).column(column.name), column) for draw in draws])
     return ColumnCoverage(
         name=column.name,
         cells=int(hidden.sum()),
