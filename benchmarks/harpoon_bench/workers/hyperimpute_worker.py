@@ -1,4 +1,4 @@
-"""HyperImpute and MIRACLE of the package hyperimpute, on the rows with holes and, above them, the training rows."""
+"""HyperImpute and MIRACLE of the package hyperimpute, fitted on training rows and incomplete rows together."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import time
 
 import pandas as pd
 from hyperimpute.plugins.imputers import Imputers
-from job import Job, work
+from job import Job, run
 
 
 class BudgetSpent(Exception):
-    """HyperImpute reports its table between rounds; this carries the last one out."""
+    """The budget is spent; carries the table of HyperImpute's last round."""
 
     def __init__(self, rounds: int, table: pd.DataFrame) -> None:
         super().__init__(f"stopped after {rounds} rounds")
@@ -18,26 +18,26 @@ class BudgetSpent(Exception):
 
 
 def impute(job: Job) -> None:
-    """Both imputers learn from the very table that they fill, so the training rows stand in it."""
-    train, holes = job.table("train"), job.table("holes")
-    mean, deviation = train.mean(), train.std(ddof=0).replace(0, 1)
-    stacked = pd.concat([train, holes], ignore_index=True)
-    filled, note = fill(job, (stacked - mean) / deviation)
-    filled.columns = stacked.columns
-    job.answer(filled.tail(len(holes)) * deviation + mean, note)
+    """Standardise the stacked rows, impute, and write the incomplete rows."""
+    train, incomplete = job.table("train"), job.table("incomplete")
+    mean, std = train.mean(), train.std(ddof=0).replace(0, 1)
+    stacked = pd.concat([train, incomplete], ignore_index=True)
+    imputed, note = fill(job, (stacked - mean) / std)
+    imputed.columns = stacked.columns
+    job.write_result(imputed.tail(len(incomplete)) * std + mean, note)
 
 
 def fill(job: Job, table: pd.DataFrame) -> tuple[pd.DataFrame, str]:
-    """The standardised table without holes, and a note where the budget ended it."""
+    """Return the imputed table, and a note if the budget ended the imputation."""
     name, options = job.settings["method"], dict(job.settings["options"])
     if name == "hyperimpute" and job.settings["seconds"] is not None:
         deadline = time.monotonic() + job.settings["seconds"]
 
-        def look_at_clock(rounds: int, table: pd.DataFrame) -> None:
+        def check_clock(rounds: int, table: pd.DataFrame) -> None:
             if rounds > 0 and time.monotonic() > deadline:
                 raise BudgetSpent(rounds, table)
 
-        options["inner_loop_hook"] = look_at_clock
+        options["inner_loop_hook"] = check_clock
     imputer = Imputers().get(name, random_state=job.settings["seed"], **options)
     try:
         return pd.DataFrame(imputer.fit_transform(table.copy())), ""
@@ -46,4 +46,4 @@ def fill(job: Job, table: pd.DataFrame) -> tuple[pd.DataFrame, str]:
 
 
 if __name__ == "__main__":
-    work(impute)
+    run(impute)
