@@ -37,15 +37,11 @@ Seeds = Annotated[
     str | None, typer.Option(help="Seeds of masks or samples, such as 0,1,2.", show_default="the experiment's")
 ]
 Budget = Annotated[float | None, typer.Option(help="Most seconds of training.", show_default="the authors' setting")]
-Options = Annotated[
-    list[str] | None, typer.Option("--option", help="An option of the methods, such as hidden=256.")
-]
+Options = Annotated[list[str] | None, typer.Option("--option", help="An option of the methods, such as hidden=256.")]
 Limit = Annotated[
     float | None, typer.Option(help="Seconds after which a training or an answer is stopped.", show_default="none")
 ]
-Data = Annotated[
-    Path | None, typer.Option(help="Folder of the data sets.", show_default="HARPOON_DATA, or downloaded")
-]
+Data = Annotated[Path | None, typer.Option(help="Folder of the data sets.", show_default="HARPOON_DATA, or downloaded")]
 Models = Annotated[Path | None, typer.Option(help="Folder of trained models.", show_default="in the user's cache")]
 ResultsFolder = Annotated[Path, typer.Option(help="Folder of the records.")]
 RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Measure failed cells again.")]

@@ -159,7 +159,9 @@ def _read(path: Path) -> str:
         content = path.read_bytes()
         return (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise DataUnavailable(f"{str(path)!r} cannot be read ({error}). Replace it, or choose another folder.") from None
+        raise DataUnavailable(
+            f"{str(path)!r} cannot be read ({error}). Replace it, or choose another folder."
+        ) from None
 
 
 SPECS = {

@@ -58,7 +58,7 @@ NOTES = {
     "with a single mask are in the tables below. Names include the time limit of the training. All methods ran on the "
     "same machine; Methods lists their training times.",
     "constraints": "Violations are in %. α-precision is the naive variant. Utility is the area under the ROC curve of "
-    "a boosted classifier. Detection is that of a linear classifier; 0.5 means that it cannot separate sampled from "
+    "a boosted classifier, and detection that of a linear one; 0.5 means that it cannot separate sampled from "
     "real rows. Three differences matter. (1) Published violations are measured right after the guided loop; the "
     "anchored preset and rejection sampling return only rows that satisfy the condition. (2) Published scores are from "
     "synthcity; ours follow the same definitions but were not compared with its code, and our KS covers numeric "

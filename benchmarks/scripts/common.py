@@ -1,37 +1,38 @@
-"""What the scripts have in common: their arguments, and one JSON file per data set."""
+"""Shared parts of the scripts: arguments, trained models, and one JSON record per data set."""
 
 from __future__ import annotations
 
 import argparse
 import json
-import platform
 from collections.abc import Callable, Iterable
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import pandas as pd
 import torch
 
 import harpoon
+from harpoon_bench.datasets import load
+from harpoon_bench.machine import versions
 
-HERE = Path(__file__).parent
-PACKAGES = ("torch", "numpy", "scikit-learn", "xgboost-cpu")
-
-
-def parser(name: str, datasets: Iterable[str]) -> argparse.ArgumentParser:
-    """The arguments that every script takes which trains or reads models."""
-    made = argparse.ArgumentParser()
-    made.add_argument("--data", type=Path, required=True, help="the folder of the data sets")
-    made.add_argument("--models", type=Path, required=True, help="a folder for trained models, outside the repository")
-    made.add_argument("--minutes", type=float, default=3.0, help="of training, for a model that is not there yet")
-    made.add_argument("--datasets", default=",".join(datasets))
-    made.add_argument("--results", type=Path, default=HERE / "results" / name)
-    return made
+RESULTS = Path(__file__).parents[1] / "results" / "scripts"
+MIXED_DATASETS = ("adult", "default", "shoppers")
 
 
-def each(names: str, results: Path, run: Callable[[str], dict[str, Any]]) -> dict[str, dict[str, Any]]:
-    """Run every data set whose result is not there yet, and give back the results of all."""
+def make_parser(name: str, datasets: Iterable[str]) -> argparse.ArgumentParser:
+    """Return a parser with the arguments of scripts that train models."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", type=Path, required=True, help="folder of the data sets")
+    parser.add_argument("--models", type=Path, required=True, help="folder of trained models, outside the repository")
+    parser.add_argument("--minutes", type=float, default=3.0, help="of training, for a model that does not exist yet")
+    parser.add_argument("--datasets", default=",".join(datasets))
+    parser.add_argument("--results", type=Path, default=RESULTS / name)
+    return parser
+
+
+def run_datasets(names: str, results: Path, run: Callable[[str], dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """Run every data set without a record, and return the records of all."""
     results.mkdir(parents=True, exist_ok=True)
     records = {}
     for name in names.split(","):
@@ -46,24 +47,39 @@ def each(names: str, results: Path, run: Callable[[str], dict[str, Any]]) -> dic
     return records
 
 
-def facts(model: harpoon.Harpoon) -> dict[str, Any]:
-    """What was trained, how long, and with what."""
+def write_record(record: dict[str, Any], path: Path) -> None:
+    """Write and print one record."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(record, indent=2) + "\n")
+    print(json.dumps(record))
+
+
+def training_facts(model: harpoon.Harpoon) -> dict[str, Any]:
+    """Return the training time, the size and the options of a model, and the versions of packages."""
     return {
         "train_seconds": round(model.history_.seconds, 1),
         "epochs": model.history_.epochs[-1].number,
         "weights": sum(p.numel() for p in model.denoiser_.parameters()),
         "threads": torch.get_num_threads(),
-        "settings": model.config_.to_json(),
+        "config": model.config_.to_json(),
         "versions": versions(),
     }
 
 
-def versions() -> dict[str, str]:
-    """Of everything that the numbers depend on."""
-    found = {"harpoon": harpoon.__version__, "python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return found
+def load_or_train(data: Path, name: str, minutes: float, models: Path) -> harpoon.Harpoon:
+    """Return the default preset for the training rows of a data set, from `<models>/<name>.harpoon` if it exists.
+
+    An existing model is used whatever its budget was; scripts record its options.
+    """
+    dataset = load(name, data)
+    return load_or_fit(dataset.train, dataset.schema, minutes, models / f"{name}.harpoon")
+
+
+def load_or_fit(train: pd.DataFrame, schema: harpoon.Schema, minutes: float, path: Path) -> harpoon.Harpoon:
+    """Return the default preset for these rows, from the file if it exists."""
+    if path.exists():
+        return harpoon.load(path, progress=False)
+    model = harpoon.Harpoon(schema=schema, max_time=60 * minutes, random_state=0, progress=False).fit(train)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    model.save(path)
+    return model

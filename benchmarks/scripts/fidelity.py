@@ -1,11 +1,12 @@
-"""How real drawn rows look: Adult, Default and Shoppers.
+"""Fidelity of unconditional samples: Adult, Default and Shoppers.
 
-    python benchmarks/fidelity.py --data FOLDER --models FOLDER [--minutes 3] [--datasets adult] [--results FOLDER]
+    python benchmarks/scripts/fidelity.py --data FOLDER --models FOLDER [--minutes 3] [--datasets adult]
+                                          [--results FOLDER]
 
-For each data set: train on 70 % of the rows (or read the model from --models), draw as many rows as there are test
-rows, cells in turn and all together, and score them against the test rows. As many real training rows, scored alike,
-are the ceiling: no model can be expected to do better. Authenticity alone is measured against the training rows, which
-are what a model could copy; its ceiling is the test rows'. One JSON file per data set; what is there is not done again.
+For each data set: train on 70 % of the rows (or read the model from --models), sample as many rows as there are test
+rows, by autoregressive sampling and by reverse diffusion, and score them against the test rows. As many real training
+rows with the same scores are the ceiling. Authenticity is measured against the training rows, which a model could copy;
+its ceiling is that of the test rows. One JSON file per data set; existing records are kept.
 """
 
 from __future__ import annotations
@@ -19,77 +20,76 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from common import MIXED_DATASETS, load_or_train, make_parser, run_datasets, training_facts
 from harpoon import Schema, metrics
-from harpoon.config import DrawingOptions
 from harpoon_bench.datasets import load
-from models import trained
-from records import each, facts, parser
 
-DATASETS = ("adult", "default", "shoppers")
-WAYS: dict[str, DrawingOptions] = {"in turn": {}, "together": {"ar_steps": 0}}
-PAIR = ["education", "education-num"]  # in Adult one is the number of the other
+SAMPLERS: dict[str, dict[str, Any]] = {"autoregressive": {}, "diffusion": {"ar_steps": 0}}
+PAIR = ["education", "education-num"]  # columns of Adult; each determines the other
 
 
-def scores(schema: Schema, train: pd.DataFrame, test: pd.DataFrame, rows: pd.DataFrame) -> dict[str, Any]:
-    """Every score of rows against test rows."""
+def score(schema: Schema, train: pd.DataFrame, test: pd.DataFrame, rows: pd.DataFrame) -> dict[str, Any]:
+    """Return all scores of rows against the test rows."""
     columns = metrics.similarity(schema, test, rows)
-    found: dict[str, Any] = {
+    scores: dict[str, Any] = {
         "detection_xgboost": metrics.detection(schema, test, rows),
         "detection_linear": metrics.detection(schema, test, rows, classifier="linear"),
         "alpha_precision": metrics.alpha_precision(schema, test, rows),
         "beta_recall": metrics.beta_recall(schema, test, rows),
         "similarity_mean": float(np.mean(list(columns.values()))),
-        "similarity_least": min(columns.values()),
+        "similarity_min": min(columns.values()),
         "similarity": columns,
     }
     if set(PAIR) <= set(train.columns):
-        found["known_pairs"] = known_pairs(train, rows)
-    return found
+        scores["valid_pairs"] = valid_pairs(train, rows)
+    return scores
 
 
-def known_pairs(train: pd.DataFrame, rows: pd.DataFrame) -> float:
-    """The share of rows whose education goes with the number that it goes with in the training rows."""
-    seen = set(train[PAIR].itertuples(index=False, name=None))
-    return float(np.mean([pair in seen for pair in rows[PAIR].itertuples(index=False, name=None)]))
+def valid_pairs(train: pd.DataFrame, rows: pd.DataFrame) -> float:
+    """Return the fraction of rows whose education and its number occur together in the training rows."""
+    valid = set(train[PAIR].itertuples(index=False, name=None))
+    return float(np.mean([pair in valid for pair in rows[PAIR].itertuples(index=False, name=None)]))
 
 
 def run(arguments: Any, name: str) -> dict[str, Any]:  # noqa: ANN401
     dataset = load(name, arguments.data)
     train, test, schema = dataset.train, dataset.test, dataset.schema
-    model = trained(arguments.data, name, arguments.minutes, arguments.models)
-    sample = train.sample(len(test), random_state=0)
-    real = {**scores(schema, train, test, sample), "authenticity": metrics.authenticity(schema, train, test)}
-    drawn = {}
-    for way, options in WAYS.items():
+    model = load_or_train(arguments.data, name, arguments.minutes, arguments.models)
+    ceiling = train.sample(len(test), random_state=0)
+    real = {**score(schema, train, test, ceiling), "authenticity": metrics.authenticity(schema, train, test)}
+    sampled = {}
+    for sampler, options in SAMPLERS.items():
         began = perf_counter()
         rows = model.sample(len(test), random_state=1, **options)
-        drawn[way] = {"seconds": round(perf_counter() - began, 2), **scores(schema, train, test, rows)}
-        drawn[way]["authenticity"] = metrics.authenticity(schema, train, rows)
-        told = {key: value for key, value in drawn[way].items() if key != "similarity"}
-        print(name, way, json.dumps(told), flush=True)
+        sampled[sampler] = {"seconds": round(perf_counter() - began, 2), **score(schema, train, test, rows)}
+        sampled[sampler]["authenticity"] = metrics.authenticity(schema, train, rows)
+        printed = {key: value for key, value in sampled[sampler].items() if key != "similarity"}
+        print(name, sampler, json.dumps(printed), flush=True)
     return {
-        "script": "benchmarks/fidelity.py",
+        "script": "benchmarks/scripts/fidelity.py",
         "dataset": name,
         "rows": len(test),
         "real_rows": real,
-        "drawn_rows": drawn,
-        **facts(model),
+        "sampled_rows": sampled,
+        **training_facts(model),
     }
 
 
-def summary(records: Iterable[dict[str, Any]]) -> str:
-    """One line per data set, with what real rows have behind it."""
+def summarise(records: Iterable[dict[str, Any]]) -> str:
+    """Return a line per data set, with the scores of real rows in brackets."""
     lines = []
     for record in records:
-        most, real = next(iter(record["drawn_rows"].values())), record["real_rows"]
-        names = ("detection_xgboost", "alpha_precision", "similarity_least")
-        lines.append(", ".join([record["dataset"], *(f"{name} {most[name]:.3f} ({real[name]:.3f})" for name in names)]))
+        sampled, real = next(iter(record["sampled_rows"].values())), record["real_rows"]
+        names = ("detection_xgboost", "alpha_precision", "similarity_min")
+        scores = (f"{name} {sampled[name]:.3f} ({real[name]:.3f})" for name in names)
+        lines.append(", ".join([record["dataset"], *scores]))
     return "\n".join(lines)
 
 
 def main() -> None:
-    given = parser(Path(__file__).stem, DATASETS).parse_args()
-    print(summary(each(given.datasets, given.results, lambda name: run(given, name)).values()))
+    arguments = make_parser(Path(__file__).stem, MIXED_DATASETS).parse_args()
+    records = run_datasets(arguments.datasets, arguments.results, lambda name: run(arguments, name))
+    print(summarise(records.values()))
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""What is lost by training on a table with holes: Adult, Default and Shoppers without 30 % of their training cells.
+"""Cost of training on incomplete rows: Adult, Default and Shoppers with 30 % of their training cells missing.
 
-    python benchmarks/incomplete.py --data FOLDER --models FOLDER [--minutes 3] [--datasets adult] [--results FOLDER]
+    python benchmarks/scripts/incomplete_rows.py --data FOLDER --models FOLDER [--minutes 3] [--datasets adult]
+                                                 [--results FOLDER]
 
-For each data set two models of the same budget: one of the training rows as they are, one of the same rows with 30 % of
-the cells removed completely at random. Both fill the test rows under MCAR, MAR and MNAR masks of 25 and 50 %, two of
-each, and are scored as the bench scores: mean squared error on standardised numbers, accuracy in % on categories.
-A quotient is the score of the second model divided by that of the first. One JSON file per data set; what is there is
-not done again.
+For each data set, two models with the same budget: one trained on the training rows, one on the same rows with 30 % of
+the cells hidden completely at random. Both impute the test rows under MCAR, MAR and MNAR masks of 25 and 50 %, two of
+each. The scores are those of the experiments: MSE of standardised numbers, and accuracy of categories in %. A quotient
+is the score of the second model divided by that of the first. One JSON file per data set; existing records are kept.
 """
 
 from __future__ import annotations
@@ -19,62 +19,60 @@ import numpy as np
 import pandas as pd
 
 import harpoon
+from common import MIXED_DATASETS, load_or_fit, load_or_train, make_parser, run_datasets, training_facts
 from harpoon import Schema
 from harpoon.metrics import masks
-from harpoon_bench.datasets import load, with_holes
-from models import fitted, trained
-from records import each, facts, parser
+from harpoon_bench.datasets import hide_cells, load
 
-DATASETS = ("adult", "default", "shoppers")
-REMOVED, RATIOS, SEEDS = 0.3, (0.25, 0.5), range(2)
-MASK_OF_TRAINING = 30  # a seed that no test mask has
+HIDDEN_FRACTION, RATIOS, SEEDS = 0.3, (0.25, 0.5), range(2)
+TRAINING_MASK_SEED = 30  # not the seed of a test mask
 METRICS = ("mse", "accuracy")
 
 
 def score(model: harpoon.Harpoon, train: pd.DataFrame, test: pd.DataFrame, mask: np.ndarray[Any, Any]) -> list[float]:
-    expected = model.impute(with_holes(test, mask), decode=False)
+    expectation = model.expect(hide_cells(test, mask))
     squares, hits = [], []
-    for place, name in enumerate(test.columns):
-        hidden, truth = mask[:, place], test[name].to_numpy()
-        if name in expected.numbers:
-            deviation = train[name].std(ddof=0)
-            squares.append(((expected.numbers[name][hidden] - truth[hidden]) / deviation) ** 2)
+    for index, name in enumerate(test.columns):
+        hidden, truth = mask[:, index], test[name].to_numpy()
+        if name in expectation.numbers:
+            std = train[name].std(ddof=0)
+            squares.append(((expectation.numbers[name][hidden] - truth[hidden]) / std) ** 2)
         else:
-            labels = np.array(expected.labels[name], dtype=object)
-            hits.append(labels[expected.probabilities[name].argmax(axis=1)][hidden] == truth[hidden])
+            categories = np.array(expectation.categories[name], dtype=object)
+            hits.append(categories[expectation.probabilities[name].argmax(axis=1)][hidden] == truth[hidden])
     return [float(np.concatenate(squares).mean()), *([100 * float(np.concatenate(hits).mean())] if hits else [])]
 
 
 def run(arguments: Any, name: str) -> dict[str, Any]:  # noqa: ANN401
     dataset = load(name, arguments.data)
     train, test = dataset.train, dataset.test
-    holes = with_holes(train, masks.draw("MCAR", train, REMOVED, MASK_OF_TRAINING))
-    schema = Schema.infer(holes, kinds=dict.fromkeys(dataset.categorical, "category"))
+    incomplete = hide_cells(train, masks.draw("MCAR", train, HIDDEN_FRACTION, TRAINING_MASK_SEED))
+    schema = Schema.infer(incomplete, kinds=dict.fromkeys(dataset.categorical, "category"))
     path = arguments.models / f"{name}-incomplete.harpoon"
     models = {
-        "complete": trained(arguments.data, name, arguments.minutes, arguments.models),
-        "incomplete_rows": fitted(holes, schema, arguments.minutes, path),
+        "complete": load_or_train(arguments.data, name, arguments.minutes, arguments.models),
+        "incomplete": load_or_fit(incomplete, schema, arguments.minutes, path),
     }
     cells = []
     for mechanism in masks.MECHANISMS:
         for ratio in RATIOS:
             tests = [masks.draw(mechanism, test, ratio, seed) for seed in SEEDS]
             means = {
-                which: np.mean([score(m, train, test, mask) for mask in tests], axis=0) for which, m in models.items()
+                which: np.mean([score(model, train, test, mask) for mask in tests], axis=0)
+                for which, model in models.items()
             }
             for metric, left, right in zip(METRICS, means["complete"], means["incomplete"], strict=False):
                 cell = {"mask": mechanism, "ratio": ratio, "metric": metric}
-                cells.append(
-                    {**cell, "complete": float(left), "incomplete_rows": float(right), "quotient": float(right / left)}
-                )
+                values = {"complete": float(left), "incomplete": float(right), "quotient": float(right / left)}
+                cells.append({**cell, **values})
     return {
-        "script": "benchmarks/incomplete.py",
+        "script": "benchmarks/scripts/incomplete_rows.py",
         "dataset": name,
-        "removed": REMOVED,
+        "removed": HIDDEN_FRACTION,
         "test_rows": len(test),
         "quotients": {m: mean_quotient(cells, m) for m in METRICS if any(c["metric"] == m for c in cells)},
         "cells": cells,
-        "models": {which: facts(model) for which, model in models.items()},
+        "models": {which: training_facts(model) for which, model in models.items()},
     }
 
 
@@ -82,8 +80,8 @@ def mean_quotient(cells: list[dict[str, Any]], metric: str) -> float:
     return float(np.mean([cell["quotient"] for cell in cells if cell["metric"] == metric]))
 
 
-def summary(records: Iterable[dict[str, Any]]) -> str:
-    """One line per data set."""
+def summarise(records: Iterable[dict[str, Any]]) -> str:
+    """Return a line per data set."""
     return "\n".join(
         f"{r['dataset']}: " + ", ".join(f"{metric} × {value:.3f}" for metric, value in r["quotients"].items())
         for r in records
@@ -91,8 +89,9 @@ def summary(records: Iterable[dict[str, Any]]) -> str:
 
 
 def main() -> None:
-    given = parser(Path(__file__).stem, DATASETS).parse_args()
-    print(summary(each(given.datasets, given.results, lambda name: run(given, name)).values()))
+    arguments = make_parser(Path(__file__).stem, MIXED_DATASETS).parse_args()
+    records = run_datasets(arguments.datasets, arguments.results, lambda name: run(arguments, name))
+    print(summarise(records.values()))
 
 
 if __name__ == "__main__":

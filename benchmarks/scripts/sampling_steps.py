@@ -1,10 +1,11 @@
-"""How many turns drawing needs: plain rows in fewer and in more of them, and all cells together, against training rows.
+"""Quality of unconditional samples by the number of sampling steps.
 
-    python benchmarks/steps.py --data FOLDER --models FOLDER [--minutes 3] [--datasets adult] [--results FOLDER]
+    python benchmarks/scripts/sampling_steps.py --data FOLDER --models FOLDER [--minutes 3] [--datasets adult]
+                                                [--results FOLDER]
 
-The default is the fewest turns that lose nothing measurable. A setting is chosen on training rows, so drawn rows are
-compared with those: what a boosted classifier tells apart, and how alike the columns are on average. One JSON file per
-data set; what is there is not done again.
+The default is the smallest number of autoregressive steps without a measurable loss. It was chosen on training rows, so
+samples are scored against these: detection by a boosted classifier, and the mean similarity of columns. One JSON file
+per data set; existing records are kept.
 """
 
 from __future__ import annotations
@@ -17,14 +18,11 @@ from typing import Any
 import numpy as np
 
 import harpoon
+from common import MIXED_DATASETS, load_or_train, make_parser, run_datasets, training_facts
 from harpoon import metrics
-from harpoon.config import DrawingOptions
 from harpoon_bench.datasets import load
-from models import trained
-from records import each, facts, parser
 
-DATASETS = ("adult", "default", "shoppers")
-WAYS: tuple[DrawingOptions, ...] = (
+VARIANTS: tuple[dict[str, Any], ...] = (
     {"ar_steps": 4},
     {"ar_steps": 8},
     {"ar_steps": 16},
@@ -39,27 +37,29 @@ def run(data: Path, name: str, model: harpoon.Harpoon) -> dict[str, Any]:
     dataset = load(name, data)
     train, schema = dataset.train, dataset.schema
     real = train.sample(min(ROWS, len(train)), random_state=0).reset_index(drop=True)
-    tried = []
-    for way in WAYS:
+    variants = []
+    for options in VARIANTS:
         scores = []
         for seed in SEEDS:
             began = perf_counter()
-            rows = model.sample(len(real), random_state=seed, **way)
+            rows = model.sample(len(real), random_state=seed, **options)
             seconds = perf_counter() - began
-            alike = float(np.mean(list(metrics.similarity(schema, real, rows).values())))
-            scores.append((metrics.detection(schema, real, rows, folds=3), alike, seconds))
+            similarity = float(np.mean(list(metrics.similarity(schema, real, rows).values())))
+            scores.append((metrics.detection(schema, real, rows, folds=3), similarity, seconds))
         detection, similarity, seconds = np.mean(scores, axis=0).round(4).tolist()
-        tried.append({**way, "detection": detection, "similarity": similarity, "seconds": seconds})
-        print(name, json.dumps(tried[-1]), flush=True)
-    return {"dataset": name, "rows": len(real), "seeds": list(SEEDS), "ways": tried, **facts(model)}
+        variants.append({**options, "detection": detection, "similarity": similarity, "seconds": seconds})
+        print(name, json.dumps(variants[-1]), flush=True)
+    return {"dataset": name, "rows": len(real), "seeds": list(SEEDS), "variants": variants, **training_facts(model)}
 
 
 def main() -> None:
-    arguments = parser("steps", DATASETS).parse_args()
-    each(
+    arguments = make_parser("sampling_steps", MIXED_DATASETS).parse_args()
+    run_datasets(
         arguments.datasets,
         arguments.results,
-        lambda name: run(arguments.data, name, trained(arguments.data, name, arguments.minutes, arguments.models)),
+        lambda name: run(
+            arguments.data, name, load_or_train(arguments.data, name, arguments.minutes, arguments.models)
+        ),
     )
 
 

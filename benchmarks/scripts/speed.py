@@ -1,16 +1,15 @@
-"""How much faster the anchored preset answers than the paper preset of this repository, side by side in one run.
+"""Speed of the anchored preset relative to the paper preset, measured in one run.
 
-    python benchmarks/speed.py --data FOLDER [--rows 512] [--output FILE]
+    python benchmarks/scripts/speed.py --data FOLDER [--rows 512] [--output FILE]
 
-FOLDER holds the data sets. Both presets impute Adult's test set under MAR 25 %, draw plain rows, and
-draw rows under a condition (the paper preset by Algorithm 1); the paper preset is timed on `--rows` rows and scaled.
-Weights hardly change the time, so both are trained for seconds only: this script says nothing about quality.
+FOLDER holds the data sets. Both presets impute Adult's test rows under MAR 25 %, sample without a condition, and sample
+under a condition (the paper preset by Algorithm 1). The paper preset is timed on `--rows` rows and scaled. The weights
+hardly change the time, so both are trained for seconds only, and their quality is not measured.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
@@ -18,67 +17,65 @@ from time import perf_counter
 import torch
 
 import harpoon
+from common import RESULTS, write_record
 from harpoon.metrics import masks
-from harpoon_bench.datasets import load, with_holes
+from harpoon_bench.datasets import hide_cells, load
 
 WHERE = "age >= 50"
-QUICK, SLOW = 20, 2  # answers of which the quickest counts, of a fraction of a second and of many
+FAST_REPEATS, SLOW_REPEATS = 20, 2  # for calls below and above a second
 
 
-def least(answer: Callable[[], object], times: int) -> float:
-    """The seconds of the quickest of some answers: what others do on the machine only adds to them."""
-    taken = []
-    for _ in range(times):
+def min_seconds(call: Callable[[], object], repeats: int) -> float:
+    """Return the shortest time of several calls, because other load on the machine only adds to it."""
+    seconds = []
+    for _ in range(repeats):
         began = perf_counter()
-        answer()
-        taken.append(perf_counter() - began)
-    return min(taken)
+        call()
+        seconds.append(perf_counter() - began)
+    return min(seconds)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--data", type=Path, required=True)
-    parser.add_argument("--rows", type=int, default=512)
-    parser.add_argument("--drawn", type=int, default=10_000)
-    parser.add_argument("--output", type=Path, default=Path(__file__).parent / "results" / "speed.json")
+    parser.add_argument("--rows", type=int, default=512, help="rows on which the paper preset is timed")
+    parser.add_argument("--samples", type=int, default=10_000, help="rows that the anchored preset samples")
+    parser.add_argument("--output", type=Path, default=RESULTS / "speed.json")
     arguments = parser.parse_args()
+    n, few = arguments.samples, arguments.rows
 
     dataset = load("adult", arguments.data)
-    train, test, schema = dataset.train, dataset.test, dataset.schema
     anchored, paper = (
-        harpoon.Harpoon(preset, schema=schema, max_time=5.0, random_state=0, progress=False).fit(train)
+        harpoon.Harpoon(preset, schema=dataset.schema, max_time=5.0, random_state=0, progress=False).fit(dataset.train)
         for preset in ("anchored", "paper")
     )
-    holes = with_holes(test, masks.draw("MAR", test, 0.25, seed=0))
-    few = holes.head(arguments.rows)
-    anchored.impute(few)  # what is loaded once is not timed
+    incomplete = hide_cells(dataset.test, masks.draw("MAR", dataset.test, 0.25, seed=0))
+    head = incomplete.head(few)
+    anchored.impute(head)  # load everything before timing
 
-    impute = least(lambda: anchored.impute(holes), QUICK)
-    impute_paper = least(lambda: paper.impute(few), SLOW) * len(holes) / len(few)
-    draw = least(lambda: anchored.sample(arguments.drawn), SLOW)
-    ask = least(lambda: anchored.sample(arguments.drawn, where=WHERE), SLOW)
-    guide_paper = least(lambda: paper.sample(arguments.rows, where=WHERE, strategy="paper"), SLOW)
-    ask_paper = guide_paper * arguments.drawn / arguments.rows
-    draw_paper = least(lambda: paper.sample(arguments.rows), SLOW) * arguments.drawn / arguments.rows
+    impute = min_seconds(lambda: anchored.impute(incomplete), FAST_REPEATS)
+    impute_paper = min_seconds(lambda: paper.impute(head), SLOW_REPEATS) * len(incomplete) / len(head)
+    sample = min_seconds(lambda: anchored.sample(n), SLOW_REPEATS)
+    sample_paper = min_seconds(lambda: paper.sample(few), SLOW_REPEATS) * n / few
+    condition = min_seconds(lambda: anchored.sample(n, where=WHERE), SLOW_REPEATS)
+    condition_paper = min_seconds(lambda: paper.sample(few, where=WHERE, strategy="paper"), SLOW_REPEATS) * n / few
     record = {
-        "script": "benchmarks/speed.py",
+        "script": "benchmarks/scripts/speed.py",
         "threads": torch.get_num_threads(),
-        "paper_rows_timed": len(few),
-        "impute": {"rows": len(holes), "anchored_s": round(impute, 3), "paper_s_scaled": round(impute_paper, 1)},
-        "sample": {"rows": arguments.drawn, "anchored_s": round(draw, 2), "paper_s_scaled": round(draw_paper, 1)},
+        "paper_rows_timed": len(head),
+        "impute": {"rows": len(incomplete), "anchored_s": round(impute, 3), "paper_s_scaled": round(impute_paper, 1)},
+        "sample": {"rows": n, "anchored_s": round(sample, 2), "paper_s_scaled": round(sample_paper, 1)},
         "condition": {
             "where": WHERE,
-            "rows": arguments.drawn,
-            "anchored_s": round(ask, 2),
-            "algorithm_1_s_scaled": round(ask_paper, 1),
+            "rows": n,
+            "anchored_s": round(condition, 2),
+            "algorithm_1_s_scaled": round(condition_paper, 1),
         },
         "impute_ratio": round(impute_paper / impute),
-        "sample_ratio": round(draw_paper / draw, 1),
-        "condition_ratio": round(ask_paper / ask, 1),
+        "sample_ratio": round(sample_paper / sample, 1),
+        "condition_ratio": round(condition_paper / condition, 1),
     }
-    arguments.output.parent.mkdir(parents=True, exist_ok=True)
-    arguments.output.write_text(json.dumps(record, indent=2) + "\n")
-    print(json.dumps(record))
+    write_record(record, arguments.output)
 
 
 if __name__ == "__main__":

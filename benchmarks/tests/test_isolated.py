@@ -11,13 +11,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from harpoon_bench.jobs import OutOfTime, WorkerFailed
 
 from harpoon import HarpoonError, NotFitted, Schema
 from harpoon_bench import environments, jobs
 from harpoon_bench.baselines import METHODS, CannotDraw, method
 from harpoon_bench.baselines.external import Isolated, Stacked
 from harpoon_bench.environments import Environment, EnvironmentFailed
-from harpoon_bench.jobs import OutOfTime, WorkerFailed
 
 BARE = Environment("bare")
 

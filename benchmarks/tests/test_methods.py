@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from harpoon_bench.measures import check_filled, off_grid
 
 from harpoon import Schema, metrics
 from harpoon.exceptions import InfeasibleCondition, InvalidOption
@@ -10,7 +11,6 @@ from harpoon.metrics import masks
 from harpoon_bench.baselines import METHODS, CannotDraw, CannotFill, kind_of, method
 from harpoon_bench.baselines.base import Method
 from harpoon_bench.datasets import with_holes
-from harpoon_bench.measures import check_filled, off_grid
 
 QUICK = {
     "anchored": {"hidden": 16, "max_epochs": 10},

@@ -1,10 +1,10 @@
 """The page of results: every number in it comes from a record or a published table."""
 
 import pytest
+from harpoon_bench.commands import app
 from typer.testing import CliRunner
 
 from harpoon.exceptions import InvalidOption
-from harpoon_bench.commands import app
 from harpoon_bench.records import Cell, Results
 from harpoon_bench.tables import Column, Table, Value, published
 

@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from harpoon_bench.commands import app
+from harpoon_bench.measures import WrongAnswer, check_filled, theorems
 from typer.testing import CliRunner
 
 from harpoon.exceptions import InvalidOption
 from harpoon_bench.baselines import method
-from harpoon_bench.commands import app
 from harpoon_bench.datasets import SPECS, load
 from harpoon_bench.experiments import ABLATIONS, Run, cells
-from harpoon_bench.measures import WrongAnswer, check_filled, theorems
 from harpoon_bench.models import trained
 from harpoon_bench.records import Cell, RecordDamaged, Results
 from harpoon_bench.worker import Job, work

@@ -80,7 +80,9 @@ class EdmDenoiser(Denoiser):
 
     def loss(self, data: EncodedRows, generator: torch.Generator) -> Tensor:
         """Return the squared error of x̂_0, weighted by 1 / c_out²."""
-        sigma = torch.randn((len(data.x), 1), generator=generator).mul(self.log_noise_std).add(self.log_noise_mean).exp()
+        sigma = (
+            torch.randn((len(data.x), 1), generator=generator).mul(self.log_noise_std).add(self.log_noise_mean).exp()
+        )
         epsilon = torch.randn(data.x.shape, generator=generator)
         error = (self.denoise(data.x + sigma * epsilon, sigma) - data.x) / preconditioning(sigma, self.data_std)[1]
         return (error**2).mean()
