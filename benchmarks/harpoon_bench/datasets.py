@@ -148,8 +148,8 @@ def _file(folder: Path, name: str) -> Path:
         if path.exists():
             return path
     raise DataUnavailable(
-        f"The folder {str(folder)!r} must hold {name}.csv.gz or {name}.csv, but has neither. Choose another folder with "
-        f"{DATA_VARIABLE}, or choose none to download the data set."
+        f"The folder {str(folder)!r} must hold {name}.csv.gz or {name}.csv, but has neither. Choose another folder "
+        f"with {DATA_VARIABLE}, or choose none to download the data set."
     )
 
 

@@ -148,7 +148,7 @@ def _is_defined(cell: Cell) -> bool:
 
 def measure_imputation(cell: Cell, dataset: Dataset, method: Method) -> Record:
     """Hide cells of the test rows, impute them, and score the imputed cells."""
-    mask = masks.draw(str(cell.mask), dataset.test, float(cell.ratio or 0), cell.seed)
+    mask = masks.sample_mask(str(cell.mask), dataset.test, float(cell.ratio or 0), cell.seed)
     incomplete = hide_cells(dataset.test, mask)
     imputed, cost = time_call(lambda: method.impute(incomplete))
     check_imputed(incomplete, imputed)

@@ -37,7 +37,7 @@ INDEX = "row"  # a column that is not modelled, to check the order of the rows
 def write_table(path: Path, data: Path, rows: int) -> None:
     """Write rows of Adult with a quarter of their cells hidden, repeated and numbered."""
     table = load("adult", data).table.sample(CHUNK_ROWS, replace=True, random_state=0, ignore_index=True)
-    hidden = masks.draw("MCAR", table, 0.25, seed=0)
+    hidden = masks.sample_mask("MCAR", table, 0.25, seed=0)
     incomplete = pa.Table.from_pandas(hide_cells(table, hidden), preserve_index=False)
     writer = None
     for start in range(0, rows, CHUNK_ROWS):

@@ -42,7 +42,7 @@ def write_folder(folder: Path, data: Path, rows: int) -> None:
     """Write rows of Adult with a quarter of their cells hidden, repeated, with a key."""
     folder.mkdir()
     table = load("adult", data).table.sample(ROWS_PER_FILE, replace=True, random_state=0, ignore_index=True)
-    hidden = masks.draw("MCAR", table, 0.25, seed=0)
+    hidden = masks.sample_mask("MCAR", table, 0.25, seed=0)
     incomplete = pa.Table.from_pandas(hide_cells(table, hidden), preserve_index=False)
     for start in range(0, rows, ROWS_PER_FILE):
         part = incomplete.slice(0, min(ROWS_PER_FILE, rows - start))

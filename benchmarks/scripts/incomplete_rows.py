@@ -46,7 +46,7 @@ def score(model: harpoon.Harpoon, train: pd.DataFrame, test: pd.DataFrame, mask:
 def run(arguments: Any, name: str) -> dict[str, Any]:  # noqa: ANN401
     dataset = load(name, arguments.data)
     train, test = dataset.train, dataset.test
-    incomplete = hide_cells(train, masks.draw("MCAR", train, HIDDEN_FRACTION, TRAINING_MASK_SEED))
+    incomplete = hide_cells(train, masks.sample_mask("MCAR", train, HIDDEN_FRACTION, TRAINING_MASK_SEED))
     schema = Schema.infer(incomplete, kinds=dict.fromkeys(dataset.categorical, "category"))
     path = arguments.models / f"{name}-incomplete.harpoon"
     models = {
@@ -56,7 +56,7 @@ def run(arguments: Any, name: str) -> dict[str, Any]:  # noqa: ANN401
     cells = []
     for mechanism in masks.MECHANISMS:
         for ratio in RATIOS:
-            tests = [masks.draw(mechanism, test, ratio, seed) for seed in SEEDS]
+            tests = [masks.sample_mask(mechanism, test, ratio, seed) for seed in SEEDS]
             means = {
                 which: np.mean([score(model, train, test, mask) for mask in tests], axis=0)
                 for which, model in models.items()

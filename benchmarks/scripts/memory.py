@@ -38,7 +38,7 @@ def main() -> None:
     model = harpoon.Harpoon(max_time=arguments.seconds, random_state=0, progress=False).fit(table)
     after_training = peak_mib()
     rows = table.sample(arguments.batch_size, replace=True, random_state=0, ignore_index=True)
-    batch = hide_cells(rows, masks.draw("MCAR", rows, 0.25, seed=0))
+    batch = hide_cells(rows, masks.sample_mask("MCAR", rows, 0.25, seed=0))
     began, done, after_first = perf_counter(), 0, 0.0
     while done < arguments.rows:
         imputed = model.impute(batch)

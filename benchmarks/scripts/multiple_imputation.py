@@ -41,7 +41,7 @@ from common import load_or_train, make_parser, run_datasets, training_facts
 from harpoon import metrics
 from harpoon.inference.intervals import attainable_coverage
 from harpoon.metrics import masks
-from harpoon.metrics.imputation import SIX_DIGITS
+from harpoon.metrics.imputation import RELATIVE_TOLERANCE
 from harpoon_bench.datasets import NAMES, hide_cells, load
 
 RATIOS = (0.25, 0.5, 0.75)
@@ -121,7 +121,7 @@ def unanimous_cells(schema: harpoon.Schema, draws: harpoon.MultipleImputation, m
         if schema[name].kind.numeric:
             hidden = mask[:, index]
             values = hidden_values(draws, name, hidden)
-            found[hidden, index] = np.ptp(values, axis=0) <= SIX_DIGITS * np.abs(values[0])
+            found[hidden, index] = np.ptp(values, axis=0) <= RELATIVE_TOLERANCE * np.abs(values[0])
     return found
 
 
@@ -165,7 +165,7 @@ def measure_rank_coverage(
         if column.kind.numeric:
             hidden = mask[:, rows.columns.get_loc(column.name)]
             truth, values = rows[column.name].to_numpy(dtype=float)[hidden], hidden_values(draws, column.name, hidden)
-            equal = np.abs(values - truth) <= SIX_DIGITS * np.abs(truth)
+            equal = np.abs(values - truth) <= RELATIVE_TOLERANCE * np.abs(truth)
             below = ((values < truth) & ~equal).sum(axis=0)
             rank = below + generator.uniform(0, equal.sum(axis=0) + 1)
             inside.append(np.abs(rank / (len(values) + 1) - 0.5) <= LEVEL / 2)
@@ -201,7 +201,7 @@ def run(arguments: Any, name: str) -> dict[str, Any]:  # noqa: ANN401
     schema, rows = dataset.schema, dataset.test.head(arguments.rows)
     runs: list[dict[str, Any]] = []
     for mechanism, ratio, seed in product(masks.MECHANISMS, RATIOS, range(arguments.masks)):
-        mask = masks.draw(mechanism, rows, ratio, seed)
+        mask = masks.sample_mask(mechanism, rows, ratio, seed)
         incomplete, began = hide_cells(rows, mask), perf_counter()
         draws = model.impute(incomplete, draws=arguments.draws, random_state=seed)
         runs.append(

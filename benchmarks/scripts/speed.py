@@ -49,7 +49,7 @@ def main() -> None:
         harpoon.Harpoon(preset, schema=dataset.schema, max_time=5.0, random_state=0, progress=False).fit(dataset.train)
         for preset in ("anchored", "paper")
     )
-    incomplete = hide_cells(dataset.test, masks.draw("MAR", dataset.test, 0.25, seed=0))
+    incomplete = hide_cells(dataset.test, masks.sample_mask("MAR", dataset.test, 0.25, seed=0))
     head = incomplete.head(few)
     anchored.impute(head)  # load everything before timing
 

@@ -135,7 +135,7 @@ class Iterative(SklearnMethod):
     def training_matrix(self, X: Floats, table: pd.DataFrame) -> Floats:
         """Hide cells of every column: on complete rows there is nothing to iterate."""
         names = [column.name for column in self.codec.schema.modelled]
-        hidden = masks.draw("MCAR", table[names], float(str(self.options["hidden_fraction"])), self.seed)
+        hidden = masks.sample_mask("MCAR", table[names], float(str(self.options["hidden_fraction"])), self.seed)
         return np.where(np.repeat(hidden, self.codec.widths, axis=1), np.nan, X)
 
 

@@ -139,7 +139,8 @@ def impute(job: Job) -> None:
     fill_rest(job, imputed)
     job.write_result(
         imputed,
-        f"{percent:.1f} % of the cells were not generated in {1 + RETRIES} attempts and got the mean or a random category",
+        f"{percent:.1f} % of the cells were not generated in {1 + RETRIES} attempts and got the mean or a random "
+        "category",
     )
 
 
