@@ -28,6 +28,11 @@ def test_every_table_has_rows_of_equal_length(name):
     assert len({line.count(" | ") for line in lines}) == 1
 
 
+def test_tables_have_every_data_set():
+    assert TABLES["imputation_mse"](RESULTS).count("\n") == 1 + 8
+    assert TABLES["conditions"](RESULTS).count("\n") == 1 + 12
+
+
 def test_command_writes_marked_tables(tmp_path):
     page = tmp_path / "page.md"
     page.write_text("before\n\n<!-- table: speed -->\nold\n<!-- end -->\n\nafter\n")

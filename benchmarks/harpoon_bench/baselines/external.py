@@ -54,7 +54,8 @@ class ExternalMethod(Method):
 
     def impute(self, incomplete: pd.DataFrame) -> pd.DataFrame:
         """Let the worker fill the missing cells."""
-        write_table(encode_table(incomplete, self.schema), self.job_folder() / "incomplete.csv")
+        job = self.job_folder()
+        write_table(encode_table(incomplete, self.schema), job / "incomplete.csv")
         self.run("impute", limited=self.trains_in_impute)
         numbers = self.result().set_axis(incomplete.index)
         if missing := int(numbers.isna().sum().sum()):
