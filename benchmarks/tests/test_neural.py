@@ -286,7 +286,7 @@ def test_repaint_samples_rows_with_fixed_categories(task):
 
 
 def step_inputs(x_t, x0_hat, now, after, noise, *, denoise=None):
-    return StepInputs(x_t, x0_hat, now, after, noise, None, denoise)
+    return StepInputs(x_t, x0_hat, now, after, noise, None, denoise, (1.0, 0.0))
 
 
 def test_observed_cells_are_noised_to_the_next_level():

@@ -18,7 +18,7 @@ from harpoon.data import dataframe
 from harpoon.data.reader import read_columns
 from harpoon.data.statistics import count_columns
 from harpoon.encoding.batch import EncodedRows
-from harpoon.encoding.row_codec import RowCodec, seen
+from harpoon.encoding.row_codec import RowCodec
 from harpoon.exceptions import InvalidOption
 from harpoon_bench.baselines.base import Method, fill_missing
 
@@ -68,17 +68,17 @@ class ScaledCodec:
             scale: Returns the shift and the scale of each dimension.
         """
         codec = RowCodec.fit(schema, count_columns(dataframe.read(train)), encoding=encoding, scaling="standard")
-        shift, size = scale(seen(codec, read_columns(dataframe.read(train), schema)))
+        shift, size = scale(codec.to_batch(read_columns(dataframe.read(train), schema)))
         return cls(codec, shift, torch.where(size > 0, size, 1.0))
 
     def encode(self, table: pd.DataFrame) -> EncodedRows:
         """Return the encoded rows of a table; missing cells are zero."""
-        rows = seen(self.row_codec, read_columns(dataframe.read(table), self.row_codec.schema))
+        rows = self.row_codec.to_batch(read_columns(dataframe.read(table), self.row_codec.schema))
         return EncodedRows((rows.x - self.shift) / self.scale * rows.observed, rows.observed)
 
     def hide(self, rows: EncodedRows, fraction: float, generator: torch.Generator) -> EncodedRows:
         """Hide a fraction of the cells, completely at random."""
-        shape = (len(rows.x), len(self.row_codec.columns))
+        shape = (len(rows.x), len(self.row_codec.codecs))
         visible = (torch.rand(shape, generator=generator) >= fraction).numpy()
         observed = rows.observed & torch.from_numpy(self.row_codec.repeat_per_part(visible))
         return EncodedRows(rows.x * observed, observed)
