@@ -240,6 +240,18 @@ def serve(results: Path) -> str:
     return _markdown(headings, ([count, *(found[key] for key in keys)] for count, found in clients.items()))
 
 
+def row_trace(results: Path) -> str:
+    """Return the modules and rooms that one row passes, in version 0.1 and now."""
+    record = _record(results, "row_trace")
+    headings = ["call", "module changes, version 0.1", "module changes", "modules", "room changes", "rooms"]
+    rows = [
+        [call, record["before"][call]["module_changes"]]
+        + [found[key] for key in ("module_changes", "modules", "room_changes", "rooms")]
+        for call, found in record["after"].items()
+    ]
+    return _markdown(headings, rows)
+
+
 def _imputation(results: Path, metric: str, *, factor: float, digits: int) -> str:
     """Return the mean over masks of a score of the anchored preset."""
     scores: dict[str, dict[str, list[float]]] = {}
@@ -284,4 +296,5 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "engines": engines,
     "engines_setup": engines_setup,
     "engines_estimate": engines_estimate,
+    "row_trace": row_trace,
 }

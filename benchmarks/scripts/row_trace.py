@@ -1,9 +1,9 @@
-"""How often one row changes module and room on its way through fit, impute and sample.
+"""Modules and rooms that one row passes in fit, impute and sample.
 
-    python benchmarks/scripts/trace.py
+    python benchmarks/scripts/row_trace.py
 
-Writes benchmarks/results/trace.json. The numbers of version 0.1, where all modules lay in one folder, were measured
-with the same code at its last commit.
+Writes benchmarks/results/scripts/row_trace.json. The numbers of version 0.1, with all modules in
+one folder, were measured with the same code at its last commit.
 """
 
 import json
@@ -17,7 +17,7 @@ from palmerpenguins import load_penguins
 
 from harpoon import Harpoon
 
-RECORD = Path(__file__).parents[1] / "results" / "trace.json"
+RECORD = Path(__file__).parents[1] / "results" / "scripts" / "row_trace.json"
 BEFORE = {
     "fit": {"modules": 32, "module_changes": 1525},
     "impute": {"modules": 25, "module_changes": 256},
@@ -58,7 +58,7 @@ def main() -> None:
     row, where = penguins.iloc[[3]], "body_mass_g >= 5000"
     model = Harpoon(hidden=16, max_epochs=1, random_state=0, progress=False)
     after = {"fit": trace(lambda: model.fit(penguins))}
-    model.impute(row)  # what is cached on first use does not count
+    model.impute(row)  # fill caches before tracing
     model.sample(1, where=where)
     after["impute"] = trace(lambda: model.impute(row))
     after["sample"] = trace(lambda: model.sample(1, where=where))
