@@ -121,12 +121,12 @@ def fidelity(results: Path) -> str:
 def multiple_imputation(results: Path) -> str:
     """Return the coverage of intervals and pooled estimates, in %."""
     columns = {
-        "coverage": "coverage",
+        "coverage": "inside",
         "attainable_coverage": "attainable",
         "rank_coverage": "by rank",
-        "unanimous": "draws agree",
-        "unanimous_correct": "of these correct",
-        "other_coverage": "coverage of the others",
+        "unanimous": "all draws agree",
+        "unanimous_correct": "of these right",
+        "other_coverage": "others inside",
         "coefficient_coverage": "coefficients covered",
     }
     rows = [
@@ -137,7 +137,7 @@ def multiple_imputation(results: Path) -> str:
         ]
         for record in _records(results, "multiple_imputation")
     ]
-    return _markdown(["data set, %", *columns.values(), "lowest of nine masks", "highest"], rows)
+    return _markdown(["data set, %", *columns.values(), "lowest", "highest"], rows)
 
 
 def incomplete_rows(results: Path) -> str:
@@ -286,15 +286,15 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "imputation_mse": imputation_mse,
     "imputation_accuracy": imputation_accuracy,
     "conditions": conditions,
-    "hard_conditions": hard_conditions,
+    "own_conditions": hard_conditions,
     "fidelity": fidelity,
-    "multiple_imputation": multiple_imputation,
-    "incomplete_rows": incomplete_rows,
-    "sampling_steps": sampling_steps,
+    "draws": multiple_imputation,
+    "incomplete": incomplete_rows,
+    "steps": sampling_steps,
     "speed": speed,
     "serve": serve,
     "engines": engines,
-    "engines_setup": engines_setup,
-    "engines_estimate": engines_estimate,
-    "row_trace": row_trace,
+    "engines_about": engines_setup,
+    "engines_on_paper": engines_estimate,
+    "trace": row_trace,
 }
