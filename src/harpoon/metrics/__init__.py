@@ -17,7 +17,7 @@ Tables may come from pandas, polars or pyarrow. `METRICS` is the registry of all
     conditions        violation_rate, satisfies
     one table         association              Spearman's ρ, Cramér's V (Cramér, 1946), correlation ratio η
 
-`detection` and `utility` train XGBoost, which the extra "bench" installs; `detection` also has classifiers of
+`detection` and `utility` train XGBoost, which the extra "metrics" installs; `detection` also has classifiers of
 scikit-learn. `masks` hides cells for experiments (MCAR, MAR, MNAR).
 """
 

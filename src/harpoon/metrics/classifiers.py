@@ -42,7 +42,7 @@ def detection(
         schema: The columns.
         real: Real rows, preferably not those that the model was trained on.
         synthetic: Synthetic rows.
-        classifier: "xgboost" (needs the extra "bench"); "boosted", gradient-boosted trees of scikit-learn, of similar
+        classifier: "xgboost" (needs the extra "metrics"); "boosted", gradient-boosted trees of scikit-learn, of similar
             strength; "linear", a logistic regression, which detects little more than means and frequencies.
         folds: The number of folds.
         random_state: A seed or a NumPy generator.
@@ -155,7 +155,7 @@ def _xgboost(schema: Schema, tables: list[Table], seed: int) -> tuple[list[Float
     try:
         from xgboost import XGBClassifier
     except ImportError:
-        raise MissingExtra.named("xgboost", "bench", "This score") from None
+        raise MissingExtra.named("xgboost", "metrics", "This score") from None
     encoded, types = encode_ordinal(schema, tables)
     common = {"tree_method": "hist", "enable_categorical": True, "feature_types": types, "n_jobs": 1}
     return _limit_magnitude(encoded), lambda: XGBClassifier(**XGBOOST_OPTIONS, **common, random_state=seed)
