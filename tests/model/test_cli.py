@@ -2,13 +2,13 @@
 
 import csv
 import gzip
-import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -213,7 +213,7 @@ def test_draws_do_not_depend_on_the_parts(work, tmp_path):
     assert draws == [(tmp_path / f"b.{number}.csv").read_bytes() for number in (1, 2, 3)]
     assert len(set(draws)) == 3
     stacked = call("impute", work.model, work.csv, "--draws", 3, "--seed", 5, "--batch", 50)
-    table = pd.read_csv(io.BytesIO(stacked.out), dtype=str)
+    table = pd.read_csv(BytesIO(stacked.out), dtype=str)
     assert table["draw"].tolist() == ["1", "2", "3"] * 344
     first = pd.read_csv(tmp_path / "a.1.csv", dtype=str)
     pd.testing.assert_frame_equal(table[table["draw"] == "1"].drop(columns="draw").reset_index(drop=True), first)
@@ -279,7 +279,7 @@ def test_sample_draws_what_was_asked_for(work, tmp_path):
     done = run("sample", work.model, "-n", 30, "--where", where, "--seed", 3, "--format", "parquet")
     assert done.code == 0, done.said
     assert "30 rows" in done.said
-    rows = pq.read_table(io.BytesIO(done.out)).to_pandas()
+    rows = pq.read_table(BytesIO(done.out)).to_pandas()
     assert len(rows) == 30
     assert ((rows["body_mass_g"] >= 4500) | (rows["island"] == "Dream")).all()
     again = call("sample", work.model, "-n", 30, "--where", where, "--seed", 3, "-o", tmp_path / "rows.csv", "--json")
@@ -289,11 +289,11 @@ def test_sample_draws_what_was_asked_for(work, tmp_path):
 
 def test_sample_with_something_given(work, tmp_path):
     done = call("sample", work.model, "-n", 7, "--given", "species=Gentoo", "--given", "year=2008")
-    rows = pd.read_csv(io.BytesIO(done.out))
+    rows = pd.read_csv(BytesIO(done.out))
     assert set(zip(rows["species"], rows["year"], strict=True)) == {("Gentoo", 2008)}
     (tmp_path / "partial.csv").write_text("island,sex\nDream,\nBiscoe,male\n")
     done = call("sample", work.model, "--given", tmp_path / "partial.csv")
-    rows = pd.read_csv(io.BytesIO(done.out))
+    rows = pd.read_csv(BytesIO(done.out))
     assert rows["island"].tolist() == ["Dream", "Biscoe"]
     assert rows.notna().all(axis=None)
     assert_refused(call("sample", work.model, "--given", "specis=Gentoo"), "Did you mean 'species'", 2)

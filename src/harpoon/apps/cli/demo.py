@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harpoon.estimator import Harpoon
 from harpoon.exceptions import MissingExtra
 
 if TYPE_CHECKING:
@@ -49,6 +48,8 @@ def penguins() -> pd.DataFrame:
 
 def run(folder: Path, *, seconds: float = SECONDS, random_state: int | None = 0, progress: bool = True) -> DemoFiles:
     """Fit, fill, draw, and write the model, the two tables and one picture into a folder."""
+    from harpoon.estimator import Harpoon
+
     table = penguins()
     model = Harpoon(max_time=seconds, random_state=random_state, progress=progress).fit(table)
     filled = model.impute(table)
