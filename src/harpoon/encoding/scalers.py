@@ -36,7 +36,7 @@ class StandardScaler:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> StandardScaler:
         """Back from its fields."""
-        return cls(float(data["mean"]), float(data["deviation"]))
+        return cls(float(data["mean"]), float(data["std"]))
 
     def transform(self, x: Floats) -> Floats:
         """To zero mean and unit deviation."""
@@ -154,7 +154,7 @@ class NormalScoreScaler:
     def from_json(cls, data: Mapping[str, Any]) -> NormalScoreScaler:
         """Back from its fields."""
         values, low, high = (floats_from_json(data[name]) for name in ("values", "low", "high"))
-        return cls(values, low, high, *floats_from_json([data["deviation"]]))
+        return cls(values, low, high, *floats_from_json([data["std"]]))
 
     def rank_interval(self, x: Floats) -> tuple[Floats, Floats]:
         """The lowest and the highest rank that stand for each value, between 0 and 1."""
