@@ -74,6 +74,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "CategoriesGroupedWarning",
     "Column",
     "ColumnLeftOutWarning",
     "Expectation",
@@ -86,15 +87,14 @@ __all__ = [
     "InvalidOption",
     "InvalidTable",
     "Kind",
-    "CategoriesGroupedWarning",
     "MissingExtra",
     "ModelFileError",
     "MultipleImputation",
     "NotFitted",
     "Pooled",
-    "SamplingInfo",
     "RowsDroppedWarning",
     "SamplingFailed",
+    "SamplingInfo",
     "Schema",
     "SchemaMismatch",
     "TableFileError",

@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from harpoon import Harpoon, InvalidOption, ModelFileError, RowsDroppedWarning, TrainingFailed
+from harpoon.diffusion.denoiser import initialize_linear
 from harpoon.diffusion.schedules import LinearSchedule
 from harpoon.encoding.batch import EncodedRows
-from harpoon.networks.layers import initialize_linear
 from harpoon.networks.paper import PaperDenoiser
 from harpoon.training.history import Epoch
 from harpoon.training.trainer import Plan, train

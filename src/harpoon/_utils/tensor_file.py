@@ -22,7 +22,7 @@ from harpoon._utils.files import replace_atomically
 from harpoon._version import __version__
 from harpoon.exceptions import ModelFileError
 
-FORMAT = 3  # 1: before networks told the laws of cells; 2: before numbers were sums and products of others
+FORMAT = 4
 KEY = "harpoon"
 
 

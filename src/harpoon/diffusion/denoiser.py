@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from typing import ClassVar, Protocol
 
@@ -10,7 +11,6 @@ from torch import Tensor, nn
 
 from harpoon.diffusion.schedules import Schedule
 from harpoon.encoding.batch import EncodedRows
-from harpoon.networks.layers import initialize_linear
 
 
 class DenoiserFn(Protocol):
@@ -69,7 +69,9 @@ class Denoiser(nn.Module, ABC):
 
 
 class MaxNoiseModel:
-    """A network where there is only noise, which need not be drawn."""
+    """A denoiser at the largest noise level, where x_t carries no information and needs not be sampled."""
+
+    is_autoregressive: ClassVar[bool] = False  # whether it predicts the distribution of each cell (`predict`)
 
     def __init__(self, denoiser: Denoiser) -> None:
         self.denoiser = denoiser
@@ -79,3 +81,16 @@ class MaxNoiseModel:
         nothing, noisiest = torch.zeros_like(self.denoiser.mean)[None], self.denoiser.schedule.times(1)[0]
         x0_hat: Tensor = self.denoiser(nothing, noisiest, given)
         return x0_hat
+
+
+def initialize_linear(module: nn.Module, generator: torch.Generator) -> None:
+    """PyTorch's defaults, from a generator of our own instead of the global one."""
+    for layer in module.modules():
+        if isinstance(layer, nn.Linear):
+            bound = 1 / math.sqrt(layer.in_features)
+            with torch.no_grad():
+                layer.weight.uniform_(-bound, bound, generator=generator)
+                if layer.bias is not None:
+                    layer.bias.uniform_(-bound, bound, generator=generator)
+        elif isinstance(layer, nn.LayerNorm):
+            layer.reset_parameters()

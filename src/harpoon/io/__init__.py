@@ -46,12 +46,12 @@ __all__ = [
     "ReadOptions",
     "Source",
     "Writer",
-    "read_batches",
     "check_free",
     "open_source",
+    "open_writer",
+    "read_batches",
     "read_table",
     "write_table",
-    "open_writer",
 ]
 
 

@@ -22,6 +22,7 @@ from harpoon.diffusion.denoiser import MaxNoiseModel
 from harpoon.encoding.batch import EncodedRows
 from harpoon.networks.layers import MIN_CATEGORY_FRACTION
 from harpoon.networks.rank_head import ConditionalPredictor, RelationInputs
+from harpoon.relations.relation import RelationBank
 
 if TYPE_CHECKING:
     from harpoon.networks.anchored import AnchoredDenoiser
@@ -34,6 +35,7 @@ class FusedMaxNoiseModel(MaxNoiseModel):
     there are half as many, and one of the two is done with that of what is known.
     """
 
+    is_autoregressive = True
     denoiser: AnchoredDenoiser
 
     @torch.no_grad()
@@ -58,6 +60,16 @@ class FusedMaxNoiseModel(MaxNoiseModel):
         return given.fill(
             of._join(lines, log_p, of._posterior_means(of.rank_head.copy_distribution(h, looked), means, log_p))
         )
+
+    @property
+    def relations(self) -> RelationBank:
+        """Relations between numeric columns, as the copy head uses them."""
+        return self.denoiser.rank_head.copies.relations
+
+    @property
+    def n_rank_bins(self) -> int:
+        """Total number of histogram bins of all numeric columns."""
+        return self.denoiser.rank_head.width
 
     @property
     def constrained(self) -> tuple[Tensor, Tensor]:

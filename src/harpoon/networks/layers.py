@@ -116,19 +116,6 @@ def sinusoidal_embedding(t: Tensor, channels: int) -> Tensor:
     return torch.cat([angles.sin(), angles.cos()], dim=1)
 
 
-def initialize_linear(module: nn.Module, generator: torch.Generator) -> None:
-    """PyTorch's defaults, from a generator of our own instead of the global one."""
-    for layer in module.modules():
-        if isinstance(layer, nn.Linear):
-            bound = 1 / math.sqrt(layer.in_features)
-            with torch.no_grad():
-                layer.weight.uniform_(-bound, bound, generator=generator)
-                if layer.bias is not None:
-                    layer.bias.uniform_(-bound, bound, generator=generator)
-        elif isinstance(layer, nn.LayerNorm):
-            layer.reset_parameters()
-
-
 N_FREQUENCIES, MAX_FREQUENCY = 16, 8.0
 
 

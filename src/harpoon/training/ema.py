@@ -1,49 +1,30 @@
-"""Training: one loop for every denoiser. What is minimised belongs to the denoiser."""
+"""Exponential moving average of the weights."""
 
 from __future__ import annotations
 
+from functools import partial
+
 import torch
 from torch import Tensor
+from torch.optim.swa_utils import AveragedModel
 
 from harpoon.diffusion.denoiser import Denoiser
 
-
-class _Average:
-    """A moving average of the weights, which `with` puts in their place for a while and `use` for good."""
-
-    def __init__(self, denoiser: Denoiser, decay: float) -> None:
-        self.decay = decay
-        self.weights: list[Tensor] = [*denoiser.parameters()] if decay else []
-        self.means = [weight.detach().clone() for weight in self.weights]
-
-    @torch.no_grad()
-    def update(self, step: int) -> None:
-        """Move towards the weights, faster at first."""
-        share = 1 - min(self.decay, step / (step + 10))
-        if self.means:
-            torch._foreach_lerp_(self.means, self.weights, share)
-
-    @torch.no_grad()
-    def restart(self) -> None:
-        """Begin anew at the weights."""
-        _put(self.weights, into=self.means)
-
-    @torch.no_grad()
-    def __enter__(self) -> None:
-        self.kept = [weight.detach().clone() for weight in self.weights]
-        self.use()
-
-    @torch.no_grad()
-    def __exit__(self, *_: object) -> None:
-        _put(self.kept, into=self.weights)
-
-    @torch.no_grad()
-    def use(self) -> None:
-        """Put the averages in the place of the weights."""
-        _put(self.means, into=self.weights)
+WARM_UP_STEPS = 10
 
 
-def _put(values: list[Tensor], into: list[Tensor]) -> None:
-    """Write values into tensors that others hold."""
-    for value, tensor in zip(values, into, strict=True):
-        tensor.copy_(value)
+def build_average(denoiser: Denoiser, decay: float) -> AveragedModel:
+    """Return a copy of a denoiser whose weights follow those of the denoiser at each `update_parameters`.
+
+    At step k the decay is min(decay, k / (k + 10)), so that the initial weights are forgotten early. With a decay of 0
+    the copy always has the weights of the denoiser.
+    """
+    averaged = AveragedModel(denoiser, multi_avg_fn=partial(_update, decay))
+    averaged.update_parameters(denoiser)  # the first update is a plain copy
+    return averaged
+
+
+@torch.no_grad()
+def _update(decay: float, averaged: list[Tensor], current: list[Tensor], step: Tensor | int) -> None:
+    k = int(step)
+    torch._foreach_lerp_(averaged, current, 1 - min(decay, k / (k + WARM_UP_STEPS)))

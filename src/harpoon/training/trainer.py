@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict
+from typing import cast
 
 import torch
 from torch import Tensor
@@ -16,7 +17,7 @@ from harpoon.encoding.batch import EncodedRows
 from harpoon.exceptions import TrainingFailed
 from harpoon.training.checkpoints import Checkpoint, TrainingState, with_prefix
 from harpoon.training.distributed import SingleProcess
-from harpoon.training.ema import _Average, _put
+from harpoon.training.ema import build_average
 from harpoon.training.history import Epoch, History
 from harpoon.training.optimizers import OPTIMIZERS
 
@@ -75,7 +76,9 @@ class _Training:
             -(plan.batch_size or len(data.x)) // team.world_size
         )  # of a batch, each process has its share
         self.batches = team.all_reduce_max(-(-len(self.train_data.x) // self.batch_size))
-        self.average = _Average(denoiser, plan.ema_decay)
+        self.denoiser.train()
+        self.average = build_average(denoiser, plan.ema_decay)
+        self.averaged = cast(Denoiser, self.average.module)
         self.history = History()
         self.passes, self.steps = 0, 0
         self.best, self.last, self.waited, self.best_at = math.inf, math.inf, 0, 0
@@ -85,7 +88,6 @@ class _Training:
         self.began, self.seconds = time.monotonic(), 0.0
 
     def go(self, on_epoch: Callable[[Epoch], None], checkpoint: Checkpoint) -> History:
-        self.denoiser.train()
         try:  # the optimiser is made in here: torch takes seconds to import it, and Ctrl-C may come any time
             make, plan = OPTIMIZERS[self.plan.optimizer], self.plan
             self.optimiser = make(self.denoiser, plan.learning_rate, plan.weight_decay)
@@ -101,7 +103,7 @@ class _Training:
                 checkpoint.save(self._state, asdict(epoch), now=bool(self.history.stopped_by))
         except KeyboardInterrupt:
             self.history.stopped_by = "Ctrl-C"
-        self.average.use()
+        self.denoiser.load_state_dict(self.averaged.state_dict())
         if self.best_weights and self.last - self.best > RESTORE_MARGIN * abs(self.best):
             self.denoiser.load_state_dict(self.best_weights)
         self.denoiser.eval()
@@ -126,9 +128,8 @@ class _Training:
         if self.plan.learning_rate_schedule == "plateau":
             self.plateau.step(total / rows)
         self._meet()
-        with self.average:
-            epoch = Epoch(self.passes, total / rows, self._held_out_loss(), self.seconds)
-            self._judge(epoch.loss if epoch.validation_loss is None else epoch.validation_loss)
+        epoch = Epoch(self.passes, total / rows, self._held_out_loss(), self.seconds)
+        self._judge(epoch.loss if epoch.validation_loss is None else epoch.validation_loss)
         if self._has_learnt_all() and not self.cooled_at:
             self._cool_down()
         return epoch
@@ -147,7 +148,7 @@ class _Training:
             torch.nn.utils.clip_grad_norm_(self.denoiser.parameters(), self.plan.max_grad_norm, foreach=True)
         self.optimiser.step()
         self.steps += 1
-        self.average.update(self.steps)
+        self.average.update_parameters(self.denoiser)
         return agreed
 
     def _share_done(self) -> float:
@@ -172,7 +173,7 @@ class _Training:
                 weight.grad = mean
         return loss, rows
 
-    def _shared(self, tensors: list[Tensor]) -> list[Tensor]:
+    def _shared(self, tensors: Sequence[Tensor]) -> list[Tensor]:
         """The means of tensors over all processes, in one message."""
         means = self.team.all_reduce_mean(torch.cat([tensor.flatten() for tensor in tensors]))
         parts = means.split_with_sizes([tensor.numel() for tensor in tensors])
@@ -182,8 +183,9 @@ class _Training:
     def _meet(self) -> None:
         """Give all processes the same weights again, which processors that round otherwise lead apart."""
         if self.team.world_size > 1:
-            theirs = [*self.denoiser.parameters(), *self.average.means]
-            _put(self._shared(theirs), into=theirs)
+            theirs = [*self.denoiser.parameters(), *self.averaged.parameters()]
+            for weight, mean in zip(theirs, self._shared(theirs), strict=True):
+                weight.copy_(mean)
 
     def _batches(self) -> Iterator[EncodedRows]:
         """One pass over the rows; who has fewer than others begins anew."""
@@ -201,7 +203,7 @@ class _Training:
         if self.held_out is None:
             return None
         generator = torch.Generator(self.device).manual_seed(self.seed)
-        return self.team.all_reduce_mean(self.denoiser.loss(self.held_out.dequantize(generator), generator)).item()
+        return self.team.all_reduce_mean(self.averaged.loss(self.held_out.dequantize(generator), generator)).item()
 
     def _judge(self, score: float) -> None:
         """Keep the best weights for later, and stop when nothing has improved for long."""
@@ -210,7 +212,7 @@ class _Training:
         if better:
             self.best, self.best_at = score, self.steps
             if self.plan.restore_best or self.plan.cooldown_fraction or self.plan.patience is not None:
-                state = self.denoiser.state_dict()
+                state = self.averaged.state_dict()
                 self.best_weights = {name: value.detach().clone() for name, value in state.items()}
         self.history.stopped_by = self.history.stopped_by or self._limit()
 
@@ -230,7 +232,7 @@ class _Training:
             self.steps + math.ceil(self.plan.cooldown_fraction * self.best_at),
         )
         self.denoiser.load_state_dict(self.best_weights)
-        self.average.restart()
+        self.averaged.load_state_dict(self.best_weights)
 
     def _limit(self) -> str:
         """What ends the training now, if anything does."""
@@ -252,7 +254,7 @@ class _Training:
         tensors = {
             **with_prefix("weights", self.denoiser.state_dict()),
             **with_prefix("best", self.best_weights),
-            **with_prefix("average", {str(place): mean for place, mean in enumerate(self.average.means)}),
+            **with_prefix("average", self.average.state_dict()),
             **with_prefix("moments", moments),
             "generator": self.generator.get_state(),
         }
@@ -270,8 +272,7 @@ class _Training:
         self.began -= self.seconds
         self.denoiser.load_state_dict(state.group("weights"))
         self.best_weights = state.group("best")
-        for place, mean in enumerate(self.average.means):
-            mean.copy_(state.tensors[f"average.{place}"])
+        self.average.load_state_dict(state.group("average"))
         if self.team.rank:  # only the first keeps its random numbers
             self.generator.manual_seed(self.seed + self.team.rank + self.team.world_size * self.steps)
         else:

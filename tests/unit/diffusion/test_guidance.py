@@ -7,11 +7,11 @@ import torch
 
 from harpoon import Harpoon
 from harpoon._utils.rng import row_noise
+from harpoon.diffusion.denoiser import initialize_linear
 from harpoon.diffusion.guidance import Guidance, constant
 from harpoon.diffusion.samplers import reverse_process, standard_start
 from harpoon.diffusion.schedules import LinearSchedule
 from harpoon.diffusion.solvers import deviation_step
-from harpoon.networks.layers import initialize_linear
 from harpoon.networks.paper import PaperDenoiser
 
 OPTIONS = {"hidden": 32, "max_epochs": 30, "steps": 20, "learning_rate": 1e-3, "incomplete_rows": "mask"}

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from harpoon.config import PRESETS
+from harpoon.diffusion.denoiser import initialize_linear
 from harpoon.diffusion.guidance import Guidance, constant, linear, tangential_gradient
 from harpoon.diffusion.penalties import reconstruction_penalty
 from harpoon.diffusion.samplers import STARTS, matched_start, reverse_process, standard_start
@@ -14,7 +15,7 @@ from harpoon.diffusion.schedules import LinearSchedule
 from harpoon.diffusion.solvers import STEPS
 from harpoon.encoding.base import ColumnSlice, PartType
 from harpoon.encoding.batch import EncodedRows
-from harpoon.networks.layers import initialize_linear, sinusoidal_embedding
+from harpoon.networks.layers import sinusoidal_embedding
 from harpoon.networks.paper import PaperDenoiser, PaperNetwork
 
 T, BETA_1, BETA_T = 200, 1e-4, 0.02

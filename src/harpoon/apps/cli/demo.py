@@ -126,8 +126,6 @@ def demo(
     debug: options.Debug = False,  # noqa: ARG001
 ) -> None:
     """Fill the holes of the Palmer penguins and draw new ones."""
-    pass
-
     talk = Console(json, quiet)
     with talk.notes():
         outcome = run(output, seconds=seconds, random_state=seed, progress=talk.progress)
