@@ -1,6 +1,13 @@
-"""Arguments that several calls share: seeds, devices and counts, checked where they come in."""
+"""Random numbers: seeds, and one named stream for each purpose.
+
+All random numbers of a call come from Philox, a counter-based generator. The seed of the call is its key. Its counter
+has four words of 64 bits: the first counts blocks of random numbers, the last names the stream. So a row has the same
+noise in any batch and on any machine, and no two streams overlap.
+"""
 
 from __future__ import annotations
+
+from enum import IntEnum
 
 import numpy as np
 import torch
@@ -10,53 +17,91 @@ from torch import Tensor
 from harpoon.exceptions import InvalidOption
 
 RandomState = int | np.random.Generator | None
+BRANCH_STRIDE = 2**36  # between the keys of two branches of a condition in one stream
+MAX_BRANCH = 2**12  # so that keys stay below that of the next stream
+
+
+class Stream(IntEnum):
+    """What random numbers are used for; the value is the last word of the counter."""
+
+    CELLS = 0  # noise of sampled rows; the number of a draw or of a branch is added
+    GUIDED = 2**32  # noise of guided rows; the branch is added by `stream_key`
+    UNCONSTRAINED = 2**33  # columns that a condition does not name, resampled
+    GIBBS = 2**34  # cells that Gibbs steps resample; the number of the step is added
+    GIBBS_MASK = 2**48  # which cells a Gibbs step resamples; the key of the step is added
+    BRANCHES = 2**62  # how many rows each branch gets, and their order
+    PROPOSALS = 2**62 + 1  # columns that a branch restricts
+    COMPLETION = 2**62 + 2  # restricted columns of rows that are completed
+    RESAMPLING = 2**63  # which particles survive
+
+
+def stream_key(stream: Stream, branch: int = 0) -> int:
+    """Return the last word of the counter for one branch of a condition; 0 is the whole condition.
+
+    >>> stream_key(Stream.GUIDED, 1) == stream_key(Stream.GUIDED, 2)
+    False
+    """
+    if not 0 <= branch < MAX_BRANCH:
+        raise ValueError(f"branch must be from 0 to {MAX_BRANCH - 1}, got {branch}")
+    return stream + branch * BRANCH_STRIDE
 
 
 def check_random_state(random_state: object) -> RandomState:
-    """A seed, a generator or nothing."""
+    """Return a seed, a generator or None, or raise InvalidOption."""
     if isinstance(random_state, np.random.Generator) or random_state is None:
         return random_state
     if isinstance(random_state, int | np.integer) and not isinstance(random_state, bool) and random_state >= 0:
         return int(random_state)
     raise InvalidOption(
-        f"random_state must be a whole number of at least 0, a NumPy Generator or None, got {random_state!r}."
+        f"random_state must be an integer of at least 0, a NumPy Generator or None, got {random_state!r}."
     )
 
 
 def to_seed(random_state: RandomState) -> int:
-    """A number of 64 bits; a generator is advanced by taking one."""
+    """Return a seed of 64 bits; a generator is advanced."""
     if isinstance(random_state, int):
         return int(np.random.SeedSequence(random_state).generate_state(1, np.uint64)[0])
-    generator = np.random.default_rng() if random_state is None else random_state
-    return int(generator.integers(2**63))
+    source = np.random.default_rng() if random_state is None else random_state
+    return int(source.integers(2**63))
 
 
 def partition_seed(seed: int, row_offset: int) -> int:
-    """A seed of its own for each part of a long draw; the first part has that of the whole.
+    """Return a seed for one part of a long table; the first part has the seed of the whole.
 
-    >>> seed_of_part(7, 0), seed_of_part(7, 100) == seed_of_part(7, 200)
+    >>> partition_seed(7, 0), partition_seed(7, 100) == partition_seed(7, 200)
     (7, False)
     """
     return seed if not row_offset else int(np.random.SeedSequence([seed, row_offset]).generate_state(1, np.uint64)[0])
 
 
-def row_noise(seed: int, rows: NDArray[np.int64], steps: int, width: int, *, draw: int = 0) -> Tensor:
-    """Standard normal noise, (steps, rows, width), that depends on the seed, the row's number and the draw's alone.
+def row_noise(seed: int, rows: NDArray[np.int64], steps: int, width: int, *, draw: int = Stream.CELLS) -> Tensor:
+    """Return standard normal noise, (steps, rows, width), that depends only on the seed, the row and the draw.
 
-    Philox counts: the seed is its key, row and draw stand in its counter, so a row has the same noise in any
-    batch, on any machine.
+    Args:
+        seed: The key.
+        rows: The number of each row.
+        steps: How many times the rows are noised.
+        width: Random numbers per row and step.
+        draw: A draw number, or the key of another stream.
     """
     noise = np.empty((steps, len(rows), width), dtype=np.float32)
     philox = np.random.Philox(key=seed)
-    normal, start = np.random.Generator(philox).standard_normal, philox.state
-    for place, row in enumerate(rows.tolist()):
-        start["state"]["counter"][:] = 0, 0, row, draw
-        philox.state = start  # three times as fast as a new one for each row
-        noise[:, place] = normal((steps, width), dtype=np.float32)
+    normal, state = np.random.Generator(philox).standard_normal, philox.state
+    for i, row in enumerate(rows.tolist()):
+        state["state"]["counter"][:] = 0, 0, row, draw
+        philox.state = state  # three times as fast as a new generator for each row
+        noise[:, i] = normal((steps, width), dtype=np.float32)
     return torch.from_numpy(noise)
 
 
-def random_for(seed: int, *purpose: int) -> np.random.Generator:
-    """Random numbers for one purpose, apart from the noise of rows."""
-    counter = [*purpose, *[0] * (3 - len(purpose)), 2**62]
-    return np.random.Generator(np.random.Philox(key=seed, counter=counter))
+def generator(seed: int, stream: Stream, first: int = 0, second: int = 0, block: int = 0) -> np.random.Generator:
+    """Return a generator for a stream that is not the noise of rows.
+
+    Args:
+        seed: The key.
+        stream: The stream.
+        first: The second word of the counter, such as the number of a branch.
+        second: The third word of the counter, such as the number of the first row.
+        block: The first word of the counter, for streams of at most four numbers each.
+    """
+    return np.random.Generator(np.random.Philox(key=seed, counter=[block, first, second, int(stream)]))

@@ -14,6 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from harpoon._utils.rng import Stream, generator
 from harpoon.diffusion.schedules import NoiseLevel
 
 MIN_EFFECTIVE_FRACTION = 0.5  # the share of a group that must count before it is drawn anew
@@ -25,14 +26,15 @@ class SMCResampler:
 
     n_particles: int
     seed: int
-    first_group: int = 0  # the number of the first group, which its random numbers depend on
+    key: int = 0  # the draw number or stream key of the rows, on which the random numbers depend
+    first_group: int = 0  # the number of the first group, likewise
     log_weights: Tensor | None = field(default=None, init=False)
     log_potential: Tensor | None = field(default=None, init=False)
     steps: int = field(default=0, init=False)
 
     def starting_at(self, row: int) -> SMCResampler:
         """The same for rows from this one on."""
-        return SMCResampler(self.n_particles, self.seed, row // self.n_particles)
+        return SMCResampler(self.n_particles, self.seed, self.key, row // self.n_particles)
 
     def resample(self, penalties: Tensor, level: NoiseLevel, *, last: bool) -> Tensor:
         """Which rows go on, a row of the same group in the place of each; after the last step no weight is left.
@@ -66,7 +68,7 @@ class SMCResampler:
 
     def _systematic(self, share: Tensor, number: int) -> Tensor:
         """Systematic resampling: one random number per group and step."""
-        philox = np.random.Philox(key=self.seed, counter=[self.steps, self.first_group + number, 0, 2**63])
-        offset = float(np.random.Generator(philox).random())
+        words = self.first_group + number, self.key ^ Stream.GUIDED, self.steps
+        offset = float(generator(self.seed, Stream.RESAMPLING, *words).random())
         at = (torch.arange(len(share), device=share.device, dtype=share.dtype) + offset) / len(share)
         return torch.searchsorted(share.cumsum(dim=0), at).clamp(max=len(share) - 1)

@@ -1,16 +1,17 @@
-"""Cells drawn in turn: each from its law given the cells that are known and those drawn before it.
+"""Any-order autoregressive sampling of cells (Uria et al., 2014; Hoogeboom et al., 2022).
 
-That is the reverse of a noise that takes cells wholly, one after the other. It makes no error but those of the laws: no
-step has to guess at several cells at once. Every row has an order of its own, at random, because laws that were learnt
-do not agree perfectly, and an error that all rows share is seen. Only numbers that relations bind are drawn by their
-size, and where they follow from known ones at once.
+Cells are sampled one at a time, each conditioned on the observed and the already sampled ones. This is the reverse of
+an absorbing-state diffusion. Its only errors are those of the conditional distributions: no step has to guess several
+cells at once. Every row has a random order of its own, because the learnt conditionals are not perfectly consistent,
+and an error that all rows share is easy to detect. Two exceptions: numbers that a relation constrains are sampled after
+all others, small before large; numbers that are determined by the cells so far are sampled first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -22,51 +23,75 @@ from harpoon.data.statistics import Floats
 from harpoon.encoding.base import ColumnSlice, PartType
 from harpoon.encoding.batch import MIN_RANK, EncodedRows
 from harpoon.encoding.row_codec import RowCodec
-from harpoon.networks.at_max_noise import FusedMaxNoiseModel
 from harpoon.networks.rank_head import ConditionalDistributions, ConditionalPredictor, flat_index
+from harpoon.relations.relation import RelationBank
 
 QUANTILE_POINTS = 1024
-UNIFORMS_PER_VARIABLE = (
-    4  # random numbers for each piece: its place in the order, its label, its slot and its place in that
-)
-FIRST, DONE = -1.0, torch.inf  # places in a queue
-SPIKE_TOLERANCE = 1e-5  # apart, as a share of their sizes, are means that are the same in single precision
+UNIFORMS_PER_VARIABLE = 4  # for the order, the category or component, the bin, and the position inside the bin
+FIRST, DONE = -1.0, torch.inf  # priorities
+SPIKE_TOLERANCE = 1e-5  # relative difference below which two standardised values are equal in single precision
+
+
+class DistributionModel(Protocol):
+    """A network at maximal noise that predicts the conditional distribution of every cell."""
+
+    @property
+    def relations(self) -> RelationBank:
+        """The relations between numeric columns."""
+
+    @property
+    def constrained(self) -> tuple[Tensor, Tensor]:
+        """Which numbers a sum constrains, and which a product, (ranks,) each."""
+
+    @property
+    def n_rank_bins(self) -> int:
+        """Bins of all histograms together."""
+
+    def predict(self, given: EncodedRows) -> ConditionalPredictor:
+        """Return the conditional distributions of the unobserved cells given the observed ones."""
 
 
 class SampledRows(NamedTuple):
-    """Encoded rows, every cell of them drawn, and which form each rank's number is a copy of, or `NOWHERE`."""
+    """Encoded rows, (n, d), and the relation that each number is a copy of, or `NO_INDEX`, (n, ranks)."""
 
     x: Tensor
     relation_of: Tensor
 
 
 class _Requested(NamedTuple):
-    """Pieces that are drawn at once: in which rows, which pieces, and which laws of labels and of ranks are theirs."""
+    """Variables that are sampled in one step.
+
+    Attributes:
+        row: The row of each, (m,).
+        variable: The variable of each, (m,).
+        category_row: The row of its category logits, (m,).
+        rank_row: The row of its distribution of normal scores, (m,).
+    """
 
     row: Tensor
     variable: Tensor
-    categories: Tensor
-    rank: Tensor
+    category_row: Tensor
+    rank_row: Tensor
 
 
 @dataclass(frozen=True)
 class AutoregressiveSampler:
-    """Where the pieces of a row stand among laws and encoded numbers.
+    """Samples encoded rows variable by variable.
 
-    A piece is what is drawn at once: a cell, or half of a label that has two parts, of which the member comes right
-    after its group. The tensors have one row per piece, and `NOWHERE` for what it lacks.
+    A variable is what is sampled in one step: a cell, or one level of a hierarchical category, of which the member is
+    sampled right after its group. The tensors have one row per variable, and `NO_INDEX` for what it does not have.
 
     Attributes:
-        piece_of: Which piece each encoded number belongs to, (d,).
-        after: The piece that it comes right after; itself, if there is none, (pieces,).
-        labels: The places of its labels among all labels, (pieces, most labels).
-        first: The encoded place of its first label, (pieces,).
-        ranks: The place of its rank among all ranks, (pieces,).
-        lines: The encoded place of its rank, (pieces,).
-        means: The encoded place of its mean, (pieces,).
-        ladder: Its mean at evenly spaced ranks, (pieces, RUNGS + 1).
-        masses: Its mean at each of its point masses, behind one for none of them, (pieces, most labels).
-        scales: How much numbers that have ranks deviate, and how much beside their size, (2, ranks).
+        variable_of: The variable of each encoded dimension, (d,).
+        follows: The variable right before it in the order; itself, if it is the first of its column, (variables,).
+        categories: The positions of its categories among all categories, (variables, most categories).
+        first_category: The encoded position of its first category, (variables,).
+        ranks: Its position among all normal scores, (variables,).
+        continuous: The encoded position of its normal score, (variables,).
+        standardised: The encoded position of its standardised value, (variables,).
+        quantile_table: Its standardised value at evenly spaced probabilities, (variables, QUANTILE_POINTS + 1).
+        spikes: Its standardised value at each spike, after one entry for no spike, (variables, most categories).
+        scales: The scale of each number, and the scale relative to its size, (2, ranks).
     """
 
     variable_of: Tensor
@@ -82,255 +107,265 @@ class AutoregressiveSampler:
 
     @staticmethod
     def supports(codec: RowCodec) -> bool:
-        """Whether the cells of a table have laws: not if a number is no rank."""
-        shapes = [{part.type for part in column.parts} for column in codec.columns]
-        return all(PartType.REGRESSION in of_column for of_column in shapes if PartType.CONTINUOUS in of_column)
+        """Return whether every continuous part of a table is a normal score with a standardised value."""
+        types = [{part.type for part in column.parts} for column in codec.columns]
+        return all(PartType.REGRESSION in of_column for of_column in types if PartType.CONTINUOUS in of_column)
 
     @classmethod
     def from_codec(cls, codec: RowCodec) -> AutoregressiveSampler:
-        """The places of a table's cells."""
-        pieces = _variables(codec.slices)
-        simplexes, lines, means = ([_of_type(piece, shape) for piece in pieces] for shape in _SHAPES)
-        widest = max(map(_width, simplexes), default=1)
-        labels, label = torch.full((len(pieces), widest), NO_INDEX), 0
-        for row, block in enumerate(simplexes):
-            labels[row, : _width(block)] = torch.arange(label, label + _width(block))
-            label += _width(block)
-            if means[row] and not lines[row]:
-                labels[row, 0] = NO_INDEX  # of such a number there is nothing but masses
-        ranked = [row for row, line in enumerate(lines) if line]
-        columns = [piece[0].column for piece in pieces]
-        places = _starts(means)
+        """Return the sampler for encoded rows of a codec."""
+        variables = _variables(codec.slices)
+        categorical, continuous, regression = ([_of_type(slices, kind) for slices in variables] for kind in _TYPES)
+        most = max(map(_width, categorical), default=1)
+        categories, start = torch.full((len(variables), most), NO_INDEX), 0
+        for row, slice_ in enumerate(categorical):
+            categories[row, : _width(slice_)] = torch.arange(start, start + _width(slice_))
+            start += _width(slice_)
+            if regression[row] and not continuous[row]:
+                categories[row, 0] = NO_INDEX  # a column of spikes alone always has one of them
+        ranked = [row for row, slice_ in enumerate(continuous) if slice_]
+        columns = [slices[0].column for slices in variables]
+        standardised = _starts(regression)
+        widths = [sum(map(_width, slices)) for slices in variables]
         return cls(
-            variable_of=torch.tensor([row for row, piece in enumerate(pieces) for _ in range(sum(map(_width, piece)))]),
+            variable_of=torch.tensor([row for row, width in enumerate(widths) for _ in range(width)]),
             follows=torch.tensor([columns.index(column) for column in columns]),
-            categories=labels,
-            first_category=_starts(simplexes),
-            ranks=torch.tensor([ranked.index(row) if row in ranked else NO_INDEX for row in range(len(pieces))]),
-            continuous=_starts(lines),
-            standardised=places,
-            quantile_table=_means(codec, places, _quantile_table(codec)),
-            spikes=_means(codec, places, _spikes(codec, widest)),
+            categories=categories,
+            first_category=_starts(categorical),
+            ranks=torch.tensor([ranked.index(row) if row in ranked else NO_INDEX for row in range(len(variables))]),
+            continuous=_starts(continuous),
+            standardised=standardised,
+            quantile_table=_standardised_values(codec, standardised, _rows_at_quantiles(codec)),
+            spikes=_standardised_values(codec, standardised, _rows_at_categories(codec, most)),
             scales=_scales(codec, len(ranked)),
         )
 
     def __len__(self) -> int:
-        """How many pieces a row has."""
+        """The number of variables of a row."""
         return len(self.follows)
 
     def to(self, device: torch.device) -> AutoregressiveSampler:
-        """The same, on another device."""
+        """Return a copy on another device."""
         return AutoregressiveSampler(*(getattr(self, field.name).to(device) for field in fields(self)))
 
     @torch.no_grad()
     def sample(
-        self, network: FusedMaxNoiseModel, given: EncodedRows, uniforms: Tensor, steps: int, on_step: Callable[[], None]
+        self, model: DistributionModel, given: EncodedRows, uniforms: Tensor, steps: int, on_step: Callable[[], None]
     ) -> SampledRows:
-        """Rows with every cell drawn.
+        """Sample every unobserved cell.
 
         Args:
-            network: Tells the laws.
-            given: What is known.
-            chances: Between 0 and 1, (CHANCES, n, pieces).
-            turns: At the most; with fewer than there are unknown pieces, several are drawn at once, each by itself.
-            on_turn: Called after each turn, for progress.
+            model: Predicts the conditional distributions.
+            given: The observed cells, (n, d).
+            uniforms: Uniform random numbers, (UNIFORMS_PER_VARIABLE, n, variables).
+            steps: At most; with fewer steps than unobserved variables, several are sampled per step, independently.
+            on_step: Called after each step, for progress.
         """
         x = given.x * given.observed
-        filled = SampledRows(x, torch.full((len(x), int((self.ranks != NO_INDEX).sum())), NO_INDEX, device=x.device))
-        known = torch.ones(len(x), len(self), dtype=torch.bool, device=x.device)
-        known[:, self.variable_of] = given.observed
-        order = uniforms[0][:, self.follows] + self._order_offset(*network.constrained)
-        queue = order.masked_fill(known, DONE).argsort(dim=1, stable=True).argsort(dim=1)
-        queue = queue.to(x.dtype).masked_fill_(known, DONE)
-        for turn in range(steps):
-            self._step(network, filled, queue, uniforms[1:], steps - turn)
+        rows = SampledRows(x, torch.full((len(x), int((self.ranks != NO_INDEX).sum())), NO_INDEX, device=x.device))
+        observed = torch.ones(len(x), len(self), dtype=torch.bool, device=x.device)
+        observed[:, self.variable_of] = given.observed
+        order = uniforms[0][:, self.follows] + self._order_offset(*model.constrained)
+        priority = order.masked_fill(observed, DONE).argsort(dim=1, stable=True).argsort(dim=1)
+        priority = priority.to(x.dtype).masked_fill_(observed, DONE)
+        for step in range(steps):
+            self._step(model, rows, priority, uniforms[1:], steps - step)
             on_step()
-        return filled
+        return rows
 
     def _step(
-        self, network: FusedMaxNoiseModel, filled: SampledRows, queue: Tensor, chances: Tensor, turns: int
+        self, model: DistributionModel, rows: SampledRows, priority: Tensor, uniforms: Tensor, steps_left: int
     ) -> None:
-        """Draw the next pieces of each row; where nothing is known of any row, their laws are those of one row."""
-        known, ranked = queue == DONE, self.ranks != NO_INDEX
-        rows, alike = (~known).any(dim=1).nonzero()[:, 0], not known.any()
-        if not len(rows):
+        """Sample the next variables of each row. Rows without any observed cell share the prediction of one row."""
+        observed, ranked = priority == DONE, self.ranks != NO_INDEX
+        unfinished, is_shared = (~observed).any(dim=1).nonzero()[:, 0], not observed.any()
+        if not len(unfinished):
             return
-        read = rows[:1] if alike else rows
-        told = network.predict(EncodedRows(filled.x[read], known[read].index_select(1, self.variable_of)))
-        asked = self._requested(told, queue[rows], turns)
-        row, piece = asked.nonzero(as_tuple=True)
-        if alike:
-            laws, drawn = (
-                told.distributions(ranked[None, ranked]),
-                _Requested(row, piece, torch.zeros_like(row), self.ranks[piece]),
-            )
+        inputs = unfinished[:1] if is_shared else unfinished
+        predictor = model.predict(EncodedRows(rows.x[inputs], observed[inputs].index_select(1, self.variable_of)))
+        mask = self._next_variables(predictor, priority[unfinished], steps_left)
+        row, variable = mask.nonzero(as_tuple=True)
+        if is_shared:
+            distributions = predictor.distributions(ranked[None, ranked])
+            requested = _Requested(row, variable, torch.zeros_like(row), self.ranks[variable])
         else:
-            laws = told.distributions(asked[:, ranked])
-            drawn = _Requested(rows[row], piece, row, flat_index(asked & ranked)[row, piece])
-        self._sample_requested(filled, drawn, laws, chances[:, drawn.row, piece])
-        queue[rows] = queue[rows].masked_fill(asked, DONE)
+            distributions = predictor.distributions(mask[:, ranked])
+            rank_row = flat_index(mask & ranked)[row, variable]
+            requested = _Requested(unfinished[row], variable, row, rank_row)
+        self._sample_requested(rows, requested, distributions, uniforms[:, requested.row, variable])
+        priority[unfinished] = priority[unfinished].masked_fill(mask, DONE)
 
     def _order_offset(self, by_sums: Tensor, by_products: Tensor) -> Tensor:
-        """How much later than at random each piece comes, (pieces,): numbers that relations bind behind all others.
+        """Return how much later than at random each variable is sampled, (variables,).
 
-        They will follow from each other, so that the small ones come first. A law is as fine as its number is large: of
-        a price and a total that are both a little off, the tip between them would be far off; a tip that is off by as
-        much of its own size does no harm to either. In sums small is what deviates little, in products what does so
-        beside its own size.
+        Numbers that relations constrain come last, and small ones first among them: the error of a distribution is
+        proportional to the size of its number. A price and a total that are both slightly wrong make a tip between
+        them that is very wrong; a tip that is slightly wrong harms neither. The size is the scale in sums, and the
+        scale relative to the value in products.
         """
-        late, bound = torch.zeros(len(self), device=self.follows.device), by_sums | by_products
-        scale = torch.where(by_sums, self.scales[0], self.scales[1]).masked_fill(~bound, torch.inf)
-        late[self.ranks != NO_INDEX] = torch.where(bound, 1.0 + scale.argsort().argsort(), 0.0)
-        return late
+        offset, constrained = torch.zeros(len(self), device=self.follows.device), by_sums | by_products
+        scale = torch.where(by_sums, self.scales[0], self.scales[1]).masked_fill(~constrained, torch.inf)
+        offset[self.ranks != NO_INDEX] = torch.where(constrained, 1.0 + scale.argsort().argsort(), 0.0)
+        return offset
 
-    def _requested(self, told: ConditionalPredictor, queue: Tensor, turns: int) -> Tensor:
-        """Which pieces of rows are drawn next, (n, pieces), by their places in a queue, if so many turns are left.
+    def _next_variables(self, predictor: ConditionalPredictor, priority: Tensor, steps_left: int) -> Tensor:
+        """Return which variables are sampled next, (n, variables), by priority.
 
-        What follows from known cells is drawn before anything else: later, numbers that are drawn in the meantime might
-        say otherwise.
+        Variables that the observed cells determine come first: numbers that are sampled in between could contradict
+        them.
         """
-        waiting, settled = queue < DONE, torch.zeros_like(queue, dtype=torch.bool)
-        if turns == 1:
+        waiting, determined = priority < DONE, torch.zeros_like(priority, dtype=torch.bool)
+        if steps_left == 1:
             return waiting
-        settled[:, self.ranks != NO_INDEX] = told.determined()
-        queue = queue.masked_fill(settled & waiting, FIRST)
-        at_once = (waiting.sum(dim=1, keepdim=True) + turns - 1).div(turns, rounding_mode="floor")
-        return waiting & (queue <= queue.sort(dim=1).values.gather(1, at_once - 1))
+        determined[:, self.ranks != NO_INDEX] = predictor.determined()
+        priority = priority.masked_fill(determined & waiting, FIRST)
+        per_step = (waiting.sum(dim=1, keepdim=True) + steps_left - 1).div(steps_left, rounding_mode="floor")
+        return waiting & (priority <= priority.sort(dim=1).values.gather(1, per_step - 1))
 
     def _sample_requested(
-        self, filled: SampledRows, drawn: _Requested, laws: ConditionalDistributions, chances: Tensor
+        self, rows: SampledRows, requested: _Requested, distributions: ConditionalDistributions, uniforms: Tensor
     ) -> None:
-        """Write pieces into rows."""
-        x, (row, piece, *_) = filled.x, drawn
-        places = self.categories[piece]
-        log_p = laws.category_logits[drawn.categories[:, None], places.clamp(min=0)].masked_fill(
-            places == NO_INDEX, -torch.inf
-        )
-        label, labelled = (
-            self._determined_spikes(drawn, laws, _categorical_icdf(log_p, chances[0])),
-            self.first_category[piece] != NO_INDEX,
-        )
-        x[row[labelled], (self.first_category[piece] + label)[labelled]] = 1.0
-        free = (self.ranks[piece] != NO_INDEX) & (~labelled | (label == 0))
-        fixed = (self.standardised[piece] != NO_INDEX) & ~free
-        x[row[fixed], self.standardised[piece[fixed]]] = self.spikes[piece[fixed], label[fixed]].to(x.dtype)
-        if free.any():
-            told = laws.select_ranks(drawn.rank[free])
-            self._sample_numbers(filled, row[free], piece[free], told, chances[1:, free].double())
+        """Sample the requested variables and write them into the rows."""
+        x, (row, variable, *_) = rows.x, requested
+        positions = self.categories[variable]
+        logits = distributions.category_logits[requested.category_row[:, None], positions.clamp(min=0)]
+        logits = logits.masked_fill(positions == NO_INDEX, -torch.inf)
+        category = self._determined_spikes(requested, distributions, _categorical_icdf(logits, uniforms[0]))
+        has_categories = self.first_category[variable] != NO_INDEX
+        x[row[has_categories], (self.first_category[variable] + category)[has_categories]] = 1.0
+        is_continuous = (self.ranks[variable] != NO_INDEX) & (~has_categories | (category == 0))
+        is_spike = (self.standardised[variable] != NO_INDEX) & ~is_continuous
+        spike = self.spikes[variable[is_spike], category[is_spike]].to(x.dtype)
+        x[row[is_spike], self.standardised[variable[is_spike]]] = spike
+        if is_continuous.any():
+            selected = distributions.select_ranks(requested.rank_row[is_continuous])
+            uniforms = uniforms[1:, is_continuous].double()
+            self._sample_numbers(rows, row[is_continuous], variable[is_continuous], selected, uniforms)
 
-    def _determined_spikes(self, drawn: _Requested, laws: ConditionalDistributions, label: Tensor) -> Tensor:
-        """Labels; where a sure form says what a number is, the point mass that it then is, or that it is none."""
-        massed = ((self.ranks != NO_INDEX) & (self.first_category != NO_INDEX))[drawn.variable].nonzero()[:, 0]
-        _, means, _, sure = (told[drawn.rank[massed]] for told in laws.copies)
-        if not sure.any():
-            return label
-        said = means.gather(1, sure.to(means.dtype).argmax(dim=1, keepdim=True))
-        piece = drawn.variable[massed]
-        masses = self.spikes[piece].to(said.dtype).masked_fill(self.categories[piece] == NO_INDEX, torch.inf)
-        same = (masses - said).abs() <= SPIKE_TOLERANCE * (1 + said.abs())
-        same[:, 0] = False  # that is no mass
-        mass = torch.where(same.any(dim=1), same.to(means.dtype).argmax(dim=1), 0)
-        return label.index_copy(0, massed, torch.where(sure.any(dim=1), mass, label[massed]))
+    def _determined_spikes(
+        self, requested: _Requested, distributions: ConditionalDistributions, category: Tensor
+    ) -> Tensor:
+        """Return the categories; for a number that a deterministic relation gives, the spike it equals, or none."""
+        has_spikes = (self.ranks != NO_INDEX) & (self.first_category != NO_INDEX)
+        spiked = has_spikes[requested.variable].nonzero()[:, 0]
+        _, values, _, deterministic = (item[requested.rank_row[spiked]] for item in distributions.copies)
+        if not deterministic.any():
+            return category
+        value = values.gather(1, deterministic.to(values.dtype).argmax(dim=1, keepdim=True))
+        variable = requested.variable[spiked]
+        spikes = self.spikes[variable].to(value.dtype).masked_fill(self.categories[variable] == NO_INDEX, torch.inf)
+        equal = (spikes - value).abs() <= SPIKE_TOLERANCE * (1 + value.abs())
+        equal[:, 0] = False  # the entry for no spike
+        spike = torch.where(equal.any(dim=1), equal.to(values.dtype).argmax(dim=1), 0)
+        return category.index_copy(0, spiked, torch.where(deterministic.any(dim=1), spike, category[spiked]))
 
     def _sample_numbers(
-        self, filled: SampledRows, row: Tensor, piece: Tensor, laws: ConditionalDistributions, chances: Tensor
+        self,
+        rows: SampledRows,
+        row: Tensor,
+        variable: Tensor,
+        distributions: ConditionalDistributions,
+        uniforms: Tensor,
     ) -> None:
-        """Write numbers that are no point masses into rows.
+        """Sample numbers that are not spikes and write them into the rows.
 
-        The rank of a copy says nothing, because its number is read off its form.
+        The normal score of a copy is arbitrary, because its value is computed from the relation.
         """
-        x, form_of = filled
-        which, left = _sample_copies(laws, chances[0])
-        share = _share(laws, left, chances[1])
-        x[row, self.continuous[piece]] = torch.special.ndtri(share).to(x.dtype)
-        x[row, self.standardised[piece]] = self._inverse_cdf(piece, share).to(x.dtype)
-        copies = (which != NO_INDEX).nonzero()[:, 0]
-        row, piece, which = row[copies], piece[copies], which[copies]
-        x[row, self.standardised[piece]] = laws.copies.values[copies, which].to(x.dtype)
-        form_of[row, self.ranks[piece]] = laws.copies.relations[copies, which]
+        x, relation_of = rows
+        copy, remainder = _sample_copies(distributions, uniforms[0])
+        probability = _sample_probability(distributions, remainder, uniforms[1])
+        x[row, self.continuous[variable]] = torch.special.ndtri(probability).to(x.dtype)
+        x[row, self.standardised[variable]] = self._inverse_cdf(variable, probability).to(x.dtype)
+        copied = (copy != NO_INDEX).nonzero()[:, 0]
+        row, variable, copy = row[copied], variable[copied], copy[copied]
+        x[row, self.standardised[variable]] = distributions.copies.values[copied, copy].to(x.dtype)
+        relation_of[row, self.ranks[variable]] = distributions.copies.relations[copied, copy]
 
-    def _inverse_cdf(self, piece: Tensor, share: Tensor) -> Tensor:
-        """The mean of a number whose rank has such a share of the others below it."""
-        height = share * QUANTILE_POINTS
-        rung = height.long().clamp(max=QUANTILE_POINTS - 1)
-        return torch.lerp(self.quantile_table[piece, rung], self.quantile_table[piece, rung + 1], height - rung)
-
-
-def _sample_copies(laws: ConditionalDistributions, chance: Tensor) -> tuple[Tensor, Tensor]:
-    """Of which of its forms each number is a copy, or `NOWHERE`, and the chance that is left for one that is none."""
-    log_p = laws.copies.log_p.double()
-    return _categorical_icdf(log_p, chance) - 1, (chance / log_p[:, 0].exp().clamp(min=MIN_RANK)).clamp(max=1)
+    def _inverse_cdf(self, variable: Tensor, probability: Tensor) -> Tensor:
+        """Return the standardised value below which a variable lies with this probability."""
+        position = probability * QUANTILE_POINTS
+        point = position.long().clamp(max=QUANTILE_POINTS - 1)
+        table = self.quantile_table
+        return torch.lerp(table[variable, point], table[variable, point + 1], position - point)
 
 
-def _share(laws: ConditionalDistributions, chance: Tensor, place_in_it: Tensor) -> Tensor:
-    """Ranks drawn from their laws, as the share of lower ones: in its peak, or in a slot."""
-    log_odds, place, width = (told.double() for told in laws.gaussian)
-    in_peak = log_odds.sigmoid()
-    left = ((chance - in_peak) / (1 - in_peak).clamp(min=MIN_RANK)).clamp(min=0)
-    in_slot = (_categorical_icdf(laws.bin_logits, left) + place_in_it) / laws.bin_logits.shape[1]
-    bell = torch.special.ndtr(place + width * torch.special.ndtri(place_in_it))
-    return torch.where(chance < in_peak, bell, in_slot).clamp(MIN_RANK, 1 - MIN_RANK)
+def _sample_copies(distributions: ConditionalDistributions, uniform: Tensor) -> tuple[Tensor, Tensor]:
+    """Return which relation each number is a copy of, or `NO_INDEX`, and a uniform number for those that are not."""
+    log_p = distributions.copies.log_p.double()
+    return _categorical_icdf(log_p, uniform) - 1, (uniform / log_p[:, 0].exp().clamp(min=MIN_RANK)).clamp(max=1)
 
 
-def _categorical_icdf(log_p: Tensor, chance: Tensor) -> Tensor:
-    """The place, of those that a row may take, that a chance falls on."""
-    ends = log_p.softmax(dim=1).cumsum(dim=1)
-    return (ends < chance[:, None].to(ends.dtype) * ends[:, -1:]).sum(dim=1)
+def _sample_probability(distributions: ConditionalDistributions, uniform: Tensor, position: Tensor) -> Tensor:
+    """Sample from the mixture of Gaussian and histogram, as a cumulative probability of the standard normal."""
+    log_odds, mean, std = (parameter.double() for parameter in distributions.gaussian)
+    weight = log_odds.sigmoid()
+    remainder = ((uniform - weight) / (1 - weight).clamp(min=MIN_RANK)).clamp(min=0)
+    in_bin = (_categorical_icdf(distributions.bin_logits, remainder) + position) / distributions.bin_logits.shape[1]
+    in_gaussian = torch.special.ndtr(mean + std * torch.special.ndtri(position))
+    return torch.where(uniform < weight, in_gaussian, in_bin).clamp(MIN_RANK, 1 - MIN_RANK)
 
 
-def _variables(blocks: Sequence[ColumnSlice]) -> list[list[ColumnSlice]]:
-    """The blocks of each piece."""
-    pieces: list[list[ColumnSlice]] = []
-    for block in blocks:
-        same = bool(pieces) and pieces[-1][0].column == block.column
-        if same and not (block.is_categorical and pieces[-1][-1].is_categorical):
-            pieces[-1].append(block)
+def _categorical_icdf(logits: Tensor, uniform: Tensor) -> Tensor:
+    """Return the category of each row at a uniform random number, (n, categories) and (n,) to (n,)."""
+    cumulative = logits.softmax(dim=1).cumsum(dim=1)
+    return (cumulative < uniform[:, None].to(cumulative.dtype) * cumulative[:, -1:]).sum(dim=1)
+
+
+def _variables(slices: Sequence[ColumnSlice]) -> list[list[ColumnSlice]]:
+    """Return the slices of each variable."""
+    variables: list[list[ColumnSlice]] = []
+    for slice_ in slices:
+        same_column = bool(variables) and variables[-1][0].column == slice_.column
+        if same_column and not (slice_.is_categorical and variables[-1][-1].is_categorical):
+            variables[-1].append(slice_)
         else:
-            pieces.append([block])
-    return pieces
+            variables.append([slice_])
+    return variables
 
 
-def _of_type(piece: list[ColumnSlice], shape: PartType) -> ColumnSlice | None:
-    return next((block for block in piece if block.type is shape), None)
+def _of_type(slices: list[ColumnSlice], kind: PartType) -> ColumnSlice | None:
+    return next((slice_ for slice_ in slices if slice_.type is kind), None)
 
 
-def _width(block: ColumnSlice | None) -> int:
-    return 0 if block is None else block.stop - block.start
+def _width(slice_: ColumnSlice | None) -> int:
+    return 0 if slice_ is None else slice_.stop - slice_.start
 
 
-def _starts(blocks: Sequence[ColumnSlice | None]) -> Tensor:
-    return torch.tensor([NO_INDEX if block is None else block.start for block in blocks])
+def _starts(slices: Sequence[ColumnSlice | None]) -> Tensor:
+    return torch.tensor([NO_INDEX if slice_ is None else slice_.start for slice_ in slices])
 
 
-def _quantile_table(codec: RowCodec) -> Floats:
-    """Rows with every rank at evenly spaced shares of its bell."""
-    x = _spikes(codec, 1).repeat(QUANTILE_POINTS + 1, axis=0)
-    shares = np.linspace(MIN_RANK, 1 - MIN_RANK, QUANTILE_POINTS + 1)
-    x[:, [block.start for block in codec.slices if block.type is PartType.CONTINUOUS]] = ndtri(shares)[:, None]
+def _rows_at_quantiles(codec: RowCodec) -> Floats:
+    """Return encoded rows with every normal score at evenly spaced probabilities, (QUANTILE_POINTS + 1, d)."""
+    x = _rows_at_categories(codec, 1).repeat(QUANTILE_POINTS + 1, axis=0)
+    probabilities = np.linspace(MIN_RANK, 1 - MIN_RANK, QUANTILE_POINTS + 1)
+    x[:, [slice_.start for slice_ in codec.slices if slice_.type is PartType.CONTINUOUS]] = ndtri(probabilities)[
+        :, None
+    ]
     return x
 
 
-def _spikes(codec: RowCodec, most: int) -> Floats:
-    """Rows with every label, each in its turn, or the first where there are not so many."""
-    x, label = np.zeros((most, codec.width)), np.arange(most)
-    for block in codec.slices:
-        if block.is_categorical:
-            x[label, block.start + np.where(label < _width(block), label, 0)] = 1.0
+def _rows_at_categories(codec: RowCodec, count: int) -> Floats:
+    """Return encoded rows with each category in turn, or the first where a column has fewer, (count, d)."""
+    x, category = np.zeros((count, codec.width)), np.arange(count)
+    for slice_ in codec.slices:
+        if slice_.is_categorical:
+            x[category, slice_.start + np.where(category < _width(slice_), category, 0)] = 1.0
     return x
 
 
 def _scales(codec: RowCodec, ranks: int) -> Tensor:
-    """How much numbers deviate, in the units of the table and beside their size."""
+    """Return the scale of each number in units of the table, and relative to its size, (2, ranks)."""
     scales = torch.zeros(2, ranks)
-    for place, unit in codec.units.items():
-        scales[:, place] = torch.tensor([unit.scale, 1 / max(abs(unit.zero), MIN_RANK)])
+    for rank, unit in codec.units.items():
+        scales[:, rank] = torch.tensor([unit.scale, 1 / max(abs(unit.zero), MIN_RANK)])
     return scales
 
 
-def _means(codec: RowCodec, places: Tensor, x: Floats) -> Tensor:
-    """The means of encoded rows that say their rank or their mass, (pieces, rows)."""
-    found = torch.from_numpy(codec.encode(codec.decode(x)))
-    return torch.where(places[:, None] == NO_INDEX, 0.0, found[:, places.clamp(min=0)].T)
+def _standardised_values(codec: RowCodec, positions: Tensor, x: Floats) -> Tensor:
+    """Return the standardised values that encoded rows decode to, (variables, n)."""
+    values = torch.from_numpy(codec.encode(codec.decode(x)))
+    return torch.where(positions[:, None] == NO_INDEX, 0.0, values[:, positions.clamp(min=0)].T)
 
 
-_SHAPES = (PartType.CATEGORICAL, PartType.CONTINUOUS, PartType.REGRESSION)
+_TYPES = (PartType.CATEGORICAL, PartType.CONTINUOUS, PartType.REGRESSION)

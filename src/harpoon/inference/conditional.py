@@ -1,17 +1,18 @@
-"""Rows that meet a condition: as many as were asked for, every one of them checked.
+"""Rows that satisfy a condition: as many as were asked for, each of them checked.
 
-How they are found is a strategy:
+A strategy is a way to find them:
 
-    kept      plain rows are drawn, and those that meet the condition are kept: the law of the model, exactly
-    known     the condition is split into branches that exclude each other; in each, columns that it restricts are drawn
-              first, from what it leaves of their law, and the rest of the row is drawn knowing them; what it asks of
-              several columns together is checked
-    guided    what is left is a penalty that pulls rows (Algorithm 1), with weights that take back how the pull bends
-              their law; at the end, what is not concerned is drawn again knowing the rest, and rows move about where
-              the condition holds, by Gibbs steps that leave the law as it is
-    paper     Algorithm 1 and the paper's penalties, and nothing else: rows come back as they are
-    auto      the first of these that gets there: kept while the condition is common, known while its branches are,
-              guided beyond
+    rejection     Sample unconditionally and keep the rows that satisfy the condition: the conditional distribution of
+                  the model, exactly.
+    conditioning  Split the condition into disjoint branches. In each, sample the restricted columns from their
+                  truncated marginals, condition the rest of the row on them, and reject rows that violate terms of
+                  several columns.
+    guidance      Guide rows by the gradient of a penalty (Algorithm 1) and correct the bias by importance weights.
+                  Then resample the columns that the condition does not name, and run Gibbs steps, which leave the
+                  conditional distribution unchanged.
+    paper         Algorithm 1 with the paper's penalties alone: rows may violate the condition.
+    auto          The first that works: rejection for common conditions, conditioning for rare ones, guidance for
+                  branches that are rare themselves.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon._utils.rng import random_for
+from harpoon._utils.rng import Stream, generator, stream_key
 from harpoon.conditions.bound import BoundPredicate, Constant, columns_of
 from harpoon.conditions.evaluate import evaluate
 from harpoon.data.column_array import ColumnArray, Columns, concat, n_rows, repeat_row, scatter, take
@@ -35,243 +36,271 @@ from harpoon.inference.guided import N_PARTICLES, GuidedSampler
 from harpoon.inference.proposals import BranchProposal, branch_proposals
 from harpoon.inference.row_sampler import RowSampler
 
-STRATEGIES = ("auto", "rejection", "conditioning", "guidance", "paper")
-PILOT_ROWS, BRANCH_PILOT_ROWS = 2048, 512  # rows drawn to see how often a condition, or a branch, is met
-COMMON_PROBABILITY, RARE_PROBABILITY = (
-    0.5,
-    0.005,
-)  # shares of plain rows that meet it: above they are kept, below they are not
-MAX_REJECTION_ROWS = 25_000  # plain rows that are drawn anyway: those kept of them have the law of the model exactly
+PILOT_ROWS = 2048  # unconditional rows from which the probability of a condition is estimated
+BRANCH_PILOT_ROWS = 512  # the same for a branch
+COMMON_PROBABILITY = 0.5  # conditions above it are always met by rejection
+RARE_PROBABILITY = 0.005  # conditions below it never are
+MAX_REJECTION_ROWS = 25_000  # rows that rejection may sample in between: its rows have the exact distribution
 MAX_ROWS_PER_ROUND = 32_768
-PATIENCE = 400  # rows drawn for each row asked for, at the most
-LONGEST = 100_000  # rows drawn in a branch, rather than to guide fewer
+MAX_SAMPLED_PER_ROW = 400
+MAX_BRANCH_ROWS = 100_000  # rows that rejection may sample in a branch before guidance takes over
 MAX_GUIDED_ROUNDS = 6
-GIBBS_FRACTIONS = (0.5, 0.3, 0.4, 0.2, 0.5, 0.3, 0.4, 0.2)  # the shares of their cells that found rows draw again
-MOVED = 2**34
-OVERSAMPLING = 1.25  # rows drawn for each that is expected to be kept
+GIBBS_FRACTIONS = (0.5, 0.3, 0.4, 0.2, 0.5, 0.3, 0.4, 0.2)  # fraction of the cells that each Gibbs step resamples
+OVERSAMPLING = 1.25  # rows sampled for each row that is expected to be kept
 
-
-Proposal = Callable[[int, int], Columns]
+Proposal = Callable[[int, int], Columns]  # the number of the first row and the number of rows, to rows
+BranchPilot = tuple[BranchProposal, Columns, NDArray[np.bool_]]
 
 
 def check_strategy(strategy: str) -> None:
-    """Refuse a strategy that there is not."""
+    """Raise InvalidOption unless there is such a strategy."""
     if strategy not in STRATEGIES:
         raise InvalidOption.one_of("strategy", strategy, STRATEGIES)
 
 
 @dataclass
 class ConditionalSampler:
-    """Draws rows under a condition.
+    """Samples rows under a condition; strategies are built from its methods.
 
     Attributes:
-        drawer: Draws rows.
-        bound: The condition.
+        sampler: Samples rows.
+        predicate: The condition.
         base: What all rows have in common: one row, its free cells missing.
         loss: A penalty besides the condition.
-        tried: Rows drawn so far.
-        rounds: Rounds of drawing so far.
-        guided: Rows out of the guided loop and those among them that failed, at its first strength.
-        pilot: Plain rows, kept for what they say about the condition.
+        sampled: Rows sampled so far.
+        rounds: Rounds of sampling so far.
+        guided: Guided rows of the first round, and how many of them violate the condition.
+        pilot: Unconditional rows, kept to explain why a condition is rare.
+        strategy: The strategy in use.
     """
 
     sampler: RowSampler
     predicate: BoundPredicate
     base: Columns
     loss: Penalty | None = None
-    tried: int = field(default=0, init=False)
+    sampled: int = field(default=0, init=False)
     rounds: int = field(default=0, init=False)
     guided: list[int] = field(default_factory=lambda: [0, 0], init=False)
     pilot: Columns | None = field(default=None, init=False)
-    used: str = field(default="rejection", init=False)
+    strategy: str = field(default="rejection", init=False)
 
     def sample(self, n: int, strategy: str = "auto") -> tuple[Columns, SamplingInfo]:
-        """At most n rows, all of which meet the condition (but for strategy="paper"), and what it took."""
+        """Return at most n rows, all of which satisfy the condition (except for "paper"), and diagnostics."""
         check_strategy(strategy)
-        began, before = perf_counter(), self.sampler.evaluations
-        found = take(self._by(strategy)(n), slice(0, n))
-        count = n_rows(found)
-        share = 1 - float(evaluate(self.predicate, found).mean()) if count else 0.0
-        failed = self.guided[1] / self.guided[0] if self.guided[0] else None
-        spent = self.sampler.evaluations - before
-        seconds = perf_counter() - began
-        return found, SamplingInfo(self.used, count, self.tried, failed, share, self.rounds, spent, seconds)
+        started, evaluations = perf_counter(), self.sampler.evaluations
+        rows = self.no_rows()
+        if not is_unsatisfiable(self.predicate, self.base):
+            self.strategy = self._applicable(strategy)
+            rows = take(STRATEGIES[self.strategy](self, n), slice(0, n))
+        count = n_rows(rows)
+        info = SamplingInfo(
+            strategy=self.strategy,
+            rows=count,
+            sampled=self.sampled,
+            guided_violations=self.guided[1] / self.guided[0] if self.guided[0] else None,
+            violations=1 - float(evaluate(self.predicate, rows).mean()) if count else 0.0,
+            rounds=self.rounds,
+            evaluations=self.sampler.evaluations - evaluations,
+            seconds=perf_counter() - started,
+        )
+        return rows, info
 
     def probability(self) -> float:
-        """How likely the condition is, branch by branch: for one that plain rows hardly ever meet."""
-        return float(sum(way.probability * float(met.mean()) for way, _, met in self._branch_proposals()))
+        """Estimate the probability of the condition branch by branch, for one that unconditional rows hardly meet."""
+        pilots = self.branch_pilots()
+        return float(sum(proposal.probability * float(satisfied.mean()) for proposal, _, satisfied in pilots))
 
-    def _by(self, strategy: str) -> Callable[[int], Columns]:
-        sees_known = self.sampler.denoiser.is_conditional
-        if is_unsatisfiable(self.predicate, self.base):
-            return lambda _: self._no_rows()
+    def _applicable(self, strategy: str) -> str:
+        """Return the strategy, or guidance where that is the only one: for a loss, or an unconditional network."""
         if strategy == "paper":
-            return self._paper
-        if self.loss is not None or (strategy in ("auto", "conditioning") and not sees_known):
-            strategy = "guidance"
-        self.used = strategy
-        return {
-            "auto": self._auto,
-            "rejection": self._rejection,
-            "conditioning": self._conditioning,
-            "guidance": self._guidance,
-        }[strategy]
+            return strategy
+        needs_conditioning = strategy in ("auto", "conditioning")
+        only_guidance = self.loss is not None or (needs_conditioning and not self.sampler.denoiser.is_conditional)
+        return "guidance" if only_guidance else strategy
 
-    def _auto(self, n: int) -> Columns:
-        self.used = "rejection"
-        found = self._unconditional(0, PILOT_ROWS)
-        self.pilot = found
-        met = evaluate(self.predicate, found)
-        share = float(met.mean())
-        if share >= COMMON_PROBABILITY or (share >= RARE_PROBABILITY and n / share <= MAX_REJECTION_ROWS):
-            return self._reject(n, self._unconditional, take(found, met), len(met))
-        return self._conditioning(n)
-
-    def _rejection(self, n: int) -> Columns:
-        return self._reject(n, self._unconditional)
-
-    def _paper(self, n: int) -> Columns:
-        """Algorithm 1 on the whole condition."""
-        self.used = "paper"
-        puller = GuidedSampler(self.sampler, self.predicate, self.loss)
-        rows = self._count(puller.sample(repeat_row(self.base, n), np.arange(n)))
-        failed = ~evaluate(self.predicate, rows)
-        self.guided = [len(failed), int(failed.sum())]
-        return rows
-
-    def _conditioning(self, n: int) -> Columns:
-        """Every branch in proportion to how likely it is."""
-        self.used = "conditioning"
-        open_ways = self._branch_proposals()
-        if not open_ways:
-            return self._no_rows()
-        likely = np.array([way.probability * (met.sum() + 0.5) / (len(met) + 1) for way, _, met in open_ways])
-        random = random_for(self.sampler.seed, 1)
-        counts = random.multinomial(n, likely / likely.sum())
-        found = concat([self._sample_branch(*way, int(count)) for way, count in zip(open_ways, counts, strict=True)])
-        if n_rows(found) < n:
-            found = concat([found, self._ignore_given(n - n_rows(found))])
-        return take(found, random.permutation(n_rows(found)))
-
-    def _ignore_given(self, n: int) -> Columns:
-        """Rows whose restricted numbers are drawn without regard to what is known: where nothing else leads there."""
-        if all(cells.missing[0] for cells in self.base.values()):
-            return self._no_rows()
-        found = branch_proposals(self.sampler, self.predicate, self.base, ignore_given=True)
-        parts = [self._reject(-(-n // len(found)), self._proposals(way)) for way in found]
-        return concat(parts) if parts else self._no_rows()
-
-    def _proposals(self, way: BranchProposal) -> Proposal:
-        return lambda start, count: self._count(way.sample(start, count))
-
-    def _sample_branch(self, way: BranchProposal, pilot: Columns, met: NDArray[np.bool_], n: int) -> Columns:
-        """Rows of one branch: kept if it is common enough once its columns are known, else guided, else either."""
-        found = take(take(pilot, met), slice(0, n))
-        common = bool(met.any()) and n / met.mean() <= LONGEST
-        for keeping in (common, not common):
-            if n_rows(found) >= n:
-                break
-            more = self._proposals(way)
-            found = self._reject(n, more, found, len(met)) if keeping else self._add_guided(n, way, found)
-        return take(found, slice(0, n))
-
-    def _add_guided(self, n: int, way: BranchProposal, found: Columns) -> Columns:
-        self.used = "guidance"
-        return concat([found, self._guide_until(n - n_rows(found), way.sample_restricted, way.branch.predicate)])
-
-    def _guidance(self, n: int) -> Columns:
-        """The whole condition as a penalty."""
-        self.used = "guidance"
-        found = self._guide_until(n, lambda _start, count: repeat_row(self.base, count), self.predicate)
-        short = n_rows(found) < n and self.loss is None
-        return self._reject(n, self._unconditional, found) if short else found
-
-    def _reject(self, n: int, propose: Proposal, first: Columns | None = None, tried: int = 0) -> Columns:
-        """Propose rows until n of them meet the condition."""
-        parts = [self._no_rows() if first is None else first]
-        have = n_rows(parts[0])
-        start = tried
-        while have < n and tried - start < PATIENCE * n + PILOT_ROWS:
-            share = max(have, 1) / tried if tried else 1.0
-            count = int(min(max((n - have) / share * OVERSAMPLING, BRANCH_PILOT_ROWS), MAX_ROWS_PER_ROUND))
-            rows = propose(tried, count)
+    def reject(self, n: int, propose: Proposal, accepted: Columns | None = None, sampled: int = 0) -> Columns:
+        """Sample from a proposal until n rows satisfy the condition."""
+        parts = [self.no_rows() if accepted is None else accepted]
+        have, start = n_rows(parts[0]), sampled
+        while have < n and sampled - start < MAX_SAMPLED_PER_ROW * n + PILOT_ROWS:
+            acceptance = max(have, 1) / sampled if sampled else 1.0
+            count = int(min(max((n - have) / acceptance * OVERSAMPLING, BRANCH_PILOT_ROWS), MAX_ROWS_PER_ROUND))
+            rows = propose(sampled, count)
             parts.append(take(rows, evaluate(self.predicate, rows)))
-            have, tried = have + n_rows(parts[-1]), tried + count
+            have, sampled = have + n_rows(parts[-1]), sampled + count
         return concat(parts)
 
-    def _unconditional(self, start: int, count: int) -> Columns:
-        """Rows as the model draws them."""
-        return self._count(self.sampler.sample(repeat_row(self.base, count), np.arange(start, start + count)))
+    def unconditional(self, start: int, count: int) -> Columns:
+        """Sample rows from the model."""
+        return self.count(self.sampler.sample(repeat_row(self.base, count), np.arange(start, start + count)))
 
-    def _count(self, rows: Columns) -> Columns:
-        self.tried, self.rounds = self.tried + n_rows(rows), self.rounds + 1
+    def count(self, rows: Columns) -> Columns:
+        """Add rows to the diagnostics and return them."""
+        self.sampled, self.rounds = self.sampled + n_rows(rows), self.rounds + 1
         return rows
 
-    def _branch_proposals(self) -> list[tuple[BranchProposal, Columns, NDArray[np.bool_]]]:
-        """The ways that can be gone at all, with some rows of each and which of them meet the condition."""
-        found = []
-        for way in branch_proposals(self.sampler, self.predicate, self.base):
-            rows = self._count(way.sample(0, BRANCH_PILOT_ROWS))
-            found.append((way, rows, evaluate(self.predicate, rows)))
-        return found
-
-    def _no_rows(self) -> Columns:
+    def no_rows(self) -> Columns:
+        """Return no rows."""
         return repeat_row(self.base, 0)
 
-    def _guide_until(self, n: int, known: Proposal, bound: BoundPredicate) -> Columns:
-        """Pull rows, harder each round, until n of them meet the condition; then draw the rest of them afresh."""
-        puller = GuidedSampler.from_sampler(self.sampler, bound, self.loss)
-        parts, have, tried = [self._no_rows()], 0, 0
-        for attempt in range(MAX_GUIDED_ROUNDS):
-            count = (
-                n
-                if self.predicate == Constant(truth=True)
-                else int(np.ceil((n - have) * OVERSAMPLING / N_PARTICLES)) * N_PARTICLES
-            )
-            index = np.arange(tried, tried + count)
+    def branch_pilots(self) -> list[BranchPilot]:
+        """Return the satisfiable branches, with pilot rows of each and which of them satisfy the condition."""
+        pilots = []
+        for proposal in branch_proposals(self.sampler, self.predicate, self.base):
+            rows = self.count(proposal.sample(0, BRANCH_PILOT_ROWS))
+            pilots.append((proposal, rows, evaluate(self.predicate, rows)))
+        return pilots
+
+    def sample_branch(self, n: int, proposal: BranchProposal, pilot: Columns, satisfied: NDArray[np.bool_]) -> Columns:
+        """Sample rows of one branch: by rejection if that is affordable and else by guidance, then by the other."""
+        rows = take(take(pilot, satisfied), slice(0, n))
+        is_common = bool(satisfied.any()) and n / satisfied.mean() <= MAX_BRANCH_ROWS
+        for by_rejection in (is_common, not is_common):
+            if n_rows(rows) >= n:
+                break
+            if by_rejection:
+                rows = self.reject(n, self._counted(proposal), rows, len(satisfied))
+            else:
+                self.strategy = "guidance"
+                missing = n - n_rows(rows)
+                more = self.guide(missing, proposal.sample_restricted, proposal.branch.predicate, branch=proposal.index)
+                rows = concat([rows, more])
+        return take(rows, slice(0, n))
+
+    def ignore_given(self, n: int) -> Columns:
+        """Sample restricted columns from marginals that ignore the given cells, where nothing else succeeds."""
+        if all(cells.missing[0] for cells in self.base.values()):
+            return self.no_rows()
+        proposals = branch_proposals(self.sampler, self.predicate, self.base, ignore_given=True)
+        parts = [self.reject(-(-n // len(proposals)), self._counted(proposal)) for proposal in proposals]
+        return concat(parts) if parts else self.no_rows()
+
+    def guide(self, n: int, given: Proposal, predicate: BoundPredicate, *, branch: int = 0) -> Columns:
+        """Guide rows, with a larger scale in each round, until n satisfy the condition; then decorrelate them.
+
+        Args:
+            n: The number of rows.
+            given: The cells that are decided beforehand.
+            predicate: The condition that guides.
+            branch: The number of the branch, on which the noise depends; 0: the whole condition.
+        """
+        guided = GuidedSampler.from_sampler(self.sampler, predicate, self.loss)
+        parts, have, sampled = [self.no_rows()], 0, 0
+        for attempt, sample in enumerate(guided.rounds(MAX_GUIDED_ROUNDS)):
+            count = n if self._is_loss_only() else _whole_groups((n - have) * OVERSAMPLING)
+            index = np.arange(sampled, sampled + count)
             try:
-                rows = self._count(puller.sample(known(tried, count), index, scale_factor=2.0**attempt))
+                rows = self.count(sample(given(sampled, count), index, draw=stream_key(Stream.GUIDED, branch)))
             except SamplingFailed:
                 if attempt == 0:
                     raise
-                break  # pulled too hard: this is as far as it goes
-            met = evaluate(self.predicate, rows)
+                break  # the scale is too large for this model
+            satisfied = evaluate(self.predicate, rows)
             if attempt == 0:
-                self.guided = [self.guided[0] + len(met), self.guided[1] + int((~met).sum())]
-            parts.append(take(rows, met))
-            have, tried = have + int(met.sum()), tried + count
+                self.guided = [self.guided[0] + len(satisfied), self.guided[1] + int((~satisfied).sum())]
+            parts.append(take(rows, satisfied))
+            have, sampled = have + int(satisfied.sum()), sampled + count
             if have >= n:
                 break
-        self.sampler.evaluations += puller.sampler.evaluations
+        self.sampler.evaluations += guided.sampler.evaluations
         found = take(concat(parts), slice(0, n))
-        return self._gibbs_steps(self._resample_unconstrained(found)) if self.loss is None else found
+        if self.loss is not None or not self.sampler.denoiser.is_conditional or not n_rows(found):
+            return found
+        return self._gibbs_steps(self._resample_unconstrained(found, branch), branch)
 
-    def _gibbs_steps(self, rows: Columns) -> Columns:
-        """Rows that have moved about where the condition holds: copies part, and the law becomes that of the model."""
-        if not self.sampler.denoiser.is_conditional or not n_rows(rows):
-            return rows
-        known, index = repeat_row(self.base, n_rows(rows)), np.arange(n_rows(rows))
-        for number, share in enumerate(GIBBS_FRACTIONS):
-            new = self._count(self.sampler.gibbs_step(rows, known, index, fraction=share, draw=MOVED + number))
-            met = np.flatnonzero(evaluate(self.predicate, new))
-            rows = scatter(rows, take(new, met), met)
+    def _is_loss_only(self) -> bool:
+        return self.predicate == Constant(truth=True)
+
+    def _counted(self, proposal: BranchProposal) -> Proposal:
+        return lambda start, count: self.count(proposal.sample(start, count))
+
+    def _gibbs_steps(self, rows: Columns, branch: int) -> Columns:
+        """Resample some cells of each row several times, keeping what satisfies the condition.
+
+        Copies of a particle drift apart, and the distribution approaches that of the model under the condition.
+        """
+        given, index = repeat_row(self.base, n_rows(rows)), np.arange(n_rows(rows))
+        for step, fraction in enumerate(GIBBS_FRACTIONS):
+            draw = stream_key(Stream.GIBBS, branch) + step
+            new = self.count(self.sampler.gibbs_step(rows, given, index, fraction=fraction, draw=draw))
+            satisfied = np.flatnonzero(evaluate(self.predicate, new))
+            rows = scatter(rows, take(new, satisfied), satisfied)
         return rows
 
-    def _resample_unconstrained(self, rows: Columns) -> Columns:
-        """The columns that the condition does not concern, drawn again knowing the others."""
-        concerned = columns_of(self.predicate)
-        if not self.sampler.denoiser.is_conditional or not n_rows(rows):
-            return rows
-        known = {
-            name: cells if name in concerned or not self.base[name].missing[0] else _hidden(cells)
+    def _resample_unconstrained(self, rows: Columns, branch: int) -> Columns:
+        """Resample the columns that the condition does not name, conditioned on the others."""
+        named = columns_of(self.predicate)
+        given = {
+            name: cells if name in named or not self.base[name].missing[0] else _all_missing(cells)
             for name, cells in rows.items()
         }
-        again = self._count(self.sampler.sample(known, np.arange(n_rows(rows)), draw=2**33))
-        met = evaluate(self.predicate, again)
+        draw = stream_key(Stream.UNCONSTRAINED, branch)
+        new = self.count(self.sampler.sample(given, np.arange(n_rows(rows)), draw=draw))
+        satisfied = evaluate(self.predicate, new)
         return {
-            name: cells.with_values(np.where(met, cells.values, rows[name].values)) for name, cells in again.items()
+            name: cells.with_values(np.where(satisfied, cells.values, rows[name].values)) for name, cells in new.items()
         }
 
 
-def _hidden(cells: ColumnArray) -> ColumnArray:
+def auto(query: ConditionalSampler, n: int) -> Columns:
+    """Reject if the condition is common enough, else condition on its branches."""
+    query.strategy = "rejection"
+    pilot = query.pilot = query.unconditional(0, PILOT_ROWS)
+    satisfied = evaluate(query.predicate, pilot)
+    p = float(satisfied.mean())
+    if p >= COMMON_PROBABILITY or (p >= RARE_PROBABILITY and n / p <= MAX_REJECTION_ROWS):
+        return query.reject(n, query.unconditional, take(pilot, satisfied), len(satisfied))
+    return conditioning(query, n)
+
+
+def rejection(query: ConditionalSampler, n: int) -> Columns:
+    """Keep the unconditional rows that satisfy the condition."""
+    return query.reject(n, query.unconditional)
+
+
+def conditioning(query: ConditionalSampler, n: int) -> Columns:
+    """Sample from every branch in proportion to its probability."""
+    query.strategy = "conditioning"
+    pilots = query.branch_pilots()
+    if not pilots:
+        return query.no_rows()
+    p = np.array([branch.probability * (hits.sum() + 0.5) / (len(hits) + 1) for branch, _, hits in pilots])
+    random = generator(query.sampler.seed, Stream.BRANCHES)
+    counts = random.multinomial(n, p / p.sum())
+    rows = concat([query.sample_branch(int(count), *pilot) for pilot, count in zip(pilots, counts, strict=True)])
+    if n_rows(rows) < n:
+        rows = concat([rows, query.ignore_given(n - n_rows(rows))])
+    return take(rows, random.permutation(n_rows(rows)))
+
+
+def guidance(query: ConditionalSampler, n: int) -> Columns:
+    """Guide by the whole condition; fill up by rejection."""
+    rows = query.guide(n, lambda _start, count: repeat_row(query.base, count), query.predicate)
+    is_short = n_rows(rows) < n and query.loss is None
+    return query.reject(n, query.unconditional, rows) if is_short else rows
+
+
+def paper(query: ConditionalSampler, n: int) -> Columns:
+    """Run Algorithm 1 on the whole condition and return its rows as they are."""
+    guided = GuidedSampler(query.sampler, query.predicate, query.loss)
+    rows = query.count(guided.sample(repeat_row(query.base, n), np.arange(n)))
+    violated = ~evaluate(query.predicate, rows)
+    query.guided = [len(violated), int(violated.sum())]
+    return rows
+
+
+def _whole_groups(rows: float) -> int:
+    return int(np.ceil(rows / N_PARTICLES)) * N_PARTICLES
+
+
+def _all_missing(cells: ColumnArray) -> ColumnArray:
     return replace(cells, values=np.zeros_like(cells.values), missing=np.ones(len(cells), dtype=np.bool_))
+
+
+STRATEGIES: dict[str, Callable[[ConditionalSampler, int], Columns]] = {
+    "auto": auto,
+    "rejection": rejection,
+    "conditioning": conditioning,
+    "guidance": guidance,
+    "paper": paper,
+}

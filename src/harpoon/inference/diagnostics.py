@@ -1,4 +1,4 @@
-"""What it took to meet a condition."""
+"""Diagnostics of sampling under a condition."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class SamplingInfo:
-    """What it took to meet a condition.
+    """How rows were sampled.
 
     Attributes:
-        strategy: What was done: "rejection", "conditioning", "guidance" or "paper" (see `harpoon.inference.conditional`), or "completed" for
-            given rows.
-        rows: How many rows came back.
-        tried: How many were drawn.
-        guided_violations: The share of rows that failed straight out of the guided loop, which is the violation rate
-            the paper reports; None where nothing was guided.
-        violations: The share of the rows that came back which do not meet the condition: 0, but for strategy="paper".
-        rounds: How often rows were drawn.
-        evaluations: How often the network looked at a row.
-        seconds: How long it took.
+        strategy: The strategy in use: one of `harpoon.inference.conditional.STRATEGIES`, "unconditional", or
+            "completion" for given rows.
+        rows: Number of rows returned.
+        sampled: Number of rows sampled.
+        guided_violations: Fraction of the rows that violated the condition right after guidance, which is the
+            violation rate the paper reports; None without guidance.
+        violations: Fraction of the returned rows that violate the condition: 0, except for strategy="paper".
+        rounds: Number of rounds of sampling.
+        evaluations: Number of evaluations of the network, counted in rows.
+        seconds: Elapsed time.
     """
 
     strategy: str
@@ -32,12 +32,14 @@ class SamplingInfo:
     seconds: float
 
     def __str__(self) -> str:
-        lines = [f"{_count(self.rows, 'row')}, {self.strategy}: {self.sampled} drawn in {_count(self.rounds, 'round')}"]
+        facts = [
+            f"{_count(self.rows, 'row')}, {self.strategy}: {self.sampled} sampled in {_count(self.rounds, 'round')}"
+        ]
         if self.guided_violations is not None:
-            lines.append(f"{100 * self.guided_violations:.3g} % failed straight out of the guided loop")
+            facts.append(f"{100 * self.guided_violations:.3g} % violated the condition right after guidance")
         if self.violations:
-            lines.append(f"{100 * self.violations:.3g} % of what came back does not meet the condition")
-        return ", ".join([*lines, f"{self.evaluations} evaluations, {self.seconds:.1f} s"])
+            facts.append(f"{100 * self.violations:.3g} % of the returned rows violate the condition")
+        return ", ".join([*facts, f"{self.evaluations} evaluations, {self.seconds:.1f} s"])
 
 
 def _count(number: int, what: str) -> str:

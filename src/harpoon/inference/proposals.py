@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon._utils.rng import random_for
+from harpoon._utils.rng import Stream, generator
 from harpoon.conditions.bound import AllOf, AnyOf, BoundPredicate, Compare, NumberLiteral, NumericTerm, Operation
 from harpoon.conditions.branches import Branch, disjoint_branches
 from harpoon.conditions.evaluate import evaluate
@@ -131,6 +131,11 @@ class BranchProposal:
         chance = float(np.mean(self.importance_weights)) if self.importance_weights else 1.0
         return chance * (self.restricted_number[1].probability if self.restricted_number else 1.0)
 
+    @property
+    def number_probability(self) -> float:
+        """The probability of the truncated marginal; infinite if no numeric column is restricted."""
+        return self.restricted_number[1].probability if self.restricted_number else np.inf
+
     def sample(self, start: int, count: int) -> Columns:
         """Rows of the branch from number `start` on, as far as it concerns single columns."""
         return self.sampler.sample(
@@ -139,7 +144,7 @@ class BranchProposal:
 
     def sample_restricted(self, start: int, count: int) -> Columns:
         """What is known of those rows."""
-        random = random_for(self.sampler.seed, 2, self.index, start)
+        random = generator(self.sampler.seed, Stream.PROPOSALS, self.index, start)
         weighed = len(self.categories) + (self.restricted_number is not None) > 1
         rows, weights = self.condition(repeat_row(self.base, count * (N_CANDIDATES if weighed else 1)), random)
         self.importance_weights.append(float(weights.mean()))

@@ -1,4 +1,4 @@
-"""What is asked of rows: a condition, a loss, or both; and what to say when it cannot be had."""
+"""A query: the condition, the loss, or both, that rows are asked to meet."""
 
 from __future__ import annotations
 
@@ -21,13 +21,21 @@ from harpoon.inference.diagnostics import SamplingInfo
 from harpoon.inference.feasibility import explain
 from harpoon.inference.row_sampler import RowSampler
 
-SHORTFALLS = ("raise", "return")
-Produce = Callable[..., Columns]
+ON_SHORTFALL = ("raise", "return")
+Complete = Callable[..., Columns]  # (rows, index, draw=) to rows without missing cells
 
 
 @dataclass(frozen=True)
 class Query:
-    """A condition, as it was asked and as it is bound to the table, and a penalty besides it."""
+    """A condition and a loss, bound to a schema.
+
+    Attributes:
+        tree: The condition as it was given; None: only a loss.
+        predicate: The condition bound to the schema.
+        schema: The schema.
+        loss: A penalty besides the condition.
+        on_shortfall: What to do if too few rows are found: "raise" or "return" them.
+    """
 
     tree: Predicate | None
     predicate: BoundPredicate
@@ -37,71 +45,76 @@ class Query:
 
     @property
     def text(self) -> str:
-        """The condition in words."""
+        """The condition as text."""
         return "" if self.tree is None else str(self.tree)
 
-    def sample(self, drawer: RowSampler, rows: Columns, strategy: str) -> tuple[Columns, SamplingInfo]:
-        """As many rows as there are, which all know the same, that meet the condition."""
+    def sample(self, sampler: RowSampler, rows: Columns, strategy: str) -> tuple[Columns, SamplingInfo]:
+        """Sample rows that satisfy the condition, as many as `rows`, which all have the same given cells."""
         n = n_rows(rows)
         if not n:
             return dict(rows), SamplingInfo("none", 0, 0, None, 0.0, 0, 0, 0.0)
         base = take(rows, slice(0, 1))
         check_satisfiable(base, self.predicate, self.text)
-        asked = ConditionalSampler(drawer, self.predicate, base, self.loss)
-        found, report = asked.sample(n, strategy)
+        conditional = ConditionalSampler(sampler, self.predicate, base, self.loss)
+        found, info = conditional.sample(n, strategy)
         if n_rows(found) < n and self.on_shortfall == "raise":
-            raise InfeasibleCondition(self._shortfall(drawer, asked, n_rows(found), n))
-        return found, report
+            raise InfeasibleCondition(self._shortfall(conditional, n_rows(found), n))
+        return found, info
 
     def completer(
         self,
-        drawer: RowSampler,
+        sampler: RowSampler,
         rows: Columns,
         row_offset: int = 0,
         on_info: Callable[[SamplingInfo], None] = lambda _: None,
-    ) -> Produce:
-        """Fills the holes of given rows so that each meets the condition, and tells what that took."""
+    ) -> Complete:
+        """Return a function that completes partial rows so that each satisfies the condition."""
         if self.on_shortfall == "return":
             raise InvalidOption('on_shortfall="return" is for n rows; given rows are all completed, or none are.')
         check_satisfiable(rows, self.predicate, self.text, row_offset)
 
-        def produce(part: Columns, index: Index, *, draw: int = 0) -> Columns:
-            found, met, report = ConditionalCompletion(drawer, part, index, self.predicate, self.loss, draw).sample()
-            on_info(report)
-            if not met.all():
-                left = index[~met]
+        def complete(part: Columns, index: Index, *, draw: int = 0) -> Columns:
+            completion = ConditionalCompletion(sampler, part, index, self.predicate, self.loss, draw)
+            completed, satisfied, info = completion.sample()
+            on_info(info)
+            if not satisfied.all():
+                failed = index[~satisfied]
                 raise InfeasibleCondition(
-                    f"No way was found to complete {len(left)} rows so that {self.text} holds, in {report.sampled} "
-                    f"tries; the first is row {int(left[0])} (counted from 0). Look whether its known cells leave any "
-                    "room, leave it out, or ask for less."
+                    f"{len(failed)} rows could not be completed so that {self.text} holds, in {info.sampled} attempts; "
+                    f"the first is row {int(failed[0])} (counted from 0). Check whether its observed cells leave any "
+                    "value, leave the row out, or relax the condition."
                 )
-            return found
+            return completed
 
-        return produce
+        return complete
 
-    def correct(self, produce: Produce, complete: Produce) -> Produce:
-        """Keeps what is produced where it meets the condition, and completes the other rows."""
+    def correct(self, impute: Complete, complete: Complete) -> Complete:
+        """Return a function that imputes rows, and completes those that violate the condition again."""
 
         def corrected(part: Columns, index: Index) -> Columns:
-            found = produce(part, index)
-            left = np.flatnonzero(~evaluate(self.predicate, found))
-            if not len(left):
-                return found
-            return scatter(found, complete(take(part, left), index[left]), left)
+            imputed = impute(part, index)
+            violated = np.flatnonzero(~evaluate(self.predicate, imputed))
+            if not len(violated):
+                return imputed
+            return scatter(imputed, complete(take(part, violated), index[violated]), violated)
 
         return corrected
 
-    def _shortfall(self, drawer: RowSampler, asked: ConditionalSampler, have: int, n: int) -> str:
-        """What to say when there are too few rows."""
-        plain = asked.pilot or drawer.sample(repeat_row(asked.base, PILOT_ROWS), np.arange(PILOT_ROWS))
-        why = explain(self.tree, self.schema, plain) if self.tree is not None else []
-        found = f"only {have} of {n} rows that meet it were found" if have else "no row that meets it was found"
-        advice = 'Relax it, or take what there is with on_shortfall="return".' if have else "Relax it."
-        return " ".join([f"The condition {self.text} cannot be met: {found} in {asked.tried} drawn.", *why, advice])
+    def _shortfall(self, conditional: ConditionalSampler, have: int, n: int) -> str:
+        """Return the message for too few rows."""
+        rows = conditional.pilot
+        if rows is None:
+            rows = conditional.sampler.sample(repeat_row(conditional.base, PILOT_ROWS), np.arange(PILOT_ROWS))
+        why = explain(self.tree, self.schema, rows) if self.tree is not None else []
+        found = f"only {have} of {n} rows that satisfy it were found" if have else "no row that satisfies it was found"
+        advice = 'Relax it, or take these rows with on_shortfall="return".' if have else "Relax it."
+        sampled = f"in {conditional.sampled} sampled rows"
+        return " ".join([f"The condition {self.text} cannot be met: {found} {sampled}.", *why, advice])
 
 
-def sample_unconditional(drawer: RowSampler, rows: Columns, first_row: int = 0) -> tuple[Columns, SamplingInfo]:
-    """Rows of which nothing is asked, numbered from `first_row` on."""
-    began, n = perf_counter(), n_rows(rows)
-    found = drawer.sample(rows, np.arange(first_row, first_row + n))
-    return found, SamplingInfo("plain", n, n, None, 0.0, 1, drawer.evaluations, perf_counter() - began)
+def sample_unconditional(sampler: RowSampler, rows: Columns, row_offset: int = 0) -> tuple[Columns, SamplingInfo]:
+    """Sample the missing cells of rows without a condition; the rows are numbered from `row_offset` on."""
+    started, n = perf_counter(), n_rows(rows)
+    found = sampler.sample(rows, np.arange(row_offset, row_offset + n))
+    info = SamplingInfo("unconditional", n, n, None, 0.0, 1, sampler.evaluations, perf_counter() - started)
+    return found, info

@@ -1,17 +1,17 @@
-"""Drawing cells: in turn, by the reverse loop, or in a single evaluation, on rows of which something is known."""
+"""Missing cells sampled, or their posterior means computed, batch by batch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 import torch
 
 from harpoon._utils.progress import Progress, sampling_bar, step_callback
-from harpoon._utils.rng import row_noise
+from harpoon._utils.rng import Stream, row_noise
 from harpoon._utils.threads import map_batches
 from harpoon.config import Config
 from harpoon.data.column_array import Columns, Index, concat, fill_missing, n_rows, take
@@ -25,31 +25,28 @@ from harpoon.diffusion.solvers import SOLVERS
 from harpoon.encoding.batch import EncodedRows, Penalty
 from harpoon.encoding.row_codec import RowCodec, seen
 from harpoon.exceptions import SamplingFailed
-from harpoon.inference.autoregressive import UNIFORMS_PER_VARIABLE, AutoregressiveSampler
-from harpoon.networks.at_max_noise import FusedMaxNoiseModel
-from harpoon.relations.formula import apply_formulas
+from harpoon.inference.autoregressive import UNIFORMS_PER_VARIABLE, AutoregressiveSampler, DistributionModel
+from harpoon.relations.formula import Formula, apply_formulas
 
-Read = TypeVar("Read")
+Decoded = TypeVar("Decoded")
+SampleBatch = Callable[[Index, Columns, Callable[[], None]], Columns]  # (positions, given cells, on_step) to rows
 MIN_BATCH_ROWS = 64
-BATCHES_PER_CHUNK = 16  # batches are encoded and read together, at the most
-
-
-MOVING = 2**48  # tells the chances that a cell is drawn again from those of what is drawn
-MAX_NOISE_VALUES = 2**26  # at most this many random numbers are held at once, whatever the number of columns
+BATCHES_PER_CHUNK = 16  # batches that are encoded and decoded together, at most
+MAX_NOISE_VALUES = 2**26  # random numbers held at once, at most
 
 
 @dataclass
 class RowSampler:
-    """Draws the unknown cells of rows, and counts what that costs.
+    """Samples the missing cells of rows, and counts evaluations of the network.
 
     Attributes:
         denoiser: The trained network.
-        codec: From rows to what the network sees, and back.
-        settings: How to draw.
-        device: Where the network is.
-        seed: Of the noise; a row has its noise from the seed, its number and the number of the draw alone.
-        progress: Whether to show a bar, or a function that is told of each step; what it raises ends the drawing.
-        evaluations: How often the network has looked at a row.
+        codec: Encodes and decodes rows.
+        config: Sampling and guidance options.
+        device: The device of the network.
+        seed: The seed of the noise. The noise of a row depends only on the seed, its number and the draw.
+        progress: Whether to show a progress bar, or a callback; an error that it raises ends the sampling.
+        evaluations: Evaluations of the network so far, counted in rows.
     """
 
     denoiser: Denoiser
@@ -60,195 +57,198 @@ class RowSampler:
     progress: Progress = False
     evaluations: int = field(default=0, init=False)
 
-    def posterior_means(self, rows: Columns, decode: Callable[[Floats], Read]) -> list[Read]:
-        """What `reading` makes of E[x_0 | known cells], sheet after sheet: one evaluation where there is only noise.
-
-        Rows are encoded and read in sheets of several batches, because a column of a sheet costs hardly more than one
-        of a batch.
-        """
-        width, height = self.codec.width, n_rows(rows)
-        size = _batch_rows(self.config.sampling_batch_size, width)
-        each = -(-height // torch.get_num_threads())  # so that all threads have as much to do
-        sheets = list(
-            _batches(height, max(size, _batch_rows(min(each, BATCHES_PER_CHUNK * size), width * BATCHES_PER_CHUNK)))
-        )
-        on_step = step_callback(sum(-(-count // size) for _, count in sheets), height, self.progress)
-
-        def read(sheet: tuple[Index, int]) -> Read:
-            index, filled = sheet
-            known, parts = seen(self.codec, take(rows, index)), []
-            for batch, count in _batches(filled, size):
-                parts.append(self._posterior_mean(known[torch.from_numpy(batch)].to(self.device))[:count])
-                on_step()
-            return decode(np.concatenate(parts))
-
-        self.evaluations += height
-        return map_batches(read, sheets, self.device)
-
-    @torch.no_grad()
-    def _posterior_mean(self, known: EncodedRows) -> Floats:
-        """E[x_0 | known cells] of one batch."""
-        x0_hat: Floats = self.at_max_noise.posterior_mean(known).cpu().double().numpy()
-        return x0_hat
-
-    def sample(
-        self,
-        rows: Columns,
-        index: Index,
-        *,
-        draw: int = 0,
-        penalty: Penalty | None = None,
-        guidance_scale: float | None = None,
-        resampler: SMCResampler | None = None,
-    ) -> Columns:
-        """Rows with every cell drawn, numbered by `index`; the cells that are known come back as they are.
-
-        Args:
-            rows: What is known.
-            index: The number of each row, which its noise depends on.
-            draw: The number of the draw, likewise.
-            penalty: What pulls the rows, besides what is known of them where the network does not see that.
-            strength: Of the pull; that of the settings by default.
-            selection: Which rows go on at each step, for a law that pulling alone would bend.
-        """
-        if penalty is None and self.autoregressive is not None and isinstance(self.at_max_noise, FusedMaxNoiseModel):
-            return self._sample_autoregressive(self.at_max_noise, self.autoregressive, rows, index, draw)
-        settings = self.config
-        times = self.denoiser.schedule.times(settings.sampling_steps)
-        solver = SOLVERS[settings.solver]
-        noises = len(times) if solver.stochastic else 1
-        size = _batch_rows(settings.sampling_batch_size, noises * self.codec.width)
-        if resampler is not None:
-            size = max(1, size // resampler.n_particles) * resampler.n_particles
-
-        def drawn(batch: Index, given: Columns, on_step: Callable[[], None]) -> Columns:
-            known = seen(self.codec, given).to(self.device)
-            noise = row_noise(self.seed, index[batch], noises, self.codec.width, draw=draw).to(self.device)
-            x = reverse_process(
-                self.denoiser,
-                noise,
-                times=times,
-                initial_noise=INITIAL_NOISE[settings.initial_noise],
-                solver=solver,
-                given=known,
-                guidance=self._guidance(
-                    known, penalty, guidance_scale, Guidance if resampler is None else TwistedGuidance
-                ),
-                resampler=None if resampler is None else resampler.starting_at(int(batch[0])),
-                on_step=on_step,
-            )
-            _check_finite(x, settings)
-            return self._decode(given, known, x)
-
-        # A penalty may be the user's function, and knows nothing of threads.
-        return self._map_batches(rows, drawn, size, len(times) - 1, alone=penalty is not None)
-
     @cached_property
     def at_max_noise(self) -> MaxNoiseModel:
-        """The network where there is only noise."""
+        """The network at maximal noise."""
         return self.denoiser.at_max_noise()
 
     @cached_property
     def autoregressive(self) -> AutoregressiveSampler | None:
-        """How cells are drawn in turn, if they are."""
-        suited = self.config.ar_steps and AutoregressiveSampler.supports(self.codec)
-        return AutoregressiveSampler.from_codec(self.codec).to(self.device) if suited else None
+        """The autoregressive sampler, if the options ask for it and the network and the codec support it."""
+        if not self.config.ar_steps or not self.at_max_noise.is_autoregressive:
+            return None
+        if not AutoregressiveSampler.supports(self.codec):
+            return None
+        return AutoregressiveSampler.from_codec(self.codec).to(self.device)
 
-    def _sample_autoregressive(
-        self, network: FusedMaxNoiseModel, in_turn: AutoregressiveSampler, rows: Columns, index: Index, draw: int
-    ) -> Columns:
-        turns = min(self.config.ar_steps, len(in_turn))
-        recipes = network.denoiser.rank_head.copies.relations.formulas(self.codec.units)
+    def relations(self) -> list[tuple[str, Formula, float]]:
+        """Return the relations of the model: target column, formula, and the fraction of rows in which it holds."""
+        if not self.at_max_noise.is_autoregressive:
+            return []
+        bank = cast("DistributionModel", self.at_max_noise).relations
+        names = [number.column.name for number in self.codec.numeric]
+        return [
+            (names[relation // bank.each], formula, float(bank.fractions[relation]))
+            for relation, formula in bank.formulas(self.codec.units).items()
+        ]
 
-        def drawn(batch: Index, given: Columns, on_step: Callable[[], None]) -> Columns:
-            known = seen(self.codec, given).to(self.device)
-            noise = row_noise(self.seed, index[batch], UNIFORMS_PER_VARIABLE, len(in_turn), draw=draw)
-            chances = torch.special.ndtr(noise).to(self.device)
-            x, form_of = in_turn.sample(network, known, chances, turns, on_step)
-            return apply_formulas(self._decode(given, known, x), self.codec, form_of.cpu().numpy(), recipes)
+    def posterior_means(self, rows: Columns, decode: Callable[[Floats], Decoded]) -> list[Decoded]:
+        """Decode E[x_0 | observed cells], chunk by chunk: one evaluation at maximal noise.
 
-        slots = network.denoiser.rank_head.width
-        size = _batch_rows(self.config.sampling_batch_size, UNIFORMS_PER_VARIABLE * len(in_turn) + slots)
-        return self._map_batches(rows, drawn, size, turns)
-
-    def _map_batches(
-        self,
-        rows: Columns,
-        drawn: Callable[[Index, Columns, Callable[[], None]], Columns],
-        size: int,
-        steps: int,
-        *,
-        alone: bool = False,
-    ) -> Columns:
-        """Rows with every cell drawn, batch after batch or abreast: `drawn` makes rows of what is known."""
-        batches = list(_batches(n_rows(rows), size))
-
-        def decoded(batch: Index, count: int, on_step: Callable[[], None]) -> Columns:
-            return take(drawn(batch, take(rows, batch), on_step), slice(count))
-
-        self.evaluations += n_rows(rows) * steps
-        progress = self.progress if batches else False
-        with sampling_bar(len(batches) * steps, n_rows(rows), progress) as on_step:
-            if alone:
-                parts = [decoded(*batch, on_step) for batch in batches]
-            else:
-                parts = map_batches(lambda batch: decoded(*batch, on_step), batches, self.device)
-        return concat(parts) if parts else dict(rows)
-
-    def gibbs_step(self, rows: Columns, known: Columns, index: Index, *, fraction: float, draw: int) -> Columns:
-        """Rows of which a share of the cells is drawn again: other rows of the same law, near these if it is small.
-
-        What is `known` stays. This is a step of Gibbs sampling: it leaves the law of the model as it is, and with rows
-        refused that break a condition it leaves the law under the condition as it is.
+        Rows are encoded and decoded in chunks of several batches, because a column of a chunk costs hardly more than
+        one of a batch.
         """
-        chances = torch.special.ndtr(row_noise(self.seed, index, 1, len(rows), draw=MOVING ^ draw))[0].numpy()
+        width, height = self.codec.width, n_rows(rows)
+        size = _batch_size(self.config.sampling_batch_size, width)
+        per_thread = -(-height // torch.get_num_threads())
+        chunk_size = _batch_size(min(per_thread, BATCHES_PER_CHUNK * size), width * BATCHES_PER_CHUNK)
+        chunks = list(_batches(height, max(size, chunk_size)))
+        on_step = step_callback(sum(-(-count // size) for _, count in chunks), height, self.progress)
+
+        def decode_chunk(chunk: tuple[Index, int]) -> Decoded:
+            index, filled = chunk
+            observed, means = seen(self.codec, take(rows, index)), []
+            for batch, count in _batches(filled, size):
+                means.append(self._posterior_mean(observed[torch.from_numpy(batch)].to(self.device))[:count])
+                on_step()
+            return decode(np.concatenate(means))
+
+        self.evaluations += height
+        return map_batches(decode_chunk, chunks, self.device)
+
+    @torch.no_grad()
+    def _posterior_mean(self, observed: EncodedRows) -> Floats:
+        x0_hat: Floats = self.at_max_noise.posterior_mean(observed).cpu().double().numpy()
+        return x0_hat
+
+    def sample(
+        self,
+        given: Columns,
+        index: Index,
+        *,
+        draw: int = Stream.CELLS,
+        penalty: Penalty | None = None,
+        guidance_scale: float | None = None,
+        resampler: SMCResampler | None = None,
+    ) -> Columns:
+        """Sample the missing cells of rows; observed cells are returned unchanged.
+
+        Args:
+            given: The rows.
+            index: The number of each row, on which its noise depends.
+            draw: The number of the draw or the key of a stream, on which the noise depends too.
+            penalty: Guides the rows, besides the observed cells for a network that is not conditioned on them.
+            guidance_scale: η; that of the options by default.
+            resampler: Corrects the bias of guidance by importance weights.
+        """
+        if penalty is None and self.autoregressive is not None:
+            return self._sample_autoregressive(self.autoregressive, given, index, draw)
+        config, solver = self.config, SOLVERS[self.config.solver]
+        times = self.denoiser.schedule.times(config.sampling_steps)
+        noises = len(times) if solver.stochastic else 1
+        size = _batch_size(config.sampling_batch_size, noises * self.codec.width)
+        if resampler is not None:
+            size = max(1, size // resampler.n_particles) * resampler.n_particles
+
+        def sample_batch(batch: Index, rows: Columns, on_step: Callable[[], None]) -> Columns:
+            observed = seen(self.codec, rows).to(self.device)
+            noise = row_noise(self.seed, index[batch], noises, self.codec.width, draw=draw).to(self.device)
+            kind = Guidance if resampler is None else TwistedGuidance
+            x = reverse_process(
+                self.denoiser,
+                noise,
+                times=times,
+                initial_noise=INITIAL_NOISE[config.initial_noise],
+                solver=solver,
+                given=observed,
+                guidance=self._guidance(observed, penalty, guidance_scale, kind),
+                resampler=None if resampler is None else resampler.starting_at(int(index[batch[0]])),
+                on_step=on_step,
+            )
+            _check_finite(x, config)
+            return self._decode(rows, observed, x)
+
+        # A penalty may be a function of the user, which need not be thread-safe.
+        return self._map_batches(given, sample_batch, size, len(times) - 1, parallel=penalty is None)
+
+    def gibbs_step(self, rows: Columns, given: Columns, index: Index, *, fraction: float, draw: int) -> Columns:
+        """Resample a random fraction of the cells of each row, conditioned on the others.
+
+        Cells that are observed in `given` stay. The step leaves the distribution of the model unchanged. If rows that
+        violate a condition are discarded, it leaves the distribution under the condition unchanged.
+        """
+        noise = row_noise(self.seed, index, 1, len(rows), draw=Stream.GIBBS_MASK + draw)
+        uniforms = torch.special.ndtr(noise)[0].numpy()
         kept = {
-            name: replace(cells, missing=known[name].missing & (chances[:, place] < fraction))
-            for place, (name, cells) in enumerate(rows.items())
+            name: replace(cells, missing=given[name].missing & (uniforms[:, column] < fraction))
+            for column, (name, cells) in enumerate(rows.items())
         }
         return self.sample(kept, index, draw=draw)
 
-    def _decode(self, given: Columns, known: EncodedRows, x: torch.Tensor) -> Columns:
-        """The rows of a batch, with what is given of them as it is."""
-        return fill_missing(given, self.codec.decode(known.fill(x).cpu().double().numpy()))
+    def _sample_autoregressive(
+        self, sampler: AutoregressiveSampler, given: Columns, index: Index, draw: int
+    ) -> Columns:
+        model = cast("DistributionModel", self.at_max_noise)
+        steps = min(self.config.ar_steps, len(sampler))
+        formulas = model.relations.formulas(self.codec.units)
 
-    def _guidance(
-        self, known: EncodedRows, penalty: Penalty | None, strength: float | None, kind: type[Guidance]
-    ) -> Guidance | None:
-        """What pulls: the penalty, and the known cells of a network that does not see them."""
-        penalties = [] if penalty is None else [penalty]
-        if not self.denoiser.is_conditional and bool(known.observed.any()):
-            penalties.append(reconstruction_penalty(self.config.reconstruction_loss, known, self.codec.slices))
-        eta = self.config.guidance_scale if strength is None else strength
-        if not penalties or not eta:
-            return None
-        return kind(
-            sum_penalties(penalties),
-            GUIDANCE_SCHEDULES[self.config.guidance_schedule](eta),
-            self.config.max_guidance_norm,
+        def sample_batch(batch: Index, rows: Columns, on_step: Callable[[], None]) -> Columns:
+            observed = seen(self.codec, rows).to(self.device)
+            noise = row_noise(self.seed, index[batch], UNIFORMS_PER_VARIABLE, len(sampler), draw=draw)
+            uniforms = torch.special.ndtr(noise).to(self.device)
+            x, relation_of = sampler.sample(model, observed, uniforms, steps, on_step)
+            return apply_formulas(self._decode(rows, observed, x), self.codec, relation_of.cpu().numpy(), formulas)
+
+        values_per_row = UNIFORMS_PER_VARIABLE * len(sampler) + model.n_rank_bins
+        return self._map_batches(
+            given, sample_batch, _batch_size(self.config.sampling_batch_size, values_per_row), steps
         )
 
+    def _map_batches(
+        self, given: Columns, sample_batch: SampleBatch, size: int, steps: int, *, parallel: bool = True
+    ) -> Columns:
+        """Sample all rows batch by batch, on several threads where that is allowed."""
+        batches = list(_batches(n_rows(given), size))
+        self.evaluations += n_rows(given) * steps
+        progress = self.progress if batches else False
+        with sampling_bar(len(batches) * steps, n_rows(given), progress) as on_step:
 
-def _check_finite(x: torch.Tensor, settings: Config) -> None:
-    lost = int((~x.isfinite()).any(dim=1).sum())
-    if lost:
+            def sample(batch: tuple[Index, int]) -> Columns:
+                positions, count = batch
+                return take(sample_batch(positions, take(given, positions), on_step), slice(count))
+
+            parts = map_batches(sample, batches, self.device) if parallel else [sample(batch) for batch in batches]
+        return concat(parts) if parts else dict(given)
+
+    def _decode(self, given: Columns, observed: EncodedRows, x: torch.Tensor) -> Columns:
+        """Decode a batch; observed cells are those of `given`, bit for bit."""
+        return fill_missing(given, self.codec.decode(observed.fill(x).cpu().double().numpy()))
+
+    def _guidance(
+        self, observed: EncodedRows, penalty: Penalty | None, scale: float | None, kind: type[Guidance]
+    ) -> Guidance | None:
+        """Return the guidance by the penalty, and by observed cells if the network is not conditioned on them."""
+        config = self.config
+        penalties = [] if penalty is None else [penalty]
+        if not self.denoiser.is_conditional and bool(observed.observed.any()):
+            penalties.append(reconstruction_penalty(config.reconstruction_loss, observed, self.codec.slices))
+        eta = config.guidance_scale if scale is None else scale
+        if not penalties or not eta:
+            return None
+        schedule = GUIDANCE_SCHEDULES[config.guidance_schedule](eta)
+        return kind(sum_penalties(penalties), schedule, config.max_guidance_norm)
+
+
+def _check_finite(x: torch.Tensor, config: Config) -> None:
+    invalid = int((~x.isfinite()).any(dim=1).sum())
+    if invalid:
         raise SamplingFailed(
-            f"The guidance threw {lost} of {len(x)} rows out of the range of numbers: its gradients were too large. "
-            f"Use a smaller guidance_scale than {settings.guidance_scale:g}, or reconstruction_loss='mae', whose gradients are bounded."
+            f"Guidance made {invalid} of {len(x)} rows infinite: its gradients were too large. Use a smaller "
+            f"guidance_scale than {config.guidance_scale:g}, or reconstruction_loss='mae', whose gradients are bounded."
         )
 
 
 def _batches(rows: int, size: int) -> Iterator[tuple[Index, int]]:
-    """The rows of each batch and how many of them count; a small batch is padded with its own rows.
+    """Yield the positions of each batch and how many of them count; a small batch is padded with its own rows.
 
-    With a handful of rows, products of matrices are summed in another order, and a guided loop makes that visible: a
-    row would depend on how many others are drawn with it.
+    Matrix products of a few rows are summed in another order, which a guided loop amplifies: a row would depend on
+    how many others are sampled with it.
     """
     for start in range(0, rows, size):
         batch = np.arange(start, min(start + size, rows))
         yield np.resize(batch, max(len(batch), MIN_BATCH_ROWS)), len(batch)
 
 
-def _batch_rows(asked: int, numbers: int) -> int:
-    """Rows per batch: as asked, but never more than there is room for with so many numbers per row."""
-    return max(1, min(asked, MAX_NOISE_VALUES // numbers))
+def _batch_size(requested: int, values_per_row: int) -> int:
+    """Return the requested batch size, or less if the random numbers of a batch would be too many."""
+    return max(1, min(requested, MAX_NOISE_VALUES // values_per_row))
