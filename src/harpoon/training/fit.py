@@ -145,15 +145,23 @@ class ModelFitter:
         complete = encoded.complete()
         if len(complete.x) < MIN_ROWS:
             raise InvalidTable(
-                "With incomplete='drop' the model trains on complete rows, as the paper does, and the table has "
-                f"{len(complete.x)} of them; it needs at least {MIN_ROWS}. Use incomplete='mask' to train on all rows."
+                f"With incomplete_rows='drop' the model trains on complete rows only, and the table has "
+                f"{len(complete.x)} of them; it needs at least {MIN_ROWS}. Use incomplete_rows='mask' to train on all "
+                "rows.",
+                code="too_few_complete_rows",
+                complete=len(complete.x),
+                required=MIN_ROWS,
             )
         dropped = len(encoded.x) - len(complete.x)
         if dropped > WARN_DROPPED_FRACTION * len(encoded.x):
             warnings.warn(
-                f"Only {len(complete.x)} of {len(encoded.x)} rows are complete, and with incomplete='drop' the model "
-                "trains on those alone, as the paper does. Use incomplete='mask' to train on all rows.",
-                RowsDroppedWarning,
+                RowsDroppedWarning(
+                    f"Only {len(complete.x)} of {len(encoded.x)} rows are complete, and with incomplete_rows='drop' the "
+                    "model trains on those only. Use incomplete_rows='mask' to train on all rows.",
+                    code="rows_dropped",
+                    complete=len(complete.x),
+                    rows=len(encoded.x),
+                ),
                 stacklevel=4,
             )
         return complete
