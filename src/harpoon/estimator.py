@@ -201,9 +201,8 @@ class Harpoon:
         numbers, probabilities = (
             {name: np.concatenate([part[i][name] for part in parts]) for name in parts[0][i]} for i in (0, 1)
         )
-        return Expectation(
-            numbers, probabilities, {name: self.schema_[name].categories or () for name in probabilities}
-        )
+        categories = {name: self.schema_[name].categories or () for name in probabilities}
+        return Expectation(numbers, probabilities, categories)
 
     def sample(
         self,
@@ -326,7 +325,8 @@ class Harpoon:
 
         if test is None:
             return report.Page(report.describe(self, where=where, rows=rows, random_state=random_state))
-        summary = report.evaluate(self, test, train=train, where=where, rows=rows, random_state=random_state)
+        known = {} if train is None else {"train": train}
+        summary = report.evaluate(self, test, where=where, rows=rows, random_state=random_state, **known)
         return report.Page(summary)
 
     def encode(self, data: object) -> EncodedRows:
@@ -392,8 +392,8 @@ class Harpoon:
         self.sampling_info_ = info
 
     def _sampler(self, seed: int = 0, options: Mapping[str, Any] | None = None) -> RowSampler:
-        options = self.config.with_call_options(options or {})
-        return RowSampler(self.denoiser_, self.codec_, options, self.device, seed, self.progress)
+        call_config = self.config.with_call_options(options or {})
+        return RowSampler(self.denoiser_, self.codec_, call_config, self.device, seed, self.progress)
 
     def _call_seed(self, random_state: RandomState) -> int:
         return to_seed(self.random_state if random_state is None else check_random_state(random_state))
@@ -440,9 +440,8 @@ class Harpoon:
         if ignored := sorted(changed - effective):
             is_are = "has" if len(ignored) == 1 else "have"
             raise InvalidOption(
-                f"{format_list(ignored)} {is_are} no effect on this call. Leave {'it' if len(ignored) == 1 else 'them'} "
-                "out, or see the docs on sampling options for what each needs: draws or where to sample at all, "
-                "ar_steps=0 for the options of reverse diffusion, where or loss for those of guidance.",
+                f"{format_list(ignored)} {is_are} no effect on this call: impute samples only with draws or where, the "
+                "options of reverse diffusion need ar_steps=0, and those of guidance need where or loss.",
                 code="option_without_effect",
                 options=ignored,
             )
@@ -512,8 +511,8 @@ class Harpoon:
             here = {cells.categories[value] if cells.categories else value for value in values}
             if here - set(column.categories or ()):
                 raise InvalidCondition(
-                    f"A condition on column {column.name!r} can only use {_constant_value(column)!r}, its only value in "
-                    f"training, but the table has {format_list(sorted(here, key=str))}. Leave the column out of it."
+                    f"A condition on column {column.name!r} can only use {_constant_value(column)!r}, its only value "
+                    f"in training, but the table has {format_list(sorted(here, key=str))}. Leave the column out of it."
                 )
 
 

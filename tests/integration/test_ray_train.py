@@ -20,7 +20,8 @@ pytestmark = [
     pytest.mark.xdist_group("ray"),
 ]
 
-from harpoon.engines import ray_train  # noqa: E402 - needs Ray
+from harpoon.engines import ray as engine  # noqa: E402 - needs Ray
+from harpoon.engines import ray_train  # noqa: E402
 
 SETTINGS = {"hidden": 32, "batch_size": 64, "max_epochs": 40, "random_state": 0, "progress": False}
 
@@ -91,7 +92,7 @@ def test_a_training_goes_on_after_a_worker_was_killed(folder, tmp_path):
     killer = threading.Thread(target=kill_a_worker, args=(kept, killed))
     killer.start()
     handler = signal.getsignal(signal.SIGINT)
-    model = ray_train.fit(Harpoon(**SETTINGS), folder, workers=2, every=0.0, folder=kept)
+    model = engine.fit(Harpoon(**SETTINGS), folder, workers=2, checkpoint_seconds=0.0, checkpoint=kept)
     killer.join()
     assert signal.getsignal(signal.SIGINT) is handler  # Ctrl-C is ours again
     assert killed
@@ -106,7 +107,7 @@ def test_a_training_goes_on_after_a_worker_was_killed(folder, tmp_path):
 
 def test_a_frame_is_trained_on_and_answered_as_a_frame(folder):
     frame = pq.read_table(folder).to_pandas()
-    model = Harpoon(**{**SETTINGS, "max_epochs": 2}).fit(frame, engine="ray", workers=2)
+    model = engine.fit(Harpoon(**{**SETTINGS, "max_epochs": 2}), frame, workers=2)
     rows = model.sample(5)
     assert list(rows.columns) == list(frame.columns)
     assert rows.dtypes.equals(frame.dtypes)
@@ -115,7 +116,7 @@ def test_a_frame_is_trained_on_and_answered_as_a_frame(folder):
 def test_another_call_goes_on_where_the_first_one_ended(folder, tmp_path):
     def epochs(limit):
         model = Harpoon(**{**SETTINGS, "max_epochs": limit})
-        return model.fit(folder, engine="ray", workers=2, checkpoint=tmp_path / "kept").history_.epochs
+        return engine.fit(model, folder, workers=2, checkpoint=tmp_path / "kept").history_.epochs
 
     first, both = epochs(2), epochs(4)
     assert both[: len(first)] == first
@@ -127,10 +128,10 @@ def test_a_bad_file_is_named(folder):
     content[4:60] = b"\xff" * 56  # where the first page begins, which is read by a worker only
     (folder / "1.parquet").write_bytes(content)
     with pytest.raises(HarpoonError, match=r"1\.parquet"):
-        ray_train.fit(Harpoon(**SETTINGS), folder)
+        engine.fit(Harpoon(**SETTINGS), folder)
     (folder / "1.parquet").write_bytes(content[:-20])
     with pytest.raises(HarpoonError, match=r"1\.parquet"):
-        ray_train.fit(Harpoon(**SETTINGS), folder)
+        engine.fit(Harpoon(**SETTINGS), folder)
 
 
 def test_what_a_dataset_holds_is_what_the_table_holds(folder):
@@ -147,13 +148,13 @@ def test_parts_that_do_not_fit_together_are_an_error_that_names_the_column(folde
     pq.write_table(pa.table({"x": ["a"], "y": [1.0], "kind": ["up"]}), folder / "3.parquet")
     parts = [ray.data.read_parquet(str(folder / f"{number}.parquet")) for number in (0, 3)]
     with pytest.raises(HarpoonError, match="'x' must hold the same"):
-        ray_train.fit(Harpoon(**SETTINGS), parts[0].union(parts[1]))
+        engine.fit(Harpoon(**SETTINGS), parts[0].union(parts[1]))
 
 
 def test_there_must_be_something_to_train_on(tmp_path):
     with pytest.raises(TableFileError, match="There is no file and no folder"):
-        ray_train.fit(Harpoon(**SETTINGS), tmp_path / "nothing")
-    with pytest.raises(InvalidOption, match="engine"):
-        Harpoon(**SETTINGS).fit(pa.table({"x": [1.0, 2.0]}), engine="rya")
+        engine.fit(Harpoon(**SETTINGS), tmp_path / "nothing")
+    with pytest.raises(InvalidOption, match="workers"):
+        engine.fit(Harpoon(**SETTINGS), tmp_path, workers=0)
     with pytest.raises(InvalidTable, match="must have rows"):
-        ray_train.fit(Harpoon(**SETTINGS), ray.data.from_arrow(pa.table({"x": pa.array([], pa.float64())})))
+        engine.fit(Harpoon(**SETTINGS), ray.data.from_arrow(pa.table({"x": pa.array([], pa.float64())})))

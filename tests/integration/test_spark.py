@@ -18,7 +18,7 @@ if not (shutil.which("java") or os.environ.get("JAVA_HOME")):
 
 from harpoon import Harpoon, InvalidOption, InvalidTable, SchemaMismatch
 from harpoon.apps.cli import app
-from harpoon.engines import local
+from harpoon.engines import job, local
 from harpoon.engines import spark as engine
 
 pytestmark = [
@@ -98,7 +98,7 @@ def test_times_without_a_zone_are_what_the_clock_says(spark):
         found = filled.selectExpr(*on_the_clock).toArrow().to_pylist()
         known = [hour if hour.hour % 3 else None for hour in hours]
         drawn = model.impute(table.set_column(0, "hour", pa.array(known, pa.timestamp("us"))), draws=2, random_state=0)
-        for draw, rows in enumerate(drawn, initial_noise=1):
+        for draw, rows in enumerate(drawn, start=1):
             expected = [f"{hour:%Y-%m-%d %H:%M:%S.%f}" for hour in rows["hour"].to_pylist()]
             got = [row["hour"] for row in found if row["draw"] == draw]
             there = [place for place, hour in enumerate(rows["hour"].to_pylist()) if (hour.day, hour.hour) != (10, 2)]
@@ -111,7 +111,7 @@ def test_times_without_a_zone_are_what_the_clock_says(spark):
 
 
 def test_rows_are_drawn_as_on_one_machine(spark, work, tmp_path, monkeypatch):
-    monkeypatch.setattr(jobs, "STRETCH", 40)
+    monkeypatch.setattr(job, "STRETCH", 40)
     asked = {"where": "age >= 40", "random_state": 4}
     here = pq.read_table(local.sample(100, work.model, tmp_path / "here", **asked))
     drawn = engine.sample(spark, 100, work.model, **asked)

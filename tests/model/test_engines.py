@@ -72,7 +72,7 @@ def test_a_folder_is_filled_as_the_table_would_be(work, tmp_path, kind, block):
     out = local.impute(work.folder / kind, work.model, tmp_path / "filled", draws=2, block=block, random_state=4)
     filled = pq.read_table(out)
     whole = work.model.impute(work.known, draws=2, random_state=4)
-    for number, drawn in enumerate(whole, initial_noise=1):
+    for number, drawn in enumerate(whole, start=1):
         here = filled.filter(pc.equal(filled["draw"], number))
         assert cells(here.select(drawn.column_names)) == cells(drawn)
         assert cells(here.select(["key", "note"])) == cells(work.table.select(["key", "note"]))
@@ -123,7 +123,7 @@ def test_drawn_rows_do_not_depend_on_the_block(work, tmp_path, block):
 
 
 def test_rows_under_a_condition_do_not_depend_on_the_block(work, tmp_path, monkeypatch):
-    monkeypatch.setattr(jobs, "STRETCH", 30)
+    monkeypatch.setattr(job, "STRETCH", 30)
     asked = {"where": "age >= 40 or job = 'chef'", "given": {"member": True}, "random_state": 4}
     drawn = [
         pq.read_table(local.sample(70, work.model, tmp_path / str(block), block=block, **asked)) for block in (9, 1000)
@@ -135,7 +135,7 @@ def test_rows_under_a_condition_do_not_depend_on_the_block(work, tmp_path, monke
 
 
 def test_holes_under_a_condition_do_not_depend_on_the_block(work, tmp_path, monkeypatch):
-    monkeypatch.setattr(jobs, "STRETCH", 60)
+    monkeypatch.setattr(job, "STRETCH", 60)
     holes = tmp_path / "holes"
     holes.mkdir()
     pq.write_table(work.known.filter(pc.greater_equal(pc.fill_null(work.known["age"], 99), 30)), holes / "0.parquet")
@@ -173,15 +173,15 @@ def test_a_killed_run_goes_on_at_the_block_it_was_in(work, tmp_path, monkeypatch
 
 
 def test_what_a_killed_run_left_behind_is_looked_at(work, tmp_path):
-    job = job.Imputing.of(
+    asked = job.ImputeJob.of(
         work.folder / "parquet",
         ImputeRequest.of(work.model, where=None, draws=None, only=(), random_state=None),
         block=100,
     )
 
     def killed():
-        with block_store.collect(job, tmp_path / "filled") as (seeded, kept):
-            list(local.run(seeded, kept, job.blocks))
+        with block_store.collect(asked, tmp_path / "filled") as (seeded, kept):
+            list(local.run(seeded, kept, asked.blocks))
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
@@ -253,7 +253,7 @@ def test_files_may_store_a_column_in_ways_that_go_together(work, tmp_path):
 
 
 def test_rows_that_break_a_condition_are_numbered_through_all_blocks(work, tmp_path, monkeypatch):
-    monkeypatch.setattr(jobs, "STRETCH", 40)
+    monkeypatch.setattr(job, "STRETCH", 40)
     rows = work.table.set_column(
         work.table.schema.get_field_index("age"),
         "age",

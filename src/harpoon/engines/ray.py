@@ -32,8 +32,10 @@ from harpoon.engines.block_store import BlockStore
 from harpoon.engines.blocks import Block
 from harpoon.engines.job import BLOCK, ROW, ImputeJob, ImputeRequest, Job, Model, SampleJob, Where, block_size
 from harpoon.engines.runner import run_job
+from harpoon.estimator import Harpoon
 from harpoon.exceptions import HarpoonError, InvalidOption, MissingExtra
 from harpoon.io import Location, ReadOptions
+from harpoon.training.checkpoints import SAVE_INTERVAL_SECONDS
 
 try:
     import ray
@@ -113,6 +115,49 @@ def sample(
     """Draw rows on a Ray cluster; the arguments are those of `impute` and of `harpoon.engines.local.sample`."""
     job = SampleJob.of(n, model, where=where, given=given, strategy=strategy, random_state=random_state, block=block)
     return _answered(job, output, Pool(workers, gpus), ordered=ordered, force=force, progress=progress)
+
+
+def fit(
+    model: Harpoon,
+    data: object,
+    *,
+    workers: int = 2,
+    gpus: float = 0.0,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_seconds: float = SAVE_INTERVAL_SECONDS,
+    max_failures: int = 3,
+) -> Harpoon:
+    """Train a model on a Ray cluster, by several processes with a part of the rows each.
+
+    Columns are counted where the rows are, and the counts are merged. Then every worker keeps its part of the rows, and
+    all workers take each optimizer step together, over gloo on CPUs and NCCL on GPUs. On one machine with several GPUs,
+    set `workers` to their number and `gpus=1`.
+
+    Args:
+        model: The model to train, with its options.
+        data: A Ray Dataset, a file or a folder of files, or a pandas, polars or pyarrow table.
+        workers: Number of processes that train together.
+        gpus: GPUs of each process.
+        checkpoint: The folder of Ray's checkpoints. With several machines it must be one that all of them see, or a URL
+            that Ray knows. If it holds the checkpoints of an earlier call, the training continues from them. By default
+            a temporary folder, deleted at the end.
+        checkpoint_seconds: Seconds between two checkpoints.
+        max_failures: How often workers may die before the training fails.
+
+    Returns:
+        The model itself, fitted.
+    """
+    from harpoon.engines import ray_train
+
+    return ray_train.fit(
+        model,
+        data,
+        workers=workers,
+        gpus=gpus,
+        checkpoint=checkpoint,
+        checkpoint_seconds=checkpoint_seconds,
+        max_failures=max_failures,
+    )
 
 
 def run(

@@ -1,15 +1,4 @@
-"""One model trained by several processes on Ray Train, each with a part of the rows.
-
-    import harpoon
-    from harpoon.engines import training
-
-    model = training.fit(harpoon.Harpoon(max_time=3600), "sales/", workers=8)
-
-Columns are counted where the rows are, and the counts put together; then every worker keeps its part of the rows, and
-all take each step together, over gloo on CPUs and nccl on GPUs. A worker that dies is replaced, and the training goes
-on from the last checkpoint. On one machine with several GPUs it is the same call, with `workers` for as many GPUs and
-`gpus=1`.
-"""
+"""The training of `harpoon.engines.ray.fit`: data-parallel training on Ray Train."""
 
 from __future__ import annotations
 
@@ -66,36 +55,21 @@ def fit(
     model: Harpoon,
     source: object,
     *,
-    workers: int = 2,
-    gpus: float = 0.0,
-    failures: int = 3,
-    every: float = checkpoints.SAVE_INTERVAL_SECONDS,
-    folder: str | os.PathLike[str] | None = None,
+    workers: int,
+    gpus: float,
+    checkpoint: str | os.PathLike[str] | None,
+    checkpoint_seconds: float,
+    max_failures: int,
 ) -> Harpoon:
-    """Train a model on a Ray cluster.
-
-    Args:
-        model: The model to train, with its settings.
-        source: A Ray Dataset, a folder of Parquet or CSV files, or a frame.
-        workers: How many processes train together.
-        gpus: GPUs for each of them.
-        failures: How often workers may die before that is an error.
-        every: Seconds between two checkpoints.
-        folder: Where Ray keeps checkpoints: with several machines, one that all of them see, or a URL that Ray knows.
-            Where it holds those of an earlier call, the training goes on from there. By default one that is deleted
-            afterwards.
-
-    Returns:
-        The model, trained.
-    """
+    """Train a model; the arguments are those of `harpoon.engines.ray.fit`."""
     check_count(workers, "workers, the number of workers,")
     data = _dataset(source)
     try:
         tallies, sample = count_dataset(data)
     except ray.exceptions.RayError as error:
         raise _untangled(error) from error
-    job = _Job(model, to_seed(model.random_state) % 2**63, tallies, sample, every)
-    with nullcontext(folder) if folder else tempfile.TemporaryDirectory(prefix="harpoon-") as place:
+    job = _Job(model, to_seed(model.random_state) % 2**63, tallies, sample, checkpoint_seconds)
+    with nullcontext(checkpoint) if checkpoint else tempfile.TemporaryDirectory(prefix="harpoon-") as place:
         trainer = TorchTrainer(
             _work,
             train_loop_config={"job": ray.put(job)},
@@ -106,7 +80,7 @@ def fit(
             run_config=ray.train.RunConfig(
                 name=NAME,  # by which Ray finds the checkpoints of an earlier call
                 storage_path=str(place) if "://" in str(place) else str(Path(place).absolute()),
-                failure_config=ray.train.FailureConfig(max_failures=failures),
+                failure_config=ray.train.FailureConfig(max_failures=max_failures),
                 checkpoint_config=ray.train.CheckpointConfig(num_to_keep=1),
             ),
         )

@@ -339,9 +339,8 @@ def _rows_at_quantiles(codec: RowCodec) -> Floats:
     """Return encoded rows with every normal score at evenly spaced probabilities, (QUANTILE_POINTS + 1, d)."""
     x = _rows_at_categories(codec, 1).repeat(QUANTILE_POINTS + 1, axis=0)
     probabilities = np.linspace(MIN_RANK, 1 - MIN_RANK, QUANTILE_POINTS + 1)
-    x[:, [slice_.start for slice_ in codec.slices if slice_.type is PartType.CONTINUOUS]] = ndtri(probabilities)[
-        :, None
-    ]
+    scores = [slice_.start for slice_ in codec.slices if slice_.type is PartType.CONTINUOUS]
+    x[:, scores] = ndtri(probabilities)[:, None]
     return x
 
 

@@ -32,9 +32,8 @@ class SamplingInfo:
     seconds: float
 
     def __str__(self) -> str:
-        facts = [
-            f"{_count(self.rows, 'row')}, {self.strategy}: {self.sampled} sampled in {_count(self.rounds, 'round')}"
-        ]
+        rows, rounds = _count(self.rows, "row"), _count(self.rounds, "round")
+        facts = [f"{rows}, {self.strategy}: {self.sampled} sampled in {rounds}"]
         if self.guided_violations is not None:
             facts.append(f"{100 * self.guided_violations:.3g} % violated the condition right after guidance")
         if self.violations:

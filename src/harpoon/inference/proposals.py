@@ -191,7 +191,7 @@ def _branch_proposal(
     numbers: dict[str, TruncatedMarginal] = {}
     labels: dict[str, tuple[int, ...]] = {}
     for codec in drawer.codec.columns:
-        name, asked = codec.column.name, branch.of_column(codec.column.name)
+        name, asked = codec.column.name, branch.restrict_to(codec.column.name)
         if name not in branch.single_columns or not base[name].missing[0]:
             continue
         if codec.column.kind.discrete:

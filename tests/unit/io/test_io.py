@@ -2,11 +2,11 @@
 
 import datetime as dt
 import gzip
-import io
 import json
 import os
 import sqlite3
 import sys
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
 import duckdb
@@ -341,10 +341,10 @@ def test_without_duckdb_the_extra_is_named(tmp_path, monkeypatch):
 
 
 def test_standard_streams(monkeypatch, capfdbinary):
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(gzip.compress(b"a;b\n1;x\n2;\n", mtime=0))))
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(gzip.compress(b"a;b\n1;x\n2;\n", mtime=0))))
     assert io.read_table("-").to_pydict() == {"a": [1, 2], "b": ["x", None]}
     io.write_table("-", TYPED, format="parquet")
-    assert pq.read_table(io.BytesIO(capfdbinary.readouterr().out)).equals(TYPED)
+    assert pq.read_table(BytesIO(capfdbinary.readouterr().out)).equals(TYPED)
     io.write_table("-", TYPED.select(["count"]))
     assert capfdbinary.readouterr().out == b'count\n1\n""\n-3\n'
 
