@@ -87,7 +87,6 @@ class Option:
                 option=name,
             )
 
-
     def parse(self, name: str, text: str) -> Any:  # noqa: ANN401
         """Return the value that a text stands for, if it is valid.
 

@@ -272,7 +272,8 @@ def test_integers_and_booleans_are_spelled_as_they_were(tmp_path):
     assert {row[1] for row in filled[1:]} == {"True", "False"}
     assert filled[1][0].endswith(".0")
     assert (
-        call("impute", tmp_path / "m.harpoon", tmp_path / "h.csv", "-o", tmp_path / "f.parquet", "--block-size", 7).code == 0
+        call("impute", tmp_path / "m.harpoon", tmp_path / "h.csv", "-o", tmp_path / "f.parquet", "--block-size", 7).code
+        == 0
     )
     assert [str(f.type) for f in pq.read_schema(tmp_path / "f.parquet")] == ["int64", "bool", "double"]
 

@@ -84,9 +84,7 @@ def fit(
     )
     with console.warnings_as_notes(hide=(ColumnLeftOutWarning,)):
         how = options.read_options(delimiter, encoding, missing)
-        rows, model.schema = read_with_schema(
-            table, how, console, file=schema, kinds=kind or (), exclude=exclude or ()
-        )
+        rows, model.schema = read_with_schema(table, how, console, file=schema, kinds=kind or (), exclude=exclude or ())
         _show_schema(model.schema, rows, console)
         model.fit(rows, checkpoint=checkpoint)
     model.save(output)
@@ -94,8 +92,8 @@ def fit(
     console.summary(summary, _describe(summary))
     if model.history_.stopped_by == "time" and summary["epochs"] < MIN_EPOCHS:
         console.message(
-            f"Note: the training had only {summary['epochs']} passes over the table. A longer --max-time gives a better "
-            "model."
+            f"Note: the training had only {summary['epochs']} passes over the table. A longer --max-time gives a "
+            "better model."
         )
 
 

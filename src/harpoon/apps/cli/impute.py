@@ -115,7 +115,9 @@ def impute(
         )
         if imputer.passed_on:
             console.message(f"Copied, because the model does not know them: {', '.join(imputer.passed_on)}")
-        writers = [stack.enter_context(w) for w in _writers(target, source, draws, stack_draws=stack_draws, force=force)]
+        writers = [
+            stack.enter_context(w) for w in _writers(target, source, draws, stack_draws=stack_draws, force=force)
+        ]
         advance = stack.enter_context(row_counter("Imputing", show=console.progress))
         for chunk in parts_of(source, block_size):
             tables = imputer.of(chunk, rows)

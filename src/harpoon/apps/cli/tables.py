@@ -20,7 +20,7 @@ MAX_LINES = 40
 
 
 def schema_table(schema: Schema, table: pa.Table | None = None) -> Table:
-    """Return one line per column: kind, range or categories, missing fraction, frequent values, or why it is left out."""
+    """Return one line per column: kind, range or categories, frequent values, missing fraction, note."""
     from harpoon.data.column import describe
 
     shown = Table(box=None, header_style="bold", pad_edge=False)
