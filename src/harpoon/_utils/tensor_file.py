@@ -31,9 +31,8 @@ def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], c
     target = _target(path)
     held = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     text = json.dumps({"format": FORMAT, "version": __version__, **content})
-    data = save(
-        held, metadata={KEY: f"{_checksum(text, held)} {text}"}
-    )  # one key, because the order of two is not defined
+    # One key, because the order of several is not defined.
+    data = save(held, metadata={KEY: f"{_checksum(text, held)} {text}"})
     try:
         with replace_atomically(target) as temporary:
             temporary.write_bytes(data)
