@@ -33,6 +33,7 @@ from harpoon._text import MAX_LISTED, closest_matches, format_list
 # Codes of errors and warnings. A front end may have a sentence of its own for each, made from the facts.
 CODES = (
     "already_exists",  # what
+    "checkpoint_mismatch",  # path
     "checkpoint_not_model",  # path
     "invalid_cell",  # problem, value
     "local_engine_workers",  # workers
@@ -42,6 +43,7 @@ CODES = (
     "rows_dropped",  # complete, rows
     "shortfall_of_given_rows",
     "too_few_complete_rows",  # complete, required
+    "too_few_rows",  # rows
     "too_few_rows_found",  # problem
     "unknown_encoding",  # name, tried
     "unknown_format",  # name, suffixes

@@ -142,8 +142,8 @@ class ModelFitter:
         if dropped > WARN_DROPPED_FRACTION * len(encoded.x):
             warnings.warn(
                 RowsDroppedWarning(
-                    f"Only {len(complete.x)} of {len(encoded.x)} rows are complete, and with incomplete_rows='drop' the "
-                    "model trains on those only. Use incomplete_rows='mask' to train on all rows.",
+                    f"Only {len(complete.x)} of {len(encoded.x)} rows are complete, and with incomplete_rows='drop' "
+                    "the model trains on these only. Use incomplete_rows='mask' to train on all rows.",
                     code="rows_dropped",
                     complete=len(complete.x),
                     rows=len(encoded.x),
