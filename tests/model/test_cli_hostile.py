@@ -20,7 +20,7 @@ from harpoon.engines.runner import ENGINES
 from harpoon.inference.conditional import STRATEGIES
 from harpoon.inference.diagnostics import SamplingInfo
 from harpoon.io.location import FORMATS
-from harpoon.report.build import ROWS
+from harpoon.report.build import DEFAULT_ROWS
 
 
 def call(*arguments, data=None) -> SimpleNamespace:
@@ -227,8 +227,8 @@ def test_quiet_silences_messages_and_not_the_result(model, file):
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("evaluate", f"{ROWS:,} by default"),
-        ("report", f"or {ROWS:,} without a table"),
+        ("evaluate", f"{DEFAULT_ROWS:,} by default"),
+        ("report", f"or {DEFAULT_ROWS:,} without a table"),
         ("sample", "COLUMN=VALUE|TABLE"),
         ("info", "errors and the result remain"),
     ],

@@ -94,9 +94,9 @@ def run(folder: Path, *, seconds: float = SECONDS, random_state: int | None = 0,
 
 def draw_picture(table: pd.DataFrame, filled: pd.DataFrame, sampled: pd.DataFrame, path: Path) -> None:
     """Plot real, filled and sampled penguins."""
-    from harpoon.report.plots.style import picture
+    from harpoon.report.plots.style import new_figure
 
-    figure = picture((9.5, 4.4))
+    figure = new_figure((9.5, 4.4))
     left, right = figure.subplots(1, 2, sharex=True, sharey=True)
     _plot_filled(left, table, filled)
     _plot_sampled(right, table, sampled)
@@ -105,7 +105,7 @@ def draw_picture(table: pd.DataFrame, filled: pd.DataFrame, sampled: pd.DataFram
 
 def _plot_filled(axes: Axes, table: pd.DataFrame, filled: pd.DataFrame) -> None:
     """Plot complete rows as dots and filled rows as crosses, by species."""
-    from harpoon.report.plots.style import COLOURS, INK, SMALL, headed, labelled, tidied
+    from harpoon.report.plots.style import COLOURS, INK, SMALL, label_axes, set_title, style_axes
 
     incomplete = table.isna().any(axis=1)
     for species, colour in zip(sorted(table["species"].unique()), COLOURS, strict=False):
@@ -113,14 +113,16 @@ def _plot_filled(axes: Axes, table: pd.DataFrame, filled: pd.DataFrame) -> None:
         axes.scatter(rows[X], rows[Y], s=14, alpha=0.5, color=colour, linewidth=0, label=species)
         axes.scatter(new[X], new[Y], s=80, color=colour, edgecolor=INK, marker="P", zorder=3)
     axes.scatter([], [], s=80, color="white", edgecolor=INK, marker="P", label="filled row")
-    headed(tidied(axes), "Missing cells filled", f"{int(incomplete.sum())} of {len(table)} penguins were incomplete")
-    labelled(axes, "bill length (mm)", "body mass (g)")
+    set_title(
+        style_axes(axes), "Missing cells filled", f"{int(incomplete.sum())} of {len(table)} penguins were incomplete"
+    )
+    label_axes(axes, "bill length (mm)", "body mass (g)")
     axes.legend(frameon=False, fontsize=SMALL, labelcolor=INK)
 
 
 def _plot_sampled(axes: Axes, table: pd.DataFrame, sampled: pd.DataFrame) -> None:
     """Plot sampled rows, the real rows that satisfy the same condition, and all others."""
-    from harpoon.report.plots.style import INK, SAND, SEA, SMALL, headed, labelled, tidied
+    from harpoon.report.plots.style import INK, SAND, SEA, SMALL, label_axes, set_title, style_axes
 
     real = table
     for column, value in CONDITION.items():
@@ -129,6 +131,6 @@ def _plot_sampled(axes: Axes, table: pd.DataFrame, sampled: pd.DataFrame) -> Non
     axes.scatter(real[X], real[Y], s=40, facecolor="none", edgecolor=INK, linewidth=0.8, label="real ones")
     axes.scatter(sampled[X], sampled[Y], s=14, color=SEA, alpha=0.6, linewidth=0, label=f"{len(sampled)} sampled")
     condition = " and ".join(f"{column} = {value}" for column, value in CONDITION.items())
-    headed(tidied(axes), "New rows sampled", f"where {condition}")
-    labelled(axes, "bill length (mm)")
+    set_title(style_axes(axes), "New rows sampled", f"where {condition}")
+    label_axes(axes, "bill length (mm)")
     axes.legend(frameon=False, fontsize=SMALL, labelcolor=INK)

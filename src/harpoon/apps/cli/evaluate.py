@@ -161,5 +161,5 @@ def _show(summary: Mapping[str, Any], output: Path | None, console: Console, *, 
         from harpoon.report import Page
 
         Page(summary).save(output, force=force)
-    lines = [f"{line['name']}: {line['shown']}. {line['meaning']}" for line in summary.get("headlines", ())]
+    lines = [f"{line['name']}: {line['text']}. {line['meaning']}" for line in summary.get("headlines", ())]
     console.summary(summary, *lines, f"Report: {output}")

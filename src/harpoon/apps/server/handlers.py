@@ -12,10 +12,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from harpoon._text import format_percent
 from harpoon.apps.server.errors import too_large
 from harpoon.apps.server.responses import CSV, Payload, to_records
 from harpoon.apps.server.schemas import MAX_SEED, FeasibilityBody, ImputeParameters, ProfileBody, SampleBody
-from harpoon.apps.server.served_model import ColumnBins, ServedModel
+from harpoon.apps.server.served_model import ColumnDistribution, ServedModel
 from harpoon.apps.server.uploads import Upload
 from harpoon.apps.server.workers import JobControl
 from harpoon.conditions.binder import bind
@@ -36,7 +37,6 @@ from harpoon.io.cells import plain
 from harpoon.io.source import spelled_truths
 from harpoon.io.text_types import cast_texts
 from harpoon.report.distributions import distance
-from harpoon.report.rows import percent
 from harpoon.report.what_if import shift
 
 FilledCell = dict[str, Any]
@@ -53,10 +53,8 @@ def feasibility(served: ServedModel, body: FeasibilityBody, control: JobControl)
     model, seed = served.for_job(control), _choose_seed(body.seed)
     control.passes = 1
     found = model.feasibility(body.where, given=_given_values(body.given, model.schema_), random_state=seed)
-    low, high = (percent(end) for end in found.interval)
-    message = (
-        f"{percent(found.probability)} of sampled rows satisfy it; the 95 % confidence interval is {low} to {high}."
-    )
+    low, high = (format_percent(end) for end in found.interval)
+    message = f"{format_percent(found.probability)} of sampled rows satisfy it; the 95 % confidence interval is {low} to {high}."
     facts = {name: value for name, value in asdict(found).items() if name != "training_fraction"}  # there are no rows
     return Payload({**facts, "message": " ".join([message, found.suggestion]).strip(), "seed": seed})
 
@@ -181,14 +179,14 @@ def _estimate_probability(served: ServedModel, tree: Predicate | None) -> tuple[
 
 
 def _compare(column: Column, before: Table, after: Table) -> dict[str, Any]:
-    bins = ColumnBins.fit(column, before)
+    distribution = ColumnDistribution.fit(column, before)
     return {
         "name": column.name,
         "kind": column.kind.value,
         "change": distance(column, before, after),
         "sentence": shift(column, before, after)[1],
-        "before": bins.count(before),
-        "after": bins.count(after),
+        "before": distribution.count(before),
+        "after": distribution.count(after),
     }
 
 

@@ -6,22 +6,19 @@ import copy
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from harpoon._version import __version__
 from harpoon.apps.server.limits import Limits
 from harpoon.apps.server.workers import JobControl
 from harpoon.data import dataframe
-from harpoon.data.coercion import coerce
 from harpoon.data.column import Column, Kind, format_time
 from harpoon.data.dataframe import Table
 from harpoon.estimator import Harpoon
-from harpoon.report.distributions import edges_of, label_shares, span
-from harpoon.report.rows import finite
+from harpoon.report.distributions import Bins, category_fractions
+from harpoon.report.summary import finite_or_none
 
 REFERENCE_ROWS, REFERENCE_ROWS_IF_SLOW = 5000, 500
 REFERENCE_SEED = 0
-BINS = 24
+MAX_BINS = 24
 
 
 @dataclass(frozen=True)
@@ -79,33 +76,32 @@ def describe_column(column: Column, reference: Table) -> dict[str, Any]:
     if column.unit:
         facts |= {"unit": column.unit, "zoned": column.zoned}
     if column.kind.modelled:
-        facts["before"] = ColumnBins.fit(column, reference).count(reference)
+        facts["before"] = ColumnDistribution.fit(column, reference).count(reference)
     return facts
 
 
-class ColumnBins:
-    """The bins or categories of a column, fixed by the unconditional samples so that tables can be compared."""
+class ColumnDistribution:
+    """The distribution of a column over bins or categories, fixed by the unconditional samples."""
 
-    def __init__(self, column: Column, edges: np.ndarray[Any, np.dtype[np.float64]]) -> None:
-        self.column, self.edges = column, edges
+    def __init__(self, column: Column, bins: Bins | None) -> None:
+        self.column, self.bins = column, bins
 
     @classmethod
-    def fit(cls, column: Column, reference: Table) -> ColumnBins:
+    def fit(cls, column: Column, reference: Table) -> ColumnDistribution:
         """Choose bins for the unconditional samples."""
         if column.kind.discrete:
-            return cls(column, np.zeros(0))
-        low, high = span(_observed(column, reference))
-        return cls(column, edges_of(low, high, float(column.step or 0), BINS))
+            return cls(column, None)
+        return cls(column, Bins.fit(column, reference.column(column.name), max_bins=MAX_BINS, find_spikes=False))
 
     def count(self, table: Table) -> dict[str, Any]:
         """Return the fraction of the rows in each bin, with tails in the outer ones, or of each category in order."""
-        if self.column.kind.discrete:
-            found = label_shares(table.column(self.column.name), self.column) if table.n_rows else {}
-            return {"fractions": [finite(found.get(name, 0.0)) or 0.0 for name in self.column.categories or ()]}
-        values = _observed(self.column, table)
-        counts, _ = np.histogram(np.clip(values, self.edges[0], self.edges[-1]), self.edges)
-        edges = [json_value(self.column, edge) for edge in self.edges.tolist()]
-        return {"edges": edges, "fractions": (counts / max(len(values), 1)).tolist()}
+        cells = table.column(self.column.name)
+        if self.bins is None:
+            found = category_fractions(self.column, cells)
+            return {"fractions": [finite_or_none(found.get(c, 0.0)) or 0.0 for c in self.column.categories or ()]}
+        histogram = self.bins.count(self.column, cells)
+        edges = [json_value(self.column, edge) for edge in self.bins.edges.tolist()]
+        return {"edges": edges, "fractions": (histogram.counts_with_tails / max(histogram.total, 1)).tolist()}
 
 
 def json_value(column: Column, number: float) -> Any:  # noqa: ANN401
@@ -113,7 +109,3 @@ def json_value(column: Column, number: float) -> Any:  # noqa: ANN401
     if column.kind.temporal and column.kind is not Kind.DURATION:
         return format_time(column, number)
     return int(number) if float(number).is_integer() else number
-
-
-def _observed(column: Column, table: Table) -> np.ndarray[Any, np.dtype[np.float64]]:
-    return coerce(table.column(column.name), column).observed.astype(np.float64)
