@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harpoon import Harpoon
-from harpoon.data import dataframe
+from harpoon.data import dataframe, read_columns
 from harpoon.data.column_array import NO_INDEX
 from harpoon.data.schema import Schema
 from harpoon.data.statistics import count_columns
@@ -36,7 +36,7 @@ def encoded(columns):
     table = dataframe.read(pa.table(columns))
     tallies = count_columns(table)
     codec = RowCodec.fit(Schema.from_counts(tallies), tallies, encoding="mixed", scaling="standard")
-    return codec, seen(codec, codec.read(table))
+    return codec, seen(codec, read_columns(table, codec.schema))
 
 
 def prepared(columns, rank_bins=SLOTS):
@@ -57,12 +57,18 @@ def found(forms: RelationBank):
     numbers = forms.n_columns
     kept = (forms.weights != 0).any(dim=1).nonzero()[:, 0].tolist()
     sums = {
-        (form // forms.per_column, tuple((int(s), float(forms.weights[form, s].sign())) for s in _places(forms, form, 0)))
+        (
+            form // forms.per_column,
+            tuple((int(s), float(forms.weights[form, s].sign())) for s in _places(forms, form, 0)),
+        )
         for form in kept
         if _places(forms, form, 0)
     }
     products = {
-        (form // forms.per_column, tuple((int(s), float(forms.weights[form, numbers + s])) for s in _places(forms, form, 1)))
+        (
+            form // forms.per_column,
+            tuple((int(s), float(forms.weights[form, numbers + s])) for s in _places(forms, form, 1)),
+        )
         for form in kept
         if _places(forms, form, 1)
     }
@@ -230,7 +236,7 @@ def test_copies_are_exact_and_copies_of_copies_too(kinds):
     values = np.random.default_rng(1).integers(-(10**6), 10**6, (80, 3))
     columns = {"a": values[:, 0], "b": values[:, 1], "c": values[:, 2], "d": values.sum(axis=1)}
     codec, _ = encoded(columns)
-    rows = codec.read(dataframe.read(pa.table(columns)))
+    rows = read_columns(dataframe.read(pa.table(columns)), codec.schema)
     recipes = {0: Recipe((0, 1), (1, 1), None), 1: Recipe((0,), (1,), None), 2: Recipe((1, 2), (-1, 1), None)}
     form_of = np.full((80, 4), NO_INDEX)
     for row, kind in enumerate(kinds):
