@@ -359,7 +359,7 @@ def test_a_relation_is_found_in_every_direction_whatever_is_missing():
     assert {(2, ((0, 1.0), (1, 1.0))), (0, ((1, -1.0), (2, 1.0))), (1, ((0, -1.0), (2, 1.0)))} <= sums
 
 
-def test_a_relation_of_infinite_numbers_is_none():
+def test_a_relation_beyond_single_precision_is_not_finite():
     assert Relation(0, (1,), (1.0,), 0.0).is_finite
     assert not Relation(0, (1,), (1e-60,), 0.0).is_finite
     assert not Relation(0, (1,), (1e300,), 0.0).is_finite
