@@ -164,6 +164,10 @@ class UnknownCategoryWarning(HarpoonWarning):
     """A category the model does not know is treated as missing."""
 
 
+class MixedTypesWarning(HarpoonWarning):
+    """A column of a file holds values of several types, and is read as one type."""
+
+
 class TooFewDrawsWarning(HarpoonWarning):
     """There are too few draws for an interval of this level."""
 

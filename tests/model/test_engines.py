@@ -69,7 +69,7 @@ def cells(table: pa.Table) -> dict:
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 @pytest.mark.parametrize("block", [7, 100, 10_000])
 def test_a_folder_is_filled_as_the_table_would_be(work, tmp_path, kind, block):
-    out = local.impute(work.folder / kind, work.model, tmp_path / "filled", draws=2, block=block, random_state=4)
+    out = local.impute(work.folder / kind, work.model, tmp_path / "filled", draws=2, block_size=block, random_state=4)
     filled = pq.read_table(out)
     whole = work.model.impute(work.known, draws=2, random_state=4)
     for number, drawn in enumerate(whole, start=1):
@@ -82,7 +82,7 @@ def test_a_folder_is_filled_as_the_table_would_be(work, tmp_path, kind, block):
 def test_one_file_is_a_table_and_may_be_the_output(work, tmp_path):
     source = work.folder / "parquet" / "2.parquet"
     for name in ("filled.parquet", "filled.csv"):
-        local.impute(source, work.folder / "model.harpoon", tmp_path / name, block=50)
+        local.impute(source, work.folder / "model.harpoon", tmp_path / name, block_size=50)
     filled = pq.read_table(tmp_path / "filled.parquet")
     expected = work.model.impute(work.known.slice(101))
     assert cells(filled.select(expected.column_names)) == cells(expected)
@@ -96,7 +96,7 @@ def test_the_index_of_pandas_and_the_columns_asked_for_are_kept(work, tmp_path):
     frame = work.known.to_pandas().set_index(np.arange(ROWS) * 7)
     frame.to_parquet(tmp_path / "holes.parquet")
     filled = pq.read_table(
-        local.impute(tmp_path / "holes.parquet", work.model, tmp_path / "filled", only=["job"], block=60)
+        local.impute(tmp_path / "holes.parquet", work.model, tmp_path / "filled", only=["job"], block_size=60)
     ).to_pandas()
     assert filled.index.tolist() == frame.index.tolist()
     assert filled["job"].notna().all()
@@ -107,18 +107,18 @@ def test_the_index_of_pandas_and_the_columns_asked_for_are_kept(work, tmp_path):
 @given(size=st.integers(1, 300), picked=st.data())
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_blocks_are_the_rows_that_their_numbers_say(work, kind, size, picked):
-    shards = FileSet.of(work.folder / kind)
+    shards = FileSet.from_path(work.folder / kind)
     blocks = shards.blocks(size)
-    assert sum(block.rows for block in blocks) == shards.rows == ROWS
+    assert sum(block.n_rows for block in blocks) == shards.n_rows == ROWS
     some = [block for block in blocks if picked.draw(st.booleans())]
     for block, table in shards.read(some):
-        expected = np.arange(block.row_offset, block.row_offset + block.rows) * 3
+        expected = np.arange(block.row_offset, block.row_offset + block.n_rows) * 3
         assert table["key"].to_pylist() == expected.tolist()
 
 
 @pytest.mark.parametrize("block", [100, 10_000])
 def test_drawn_rows_do_not_depend_on_the_block(work, tmp_path, block):
-    drawn = pq.read_table(local.sample(ROWS, work.model, tmp_path / "drawn", block=block, random_state=4))
+    drawn = pq.read_table(local.sample(ROWS, work.model, tmp_path / "drawn", block_size=block, random_state=4))
     assert cells(drawn) == cells(work.model.sample(ROWS, random_state=4))
 
 
@@ -126,7 +126,7 @@ def test_rows_under_a_condition_do_not_depend_on_the_block(work, tmp_path, monke
     monkeypatch.setattr(job, "STRETCH", 30)
     asked = {"where": "age >= 40 or job = 'chef'", "given": {"member": True}, "random_state": 4}
     drawn = [
-        pq.read_table(local.sample(70, work.model, tmp_path / str(block), block=block, **asked)) for block in (9, 1000)
+        pq.read_table(local.sample(70, work.model, tmp_path / str(block), block_size=block, **asked)) for block in (9, 1000)
     ]
     assert cells(drawn[0]) == cells(drawn[1])
     assert cells(drawn[0].slice(0, 30)) != cells(drawn[0].slice(30, 30))  # each stretch is a draw of its own
@@ -140,7 +140,7 @@ def test_holes_under_a_condition_do_not_depend_on_the_block(work, tmp_path, monk
     holes.mkdir()
     pq.write_table(work.known.filter(pc.greater_equal(pc.fill_null(work.known["age"], 99), 30)), holes / "0.parquet")
     filled = [
-        pq.read_table(local.impute(holes, work.model, tmp_path / str(block), where="age >= 30", block=block))
+        pq.read_table(local.impute(holes, work.model, tmp_path / str(block), where="age >= 30", block_size=block))
         for block in (9, 1000)
     ]
     assert cells(filled[0]) == cells(filled[1])
@@ -173,14 +173,14 @@ def test_a_killed_run_goes_on_at_the_block_it_was_in(work, tmp_path, monkeypatch
 
 
 def test_what_a_killed_run_left_behind_is_looked_at(work, tmp_path):
-    asked = job.ImputeJob.of(
+    asked = job.ImputeJob.create(
         work.folder / "parquet",
-        ImputeRequest.of(work.model, where=None, draws=None, only=(), random_state=None),
-        block=100,
+        ImputeRequest.create(work.model, where=None, draws=None, only=(), random_state=None),
+        block_size=100,
     )
 
     def killed():
-        with block_store.collect(asked, tmp_path / "filled") as (seeded, kept):
+        with block_store.assemble_output(asked, tmp_path / "filled") as (seeded, kept):
             list(local.run(seeded, kept, asked.blocks))
             raise KeyboardInterrupt
 
@@ -193,10 +193,10 @@ def test_what_a_killed_run_left_behind_is_looked_at(work, tmp_path):
     )
     (hidden / "job.json").write_bytes(b"?")
     with pytest.raises(TableFileError, match="is damaged"):
-        local.impute(work.folder / "parquet", work.model, tmp_path / "filled", block=100)
+        local.impute(work.folder / "parquet", work.model, tmp_path / "filled", block_size=100)
     (hidden / "job.json").write_bytes(about)
     next(iter(before)).write_bytes(b"?")
-    filled = local.impute(work.folder / "parquet", work.model, tmp_path / "filled", block=100)
+    filled = local.impute(work.folder / "parquet", work.model, tmp_path / "filled", block_size=100)
     assert pq.read_table(filled)["key"].to_pylist() == work.table["key"].to_pylist()
     kept = [path for path, time in before.items() if (filled / path.name).stat().st_mtime_ns == time]
     assert len(kept) == len(before) - 1  # only what was damaged is done again
@@ -209,10 +209,10 @@ def test_an_index_that_is_a_range_is_kept_through_blocks_and_files(work, tmp_pat
         (tmp_path / name).mkdir()
         rows[:90].to_parquet(tmp_path / name / "0.parquet")
         rows[90:].to_parquet(tmp_path / name / "1.parquet")
-    named = pd.read_parquet(local.impute(tmp_path / "named", work.model, tmp_path / "0", block=40))
+    named = pd.read_parquet(local.impute(tmp_path / "named", work.model, tmp_path / "0", block_size=40))
     assert named.index.equals(frame.index)
     assert named.index.name == "number"
-    counted = pd.read_parquet(local.impute(tmp_path / "nameless", work.model, tmp_path / "1", block=40))
+    counted = pd.read_parquet(local.impute(tmp_path / "nameless", work.model, tmp_path / "1", block_size=40))
     assert counted.index.equals(pd.RangeIndex(len(named)))  # pandas counts for itself
     assert list(counted.columns) == list(frame.columns)
 
@@ -293,7 +293,7 @@ def spoiled(work, tmp_path, how: str) -> Path:
 def test_a_bad_shard_is_named_and_nothing_stays(work, tmp_path, how):
     folder = spoiled(work, tmp_path, how)
     with pytest.raises(HarpoonError, match=r"b\.parquet"):
-        local.impute(folder, work.model, tmp_path / "filled", block=20)
+        local.impute(folder, work.model, tmp_path / "filled", block_size=20)
     assert left_in(tmp_path) == ["holes"]
 
 
@@ -387,7 +387,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(work, tmp_pat
 
 
 def test_an_earlier_output_is_replaced_on_request_only(work, tmp_path):
-    local.sample(30, work.model, tmp_path / "rows", block=10, random_state=0)
+    local.sample(30, work.model, tmp_path / "rows", block_size=10, random_state=0)
     with pytest.raises(TableFileError, match="already there"):
         local.sample(20, work.model, tmp_path / "rows", random_state=0)
     local.sample(20, work.model, tmp_path / "rows", random_state=0, force=True)
@@ -402,7 +402,7 @@ def test_slips_are_named_before_any_work(work, tmp_path):
     with pytest.raises(InvalidOption, match="'agee'"):
         local.impute(source, work.model, out, only=["agee"])
     with pytest.raises(InvalidOption, match="block"):
-        local.impute(source, work.model, out, block=0, where="age > 2")
+        local.impute(source, work.model, out, block_size=0, where="age > 2")
     with pytest.raises(InvalidOption, match="draws"):
         local.impute(source, work.model, out, draws=0)
     with pytest.raises(InvalidOption, match="given"):
@@ -416,7 +416,7 @@ def test_slips_are_named_before_any_work(work, tmp_path):
 def test_a_job_is_told_from_others_by_all_that_matters(work, tmp_path):
     def identity(seed=1, block=20, source=work.folder / "csv", how=None, **options):
         asked = {"where": None, "draws": None, "only": (), "random_state": seed, **options}
-        return job.ImputeJob.of(source, ImputeRequest.of(work.model, **asked), block=block, how=how).identity()
+        return job.ImputeJob.create(source, ImputeRequest.create(work.model, **asked), block_size=block, read_options=how).fingerprint()
 
     other = tmp_path / "other.parquet"
     pq.write_table(work.table, other)

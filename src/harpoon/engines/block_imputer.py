@@ -51,25 +51,25 @@ class BlockImputer:
         where: str | Predicate | None = None,
         seed: int | None = None,
         format: str = "parquet",  # noqa: A002
-        truths: Mapping[str, str] | None = None,
+        boolean_spellings: Mapping[str, str] | None = None,
     ) -> None:
         self.model, self.draws, self.where, self.seed, self.format = model, draws, where, seed, format
         self.known = [name for name in schema.names if name in model.schema_.names]
         lacking = [name for name in model.schema_.names if name not in self.known]
         if lacking:
             raise SchemaMismatch.missing_columns(lacking, schema.names)
-        self.passed_on = [name for name in schema.names if name not in self.known]
+        self.passed_through = [name for name in schema.names if name not in self.known]
         produced = [c.name for c in model.schema_ if c.kind.modelled or c.kind is Kind.CONSTANT]
         idle = [name for name in only if name not in produced]
         if idle:
             raise InvalidOption.one_of("A column that the model fills", idle[0], produced)
         self.schema = imputed_schema(schema, model.schema_, model.template_)
-        self.filled = dict.fromkeys((name for name in schema.names if name in (only or produced)), 0)
-        self._truths = truths or {}
+        self.n_filled = dict.fromkeys((name for name in schema.names if name in (only or produced)), 0)
+        self._truths = boolean_spellings or {}
         if draws is not None and DRAW in schema.names:
             raise InvalidOption(f"The table has a column {DRAW!r} of its own. Rename it to number the draws.")
 
-    def of(self, part: Chunk, first_row: int) -> list[pa.Table]:
+    def impute_chunk(self, part: Chunk, first_row: int) -> list[pa.Table]:
         """The filled part, once for each draw, with its cells as they were written if the format allows that."""
         given = part.table.select(self.known)
         made = self.model.impute(
@@ -79,21 +79,21 @@ class BlockImputer:
         written = part.as_written(self.format)
         return [self._merged(part.table, filled, written, count=place == 0) for place, filled in enumerate(drawn)]
 
-    def stacked(self, table: pa.Table, first_row: int) -> pa.Table:
+    def impute_stacked(self, table: pa.Table, first_row: int) -> pa.Table:
         """The filled rows as one table, all draws of a row together."""
-        made = self.of(Chunk(table), first_row)
+        made = self.impute_chunk(Chunk(table), first_row)
         return made[0] if self.draws is None else stack_draws(made)
 
     def _merged(self, own: pa.Table, filled: pa.Table, texts: pa.Table | None, *, count: bool) -> pa.Table:
         columns = []
         for f in self.schema:
             before, written = own[f.name], None if texts is None else texts[f.name]
-            if f.name not in self.filled:
+            if f.name not in self.n_filled:
                 columns.append(before if written is None else written)
                 continue
             after = filled[f.name].cast(f.type)
             new = self._is_new(f.name, before, after)
-            self.filled[f.name] += pc.sum(new).as_py() or 0 if count else 0
+            self.n_filled[f.name] += pc.sum(new).as_py() or 0 if count else 0
             columns.append(after if written is None else self._written(f.name, after, new, written))
         fields = [f.with_type(column.type) for f, column in zip(self.schema, columns, strict=True)]
         return pa.Table.from_arrays(columns, schema=pa.schema(fields, metadata=self.schema.metadata))

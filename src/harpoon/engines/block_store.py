@@ -23,7 +23,7 @@ from harpoon import io
 from harpoon._text import format_list
 from harpoon._utils.files import replace_atomically
 from harpoon._utils.rng import to_seed
-from harpoon.engines.blocks import Block, check_here
+from harpoon.engines.blocks import Block, check_local_path
 from harpoon.engines.job import Job
 from harpoon.exceptions import HarpoonError, TableFileError
 from harpoon.io import Location
@@ -42,72 +42,72 @@ class BlockStore:
         """The file of a block; in the order of their names the files are the table."""
         return self.folder / f"{PREFIX}{block.row_offset:015d}{SUFFIX}"
 
-    def left(self, blocks: Iterable[Block]) -> list[Block]:
+    def unfinished(self, blocks: Iterable[Block]) -> list[Block]:
         """The blocks that are still to be done."""
         there = {path.name for path in self.folder.iterdir()}
         return [block for block in blocks if self.path(block).name not in there]
 
-    def damaged(self, job: Job) -> list[Block]:
+    def find_damaged(self, job: Job) -> list[Block]:
         """The blocks that are there, but not whole."""
-        left = set(self.left(job.blocks))
+        left = set(self.unfinished(job.blocks))
         there = [block for block in job.blocks if block not in left]
-        return [block for block in there if _rows_in(self.path(block)) != job.rows_of(block)]
+        return [block for block in there if _rows_in(self.path(block)) != job.n_output_rows(block)]
 
     def write(self, block: Block, table: pa.Table) -> None:
         """Put a finished block down."""
-        with complaints(self.folder), replace_atomically(self.path(block)) as temporary:
+        with translate_errors(self.folder), replace_atomically(self.path(block)) as temporary:
             pq.write_table(table, temporary)
 
-    def work(self, job: Job, blocks: Iterable[Block]) -> Iterator[Block]:
+    def process(self, job: Job, blocks: Iterable[Block]) -> Iterator[Block]:
         """Do blocks, and tell of each when it is done: this is what a worker does, of every engine."""
         try:
-            for block, table in job.made(blocks):
+            for block, table in job.process(blocks):
                 self.write(block, table)
                 yield block
         except HarpoonError as error:
             (self.folder / PROBLEM).write_bytes(pickle.dumps(error))
             raise
 
-    def problem(self) -> HarpoonError | None:
+    def worker_error(self) -> HarpoonError | None:
         """What a worker complained of, if any did: engines do not hand errors on as they are."""
         with suppress(OSError):
             return cast(HarpoonError, pickle.loads((self.folder / PROBLEM).read_bytes()))  # noqa: S301
         return None
 
-    def unseen(self) -> TableFileError:
+    def invisible_error(self) -> TableFileError:
         """What to say when workers have written, and nothing is here."""
         return TableFileError(
             f"What workers wrote to {str(self.folder)!r} is not seen here. Put the output where all machines see it."
         )
 
-    def check(self, job: Job) -> None:
+    def verify(self, job: Job) -> None:
         """Every block is there, with as many rows as it should have."""
-        if self.left(job.blocks):
-            raise self.unseen()
-        if wrong := self.damaged(job):
+        if self.unfinished(job.blocks):
+            raise self.invisible_error()
+        if wrong := self.find_damaged(job):
             raise TableFileError(f"{str(self.path(wrong[0]))!r} has not the rows that it should have. Run it again.")
 
 
 @contextmanager
-def collect(job: Job, output: str | os.PathLike[str], *, force: bool = False) -> Iterator[tuple[Job, BlockStore]]:
+def assemble_output(job: Job, output: str | os.PathLike[str], *, force: bool = False) -> Iterator[tuple[Job, BlockStore]]:
     """The job with a seed, and where its blocks go; at the end the output is there, or nothing is.
 
     Only what is killed leaves its finished blocks behind, for the next run of the same job.
     """
-    check_here(output)
+    check_local_path(output)
     target = Path(output).resolve()  # workers may be elsewhere
-    job.check_apart(target)
+    job.check_output(target)
     check_target(target, force=force)
-    parts = BlockStore(target.parent / f".{target.name}-{job.identity()}.harpoon")
-    with complaints(parts.folder):
+    parts = BlockStore(target.parent / f".{target.name}-{job.fingerprint()}.harpoon")
+    with translate_errors(parts.folder):
         parts.folder.mkdir(exist_ok=True)
-        seeded = job.seeded(_kept_seed(parts.folder / ABOUT, job.seed))
-        for block in parts.damaged(job):  # by whatever happened to an earlier run
+        seeded = job.with_seed(_kept_seed(parts.folder / ABOUT, job.seed))
+        for block in parts.find_damaged(job):  # by whatever happened to an earlier run
             parts.path(block).unlink()
     try:
         yield seeded, parts
-        parts.check(job)
-        with complaints(target):
+        parts.verify(job)
+        with translate_errors(target):
             _appear(parts, job, target, force=force)
     except Exception:
         _discard(parts.folder)
@@ -119,7 +119,7 @@ def check_target(target: Path, *, force: bool = False) -> None:
     if target.is_file() and not _is_one_file(target):
         raise TableFileError(f"{str(target)!r} is a file, where a folder is to be. Choose another name.")
     if not target.is_dir():
-        io.check_free(Location(str(target), target, ""), force=force)
+        io.check_writable(Location(str(target), target, ""), force=force)
         return
     strange = [path.name for path in target.iterdir() if not _is_part(path)]
     if strange:
@@ -132,7 +132,7 @@ def check_target(target: Path, *, force: bool = False) -> None:
 
 
 @contextmanager
-def complaints(place: Path) -> Iterator[None]:
+def translate_errors(place: Path) -> Iterator[None]:
     """Trouble with the disk, said as ours."""
     try:
         yield

@@ -37,9 +37,9 @@ class Block:
     """
 
     row_offset: int
-    rows: int
+    n_rows: int
     path: str = ""
-    start: int = 0
+    file_offset: int = 0
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class TableFile:
     """A file, and how many rows it has."""
 
     path: str
-    rows: int
+    n_rows: int
 
 
 @dataclass(frozen=True)
@@ -64,10 +64,10 @@ class FileSet:
     root: Path
     schema: pa.Schema
     files: tuple[TableFile, ...]
-    how: ReadOptions
+    read_options: ReadOptions
 
     @classmethod
-    def of(cls, source: str | os.PathLike[str], how: ReadOptions | None = None) -> FileSet:
+    def from_path(cls, source: str | os.PathLike[str], how: ReadOptions | None = None) -> FileSet:
         """A file, or a folder of them, of which every one is looked at."""
         paths = _found(source)
         first = {FORMATS[Location.parse(path).format]: path for path in reversed(paths)}  # of each kind
@@ -78,36 +78,36 @@ class FileSet:
         return _columnar(root, paths) if "Parquet" in first else _delimited(root, paths, how or ReadOptions())
 
     @property
-    def rows(self) -> int:
+    def n_rows(self) -> int:
         """How many rows there are altogether."""
-        return sum(shard.rows for shard in self.files)
+        return sum(shard.n_rows for shard in self.files)
 
     def blocks(self, size: int) -> list[Block]:
         """All rows in blocks of so many, none across two files; a table without rows has one block."""
-        ends = list(accumulate((shard.rows for shard in self.files), initial=0))
+        ends = list(accumulate((shard.n_rows for shard in self.files), initial=0))
         found = [
-            Block(first_row + start, min(size, shard.rows - start), shard.path, start)
+            Block(first_row + start, min(size, shard.n_rows - start), shard.path, start)
             for shard, first_row in zip(self.files, ends, strict=False)
-            for start in range(0, shard.rows, size)
+            for start in range(0, shard.n_rows, size)
         ]
         return found or [Block(0, 0, self.files[0].path)]
 
     def read(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, pa.Table]]:
         """The rows of some blocks, file after file; no more of them is held than a block needs."""
         for path, some in groupby(blocks, key=lambda block: block.path):
-            with naming(path), io.open_source(path, self.how) as source:
+            with errors_name_file(path), io.open_source(path, self.read_options) as source:
                 wanted = list(some)
                 yield from _cut(source, wanted, self.schema)
 
     def tasks(self, blocks: Iterable[Block]) -> list[list[Block]]:
         """The blocks that belong into one hand: text is read from its start, so a text file is one task."""
-        if self.how.types:
+        if self.read_options.types:
             return [list(some) for _, some in groupby(blocks, key=lambda block: block.path)]
         return [[block] for block in blocks]
 
 
 @contextmanager
-def naming(path: str | Path, first_row: int = 0) -> Iterator[None]:
+def errors_name_file(path: str | Path, first_row: int = 0) -> Iterator[None]:
     """What is wrong with a file, said with its name, and with the number of its first row unless it is 0."""
     try:
         yield
@@ -118,7 +118,7 @@ def naming(path: str | Path, first_row: int = 0) -> Iterator[None]:
         raise type(error)(f"{str(path)!r}{begins}: {error}") from None
 
 
-def check_here(place: str | os.PathLike[str]) -> None:
+def check_local_path(place: str | os.PathLike[str]) -> None:
     """Refuse what is no path: engines open files, and Ray and Spark open the rest."""
     if "://" in str(place) or not str(place):
         raise InvalidOption(
@@ -129,7 +129,7 @@ def check_here(place: str | os.PathLike[str]) -> None:
 
 def _found(place: str | os.PathLike[str]) -> list[Path]:
     """The files of a folder, in the order of their names, or the file itself."""
-    check_here(place)
+    check_local_path(place)
     source = Path(place)
     if not source.exists():
         raise TableFileError(f"There is no file and no folder {str(source)!r}.")
@@ -163,7 +163,7 @@ def _columnar(root: Path, paths: Sequence[Path]) -> FileSet:
     """Parquet files know their columns and rows."""
     shards, schema = [], None
     for path in paths:
-        with naming(path), io.open_source(path) as source:
+        with errors_name_file(path), io.open_source(path) as source:
             here = counted_out(source.schema)
             schema = here if schema is None else _agreed(schema, here, paths[0])
             shards.append(TableFile(str(path), _parquet(source).file.metadata.num_rows))
@@ -174,7 +174,7 @@ def _delimited(root: Path, paths: Sequence[Path], how: ReadOptions) -> FileSet:
     """Text has to be read to know how many rows there are, and what they hold."""
     shards, names, survey = [], list[str](), TypeInference([])
     for path in paths:
-        with naming(path):
+        with errors_name_file(path):
             with io.open_source(path, how) as source:
                 here = _text(source).names
             if not names:
@@ -191,7 +191,7 @@ def _surveyed(path: Path, how: ReadOptions, survey: TypeInference) -> int:
     rows = 0
     with io.open_source(path, how) as source:
         for part in source.chunks(READ):
-            survey.look(part.texts)
+            survey.update(part.texts)
             rows += part.table.num_rows
     return rows
 
@@ -248,18 +248,18 @@ def _plain(dtype: pa.DataType) -> pa.DataType:
 
 def _cut(source: Source, blocks: Sequence[Block], schema: pa.Schema) -> Iterator[tuple[Block, pa.Table]]:
     """The rows of each block, out of rows that follow each other."""
-    at = blocks[0].start if isinstance(source, ParquetSource) else 0
+    at = blocks[0].file_offset if isinstance(source, ParquetSource) else 0
     parts = _indexed(source, at) if isinstance(source, ParquetSource) else (part.table for part in source.chunks(READ))
     held = schema.empty_table()
     for block in blocks:
-        while at + held.num_rows < block.start + block.rows:
+        while at + held.num_rows < block.file_offset + block.n_rows:
             part = next(parts, None)
             if part is None:
                 raise TableFileError(f"{block.path!r} has fewer rows than before; was it changed meanwhile?")
             held = pa.concat_tables([held, _as_agreed(part, schema, block.path)])
-            passed = min(max(block.start - at, 0), held.num_rows)
+            passed = min(max(block.file_offset - at, 0), held.num_rows)
             held, at = held.slice(passed), at + passed
-        yield block, held.slice(block.start - at, block.rows)
+        yield block, held.slice(block.file_offset - at, block.n_rows)
 
 
 def _indexed(source: ParquetSource, first_row: int) -> Iterator[pa.Table]:

@@ -24,7 +24,7 @@ from harpoon.data import dataframe
 from harpoon.data.arrow_types import text_types
 from harpoon.data.dataframe import check_names
 from harpoon.engines.block_imputer import BlockImputer
-from harpoon.engines.blocks import Block, FileSet, naming
+from harpoon.engines.blocks import Block, FileSet, errors_name_file
 from harpoon.estimator import Harpoon, load
 from harpoon.exceptions import InvalidOption
 from harpoon.inference.conditional import check_strategy
@@ -32,7 +32,7 @@ from harpoon.io import ReadOptions
 
 Model = Harpoon | str | os.PathLike[str]
 Where = str | Predicate | None
-ROW = "harpoon: row"  # the column that numbers rows on their way
+ROW_NUMBER = "harpoon: row"  # the column that numbers rows on their way
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class ImputeRequest:
     only: tuple[str, ...] = ()
 
     @classmethod
-    def of(
+    def create(
         cls, model: Model, *, where: Where, draws: int | None, only: Sequence[str], random_state: RandomState
     ) -> ImputeRequest:
         """The same, once it is known to make sense."""
@@ -66,18 +66,18 @@ class ImputeRequest:
         return cls(content, job_seed(fitted, random_state), check_where(where, fitted), draws, listed)
 
     @property
-    def numbered(self) -> bool:
+    def depends_on_row_number(self) -> bool:
         """Whether what a row gets depends on its number: something is drawn."""
         return bool(self.draws or self.where or not deserialize_model(self.model).denoiser_.is_conditional)
 
     def check_columns(self, names: Sequence[str]) -> None:
         """Refuse a table that lacks columns, or has some twice, or one called as rows are numbered."""
         check_names(names)
-        if self.numbered and ROW in names:
-            raise InvalidOption(f"The table has a column {ROW!r}, by which rows are numbered on their way. Rename it.")
-        self.filler(pa.schema([(name, pa.null()) for name in names]))
+        if self.depends_on_row_number and ROW_NUMBER in names:
+            raise InvalidOption(f"The table has a column {ROW_NUMBER!r}, by which rows are numbered on their way. Rename it.")
+        self.block_imputer(pa.schema([(name, pa.null()) for name in names]))
 
-    def filler(self, schema: pa.Schema) -> BlockImputer:
+    def block_imputer(self, schema: pa.Schema) -> BlockImputer:
         """What fills rows with these columns."""
         return BlockImputer(
             deserialize_model(self.model), schema, only=self.only, draws=self.draws, where=self.where, seed=self.seed
@@ -119,8 +119,8 @@ def check_where(where: Where, model: Harpoon) -> str | None:
     return str(tree)
 
 
-BLOCK = 20_000  # rows, unless others are asked for
-STRETCH = 10_000  # rows that are worked on together under a condition, whatever is asked for
+DEFAULT_BLOCK_ROWS = 20_000  # rows, unless others are asked for
+CONDITION_BLOCK_ROWS = 10_000  # rows that are worked on together under a condition, whatever is asked for
 
 
 class Job(Protocol):
@@ -134,22 +134,22 @@ class Job(Protocol):
     def blocks(self) -> list[Block]:
         """All blocks, in their order."""
 
-    def identity(self) -> str:
+    def fingerprint(self) -> str:
         """What tells this job from others that would give other rows or other blocks."""
 
-    def seeded(self, seed: int) -> Self:
+    def with_seed(self, seed: int) -> Self:
         """The job with a seed that has been chosen."""
 
     def tasks(self, blocks: Iterable[Block]) -> list[list[Block]]:
         """The blocks that belong into one hand."""
 
-    def rows_of(self, block: Block) -> int:
+    def n_output_rows(self, block: Block) -> int:
         """How many rows a block becomes."""
 
-    def check_apart(self, target: Path) -> None:
+    def check_output(self, target: Path) -> None:
         """Refuse an output that the job would read."""
 
-    def made(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, pa.Table]]:
+    def process(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, pa.Table]]:
         """What blocks become, one after the other."""
 
 
@@ -158,52 +158,52 @@ class ImputeJob:
     """Files whose holes are filled."""
 
     source: FileSet
-    filling: ImputeRequest
-    size: int
+    request: ImputeRequest
+    block_size: int
 
     @classmethod
-    def of(
+    def create(
         cls,
         source: str | os.PathLike[str],
         filling: ImputeRequest,
         *,
-        block: int = BLOCK,
-        how: ReadOptions | None = None,
+        block_size: int = DEFAULT_BLOCK_ROWS,
+        read_options: ReadOptions | None = None,
     ) -> ImputeJob:
         """The job, all of whose files have been looked at."""
         types = text_types(deserialize_model(filling.model).schema_)
-        shards = FileSet.of(source, replace(how or ReadOptions(), types=types))
-        filling.filler(shards.schema)  # which complains of columns that are not there
-        return cls(shards, filling, block_size(block, filling.where))
+        shards = FileSet.from_path(source, replace(read_options or ReadOptions(), types=types))
+        filling.block_imputer(shards.schema)  # which complains of columns that are not there
+        return cls(shards, filling, effective_block_size(block_size, filling.where))
 
     @property
     def seed(self) -> int | None:
         """Of all random numbers."""
-        return self.filling.seed
+        return self.request.seed
 
     @property
     def blocks(self) -> list[Block]:
         """All blocks, in their order."""
-        return self.source.blocks(self.size)
+        return self.source.blocks(self.block_size)
 
-    def identity(self) -> str:
+    def fingerprint(self) -> str:
         """What tells this job from others."""
-        files = [(shard.path, shard.rows, *_state(shard.path)) for shard in self.source.files]
-        return _digest(self.filling.model, replace(self.filling, model=b""), self.size, files, self.source.how)
+        files = [(shard.path, shard.n_rows, *_state(shard.path)) for shard in self.source.files]
+        return _digest(self.request.model, replace(self.request, model=b""), self.block_size, files, self.source.read_options)
 
-    def seeded(self, seed: int) -> ImputeJob:
+    def with_seed(self, seed: int) -> ImputeJob:
         """The job with a seed that has been chosen."""
-        return replace(self, filling=replace(self.filling, seed=seed))
+        return replace(self, filling=replace(self.request, seed=seed))
 
     def tasks(self, blocks: Iterable[Block]) -> list[list[Block]]:
         """The blocks that belong into one hand."""
         return self.source.tasks(blocks)
 
-    def rows_of(self, block: Block) -> int:
+    def n_output_rows(self, block: Block) -> int:
         """How many rows a block becomes: one for each draw."""
-        return block.rows * (self.filling.draws or 1)
+        return block.n_rows * (self.request.draws or 1)
 
-    def check_apart(self, target: Path) -> None:
+    def check_output(self, target: Path) -> None:
         """Refuse an output that would be a part of the source, or the other way round."""
         root = self.source.root
         if root in target.parents or target in root.parents:
@@ -212,12 +212,12 @@ class ImputeJob:
                 "or replaced with it. Choose a place apart."
             )
 
-    def made(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, pa.Table]]:
+    def process(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, pa.Table]]:
         """The filled rows of blocks, one after the other."""
-        filler = self.filling.filler(self.source.schema)
+        filler = self.request.block_imputer(self.source.schema)
         for block, table in self.source.read(blocks):
-            with naming(block.path, first_row=block.row_offset - block.start):
-                filled = filler.stacked(table, block.row_offset)
+            with errors_name_file(block.path, first_row=block.row_offset - block.file_offset):
+                filled = filler.impute_stacked(table, block.row_offset)
             yield block, filled
 
 
@@ -228,13 +228,13 @@ class SampleJob:
     model: bytes
     n: int
     seed: int | None
-    size: int
+    block_size: int
     where: str | None = None
     given: Mapping[str, Any] | None = None
     strategy: str = "auto"
 
     @classmethod
-    def of(
+    def create(
         cls,
         n: int,
         model: Model,
@@ -243,7 +243,7 @@ class SampleJob:
         given: Mapping[str, object] | None = None,
         strategy: str = "auto",
         random_state: RandomState = None,
-        block: int = BLOCK,
+        block_size: int = DEFAULT_BLOCK_ROWS,
     ) -> SampleJob:
         """The job, whose options have been looked at."""
         if not isinstance(given, Mapping | None):
@@ -252,19 +252,19 @@ class SampleJob:
         packed_model = serialize_model(model)
         fitted = deserialize_model(packed_model)
         asked = check_where(where, fitted)
-        seed, size = job_seed(fitted, random_state), block_size(block, asked)
+        seed, size = job_seed(fitted, random_state), effective_block_size(block_size, asked)
         return cls(packed_model, check_count(n), seed, size, asked, None if given is None else dict(given), strategy)
 
     @property
     def blocks(self) -> list[Block]:
         """All blocks, in their order."""
-        return [Block(start, min(self.size, self.n - start)) for start in range(0, self.n, self.size)]
+        return [Block(start, min(self.block_size, self.n - start)) for start in range(0, self.n, self.block_size)]
 
-    def identity(self) -> str:
+    def fingerprint(self) -> str:
         """What tells this job from others."""
-        return _digest(self.model, self.seed, self.size, self.where, self.n, self.given, self.strategy)
+        return _digest(self.model, self.seed, self.block_size, self.where, self.n, self.given, self.strategy)
 
-    def seeded(self, seed: int) -> SampleJob:
+    def with_seed(self, seed: int) -> SampleJob:
         """The job with a seed that has been chosen."""
         return replace(self, seed=seed)
 
@@ -272,18 +272,18 @@ class SampleJob:
         """Every block can be drawn by itself."""
         return [[block] for block in blocks]
 
-    def rows_of(self, block: Block) -> int:
+    def n_output_rows(self, block: Block) -> int:
         """As many as were asked for."""
-        return block.rows
+        return block.n_rows
 
-    def check_apart(self, target: Path) -> None:
+    def check_output(self, target: Path) -> None:
         """Nothing is read."""
 
-    def made(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, pa.Table]]:
+    def process(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, pa.Table]]:
         """The rows of blocks, one after the other."""
         for block in blocks:
             drawn = deserialize_model(self.model).sample(
-                block.rows,
+                block.n_rows,
                 where=self.where,
                 given=self.given,
                 strategy=self.strategy,
@@ -293,10 +293,10 @@ class SampleJob:
             yield block, dataframe.read(drawn).arrow
 
 
-def block_size(block: int, where: str | None) -> int:
+def effective_block_size(block: int, where: str | None) -> int:
     """Rows of a block. Under a condition rows depend on what they are drawn with, so there it is always the same."""
     size = check_count(block, "block, the number of rows in memory at a time,")
-    return size if where is None else STRETCH
+    return size if where is None else CONDITION_BLOCK_ROWS
 
 
 def _state(path: str) -> tuple[int, int]:

@@ -24,7 +24,7 @@ from pathlib import Path
 from harpoon._utils.rng import RandomState
 from harpoon.engines.block_store import BlockStore
 from harpoon.engines.blocks import Block
-from harpoon.engines.job import BLOCK, ImputeJob, ImputeRequest, Job, Model, SampleJob, Where
+from harpoon.engines.job import DEFAULT_BLOCK_ROWS, ImputeJob, ImputeRequest, Job, Model, SampleJob, Where
 from harpoon.engines.runner import run_job
 from harpoon.io import ReadOptions
 
@@ -38,8 +38,8 @@ def impute(
     draws: int | None = None,
     only: Sequence[str] = (),
     random_state: RandomState = None,
-    block: int = BLOCK,
-    how: ReadOptions | None = None,
+    block_size: int = DEFAULT_BLOCK_ROWS,
+    read_options: ReadOptions | None = None,
     force: bool = False,
     progress: bool = False,
 ) -> Path:
@@ -61,8 +61,8 @@ def impute(
         force: Whether to replace an earlier output.
         progress: Whether to show a bar.
     """
-    filling = ImputeRequest.of(model, where=where, draws=draws, only=only, random_state=random_state)
-    job = ImputeJob.of(source, filling, block=block, how=how)
+    filling = ImputeRequest.create(model, where=where, draws=draws, only=only, random_state=random_state)
+    job = ImputeJob.create(source, filling, block_size=block_size, read_options=read_options)
     return run_job(job, output, run, force=force, progress=progress)
 
 
@@ -75,7 +75,7 @@ def sample(
     given: Mapping[str, object] | None = None,
     strategy: str = "auto",
     random_state: RandomState = None,
-    block: int = BLOCK,
+    block_size: int = DEFAULT_BLOCK_ROWS,
     force: bool = False,
     progress: bool = False,
 ) -> Path:
@@ -93,10 +93,10 @@ def sample(
         force: Whether to replace an earlier output.
         progress: Whether to show a bar.
     """
-    job = SampleJob.of(n, model, where=where, given=given, strategy=strategy, random_state=random_state, block=block)
+    job = SampleJob.create(n, model, where=where, given=given, strategy=strategy, random_state=random_state, block_size=block_size)
     return run_job(job, output, run, force=force, progress=progress)
 
 
 def run(job: Job, parts: BlockStore, blocks: list[Block]) -> Iterator[Block]:
     """Blocks one after the other, in this process."""
-    return parts.work(job, blocks)
+    return parts.process(job, blocks)

@@ -30,7 +30,7 @@ from harpoon._utils.rng import RandomState, to_seed
 from harpoon._utils.validation import check_count
 from harpoon.engines.block_store import BlockStore
 from harpoon.engines.blocks import Block
-from harpoon.engines.job import BLOCK, ROW, ImputeJob, ImputeRequest, Job, Model, SampleJob, Where, block_size
+from harpoon.engines.job import DEFAULT_BLOCK_ROWS, ROW_NUMBER, ImputeJob, ImputeRequest, Job, Model, SampleJob, Where, effective_block_size
 from harpoon.engines.runner import run_job
 from harpoon.estimator import Harpoon
 from harpoon.exceptions import HarpoonError, InvalidOption, MissingExtra
@@ -60,9 +60,9 @@ def impute(
     random_state: RandomState = None,
     workers: int | None = None,
     gpus: float = 0.0,
-    block: int = BLOCK,
+    block_size: int = DEFAULT_BLOCK_ROWS,
     ordered: bool = True,
-    how: ReadOptions | None = None,
+    read_options: ReadOptions | None = None,
     force: bool = False,
     progress: bool = False,
 ) -> Dataset:
@@ -87,13 +87,13 @@ def impute(
     Returns:
         The filled rows, with all columns of the source.
     """
-    filling = ImputeRequest.of(model, where=where, draws=draws, only=only, random_state=random_state)
+    filling = ImputeRequest.create(model, where=where, draws=draws, only=only, random_state=random_state)
     if not isinstance(source, ray.data.Dataset):
-        job = ImputeJob.of(source, filling, block=block, how=how)
+        job = ImputeJob.create(source, filling, block_size=block_size, read_options=read_options)
         return _answered(job, output, Pool(workers, gpus), ordered=ordered, force=force, progress=progress)
     if output is not None:
         raise InvalidOption("A Dataset is written by itself: leave output out, and call write_parquet on the answer.")
-    return _filled(source, filling, Pool(workers, gpus), block=block, ordered=ordered)
+    return _filled(source, filling, Pool(workers, gpus), block=block_size, ordered=ordered)
 
 
 def sample(
@@ -107,13 +107,13 @@ def sample(
     random_state: RandomState = None,
     workers: int | None = None,
     gpus: float = 0.0,
-    block: int = BLOCK,
+    block_size: int = DEFAULT_BLOCK_ROWS,
     ordered: bool = True,
     force: bool = False,
     progress: bool = False,
 ) -> Dataset:
     """Draw rows on a Ray cluster; the arguments are those of `impute` and of `harpoon.engines.local.sample`."""
-    job = SampleJob.of(n, model, where=where, given=given, strategy=strategy, random_state=random_state, block=block)
+    job = SampleJob.create(n, model, where=where, given=given, strategy=strategy, random_state=random_state, block_size=block_size)
     return _answered(job, output, Pool(workers, gpus), ordered=ordered, force=force, progress=progress)
 
 
@@ -167,7 +167,7 @@ def run(
     by_number = {block.row_offset: block for block in blocks}
     for receipt in _worked(job, parts, blocks, Pool(workers, gpus), ordered=False).iter_rows() if blocks else ():
         if receipt["first_row"] == GIVEN_UP:
-            raise parts.problem() or parts.unseen()
+            raise parts.worker_error() or parts.invisible_error()
         yield by_number[receipt["first_row"]]
 
 
@@ -228,10 +228,10 @@ class Worker:
         for blocks in blocks_of(batch):
             if self.parts is None:
                 # With what pandas says of its index Ray would take that out of the columns, and lose it.
-                yield from (table.replace_schema_metadata() for _, table in self.job.made(blocks))
+                yield from (table.replace_schema_metadata() for _, table in self.job.process(blocks))
                 continue
             try:
-                for block in self.parts.work(self.job, blocks):
+                for block in self.parts.process(self.job, blocks):
                     yield _receipt(block.row_offset)
             except HarpoonError:  # no worker could do better, so Ray need not try again
                 yield _receipt(GIVEN_UP)
@@ -246,12 +246,12 @@ class FillingWorker:
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Fill a batch, in which rows may follow each other that are no neighbours."""
-        numbered = self.filling.numbered
-        numbers = batch[ROW].to_numpy() if numbered else np.arange(batch.num_rows)
-        own = batch.drop_columns([ROW]) if numbered else batch
-        filler = self.filling.filler(own.schema)
+        numbered = self.filling.depends_on_row_number
+        numbers = batch[ROW_NUMBER].to_numpy() if numbered else np.arange(batch.num_rows)
+        own = batch.drop_columns([ROW_NUMBER]) if numbered else batch
+        filler = self.filling.block_imputer(own.schema)
         starts = [0, *(np.flatnonzero(np.diff(numbers) != 1) + 1).tolist(), len(numbers)]
-        runs = [filler.stacked(own.slice(a, b - a), int(numbers[a])) for a, b in pairwise(starts) if a < b]
+        runs = [filler.impute_stacked(own.slice(a, b - a), int(numbers[a])) for a, b in pairwise(starts) if a < b]
         return pa.concat_tables(runs) if runs else own
 
 
@@ -259,10 +259,10 @@ def _filled(data: Dataset, filling: ImputeRequest, pool: Pool, *, block: int, or
     """The rows of a Dataset, filled; they are numbered first where what a row gets depends on its number."""
     filling.check_columns(data.columns() or ())
     seeded = replace(filling, seed=to_seed(None)) if filling.seed is None else filling
-    rows = in_order(data) if ordered or filling.numbered else data
-    if filling.numbered:
+    rows = in_order(data) if ordered or filling.depends_on_row_number else data
+    if filling.depends_on_row_number:
         rows = _numbered(rows)
-    return pool.mapped(rows, FillingWorker, seeded, size=block_size(block, filling.where), alone=False)
+    return pool.mapped(rows, FillingWorker, seeded, size=effective_block_size(block, filling.where), alone=False)
 
 
 def in_order(data: Dataset) -> Dataset:
@@ -298,7 +298,7 @@ def _rows_of(table: pa.Table) -> int:
 
 
 def _with_numbers(table: pa.Table, first_row: int) -> pa.Table:
-    return table.append_column(ROW, pa.array(np.arange(first_row, first_row + table.num_rows)))
+    return table.append_column(ROW_NUMBER, pa.array(np.arange(first_row, first_row + table.num_rows)))
 
 
 def _answered(
@@ -306,7 +306,7 @@ def _answered(
 ) -> Dataset:
     """Files, and a Dataset that reads them; or a Dataset that is computed when it is used."""
     if output is None:
-        seeded = job.seeded(to_seed(None)) if job.seed is None else job
+        seeded = job.with_seed(to_seed(None)) if job.seed is None else job
         return _worked(seeded, None, job.blocks, pool, ordered=ordered)
     if Location.parse(output).format not in ("", "parquet"):
         raise InvalidOption(f"Ray reads what it wrote, so the output is a folder or a .parquet file, got {output!r}.")

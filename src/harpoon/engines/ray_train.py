@@ -24,7 +24,7 @@ from harpoon._utils.validation import check_count
 from harpoon.data import dataframe
 from harpoon.data.statistics import TableCounts, count_columns, merge_counts
 from harpoon.engines.blocks import FileSet
-from harpoon.engines.job import BLOCK
+from harpoon.engines.job import DEFAULT_BLOCK_ROWS
 from harpoon.estimator import Harpoon
 from harpoon.exceptions import HarpoonError, InvalidTable, MissingExtra, TrainingFailed
 from harpoon.training import checkpoints
@@ -119,8 +119,8 @@ def _dataset(source: object) -> Dataset:
         return source
     if not isinstance(source, str | os.PathLike):
         return ray.data.from_arrow(dataframe.read(source).arrow)
-    shards = FileSet.of(source)  # which looks at every file
-    tasks = of_tasks(shards.tasks(shards.blocks(BLOCK)), ordered=True)
+    shards = FileSet.from_path(source)  # which looks at every file
+    tasks = of_tasks(shards.tasks(shards.blocks(DEFAULT_BLOCK_ROWS)), ordered=True)
     return tasks.map_batches(partial(_read, shards=shards), batch_format="pyarrow", batch_size=1)
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from harpoon._utils.progress import rows_bar
-from harpoon.engines.block_store import BlockStore, collect
+from harpoon.engines.block_store import BlockStore, assemble_output
 from harpoon.engines.blocks import Block
 from harpoon.engines.job import Job
 from harpoon.exceptions import InvalidOption
@@ -48,10 +48,10 @@ def run_job(job: Job, output: str | os.PathLike[str], run: Run, *, force: bool =
         progress: Whether to show a bar.
     """
     blocks = job.blocks
-    with collect(job, output, force=force) as (seeded, parts):
-        left = parts.left(blocks)
-        with rows_bar("Rows", sum(block.rows for block in blocks), show=progress) as advance:
-            advance(sum(block.rows for block in blocks) - sum(block.rows for block in left))
+    with assemble_output(job, output, force=force) as (seeded, parts):
+        left = parts.unfinished(blocks)
+        with rows_bar("Rows", sum(block.n_rows for block in blocks), show=progress) as advance:
+            advance(sum(block.n_rows for block in blocks) - sum(block.n_rows for block in left))
             for block in run(seeded, parts, left):
-                advance(block.rows)
+                advance(block.n_rows)
     return Path(output)

@@ -34,7 +34,7 @@ from harpoon.data.schema import Schema
 from harpoon.engines.block_imputer import DRAW
 from harpoon.engines.block_store import BlockStore
 from harpoon.engines.blocks import Block
-from harpoon.engines.job import BLOCK, ROW, ImputeRequest, Job, Model, SampleJob, Where, deserialize_model
+from harpoon.engines.job import DEFAULT_BLOCK_ROWS, ROW_NUMBER, ImputeRequest, Job, Model, SampleJob, Where, deserialize_model
 from harpoon.exceptions import HarpoonError, InvalidOption, InvalidTable, MissingExtra
 from harpoon.io.writers import cast_to_schema
 
@@ -99,7 +99,7 @@ def impute(
     """
     if not hasattr(data, "mapInArrow"):
         raise InvalidOption(f"Spark fills a DataFrame, as spark.read.parquet(...) gives one, got {data!r}.")
-    filling = ImputeRequest.of(model, where=where, draws=draws, only=only, random_state=random_state)
+    filling = ImputeRequest.create(model, where=where, draws=draws, only=only, random_state=random_state)
     filling.check_columns(data.columns)
     void = [f.name for f in data.schema if isinstance(f.dataType, NullType)]
     if void:
@@ -108,9 +108,9 @@ def impute(
         )
     seeded = replace(filling, seed=to_seed(None)) if filling.seed is None else filling
     schema = StructType([StructField(DRAW, LongType(), nullable=False), *data.schema]) if draws else data.schema
-    if not filling.numbered:
+    if not filling.depends_on_row_number:
         return data.mapInArrow(_filling(seeded), schema)
-    numbered = data.withColumn(ROW, monotonically_increasing_id())
+    numbered = data.withColumn(ROW_NUMBER, monotonically_increasing_id())
     return numbered.mapInArrow(_filling(seeded, _spans(numbered)), schema)
 
 
@@ -123,18 +123,18 @@ def sample(
     given: Mapping[str, object] | None = None,
     strategy: str = "auto",
     random_state: RandomState = None,
-    block: int = BLOCK,
+    block_size: int = DEFAULT_BLOCK_ROWS,
 ) -> DataFrame:
     """Draw rows, a partition for each block; the arguments are those of `harpoon.engines.local.sample`."""
-    asked = SampleJob.of(n, model, where=where, given=given, strategy=strategy, random_state=random_state, block=block)
-    job = asked.seeded(to_seed(None)) if asked.seed is None else asked
-    plain = SampleJob.of(1, deserialize_model(job.model), random_state=0)
-    schema = _known_to_spark(next(table for _, table in plain.made(plain.blocks)).schema)
+    asked = SampleJob.create(n, model, where=where, given=given, strategy=strategy, random_state=random_state, block_size=block_size)
+    job = asked.with_seed(to_seed(None)) if asked.seed is None else asked
+    plain = SampleJob.create(1, deserialize_model(job.model), random_state=0)
+    schema = _known_to_spark(next(table for _, table in plain.process(plain.blocks)).schema)
     blocks = job.blocks
 
     def drawn(batches: Batches) -> Batches:
         for number in _numbers(batches):
-            for _, table in job.made([blocks[number]]):
+            for _, table in job.process([blocks[number]]):
                 yield from cast_to_schema(table, schema).to_batches()
 
     return _numbered(spark, len(blocks)).mapInArrow(drawn, from_arrow_schema(schema, prefer_timestamp_ntz=True))
@@ -146,7 +146,7 @@ def run(job: Job, parts: BlockStore, blocks: list[Block], workers: int | None = 
 
     def worked(batches: Batches) -> Batches:
         for number in _numbers(batches):
-            done = [block.row_offset for block in parts.work(job, tasks[number])]
+            done = [block.row_offset for block in parts.process(job, tasks[number])]
             yield pa.RecordBatch.from_pydict({"first_row": pa.array(done, pa.int64())})
 
     if not tasks:
@@ -156,13 +156,13 @@ def run(job: Job, parts: BlockStore, blocks: list[Block], workers: int | None = 
         collected, left = pool.submit(receipts.collect), blocks
         while left and not collected.done():
             wait([collected], timeout=LOOKED)
-            before, left = left, parts.left(left)
+            before, left = left, parts.unfinished(left)
             still = set(left)
             yield from (block for block in before if block not in still)
     try:
         collected.result()
     except PySparkException as error:
-        raise parts.problem() or error from None
+        raise parts.worker_error() or error from None
     yield from left
 
 
@@ -191,13 +191,13 @@ def _filling(filling: ImputeRequest, spans: Mapping[int, range] | None = None) -
             if spans is not None:
                 place, within = _numbers_of(batch)
                 span = spans.get(place, range(0))
-                own, first_row = batch.drop_columns([ROW]), span.start + within
+                own, first_row = batch.drop_columns([ROW_NUMBER]), span.start + within
                 if within + batch.num_rows > len(span):
                     raise InvalidTable(
                         "The DataFrame did not give the same rows twice. Cache it, or write it to files first."
                     )
             holes = on_the_clock(own, deserialize_model(filling.model).schema_)
-            made = as_instants(filling.filler(holes.schema).stacked(holes, first_row), own, filling.draws)
+            made = as_instants(filling.block_imputer(holes.schema).impute_stacked(holes, first_row), own, filling.draws)
             kept = [*([pa.field(DRAW, pa.int64())] if filling.draws else []), *own.schema]
             yield from cast_to_schema(made, pa.schema(kept)).to_batches()
 
@@ -225,7 +225,7 @@ def _as_table(batch: pa.RecordBatch) -> pa.Table:
 
 def _numbers_of(batch: pa.Table) -> tuple[int, int]:
     """The partition of a batch, and the place of its first row there, out of Spark's increasing numbers."""
-    return divmod(batch[ROW][0].as_py() if batch.num_rows else 0, IN_A_PARTITION)
+    return divmod(batch[ROW_NUMBER][0].as_py() if batch.num_rows else 0, IN_A_PARTITION)
 
 
 def _numbered(spark: SparkSession, count: int) -> DataFrame:

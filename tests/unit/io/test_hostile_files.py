@@ -238,8 +238,8 @@ def test_schemas_of_duckdb(tmp_path):
 def test_a_table_that_is_there_is_refused_before_the_work(tmp_path, made):
     place = Location.parse(f"{made(tmp_path)}#pen")
     with pytest.raises(TableFileError, match="already has a table 'pen'"):
-        io.check_free(place, force=False)
-    io.check_free(place, force=True)
+        io.check_writable(place, force=False)
+    io.check_writable(place, force=True)
 
 
 def test_what_cannot_be_written_is_said_to_be_written(tmp_path):

@@ -34,7 +34,7 @@ def filling(
     model: Path, *, where: str | None, draws: int | None, only: Sequence[str], seed: int | None
 ) -> ImputeRequest:
     """What fills, by options."""
-    every = ImputeRequest.of(model, where=where, draws=draws, only=(), random_state=seed)
+    every = ImputeRequest.create(model, where=where, draws=draws, only=(), random_state=seed)
     return replace(every, only=tuple(options.named(only, deserialize_model(every.model).schema_.names)))
 
 
@@ -42,7 +42,7 @@ def run(job: Job, output: str, talk: Console, engine: str, workers: int | None, 
     """Do a job, and say what was done."""
     began = perf_counter()
     run_job(job, output, run_on(engine, workers), force=force, progress=talk.progress)
-    rows = sum(map(job.rows_of, job.blocks))
+    rows = sum(map(job.n_output_rows, job.blocks))
     seconds = round(perf_counter() - began, 3)
     done = {"output": output, "rows": rows, "engine": engine, "workers": workers, "seconds": seconds}
     talk.told(done, f"{rows:,} rows in {output}")

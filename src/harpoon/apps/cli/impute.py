@@ -75,7 +75,7 @@ def impute(
     from harpoon.data.arrow_types import text_types
     from harpoon.engines.block_imputer import BlockImputer, stack_draws
     from harpoon.engines.job import ImputeJob
-    from harpoon.io.source import TEXTUAL, parts_of, spelled_truths
+    from harpoon.io.source import TEXTUAL, chunks_or_empty, boolean_spellings
 
     talk, began, rows = Console(json, quiet), perf_counter(), 0
     options.check_table_target(output, json=json)
@@ -90,14 +90,14 @@ def impute(
         with talk.notes():
             filling = engines.filling(model, where=where, draws=draws, only=only or (), seed=seed)
             how = options.reading(delimiter, encoding, missing)
-            engines.run(ImputeJob.of(table, filling, block=batch, how=how), output, talk, engine, workers, force=force)
+            engines.run(ImputeJob.create(table, filling, block_size=batch, read_options=how), output, talk, engine, workers, force=force)
         return
-    target = io.Location.parse(output).to_write(format)
+    target = io.Location.parse(output).with_format(format)
     loaded = load_model(model, talk, progress=False)
     how = options.reading(delimiter, encoding, missing, text_types(loaded.schema_))
     with talk.notes(), io.open_source(table, how) as source, ExitStack() as stack:
         only = options.named(only or (), source.schema.names)
-        truths = spelled_truths(source) if target.format in TEXTUAL else {}
+        truths = boolean_spellings(source) if target.format in TEXTUAL else {}
         filler = BlockImputer(
             loaded,
             source.schema,
@@ -106,14 +106,14 @@ def impute(
             where=where,
             seed=seed,
             format=target.format,
-            truths=truths,
+            boolean_spellings=truths,
         )
-        if filler.passed_on:
-            talk.say(f"Passed on, for the model does not know them: {', '.join(filler.passed_on)}")
+        if filler.passed_through:
+            talk.say(f"Passed on, for the model does not know them: {', '.join(filler.passed_through)}")
         outs = [stack.enter_context(out) for out in _outs(target, source, draws, stacked=stacked, force=force)]
         advance = stack.enter_context(row_counter("Imputing", show=talk.progress))
-        for part in parts_of(source, batch):
-            made = filler.of(part, rows)
+        for part in chunks_or_empty(source, batch):
+            made = filler.impute_chunk(part, rows)
             made = [stack_draws(made)] if draws is not None and len(outs) == 1 else made
             for out, filled in zip(outs, made, strict=True):
                 out.write(filled)
@@ -123,10 +123,10 @@ def impute(
         "output": output,
         "rows": rows,
         "draws": draws,
-        "filled": filler.filled,
+        "filled": filler.n_filled,
         "seconds": round(perf_counter() - began, 3),
     }
-    talk.told(done, _in_words(rows, filler.filled))
+    talk.told(done, _in_words(rows, filler.n_filled))
 
 
 def _outs(

@@ -51,8 +51,8 @@ def read_table(place: str, how: ReadOptions, talk: Console, *, unknown: bool = F
     with io.open_source(place, how) as source:
         _note_delimiter(source, talk)
         parts = list(source.chunks(ROWS))
-        if source.met - {""}:
-            talk.say(f"Missing cells are written {format_list(sorted(source.met), shown=20)}.")
+        if source.missing_spellings - {""}:
+            talk.say(f"Missing cells are written {format_list(sorted(source.missing_spellings), shown=20)}.")
         if unknown and all(part.texts is not None for part in parts):
             _note_doubtful([part.table for part in parts], talk)
         return pa.concat_tables(part.table for part in parts) if parts else source.schema.empty_table()

@@ -134,7 +134,7 @@ def check_free(path: Path, *, force: bool) -> None:
 
     if str(path) == "-":
         raise TableFileError("A model or a report needs a file of its own; it cannot go to the standard output.")
-    io.check_free(io.Location(str(path), path, ""), force=force)
+    io.check_writable(io.Location(str(path), path, ""), force=force)
 
 
 def named(only: Sequence[str], names: Sequence[str]) -> list[str]:

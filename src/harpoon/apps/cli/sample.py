@@ -95,13 +95,13 @@ def sample(
             raise InvalidOption("An engine draws all rows or none. Leave --fewer out.")
         with talk.notes():
             values = _values(given or (), load_model(model, talk))
-            job = SampleJob.of(
+            job = SampleJob.create(
                 ROWS if n is None else n, model, where=where, given=values, strategy=strategy, random_state=seed
             )
             engines.run(job, output, talk, engine, workers, force=force)
         return
-    target = io.Location.parse(output).to_write(format)
-    io.check_free(target, force=force)
+    target = io.Location.parse(output).with_format(format)
+    io.check_writable(target, force=force)
     loaded = load_model(model, talk)
     with talk.notes():
         decided = _decided(given or (), loaded, options.reading(delimiter, encoding, missing), talk)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from harpoon._text import format_list
 from harpoon.apps.server.errors import too_large
 from harpoon.exceptions import InvalidTable
-from harpoon.io.source import check_names
+from harpoon.io.source import check_column_names
 
 NAME = "The stream of Arrow"
 LARGEST = 2**26  # bytes of all texts of a column
@@ -48,7 +48,7 @@ def _checked(stream: pa.RecordBatchReader, most: int) -> list[pa.RecordBatch]:
 
 
 def _check_schema(schema: pa.Schema) -> None:
-    check_names(schema.names, NAME)
+    check_column_names(schema.names, NAME)
     odd = [f.name for f in schema if not _is_plain(f.type)]
     if odd:
         raise InvalidTable(

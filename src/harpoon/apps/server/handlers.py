@@ -30,7 +30,7 @@ from harpoon.data.schema import Schema
 from harpoon.engines.block_imputer import BlockImputer, stack_draws
 from harpoon.exceptions import InvalidOption, InvalidTable
 from harpoon.inference.feasibility import wilson_interval
-from harpoon.io.source import spelled_truths
+from harpoon.io.source import boolean_spellings
 from harpoon.io.text_types import cast_texts
 from harpoon.report.distributions import distance
 from harpoon.report.rows import percent
@@ -86,9 +86,9 @@ def filled(served: ServedModel, upload: Upload, how: Filling, watch: JobControl,
         where=how.where,
         seed=seed,
         format="csv" if csv else "",
-        truths=spelled_truths(upload.source) if csv else None,
+        boolean_spellings=boolean_spellings(upload.source) if csv else None,
     )
-    tables = filler.of(upload.part, 0)
+    tables = filler.impute_chunk(upload.part, 0)
     facts = {"seed": seed, "notes": upload.notes}
     return Payload(facts, tables[0] if how.draws is None else stack_draws(tables))
 
@@ -98,13 +98,13 @@ def filled_and_told(served: ServedModel, upload: Upload, how: Filling, watch: Jo
     seed = _prepared(served, how, watch, drawings=1 + (how.draws or 0))
     model = served.watched(watch)
     filler = BlockImputer(model, upload.source.schema, where=how.where, seed=seed)
-    (table,) = filler.of(upload.part, 0)
-    cells = cells_filled(upload.part.table, table, list(filler.filled))
+    (table,) = filler.impute_chunk(upload.part, 0)
+    cells = cells_filled(upload.part.table, table, list(filler.n_filled))
     if how.draws is not None:
         known = upload.part.table.select(filler.known)
         draws = model.impute(known, draws=how.draws, where=how.where, random_state=seed)
         cells = with_spread(cells, draws, how.level)
-    return Payload({"filled": cells, "passed_on": filler.passed_on, "notes": upload.notes, "seed": seed}, table)
+    return Payload({"filled": cells, "passed_on": filler.passed_through, "notes": upload.notes, "seed": seed}, table)
 
 
 def _drawn(

@@ -30,7 +30,7 @@ from harpoon.io import Chunk, ReadOptions, Source
 from harpoon.io.byte_source import GZIP, InMemoryBytes
 from harpoon.io.delimited import DelimitedSource
 from harpoon.io.json_lines import RecordSource
-from harpoon.io.source import parts_of
+from harpoon.io.source import chunks_or_empty
 
 FORM = "multipart/form-data"
 NAME = "The table that was sent"
@@ -59,7 +59,7 @@ class Whole:
     delimiter = ","
 
     def __init__(self, table: pa.Table) -> None:
-        self.table, self.met = table, set[str]()
+        self.table, self.missing_spellings = table, set[str]()
 
     @property
     def schema(self) -> pa.Schema:
@@ -136,7 +136,7 @@ def _upload(source: Source, schema: Schema, most: int) -> Upload:
     """All rows of a source, if there are not too many."""
     if len(source.schema) > MOST_COLUMNS:
         raise InvalidTable(f"{NAME} may have {MOST_COLUMNS:,} columns, and it has {len(source.schema):,}.")
-    part = next(parts_of(source, most + 1))
+    part = next(chunks_or_empty(source, most + 1))
     if part.table.num_rows > most:
         raise too_large(f"A table may have {most:,} rows here, and this one has more. Send it in parts.")
     table, notes, whole = part.table, [], read(part.table)
