@@ -1,60 +1,83 @@
-# One command per job; each one makes the environment it needs.
-#   make demo    the whole story on the Palmer penguins, into demo-output/
-#   make studio  the page on which to ask a model of the penguins, in a browser
-#   make test    lint, types, every test and the docs
-#   make docs    the docs, into site/
-#   make pictures  the pictures of the README and the docs, made afresh
+# One command per job; each one makes the environment it needs, and no more.
+#   make demo      the whole story on the Palmer penguins, into demo-output/
+#   make studio    a page in the browser to query a model of the penguins
+#   make check     lint, types, import contracts, unit tests and tiny models: what to run all day
+#   make test      everything: make check, all other tests, the docs
+#   make docs      the docs, into site/
+#   make tables    the tables of measured numbers in the docs, from the records
+#   make pictures  the pictures of the README and the docs
 PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
-READY   = $(VENV)/.ready
+PIP     = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# One thread per worker: two workers on two cores, and small networks gain nothing from more.
+PYTEST  = OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup
 
-.PHONY: help setup demo studio test lint types tests docs pictures format clean
+.PHONY: help setup demo studio check test lint types contracts tests docs tables pictures format clean
 help:
 	@grep -E '^#   make' Makefile | cut -c3-
 
 # torch first and pinned: an unpinned torch pulls a CUDA build of several gigabytes.
-$(READY): pyproject.toml constraints.txt
+$(VENV)/.torch: constraints.txt
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt torch
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt --editable ".[dev]"
-	@touch $(READY)
+	$(PIP) torch
+	@touch $@
 
-setup: $(READY)
+$(VENV)/.demo: $(VENV)/.torch pyproject.toml
+	$(PIP) --editable ".[demo]"
+	@touch $@
 
-demo: $(READY)
+$(VENV)/.studio: $(VENV)/.torch pyproject.toml
+	$(PIP) --editable ".[demo,serve]"
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.torch pyproject.toml benchmarks/pyproject.toml
+	$(PIP) --editable ".[dev]" --editable benchmarks
+	@touch $@
+
+setup: $(VENV)/.dev
+
+demo: $(VENV)/.demo
 	$(BIN)/harpoon demo --output demo-output
 
-# The demo leaves its model behind; where it is there already, nothing is trained.
-demo-output/penguins.harpoon: | $(READY)
+# The demo leaves its model behind; if it exists, nothing is trained.
+demo-output/penguins.harpoon: | $(VENV)/.studio
 	$(BIN)/harpoon demo --output demo-output
 
-studio: demo-output/penguins.harpoon
+studio: $(VENV)/.studio demo-output/penguins.harpoon
 	$(BIN)/harpoon serve demo-output/penguins.harpoon --open
 
-test: lint types tests docs
+check: lint types contracts $(VENV)/.dev
+	$(PYTEST) tests/unit tests/model
 
-lint: $(READY)
+test: lint types contracts tests docs
+
+lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(READY)
+types: $(VENV)/.dev
 	$(BIN)/mypy
 
-# One thread per worker: two workers on two cores, and small networks gain nothing from more.
-tests: $(READY)
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup --cov --cov-report=term-missing:skip-covered
+contracts: $(VENV)/.dev
+	$(BIN)/lint-imports
 
-# Warnings are errors; nothing is fetched, neither here nor by who reads the pages. They open as files, too; only the
-# search wants a server: python -m http.server -d site. (The variable silences an advertisement.)
-docs: $(READY)
+tests: $(VENV)/.dev
+	$(PYTEST) --cov --cov-report=term-missing:skip-covered
+
+# Warnings are errors; nothing is fetched, neither here nor by the pages. They open as files, too; only the search needs
+# a server: python -m http.server -d site. (The variable silences an advertisement.)
+docs: $(VENV)/.dev
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-pictures: demo-output/penguins.harpoon
+tables: $(VENV)/.dev
+	$(BIN)/python -m harpoon_bench tables
+
+pictures: $(VENV)/.dev demo-output/penguins.harpoon
 	$(BIN)/python docs/pictures.py
 	$(BIN)/python docs/screenshots.py demo-output/penguins.harpoon
 
-format: $(READY)
+format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 

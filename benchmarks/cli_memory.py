@@ -36,7 +36,9 @@ NUMBER = "row"  # a column that the model does not know, to see that rows keep t
 def write_table(path: Path, data: Path, rows: int) -> None:
     """Rows of Adult with a quarter of their cells hidden, again and again, numbered."""
     table = load("adult", data).table.sample(PART, replace=True, random_state=0, ignore_index=True)
-    holes = pa.Table.from_pandas(with_holes(table, masks.draw("MCAR", table, 0.25, seed=0)), preserve_index=False)
+    holes = pa.Table.from_pandas(
+        with_holes(table, masks.sample_mask("MCAR", table, 0.25, seed=0)), preserve_index=False
+    )
     writer = None
     for start in range(0, rows, PART):
         part = holes.slice(0, min(PART, rows - start))

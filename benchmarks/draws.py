@@ -40,7 +40,7 @@ import harpoon
 from harpoon import metrics
 from harpoon.inference.intervals import attainable_coverage
 from harpoon.metrics import masks
-from harpoon.metrics.imputation import SIX_DIGITS
+from harpoon.metrics.imputation import RELATIVE_TOLERANCE
 from harpoon_bench.datasets import NAMES, load, with_holes
 from models import trained
 from records import each, facts, parser
@@ -122,7 +122,7 @@ def agreed(schema: harpoon.Schema, draws: harpoon.MultipleImputation, mask: Mask
     for place, name in enumerate(columns):
         if schema[name].kind.numeric:
             values, hidden = drawn(draws, name, mask[:, place]), mask[:, place]
-            found[hidden, place] = np.ptp(values, axis=0) <= SIX_DIGITS * np.abs(values[0])
+            found[hidden, place] = np.ptp(values, axis=0) <= RELATIVE_TOLERANCE * np.abs(values[0])
     return found
 
 
@@ -163,7 +163,7 @@ def by_rank(
         if column.kind.numeric:
             hidden = mask[:, rows.columns.get_loc(column.name)]
             truth, values = rows[column.name].to_numpy(dtype=float)[hidden], drawn(draws, column.name, hidden)
-            equal = np.abs(values - truth) <= SIX_DIGITS * np.abs(truth)
+            equal = np.abs(values - truth) <= RELATIVE_TOLERANCE * np.abs(truth)
             below = ((values < truth) & ~equal).sum(axis=0)
             place = below + generator.uniform(0, equal.sum(axis=0) + 1)
             inside.append(np.abs(place / (len(values) + 1) - 0.5) <= LEVEL / 2)
@@ -199,7 +199,7 @@ def run(arguments: Any, name: str) -> dict[str, Any]:  # noqa: ANN401
     schema, rows = dataset.schema, dataset.test.head(arguments.rows)
     runs: list[dict[str, Any]] = []
     for mechanism, share, seed in product(masks.MECHANISMS, SHARES, range(arguments.masks)):
-        mask = masks.draw(mechanism, rows, share, seed)
+        mask = masks.sample_mask(mechanism, rows, share, seed)
         holes, began = with_holes(rows, mask), perf_counter()
         draws = model.impute(holes, draws=arguments.draws, random_state=seed)
         runs.append(

@@ -41,7 +41,9 @@ def write_folder(folder: Path, data: Path, rows: int) -> None:
     """Rows of Adult with a quarter of their cells hidden, again and again, with a key."""
     folder.mkdir()
     table = load("adult", data).table.sample(SHARD, replace=True, random_state=0, ignore_index=True)
-    holes = pa.Table.from_pandas(with_holes(table, masks.draw("MCAR", table, 0.25, seed=0)), preserve_index=False)
+    holes = pa.Table.from_pandas(
+        with_holes(table, masks.sample_mask("MCAR", table, 0.25, seed=0)), preserve_index=False
+    )
     for start in range(0, rows, SHARD):
         part = holes.slice(0, min(SHARD, rows - start))
         part = part.append_column("key", pa.array(np.arange(start, start + part.num_rows)))

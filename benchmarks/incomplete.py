@@ -48,7 +48,7 @@ def score(model: harpoon.Harpoon, train: pd.DataFrame, test: pd.DataFrame, mask:
 def run(arguments: Any, name: str) -> dict[str, Any]:  # noqa: ANN401
     dataset = load(name, arguments.data)
     train, test = dataset.train, dataset.test
-    holes = with_holes(train, masks.draw("MCAR", train, REMOVED, MASK_OF_TRAINING))
+    holes = with_holes(train, masks.sample_mask("MCAR", train, REMOVED, MASK_OF_TRAINING))
     schema = Schema.infer(holes, kinds=dict.fromkeys(dataset.categorical, "category"))
     path = arguments.models / f"{name}-incomplete.harpoon"
     models = {
@@ -58,7 +58,7 @@ def run(arguments: Any, name: str) -> dict[str, Any]:  # noqa: ANN401
     cells = []
     for mechanism in masks.MECHANISMS:
         for ratio in RATIOS:
-            tests = [masks.draw(mechanism, test, ratio, seed) for seed in SEEDS]
+            tests = [masks.sample_mask(mechanism, test, ratio, seed) for seed in SEEDS]
             means = {
                 which: np.mean([score(m, train, test, mask) for mask in tests], axis=0) for which, m in models.items()
             }

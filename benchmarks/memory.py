@@ -39,7 +39,7 @@ def main() -> None:
     model = harpoon.Harpoon(max_time=arguments.seconds, random_state=0, progress=False).fit(table)
     after_training = peak_mib()
     rows = table.sample(arguments.batch, replace=True, random_state=0, ignore_index=True)
-    batch = with_holes(rows, masks.draw("MCAR", rows, 0.25, seed=0))
+    batch = with_holes(rows, masks.sample_mask("MCAR", rows, 0.25, seed=0))
     began, done, after_first = perf_counter(), 0, 0.0
     while done < arguments.rows:
         filled = model.impute(batch)

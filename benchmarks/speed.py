@@ -49,7 +49,7 @@ def main() -> None:
         harpoon.Harpoon(preset, schema=schema, max_time=5.0, random_state=0, progress=False).fit(train)
         for preset in ("anchored", "paper")
     )
-    holes = with_holes(test, masks.draw("MAR", test, 0.25, seed=0))
+    holes = with_holes(test, masks.sample_mask("MAR", test, 0.25, seed=0))
     few = holes.head(arguments.rows)
     anchored.impute(few)  # what is loaded once is not timed
 

@@ -36,7 +36,7 @@ class WrongAnswer(HarpoonError):
 
 def filled(cell: Cell, dataset: Dataset, method: Method) -> Record:
     """Hide cells of the test rows, let them be filled, and compare."""
-    mask = masks.draw(str(cell.mask), dataset.test, float(cell.ratio or 0), cell.seed)
+    mask = masks.sample_mask(str(cell.mask), dataset.test, float(cell.ratio or 0), cell.seed)
     holes = with_holes(dataset.test, mask)
     answer, took = timed(lambda: method.impute(holes))
     check_filled(holes, answer)

@@ -36,7 +36,7 @@ def table(rows, seed):
 def data():
     train, test = table(300, 0), table(80, 1)
     schema = Schema.infer(train, kinds={"code": "category", "word": "category", "sign": "category"})
-    mask = masks.draw("MCAR", test, 0.3, seed=0)
+    mask = masks.sample_mask("MCAR", test, 0.3, seed=0)
     return train, test, schema, mask
 
 

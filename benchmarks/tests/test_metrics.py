@@ -109,7 +109,7 @@ def test_every_metric_says_what_is_better_and_lies_in_its_range(pair):
     for name, metric in METRICS.items():
         assert metric.direction in ("higher", "lower", "level"), name
         value = metric.function(schema, *arguments.get(name, (real, drawn)))
-        assert metric.lowest <= value <= metric.highest, name
+        assert metric.minimum <= value <= metric.maximum, name
         if metric.direction != "level":
             sign = 1 if metric.direction == "higher" else -1
             assert metric.best([0.2, 0.6]) == (0.6 if sign > 0 else 0.2)

@@ -32,7 +32,7 @@ from harpoon.data.schema import Schema
 from harpoon.diffusion.denoiser import Denoiser
 from harpoon.diffusion.penalties import sum_penalties
 from harpoon.encoding.batch import EncodedRows
-from harpoon.encoding.row_codec import RowCodec, seen
+from harpoon.encoding.row_codec import RowCodec
 from harpoon.exceptions import InvalidCondition, InvalidOption, ModelFileError, NotFitted
 from harpoon.inference.conditional import check_strategy
 from harpoon.inference.diagnostics import SamplingInfo
@@ -332,7 +332,7 @@ class Harpoon:
     def encode(self, data: object) -> EncodedRows:
         """Return a table as the network sees it: encoded rows, and which of their dimensions are observed."""
         codec = self._check_fitted()
-        return seen(codec, read_columns(dataframe.read(data), self.schema_)).to(self.device)
+        return codec.to_batch(read_columns(dataframe.read(data), self.schema_)).to(self.device)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file, atomically. The file holds no rows of the training table."""

@@ -18,18 +18,18 @@ from harpoon.exceptions import ColumnLeftOutWarning
 
 
 class HarpoonImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Fills missing cells with a Harpoon model; trains in `fit`, never in `transform`.
+    """Imputes missing cells with a Harpoon model, which `fit` trains and `transform` uses.
 
-    It takes numeric arrays and pandas, polars or pyarrow frames with columns of any kind. An array comes back as an
-    array, a frame as a frame, unless `set_output` says otherwise.
+    It takes numeric arrays and pandas, polars or pyarrow tables with columns of any kind. An array is returned as an
+    array and a table as a table, unless `set_output` is used.
 
     Args:
         preset: As for `Harpoon`.
-        max_time: Seconds of training at the most.
-        max_epochs: Passes over the table at the most.
+        max_time: Most seconds of training.
+        max_epochs: Most passes over the table.
         random_state: A seed, a NumPy generator or a NumPy RandomState.
         device: "cpu", "cuda" or "auto".
-        schema: What the columns are, where it should not be inferred.
+        schema: The kinds of the columns, where they should not be inferred.
         progress: Whether to show progress bars.
         options: Any other options of `Harpoon`, as a dictionary.
 
@@ -63,29 +63,34 @@ class HarpoonImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         self.options = options
 
     def fit(self, X: Any, y: object = None) -> Self:  # noqa: ANN401, ARG002
-        """Train on a table with holes."""
+        """Train on a table with missing cells."""
         table = self._table(X, reset=True)
-        said = {"max_time": self.max_time, "max_epochs": self.max_epochs, "device": self.device, "schema": self.schema}
+        arguments = {
+            "max_time": self.max_time,
+            "max_epochs": self.max_epochs,
+            "device": self.device,
+            "schema": self.schema,
+        }
         model = Harpoon(
             self.preset,
             random_state=_plain_state(self.random_state),
             progress=self.progress,
-            **{**said, "incomplete": "mask", **(self.options or {})},
+            **{**arguments, "incomplete_rows": "mask", **(self.options or {})},
         )
         with warnings.catch_warnings():
-            if not _is_frame(X):  # an array has no names that a line about a column could use
+            if not _is_frame(X):  # the columns of an array have no names to show in a warning
                 warnings.simplefilter("ignore", ColumnLeftOutWarning)
             self.model_ = model.fit(table)
         return self
 
     def transform(self, X: Any) -> Any:  # noqa: ANN401
-        """Fill the holes of a table."""
+        """Fill the missing cells of a table."""
         check_is_fitted(self, "model_")
         filled = self.model_.impute(self._table(X, reset=False))
         return filled if _is_frame(X) else _array(filled)
 
     def __sklearn_tags__(self) -> Any:  # noqa: ANN401
-        """Missing cells are what it is for, and numbers are not all it takes."""
+        """Declare that missing cells and categories are valid input."""
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         tags.input_tags.categorical = True
@@ -94,7 +99,7 @@ class HarpoonImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         return tags
 
     def _table(self, X: Any, *, reset: bool) -> Any:  # noqa: ANN401
-        """A frame as it is, an array as numbers; feature names and their count are checked either way."""
+        """Return a table as it is and an array as a table of numbers, with feature names and counts checked."""
         if _is_frame(X):
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X

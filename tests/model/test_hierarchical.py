@@ -154,12 +154,12 @@ def test_few_labels_are_not_grouped_and_nothing_is_said():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         codec = RowCodec.fit(Schema.infer(table), count_columns(table), encoding="mixed", scaling="standard")
-    assert isinstance(codec.columns[0], OneHotCodec)
+    assert isinstance(codec.codecs[0], OneHotCodec)
 
 
 def test_one_label_more_is_grouped_and_survives_json():
     table = dataframe.read(pa.table({"c": [f"{i:03}" for i in range(MAX_ONE_HOT_CATEGORIES + 1)] * 2}))
     with pytest.warns(CategoriesGroupedWarning, match=r"'c' has 257 values: the 64 most .* in 14 groups\."):
         codec = RowCodec.fit(Schema.infer(table), count_columns(table), encoding="mixed", scaling="standard")
-    assert len(codec.columns[0].frequent) == N_FREQUENT_CATEGORIES
+    assert len(codec.codecs[0].frequent) == N_FREQUENT_CATEGORIES
     assert RowCodec.from_json(codec.schema, json.loads(json.dumps(codec.to_json()))) == codec

@@ -14,18 +14,18 @@ from sklearn.linear_model import LinearRegression
 
 from harpoon import Harpoon, InvalidOption, TooFewDrawsWarning
 from harpoon.inference.imputation import _mode
-from tests.statistical.test_closed_form import draw_table, y_moments
+from tests.support.oracles import mixture_table, y_moments
 
 
 @pytest.fixture(scope="module")
 def model():
     options = {"hidden": 64, "depth": 2, "max_epochs": 150, "learning_rate": 3e-3}
-    return Harpoon(random_state=0, progress=False, **options).fit(draw_table(4000, seed=0))
+    return Harpoon(random_state=0, progress=False, **options).fit(mixture_table(4000, seed=0))
 
 
 @pytest.fixture(scope="module")
 def holes() -> pa.Table:
-    table = draw_table(400, seed=5)
+    table = mixture_table(400, seed=5)
     return table.set_column(1, "y", pa.array(table["y"].to_pylist(), mask=np.arange(400) % 2 == 0))
 
 
@@ -63,7 +63,7 @@ def test_several_draws_have_one_bar_and_one_function_is_told_of_each(holes, mode
 
 
 def test_intervals_cover_what_they_promise(draws):
-    truth = np.asarray(draw_table(400, seed=5)["y"])[::2]
+    truth = np.asarray(mixture_table(400, seed=5)["y"])[::2]
     low, high = draws.interval(0.9)
     low, high = np.asarray(low["y"])[::2], np.asarray(high["y"])[::2]
     assert 0.82 <= np.mean((low <= truth) & (truth <= high)) <= 0.97
@@ -144,7 +144,7 @@ def test_results_of_statsmodels_and_of_scikit_learn_are_understood(draws):
     def regression(table):
         return LinearRegression().fit(np.asarray(table["x"])[:, None], np.asarray(table["y"]))
 
-    truth = regression(draw_table(400, seed=5))
+    truth = regression(mixture_table(400, seed=5))
     pooled = draws.pool(regression)
     assert pooled.estimate == pytest.approx([truth.intercept_, *truth.coef_], abs=0.15)
 

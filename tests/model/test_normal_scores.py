@@ -249,7 +249,7 @@ def test_a_column_whose_range_is_lifted_extrapolates_and_another_does_not(z):
         codec, _ = codec_of({"x": values}, lifted=lifted)
         drawn = codec.decode(np.stack([np.zeros(20), z], axis=1))["x"].values
         outside = (drawn < values.min()) | (drawn > values.max())
-        (column,) = codec.columns
+        (column,) = codec.codecs
         beyond = np.abs(column.ranks.forward(np.array([values.min() - 1e-9, values.max() + 1e-9])))
         reached = (z < -beyond[0] - 1e-6) | (z > beyond[1] + 1e-6)
         assert outside[reached].all() == bool(lifted) or not reached.any()
@@ -258,7 +258,7 @@ def test_a_column_whose_range_is_lifted_extrapolates_and_another_does_not(z):
 
 def test_few_values_are_a_list_unless_the_range_is_lifted():
     columns = {"n": [1, 2, 5] * 10}
-    (listed,), (free,) = (codec_of(columns, lifted=lifted)[0].columns for lifted in ((), ("n",)))
+    (listed,), (free,) = (codec_of(columns, lifted=lifted)[0].codecs for lifted in ((), ("n",)))
     assert (listed.ranks, listed.spikes) == (None, (0.0, 1.0, 4.0))
     assert free.spikes == ()
     drawn = free.decode(np.stack([np.zeros(3), [-6.0, 0.0, 6.0]], axis=1)).values.tolist()
@@ -275,9 +275,9 @@ def test_point_masses_outside_a_range_that_was_narrowed_are_drawn_at_its_end():
 
 def test_masses_are_every_value_of_few_and_frequent_ones_of_many():
     few, _ = codec_of({"n": [1, 2, 5] * 10})
-    assert few.columns[0].ranks is None
+    assert few.codecs[0].ranks is None
     many, table = codec_of({"n": [0] * 10 + [7] * 9 + list(range(100, 181))})
-    (column,) = many.columns
+    (column,) = many.codecs
     assert isinstance(column, SpikedNumericCodec)
     assert len(column.spikes) == 2
     assert column.decode(column.encode(many.read(table)["n"])).values.tolist() == table.column("n").values.tolist()
@@ -287,7 +287,7 @@ def test_masses_are_every_value_of_few_and_frequent_ones_of_many():
 
 def test_a_mean_over_rows_decodes_to_the_mean_and_a_row_to_its_mass_or_its_rank():
     codec, _ = codec_of({"n": [0] * 50 + list(range(1, 51))})
-    (column,) = codec.columns
+    (column,) = codec.codecs
     x = np.zeros((2, codec.width))
     x[:, 0] = column.number.scaling.forward(np.array([20.0]))
     x[0, 2] = x[1, 3] = 1.0  # no mass, and the mass at 0

@@ -13,7 +13,7 @@ from harpoon.encoding.base import ColumnSlice, PartType
 from harpoon.encoding.batch import EncodedRows
 from harpoon.networks.anchored import AnchoredDenoiser, MaskingConfig
 from harpoon.networks.backbone import Contrast
-from tests.statistical.test_closed_form import CENTRES, SHARES, class_shares, draw_table, y_moments
+from tests.support.oracles import CENTRES, CLASS_PROBABILITIES, class_probabilities, mixture_table, y_moments
 
 
 class NoScales:
@@ -209,7 +209,7 @@ def test_a_column_without_a_cell_stays_empty_beside_one_that_is_learnt():
 @pytest.fixture(scope="module")
 def trained():
     options = {"hidden": 64, "depth": 2, "batch_size": 256, "max_epochs": 150, "learning_rate": 3e-3}
-    return Harpoon("anchored", random_state=0, progress=False, **options).fit(draw_table(4000, seed=0))
+    return Harpoon("anchored", random_state=0, progress=False, **options).fit(mixture_table(4000, seed=0))
 
 
 @pytest.mark.parametrize("x", [-2.0, -0.5, 1.0, 2.0])
@@ -218,7 +218,7 @@ def test_one_evaluation_is_the_conditional_mean_and_the_class_probability(traine
     expected = trained.expect(holes)
     assert expected.numbers["y"][0] == pytest.approx(y_moments(x)[0], abs=0.3)
     assert expected.labels["c"] == ("a", "b")
-    assert expected.probabilities["c"][0] == pytest.approx(class_shares(x), abs=0.12)
+    assert expected.probabilities["c"][0] == pytest.approx(class_probabilities(x), abs=0.12)
     filled = trained.impute(holes)
     assert filled["c"].to_pylist() == ["a" if expected.probabilities["c"][0, 0] > 0.5 else "b"]
     assert filled["y"].to_pylist() == [pytest.approx(expected.numbers["y"][0], abs=1e-6)]
@@ -230,13 +230,13 @@ def test_draws_of_unknown_cells_follow_the_conditional_law(trained, x):
     mean, deviation = y_moments(x)
     assert np.mean(drawn["y"]) == pytest.approx(mean, abs=0.3)
     assert np.std(drawn["y"]) == pytest.approx(deviation, rel=0.15)
-    assert np.mean(np.asarray(drawn["c"]) == "a") == pytest.approx(class_shares(x)[0], abs=0.12)
+    assert np.mean(np.asarray(drawn["c"]) == "a") == pytest.approx(class_probabilities(x)[0], abs=0.12)
 
 
 def test_draws_follow_the_law(trained):
-    drawn, truth = trained.sample(4000, random_state=1), draw_table(200_000, seed=1)
+    drawn, truth = trained.sample(4000, random_state=1), mixture_table(200_000, seed=1)
     is_a = np.asarray(drawn["c"]) == "a"
-    assert is_a.mean() == pytest.approx(SHARES[0], abs=0.05)
+    assert is_a.mean() == pytest.approx(CLASS_PROBABILITIES[0], abs=0.05)
     for name in ("x", "y"):
         assert np.mean(drawn[name]) == pytest.approx(np.mean(truth[name]), abs=0.15)
         assert np.std(drawn[name]) == pytest.approx(np.std(truth[name]), rel=0.07)
@@ -244,13 +244,13 @@ def test_draws_follow_the_law(trained):
 
 
 def test_gradient_angles_of_the_anchored_denoiser_stay_near_the_right_angle(trained):
-    found = gradient_angles(trained, draw_table(200, seed=2), times=[0.6, 0.4, 0.2, 0.1])
+    found = gradient_angles(trained, mixture_table(200, seed=2), times=[0.6, 0.4, 0.2, 0.1])
     for angles in found.values():
         assert np.all(np.abs(angles.mean - 90) < 35)
 
 
 def test_training_on_an_incomplete_table_still_finds_the_conditional_law():
-    table = draw_table(4000, seed=0)
+    table = mixture_table(4000, seed=0)
     rng = np.random.default_rng(99)  # not the table's own seed, or the holes would know the classes
     holes = {name: pa.array(table[name].to_pylist(), mask=rng.random(4000) < 0.3) for name in table.column_names}
     options = {"hidden": 64, "depth": 2, "batch_size": 256, "max_epochs": 100, "learning_rate": 3e-3}
@@ -259,7 +259,7 @@ def test_training_on_an_incomplete_table_still_finds_the_conditional_law():
         question = pa.table({"x": [x], "y": pa.nulls(1, pa.float64()), "c": pa.nulls(1, pa.string())})
         expected = model.expect(question)
         assert expected.numbers["y"][0] == pytest.approx(y_moments(x)[0], abs=0.25)
-        assert expected.probabilities["c"][0] == pytest.approx(class_shares(x), abs=0.12)
+        assert expected.probabilities["c"][0] == pytest.approx(class_probabilities(x), abs=0.12)
 
 
 @pytest.fixture(scope="module")
@@ -290,7 +290,7 @@ def test_a_functional_dependency_survives(spiked):
 
 
 def test_the_paper_s_denoiser_has_no_expectation(trained):
-    table = draw_table(50, seed=0)
+    table = mixture_table(50, seed=0)
     paper = Harpoon("paper", hidden=8, max_epochs=1, steps=3, random_state=0, progress=False).fit(table)
     with pytest.raises(InvalidOption, match="anchored"):
         paper.expect(table)

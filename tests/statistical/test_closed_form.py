@@ -19,33 +19,17 @@ from harpoon.diffusion.samplers import matched_start, reverse_process
 from harpoon.diffusion.schedules import LinearSchedule
 from harpoon.diffusion.solvers import deviation_step
 from harpoon.encoding.batch import EncodedRows
+from tests.support.oracles import (
+    CENTRES,
+    CLASS_PROBABILITIES,
+    CLASSES,
+    COVARIANCE,
+    class_probabilities,
+    mixture_table,
+    y_moments,
+)
 
-SHARES = np.array([0.3, 0.7])
-CENTRES = np.array([[-1.5, 1.0], [1.0, -0.5]])
-COVARIANCE = np.array([[1.0, 0.6], [0.6, 1.0]])
-CLASSES = np.array(["a", "b"])
-EXACT = {"noise_scale": "deviation", "initial_noise": "matched"}
-
-
-def draw_table(n: int, seed: int) -> pa.Table:
-    rng = np.random.default_rng(seed)
-    c = rng.choice(2, n, p=SHARES)
-    xy = CENTRES[c] + rng.multivariate_normal([0, 0], COVARIANCE, n)
-    return pa.table({"x": xy[:, 0], "y": xy[:, 1], "c": CLASSES[c]})
-
-
-def class_shares(x: float) -> np.ndarray:
-    """P(c | x)."""
-    weights = SHARES * np.exp(-((x - CENTRES[:, 0]) ** 2) / 2)
-    return weights / weights.sum()
-
-
-def y_moments(x: float) -> tuple[float, float]:
-    """E[y | x] and the deviation of y given x."""
-    shares = class_shares(x)
-    means = CENTRES[:, 1] + 0.6 * (x - CENTRES[:, 0])
-    mean = (shares * means).sum()
-    return float(mean), float(np.sqrt((shares * (means**2 + 1 - 0.6**2)).sum() - mean**2))
+EXACT = {"solver": "ddpm", "initial_noise": "matched"}
 
 
 class PerfectDenoiser(Denoiser):
@@ -65,7 +49,7 @@ class PerfectDenoiser(Denoiser):
         off = x_t[:, None, :2] - level.signal * centres  # (n, classes, 2)
         explained = torch.linalg.solve(noisy, off.transpose(1, 2)).transpose(1, 2)
         corners = torch.eye(2, dtype=torch.float64)
-        log_p = torch.tensor(SHARES).log() - (off * explained).sum(dim=2) / 2
+        log_p = torch.tensor(CLASS_PROBABILITIES).log() - (off * explained).sum(dim=2) / 2
         log_p = log_p - ((x_t[:, None, 2:] - level.signal * corners) ** 2).sum(dim=2) / (2 * level.noise**2)
         p = log_p.softmax(dim=1)
         means = centres + level.signal * explained @ torch.tensor(COVARIANCE)
@@ -77,7 +61,7 @@ class PerfectDenoiser(Denoiser):
 
 @pytest.fixture(scope="module")
 def perfect():
-    table = draw_table(100_000, seed=0)
+    table = mixture_table(100_000, seed=0)
     one_hot = np.stack([np.asarray(table["c"]) == label for label in CLASSES], axis=1)
     rows = torch.tensor(np.column_stack([table["x"], table["y"], one_hot]).astype(float))
     denoiser = PerfectDenoiser()
@@ -95,9 +79,9 @@ def run(denoiser, n, guidance=None):
 
 def test_a_perfect_denoiser_draws_the_law(perfect):
     drawn = run(perfect, 6000)
-    truth = draw_table(200_000, seed=1)
+    truth = mixture_table(200_000, seed=1)
     is_a = drawn[:, 2] > drawn[:, 3]
-    assert is_a.mean() == pytest.approx(SHARES[0], abs=0.03)
+    assert is_a.mean() == pytest.approx(CLASS_PROBABILITIES[0], abs=0.03)
     for place, name in enumerate(["x", "y"]):
         assert drawn[:, place].mean() == pytest.approx(np.mean(truth[name]), abs=0.06)
         assert drawn[:, place].std() == pytest.approx(np.std(truth[name]), rel=0.04)
@@ -114,7 +98,7 @@ def test_guidance_with_a_perfect_denoiser_draws_the_conditional_law(perfect, x):
     drawn = run(perfect, n, Guidance(reconstruction_penalty("mae", given, ()), constant(0.2)))
     mean, deviation = y_moments(x)
     assert drawn[:, 0] == pytest.approx(np.full(n, x), abs=0.5)
-    assert (drawn[:, 2] > drawn[:, 3]).mean() == pytest.approx(class_shares(x)[0], abs=0.1)
+    assert (drawn[:, 2] > drawn[:, 3]).mean() == pytest.approx(class_probabilities(x)[0], abs=0.1)
     assert drawn[:, 1].mean() == pytest.approx(mean, abs=0.15)
     assert drawn[:, 1].std() == pytest.approx(deviation, rel=0.15)
 
@@ -122,13 +106,13 @@ def test_guidance_with_a_perfect_denoiser_draws_the_conditional_law(perfect, x):
 @pytest.fixture(scope="module")
 def trained():
     options = {"hidden": 64, "batch_size": 512, "learning_rate": 2e-3, "max_epochs": 150, **EXACT}
-    return Harpoon("paper", random_state=0, progress=False, **options).fit(draw_table(4000, seed=0))
+    return Harpoon("paper", random_state=0, progress=False, **options).fit(mixture_table(4000, seed=0))
 
 
 def test_a_trained_model_draws_the_law(trained):
     drawn = trained.sample(3000, random_state=1)
-    truth = draw_table(200_000, seed=1)
-    assert np.mean(np.asarray(drawn["c"]) == "a") == pytest.approx(SHARES[0], abs=0.07)
+    truth = mixture_table(200_000, seed=1)
+    assert np.mean(np.asarray(drawn["c"]) == "a") == pytest.approx(CLASS_PROBABILITIES[0], abs=0.07)
     for name in ("x", "y"):
         assert np.mean(drawn[name]) == pytest.approx(np.mean(truth[name]), abs=0.25)
         assert np.std(drawn[name]) == pytest.approx(np.std(truth[name]), rel=0.1)
@@ -140,7 +124,7 @@ def test_a_trained_model_fills_holes_from_the_conditional_law(trained, x):
     filled = trained.impute(holes, random_state=2)
     mean, deviation = y_moments(x)
     assert filled["x"].to_pylist() == [x] * 1500
-    assert np.mean(np.asarray(filled["c"]) == "a") == pytest.approx(class_shares(x)[0], abs=0.12)
+    assert np.mean(np.asarray(filled["c"]) == "a") == pytest.approx(class_probabilities(x)[0], abs=0.12)
     assert np.mean(filled["y"]) == pytest.approx(mean, abs=0.3)
     assert np.std(filled["y"]) == pytest.approx(deviation, rel=0.2)
 

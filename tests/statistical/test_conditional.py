@@ -14,15 +14,15 @@ from harpoon.data import dataframe
 from harpoon.data.coercion import coerce
 from harpoon.diffusion.schedules import NoiseLevel
 from harpoon.diffusion.smc import SMCResampler
-from tests.property.test_conditions import questions
-from tests.statistical.test_closed_form import draw_table
+from tests.support.conditions import table_conditions
+from tests.support.oracles import mixture_table
 
 N = 5000
-TRUTH = draw_table(500_000, seed=5)
+TRUTH = mixture_table(500_000, seed=5)
 X, IS_A = np.asarray(TRUTH["x"]), np.asarray(TRUTH["c"]) == "a"
 
 
-@given(questions())
+@given(table_conditions())
 @settings(max_examples=60, deadline=None)
 def test_every_row_that_meets_a_condition_is_in_exactly_one_branch(question):
     schema, table, trees = question
@@ -41,7 +41,7 @@ def test_every_row_that_meets_a_condition_is_in_exactly_one_branch(question):
 @pytest.fixture(scope="module")
 def model():
     options = {"hidden": 64, "depth": 2, "max_epochs": 25, "max_time": 900, "learning_rate": 3e-3}
-    return Harpoon(random_state=0, progress=False, **options).fit(draw_table(40_000, seed=0))
+    return Harpoon(random_state=0, progress=False, **options).fit(mixture_table(40_000, seed=0))
 
 
 @pytest.mark.parametrize("bound", [0.0, 2.0])

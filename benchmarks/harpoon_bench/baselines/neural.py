@@ -18,7 +18,7 @@ from harpoon.data import dataframe
 from harpoon.data.reader import read_columns
 from harpoon.data.statistics import count_columns
 from harpoon.encoding.batch import EncodedRows
-from harpoon.encoding.row_codec import RowCodec, seen
+from harpoon.encoding.row_codec import RowCodec
 from harpoon.exceptions import InvalidOption
 from harpoon_bench.baselines.base import Method, completed
 
@@ -68,17 +68,17 @@ class Encoder:
             scale: What is subtracted from each place, and what it is then divided by.
         """
         codec = RowCodec.fit(schema, count_columns(dataframe.read(train)), encoding=encoding, scaling="standard")
-        shift, size = scale(seen(codec, read_columns(dataframe.read(train), schema)))
+        shift, size = scale(codec.to_batch(read_columns(dataframe.read(train), schema)))
         return cls(codec, shift, torch.where(size > 0, size, 1.0))
 
     def rows(self, table: pd.DataFrame) -> EncodedRows:
         """The rows of a table; what is missing is zero."""
-        rows = seen(self.codec, read_columns(dataframe.read(table), self.codec.schema))
+        rows = self.codec.to_batch(read_columns(dataframe.read(table), self.codec.schema))
         return EncodedRows((rows.x - self.shift) / self.scale * rows.observed, rows.observed)
 
     def hiding(self, rows: EncodedRows, share: float, generator: torch.Generator) -> EncodedRows:
         """The rows with a share of their cells hidden, completely at random."""
-        shape = (len(rows.x), len(self.codec.columns))
+        shape = (len(rows.x), len(self.codec.codecs))
         kept = (torch.rand(shape, generator=generator) >= share).numpy()
         known = rows.observed & torch.from_numpy(self.codec.repeat_per_part(kept))
         return EncodedRows(rows.x * known, known)

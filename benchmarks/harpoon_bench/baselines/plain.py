@@ -136,7 +136,7 @@ class Iterative(Plain):
     def training_rows(self, X: Floats, table: pd.DataFrame) -> Floats:
         """Complete rows leave nothing to iterate over, so some cells of every column are hidden."""
         names = [column.name for column in self.spread.schema.modelled]
-        hidden = masks.draw("MCAR", table[names], float(str(self.options["hidden"])), self.seed)
+        hidden = masks.sample_mask("MCAR", table[names], float(str(self.options["hidden"])), self.seed)
         return np.where(np.repeat(hidden, self.spread.widths, axis=1), np.nan, X)
 
 

@@ -1,1 +1,1 @@
-"""_utils."""
+"""Helpers without domain knowledge: random numbers, files, threads, progress bars, validation."""

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Atomic replacement of files."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ TEMPORARY = ".harpoon-"
 
 @contextmanager
 def replace_atomically(target: Path) -> Iterator[Path]:
-    """A temporary file beside the target: it takes its place when all has gone well, and goes away when not.
+    """Yield a temporary file beside the target, which replaces it on success and is removed on failure.
 
-    Only a process that is killed on the spot leaves it behind. Nobody else removes it: a name is no proof of whose
-    file it is.
+    Only a killed process leaves it behind. It is never cleaned up later, because a name does not prove whose file it
+    is.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with replacing(Path(folder, "notes.txt")) as temporary:
+    ...     with replace_atomically(Path(folder, "notes.txt")) as temporary:
     ...         _ = temporary.write_text("all of it")
     ...     [path.name for path in Path(folder).iterdir()]
     ['notes.txt']

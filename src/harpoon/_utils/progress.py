@@ -1,4 +1,4 @@
-"""Progress: bars on the standard error, which leave what a script writes alone, or a function that is told of it."""
+"""Progress bars on the standard error, and progress callbacks."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from threading import Lock
 
 @dataclass(frozen=True)
 class ProgressStep:
-    """A step of a drawing.
+    """A step of sampling.
 
     Attributes:
-        done: How many steps of it are done.
-        of: How many it has.
-        rows: How many rows it draws. Under a condition there may be several drawings, one after the other.
+        done: Steps done so far.
+        total: Steps in all.
+        rows: Rows that are sampled. Under a condition there may be several rounds of sampling.
     """
 
     done: int
@@ -30,7 +30,7 @@ Progress = bool | Callable[[ProgressStep], None]
 
 @contextmanager
 def sampling_bar(steps: int, rows: int, progress: Progress) -> Iterator[Callable[[], None]]:
-    """What to call after each step of the reverse process: a bar, or the function that is told instead."""
+    """Yield a function to call after each step of sampling: it advances a bar, or calls the callback."""
     if progress is not True:
         yield step_callback(steps, rows, progress)
         return
@@ -38,31 +38,31 @@ def sampling_bar(steps: int, rows: int, progress: Progress) -> Iterator[Callable
     from rich.progress import Progress as Bar
 
     with Bar(console=Console(stderr=True)) as bar:
-        task = bar.add_task("Drawing", total=steps)
+        task = bar.add_task("Sampling", total=steps)
         yield lambda: bar.advance(task)
 
 
 def step_callback(steps: int, rows: int, progress: Progress) -> Callable[[], None]:
-    """What to call after each step of work that is too short for a bar.
+    """Return a function to call after each step of work that is too short for a bar.
 
-    >>> on_step = teller(2, 500, print)
+    >>> on_step = step_callback(2, 500, print)
     >>> on_step()
-    Step(done=1, of=2, rows=500)
+    ProgressStep(done=1, total=2, rows=500)
     """
     if not callable(progress):
         return lambda: None
-    done, turn = count(1), Lock()
+    done, lock = count(1), Lock()
 
-    def tell() -> None:
-        with turn:  # batches are drawn abreast
+    def on_step() -> None:
+        with lock:  # several threads sample batches
             progress(ProgressStep(next(done), steps, rows))
 
-    return tell
+    return on_step
 
 
 @contextmanager
 def rows_bar(words: str, total: int, *, show: bool) -> Iterator[Callable[[int], None]]:
-    """A bar that follows rows as they are done, for whoever looks on."""
+    """Yield a function that advances a bar by rows; there is none unless the standard error is a terminal."""
     if not show or not sys.stderr.isatty():
         yield lambda _rows: None
         return
@@ -78,7 +78,7 @@ def rows_bar(words: str, total: int, *, show: bool) -> Iterator[Callable[[int], 
 
 @contextmanager
 def row_counter(words: str, *, show: bool) -> Iterator[Callable[[int], None]]:
-    """A line that counts rows of which nobody knows how many there will be, for whoever looks on."""
+    """Yield a function that shows a count of rows whose total is unknown, if the standard error is a terminal."""
     if not show or not sys.stderr.isatty():
         yield lambda _rows: None
         return

@@ -1,7 +1,7 @@
-"""A saved model: a safetensors file whose header carries the rest as JSON.
+"""Saved models: safetensors files with a JSON header and a checksum.
 
-No pickle: reading a file runs nothing. The JSON holds the format's version and a checksum of the tensors, so that a
-damaged file is told from a good one. A file appears whole or not at all.
+There is no pickle: reading a file executes nothing. The header holds the version of the format and a checksum of the
+tensors, so that a damaged file is detected. Files are replaced atomically.
 """
 
 from __future__ import annotations
@@ -27,11 +27,12 @@ KEY = "harpoon"
 
 
 def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], content: Mapping[str, Any]) -> None:
-    """Write a model file, all or nothing."""
+    """Write a model file, atomically."""
     target = _target(path)
     held = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
     text = json.dumps({"format": FORMAT, "version": __version__, **content})
-    data = save(held, metadata={KEY: f"{_checksum(text, held)} {text}"})  # one key: two would be in any order
+    # One key, because the order of several is not defined.
+    data = save(held, metadata={KEY: f"{_checksum(text, held)} {text}"})
     try:
         with replace_atomically(target) as temporary:
             temporary.write_bytes(data)
@@ -40,12 +41,12 @@ def write_tensors(path: str | os.PathLike[str], tensors: Mapping[str, Tensor], c
 
 
 def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Read a model file: its tensors and its content. Whatever is wrong with it is a `ModelFileError`."""
+    """Return the tensors and the content of a model file, or raise ModelFileError."""
     name, source = str(path), _path(path)
     try:
         with safe_open(source, framework="pt") as file:
             metadata = file.metadata() or {}
-            # Copies, because memory that is aligned in another way makes products round in another way.
+            # Copies, because matrix products round differently with another alignment of memory.
             tensors = {key: file.get_tensor(key).clone() for key in file.keys()}  # noqa: SIM118
     except FileNotFoundError:
         raise ModelFileError(f"There is no model file {name!r}. Give the path that `save` wrote to.") from None
@@ -62,12 +63,12 @@ def read_tensors(path: str | os.PathLike[str]) -> tuple[dict[str, Tensor], dict[
     if checksum != _checksum(text, tensors):
         raise damaged_file(name, "its content does not match its checksum")
     if not all(bool(value.isfinite().all()) for value in tensors.values()):
-        raise damaged_file(name, "its weights are not all numbers")
+        raise damaged_file(name, "its weights are not all finite")
     return tensors, _validate(name, text)
 
 
 def unwritable_file(path: str | os.PathLike[str], reason: object) -> ModelFileError:
-    """A file that cannot be written."""
+    """Return the error for a file that cannot be written."""
     return ModelFileError(
         f"The model cannot be written to {str(path)!r}: {reason}. "
         "Choose a file in a folder that exists and that you may write to."
@@ -75,20 +76,20 @@ def unwritable_file(path: str | os.PathLike[str], reason: object) -> ModelFileEr
 
 
 def damaged_file(path: str | os.PathLike[str], reason: object) -> ModelFileError:
-    """A file whose content makes no sense."""
+    """Return the error for a file with invalid content."""
     return ModelFileError(f"{str(path)!r} is damaged: {reason}. Save the model again.")
 
 
 def _target(path: str | os.PathLike[str]) -> Path:
-    """The file to write: what a link points to, and nothing that is no file, such as a pipe or a folder."""
+    """Return the file to write, with links resolved; a pipe or a folder is an error."""
     target = _path(path)
     try:
         target = target.resolve() if target.is_symlink() else target
         special = target.exists() and not target.is_file()
     except (OSError, ValueError):
-        return target  # writing will say what is wrong
+        return target  # writing raises the error
     if special:
-        raise ModelFileError(f"{str(target)!r} is no ordinary file. Choose another path for the model.")
+        raise ModelFileError(f"{str(target)!r} is not a regular file. Choose another path for the model.")
     return target
 
 
@@ -107,7 +108,7 @@ def _validate(name: str, text: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise damaged_file(name, error) from None
     if not isinstance(content, dict) or not isinstance(content.get("format"), int):
-        raise damaged_file(name, "its header names no format")
+        raise damaged_file(name, "its header has no format")
     if content["format"] != FORMAT:
         remedy = "Update tabharpoon" if content["format"] > FORMAT else "Train the model again"
         raise ModelFileError(

@@ -1,7 +1,7 @@
-"""Batches abreast: on a CPU, a batch on each thread is faster than each batch on all threads.
+"""Batches in parallel: on a CPU, one batch per thread is faster than all threads on each batch.
 
-Of what happens to a batch only products of matrices have a use for several threads, and they wait for each other at
-every one of them; encoding, decoding and all that is done number by number has none.
+Only matrix products use several threads, and they synchronise at each of them. Encoding, decoding and elementwise
+operations use one.
 """
 
 from __future__ import annotations
@@ -16,32 +16,32 @@ import torch
 
 Item = TypeVar("Item")
 Done = TypeVar("Done")
-MAX_THREADS = 8  # so that the memory which batches take stays bounded; more threads are shared out among these
+MAX_THREADS = 8  # bounds the memory of batches; further threads are distributed among these
 
 
 def map_batches(work: Callable[[Item], Done], items: Sequence[Item], device: torch.device) -> list[Done]:
-    """What `work` makes of each item, in their order; the first error ends it.
+    """Apply `work` to each item and return the results in order; the first error ends it.
 
-    >>> abreast(lambda number: number**2, [1, 2, 3], torch.device("cpu"))
+    >>> map_batches(lambda number: number**2, [1, 2, 3], torch.device("cpu"))
     [1, 4, 9]
     """
     threads = torch.get_num_threads() if device.type == "cpu" else 1
-    lanes = min(threads, len(items), MAX_THREADS)
-    if lanes <= 1:
+    workers = min(threads, len(items), MAX_THREADS)
+    if workers <= 1:
         return [work(item) for item in items]
-    begun = Barrier(lanes + 1)
+    begun = Barrier(workers + 1)
 
     def begin() -> None:
-        torch.set_num_threads(threads // lanes)
-        torch.get_num_threads()  # whoever asks keeps the number, whatever others say later
-        with suppress(BrokenBarrierError):  # the work has ended before it began
+        torch.set_num_threads(threads // workers)
+        torch.get_num_threads()  # fixes the number for this thread
+        with suppress(BrokenBarrierError):  # the work ended before it began
             begun.wait()
 
-    pool = ThreadPoolExecutor(lanes, thread_name_prefix="harpoon", initializer=begin)
+    pool = ThreadPoolExecutor(workers, thread_name_prefix="harpoon", initializer=begin)
     try:
         futures = [pool.submit(work, item) for item in items]
         begun.wait()
-        torch.set_num_threads(threads)  # threads that begin later, of whoever, have as many as was last said
+        torch.set_num_threads(threads)  # the default of threads that start later
         return [future.result() for future in futures]
     finally:
         begun.abort()

@@ -1,4 +1,4 @@
-"""Arguments that several calls share: seeds, devices and counts, checked where they come in."""
+"""Validation of arguments that several calls share: counts and devices."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import torch
 
 from harpoon.exceptions import InvalidOption
 
-MAX_COUNT = 2**62  # rows are numbered in 64 bits, with room for what is counted from there
+MAX_COUNT = 2**62  # row numbers have 64 bits, with room for offsets
 
 
-def check_count(n: object, words: str = "n, the number of rows to draw,", *, low: int = 1) -> int:
-    """A whole number of at least 1, or as much as it takes."""
+def check_count(n: object, name: str = "n, the number of rows to sample,", *, low: int = 1) -> int:
+    """Return an integer of at least `low`, or raise InvalidOption."""
     if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < low:
-        raise InvalidOption(f"{words} must be a whole number of at least {low}, got {n!r}.")
+        raise InvalidOption(f"{name} must be an integer of at least {low}, got {n!r}.")
     if n > MAX_COUNT:
-        raise InvalidOption(f"{words} must be at most {MAX_COUNT:,}, got {int(n):,}.")
+        raise InvalidOption(f"{name} must be at most {MAX_COUNT:,}, got {int(n):,}.")
     return int(n)
 
 
 def resolve_device(name: str) -> torch.device:
-    """The device of that name, if it is there."""
+    """Return the torch device of this name, or raise InvalidOption if it is not available."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
     try:

@@ -34,7 +34,7 @@ from harpoon.conditions.bound import (
     negate,
 )
 from harpoon.conditions.expressions import (
-    FLIPPED,
+    SWAPPED_OPERATOR,
     And,
     Between,
     ColumnName,
@@ -49,21 +49,21 @@ from harpoon.conditions.expressions import (
     Term,
 )
 from harpoon.conditions.term_types import (
-    MOMENTS,
+    POINTS_IN_TIME,
     align_units,
     common_resolution,
     describe_term,
     find_column,
     incomparable_error,
     parse_time,
-    try_type_term,
+    replace_constant,
     type_term,
 )
 from harpoon.data.column import MAX_STEP, Column, Kind
 from harpoon.data.schema import Schema
 from harpoon.exceptions import InvalidCondition
 
-COMPARE: dict[str, Callable[[Any, Any], bool]] = {
+COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
     "!=": operator.ne,
     "<": operator.lt,
@@ -71,7 +71,7 @@ COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
 }
-SMALLEST_STEP = 1e-18
+MIN_STEP = 1e-18
 
 
 def bind(predicate: Predicate, schema: Schema) -> BoundPredicate:
@@ -92,16 +92,16 @@ def bind(predicate: Predicate, schema: Schema) -> BoundPredicate:
 def _leaf(predicate: Predicate, schema: Schema) -> BoundPredicate:
     match predicate:
         case Comparison(op, left, right):
-            return _comparison(op, try_type_term(left, schema), try_type_term(right, schema), schema)
+            return _comparison(op, replace_constant(left, schema), replace_constant(right, schema), schema)
         case Between(operand, low, high):
             parts = (Comparison(">=", operand, low), Comparison("<=", operand, high))
             return all_of(_leaf(part, schema) for part in parts)
         case In(operand, options):
-            return _in(try_type_term(operand, schema), options, schema)
+            return _in(replace_constant(operand, schema), options, schema)
         case Like(operand, pattern, any_case):
-            return _like(try_type_term(operand, schema), _matcher(pattern, any_case=any_case), schema)
+            return _like(replace_constant(operand, schema), _matcher(pattern, any_case=any_case), schema)
         case IsNull(operand):
-            return _is_null(try_type_term(operand, schema))
+            return _is_null(replace_constant(operand, schema))
     raise InvalidCondition(f"{predicate!r} is no condition.")
 
 
@@ -109,7 +109,7 @@ def _comparison(op: str, left: Term, right: Term, schema: Schema) -> BoundPredic
     if isinstance(left, Literal) and isinstance(right, Literal):
         return _plain_comparison(op, left, right, schema)
     if isinstance(left, Literal):  # a constant column, which by now is its value
-        left, op, right = right, FLIPPED[op], left
+        left, op, right = right, SWAPPED_OPERATOR[op], left
     column, other = _discrete(left, schema), _discrete(right, schema)
     if column and other:
         return _alike(op, column, other)
@@ -128,23 +128,25 @@ def _plain_comparison(op: str, left: Literal, right: Literal, schema: Schema) ->
     """Texts and truth values have no size in a table, but can be told apart."""
     texts = all(isinstance(side.value, str) for side in (left, right))
     truths = all(isinstance(side.value, bool) for side in (left, right))
-    return Constant(COMPARE[op](left.value, right.value)) if texts or truths else _inequality(op, left, right, schema)
+    return (
+        Constant(COMPARISONS[op](left.value, right.value)) if texts or truths else _inequality(op, left, right, schema)
+    )
 
 
 def _inequality(op: str, left: Term, right: Term, schema: Schema) -> BoundPredicate:
     if isinstance(right, Literal) and isinstance(right.value, str | bool):
-        if isinstance(right.value, bool) or type_term(left, schema).type not in MOMENTS:
+        if isinstance(right.value, bool) or type_term(left, schema).type not in POINTS_IN_TIME:
             raise incomparable_error(left, right, schema)
         right = parse_time(right.value)
     first, second = align_units((left, right), schema)
     if isinstance(first.term, NumberLiteral) and isinstance(second.term, NumberLiteral):
-        return Constant(COMPARE[op](first.term.value, second.term.value))
+        return Constant(COMPARISONS[op](first.term.value, second.term.value))
     return Compare(op, first.term, second.term, _step(common_resolution(first.resolution, second.resolution)))
 
 
 def _step(grid: Fraction | None) -> float | None:
     """A grid as a float, if it is one that a float can tell."""
-    return float(grid) if grid is not None and SMALLEST_STEP <= grid <= MAX_STEP else None
+    return float(grid) if grid is not None and MIN_STEP <= grid <= MAX_STEP else None
 
 
 def _in(operand: Term, options: tuple[Literal, ...], schema: Schema) -> BoundPredicate:
@@ -192,10 +194,10 @@ def _positions(op: str, column: Column, literal: Literal) -> set[int]:
     numbers = column.kind is Kind.CATEGORY and not _has_text(column)
     if op in ("=", "!=") or (column.ordered and not numbers):
         place = _place(column, literal)
-        return {other for other in range(len(labels)) if COMPARE[op](other, place)}
+        return {other for other in range(len(labels)) if COMPARISONS[op](other, place)}
     size = _number(literal.value)
     if numbers and size is not None:
-        return {place for place, label in enumerate(labels) if COMPARE[op](label, size)}
+        return {place for place, label in enumerate(labels) if COMPARISONS[op](label, size)}
     if numbers:
         raise InvalidCondition(f"column {column.name!r} holds numbers and cannot be compared with {literal}.")
     advice = ", or give its labels an order: schema.replace(..., ordered=True)" if column.kind is Kind.CATEGORY else ""

@@ -115,12 +115,12 @@ BoundPredicate = Constant | Compare | IsIn | SameCategory | IsMissing | AllOf | 
 
 def all_of(parts: Iterable[BoundPredicate]) -> BoundPredicate:
     """The parts joined by "and": flat, and without what is always so."""
-    return _joined(AllOf, parts)
+    return _join(AllOf, parts)
 
 
 def any_of(parts: Iterable[BoundPredicate]) -> BoundPredicate:
     """The parts joined by "or": flat, and without what is never so."""
-    return _joined(AnyOf, parts)
+    return _join(AnyOf, parts)
 
 
 def negate(bound: BoundPredicate) -> BoundPredicate:  # noqa: PLR0911
@@ -176,8 +176,8 @@ def columns_of(bound: BoundPredicate | NumericTerm) -> set[str]:
             return set()
 
 
-def _joined(join: type[AllOf | AnyOf], parts: Iterable[BoundPredicate]) -> BoundPredicate:
-    flat = list(_flat(join, parts))
+def _join(join: type[AllOf | AnyOf], parts: Iterable[BoundPredicate]) -> BoundPredicate:
+    flat = list(_flatten(join, parts))
     neutral = join is AllOf
     if Constant(not neutral) in flat:
         return Constant(not neutral)
@@ -187,6 +187,6 @@ def _joined(join: type[AllOf | AnyOf], parts: Iterable[BoundPredicate]) -> Bound
     return flat[0] if len(flat) == 1 else join(tuple(flat))
 
 
-def _flat(join: type[AllOf | AnyOf], parts: Iterable[BoundPredicate]) -> Iterator[BoundPredicate]:
+def _flatten(join: type[AllOf | AnyOf], parts: Iterable[BoundPredicate]) -> Iterator[BoundPredicate]:
     for part in parts:
         yield from part.parts if isinstance(part, join) else (part,)

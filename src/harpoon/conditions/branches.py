@@ -26,7 +26,7 @@ class Branch:
         """The branch as a condition."""
         return all_of(self.parts)
 
-    def of_column(self, name: str) -> BoundPredicate:
+    def restrict_to(self, name: str) -> BoundPredicate:
         """What it asks of one column alone."""
         return all_of(part for part in self.parts if columns_of(part) == {name})
 
@@ -42,7 +42,7 @@ def disjoint_branches(bound: BoundPredicate) -> list[Branch]:
     "a or b" is a, and b without a. A condition with more branches than can be handled one by one stays whole.
     """
     found = []
-    for parts in _disjoint(bound):
+    for parts in _split(bound):
         flat = all_of(parts)
         if flat == UNSATISFIABLE:
             continue
@@ -52,19 +52,19 @@ def disjoint_branches(bound: BoundPredicate) -> list[Branch]:
     return found
 
 
-def _disjoint(bound: BoundPredicate) -> Iterator[tuple[BoundPredicate, ...]]:
+def _split(bound: BoundPredicate) -> Iterator[tuple[BoundPredicate, ...]]:
     """Conjunctions that exclude each other; leaves on one column are left together, "or" and all."""
     if len(columns_of(bound)) <= 1 or not isinstance(bound, AllOf | AnyOf):
         yield (bound,)
     elif isinstance(bound, AnyOf):
         for place, part in enumerate(bound.parts):
             rest = tuple(negate(earlier) for earlier in bound.parts[:place])
-            yield from _disjoint(all_of((part, *rest)))
+            yield from _split(all_of((part, *rest)))
     else:
         split = next((part for part in bound.parts if isinstance(part, AnyOf) and len(columns_of(part)) > 1), None)
         if split is None:
             yield bound.parts
             return
         rest = tuple(part for part in bound.parts if part is not split)
-        for chosen in _disjoint(split):
-            yield from _disjoint(all_of((*chosen, *rest)))
+        for chosen in _split(split):
+            yield from _split(all_of((*chosen, *rest)))

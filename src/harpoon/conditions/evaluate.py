@@ -30,13 +30,13 @@ from harpoon.conditions.bound import (
 from harpoon.data.column_array import Columns
 
 Mask = NDArray[np.bool_]
-Numbers = Any  # an array of one number per row, or a number of Python's that is the same in every row
+NumericValues = Any  # an array of one number per row, or a number of Python's that is the same in every row
 
 
-MAX_FLOAT = 2**63 - 1  # in an int64
-MAX_INTEGER = 10**308
+MAX_INT64 = 2**63 - 1  # in an int64
+MAX_FLOAT_INTEGER = 10**308
 MAX_EXPONENT = 700.0
-COMPARE: dict[str, Callable[[Any, Any], Any]] = {
+COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "=": np.equal,
     "!=": np.not_equal,
     "<": np.less,
@@ -56,7 +56,7 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "exp": lambda x: np.exp(np.minimum(x, MAX_EXPONENT)),  # too large for a float is still larger than the rest
 }
 # How large a result can be, from how large the operands are. An operation that is not here leaves the whole numbers.
-REACH: dict[str, Callable[..., int]] = {
+MAGNITUDE_BOUNDS: dict[str, Callable[..., int]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a + b,
     "*": lambda a, b: a * b,
@@ -96,12 +96,12 @@ def _evaluate_predicate(bound: BoundPredicate, rows: Columns) -> Any:  # noqa: A
             return ((partner == rows[right].values) == same) & ~rows[left].missing & ~rows[right].missing
         case Compare(operator, first, second):
             (a, gone), (b, also_gone) = _evaluate_term(first, rows), _evaluate_term(second, rows)
-            if not (_whole(a) and _whole(b)):
-                a, b = _floats(a), _floats(b)
-            return COMPARE[operator](a, b) & ~np.logical_or(gone, also_gone)
+            if not (_is_integer(a) and _is_integer(b)):
+                a, b = _to_float(a), _to_float(b)
+            return COMPARISONS[operator](a, b) & ~np.logical_or(gone, also_gone)
 
 
-def _evaluate_term(term: NumericTerm, rows: Columns) -> tuple[Numbers, Any]:
+def _evaluate_term(term: NumericTerm, rows: Columns) -> tuple[NumericValues, Any]:
     """The numbers of a term, and which of them are missing."""
     match term:
         case NumberLiteral(value):
@@ -110,16 +110,18 @@ def _evaluate_term(term: NumericTerm, rows: Columns) -> tuple[Numbers, Any]:
             return rows[column].values, rows[column].missing
         case Operation(operator, operands):
             found, gone = zip(*(_evaluate_term(operand, rows) for operand in operands), strict=True)
-            values = _prepared(operator, found)
+            values = _promote(operator, found)
             if operator in ("least", "greatest"):
-                return _extreme(COMPARE["<" if operator == "least" else ">"], values, gone)
+                return _extreme(COMPARISONS["<" if operator == "least" else ">"], values, gone)
             with np.errstate(all="ignore"):
                 result = OPERATIONS[operator](*values)
-            broken = False if _whole(result) else ~np.isfinite(result)
+            broken = False if _is_integer(result) else ~np.isfinite(result)
             return result, reduce(np.logical_or, [*gone, broken])
 
 
-def _extreme(better: Callable[[Any, Any], Any], values: Sequence[Any], gone: Sequence[Any]) -> tuple[Numbers, Any]:
+def _extreme(
+    better: Callable[[Any, Any], Any], values: Sequence[Any], gone: Sequence[Any]
+) -> tuple[NumericValues, Any]:
     """The best of the values that are not missing."""
     best, none = values[0], gone[0]
     for value, missing in zip(values[1:], gone[1:], strict=True):
@@ -128,25 +130,25 @@ def _extreme(better: Callable[[Any, Any], Any], values: Sequence[Any], gone: Seq
     return best, none
 
 
-def _prepared(operator: str, values: Sequence[Numbers]) -> list[Any]:
+def _promote(operator: str, values: Sequence[NumericValues]) -> list[Any]:
     """The operands as whole numbers, wide enough for the result, or as float64."""
-    if operator not in REACH or not all(map(_whole, values)):
-        return [_floats(value) for value in values]
-    sizes = [_size(value) for value in values]
-    dtype: Any = np.int64 if max(REACH[operator](*sizes), *sizes) <= MAX_FLOAT else object
+    if operator not in MAGNITUDE_BOUNDS or not all(map(_is_integer, values)):
+        return [_to_float(value) for value in values]
+    sizes = [_max_abs(value) for value in values]
+    dtype: Any = np.int64 if max(MAGNITUDE_BOUNDS[operator](*sizes), *sizes) <= MAX_INT64 else object
     return [np.asarray(value, dtype=dtype) for value in values]
 
 
-def _whole(values: Numbers) -> bool:
+def _is_integer(values: NumericValues) -> bool:
     return isinstance(values, int) or (isinstance(values, np.ndarray | np.generic) and values.dtype.kind in "iO")
 
 
-def _size(values: Numbers) -> int:
+def _max_abs(values: NumericValues) -> int:
     """The largest distance from zero."""
     return max(abs(int(np.min(values))), abs(int(np.max(values)))) if np.size(values) else 0
 
 
-def _floats(values: Numbers) -> Any:  # noqa: ANN401
+def _to_float(values: NumericValues) -> Any:  # noqa: ANN401
     if np.asarray(values).dtype == object:  # Python's numbers may be too large even for a float
-        values = np.clip(values, -MAX_INTEGER, MAX_INTEGER)
+        values = np.clip(values, -MAX_FLOAT_INTEGER, MAX_FLOAT_INTEGER)
     return np.asarray(values, dtype=np.float64)

@@ -35,9 +35,9 @@ Scalar = bool | int | float | str | dt.date | dt.datetime | dt.timedelta
 
 
 MAX_DEPTH = 100  # levels; every walk over a tree is recursive, and Python allows 1000 calls
-FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+SWAPPED_OPERATOR = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 FUNCTIONS = ("abs", "least", "greatest", "log", "ln", "exp")
-METHODS = {"log": "log10", "ln": "ln", "exp": "exp"}  # the functions that Python spells as methods
+METHOD_NAMES = {"log": "log10", "ln": "ln", "exp": "exp"}  # the functions that Python spells as methods
 INTERVALS = {
     "day": dt.timedelta(days=1),
     "hour": dt.timedelta(hours=1),
@@ -60,7 +60,7 @@ class Node:
                 "with .is_in([...])."
             )
 
-    def parts(self) -> Iterator[Node]:
+    def children(self) -> Iterator[Node]:
         """The nodes right below this one."""
         for f in fields(self):  # type: ignore[arg-type]
             value = getattr(self, f.name)
@@ -69,7 +69,7 @@ class Node:
     @cached_property
     def depth(self) -> int:
         """How many levels the tree has."""
-        return 1 + max((part.depth for part in self.parts()), default=0)
+        return 1 + max((part.depth for part in self.children()), default=0)
 
     @cached_property
     def key(self) -> tuple[Any, ...]:
@@ -106,7 +106,7 @@ class Node:
 class Term(Node):
     """An expression with a value in every row. Comparing it builds a predicate."""
 
-    binds: ClassVar[int] = 4  # how tightly: 1 sums, 2 products, 3 signs, 4 all else
+    precedence: ClassVar[int] = 4  # how tightly: 1 sums, 2 products, 3 signs, 4 all else
 
     def __eq__(self, other: object) -> Comparison:  # type: ignore[override]
         return Comparison("=", self, as_term(other))
@@ -191,7 +191,7 @@ class Term(Node):
 
     def ilike(self, pattern: str) -> Like:
         """Whether it looks like a pattern, upper or lower case."""
-        return Like(self, pattern, any_case=True)
+        return Like(self, pattern, ignore_case=True)
 
     def is_null(self) -> IsNull:
         """Whether it is missing."""
@@ -237,7 +237,7 @@ class ColumnName(Term):
         return quote_name(self.name)
 
     def __repr__(self) -> str:
-        return f"col({_in_python(self.name)})"
+        return f"col({_python_text(self.name)})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -253,7 +253,7 @@ class Literal(Term):
     @classmethod
     def of(cls, given: object) -> Literal:
         """NumPy and pandas scalars become Python's, and a time zone its offset from UTC."""
-        plain = _plain(given)
+        plain = _to_python(given)
         if plain is None or (isinstance(plain, float) and math.isnan(plain)):
             raise InvalidCondition(f"Nothing compares with a missing value, got {given!r}. Write .is_null().")
         if not isinstance(plain, Scalar):
@@ -275,7 +275,7 @@ class Literal(Term):
         return text_literal(given) if isinstance(given, str) else repr(given).lower()
 
     def __repr__(self) -> str:
-        return f"lit({_in_python(self.value)})"
+        return f"lit({_python_text(self.value)})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -283,14 +283,14 @@ class Negative(Term):
     """The negative of a value; a negative number is a literal."""
 
     operand: Term
-    binds: ClassVar[int] = 3
+    precedence: ClassVar[int] = 3
 
     def __str__(self) -> str:
         bare = isinstance(self.operand, ColumnName | Call)  # -(3) is not the number -3, and --x is a comment
         return f"-{self.operand}" if bare else f"-({self.operand})"
 
     def __repr__(self) -> str:
-        return f"-{_tight(self.operand, 3, repr)}"
+        return f"-{_parenthesize(self.operand, 3, repr)}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -302,17 +302,17 @@ class Arithmetic(Term):
     right: Term
 
     @property
-    def binds(self) -> int:  # type: ignore[override]
+    def precedence(self) -> int:  # type: ignore[override]
         """Products bind tighter than sums."""
         return 1 if self.operator in "+-" else 2
 
     def __str__(self) -> str:
-        return f"{_tight(self.left, self.binds, str)} {self.operator} {_tight(self.right, self.binds + 1, str)}"
+        return f"{_parenthesize(self.left, self.precedence, str)} {self.operator} {_parenthesize(self.right, self.precedence + 1, str)}"
 
     def __repr__(self) -> str:
         # Python would work out two plain numbers, so one of them is wrapped.
-        left = _tight(self.left, self.binds, repr if isinstance(self.right, Literal) else _in_python)
-        return f"{left} {self.operator} {_tight(self.right, self.binds + 1, _in_python)}"
+        left = _parenthesize(self.left, self.precedence, repr if isinstance(self.right, Literal) else _python_text)
+        return f"{left} {self.operator} {_parenthesize(self.right, self.precedence + 1, _python_text)}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -333,9 +333,9 @@ class Call(Term):
 
     def __repr__(self) -> str:
         first = self.arguments[0]
-        if self.function in METHODS:
-            return f"{_tight(first, 4, repr)}.{METHODS[self.function]}()"
-        shown = [repr(first)] if self.function == "abs" else map(_in_python, self.arguments)
+        if self.function in METHOD_NAMES:
+            return f"{_parenthesize(first, 4, repr)}.{METHOD_NAMES[self.function]}()"
+        shown = [repr(first)] if self.function == "abs" else map(_python_text, self.arguments)
         return f"{self.function}({', '.join(shown)})"
 
 
@@ -351,7 +351,7 @@ class Comparison(Predicate):
         super().__post_init__()
         if isinstance(self.left, Literal) and not isinstance(self.right, Literal):  # 10 <= age is age >= 10
             left, right = self.left, self.right
-            object.__setattr__(self, "operator", FLIPPED[self.operator])
+            object.__setattr__(self, "operator", SWAPPED_OPERATOR[self.operator])
             object.__setattr__(self, "left", right)
             object.__setattr__(self, "right", left)
 
@@ -360,7 +360,7 @@ class Comparison(Predicate):
 
     def __repr__(self) -> str:
         operator = "==" if self.operator == "=" else self.operator
-        return f"{self.left!r} {operator} {_in_python(self.right)}"
+        return f"{self.left!r} {operator} {_python_text(self.right)}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -376,7 +376,7 @@ class Between(InfixPredicate):
         return f"{self.operand} {no}between {self.low} and {self.high}"
 
     def __repr__(self) -> str:
-        return f"{_tight(self.operand, 4, repr)}.between({_in_python(self.low)}, {_in_python(self.high)})"
+        return f"{_parenthesize(self.operand, 4, repr)}.between({_python_text(self.low)}, {_python_text(self.high)})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -396,7 +396,7 @@ class In(InfixPredicate):
         return f"{self.operand} {no}in ({', '.join(map(str, self.options))})"
 
     def __repr__(self) -> str:
-        return f"{_tight(self.operand, 4, repr)}.is_in([{', '.join(map(_in_python, self.options))}])"
+        return f"{_parenthesize(self.operand, 4, repr)}.is_in([{', '.join(map(_python_text, self.options))}])"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -405,7 +405,7 @@ class Like(InfixPredicate):
 
     operand: Term
     pattern: str
-    any_case: bool = False
+    ignore_case: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -414,11 +414,11 @@ class Like(InfixPredicate):
 
     def infix(self, no: str = "") -> str:
         """The predicate in SQL, with `no` where its negation goes."""
-        return f"{self.operand} {no}{'ilike' if self.any_case else 'like'} {text_literal(self.pattern)}"
+        return f"{self.operand} {no}{'ilike' if self.ignore_case else 'like'} {text_literal(self.pattern)}"
 
     def __repr__(self) -> str:
-        method = "ilike" if self.any_case else "like"
-        return f"{_tight(self.operand, 4, repr)}.{method}({_in_python(self.pattern)})"
+        method = "ilike" if self.ignore_case else "like"
+        return f"{_parenthesize(self.operand, 4, repr)}.{method}({_python_text(self.pattern)})"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -432,7 +432,7 @@ class IsNull(InfixPredicate):
         return f"{self.operand} is {no}null"
 
     def __repr__(self) -> str:
-        return f"{_tight(self.operand, 4, repr)}.is_null()"
+        return f"{_parenthesize(self.operand, 4, repr)}.is_null()"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -532,20 +532,20 @@ def as_predicate(given: object) -> Predicate:
     )
 
 
-def _tight(operand: Term, binds: int, spell: Any) -> str:  # noqa: ANN401
-    """An operand, in parentheses if it binds less tightly than what is around it."""
+def _parenthesize(operand: Term, precedence: int, spell: Any) -> str:  # noqa: ANN401
+    """An operand, in parentheses if it precedence less tightly than what is around it."""
     # An interval goes in them too: sqlglot takes what is added to one for a further part of it.
     interval = spell is str and isinstance(operand, Literal) and isinstance(operand.value, dt.timedelta)
-    return f"({spell(operand)})" if operand.binds < binds or interval else str(spell(operand))
+    return f"({spell(operand)})" if operand.precedence < precedence or interval else str(spell(operand))
 
 
-def _in_python(given: object) -> str:
+def _python_text(given: object) -> str:
     """A value as it stands in Python beside an expression: a literal is just itself."""
     plain = given.value if isinstance(given, Literal) else given
     return json.dumps(plain, ensure_ascii=False) if isinstance(plain, str) else repr(plain)
 
 
-def _plain(given: Any) -> Any:  # noqa: ANN401
+def _to_python(given: Any) -> Any:  # noqa: ANN401
     """A scalar of NumPy or pandas as Python's own, without knowing either; None if it is a missing one."""
     if isinstance(given, dt.datetime) and given != given:  # noqa: PLR0124  # NaT is one, and answers nothing else
         return None

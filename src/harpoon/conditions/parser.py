@@ -50,7 +50,7 @@ HINTS = {
     "column": "A name with a dot in it goes in double quotes. ",
     "in": "`in` takes a list of one or more plain values. ",
 }
-MOMENTS: dict[str, Callable[[str], Any]] = {
+TIME_PARSERS: dict[str, Callable[[str], Any]] = {
     "DATE": dt.date.fromisoformat,
     "TIMESTAMP": dt.datetime.fromisoformat,
     "DATETIME": dt.datetime.fromisoformat,
@@ -130,7 +130,7 @@ def _predicate(node: Any) -> Predicate:  # noqa: ANN401, PLR0911
     if key == "in" and node.expressions:
         return In(_value(node.this), tuple(map(_literal, node.expressions)))
     if key in ("like", "ilike"):
-        like = Like(_value(node.this), _pattern(node.expression), any_case=key == "ilike")
+        like = Like(_value(node.this), _pattern(node.expression), ignore_case=key == "ilike")
         return Not(like) if node.args.get("negate") else like
     if key == "is" and node.expression.key == "null":
         return IsNull(_value(node.this))
@@ -219,10 +219,10 @@ def _number(text: str) -> int | float:
 def _moment(node: Any) -> Literal:  # noqa: ANN401
     """DATE '...' or TIMESTAMP '...'."""
     kind, text = node.args["to"].this.name, node.this.name
-    if kind not in MOMENTS:
+    if kind not in TIME_PARSERS:
         raise _unsupported(node)
     try:
-        moment = MOMENTS[kind](text)
+        moment = TIME_PARSERS[kind](text)
     except ValueError:
         moment = None
     if moment is None or (kind == "TIMESTAMPTZ" and moment.tzinfo is None):

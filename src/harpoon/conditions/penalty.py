@@ -36,9 +36,9 @@ from harpoon.conditions.bound import (
 )
 from harpoon.config import GuidanceConfig
 from harpoon.encoding.batch import Penalty
-from harpoon.encoding.categorical import OneHotCodec, OrdinalCodec
+from harpoon.encoding.categorical import MIN_TOTAL
 from harpoon.encoding.row_codec import RowCodec
-from harpoon.encoding.row_view import MIN_TOTAL, RowView, number, probabilities
+from harpoon.encoding.row_view import RowView
 
 MARGIN = 1e-9
 MAX_EXPONENT = 700.0
@@ -102,12 +102,11 @@ class ConditionPenalty:
         return (deviation if usable else 1.0), ROUNDED * largest
 
     def _member(self, row: RowView, column: str, allowed: tuple[int, ...]) -> Tensor:
-        codec, x = row.encoded(column)
         if not allowed:
             return row.x.new_full((len(row.x),), self.config.category_weight)
-        if self.config.category_loss == "ce" and not isinstance(codec, OrdinalCodec):
-            return self.config.category_weight * _negative_log(probabilities(codec, x)[:, list(allowed)].sum(dim=1))
-        x = x if isinstance(codec, OneHotCodec) else probabilities(codec, x)
+        if self.config.category_loss == "ce" and row.has_probabilities(column):
+            return self.config.category_weight * _negative_log(row.soft(column)[:, list(allowed)].sum(dim=1))
+        x = row.category_coordinates(column)
         power = self.config.category_power
         off = x.abs() ** power
         from_corner = off.sum(dim=1, keepdim=True) - off + (x - 1).abs() ** power
@@ -115,7 +114,7 @@ class ConditionPenalty:
         return self.config.category_weight * missed
 
     def _alike(self, row: RowView, bound: SameCategory) -> Tensor:
-        left, right = (probabilities(*row.encoded(name)) for name in (bound.left, bound.right))
+        left, right = (row.soft(name) for name in (bound.left, bound.right))
         pairs = [(here, there) for here, there in enumerate(bound.partners) if there >= 0]
         same = left.new_zeros(len(left))
         for here, there in pairs:
@@ -132,7 +131,7 @@ def evaluate_term(term: NumericTerm, row: RowView) -> tuple[Tensor, Tensor]:
     """The value of a term in each row, and where it has none."""
     match term:
         case ColumnRef(column):
-            return _with_value(number(*row.encoded(column)))
+            return _with_value(row.soft(column))
         case NumberLiteral(value):
             return _with_value(torch.full((len(row.x),), float(value), dtype=torch.float64, device=row.x.device))
         case Operation(operator, operands):

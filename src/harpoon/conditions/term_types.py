@@ -26,15 +26,15 @@ DAY = 86_400 * 10**9
 TICKS = (DAY, *NANOSECONDS.values())
 EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001
 TERM_TYPES = {Kind.DATE: "date", Kind.DATETIME: "datetime", Kind.DURATION: "span"}
-MOMENTS = ("date", "datetime")
-WRITTEN = {
+POINTS_IN_TIME = ("date", "datetime")
+TYPE_EXAMPLES = {
     "number": "a number",
     "date": "a date, such as DATE '2024-01-31'",
     "datetime": "a datetime, such as TIMESTAMP '2024-01-31 12:00:00'",
     "span": "a span of time, such as INTERVAL '3' DAY",
 }
 # What an operator makes of what two operands measure. All else is refused.
-RESULTS = {
+RESULT_TYPES = {
     **{(operator, "number", "number"): "number" for operator in "+-*/"},
     ("-", "date", "date"): "number",
     ("-", "date", "datetime"): "span",
@@ -42,8 +42,8 @@ RESULTS = {
     ("-", "datetime", "datetime"): "span",
     **{(operator, "date", "number"): "date" for operator in "+-"},
     ("+", "number", "date"): "date",
-    **{(operator, moment, "span"): "datetime" for operator in "+-" for moment in MOMENTS},
-    **{("+", "span", moment): "datetime" for moment in MOMENTS},
+    **{(operator, moment, "span"): "datetime" for operator in "+-" for moment in POINTS_IN_TIME},
+    **{("+", "span", moment): "datetime" for moment in POINTS_IN_TIME},
     **{(operator, "span", "span"): "span" for operator in "+-"},
     ("*", "span", "number"): "span",
     ("*", "number", "span"): "span",
@@ -102,7 +102,7 @@ def find_column(name: str, schema: Schema) -> Column:
     return column
 
 
-def try_type_term(value: Term, schema: Schema) -> Term:
+def replace_constant(value: Term, schema: Schema) -> Term:
     """A constant column as its one value; anything else as it is."""
     if isinstance(value, ColumnName):
         column = find_column(value.name, schema)
@@ -113,7 +113,7 @@ def try_type_term(value: Term, schema: Schema) -> Term:
 
 def type_term(value: Term, schema: Schema) -> TypedTerm:
     """A value of a condition as a quantity, or an error that says why it is none."""
-    value = try_type_term(value, schema)
+    value = replace_constant(value, schema)
     match value:
         case ColumnName(name):
             return _column_term(find_column(name, schema))
@@ -135,7 +135,7 @@ def align_units(values: Sequence[Term], schema: Schema) -> list[TypedTerm]:
     quantities = [type_term(value, schema) for value in values]
     first = quantities[0]
     for value, other in zip(values[1:], quantities[1:], strict=True):
-        if len({"moment" if q.type in MOMENTS else q.type for q in (first, other)}) > 1:
+        if len({"moment" if q.type in POINTS_IN_TIME else q.type for q in (first, other)}) > 1:
             raise incomparable_error(values[0], value, schema)
         if first.zoned != other.zoned:
             raise InvalidCondition(
@@ -150,7 +150,7 @@ def incomparable_error(left: Term, right: Term, schema: Schema) -> InvalidCondit
     """Two values that are of different kinds."""
     return InvalidCondition(
         f"{describe_term(left, schema)} cannot be compared with {describe_term(right, schema)}. "
-        f"Compare it with {WRITTEN[type_term(left, schema).type]}."
+        f"Compare it with {TYPE_EXAMPLES[type_term(left, schema).type]}."
     )
 
 
@@ -228,7 +228,7 @@ def _ticks(measure: str, since: dt.timedelta, *, zoned: bool = False) -> TypedTe
 def _function(function: str, operand: TypedTerm, value: Term) -> TypedTerm:
     signed = function in ("negative", "abs")
     if operand.type != "number" and not (signed and operand.type == "span"):
-        raise InvalidCondition(f"{value} makes no sense: it takes a number, not {WRITTEN[operand.type]}.")
+        raise InvalidCondition(f"{value} makes no sense: it takes a number, not {TYPE_EXAMPLES[operand.type]}.")
     return replace(
         operand, term=Operation(function, (operand.term,)), resolution=operand.resolution if signed else None
     )
@@ -243,10 +243,10 @@ def _extreme(function: str, operands: list[TypedTerm]) -> TypedTerm:
 
 
 def _arithmetic(operator: str, left: TypedTerm, right: TypedTerm, value: Term) -> TypedTerm:
-    measure = RESULTS.get((operator, left.type, right.type))
+    measure = RESULT_TYPES.get((operator, left.type, right.type))
     if measure is None:
         raise InvalidCondition(
-            f"{value} makes no sense: {WRITTEN[left.type]}, {operator} {WRITTEN[right.type]}. Add, subtract, "
+            f"{value} makes no sense: {TYPE_EXAMPLES[left.type]}, {operator} {TYPE_EXAMPLES[right.type]}. Add, subtract, "
             "multiply and divide numbers and spans of time; subtract dates."
         )
     if left.zoned != right.zoned and "span" not in (left.type, right.type):

@@ -1,1 +1,35 @@
-"""diffusion."""
+"""The diffusion process, independent of tables: noise schedules, solvers, the reverse process and its guidance.
+
+Rows are encoded: tensors of shape (n, d), one row per table row. Time 0 is the clean row x_0. References are to the
+Harpoon paper unless another one is named.
+"""
+
+from harpoon.diffusion.denoiser import Denoiser, DenoiserFn, MaxNoiseModel
+from harpoon.diffusion.guidance import GUIDANCE_SCHEDULES, Guidance, TwistedGuidance
+from harpoon.diffusion.penalties import RECONSTRUCTION_LOSSES, reconstruction_penalty, sum_penalties
+from harpoon.diffusion.samplers import INITIAL_NOISE, reverse_process
+from harpoon.diffusion.schedules import CosineSchedule, LinearSchedule, NoiseLevel, Schedule
+from harpoon.diffusion.smc import SMCResampler
+from harpoon.diffusion.solvers import SOLVERS, Solver, StepInputs
+
+__all__ = [
+    "GUIDANCE_SCHEDULES",
+    "INITIAL_NOISE",
+    "RECONSTRUCTION_LOSSES",
+    "SOLVERS",
+    "CosineSchedule",
+    "Denoiser",
+    "DenoiserFn",
+    "Guidance",
+    "LinearSchedule",
+    "MaxNoiseModel",
+    "NoiseLevel",
+    "SMCResampler",
+    "Schedule",
+    "Solver",
+    "StepInputs",
+    "TwistedGuidance",
+    "reconstruction_penalty",
+    "reverse_process",
+    "sum_penalties",
+]

@@ -1,4 +1,4 @@
-"""Denoisers: from a noisy row to the dirty estimate of the clean one (Definition 1)."""
+"""Denoisers: estimates of the clean row x_0 from a noisy row x_t (Definition 1)."""
 
 from __future__ import annotations
 
@@ -14,16 +14,25 @@ from harpoon.encoding.batch import EncodedRows
 
 
 class DenoiserFn(Protocol):
-    """The dirty estimate x̂_0 = Q_t(x_t), as guidance and geometry see it."""
+    """The estimate x̂_0 = Q_t(x_t) of the clean rows; the paper calls it the dirty estimate."""
 
     def __call__(self, x_t: Tensor, t: float) -> Tensor:
-        """Estimate the clean rows."""
+        """Estimate x_0, (n, d), from x_t, (n, d), at time t."""
 
 
 class Denoiser(nn.Module, ABC):
-    """A network with the schedule it is trained on and the moments of the rows it is trained on."""
+    """A network, its noise schedule, and the moments of its training rows.
 
-    is_conditional: ClassVar[bool]  # whether known cells enter the network, or only pull through guidance
+    A subclass defines `condition_on` and `loss`, and is registered in `harpoon.networks.build.NETWORKS`.
+
+    Attributes:
+        is_conditional: Whether observed cells are an input of the network. If not, they only act through guidance.
+        schedule: The noise schedule of the forward process.
+        mean: Mean of the encoded training rows, (d,).
+        variance: Variance of the encoded training rows, (d,).
+    """
+
+    is_conditional: ClassVar[bool]
     mean: Tensor
     variance: Tensor
 
@@ -35,56 +44,60 @@ class Denoiser(nn.Module, ABC):
 
     @abstractmethod
     def condition_on(self, observed: EncodedRows | None = None) -> DenoiserFn:
-        """The dirty estimate for rows of which something is known."""
+        """Return the estimate of x_0 given the observed cells, as a function of x_t and t."""
 
     def forward(self, x_t: Tensor, t: float, given: EncodedRows | None = None) -> Tensor:
-        """The dirty estimate x̂_0 of the clean rows (Definition 1)."""
+        """Estimate x_0, (n, d), from x_t, (n, d), at time t and the observed cells."""
         return self.condition_on(given)(x_t, t)
 
     def at_max_noise(self) -> MaxNoiseModel:
-        """The network where there is only noise; its weights have to stay as they are."""
+        """Return the model at the largest noise level. The weights must not change afterwards."""
         return MaxNoiseModel(self)
 
     @abstractmethod
     def loss(self, data: EncodedRows, generator: torch.Generator) -> Tensor:
-        """The training objective on a batch."""
+        """Return the training loss of a batch, a scalar."""
 
     def muon_parameters(self) -> list[nn.Parameter]:
-        """The weights between two layers of many numbers each, which gain from steps along all directions."""
+        """Return the inner weight matrices, which Muon may optimise; none by default."""
         return []
 
     def initialize(self, data: EncodedRows, generator: torch.Generator) -> None:
-        """Set the first weights, and what can be read off the training rows before any training."""
+        """Set the initial weights, and all statistics of the training rows that the network uses."""
         initialize_linear(self, generator)
         self.fit_moments(data)
 
     def validate_state(self) -> None:
-        """Refuse weights that were read from a file and would lead astray."""
+        """Raise ValueError if buffers that were read from a file cannot be used."""
 
     def fit_moments(self, data: EncodedRows) -> None:
-        """Mean and variance of the encoded training rows, where the forward process starts from."""
+        """Set `mean` and `variance` to the moments of the observed cells of the training rows."""
         count = data.observed.sum(dim=0).clamp(min=1)
         self.mean.copy_((data.x * data.observed).sum(dim=0) / count)
         self.variance.copy_((((data.x - self.mean) * data.observed) ** 2).sum(dim=0) / count)
 
 
 class MaxNoiseModel:
-    """A denoiser at the largest noise level, where x_t carries no information and needs not be sampled."""
+    """A denoiser at the largest noise level, where x_t carries no information and need not be sampled.
 
-    is_autoregressive: ClassVar[bool] = False  # whether it predicts the distribution of each cell (`predict`)
+    Attributes:
+        is_autoregressive: Whether it also predicts the distribution of each cell given the observed ones.
+    """
+
+    is_autoregressive: ClassVar[bool] = False
 
     def __init__(self, denoiser: Denoiser) -> None:
         self.denoiser = denoiser
 
     def posterior_mean(self, given: EncodedRows) -> Tensor:
-        """E[x_0 | known]."""
-        nothing, noisiest = torch.zeros_like(self.denoiser.mean)[None], self.denoiser.schedule.times(1)[0]
-        x0_hat: Tensor = self.denoiser(nothing, noisiest, given)
+        """Return E[x_0 | observed cells], (n, d)."""
+        x_t, t = torch.zeros_like(self.denoiser.mean)[None], self.denoiser.schedule.times(1)[0]
+        x0_hat: Tensor = self.denoiser(x_t, t, given)
         return x0_hat
 
 
 def initialize_linear(module: nn.Module, generator: torch.Generator) -> None:
-    """PyTorch's defaults, from a generator of our own instead of the global one."""
+    """Initialize linear layers as PyTorch does, from a generator instead of the global random state."""
     for layer in module.modules():
         if isinstance(layer, nn.Linear):
             bound = 1 / math.sqrt(layer.in_features)

@@ -1,10 +1,10 @@
-"""The geometry of section 3 of the paper: what dirty estimates and guidance gradients do near the data manifold.
+"""Geometry of estimates and guidance gradients near the data manifold (section 3.2).
 
-Theorem 3.1: as ᾱ_t → 1 the dirty estimate becomes the orthogonal projection onto the manifold.
-Theorem 3.2: the gradient of any loss of the dirty estimate then lies in the manifold's tangent space.
+Theorem 3.1: as ᾱ_t → 1 the estimate x̂_0 becomes the orthogonal projection of x_t onto the manifold.
+Theorem 3.2: the gradient of any loss of x̂_0 then lies in the tangent space of the manifold.
 
-On a `Sphere` both can be checked against closed forms. On a trained model, `gradient_angles` measures how close
-the gradients are to being orthogonal to the denoising direction (the paper's gradient-angle figure).
+On a `Sphere` both are checked against closed forms. For a trained denoiser, `gradient_angles` measures the angle
+between the gradients and the denoising direction: 90 degrees in the limit (the gradient-angle figure of the paper).
 """
 
 from __future__ import annotations
@@ -25,13 +25,20 @@ from harpoon.encoding.base import ColumnSlice, PartType
 from harpoon.encoding.batch import EncodedRows, Penalty
 from harpoon.exceptions import InvalidOption, InvalidTable
 
-SMALL = 1e-3
+MIN_KAPPA = 1e-3
 CIRCLE, SPHERE = 2, 3
 
 
 @dataclass(frozen=True)
 class Angles:
-    """Angles in degrees between gradients and the denoising direction, per step from the noisiest to the cleanest."""
+    """Angles in degrees between gradients and the denoising direction, per time.
+
+    Attributes:
+        loss: The name of the loss.
+        times: The times, from the largest to the smallest.
+        mean: Mean over rows, (len(times),).
+        std: Standard deviation over rows, (len(times),).
+    """
 
     loss: str
     times: tuple[float, ...]
@@ -50,20 +57,19 @@ def gradient_angles(
     times: Sequence[float] | None = None,
     random_state: int = 0,
 ) -> dict[str, Angles]:
-    """The paper's gradient-angle figure for a trained model, as numbers.
+    """Measure the angles between guidance gradients and the denoising direction of a trained denoiser.
 
-    Rows of the table are noised to each step; the gradient of the imputation loss against the clean rows is compared
-    with the direction x_t - sqrt(ᾱ_t) x̂_0 in which the denoiser moves them. Incomplete rows are left out, and so are
-    numbers that are not noised, because they are no part of x_t.
+    Complete rows are noised to each time. The gradient of the imputation loss against the clean rows is compared with
+    the denoising direction x_t - sqrt(ᾱ_t) x̂_0, over the dimensions that are noised.
 
     Args:
         denoiser: A trained denoiser.
         data: Encoded rows (`Harpoon.encode`).
-        blocks: Where the parts of the columns are in an encoded row (`RowCodec.slices`).
-        losses: Of "mae", "mse", "mae+ce" and "mse+ce".
-        rows: How many rows to use at the most.
-        steps: How many evenly spaced times to visit.
-        times: The times to visit instead.
+        slices: The positions of the columns in an encoded row (`RowCodec.slices`).
+        losses: Names in `RECONSTRUCTION_LOSSES`.
+        rows: The largest number of rows to use.
+        steps: The number of evenly spaced times.
+        times: The times, instead of evenly spaced ones.
         random_state: The seed of the noise.
     """
     unknown = [loss for loss in losses if loss not in RECONSTRUCTION_LOSSES]
@@ -71,8 +77,8 @@ def gradient_angles(
         raise InvalidOption.one_of("A loss", unknown[0], RECONSTRUCTION_LOSSES)
     clean = data.complete()[:rows]
     if not len(clean.x):
-        raise InvalidTable("Gradient angles need complete rows, and the table has none.")
-    noised = [i for block in slices if block.type is not PartType.REGRESSION for i in range(block.start, block.stop)]
+        raise InvalidTable("gradient_angles needs complete rows, and the table has none.")
+    noised = [dim for part in slices if part.type is not PartType.REGRESSION for dim in range(part.start, part.stop)]
     schedule = denoiser.schedule
     visited = tuple(schedule.times(steps)[:-1] if times is None else times)
     generator = torch.Generator().manual_seed(random_state)
@@ -84,10 +90,10 @@ def gradient_angles(
         for loss in losses:
             penalty = reconstruction_penalty(loss, clean, slices)
             angles[loss].append(gradient_angle(denoiser, x_t, t, penalty, level, noised=noised))
-    stacked = {loss: torch.stack(found).cpu().double() for loss, found in angles.items()}
+    stacked = {loss: torch.stack(per_time).cpu().double() for loss, per_time in angles.items()}
     return {
-        loss: Angles(loss, visited, found.nanmean(dim=1).numpy(), np.nanstd(found.numpy(), axis=1))
-        for loss, found in stacked.items()
+        loss: Angles(loss, visited, degrees.nanmean(dim=1).numpy(), np.nanstd(degrees.numpy(), axis=1))
+        for loss, degrees in stacked.items()
     }
 
 
@@ -100,9 +106,9 @@ def gradient_angle(
     *,
     noised: Sequence[int] | slice = slice(None),
 ) -> Tensor:
-    """Per row, the angle in degrees between ∇_{x_t} L(x̂_0) and x_t - sqrt(ᾱ_t) x̂_0; NaN where either is zero.
+    """Return the angle in degrees between ∇_{x_t} L(x̂_0) and x_t - sqrt(ᾱ_t) x̂_0, (n,); NaN where either is 0.
 
-    Both are taken over the numbers that are `noised`, all of them by default.
+    `noised` selects the dimensions to compare, all of them by default.
     """
     x0_hat, gradient = tangential_gradient(estimate, x_t, t, penalty)
     gradient, direction = gradient[:, noised], (x_t - level.signal * x0_hat)[:, noised]
@@ -112,10 +118,10 @@ def gradient_angle(
 
 @dataclass(frozen=True)
 class Sphere:
-    """Rows spread evenly over the unit circle (dimension 2) or the unit sphere (dimension 3).
+    """The uniform distribution on the unit circle (dimension 2) or the unit sphere (dimension 3).
 
-    With x_t = a x_0 + s ε, the rows x_0 given x_t follow a von Mises-Fisher law around x_t / |x_t| with
-    concentration κ = a |x_t| / s², whose mean is known in closed form: it is what a perfect denoiser estimates.
+    With x_t = a x_0 + s ε, the posterior of x_0 given x_t is a von Mises-Fisher distribution around x_t / |x_t| with
+    concentration κ = a |x_t| / s². Its mean, the estimate of a perfect denoiser, has a closed form.
     """
 
     dimension: int
@@ -125,28 +131,27 @@ class Sphere:
             raise InvalidOption(f"dimension must be 2 (circle) or 3 (sphere), got {self.dimension!r}.")
 
     def sample(self, n: int, generator: torch.Generator) -> Tensor:
-        """N rows on the manifold."""
+        """Sample n points of the manifold, (n, dimension)."""
         return self.project(torch.randn(n, self.dimension, generator=generator, dtype=torch.float64))
 
     def project(self, x: Tensor) -> Tensor:
-        """π(x), the nearest point of the manifold."""
-        length: Tensor = x.norm(dim=1, keepdim=True)
-        return x / length
+        """Return π(x), the nearest point of the manifold."""
+        norm: Tensor = x.norm(dim=1, keepdim=True)
+        return x / norm
 
     def tangential(self, point: Tensor, vector: Tensor) -> Tensor:
-        """The part of a vector that lies in the tangent space at a point of the manifold."""
+        """Project vectors onto the tangent space at points of the manifold."""
         return vector - (vector * point).sum(dim=1, keepdim=True) * point
 
     def posterior_mean(self, x_t: Tensor, level: NoiseLevel) -> Tensor:
-        """E[x_0 | x_t]: the dirty estimate of a perfectly trained denoiser (proof of Theorem 3.1)."""
+        """Return E[x_0 | x_t], the estimate of a perfect denoiser (proof of Theorem 3.1)."""
         kappa: Tensor = level.signal * x_t.norm(dim=1, keepdim=True) / level.noise**2
-        length = self._mean_length(kappa)
-        return length * self.project(x_t)
+        return self._mean_length(kappa) * self.project(x_t)
 
     def _mean_length(self, kappa: Tensor) -> Tensor:
-        """The length of the mean of a von Mises-Fisher law: a ratio of Bessel functions."""
+        """Return the norm of the mean of a von Mises-Fisher distribution, a ratio of Bessel functions."""
         if self.dimension == CIRCLE:
             ratio: Tensor = torch.special.i1e(kappa) / torch.special.i0e(kappa)
             return ratio
-        safe = kappa.clamp(min=SMALL)
-        return torch.where(kappa < SMALL, kappa / 3, 1 / torch.tanh(safe) - 1 / safe)
+        safe = kappa.clamp(min=MIN_KAPPA)
+        return torch.where(kappa < MIN_KAPPA, kappa / 3, 1 / torch.tanh(safe) - 1 / safe)

@@ -1,4 +1,4 @@
-"""Guidance: from a penalty on the clean estimate to a gradient on the noisy row. Knows no columns."""
+"""Gradient guidance: from a penalty on x̂_0 to an update of x_t (section 3.3)."""
 
 from __future__ import annotations
 
@@ -12,66 +12,70 @@ from harpoon.diffusion.denoiser import DenoiserFn
 from harpoon.diffusion.schedules import NoiseLevel, posterior_variance
 from harpoon.encoding.batch import Penalty
 
-TINY = 1e-30
+MIN_NORM = 1e-30
+GuidanceSchedule = Callable[[float], float]
 
 
 @dataclass(frozen=True)
 class Guidance:
-    """A penalty on x̂_0, one number per row, and how hard to follow its gradient.
+    """A penalty on x̂_0 and the scale of its gradient.
 
-    `strength` is η as a function of how far the reverse process has come, 0 at its start and near 1 at its end.
-    `longest` bounds the length of a pull in units of the noise left in the row, for penalties of any scale; 0: no
-    bound, as in the paper.
+    Attributes:
+        penalty: Encoded rows, (n, d), to a penalty per row, (n,).
+        scale: η as a function of progress, from 0 at the first step of the reverse process to almost 1 at its last.
+        max_norm: Largest norm of an update, in units of the remaining noise, for penalties of any scale. 0: no limit,
+            as in the paper.
     """
 
     penalty: Penalty
-    scale: Callable[[float], float]
+    scale: GuidanceSchedule
     max_norm: float = 0.0
 
     def step(self, gradient: Tensor, progress: float, now: NoiseLevel, after: NoiseLevel) -> Tensor:  # noqa: ARG002
-        """How far a row is moved (Algorithm 1, line 9)."""
+        """Return the update η g, (n, d), which is subtracted from x_{t-1} (Algorithm 1, line 9)."""
         return self.clip(self.scale(progress) * gradient, now)
 
-    def clip(self, pull: Tensor, now: NoiseLevel) -> Tensor:
-        """No longer than it may be."""
+    def clip(self, update: Tensor, now: NoiseLevel) -> Tensor:
+        """Rescale the updates whose norm exceeds `max_norm`."""
         if not self.max_norm:
-            return pull
-        length: Tensor = pull.norm(dim=1, keepdim=True)
-        return pull * (self.max_norm * now.noise / length.clamp(min=TINY)).clamp(max=1.0)
+            return update
+        norm: Tensor = update.norm(dim=1, keepdim=True)
+        return update * (self.max_norm * now.noise / norm.clamp(min=MIN_NORM)).clamp(max=1.0)
 
 
 @dataclass(frozen=True)
 class TwistedGuidance(Guidance):
-    """Guidance by what a row promises: the log of exp(-L / 2s²), the chance that its penalty will come to nothing.
+    """Guidance by the twisting potential exp(-L(x̂_0) / 2s_t²), for twisted SMC (Wu et al., 2023).
 
-    A step then moves by its own variance times the gradient of that, as the law of the rows that keep the promise does.
+    The update is the posterior variance of the step times the gradient of the log potential. It shifts the mean of the
+    step towards rows that satisfy the condition; `SMCResampler` corrects the remaining bias.
     """
 
     def step(self, gradient: Tensor, progress: float, now: NoiseLevel, after: NoiseLevel) -> Tensor:
-        """How far a row is moved."""
+        """Return the update, (n, d), which is subtracted from x_{t-1}."""
         return self.clip(self.scale(progress) * posterior_variance(now, after) / (2 * now.noise**2) * gradient, now)
 
 
-def constant(eta: float) -> Callable[[float], float]:
-    """The same η at every step (the paper's default)."""
+def constant(eta: float) -> GuidanceSchedule:
+    """Return the same η for each step, the default of the paper."""
     return lambda _progress: eta
 
 
-def linear(eta: float) -> Callable[[float], float]:
-    """η growing from zero (the paper's schedule ablation)."""
+def linear(eta: float) -> GuidanceSchedule:
+    """Return η that grows from 0 (ablation of guidance schedules, section 4.5)."""
     return lambda progress: eta * progress
 
 
 def tangential_gradient(estimate: DenoiserFn, x_t: Tensor, t: float, penalty: Penalty) -> tuple[Tensor, Tensor]:
-    """The dirty estimate x̂_0 and g = ∇_{x_t} L(x̂_0) (Algorithm 1, lines 5 and 6; Theorem 3.2)."""
+    """Return x̂_0 and g = ∇_{x_t} L(x̂_0), each (n, d) (Algorithm 1, lines 5 and 6; Theorem 3.2)."""
     with torch.enable_grad():
         x_t = x_t.detach().requires_grad_()
         x0_hat = estimate(x_t, t)
         penalties = penalty(x0_hat)
-        if not penalties.requires_grad:  # a penalty that does not look at the rows does not move them
+        if not penalties.requires_grad:  # a penalty that does not depend on the rows
             return x0_hat.detach(), torch.zeros_like(x_t)
         (gradient,) = torch.autograd.grad(penalties.sum(), x_t, allow_unused=True, materialize_grads=True)
     return x0_hat.detach(), gradient
 
 
-GUIDANCE_SCHEDULES = {"constant": constant, "linear": linear}
+GUIDANCE_SCHEDULES: dict[str, Callable[[float], GuidanceSchedule]] = {"constant": constant, "linear": linear}

@@ -1,4 +1,4 @@
-"""Penalties on the dirty estimate: how far encoded rows are from what is asked of them."""
+"""Penalties: functions of the estimate x̂_0, (n, d), that return one loss per row, (n,)."""
 
 from __future__ import annotations
 
@@ -12,30 +12,34 @@ from harpoon.encoding.batch import EncodedRows, Penalty
 
 
 def reconstruction_penalty(loss: str, given: EncodedRows, slices: Sequence[ColumnSlice]) -> Penalty:
-    """The imputation loss (eq. 4): the distance of x̂_0 from the known cells, summed over them.
+    """Return the imputation loss: the distance of x̂_0 from the observed cells (L_imp, appendix D).
 
-    `loss` is "mae", "mse", "mae+ce" or "mse+ce"; the cross-entropy reads the numbers of a one-hot column as
-    logits.
+    Args:
+        loss: A name in `RECONSTRUCTION_LOSSES`. With "+ce", a one-hot column also adds a cross-entropy whose logits
+            are its estimated dimensions.
+        given: The observed cells, (n, d).
+        slices: The positions of the columns in an encoded row.
     """
     distance, cross_entropy = RECONSTRUCTION_LOSSES[loss]
-    categories = [block for block in slices if block.is_categorical] if cross_entropy else []
+    categorical = [part for part in slices if part.is_categorical] if cross_entropy else []
 
     def penalty(x0_hat: Tensor) -> Tensor:
         total = torch.where(given.observed, distance(x0_hat - given.x), 0.0).sum(dim=1)
-        for block in categories:
-            part = slice(block.start, block.stop)
-            log_p = x0_hat[:, part].log_softmax(dim=1)
-            total = total - (given.x[:, part] * log_p * given.observed[:, part]).sum(dim=1)
+        for part in categorical:
+            dims = slice(part.start, part.stop)
+            log_p = x0_hat[:, dims].log_softmax(dim=1)
+            total = total - (given.x[:, dims] * log_p * given.observed[:, dims]).sum(dim=1)
         return total
 
     return penalty
 
 
 def sum_penalties(penalties: Sequence[Penalty]) -> Penalty:
-    """All of the penalties together (eq. 5)."""
+    """Return the sum of penalties."""
     return lambda x0_hat: torch.stack([penalty(x0_hat) for penalty in penalties]).sum(dim=0)
 
 
+# Name: distance per dimension, and whether categories add a cross-entropy.
 RECONSTRUCTION_LOSSES = {
     "mae": (torch.abs, False),
     "mse": (torch.square, False),

@@ -1,7 +1,7 @@
-"""Noise schedules: what the forward process is, apart from how it is reversed.
+"""Noise schedules of the forward process.
 
-At time t a clean row x_0 has become x_t = a_t x_0 + s_t ε (eq. 1), with a_t = sqrt(ᾱ_t), s_t = sqrt(1 - ᾱ_t).
-A `Level` is that pair; a schedule maps times to levels.
+At time t the noisy row is x_t = a_t x_0 + s_t ε with ε ~ N(0, I), a_t = sqrt(ᾱ_t) and s_t = sqrt(1 - ᾱ_t) (eq. 1). A
+schedule maps a time to its `NoiseLevel` (a_t, s_t).
 """
 
 from __future__ import annotations
@@ -17,41 +17,44 @@ from torch import Tensor
 
 @dataclass(frozen=True)
 class NoiseLevel:
-    """How much of the signal (a_t) and of the noise (s_t) is in x_t; a_t² + s_t² = 1 where variance is preserved."""
+    """The coefficients of x_0 (`signal`, a_t) and of ε (`noise`, s_t) in x_t.
+
+    a_t² + s_t² = 1 for variance-preserving schedules.
+    """
 
     signal: float
     noise: float
 
     @property
     def log_snr(self) -> float:
-        """The log of signal to noise, log(a_t / s_t)."""
+        """Half the log signal-to-noise ratio, log(a_t / s_t)."""
         return math.log(self.signal / self.noise)
 
 
 def posterior_variance(now: NoiseLevel, after: NoiseLevel) -> float:
-    """σ_t = (1 - α_t)(1 - ᾱ_{t-1}) / (1 - ᾱ_t) (Algorithm 1, line 7); zero on the last step."""
+    """Return (1 - α_t)(1 - ᾱ_{t-1}) / (1 - ᾱ_t) (Algorithm 1, line 7; Ho et al., 2020, eq. 7); 0 at the last step."""
     alpha = (now.signal / after.signal) ** 2
     return (1 - alpha) * after.noise**2 / now.noise**2
 
 
 class Schedule(Protocol):
-    """What a reverse process asks of the forward one."""
+    """A noise schedule, as the reverse process uses it."""
 
     def times(self, steps: int) -> list[float]:
-        """The times to visit, from the noisiest to the clean row's."""
+        """Return the `steps` + 1 times that the reverse process visits, from the largest to 0."""
 
     def level(self, t: float) -> NoiseLevel:
-        """Signal and noise at time t."""
+        """Return the noise level at time t."""
 
 
 @dataclass(frozen=True)
 class LinearSchedule:
-    """The paper's schedule: T discrete steps, β_t linear from `beta_start` to `beta_end`, α_t = 1 - β_t.
+    """The schedule of the paper: T discrete steps, β_t linear in t, α_t = 1 - β_t (Ho et al., 2020).
 
-    Time 0 is the clean row, time T the noisiest.
+    Time 0 is the clean row, time T the largest noise level.
 
     >>> schedule = LinearSchedule(steps=200, beta_start=1e-4, beta_end=0.02)
-    >>> round(schedule.level(200).a ** 2, 3)
+    >>> round(schedule.level(200).signal ** 2, 3)
     0.132
     """
 
@@ -61,49 +64,49 @@ class LinearSchedule:
 
     @cached_property
     def alpha_bars(self) -> Tensor:
-        """ᾱ_0 = 1, ᾱ_1, ..., ᾱ_T: the products of α_s up to t, in double precision."""
+        """ᾱ_0 = 1, ᾱ_1, ..., ᾱ_T in double precision, (T + 1,)."""
         betas = torch.linspace(self.beta_start, self.beta_end, self.steps, dtype=torch.float64)
         return torch.cat([torch.ones(1, dtype=torch.float64), torch.cumprod(1 - betas, dim=0)])
 
     def times(self, steps: int) -> list[float]:
-        """The times that the reverse process visits: T, T - 1, ..., 0, or fewer of them, evenly spaced."""
+        """Return T, T - 1, ..., 0, or fewer times that are evenly spaced."""
         steps = min(steps, self.steps)
         return [float(round(self.steps * i / steps)) for i in range(steps, -1, -1)]
 
     def level(self, t: float) -> NoiseLevel:
-        """Signal and noise at time t."""
+        """Return the noise level at time t."""
         alpha_bar = float(self.alpha_bars[int(t)])
         return NoiseLevel(math.sqrt(alpha_bar), math.sqrt(1 - alpha_bar))
 
     def levels(self, t: Tensor) -> tuple[Tensor, Tensor]:
-        """Signal and noise at many times, as columns that multiply rows."""
+        """Return a_t and s_t for times of shape (n,), each (n, 1)."""
         alpha_bars = self.alpha_bars.to(t.device)[t].unsqueeze(1)
         return alpha_bars.sqrt().float(), (1 - alpha_bars).sqrt().float()
 
 
 @dataclass(frozen=True)
 class CosineSchedule:
-    """Continuous time from 0, the clean row, to 1, nothing but noise: a_t = cos(πt/2), s_t = sin(πt/2).
+    """Continuous time from 0, the clean row, to 1, pure noise: a_t = cos(πt/2), s_t = sin(πt/2).
 
-    Rows are noised at times kept off both ends by `margin`; the last step of the reverse process lands on 0.
+    Training uses times from `margin` to 1 - `margin`. The last step of the reverse process ends at 0.
     """
 
     margin: float = 1e-3
 
     @property
     def max_time(self) -> float:
-        """The time at which a row is forgotten."""
+        """The largest time, at which x_t is practically pure noise."""
         return 1 - self.margin
 
     def times(self, steps: int) -> list[float]:
-        """The times that the reverse process visits, from the noisiest to 0."""
+        """Return evenly spaced times from `max_time` to 0."""
         return [self.max_time * i / steps for i in range(steps, -1, -1)]
 
     def level(self, t: float) -> NoiseLevel:
-        """Signal and noise at time t."""
+        """Return the noise level at time t."""
         return NoiseLevel(math.cos(math.pi * t / 2), math.sin(math.pi * t / 2))
 
     def levels(self, t: Tensor) -> tuple[Tensor, Tensor]:
-        """Signal and noise at many times, as columns that multiply rows."""
+        """Return a_t and s_t for times of shape (n,), each (n, 1)."""
         angle = (math.pi / 2) * t.unsqueeze(1)
         return angle.cos(), angle.sin()

@@ -1,74 +1,91 @@
-"""Selecting rows on their way, so that pulling them does not bend their law.
+"""Importance weights and systematic resampling of guided rows: twisted SMC (Wu et al., 2023).
 
-Guidance moves every row towards a condition, also where few rows would have gone by themselves: rows pile up at the
-bound. Sequential Monte Carlo takes that back. Rows go in groups; each carries the weight by which the guided step
-made it too likely or not likely enough, and now and then a group is drawn anew from itself by these weights (twisted
-diffusion sampling: the guided step is the proposal, and the penalty of the dirty estimate says what a row promises).
+Guidance biases the distribution: it moves every row towards the condition, so rows concentrate at its boundary. Twisted
+sequential Monte Carlo corrects the bias. The guided step is the proposal, exp(-L(x̂_0) / 2s_t²) is the twisting
+potential, and the rows of a group are its particles. Each particle has an importance weight, and a group is resampled
+when its effective sample size becomes small.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from harpoon._utils.rng import Stream, generator
 from harpoon.diffusion.schedules import NoiseLevel
 
-MIN_EFFECTIVE_FRACTION = 0.5  # the share of a group that must count before it is drawn anew
+MIN_EFFECTIVE_FRACTION = 0.5  # effective sample size, as a fraction of a group, below which it is resampled
 
 
 @dataclass
 class SMCResampler:
-    """The weights of rows in groups of the same size. Steps must have noise (the posterior deviation)."""
+    """Importance weights of rows in groups of `n_particles`, for solvers with the noise of DDPM.
+
+    Attributes:
+        n_particles: Rows per group.
+        seed: The seed of the call.
+        key: The draw number or stream key of the rows, on which the random numbers depend.
+        first_group: The number of the first group, likewise.
+        log_weights: Log importance weights, (n,); None before the first step.
+        log_potential: Log twisting potentials of the previous step, (n,).
+        steps: The number of steps so far.
+    """
 
     n_particles: int
     seed: int
-    key: int = 0  # the draw number or stream key of the rows, on which the random numbers depend
-    first_group: int = 0  # the number of the first group, likewise
+    key: int = 0
+    first_group: int = 0
     log_weights: Tensor | None = field(default=None, init=False)
     log_potential: Tensor | None = field(default=None, init=False)
     steps: int = field(default=0, init=False)
 
     def starting_at(self, row: int) -> SMCResampler:
-        """The same for rows from this one on."""
+        """Return a resampler without weights for a batch whose first row has this number."""
         return SMCResampler(self.n_particles, self.seed, self.key, row // self.n_particles)
 
     def resample(self, penalties: Tensor, level: NoiseLevel, *, last: bool) -> Tensor:
-        """Which rows go on, a row of the same group in the place of each; after the last step no weight is left.
+        """Update the weights by the potentials and return the ancestor of each row, (n,), a row of its group.
 
-        What a row promises is a normal law's: the chance that a penalty of so many deviations will come to nothing,
-        with the noise that is still to be removed.
+        Args:
+            penalties: L(x̂_0), (n,).
+            level: The noise level of x_t.
+            last: Whether this is the last step, at which each group is resampled, so that weights are equal.
         """
-        promise = -penalties.double() / (2 * level.noise**2)
-        weights = (
-            promise
-            if self.log_weights is None or self.log_potential is None
-            else self.log_weights + promise - self.log_potential
-        )
-        survivors = torch.arange(len(weights), device=weights.device)
-        for number, start in enumerate(range(0, len(weights), self.n_particles)):
-            part = slice(start, start + self.n_particles)
-            share = weights[part].softmax(dim=0)
-            if last or float(share.square().sum()) * len(share) * MIN_EFFECTIVE_FRACTION > 1:
-                survivors[part] = start + self._systematic(share, number)
-                weights[part] = weights[part].logsumexp(dim=0) - np.log(len(share))
-        self.log_weights, self.log_potential = weights, promise[survivors]
+        log_potential = -penalties.double() / (2 * level.noise**2)
+        if self.log_weights is None or self.log_potential is None:
+            log_weights = log_potential.clone()
+        else:
+            log_weights = self.log_weights + log_potential - self.log_potential
+        ancestors = torch.arange(len(log_weights), device=log_weights.device)
+        for group, start in enumerate(range(0, len(log_weights), self.n_particles)):
+            rows = slice(start, start + self.n_particles)
+            p = log_weights[rows].softmax(dim=0)
+            if last or float(p.square().sum()) * len(p) * MIN_EFFECTIVE_FRACTION > 1:
+                ancestors[rows] = start + self._systematic(p, group)
+                log_weights[rows] = log_weights[rows].logsumexp(dim=0) - math.log(len(p))
+        self.log_weights, self.log_potential = log_weights, log_potential[ancestors]
         self.steps += 1
-        return survivors
+        return ancestors
 
-    def reweight(self, z: Tensor, pull: Tensor, deviation: float) -> None:
-        """Weigh what the pull has done: the row was drawn from a law moved by it, of the step's deviation."""
-        if self.log_weights is None or not deviation:
+    def reweight(self, z: Tensor, update: Tensor, std: float) -> None:
+        """Multiply the weights by the density ratio of the step without guidance and the guided step.
+
+        Args:
+            z: Standard normal noise of the step, (n, d).
+            update: The guidance that was subtracted, (n, d).
+            std: The standard deviation of the noise of the step.
+        """
+        if self.log_weights is None or not std:
             return
-        moved = (pull / deviation).double()
-        self.log_weights = self.log_weights + ((z * moved).sum(dim=1) - moved.square().sum(dim=1) / 2)
+        shift = (update / std).double()
+        self.log_weights = self.log_weights + ((z * shift).sum(dim=1) - shift.square().sum(dim=1) / 2)
 
-    def _systematic(self, share: Tensor, number: int) -> Tensor:
-        """Systematic resampling: one random number per group and step."""
-        words = self.first_group + number, self.key ^ Stream.GUIDED, self.steps
+    def _systematic(self, p: Tensor, group: int) -> Tensor:
+        """Resample systematically by probabilities p, (n_particles,): one uniform number per group and step."""
+        words = self.first_group + group, self.key ^ Stream.GUIDED, self.steps
         offset = float(generator(self.seed, Stream.RESAMPLING, *words).random())
-        at = (torch.arange(len(share), device=share.device, dtype=share.dtype) + offset) / len(share)
-        return torch.searchsorted(share.cumsum(dim=0), at).clamp(max=len(share) - 1)
+        points = (torch.arange(len(p), device=p.device, dtype=p.dtype) + offset) / len(p)
+        return torch.searchsorted(p.cumsum(dim=0), points).clamp(max=len(p) - 1)

@@ -1,4 +1,7 @@
-"""Solvers: one step of the reverse process, from x_t to x_s with s < t."""
+"""Solvers: one step of the reverse process, from x_t to x_s with s < t.
+
+To add a solver, write a function of `StepInputs` and register it in `SOLVERS`.
+"""
 
 from __future__ import annotations
 
@@ -14,16 +17,17 @@ from harpoon.diffusion.schedules import NoiseLevel, posterior_variance
 
 
 class StepInputs(NamedTuple):
-    """What a solver may use for one step.
+    """The inputs of one step.
 
     Attributes:
         x_t: The noisy rows, (n, d).
         x0_hat: The estimate of the clean rows at t, (n, d).
         now: The noise level of x_t.
         after: The noise level of the result.
-        noise: Standard normal numbers, (n, d).
-        previous: The estimate of the step before and its noise level; None at the first step. For multistep solvers.
-        denoise: The denoiser, for solvers that evaluate it once more within a step.
+        noise: Standard normal, (n, d).
+        previous: x0_hat of the previous step and its noise level, for multistep solvers; None at the first step.
+        denoise: The denoiser, for solvers that evaluate it again within a step.
+        times: The times of x_t and of the result.
     """
 
     x_t: Tensor
@@ -33,11 +37,17 @@ class StepInputs(NamedTuple):
     noise: Tensor
     previous: tuple[Tensor, NoiseLevel] | None
     denoise: DenoiserFn
+    times: tuple[float, float]
 
 
 @dataclass(frozen=True)
 class Solver:
-    """A step function, and whether it uses the noise that it is given."""
+    """A step function from `StepInputs` to the rows at the next noise level, (n, d).
+
+    Attributes:
+        step: The function.
+        stochastic: Whether it uses the noise of its inputs.
+    """
 
     step: Callable[[StepInputs], Tensor]
     stochastic: bool
@@ -54,28 +64,28 @@ def ddpm_printed(inputs: StepInputs) -> Tensor:
 
 
 def ddim(inputs: StepInputs) -> Tensor:
-    """Deterministic step (Song et al., 2021): x̂_0 noised to the next level with the predicted noise."""
+    """Deterministic step: x̂_0 noised to the next level by the estimated noise (Song et al., 2021, eq. 12, σ = 0)."""
     return _ddim(inputs, inputs.x0_hat)
 
 
 def dpmpp_2m(inputs: StepInputs) -> Tensor:
-    """Deterministic step of second order, DPM-Solver++ 2M (Lu et al., 2022).
+    """Deterministic step of second order, DPM-Solver++(2M) (Lu et al., 2022, Algorithm 2).
 
-    x̂_0 is extrapolated to the middle of the step, linearly in the log of the signal-to-noise ratio. The first step has
-    nothing to extrapolate from; the last ends at an infinite ratio and has no middle.
+    x̂_0 is extrapolated to the middle of the step, linearly in log(a_t / s_t). The first step has no previous estimate,
+    and the last step ends at an infinite ratio; both are DDIM steps.
     """
     x0_hat, now, after = inputs.x0_hat, inputs.now, inputs.after
     if inputs.previous is not None and after.noise:
-        previous, then = inputs.previous
-        went, goes = now.log_snr - then.log_snr, after.log_snr - now.log_snr
-        x0_hat = x0_hat + goes / (2 * went) * (x0_hat - previous)
+        previous_x0_hat, before = inputs.previous
+        h_previous, h = now.log_snr - before.log_snr, after.log_snr - now.log_snr
+        x0_hat = x0_hat + h / (2 * h_previous) * (x0_hat - previous_x0_hat)
     return _ddim(inputs, x0_hat)
 
 
 def posterior_mean(inputs: StepInputs) -> Tensor:
-    """Mean of the next row (Algorithm 1, line 8): (x_t - (1 - α_t) / sqrt(1 - ᾱ_t) ε_θ) / sqrt(α_t).
+    """Return the mean of x_{t-1}: (x_t - (1 - α_t) / sqrt(1 - ᾱ_t) ε_θ) / sqrt(α_t) (Algorithm 1, line 8).
 
-    Written as a weighted mean of x̂_0 and x_t, which is the same and does not divide by an α_t near 0.
+    It is written as a combination of x̂_0 and x_t (Ho et al., 2020, eq. 7), which does not divide by a small α_t.
     """
     now, after = inputs.now, inputs.after
     alpha = (now.signal / after.signal) ** 2

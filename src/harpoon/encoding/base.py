@@ -1,66 +1,73 @@
-"""How the cells of one column become numbers, and back: one small class per way.
+"""Base classes of codecs: maps between the cells of columns and a few features per row.
 
-Encoding is exact in double precision, so `decode(encode(cells))` gives the cells back.
+Encoding is exact in double precision: `decode(encode(cells))` returns the cells.
+
+`ColumnCodec` encodes one column and is what nearly every codec derives from. `Codec` is the general case, which may
+encode several columns together, such as a latitude and a longitude as a point on the sphere. To add a codec, derive
+from one of the two and register it (`harpoon.encoding.registry`).
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Any, ClassVar, Self
 
-from harpoon.data.column import Column
-from harpoon.data.column_array import ColumnArray
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from harpoon.data.column import Column, Kind
+from harpoon.data.column_array import ColumnArray, Columns
 from harpoon.data.statistics import Floats
+from harpoon.encoding.units import AffineUnit
 
 
 class PartType(StrEnum):
-    """What the numbers of a part are: a point on the line, one of a simplex (a category), or a mean.
+    """The type of the features of a part.
 
-    A mean is not noised: the network says what it expects there, in the units that errors are measured in, and reads it
-    where it is known.
+    CONTINUOUS: one real number, noised by the diffusion.
+    CATEGORICAL: a one-hot vector, or a point of the simplex, noised by the diffusion.
+    REGRESSION: one standardised value that is never noised. The network predicts its expectation, and reads it where
+        the cell is observed.
+
+    A column with a CONTINUOUS and a REGRESSION part is a numeric column with a normal score: the anchored network
+    predicts its conditional distribution.
     """
 
-    CONTINUOUS = "line"
-    CATEGORICAL = "simplex"
-    REGRESSION = "mean"
+    CONTINUOUS = "continuous"
+    CATEGORICAL = "categorical"
+    REGRESSION = "regression"
 
 
 @dataclass(frozen=True)
 class Part:
-    """Some numbers of an encoded cell."""
+    """Some features of an encoded cell. A part that is not categorical has width 1."""
 
     width: int
     type: PartType
 
+    def __post_init__(self) -> None:
+        if self.width != 1 and self.type is not PartType.CATEGORICAL:
+            raise ValueError(f"a {self.type} part must have width 1, got {self.width}; use several parts")
 
-CONTINUOUS_PART = (Part(1, PartType.CONTINUOUS),)
 
-
-class ColumnCodec(Protocol):
-    """Encodes the cells of one column into a few numbers per row."""
-
-    @property
-    def column(self) -> Column:
-        """The column it encodes."""
-
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        """What a cell's numbers are."""
-
-    def encode(self, cells: ColumnArray) -> Floats:
-        """Cells to (rows, width); a missing cell is all zeros."""
-
-    def decode(self, x: Floats, *, is_mean: bool = False) -> ColumnArray:
-        """(rows, width) to cells, none missing. `expected`: x is a mean over rows, not a row."""
-
-    def expectation(self, x: Floats) -> Floats:
-        """What a mean over rows says: a number in the table's units, or the probability of each label."""
+CONTINUOUS_PART = Part(1, PartType.CONTINUOUS)
 
 
 @dataclass(frozen=True)
 class ColumnSlice:
-    """Where a part of a column stands in the encoded row."""
+    """Position of a part in the encoded row.
+
+    Attributes:
+        name: The name of the column; of columns that are encoded together, all their names.
+        column: The index of the codec in `RowCodec.codecs`.
+        start: The first feature.
+        stop: The feature after the last.
+        type: The type of the features.
+    """
 
     name: str
     column: int
@@ -70,5 +77,162 @@ class ColumnSlice:
 
     @property
     def is_categorical(self) -> bool:
-        """Whether its numbers are those of a category."""
+        """Whether its features are those of a category."""
         return self.type is PartType.CATEGORICAL
+
+
+class Codec(ABC):
+    """Encodes one column, or several columns together, into d features per row.
+
+    Columns that are encoded together count as observed only in rows where all of them are. In other rows the network
+    sees none of them and predicts all. Cells that were observed are always returned as they were
+    (`harpoon.data.column_array.fill_missing`), so the sampled half of a group does not depend on its observed half.
+    """
+
+    has_probabilities: ClassVar[bool] = True  # whether `soft_columns` gives probabilities of categories
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[Column, ...]:
+        """The columns that it encodes."""
+
+    @property
+    @abstractmethod
+    def parts(self) -> tuple[Part, ...]:
+        """The features of a row; their widths sum to d."""
+
+    @classmethod
+    @abstractmethod
+    def supports(cls, kind: Kind) -> bool:
+        """Return whether it encodes columns of a kind."""
+
+    @abstractmethod
+    def encode_columns(self, rows: Columns) -> Floats:
+        """Encode the cells of its columns, (n, d). Rows that are not observed are all zeros."""
+
+    @abstractmethod
+    def decode_columns(self, x: Floats, *, is_mean: bool = False) -> Columns:
+        """Decode features, (n, d), to cells of all its columns, none missing. See `ColumnCodec.decode`."""
+
+    @abstractmethod
+    def expectations(self, x: Floats) -> dict[str, Floats]:
+        """Return `ColumnCodec.expectation` of each column by name."""
+
+    @abstractmethod
+    def soft_columns(self, x: Tensor) -> dict[str, Tensor]:
+        """Decode features, (n, d), differentiably and in double precision.
+
+        Returns by name the values of numeric columns, (n,), and the probabilities of the categories of others,
+        (n, categories).
+        """
+
+    def category_coordinates(self, x: Tensor, name: str) -> Tensor:
+        """Return points, (n, categories), whose distance to a corner of the simplex is a penalty (eq. 6)."""
+        return self.soft_columns(x)[name]
+
+    @abstractmethod
+    def to_json(self) -> dict[str, Any]:
+        """Return the fitted codec as plain data; extend the dictionary of the base class."""
+        return {"codec": type(self).__name__, "columns": [column.name for column in self.columns]}
+
+    @classmethod
+    @abstractmethod
+    def from_json(cls, columns: Sequence[Column], data: Mapping[str, Any]) -> Self:
+        """Restore a codec of some columns from `to_json`. Raise ValueError if the data are invalid."""
+
+    @property
+    def has_normal_score(self) -> bool:
+        """Whether it has a normal score beside a standardised value."""
+        return {PartType.CONTINUOUS, PartType.REGRESSION} <= {part.type for part in self.parts}
+
+    @property
+    def unit(self) -> AffineUnit | None:
+        """The unit of the standardised value; None if the value is not an affine map of the table's."""
+        return None
+
+    @property
+    def fit_warning(self) -> Warning | None:
+        """What the user should know about how the columns are encoded."""
+        return None
+
+
+class ColumnCodec(Codec):
+    """Encodes one column into d features per row. Subclasses have the attribute `column`."""
+
+    column: Column
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The column, as a tuple."""
+        return (self.column,)
+
+    @abstractmethod
+    def encode(self, cells: ColumnArray) -> Floats:
+        """Encode cells, (n, d). Missing cells are all zeros."""
+
+    @abstractmethod
+    def decode(self, x: Floats, *, is_mean: bool = False) -> ColumnArray:
+        """Decode features, (n, d), to cells, none missing.
+
+        `is_mean`: x is an expectation over rows, E[x_0], and not a sampled row.
+        """
+
+    @abstractmethod
+    def expectation(self, x: Floats) -> Floats:
+        """Return what E[x_0] means: a value in the table's units, (n,), or probabilities, (n, categories)."""
+
+    def soft_value(self, x: Tensor) -> Tensor:  # noqa: ARG002
+        """Decode a numeric column differentiably: values in the table's units, (n,)."""
+        raise TypeError(f"{type(self).__name__} has no numeric value")
+
+    def soft_probabilities(self, x: Tensor) -> Tensor:  # noqa: ARG002
+        """Decode a discrete column differentiably: probabilities, (n, categories)."""
+        raise TypeError(f"{type(self).__name__} has no categories")
+
+    def encode_columns(self, rows: Columns) -> Floats:
+        """Encode its column."""
+        return self.encode(rows[self.column.name])
+
+    def decode_columns(self, x: Floats, *, is_mean: bool = False) -> Columns:
+        """Decode its column."""
+        return {self.column.name: self.decode(x, is_mean=is_mean)}
+
+    def expectations(self, x: Floats) -> dict[str, Floats]:
+        """Return the expectation of its column."""
+        return {self.column.name: self.expectation(x)}
+
+    def soft_columns(self, x: Tensor) -> dict[str, Tensor]:
+        """Decode its column differentiably."""
+        decode = self.soft_value if self.column.kind.numeric else self.soft_probabilities
+        return {self.column.name: decode(x)}
+
+    def rank_interval(self, cells: ColumnArray) -> tuple[Floats, Floats]:
+        """Return the lowest and highest rank in [0, 1] of each cell, (n,), if it has a normal score.
+
+        Training samples the normal score of a cell from this interval. By default it is a point.
+        """
+        from scipy.special import ndtr
+
+        features = [part.type for part in self.parts for _ in range(part.width)]
+        rank: Floats = ndtr(self.encode(cells)[:, features.index(PartType.CONTINUOUS)])
+        return rank, rank
+
+    def bin_edges(self, n_bins: int) -> Floats:
+        """Return the standardised values at the inner edges of equiprobable bins of the normal score, (n_bins - 1,)."""
+        return np.zeros(n_bins - 1)
+
+    def to_column_units(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Round values that were computed from other columns to what this column can hold."""
+        return values
+
+    def marginal(self, spike_fractions: Floats, n_points: int) -> tuple[ColumnArray, Floats] | None:
+        """Return the distribution of a numeric column by itself: values and their probabilities.
+
+        Args:
+            spike_fractions: The mean of its categorical part over the training rows, (1 + spikes,).
+            n_points: The number of quantiles that stand for the values between spikes.
+
+        By default None: conditions on the column are then met by rejection or guidance only.
+        """
+        del spike_fractions, n_points
+        return None

@@ -1,4 +1,4 @@
-"""Denoisers: from a noisy row to the dirty estimate of the clean one (Definition 1)."""
+"""Encoded rows as tensors, with the mask of observed features."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dataclasses import dataclass, fields
 import torch
 from torch import Tensor
 
-MIN_RANK = 1e-6
-Penalty = Callable[[Tensor], Tensor]  # encoded rows, (n, d), to one number per row, (n,)
+MIN_RANK = 1e-6  # ranks are clipped to [1e-6, 1 - 1e-6], so that their normal scores are finite
+Penalty = Callable[[Tensor], Tensor]  # encoded rows, (n, d), to one penalty per row, (n,)
 
 
 @dataclass(frozen=True)
 class EncodedRows:
-    """What is known of some rows: encoded values, and which of them are known. Both (n, d)."""
+    """Encoded rows `x` and the mask `observed`, both (n, d)."""
 
     x: Tensor
     observed: Tensor
@@ -23,41 +23,50 @@ class EncodedRows:
         return EncodedRows(self.x[rows], self.observed[rows])
 
     def to(self, device: torch.device) -> EncodedRows:
-        """The same, on another device."""
+        """Move to a device."""
         return EncodedRows(self.x.to(device), self.observed.to(device))
 
     def complete(self) -> EncodedRows:
-        """The rows of which everything is known."""
+        """Return the rows without missing cells."""
         return self[self.observed.all(dim=1)]
 
     def fill(self, x: Tensor) -> Tensor:
-        """The known values where they are known, x elsewhere."""
+        """Return the observed features, and those of x, (n, d), elsewhere."""
         return torch.where(self.observed, self.x, x)
 
     def dequantize(self, generator: torch.Generator) -> EncodedRows:  # noqa: ARG002
-        """The rows to train on this time."""
+        """Return the rows to train on in this epoch."""
         return self
 
 
 @dataclass(frozen=True)
 class QuantizedRows(EncodedRows):
-    """Rows some of whose numbers stand for a span of ranks, and are drawn from it anew each time."""
+    """Rows in which some features are normal scores of values that repeat.
 
-    rank_index: Tensor  # (k,)
-    low: Tensor  # (n, k)
-    high: Tensor  # (n, k)
+    A value that repeats occupies an interval of ranks. `dequantize` samples the rank uniformly from it (uniform
+    dequantisation; Theis et al., 2016).
+
+    Attributes:
+        rank_index: The features that are normal scores, (k,).
+        low: The lowest rank of each, (n, k).
+        high: The highest rank of each, (n, k).
+    """
+
+    rank_index: Tensor
+    low: Tensor
+    high: Tensor
 
     def __getitem__(self, rows: slice | Tensor) -> QuantizedRows:
         return QuantizedRows(self.x[rows], self.observed[rows], self.rank_index, self.low[rows], self.high[rows])
 
     def to(self, device: torch.device) -> QuantizedRows:
-        """The same, on another device."""
+        """Move to a device."""
         return QuantizedRows(*(getattr(self, field.name).to(device) for field in fields(self)))
 
     def dequantize(self, generator: torch.Generator) -> EncodedRows:
-        """With every rank that is known somewhere in its span, as the normal number that it is."""
-        share = torch.rand(self.low.shape, generator=generator, device=self.low.device, dtype=self.low.dtype)
-        rank = (self.low + share * (self.high - self.low)).clamp(MIN_RANK, 1 - MIN_RANK)
+        """Return the rows with each observed normal score sampled from its interval."""
+        uniform = torch.rand(self.low.shape, generator=generator, device=self.low.device, dtype=self.low.dtype)
+        rank = (self.low + uniform * (self.high - self.low)).clamp(MIN_RANK, 1 - MIN_RANK)
         x = self.x.clone()
         x[:, self.rank_index] = torch.special.ndtri(rank) * self.observed[:, self.rank_index]
         return EncodedRows(x, self.observed)

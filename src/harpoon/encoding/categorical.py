@@ -1,191 +1,274 @@
-"""How the cells of one column become numbers, and back: one small class per way.
-
-Encoding is exact in double precision, so `decode(encode(cells))` gives the cells back.
-"""
+"""Codecs of categorical columns."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from harpoon.data.column import Column, Kind
 from harpoon.data.column_array import ColumnArray, Storage
 from harpoon.data.statistics import ColumnCounts, Floats
-from harpoon.encoding.base import CONTINUOUS_PART, Part, PartType
-from harpoon.encoding.scalers import SCALERS, QuantileScaler, StandardScaler
+from harpoon.encoding.base import CONTINUOUS_PART, ColumnCodec, Part, PartType
+from harpoon.encoding.scalers import SCALERS, Scaler
+from harpoon.exceptions import CategoriesGroupedWarning
 
-MAX_ONE_HOT_CATEGORIES, N_FREQUENT_CATEGORIES = 256, 64
+MAX_ONE_HOT_CATEGORIES = 256  # columns with more are encoded hierarchically
+N_FREQUENT_CATEGORIES = 64  # categories that are encoded one by one in a hierarchical column
+MIN_PROBABILITY = 1e-100  # a product of two is still a normal float
+MIN_TOTAL = 1e-12  # total probability below which probabilities are not normalised
 
 
-MIN_PROBABILITY = 1e-100  # the lowest probability: a product of two is still a number
+class CategoricalCodec(ColumnCodec):
+    """Base of the codecs of categorical and boolean columns."""
+
+    @classmethod
+    def supports(cls, kind: Kind) -> bool:
+        """Return whether the kind is discrete."""
+        return kind.discrete
+
+    @property
+    def categories(self) -> tuple[Any, ...]:
+        """The categories of the column."""
+        return self.column.categories or ()
+
+    def to_cells(self, codes: NDArray[np.int64]) -> ColumnArray:
+        """Return the cells of some codes, indices of categories, (n,)."""
+        storage: Storage = "boolean" if self.column.kind is Kind.BOOLEAN else "category"
+        return ColumnArray(storage, codes, np.zeros(len(codes), dtype=np.bool_), self.categories, self.column.ordered)
 
 
 @dataclass(frozen=True)
-class OneHotCodec:
-    """A categorical column as one number per label, 1 for the cell's label and 0 for the others."""
+class OneHotCodec(CategoricalCodec):
+    """A one-hot vector: one feature per category."""
 
     column: Column
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """As many numbers as labels."""
-        return (Part(len(categories_of(self.column)), PartType.CATEGORICAL),)
+        """One part, as wide as there are categories."""
+        return (Part(len(self.categories), PartType.CATEGORICAL),)
 
     def encode(self, cells: ColumnArray) -> Floats:
-        """Corners of the simplex."""
-        return one_hot(cells.values, cells.missing, len(categories_of(self.column)))
+        """Return one-hot vectors, (n, categories)."""
+        return one_hot(cells.values, cells.missing, len(self.categories))
 
     def decode(self, x: Floats, *, is_mean: bool = False) -> ColumnArray:  # noqa: ARG002
-        """The label with the largest number."""
-        return category_array(self.column, x.argmax(axis=1))
+        """Return the category with the largest feature."""
+        return self.to_cells(x.argmax(axis=1))
 
     def expectation(self, x: Floats) -> Floats:
-        """The probabilities as they are."""
+        """Return the features, which are probabilities."""
         return x
+
+    def soft_probabilities(self, x: Tensor) -> Tensor:
+        """Return the normalised features."""
+        return normalize(x)
+
+    def category_coordinates(self, x: Tensor, name: str) -> Tensor:  # noqa: ARG002
+        """Return the features as they are, so that the distance does not vanish between corners."""
+        return x
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the codec as plain data."""
+        return super().to_json()
+
+    @classmethod
+    def from_json(cls, columns: Sequence[Column], data: Mapping[str, Any]) -> Self:  # noqa: ARG003
+        """Restore from `to_json`."""
+        return cls(columns[0])
 
 
 @dataclass(frozen=True)
-class HierarchicalCodec:
-    """A categorical column with very many labels: the frequent ones as they are, the others as members of groups.
+class HierarchicalCodec(CategoricalCodec):
+    """Two one-hot vectors for a column with many categories.
 
-    A label is a corner of one simplex, frequent labels and groups, and a rare one a corner of a second too, its place
-    in its group. That takes about twice the square root of the number of labels instead of the number itself, and every
-    label can still be told apart, known, drawn and filled in. Groups are runs of neighbouring labels, because the codes
-    of postal areas, products and diseases that begin alike are often alike.
+    The first has the frequent categories and groups of rare ones. The second has the member of the group; its first
+    feature is "no member", for frequent categories. The width is about twice the square root of the number of
+    categories, and every category can be observed, sampled and imputed. Groups are runs of neighbouring categories,
+    because codes of postal areas, products and diseases that begin alike are often similar.
+
+    Attributes:
+        column: The column.
+        frequent: The codes of the frequent categories, ascending.
     """
 
     column: Column
     frequent: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        places, labels = self.frequent, len(categories_of(self.column))
-        if not places or not all(type(place) is int and 0 <= place < labels for place in places):
-            raise ValueError(f"column {self.column.name!r} has frequent labels that it does not have, or none")
-        if sorted(set(places)) != list(places) or len(places) == labels:
-            raise ValueError(f"column {self.column.name!r} needs its frequent labels in order, and rare ones beside")
+        codes, count = self.frequent, len(self.categories)
+        if not codes or not all(type(code) is int and 0 <= code < count for code in codes):
+            raise ValueError(f"the frequent categories of column {self.column.name!r} must be some of its categories")
+        if sorted(set(codes)) != list(codes) or len(codes) == count:
+            raise ValueError(
+                f"the frequent categories of column {self.column.name!r} must be in order, and not all of them"
+            )
 
     @classmethod
-    def fit(cls, column: Column, tally: ColumnCounts) -> HierarchicalCodec:
-        """Find the frequent labels."""
-        counts = np.zeros(len(categories_of(column)), dtype=np.int64)
-        counts[tally.values.values] = tally.counts
-        return cls(column, tuple(sorted(np.argsort(-counts, kind="stable")[:N_FREQUENT_CATEGORIES].tolist())))
+    def fit(cls, column: Column, counts: ColumnCounts) -> HierarchicalCodec:
+        """Find the frequent categories."""
+        by_code = np.zeros(len(column.categories or ()), dtype=np.int64)
+        by_code[counts.values.values] = counts.counts
+        return cls(column, tuple(sorted(np.argsort(-by_code, kind="stable")[:N_FREQUENT_CATEGORIES].tolist())))
+
+    @property
+    def fit_warning(self) -> CategoriesGroupedWarning:
+        """The user should know that rare categories share a group."""
+        return CategoriesGroupedWarning(
+            f"Column {self.column.name!r} has {len(self.categories):,} categories: the {len(self.frequent)} most "
+            f"frequent are learnt one by one, the others in {self.n_groups} groups."
+        )
 
     @cached_property
     def rare(self) -> NDArray[np.int64]:
-        """The places of the other labels, in their order."""
-        return np.setdiff1d(np.arange(len(categories_of(self.column))), self.frequent)
+        """The codes of the other categories, ascending."""
+        return np.setdiff1d(np.arange(len(self.categories)), self.frequent)
 
     @property
     def group_size(self) -> int:
-        """How many labels a group has; the last may have fewer."""
+        """The number of categories in a group; the last may have fewer."""
         return max(1, math.isqrt(max(len(self.rare) - 1, 0)) + 1)
 
     @property
     def n_groups(self) -> int:
-        """How many groups there are."""
+        """The number of groups."""
         return -(-len(self.rare) // self.group_size)
 
     @property
     def last_group_size(self) -> int:
-        """How many labels the last group has."""
+        """The number of categories in the last group."""
         return len(self.rare) - (self.n_groups - 1) * self.group_size
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """Frequent labels and groups, then no member or one of them."""
-        return Part(len(self.frequent) + self.n_groups, PartType.CATEGORICAL), Part(
-            1 + self.group_size, PartType.CATEGORICAL
-        )
+        """Frequent categories and groups, then "no member" and the members."""
+        n_first, n_second = len(self.frequent) + self.n_groups, 1 + self.group_size
+        return Part(n_first, PartType.CATEGORICAL), Part(n_second, PartType.CATEGORICAL)
 
     def encode(self, cells: ColumnArray) -> Floats:
-        """A corner of each simplex."""
-        first = np.zeros(len(categories_of(self.column)), dtype=np.int64)
+        """Return both one-hot vectors, concatenated."""
+        first = np.zeros(len(self.categories), dtype=np.int64)
         member = first.copy()
         first[list(self.frequent)] = np.arange(len(self.frequent))
-        places = np.arange(len(self.rare))
-        first[self.rare], member[self.rare] = (
-            len(self.frequent) + places // self.group_size,
-            1 + places % self.group_size,
-        )
-        which, corners = cells.values, (part.width for part in self.parts)
-        pairs = zip((first[which], member[which]), corners, strict=True)
-        return np.hstack([one_hot(corner, cells.missing, width) for corner, width in pairs])
+        position = np.arange(len(self.rare))
+        first[self.rare] = len(self.frequent) + position // self.group_size
+        member[self.rare] = 1 + position % self.group_size
+        codes, widths = cells.values, (part.width for part in self.parts)
+        pairs = zip((first[codes], member[codes]), widths, strict=True)
+        return np.hstack([one_hot(index, cells.missing, width) for index, width in pairs])
 
     def decode(self, x: Floats, *, is_mean: bool = False) -> ColumnArray:  # noqa: ARG002
-        """The most probable label: a frequent one, or the best member of a group."""
+        """Return the most probable category: a frequent one, or the best member of a group."""
         scores, members = self._split(x)
         best = np.repeat(members.argmax(axis=1, keepdims=True), self.n_groups, axis=1)
         best[:, -1] = members[:, : self.last_group_size].argmax(axis=1)
         scores[:, len(self.frequent) :] *= np.take_along_axis(members, best, axis=1)
         chosen = scores.argmax(axis=1)
         group = np.maximum(chosen - len(self.frequent), 0)
-        inside = group * self.group_size + best[np.arange(len(x)), group]
-        alone = np.array(self.frequent)[np.minimum(chosen, len(self.frequent) - 1)]
-        return category_array(self.column, np.where(chosen < len(self.frequent), alone, self.rare[inside]))
+        rare_index = group * self.group_size + best[np.arange(len(x)), group]
+        frequent = np.array(self.frequent)[np.minimum(chosen, len(self.frequent) - 1)]
+        return self.to_cells(np.where(chosen < len(self.frequent), frequent, self.rare[rare_index]))
 
     def expectation(self, x: Floats) -> Floats:
-        """The probability of each label: of a rare one, that of its group times its share in it."""
+        """Return probabilities: of a rare category, that of its group times that of the member."""
         first, members = self._split(x)
-        p = np.empty((len(x), len(categories_of(self.column))))
+        p = np.empty((len(x), len(self.categories)))
         p[:, list(self.frequent)] = first[:, : len(self.frequent)]
-        pairs = first[:, len(self.frequent) :, None] * members[:, None, :]
-        p[:, self.rare] = pairs.reshape(len(x), -1)[:, : len(self.rare)]
+        products = first[:, len(self.frequent) :, None] * members[:, None, :]
+        p[:, self.rare] = products.reshape(len(x), -1)[:, : len(self.rare)]
         total: Floats = p.sum(axis=1, keepdims=True)
         return p / total
 
+    def soft_probabilities(self, x: Tensor) -> Tensor:
+        """Return `expectation`, differentiably."""
+        first, second = (normalize(part) for part in torch.tensor_split(x, (self.parts[0].width,), dim=1))
+        members = normalize(second[:, 1:])
+        p = x.new_zeros(len(x), len(self.categories))
+        p[:, list(self.frequent)] = first[:, : len(self.frequent)]
+        products = (first[:, len(self.frequent) :, None] * members[:, None, :]).flatten(1)
+        p[:, self.rare.tolist()] = products[:, : len(self.rare)]
+        return normalize(p)
+
     def _split(self, x: Floats) -> tuple[Floats, Floats]:
-        """Frequent labels and groups, and the share of each member among the members."""
+        """Return the first vector and the probabilities of members, given that there is one."""
         first, members = np.split(x, [self.parts[0].width], axis=1)
         first, members = np.maximum(first, MIN_PROBABILITY), np.maximum(members[:, 1:], MIN_PROBABILITY)
         return first, members / members.sum(axis=1, keepdims=True)
 
-
-@dataclass(frozen=True)
-class OrdinalCodec:
-    """A categorical column as the scaled position of its label (the paper's encoding ablation)."""
-
-    column: Column
-    scaler: StandardScaler | QuantileScaler
-    parts: ClassVar[tuple[Part, ...]] = CONTINUOUS_PART
+    def to_json(self) -> dict[str, Any]:
+        """Return the codec as plain data."""
+        return {**super().to_json(), "frequent": list(self.frequent)}
 
     @classmethod
-    def fit(cls, column: Column, tally: ColumnCounts, scaling: str) -> OrdinalCodec:
-        """Learn the scale from the observed positions."""
-        return cls(column, SCALERS[scaling].fit(tally.weighted(tally.values.values.astype(np.float64))))
+    def from_json(cls, columns: Sequence[Column], data: Mapping[str, Any]) -> Self:
+        """Restore from `to_json`."""
+        return cls(columns[0], tuple(data["frequent"]))
+
+
+@dataclass(frozen=True)
+class OrdinalCodec(CategoricalCodec):
+    """The scaled code of a category as one feature (the paper's encoding ablation)."""
+
+    column: Column
+    scaler: Scaler
+    has_probabilities: ClassVar[bool] = False
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """One feature."""
+        return (CONTINUOUS_PART,)
+
+    @classmethod
+    def fit(cls, column: Column, counts: ColumnCounts, scaling: str) -> OrdinalCodec:
+        """Fit the scaler to the observed codes."""
+        return cls(column, SCALERS[scaling].fit(counts.weighted(counts.values.values.astype(np.float64))))
 
     def encode(self, cells: ColumnArray) -> Floats:
-        """Scaled positions."""
+        """Return scaled codes, (n, 1)."""
         x = self.scaler.transform(cells.values.astype(np.float64))
         return np.where(cells.missing, 0.0, x)[:, None]
 
     def decode(self, x: Floats, *, is_mean: bool = False) -> ColumnArray:  # noqa: ARG002
-        """The label at the nearest position."""
-        codes = np.clip(np.rint(self.scaler.inverse(x[:, 0])), 0, len(categories_of(self.column)) - 1)
-        return category_array(self.column, codes.astype(np.int64))
+        """Return the category with the nearest code."""
+        codes = np.clip(np.rint(self.scaler.inverse(x[:, 0])), 0, len(self.categories) - 1)
+        return self.to_cells(codes.astype(np.int64))
 
     def expectation(self, x: Floats) -> Floats:
-        """All on the label at the nearest position: this encoding knows no probabilities."""
-        return one_hot(self.decode(x).values, np.zeros(len(x), dtype=np.bool_), len(categories_of(self.column)))
+        """Return probability 1 for the category with the nearest code: the encoding has no probabilities."""
+        return one_hot(self.decode(x).values, np.zeros(len(x), dtype=np.bool_), len(self.categories))
+
+    def soft_probabilities(self, x: Tensor) -> Tensor:
+        """Interpolate linearly between the two nearest codes."""
+        codes = torch.arange(len(self.categories), device=x.device, dtype=x.dtype)
+        return normalize((1 - (self.scaler.soft_inverse(x[:, 0]).unsqueeze(1) - codes).abs()).clamp(min=0))
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the codec as plain data."""
+        return {**super().to_json(), "scaling": self.scaler.name, **self.scaler.to_json()}
+
+    @classmethod
+    def from_json(cls, columns: Sequence[Column], data: Mapping[str, Any]) -> Self:
+        """Restore from `to_json`."""
+        return cls(columns[0], SCALERS[data["scaling"]].from_json(data))
 
 
-def one_hot(which: NDArray[Any], missing: NDArray[np.bool_], corners: int) -> Floats:
-    """Corners of a simplex: 1 in the place of each row, and nothing where it is missing."""
-    x = np.zeros((len(which), corners))
-    seen = np.flatnonzero(~missing)
-    x[seen, which[seen]] = 1.0
+def one_hot(index: NDArray[Any], missing: NDArray[np.bool_], width: int) -> Floats:
+    """Return one-hot vectors, (n, width), that are all zeros where a cell is missing."""
+    x = np.zeros((len(index), width))
+    observed = np.flatnonzero(~missing)
+    x[observed, index[observed]] = 1.0
     return x
 
 
-def categories_of(column: Column) -> tuple[Any, ...]:
-    return column.categories or ()
-
-
-def category_array(column: Column, codes: NDArray[np.int64]) -> ColumnArray:
-    storage: Storage = "boolean" if column.kind is Kind.BOOLEAN else "category"
-    return ColumnArray(storage, codes, np.zeros(len(codes), dtype=np.bool_), categories_of(column), column.ordered)
+def normalize(x: Tensor) -> Tensor:
+    """Return features as probabilities, (n, k): negative ones are 0, and the sum of a row is 1."""
+    x = x.clamp(min=0)
+    return x / x.sum(dim=1, keepdim=True).clamp(min=MIN_TOTAL)

@@ -1,215 +1,301 @@
-"""How the cells of one column become numbers, and back: one small class per way.
-
-Encoding is exact in double precision, so `decode(encode(cells))` gives the cells back.
-"""
+"""Codecs of numeric columns."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from harpoon.data.coercion import STORAGE
 from harpoon.data.column import Column, Kind
 from harpoon.data.column_array import ColumnArray
 from harpoon.data.statistics import ColumnCounts, Floats, WeightedValues
-from harpoon.encoding.base import CONTINUOUS_PART, Part, PartType
-from harpoon.encoding.categorical import one_hot
-from harpoon.encoding.scalers import SCALERS, NormalScoreScaler, QuantileScaler, StandardScaler, is_increasing
+from harpoon.encoding.base import CONTINUOUS_PART, ColumnCodec, Part, PartType
+from harpoon.encoding.categorical import normalize, one_hot
+from harpoon.encoding.scalers import (
+    SCALERS,
+    NormalScoreScaler,
+    Scaler,
+    StandardScaler,
+    floats_from_json,
+    is_increasing,
+)
 from harpoon.encoding.units import DIMENSIONLESS, AffineUnit
 
-MIN_SPIKE_FRACTION, MAX_SPIKES = 0.03, 32
-
-
-CERTAIN_PROBABILITY = 0.99
-
-
+MIN_SPIKE_FRACTION = 0.03  # of the cells: values that are more frequent are spikes
+MAX_SPIKES = 32
+CERTAIN_PROBABILITY = 0.99  # an expectation with a spike of this probability decodes to the spike
 MAX_EXACT_INTEGER = 2**52  # integers up to here are exact as floats
-MIN_INT64, MAX_INT64 = -(2**63), 2**63 - 1024  # the whole numbers of 64 bits that are floats too
+MIN_INT64, MAX_INT64 = -(2**63), 2**63 - 1024  # the range of int64 that is exact at its ends as floats
 
 
 @dataclass(frozen=True)
-class NumericCodec:
-    """A numeric column as one scaled number; decoding returns to the column's grid and range."""
+class NumericCodec(ColumnCodec):
+    """A scaled value as one feature. Decoding rounds to the column's resolution and clips to its range."""
 
     column: Column
-    scaler: StandardScaler | QuantileScaler
-    parts: ClassVar[tuple[Part, ...]] = CONTINUOUS_PART
+    scaler: Scaler
 
     @classmethod
-    def fit(cls, column: Column, tally: ColumnCounts, scaling: str) -> NumericCodec:
-        """Learn the scale from the observed cells."""
-        return cls(column, SCALERS[scaling].fit(_centred_counts(column, tally)))
+    def fit(cls, column: Column, counts: ColumnCounts, scaling: str) -> NumericCodec:
+        """Fit the scaler to the observed cells."""
+        return cls(column, SCALERS[scaling].fit(_centred_counts(column, counts)))
+
+    @classmethod
+    def supports(cls, kind: Kind) -> bool:
+        """Return whether the kind is numeric."""
+        return kind.numeric
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """One feature."""
+        return (CONTINUOUS_PART,)
 
     def encode(self, cells: ColumnArray) -> Floats:
-        """Scaled values."""
+        """Return scaled values, (n, 1)."""
         x = self.scaler.transform(_centred_values(cells, integer_origin(self.column)))
         return np.where(cells.missing, 0.0, x)[:, None]
 
     def decode(self, x: Floats, *, is_mean: bool = False) -> ColumnArray:  # noqa: ARG002
-        """Values on the column's grid, within its range unless that is lifted."""
-        values = to_valid_values(self.scaler.inverse(x[:, 0]), self.column)
-        missing = np.zeros(len(x), dtype=np.bool_)
-        return ColumnArray(STORAGE[self.column.kind], values, missing, unit=self.column.unit)
+        """Return values at the column's resolution, in its range if it has one."""
+        return numeric_cells(to_valid_values(self.scaler.inverse(x[:, 0]), self.column), self.column)
 
     def expectation(self, x: Floats) -> Floats:
-        """Off the grid and beyond the range if that is where it is."""
+        """Return the value without rounding or clipping."""
         return self.scaler.inverse(x[:, 0]) + integer_origin(self.column)
+
+    def soft_value(self, x: Tensor) -> Tensor:
+        """Return the value without rounding or clipping."""
+        return self.scaler.soft_inverse(x[:, 0]) + integer_origin(self.column)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the codec as plain data."""
+        return {**super().to_json(), "scaling": self.scaler.name, **self.scaler.to_json()}
+
+    @classmethod
+    def from_json(cls, columns: Sequence[Column], data: Mapping[str, Any]) -> Self:
+        """Restore from `to_json`."""
+        return cls(columns[0], SCALERS[data["scaling"]].from_json(data))
 
 
 @dataclass(frozen=True)
-class SpikedNumericCodec:
-    """A numeric column in the shapes that suit each question about it.
+class SpikedNumericCodec(ColumnCodec):
+    """A standardised value, a normal score and a category of spikes.
 
-    Its mean is what errors are measured on; its rank is what is drawn; and beside them stands which of the column's
-    point masses it is, if any. Real columns have values that occur again and again (no capital gain, forty hours). A
-    mass is a category, and treating it as one is what lets drawn rows have it exactly as often. The rank of a mass
-    says nothing, so all ranks stand for it.
+    A spike is a value that many cells have, such as no capital gain, or forty hours per week. It is encoded as a
+    category, so that sampled rows have it exactly, and as often as the training rows. Errors are measured on the
+    standardised value; the normal score is what is sampled. The normal score of a spike is arbitrary: its rank interval
+    is [0, 1].
+
+    Attributes:
+        column: The column.
+        scaler: Of the standardised value.
+        normal_scores: Of the values that are not spikes; None if all are.
+        spikes: The values of the spikes less the integer origin, ascending.
     """
 
-    number: NumericCodec
-    normal_scores: NormalScoreScaler | None  # None: every value is a mass
+    column: Column
+    scaler: Scaler
+    normal_scores: NormalScoreScaler | None
     spikes: tuple[float, ...]
 
     def __post_init__(self) -> None:
         if self.normal_scores is None and not self.spikes:
-            raise ValueError(f"column {self.column.name!r} has neither ranks nor point masses")
+            raise ValueError(f"column {self.column.name!r} has neither normal scores nor spikes")
         if len(self.spikes) > MAX_SPIKES or not np.isfinite(self.spikes).all() or not is_increasing(self.spikes):
-            raise ValueError(f"column {self.column.name!r} needs at most {MAX_SPIKES} ascending point masses")
+            raise ValueError(f"column {self.column.name!r} needs at most {MAX_SPIKES} ascending spikes")
 
     @classmethod
-    def fit(cls, column: Column, tally: ColumnCounts, scaling: str) -> SpikedNumericCodec:
-        """Find the masses: every value of a column with few, else those that many cells have.
+    def fit(cls, column: Column, counts: ColumnCounts, scaling: str) -> SpikedNumericCodec:
+        """Find the spikes: all values of a column with at most `MAX_SPIKES`, else the frequent ones.
 
-        A column whose range is lifted is never nothing but masses.
+        With `column.clip=False` values outside the training data are wanted, and a column is never all spikes.
         """
-        seen = _centred_counts(column, tally)
-        values, counts = seen.values, seen.counts
-        often = np.sort(np.argsort(-counts, kind="stable")[:MAX_SPIKES])
-        spikes = (
-            values[often][counts[often] >= MIN_SPIKE_FRACTION * seen.n_values] if len(values) > MAX_SPIKES else values
-        )
-        if len(spikes) == len(values) and not column.clip:  # who lifts the range wants values that were never seen
+        observed = _centred_counts(column, counts)
+        values = observed.values
+        spikes = values
+        if len(values) > MAX_SPIKES:
+            most_frequent = np.sort(np.argsort(-observed.counts, kind="stable")[:MAX_SPIKES])
+            is_spike = observed.counts[most_frequent] >= MIN_SPIKE_FRACTION * observed.n_values
+            spikes = values[most_frequent][is_spike]
+        if len(spikes) == len(values) and not column.clip:
             spikes = spikes[:0]
-        others = seen[~np.isin(values, spikes)]
-        ranks = NormalScoreScaler.fit(others) if len(others) or not len(spikes) else None
-        return cls(NumericCodec.fit(column, tally, scaling), ranks, tuple(spikes.tolist()))
+        others = observed[~np.isin(values, spikes)]
+        normal_scores = NormalScoreScaler.fit(others) if len(others) or not len(spikes) else None
+        return cls(column, SCALERS[scaling].fit(observed), normal_scores, tuple(spikes.tolist()))
 
-    @property
-    def column(self) -> Column:
-        """The column it encodes."""
-        return self.number.column
+    @classmethod
+    def supports(cls, kind: Kind) -> bool:
+        """Return whether the kind is numeric."""
+        return kind.numeric
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """The mean, the rank if it says anything, and no mass or one of them."""
-        rank = CONTINUOUS_PART if self.normal_scores else ()
-        which = (Part(1 + len(self.spikes), PartType.CATEGORICAL),) if self.spikes else ()
-        return (Part(1, PartType.REGRESSION), *rank, *which)
+        """The standardised value, the normal score if there is one, and "no spike" and the spikes if there are any."""
+        score = (CONTINUOUS_PART,) if self.normal_scores else ()
+        spike = (Part(1 + len(self.spikes), PartType.CATEGORICAL),) if self.spikes else ()
+        return (Part(1, PartType.REGRESSION), *score, *spike)
+
+    @cached_property
+    def _standardised(self) -> NumericCodec:
+        return NumericCodec(self.column, self.scaler)
 
     def encode(self, cells: ColumnArray) -> Floats:
-        """The scaled value, its rank and a corner of the simplex."""
-        values, which = self._match_spikes(cells)
-        parts = [self.number.encode(cells)]
+        """Return the standardised value, the normal score and the one-hot vector of the spike."""
+        values, spike = self._match_spikes(cells)
+        parts = [self._standardised.encode(cells)]
         if self.normal_scores:
-            parts.append(np.where(cells.missing | (which > 0), 0.0, self.normal_scores.transform(values))[:, None])
+            parts.append(np.where(cells.missing | (spike > 0), 0.0, self.normal_scores.transform(values))[:, None])
         if self.spikes:
-            parts.append(one_hot(which, cells.missing, 1 + len(self.spikes)))
+            parts.append(one_hot(spike, cells.missing, 1 + len(self.spikes)))
         return np.hstack(parts)
 
     def rank_interval(self, cells: ColumnArray) -> tuple[Floats, Floats]:
-        """The lowest and highest rank that stand for each cell."""
-        values, which = self._match_spikes(cells)
-        low, high = (
-            self.normal_scores.rank_interval(values)
-            if self.normal_scores
-            else (np.zeros(len(values)), np.ones(len(values)))
-        )
-        return np.where(which > 0, 0.0, low), np.where(which > 0, 1.0, high)
+        """Return the lowest and highest rank of each cell; [0, 1] for a spike."""
+        values, spike = self._match_spikes(cells)
+        low, high = np.zeros(len(values)), np.ones(len(values))
+        if self.normal_scores:
+            low, high = self.normal_scores.rank_interval(values)
+        return np.where(spike > 0, 0.0, low), np.where(spike > 0, 1.0, high)
 
     def decode(self, x: Floats, *, is_mean: bool = False) -> ColumnArray:
-        """The mass that a row sits on, else the value of its rank.
+        """Return the spike of a row, else the value of its normal score.
 
-        A mean over rows is a number; a mass that is all but certain is that mass, not a number close to it.
+        An expectation decodes to its standardised value, or to a spike that has `CERTAIN_PROBABILITY`.
         """
-        cells = self.number.decode(x[:, :1])
+        cells = self._standardised.decode(x[:, :1])
         if self.normal_scores and not is_mean:
             cells = cells.with_values(to_valid_values(self.normal_scores.inverse(x[:, 1]), self.column))
         if self.spikes:
             p = x[:, -1 - len(self.spikes) :]
-            which = p.argmax(axis=1)
-            sure = (which > 0) & (p.max(axis=1) >= CERTAIN_PROBABILITY if is_mean else True)
-            masses = to_valid_values(np.array(self.spikes), self.column)
-            cells = cells.with_values(np.where(sure, masses[which - 1], cells.values))
+            spike = p.argmax(axis=1)
+            is_spike = (spike > 0) & (p.max(axis=1) >= CERTAIN_PROBABILITY if is_mean else True)
+            spike_values = to_valid_values(np.array(self.spikes), self.column)
+            cells = cells.with_values(np.where(is_spike, spike_values[spike - 1], cells.values))
         return cells
 
     def expectation(self, x: Floats) -> Floats:
-        """The mean in the table's units."""
-        return self.number.expectation(x)
+        """Return the standardised value in the table's units."""
+        return self._standardised.expectation(x)
+
+    def soft_value(self, x: Tensor) -> Tensor:
+        """Return the value of the normal score, averaged with the spikes by their probabilities."""
+        value = self.normal_scores.soft_inverse(x[:, 1]) if self.normal_scores else self.scaler.soft_inverse(x[:, 0])
+        if self.spikes:
+            p = normalize(x[:, -1 - len(self.spikes) :])
+            spikes = torch.tensor(self.spikes, device=x.device, dtype=x.dtype)
+            value = p[:, 0] * value + p[:, 1:] @ spikes
+        return value + integer_origin(self.column)
 
     @property
     def unit(self) -> AffineUnit | None:
-        """The unit of its numbers, if their means are of one."""
-        column, scaling = self.column, self.number.scaler
-        if not isinstance(scaling, StandardScaler):
+        """The unit of the standardised value, if the scaler is affine."""
+        column, scaler = self.column, self.scaler
+        if not isinstance(scaler, StandardScaler):
             return None
-        plain = column.kind in (Kind.NUMBER, Kind.INTEGER)
+        is_plain = column.kind in (Kind.NUMBER, Kind.INTEGER)
         return AffineUnit(
-            kind=DIMENSIONLESS if plain else f"{column.kind} {column.unit}",
-            scale=scaling.std,
-            zero=float(scaling.transform(np.array([-float(integer_origin(column))]))[0]),
+            kind=DIMENSIONLESS if is_plain else f"{column.kind} {column.unit}",
+            scale=scaler.std,
+            zero=float(scaler.transform(np.array([-float(integer_origin(column))]))[0]),
             step=float(column.step or column.kind is not Kind.NUMBER),
-            additive=plain or column.kind is Kind.DURATION,
+            additive=is_plain or column.kind is Kind.DURATION,
         )
 
     def bin_edges(self, n_bins: int) -> Floats:
-        """The means at which equal shares of the ranks end, but for the last."""
+        """Return the standardised values at the inner edges of equiprobable bins, (n_bins - 1,)."""
         from scipy.special import ndtri
 
-        ends = np.arange(1, n_bins) / n_bins
-        return self.number.scaler.transform(self.normal_scores.inverse(ndtri(ends))) if self.normal_scores else ends
+        ranks = np.arange(1, n_bins) / n_bins
+        return self.scaler.transform(self.normal_scores.inverse(ndtri(ranks))) if self.normal_scores else ranks
 
     def to_column_units(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Values of other columns as this column holds them."""
+        """Round values that were computed from other columns to what this column can hold."""
         return to_valid_values((values - integer_origin(self.column)).astype(np.float64), self.column)
 
+    def marginal(self, spike_fractions: Floats, n_points: int) -> tuple[ColumnArray, Floats] | None:
+        """Return the spikes and evenly spaced quantiles, with their probabilities."""
+        from scipy.special import ndtri
+
+        spike_probabilities = np.asarray(spike_fractions[1:])
+        values, probabilities = [to_valid_values(np.array(self.spikes), self.column)], [spike_probabilities]
+        if self.normal_scores:
+            quantiles = self.normal_scores.inverse(ndtri((np.arange(n_points) + 0.5) / n_points))
+            values.append(to_valid_values(quantiles, self.column))
+            rest = max(1.0 - float(spike_probabilities.sum()), 0.0)
+            probabilities.append(np.full(n_points, rest / n_points))
+        return numeric_cells(np.concatenate(values), self.column), np.concatenate(probabilities)
+
     def _match_spikes(self, cells: ColumnArray) -> tuple[Floats, NDArray[np.int64]]:
-        """Centred values, and which mass each of them is: 0 for none."""
+        """Return centred values, and for each the number of its spike; 0: no spike."""
         values, spikes = _centred_values(cells, integer_origin(self.column)), np.array(self.spikes)
         if not len(spikes):
             return values, np.zeros(len(values), dtype=np.int64)
-        place = np.searchsorted(spikes, values).clip(max=len(spikes) - 1)
-        return values, np.where(spikes[place] == values, place + 1, 0)
+        index = np.searchsorted(spikes, values).clip(max=len(spikes) - 1)
+        return values, np.where(spikes[index] == values, index + 1, 0)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the codec as plain data."""
+        scores = self.normal_scores.to_json() if self.normal_scores else None
+        scaler = {"scaling": self.scaler.name, **self.scaler.to_json()}
+        return {**super().to_json(), **scaler, "normal_scores": scores, "spikes": list(self.spikes)}
+
+    @classmethod
+    def from_json(cls, columns: Sequence[Column], data: Mapping[str, Any]) -> Self:
+        """Restore from `to_json`."""
+        scaler = SCALERS[data["scaling"]].from_json(data)
+        scores = None if data["normal_scores"] is None else NormalScoreScaler.from_json(data["normal_scores"])
+        return cls(columns[0], scaler, scores, floats_from_json(data["spikes"]))
+
+
+def numeric_cells(values: NDArray[Any], column: Column) -> ColumnArray:
+    """Return valid values of a numeric column as cells, none missing."""
+    return ColumnArray(STORAGE[column.kind], values, np.zeros(len(values), dtype=np.bool_), unit=column.unit)
 
 
 def integer_origin(column: Column) -> int:
-    """Subtracted as an integer before going to floats, so that large integers and times stay exact."""
+    """Return the offset that is subtracted from integers and times before they become floats, to keep them exact."""
     if column.kind is Kind.NUMBER or column.minimum is None:
         return 0
     step = int(column.step or 1)
     return int(column.minimum) // step * step
 
 
-def _centred_counts(column: Column, tally: ColumnCounts) -> WeightedValues:
-    """The numbers of a column, centred."""
-    return tally.weighted(_centred(tally.values.values, integer_origin(column)))
+def to_valid_values(x: Floats, column: Column) -> NDArray[Any]:
+    """Round centred values to what the column can hold, and clip them to its range unless `clip=False`."""
+    values = _round_centred(x, column)
+    return np.clip(values, column.minimum, column.maximum) if _has_range(column) else values
+
+
+def round_to_step(values: Floats, column: Column) -> NDArray[Any]:
+    """Round values in the table's units to the column's resolution."""
+    return _round_centred(values - integer_origin(column), column)
+
+
+def _centred_counts(column: Column, counts: ColumnCounts) -> WeightedValues:
+    """Return the centred values of a column, with their counts."""
+    return counts.weighted(_centre(counts.values.values, integer_origin(column)))
 
 
 def _centred_values(cells: ColumnArray, origin: int) -> Floats:
-    """Centred values; a missing cell stands at the origin, so that it does not stretch the range."""
-    return _centred(np.where(cells.missing, origin, cells.values), origin)
+    """Return centred values. A missing cell is 0, so that it does not extend the range."""
+    return _centre(np.where(cells.missing, origin, cells.values), origin)
 
 
-def _centred(values: NDArray[Any], origin: int) -> Floats:
+def _centre(values: NDArray[Any], origin: int) -> Floats:
     if origin and len(values) and abs(int(values.max()) - origin) > MAX_EXACT_INTEGER:
         return values.astype(np.float64) - origin
     return (values - origin).astype(np.float64)
 
 
 def _round_centred(x: Floats, column: Column) -> NDArray[Any]:
-    """The nearest value that the column can hold."""
+    """Return the nearest values that the column can hold, in the table's units."""
     if column.kind is Kind.NUMBER:
         return np.round(x, round(-np.log10(column.step))) if column.step else x
     step, origin = int(column.step or 1), integer_origin(column)
@@ -219,19 +305,8 @@ def _round_centred(x: Floats, column: Column) -> NDArray[Any]:
     steps = np.rint(np.clip(x, low, high) / step)
     if max(abs(low), abs(high)) <= MAX_EXACT_INTEGER:
         return steps.astype(np.int64) * step + origin
-    whole: NDArray[np.int64] = np.clip(steps * step + origin, MIN_INT64, MAX_INT64).astype(np.int64)
-    return whole
-
-
-def to_valid_values(x: Floats, column: Column) -> NDArray[Any]:
-    """The nearest value that the column can hold, within its range unless that is lifted."""
-    values = _round_centred(x, column)
-    return np.clip(values, column.minimum, column.maximum) if _has_range(column) else values
-
-
-def round_to_step(values: Floats, column: Column) -> NDArray[Any]:
-    """Numbers in the table's units on the column's grid."""
-    return _round_centred(values - integer_origin(column), column)
+    rounded: NDArray[np.int64] = np.clip(steps * step + origin, MIN_INT64, MAX_INT64).astype(np.int64)
+    return rounded
 
 
 def _has_range(column: Column) -> bool:

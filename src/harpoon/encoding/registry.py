@@ -1,73 +1,82 @@
-"""How the cells of one column become numbers, and back: one small class per way.
+"""Registries of codecs.
 
-Encoding is exact in double precision, so `decode(encode(cells))` gives the cells back.
+`ENCODINGS` and `KIND_ENCODINGS` have functions that choose and fit codecs. Such a function receives some columns,
+the counts of all columns and the name of a scaler in `SCALERS`. It returns one codec per column, or fewer where
+columns are encoded together. To give a new kind of column its own codec, add
+
+    KIND_ENCODINGS["angle"] = per_column(lambda column, counts, scaling: AngleCodec(column))
+    CODECS["AngleCodec"] = AngleCodec
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from harpoon.data.column import Column
-from harpoon.data.statistics import ColumnCounts
-from harpoon.encoding.base import ColumnCodec
-from harpoon.encoding.categorical import (
-    MAX_ONE_HOT_CATEGORIES,
-    HierarchicalCodec,
-    OneHotCodec,
-    OrdinalCodec,
-    categories_of,
-)
+from harpoon.data.schema import Schema
+from harpoon.data.statistics import ColumnCounts, TableCounts
+from harpoon.encoding.base import Codec
+from harpoon.encoding.categorical import MAX_ONE_HOT_CATEGORIES, HierarchicalCodec, OneHotCodec, OrdinalCodec
 from harpoon.encoding.numeric import NumericCodec, SpikedNumericCodec
-from harpoon.encoding.scalers import SCALERS, NormalScoreScaler, floats_from_json
+
+Encoding = Callable[[Sequence[Column], TableCounts, str], list[Codec]]
 
 
-def _one_hot(column: Column, tally: ColumnCounts, scaling: str) -> ColumnCodec:
-    return OneHotCodec(column) if column.kind.discrete else NumericCodec.fit(column, tally, scaling)
+def per_column(choose: Callable[[Column, ColumnCounts, str], Codec]) -> Encoding:
+    """Return the encoding that chooses a codec for each column by itself, from the counts of its coerced cells."""
+
+    def encoding(columns: Sequence[Column], counts: TableCounts, scaling: str) -> list[Codec]:
+        return [choose(column, counts[column.name].coerced(column), scaling) for column in columns]
+
+    return encoding
 
 
-def _integer(column: Column, tally: ColumnCounts, scaling: str) -> ColumnCodec:
-    return (OrdinalCodec if column.kind.discrete else NumericCodec).fit(column, tally, scaling)
+def fit_codecs(schema: Schema, counts: TableCounts, encoding: str, scaling: str) -> tuple[Codec, ...]:
+    """Choose and fit the codecs of all modelled columns, in the order of their first columns."""
+    position = {column.name: index for index, column in enumerate(schema.modelled)}
+    codecs: list[Codec] = []
+    by_kind: dict[str, list[Column]] = {}
+    for column in schema.modelled:
+        by_kind.setdefault(column.kind if column.kind in KIND_ENCODINGS else "", []).append(column)
+    for kind, columns in by_kind.items():
+        codecs += (KIND_ENCODINGS[kind] if kind else ENCODINGS[encoding])(columns, counts, scaling)
+    return tuple(sorted(codecs, key=lambda codec: position[codec.columns[0].name]))
 
 
-def _mixed(column: Column, tally: ColumnCounts, scaling: str) -> ColumnCodec:
+def codec_from_json(schema: Schema, data: Mapping[str, Any]) -> Codec:
+    """Restore a codec from its `to_json`."""
+    codec, columns = CODECS[data["codec"]], [schema[name] for name in data["columns"]]
+    for column in columns:
+        if not codec.supports(column.kind):
+            raise ValueError(f"column {column.name!r} of kind {column.kind} cannot have the codec {data['codec']!r}")
+    return codec.from_json(columns, data)
+
+
+def _one_hot(column: Column, counts: ColumnCounts, scaling: str) -> Codec:
+    return OneHotCodec(column) if column.kind.discrete else NumericCodec.fit(column, counts, scaling)
+
+
+def _integer(column: Column, counts: ColumnCounts, scaling: str) -> Codec:
+    return (OrdinalCodec if column.kind.discrete else NumericCodec).fit(column, counts, scaling)
+
+
+def _mixed(column: Column, counts: ColumnCounts, scaling: str) -> Codec:
     if column.kind.numeric:
-        return SpikedNumericCodec.fit(column, tally, scaling)
-    return (
-        HierarchicalCodec.fit(column, tally)
-        if len(categories_of(column)) > MAX_ONE_HOT_CATEGORIES
-        else OneHotCodec(column)
-    )
+        return SpikedNumericCodec.fit(column, counts, scaling)
+    is_large = len(column.categories or ()) > MAX_ONE_HOT_CATEGORIES
+    return HierarchicalCodec.fit(column, counts) if is_large else OneHotCodec(column)
 
 
-def to_json(codec: ColumnCodec) -> dict[str, Any]:
-    """What a codec has learnt, as plain data."""
-    data: dict[str, Any] = {"codec": type(codec).__name__}
-    if isinstance(codec, SpikedNumericCodec):
-        ranks = asdict(codec.normal_scores) if codec.normal_scores else None
-        return {**to_json(codec.number), **data, "ranks": ranks, "spikes": list(codec.spikes)}
-    if isinstance(codec, HierarchicalCodec):
-        data |= {"frequent": list(codec.frequent)}
-    if isinstance(codec, NumericCodec | OrdinalCodec):
-        data |= {"scaling": codec.scaler.name, **asdict(codec.scaler)}
-    return data
-
-
-def from_json(column: Column, data: Mapping[str, Any]) -> ColumnCodec:
-    """Back from `to_json`."""
-    if column.kind.discrete != (data["codec"] not in (NumericCodec.__name__, SpikedNumericCodec.__name__)):
-        raise ValueError(f"column {column.name!r} of kind {column.kind} cannot have the codec {data['codec']!r}")
-    if data["codec"] == OneHotCodec.__name__:
-        return OneHotCodec(column)
-    if data["codec"] == HierarchicalCodec.__name__:
-        return HierarchicalCodec(column, tuple(data["frequent"]))
-    if data["codec"] == SpikedNumericCodec.__name__:
-        number = NumericCodec(column, SCALERS[data["scaling"]].from_json(data))
-        ranks = None if data["ranks"] is None else NormalScoreScaler.from_json(data["ranks"])
-        return SpikedNumericCodec(number, ranks, floats_from_json(data["spikes"]))
-    scaled = {cls.__name__: cls for cls in (NumericCodec, OrdinalCodec)}
-    return scaled[data["codec"]](column, SCALERS[data["scaling"]].from_json(data))
-
-
-ENCODINGS = {"onehot": _one_hot, "integer": _integer, "mixed": _mixed}
+# The classes that saved models name.
+CODECS: dict[str, type[Codec]] = {
+    codec.__name__: codec for codec in (NumericCodec, SpikedNumericCodec, OneHotCodec, OrdinalCodec, HierarchicalCodec)
+}
+# The values of the option `encoding`.
+ENCODINGS: dict[str, Encoding] = {
+    "onehot": per_column(_one_hot),
+    "integer": per_column(_integer),
+    "mixed": per_column(_mixed),
+}
+# Kinds with an encoding of their own, whatever the option says. It receives all columns of the kind at once.
+KIND_ENCODINGS: dict[str, Encoding] = {}

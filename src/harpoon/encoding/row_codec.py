@@ -1,161 +1,165 @@
-"""Rows of a table to encoded rows, and back.
+"""Row codec: tables to encoded rows, and back.
 
-An encoded row is the vector x_0 of the paper (Sec. 3.1): one number per numeric column, one number per label
-of a categorical column (or a single number with the integer encoding), or what the column's encoding makes of it.
-A codec is two functions, `encode` and `decode`, of the columns' codecs side by side.
+An encoded row is the vector x_0 of the paper (Sec. 3.1): the features of all columns, concatenated.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from harpoon.data.column_array import Columns
 from harpoon.data.schema import Schema
 from harpoon.data.statistics import Floats, TableCounts
-from harpoon.encoding.base import ColumnCodec, ColumnSlice, PartType
+from harpoon.encoding.base import Codec, ColumnCodec, ColumnSlice, PartType
 from harpoon.encoding.batch import EncodedRows, QuantizedRows
-from harpoon.encoding.categorical import HierarchicalCodec
-from harpoon.encoding.numeric import SpikedNumericCodec
-from harpoon.encoding.registry import ENCODINGS, from_json, to_json
+from harpoon.encoding.registry import codec_from_json, fit_codecs
 from harpoon.encoding.units import AffineUnit
-from harpoon.exceptions import CategoriesGroupedWarning
 
-MAX_STANDARD_SCORE = 1e4  # standard deviations from the mean; values beyond would overflow after a few layers
+MAX_STANDARD_SCORE = 1e4  # larger features overflow after a few layers
+Array = TypeVar("Array", Floats, Tensor)
 
 
 @dataclass(frozen=True)
 class RowCodec:
-    """The codecs of all modelled columns, side by side."""
+    """The codecs of all modelled columns. d is the width of an encoded row."""
 
     schema: Schema
-    columns: tuple[ColumnCodec, ...]
+    codecs: tuple[Codec, ...]
+
+    def __post_init__(self) -> None:
+        encoded = [column.name for codec in self.codecs for column in codec.columns]
+        if sorted(encoded) != sorted(column.name for column in self.schema.modelled):
+            raise ValueError("each modelled column must have one codec")
+        if any(codec.has_normal_score and not isinstance(codec, ColumnCodec) for codec in self.codecs):
+            raise ValueError("columns that are encoded together cannot have a normal score")
 
     @classmethod
-    def fit(cls, schema: Schema, tallies: TableCounts, *, encoding: str, scaling: str) -> RowCodec:
-        """Learn the scales from what the training table holds."""
-        make = ENCODINGS[encoding]
-        codecs: list[ColumnCodec] = []
-        for column in schema.modelled:
-            codecs.append(make(column, tallies[column.name].coerced(column), scaling))
-            if isinstance(codecs[-1], HierarchicalCodec):
-                _warn_hierarchical(codecs[-1])
-        return cls(schema, tuple(codecs))
+    def fit(cls, schema: Schema, counts: TableCounts, *, encoding: str, scaling: str) -> RowCodec:
+        """Choose and fit the codecs by the counts of a training table."""
+        row_codec = cls(schema, fit_codecs(schema, counts, encoding, scaling))
+        for codec in row_codec.codecs:
+            if codec.fit_warning is not None:
+                warnings.warn(codec.fit_warning, stacklevel=4)
+        return row_codec
 
     @cached_property
     def slices(self) -> tuple[ColumnSlice, ...]:
-        """Where each part of each column stands in the encoded row."""
-        blocks, start = [], 0
-        for place, codec in enumerate(self.columns):
+        """The position of each part in the encoded row."""
+        slices, start = [], 0
+        for index, codec in enumerate(self.codecs):
+            name = ", ".join(column.name for column in codec.columns)
             for part in codec.parts:
-                blocks.append(ColumnSlice(codec.column.name, place, start, start + part.width, part.type))
+                slices.append(ColumnSlice(name, index, start, start + part.width, part.type))
                 start += part.width
-        return tuple(blocks)
+        return tuple(slices)
 
     @property
     def width(self) -> int:
-        """The length d of an encoded row."""
+        """The width d of an encoded row."""
         return sum(self.widths)
 
     @cached_property
     def widths(self) -> list[int]:
-        """How many numbers each column takes."""
-        return [sum(part.width for part in codec.parts) for codec in self.columns]
+        """The number of features of each codec."""
+        return [sum(part.width for part in codec.parts) for codec in self.codecs]
 
     @cached_property
-    def numeric(self) -> list[SpikedNumericCodec]:
-        """The columns whose numbers have ranks."""
-        return [codec for codec in self.columns if isinstance(codec, SpikedNumericCodec) and codec.normal_scores]
+    def numeric(self) -> list[ColumnCodec]:
+        """The codecs with a normal score."""
+        return [codec for codec in self.single_columns if codec.has_normal_score]
+
+    @property
+    def single_columns(self) -> list[ColumnCodec]:
+        """The codecs of one column; columns that are encoded together are not among them."""
+        return [codec for codec in self.codecs if isinstance(codec, ColumnCodec)]
+
+    def split(self, x: Array) -> Iterator[tuple[Codec, Array]]:
+        """Yield each codec with its features of encoded rows, (n, d)."""
+        stop = 0
+        for codec, width in zip(self.codecs, self.widths, strict=True):
+            start, stop = stop, stop + width
+            yield codec, x[:, start:stop]
 
     def encode(self, rows: Columns) -> Floats:
-        """Encoded rows, (n, d); a missing cell is all zeros."""
-        return np.concatenate([codec.encode(rows[codec.column.name]) for codec in self.columns], axis=1)
+        """Encode rows, (n, d). The features of a missing cell are all zeros."""
+        return np.concatenate([codec.encode_columns(rows) for codec in self.codecs], axis=1)
+
+    def decode(self, x: Floats, *, is_mean: bool = False) -> Columns:
+        """Decode encoded rows, (n, d), to cells. `is_mean`: x is an expectation, E[x_0], and not a sampled row."""
+        cells: Columns = {}
+        for codec, part in self.split(x):
+            cells |= codec.decode_columns(part, is_mean=is_mean)
+        return {column.name: cells[column.name] for column in self.schema.modelled}
+
+    def expectation(self, x: Floats) -> tuple[dict[str, Floats], dict[str, Floats]]:
+        """Return the expectations of numeric columns, (n,), and the probabilities of others, (n, categories)."""
+        values: dict[str, Floats] = {}
+        probabilities: dict[str, Floats] = {}
+        for codec, part in self.split(x):
+            for name, expectation in codec.expectations(part).items():
+                (values if self.schema[name].kind.numeric else probabilities)[name] = expectation
+        return values, probabilities
+
+    def observed(self, rows: Columns) -> NDArray[np.bool_]:
+        """Return which codecs are observed, (n, codecs): those without a missing cell in any of their columns."""
+        missing = [np.any([rows[column.name].missing for column in codec.columns], axis=0) for codec in self.codecs]
+        return ~np.stack(missing, axis=1)
+
+    def repeat_per_part(self, by_codec: NDArray[Any]) -> NDArray[Any]:
+        """Repeat one value per codec over its features: (n, codecs) to (n, d)."""
+        return np.repeat(by_codec, self.widths, axis=1)
+
+    def to_batch(self, rows: Columns) -> EncodedRows:
+        """Encode rows as the network reads them, in single precision."""
+        observed = torch.from_numpy(self.repeat_per_part(self.observed(rows)))
+        x = self.encode(rows)
+        np.clip(x, -MAX_STANDARD_SCORE, MAX_STANDARD_SCORE, out=x)
+        return EncodedRows(torch.from_numpy(x).float(), observed)
+
+    def to_training_batch(self, rows: Columns) -> EncodedRows:
+        """Encode rows to train on, with the rank intervals of normal scores."""
+        batch, (index, low, high) = self.to_batch(rows), self.rank_intervals(rows)
+        if not len(index):
+            return batch
+        ends = (torch.from_numpy(end).float() for end in (low, high))
+        return QuantizedRows(batch.x, batch.observed, torch.from_numpy(index), *ends)
 
     def rank_intervals(self, rows: Columns) -> tuple[NDArray[np.int64], Floats, Floats]:
-        """Where ranks stand in the encoded row, and the lowest and highest rank of each cell, (n, ranks)."""
-        names = {codec.column.name for codec in self.numeric}
-        places = [block.start for block in self.slices if block.name in names and block.type is PartType.CONTINUOUS]
+        """Return the features that are normal scores, (k,), and the lowest and highest rank of each cell, (n, k)."""
+        ranked = {index for index, codec in enumerate(self.codecs) if codec.has_normal_score}
+        index = [part.start for part in self.slices if part.column in ranked and part.type is PartType.CONTINUOUS]
         ends = [codec.rank_interval(rows[codec.column.name]) for codec in self.numeric]
         low, high = (np.stack([end[side] for end in ends], axis=1) if ends else np.zeros((0, 0)) for side in (0, 1))
-        return np.array(places, dtype=np.int64), low, high
+        return np.array(index, dtype=np.int64), low, high
 
     def unit(self, column: int) -> AffineUnit | None:
-        """The unit of a column's numbers, if their means are of one."""
-        codec = self.columns[column]
-        return codec.unit if isinstance(codec, SpikedNumericCodec) else None
+        """Return the unit of the standardised value of a codec, by its index."""
+        return self.codecs[column].unit
 
     def bin_edges(self, column: int, n_bins: int) -> Floats:
-        """Where the slots of a column's ranks end on the scale of its means."""
-        codec = self.columns[column]
-        return codec.bin_edges(n_bins) if isinstance(codec, SpikedNumericCodec) else np.zeros(n_bins - 1)
+        """Return `ColumnCodec.bin_edges` of a codec, by its index."""
+        codec = self.codecs[column]
+        return codec.bin_edges(n_bins) if isinstance(codec, ColumnCodec) else np.zeros(n_bins - 1)
 
     @property
     def units(self) -> dict[int, AffineUnit]:
-        """The units of the numbers that have ranks, by their places among those."""
-        return {place: unit for place, codec in enumerate(self.numeric) if (unit := codec.unit)}
-
-    def observed(self, rows: Columns) -> NDArray[np.bool_]:
-        """Which cells are there, (n, columns)."""
-        return np.stack([~rows[codec.column.name].missing for codec in self.columns], axis=1)
-
-    def repeat_per_part(self, by_column: NDArray[Any]) -> NDArray[Any]:
-        """One value per column repeated over the column's numbers: (n, columns) to (n, d)."""
-        return np.repeat(by_column, self.widths, axis=1)
-
-    def decode(self, x: Floats, *, is_mean: bool = False) -> Columns:
-        """Encoded rows back to cells; `expected`: x holds means and probabilities instead of rows."""
-        parts = np.split(x, np.cumsum(self.widths)[:-1], axis=1)
-        pairs = zip(self.columns, parts, strict=True)
-        return {codec.column.name: codec.decode(part, is_mean=is_mean) for codec, part in pairs}
-
-    def expectation(self, x: Floats) -> tuple[dict[str, Floats], dict[str, Floats]]:
-        """Means of the numeric columns and probabilities of the labels of the others, as they come."""
-        numbers: dict[str, Floats] = {}
-        probabilities: dict[str, Floats] = {}
-        for codec, part in zip(self.columns, np.split(x, np.cumsum(self.widths)[:-1], axis=1), strict=True):
-            found = numbers if codec.column.kind.numeric else probabilities
-            found[codec.column.name] = codec.expectation(part)
-        return numbers, probabilities
+        """The units of the numeric columns with a normal score, by their index in `numeric`."""
+        return {index: unit for index, codec in enumerate(self.numeric) if (unit := codec.unit)}
 
     def to_json(self) -> list[dict[str, Any]]:
-        """What was learnt, as plain data."""
-        return [to_json(codec) for codec in self.columns]
+        """Return the fitted codecs as plain data."""
+        return [codec.to_json() for codec in self.codecs]
 
     @classmethod
     def from_json(cls, schema: Schema, data: list[Mapping[str, Any]]) -> RowCodec:
-        """Back from `to_json`."""
-        pairs = zip(schema.modelled, data, strict=True)
-        return cls(schema, tuple(from_json(column, item) for column, item in pairs))
-
-
-def _warn_hierarchical(codec: HierarchicalCodec) -> None:
-    warnings.warn(
-        f"Column {codec.column.name!r} has {len(codec.column.categories or ()):,} values: the {len(codec.frequent)} most "
-        f"frequent are learnt one by one, the others in {codec.n_groups} groups.",
-        CategoriesGroupedWarning,
-        stacklevel=5,
-    )
-
-
-def seen(codec: RowCodec, rows: Columns) -> EncodedRows:
-    """Rows as the network sees them."""
-    known = torch.from_numpy(codec.repeat_per_part(codec.observed(rows)))
-    x = codec.encode(rows)
-    np.clip(x, -MAX_STANDARD_SCORE, MAX_STANDARD_SCORE, out=x)
-    return EncodedRows(torch.from_numpy(x).float(), known)
-
-
-def spanned(codec: RowCodec, rows: Columns) -> EncodedRows:
-    """Rows to train on."""
-    known, (places, low, high) = seen(codec, rows), codec.rank_intervals(rows)
-    if not len(places):
-        return known
-    ends = (torch.from_numpy(end).float() for end in (low, high))
-    return QuantizedRows(known.x, known.observed, torch.from_numpy(places), *ends)
+        """Restore from `to_json`."""
+        return cls(schema, tuple(codec_from_json(schema, item) for item in data))

@@ -1,21 +1,21 @@
-"""The units of numbers, and how numbers are made of others in them."""
+"""Units of standardised values."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-DIMENSIONLESS = "number"  # the unit of numbers that have none
+DIMENSIONLESS = "number"  # the kind of values without a unit
 
 
 class AffineUnit(NamedTuple):
-    """How encoded means become numbers of a kind: deviation * (mean - zero).
+    """The map from a standardised value z to the table's units: scale * (z - zero).
 
     Attributes:
-        kind: Numbers of one kind can be compared.
-        deviation: Of one mean from the next.
-        zero: The mean of nothing.
-        step: Of the grid that numbers lie on; 0: none.
-        additive: Whether sums and differences are of this kind, too.
+        kind: Values of the same kind can be compared.
+        scale: The standard deviation of the column.
+        zero: The standardised value of 0.
+        step: The resolution of the column; 0: none.
+        additive: Whether sums and differences of values are of the same kind.
     """
 
     kind: str

@@ -108,7 +108,7 @@ class AutoregressiveSampler:
     @staticmethod
     def supports(codec: RowCodec) -> bool:
         """Return whether every continuous part of a table is a normal score with a standardised value."""
-        types = [{part.type for part in column.parts} for column in codec.columns]
+        types = [{part.type for part in column.parts} for column in codec.codecs]
         return all(PartType.REGRESSION in of_column for of_column in types if PartType.CONTINUOUS in of_column)
 
     @classmethod

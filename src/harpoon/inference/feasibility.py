@@ -1,8 +1,7 @@
-"""How likely a condition is, what in it is unlikely, and what could be relaxed."""
+"""The probability of a condition under the model, what makes it unlikely, and what to relax."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -19,15 +18,15 @@ from harpoon.inference.conditional import ConditionalSampler
 from harpoon.inference.row_sampler import RowSampler
 
 SAMPLED_ROWS = 10_000
-LEVEL = 1.96  # deviations of a normal law that hold 95 % of it
+CONFIDENCE_LEVEL = 0.95
 UNLIKELY_PROBABILITY = 0.01
-MAX_EXPLAINED = 3
-BOUNDS = ("<", "<=", ">", ">=")
+MAX_EXPLAINED_PARTS = 3
+INEQUALITIES = ("<", "<=", ">", ">=")
 
 
 @dataclass(frozen=True)
 class FeasibilityPart:
-    """A part of a condition and how likely it is by itself."""
+    """A part of a condition, and its probability alone."""
 
     text: str
     probability: float
@@ -35,15 +34,15 @@ class FeasibilityPart:
 
 @dataclass(frozen=True)
 class Feasibility:
-    """How likely a condition is under the model.
+    """The probability of a condition under the model.
 
     Attributes:
         condition: The condition.
-        probability: The share of drawn rows that meet it.
-        interval: Where its probability lies, with 95 % confidence.
-        parts: What it is joined from, each by itself.
-        training_share: The share of training rows that met it; None for a model that was read from a file.
-        rows: How many rows were drawn.
+        probability: The fraction of sampled rows that satisfy it.
+        interval: A 95 % confidence interval of the probability, for the error of the simulation.
+        parts: The parts of the condition, each alone.
+        training_fraction: The fraction of the rows of `data` that satisfy it; None if no table was given.
+        rows: How many rows were sampled.
         suggestion: What to relax.
     """
 
@@ -70,78 +69,80 @@ class Feasibility:
 def feasibility(
     sampler: RowSampler, tree: Predicate, schema: Schema, base: Columns, counted: Columns | None
 ) -> Feasibility:
-    """Draw rows, and see how many meet a condition and its parts."""
-    bound = bind(tree, schema)
-    plain = sampler.sample(repeat_row(base, SAMPLED_ROWS), np.arange(SAMPLED_ROWS))
-    hits = int(evaluate(bound, plain).sum())
+    """Sample rows, and count how many satisfy a condition and its parts.
+
+    Args:
+        sampler: Samples the rows.
+        tree: The condition.
+        schema: The schema.
+        base: What all rows have in common: one row, its free cells missing.
+        counted: Real rows in which to count too.
+    """
+    predicate = bind(tree, schema)
+    rows = sampler.sample(repeat_row(base, SAMPLED_ROWS), np.arange(SAMPLED_ROWS))
+    hits = int(evaluate(predicate, rows).sum())
     probability, interval = hits / SAMPLED_ROWS, wilson_interval(hits, SAMPLED_ROWS)
     if not hits and sampler.denoiser.is_conditional:
-        probability = min(ConditionalSampler(sampler, bound, base).probability(), interval[1])
-    parts = tuple(
-        FeasibilityPart(str(part), float(evaluate(bind(part, schema), plain).mean())) for part in _members(tree)
-    )
-    share = None if counted is None else float(evaluate(bound, counted).mean())
-    suggestion = " ".join(explain(tree, schema, plain)) if probability < UNLIKELY_PROBABILITY else ""
-    return Feasibility(str(tree), probability, interval, parts, share, SAMPLED_ROWS, suggestion)
+        probability = min(ConditionalSampler(sampler, predicate, base).probability(), interval[1])
+    members = tree.members if isinstance(tree, And | Or) else (tree,)
+    parts = tuple(FeasibilityPart(str(part), float(evaluate(bind(part, schema), rows).mean())) for part in members)
+    fraction = None if counted is None else float(evaluate(predicate, counted).mean())
+    suggestion = " ".join(explain(tree, schema, rows)) if probability < UNLIKELY_PROBABILITY else ""
+    return Feasibility(str(tree), probability, interval, parts, fraction, SAMPLED_ROWS, suggestion)
 
 
 def explain(tree: Predicate, schema: Schema, rows: Columns) -> list[str]:
-    """What keeps these rows from meeting a condition: for each part that does, how far they are and what it costs."""
+    """Return sentences on why rows violate a condition: for each rare part its probability, and how far rows come."""
     members = tree.members if isinstance(tree, And) else (tree,)
-    met = np.stack([evaluate(bind(part, schema), rows) for part in members])
-    said: list[str] = []
-    for place in np.argsort(met.mean(axis=1), kind="stable")[:MAX_EXPLAINED]:
-        part, others = members[place], np.asarray(np.delete(met, place, axis=0).all(axis=0))
-        alone, without = float(met[place].mean()), float(others.mean())
+    satisfied = np.stack([evaluate(bind(part, schema), rows) for part in members])
+    sentences: list[str] = []
+    for number in np.argsort(satisfied.mean(axis=1), kind="stable")[:MAX_EXPLAINED_PARTS]:
+        part, others = members[number], np.asarray(np.delete(satisfied, number, axis=0).all(axis=0))
+        alone, without = float(satisfied[number].mean()), float(others.mean())
         if alone >= UNLIKELY_PROBABILITY and without < UNLIKELY_PROBABILITY:
             continue
-        cost = f"; without it the rest would be met by {_percent(without)}" if len(members) > 1 else ""
-        said.append(f"{part} is met by {_percent(alone)} of drawn rows{cost}.")
+        rest = f"; without it the rest would be met by {_percent(without)}" if len(members) > 1 else ""
+        sentences.append(f"{part} is met by {_percent(alone)} of sampled rows{rest}.")
         among = take(rows, others) if others.any() else rows
-        said += [text for leaf in _leaves(bind(part, schema)) for text in _reach(leaf, schema, among)]
-    return said or ["Each part is met by itself, but hardly ever together with the others."]
+        sentences += [text for term in _comparisons(bind(part, schema)) for text in _closest_rows(term, schema, among)]
+    return sentences or ["Each part is met alone, but hardly ever together with the others."]
 
 
 def wilson_interval(hits: int, count: int) -> tuple[float, float]:
-    """The interval of Wilson for a share."""
-    share, spread = hits / count, LEVEL**2 / count
-    middle = (share + spread / 2) / (1 + spread)
-    half = LEVEL * math.sqrt(share * (1 - share) / count + spread / count / 4) / (1 + spread)
-    return max(middle - half, 0.0) if hits else 0.0, min(middle + half, 1.0)
+    """Return Wilson's 95 % confidence interval of a probability."""
+    from scipy.stats import binomtest
+
+    low, high = binomtest(hits, count).proportion_ci(CONFIDENCE_LEVEL, method="wilson")
+    return float(low), float(high)
 
 
-def _members(tree: Predicate) -> tuple[Predicate, ...]:
-    return tree.members if isinstance(tree, And | Or) else (tree,)
+def _comparisons(predicate: BoundPredicate) -> Iterator[Compare]:
+    if isinstance(predicate, Compare):
+        yield predicate
+    for part in getattr(predicate, "parts", ()):
+        yield from _comparisons(part)
 
 
-def _leaves(bound: BoundPredicate) -> Iterator[Compare]:
-    if isinstance(bound, Compare):
-        yield bound
-    for part in getattr(bound, "parts", ()):
-        yield from _leaves(part)
-
-
-def _reach(leaf: Compare, schema: Schema, rows: Columns) -> list[str]:
-    """How far drawn rows come towards a bound on one column, where none gets there."""
-    if not isinstance(leaf.left, ColumnRef) or not isinstance(leaf.right, NumberLiteral) or leaf.operator not in BOUNDS:
+def _closest_rows(term: Compare, schema: Schema, rows: Columns) -> list[str]:
+    """Return how close sampled rows come to a bound on one column, if none satisfies it."""
+    if not isinstance(term.left, ColumnRef) or not isinstance(term.right, NumberLiteral):
         return []
-    column = schema[leaf.left.column]
+    column = schema[term.left.column]
     values = rows[column.name].values
-    if evaluate(leaf, rows).any() or not len(values):
+    if term.operator not in INEQUALITIES or evaluate(term, rows).any() or not len(values):
         return []
-    upwards = leaf.operator in (">", ">=")
-    closest = values.max() if upwards else values.min()
-    likely = np.quantile(
-        values, 1 - UNLIKELY_PROBABILITY if upwards else UNLIKELY_PROBABILITY, method="closest_observation"
-    )
-    reachable = f"{column.name} {'>=' if upwards else '<='} {_value(column, likely)}"
-    seen = f"The closest drawn rows come to {_value(column, closest)}; the training rows have "
-    return [f"{seen}{describe(column)}. {reachable} would be met by about 1 % of them."]
+    is_lower = term.operator in (">", ">=")
+    closest = values.max() if is_lower else values.min()
+    probability = 1 - UNLIKELY_PROBABILITY if is_lower else UNLIKELY_PROBABILITY
+    likely = np.quantile(values, probability, method="closest_observation")
+    reachable = f"{column.name} {'>=' if is_lower else '<='} {_format(column, likely)}"
+    reach = f"The closest sampled rows have {_format(column, closest)}; the training rows have {describe(column)}."
+    return [f"{reach} {reachable} would be met by about 1 % of them."]
 
 
-def _value(column: Column, value: np.generic) -> str:
+def _format(column: Column, value: np.generic) -> str:
     return format_time(column, int(value)) if column.kind.temporal else format_number(value.item())
 
 
-def _percent(share: float) -> str:
-    return f"{100 * share:.3g} %"
+def _percent(fraction: float) -> str:
+    return f"{100 * fraction:.3g} %"

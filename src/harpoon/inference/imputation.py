@@ -1,4 +1,4 @@
-"""What an imputation can be besides one filled table: expectations, and several draws with what they say together."""
+"""Results of an imputation besides one completed table: expectations, and multiple imputation."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from harpoon.data.dataframe import FrameTemplate, Table
 from harpoon.data.schema import Schema
 from harpoon.data.statistics import Floats
 from harpoon.encoding.numeric import round_to_step
-from harpoon.exceptions import InvalidOption, TooFewDrawsWarning
+from harpoon.exceptions import TooFewDrawsWarning
 from harpoon.inference.intervals import interval, min_draws
-from harpoon.inference.pooling import Pooled, check_level, estimates_of
+from harpoon.inference.pooling import Pooled, check_level, pool
 
 
 @dataclass(frozen=True)
 class Expectation:
-    """What a model expects of every cell, given the known cells of its row.
+    """The conditional expectation of every cell given the observed cells of its row.
 
     Attributes:
-        numbers: For each numeric column, its mean in the table's units (days or ticks for dates and times). A known
-            cell has its own value, up to the rounding of single precision.
-        probabilities: For each boolean or categorical column, (rows, labels).
-        labels: The labels that the probabilities belong to.
+        numbers: For each numeric column its mean in units of the table (days or ticks for dates and times), (n,). An
+            observed cell has its own value, rounded to single precision.
+        probabilities: For each boolean or categorical column the probability of each category, (n, categories).
+        categories: The categories of the probabilities.
     """
 
     numbers: dict[str, Floats]
@@ -44,7 +44,7 @@ class Expectation:
 
 @dataclass(frozen=True)
 class MultipleImputation:
-    """Several completed tables, each with its own draw of the missing cells. Iterates as tables.
+    """Several completed tables, each with its own draw of the missing cells. Iterating yields the tables.
 
     >>> import pyarrow as pa
     >>> from harpoon import Harpoon
@@ -65,8 +65,8 @@ class MultipleImputation:
     _missing: Mapping[str, NDArray[np.bool_]] = field(repr=False)
 
     def __repr__(self) -> str:
-        holes = sum(int(missing.sum()) for missing in self._missing.values())
-        return f"MultipleImputation: {len(self)} draws of {holes} missing cells"
+        cells = sum(int(missing.sum()) for missing in self._missing.values())
+        return f"MultipleImputation: {len(self)} draws of {cells} missing cells"
 
     def __iter__(self) -> Iterator[Any]:
         return iter(self.tables)
@@ -75,70 +75,60 @@ class MultipleImputation:
         return len(self.tables)
 
     def interval(self, level: float = 0.9, *, quiet: bool = False) -> tuple[Any, Any]:
-        """Two tables of the numeric columns: the lower and the upper end of each cell.
+        """Return two tables of the numeric columns: the lower and the upper end of each cell.
 
-        A known cell is its own interval.
-        One more draw falls between the ends with probability `level`, as far as there are enough draws (19 for 90 %, 39
-        for 95 %) and repeated values allow: see `harpoon.inference.intervals`. A number that other cells determine is the same in
-        all draws, and its interval is that number. It warns of too few draws (`TooFewDraws`), unless it is `quiet`.
+        One more draw lies between the ends with probability `level`, if there are enough draws (19 for 90 %, 39 for
+        95 %) and repeated values allow it; see `harpoon.inference.intervals`. The interval of an observed cell is its
+        value. So is that of a number that other cells determine.
+
+        Args:
+            level: The probability.
+            quiet: Whether to omit the warning about too few draws (`TooFewDrawsWarning`).
         """
-        fewest = min_draws(check_level(level))
-        if len(self) < fewest and not quiet:
+        needed = min_draws(check_level(level))
+        if len(self) < needed and not quiet:
             held = max(len(self) - 1, 0) / (len(self) + 1)
             warnings.warn(
-                f"A {level:.4g} interval needs at least {fewest} draws, got {len(self)}: it goes from the smallest "
-                f"to the largest draw, which hold about {held:.2f} of a law. Use impute(table, draws={fewest}).",
+                f"An interval of level {level:.4g} needs at least {needed} draws, got {len(self)}. It reaches from the "
+                f"smallest to the largest draw, a level of about {held:.2f}. Use impute(table, draws={needed}).",
                 TooFewDrawsWarning,
                 stacklevel=2,
             )
         ends: tuple[Columns, Columns] = ({}, {})
         for column in self._schema.modelled:
             if column.kind.numeric:
-                cells, holes = self._draws[0][column.name], self._missing[column.name]
-                drawn = np.stack([draw[column.name].values[holes] for draw in self._draws])
-                for end, placed in zip(ends, interval(drawn, level, column), strict=True):
-                    values = cells.values.astype(placed.dtype)
-                    values[holes] = placed
+                cells, missing = self._draws[0][column.name], self._missing[column.name]
+                draws = np.stack([draw[column.name].values[missing] for draw in self._draws])
+                for end, bound in zip(ends, interval(draws, level, column), strict=True):
+                    values = cells.values.astype(bound.dtype)
+                    values[missing] = bound
                     end[column.name] = cells.with_values(values)
         low, high = (self._table.fill(end, self._missing, self._template, only=list(end)) for end in ends)
         return low, high
 
     def mean(self) -> Any:  # noqa: ANN401
-        """One table: the mean of the drawn numbers, on the column's grid, and the label that was drawn most often."""
+        """Return one table: the mean of the draws at the resolution of the column, and the most frequent category."""
         columns = {}
         for column in self._schema.modelled:
-            drawn = np.stack([draw[column.name].values for draw in self._draws])
-            values = round_to_step(drawn.mean(axis=0), column) if column.kind.numeric else _mode(drawn)
+            draws = np.stack([draw[column.name].values for draw in self._draws])
+            values = round_to_step(draws.mean(axis=0), column) if column.kind.numeric else _mode(draws)
             columns[column.name] = self._draws[0][column.name].with_values(values)
         return self._table.fill(columns, self._missing, self._template)
 
     def pool(self, estimator: Callable[[Any], Any]) -> Pooled:
-        """Estimate on each completed table and combine by Rubin's rules.
+        """Estimate on each completed table and combine the estimates by Rubin's rules.
 
         Args:
             estimator: A function of a table that returns a fitted result: one with `params` and `bse` (statsmodels),
-                one with `coef_` (scikit-learn, which gives no errors: the error is then that between the tables), or a
-                pair of estimates and their variances.
+                one with `coef_` (scikit-learn, which has no standard errors: the error is then the one between the
+                tables), or a pair of estimates and their variances.
         """
-        if not callable(estimator):
-            raise InvalidOption(
-                f"An estimator to pool must be a function of a table that returns a fitted result, got "
-                f"{type(estimator).__name__}: for example lambda table: model.fit(table[features], table[target])."
-            )
-        if len(self) < 2:  # noqa: PLR2004
-            raise InvalidOption("Pooling needs at least 2 draws, got 1. Use impute(table, draws=20).")
-        results = [estimates_of(estimator(table)) for table in self.tables]
-        estimates, variances = (np.stack([result[i] for result in results]) for i in (0, 1))
-        m, within, between = len(results), variances.mean(axis=0), estimates.var(axis=0, ddof=1)
-        total = within + (1 + 1 / m) * between
-        share = np.divide((1 + 1 / m) * between, total, out=np.zeros_like(total), where=total > 0)
-        freedom = np.divide(m - 1, share**2, out=np.full_like(total, np.inf), where=share > 0)
-        return Pooled(results[0][2], estimates.mean(axis=0), np.sqrt(total), freedom, share)
+        return pool(self.tables, estimator)
 
 
 def _mode(codes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """For each row, the code that was drawn most often, the first of equals: (draws, n) to (n,)."""
+    """Return the most frequent code of each row, the smallest of several: (draws, n) to (n,)."""
     counts = np.stack([(codes == draw).sum(axis=0) for draw in codes])
-    beyond = codes.max(initial=0) + 1
-    most: NDArray[np.int64] = np.where(counts == counts.max(axis=0), codes, beyond).min(axis=0)
-    return most
+    too_large = codes.max(initial=0) + 1
+    mode: NDArray[np.int64] = np.where(counts == counts.max(axis=0), codes, too_large).min(axis=0)
+    return mode

@@ -23,7 +23,7 @@ from harpoon.diffusion.samplers import INITIAL_NOISE, reverse_process
 from harpoon.diffusion.smc import SMCResampler
 from harpoon.diffusion.solvers import SOLVERS
 from harpoon.encoding.batch import EncodedRows, Penalty
-from harpoon.encoding.row_codec import RowCodec, seen
+from harpoon.encoding.row_codec import RowCodec
 from harpoon.exceptions import SamplingFailed
 from harpoon.inference.autoregressive import UNIFORMS_PER_VARIABLE, AutoregressiveSampler, DistributionModel
 from harpoon.relations.formula import Formula, apply_formulas
@@ -97,7 +97,7 @@ class RowSampler:
 
         def decode_chunk(chunk: tuple[Index, int]) -> Decoded:
             index, filled = chunk
-            observed, means = seen(self.codec, take(rows, index)), []
+            observed, means = self.codec.to_batch(take(rows, index)), []
             for batch, count in _batches(filled, size):
                 means.append(self._posterior_mean(observed[torch.from_numpy(batch)].to(self.device))[:count])
                 on_step()
@@ -141,7 +141,7 @@ class RowSampler:
             size = max(1, size // resampler.n_particles) * resampler.n_particles
 
         def sample_batch(batch: Index, rows: Columns, on_step: Callable[[], None]) -> Columns:
-            observed = seen(self.codec, rows).to(self.device)
+            observed = self.codec.to_batch(rows).to(self.device)
             noise = row_noise(self.seed, index[batch], noises, self.codec.width, draw=draw).to(self.device)
             kind = Guidance if resampler is None else TwistedGuidance
             x = reverse_process(
@@ -183,7 +183,7 @@ class RowSampler:
         formulas = model.relations.formulas(self.codec.units)
 
         def sample_batch(batch: Index, rows: Columns, on_step: Callable[[], None]) -> Columns:
-            observed = seen(self.codec, rows).to(self.device)
+            observed = self.codec.to_batch(rows).to(self.device)
             noise = row_noise(self.seed, index[batch], UNIFORMS_PER_VARIABLE, len(sampler), draw=draw)
             uniforms = torch.special.ndtr(noise).to(self.device)
             x, relation_of = sampler.sample(model, observed, uniforms, steps, on_step)

@@ -35,7 +35,7 @@ def read_tables(schema: Schema, *data: object) -> list[Table]:
     return read
 
 
-def complete(table: Table, column: Column) -> ColumnArray:
+def complete_column(table: Table, column: Column) -> ColumnArray:
     """The cells of a column, none of which may be missing."""
     cells = table.column(column.name)
     if cells.missing.any():
@@ -43,45 +43,47 @@ def complete(table: Table, column: Column) -> ColumnArray:
     return cells
 
 
-def numbers(cells: ColumnArray, column: Column) -> Floats:
+def numeric_values(cells: ColumnArray, column: Column) -> Floats:
     """Cells of a numeric or temporal column as floats."""
     return coerce(cells, column).values.astype(np.float64)
 
 
-def labels(cells: ColumnArray) -> NDArray[np.object_]:
+def category_values(cells: ColumnArray) -> NDArray[np.object_]:
     """Labels as they are: one that the schema does not know can still be right or wrong."""
     coded = factorize(cells)
     return np.asarray(np.array(coded.categories, dtype=object)[coded.values], dtype=object)
 
 
-def codes(cells: Sequence[ColumnArray], column: Column) -> tuple[list[Codes], int]:
+def category_codes(cells: Sequence[ColumnArray], column: Column) -> tuple[list[Codes], int]:
     """Labels as positions in one list, and its length: the labels of the schema, then any others in use."""
     for one in cells:
         coerce(one, column)  # says what is wrong where texts stand for numbers, or times for labels
     new: set[Any] = {label for one in cells for label in unknown_categories(one, column)}
     known = (*(column.categories or ()), *sorted(new, key=str))
     place = {label: i for i, label in enumerate(known)}
-    return [np.array([place[label] for label in labels(one)], dtype=np.int64) for one in cells], len(known)
+    return [np.array([place[label] for label in category_values(one)], dtype=np.int64) for one in cells], len(known)
 
 
-def onehot(schema: Schema, data: Sequence[Table]) -> list[tuple[Floats, Floats]]:
+def encode_onehot(schema: Schema, data: Sequence[Table]) -> list[tuple[Floats, Floats]]:
     """For each table its numbers, as they are, and its labels, one column each."""
     number = [column for column in schema.modelled if column.kind.numeric]
-    coded = [codes([complete(t, c) for t in data], c) for c in schema.modelled if c.kind.discrete]
+    coded = [category_codes([complete_column(t, c) for t in data], c) for c in schema.modelled if c.kind.discrete]
     parts = []
     for i, table in enumerate(data):
-        values = [numbers(complete(table, column), column) for column in number]
+        values = [numeric_values(complete_column(table, column), column) for column in number]
         spread = [np.eye(count)[columns[i]] for columns, count in coded]
         parts.append((_side_by_side(values, table.n_rows), _side_by_side(spread, table.n_rows)))
     return parts
 
 
-def ordinal(schema: Schema, data: Sequence[Table]) -> tuple[list[Floats], list[str]]:
+def encode_ordinal(schema: Schema, data: Sequence[Table]) -> tuple[list[Floats], list[str]]:
     """Each table with labels as positions, and which columns are labels ("c") or numbers ("q")."""
     columns: list[list[NDArray[Any]]] = []
     for column in schema.modelled:
-        cells = [complete(table, column) for table in data]
-        columns.append(codes(cells, column)[0] if column.kind.discrete else [numbers(one, column) for one in cells])
+        cells = [complete_column(table, column) for table in data]
+        columns.append(
+            category_codes(cells, column)[0] if column.kind.discrete else [numeric_values(one, column) for one in cells]
+        )
     kinds = ["c" if column.kind.discrete else "q" for column in schema.modelled]
     return [_side_by_side([column[i] for column in columns], table.n_rows) for i, table in enumerate(data)], kinds
 

@@ -13,7 +13,7 @@ from harpoon._utils.validation import check_count
 from harpoon.data.dataframe import Table
 from harpoon.data.schema import Schema
 from harpoon.exceptions import InvalidOption, InvalidTable, MissingExtra
-from harpoon.metrics.arrays import Floats, codes, complete, onehot, ordinal, read_tables
+from harpoon.metrics.arrays import Floats, category_codes, complete_column, encode_onehot, encode_ordinal, read_tables
 
 FURTHEST = 1e30  # beyond, single precision or squares may overflow
 MAX_CATEGORIES = 255  # that scikit-learn's trees split by sets of them
@@ -26,7 +26,7 @@ TWO = 2
 def detection(
     schema: Schema,
     real: object,
-    drawn: object,
+    synthetic: object,
     *,
     classifier: str = "xgboost",
     folds: int = 5,
@@ -57,7 +57,7 @@ def detection(
         raise InvalidOption.one_of("classifier", classifier, CLASSIFIERS)
     if check_count(folds, "folds, the number of parts,") < MIN_FOLDS:
         raise InvalidOption(f"folds must be at least {MIN_FOLDS}, got {folds}.")
-    pair, rng = read_tables(schema, real, drawn), np.random.default_rng(to_seed(check_random_state(random_state)))
+    pair, rng = read_tables(schema, real, synthetic), np.random.default_rng(to_seed(check_random_state(random_state)))
     size = min(table.n_rows for table in pair)
     if size < folds:
         raise InvalidTable(f"Each table must have at least as many rows as there are folds, {folds}, got {size}.")
@@ -105,7 +105,7 @@ def utility(
     if not others.modelled:
         raise InvalidOption(f"The target {target!r} is the only column, and there is none to predict it from.")
     pair = read_tables(schema, train, test)
-    (answers, truth), labels = codes([complete(table, column) for table in pair], column)
+    (answers, truth), labels = category_codes([complete_column(table, column) for table in pair], column)
     learnt, classes = np.unique(answers, return_inverse=True)
     probabilities = np.zeros((len(truth), labels))
     probabilities[:, learnt] = 1.0
@@ -157,7 +157,7 @@ def _trees(schema: Schema, pair: list[Table], seed: int) -> tuple[list[Floats], 
         from xgboost import XGBClassifier
     except ImportError:
         raise MissingExtra.named("xgboost", "bench", "This score") from None
-    encoded, kinds = ordinal(schema, pair)
+    encoded, kinds = encode_ordinal(schema, pair)
     common = {"tree_method": "hist", "enable_categorical": True, "feature_types": kinds, "n_jobs": 1}
     return _shrunk(encoded), lambda: XGBClassifier(**TREES, **common, random_state=seed)
 
@@ -166,7 +166,7 @@ def _boosted(schema: Schema, pair: list[Table], seed: int) -> tuple[list[Floats]
     """Boosted trees of scikit-learn; a column of more labels than they can split by sets counts as numbers."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    encoded, kinds = ordinal(schema, pair)
+    encoded, kinds = encode_ordinal(schema, pair)
     most = np.max([part.max(axis=0) for part in encoded], axis=0)
     labels = [kind == "c" and top < MAX_CATEGORIES for kind, top in zip(kinds, most, strict=True)]
     return _shrunk(encoded), lambda: HistGradientBoostingClassifier(categorical_features=labels, random_state=seed)
@@ -176,7 +176,7 @@ def _linear(schema: Schema, pair: list[Table], seed: int) -> tuple[list[Floats],
     """Logistic regression on standardised numbers and one column per label."""
     from sklearn.linear_model import LogisticRegression
 
-    parts = onehot(schema, pair)
+    parts = encode_onehot(schema, pair)
     numbers = _shrunk([values for values, _ in parts])
     both = np.concatenate(numbers)
     deviation = both.std(axis=0)

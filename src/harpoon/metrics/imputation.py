@@ -17,15 +17,15 @@ from harpoon.data.column import Column
 from harpoon.data.dataframe import Table
 from harpoon.data.schema import Schema
 from harpoon.exceptions import InvalidTable
-from harpoon.metrics.arrays import complete, labels, numbers
+from harpoon.metrics.arrays import complete_column, category_values, numeric_values
 
 Mask = NDArray[np.bool_]
-SIX_DIGITS = 1e-6
+RELATIVE_TOLERANCE = 1e-6
 
 
-def standardised_mse(schema: Schema, truth: object, filled: object, mask: Mask, train: object) -> float:
+def standardised_mse(schema: Schema, truth: object, imputed: object, mask: Mask, train: object) -> float:
     """Mean squared error over hidden numeric cells, in deviations of the training column (ddof 0)."""
-    true, guess, reference = dataframe.read(truth), dataframe.read(filled), dataframe.read(train)
+    true, guess, reference = dataframe.read(truth), dataframe.read(imputed), dataframe.read(train)
     errors = []
     for column, hidden in _hidden(schema, true, mask, numeric=True):
         deviation = coerce(reference.column(column.name), column).observed.astype(np.float64).std() or 1.0
@@ -34,12 +34,15 @@ def standardised_mse(schema: Schema, truth: object, filled: object, mask: Mask, 
     return _mean(errors)
 
 
-def accuracy(schema: Schema, truth: object, filled: object, mask: Mask) -> float:
+def accuracy(schema: Schema, truth: object, imputed: object, mask: Mask) -> float:
     """The share of hidden categorical cells that were filled with the true label."""
-    true, guess = dataframe.read(truth), dataframe.read(filled)
+    true, guess = dataframe.read(truth), dataframe.read(imputed)
     hits = []
     for column, hidden in _hidden(schema, true, mask, numeric=False):
-        hits.append(labels(complete(guess, column))[hidden] == labels(complete(true, column))[hidden])
+        hits.append(
+            category_values(complete_column(guess, column))[hidden]
+            == category_values(complete_column(true, column))[hidden]
+        )
     return _mean(hits)
 
 
@@ -64,7 +67,7 @@ def coverage(schema: Schema, truth: object, interval: tuple[object, object], mas
     inside = []
     for column, hidden in _hidden(schema, true, mask, numeric=True):
         value, bottom, top = (_values(table, column)[hidden] for table in (true, low, high))
-        slack = SIX_DIGITS * np.abs(value)
+        slack = RELATIVE_TOLERANCE * np.abs(value)
         inside.append((bottom - slack <= value) & (value <= top + slack))
     return _mean(inside)
 
@@ -81,7 +84,7 @@ def _hidden(schema: Schema, table: Table, mask: Mask, *, numeric: bool) -> Itera
 
 
 def _values(table: Table, column: Column) -> NDArray[np.float64]:
-    return numbers(complete(table, column), column)
+    return numeric_values(complete_column(table, column), column)
 
 
 def _mean(parts: list[NDArray[Any]]) -> float:

@@ -14,10 +14,10 @@ from harpoon.data.column_array import ColumnArray
 from harpoon.data.dataframe import Table
 from harpoon.data.schema import Schema
 from harpoon.exceptions import InvalidTable
-from harpoon.metrics.arrays import complete, labels, numbers, read_tables
+from harpoon.metrics.arrays import complete_column, category_values, numeric_values, read_tables
 
 
-def similarity(schema: Schema, real: object, drawn: object) -> dict[str, float]:
+def similarity(schema: Schema, real: object, synthetic: object) -> dict[str, float]:
     """How alike each column is in two tables: 1 where it has the same distribution, 0 where nothing is shared.
 
     For numbers, dates and times it is 1 minus the Kolmogorov–Smirnov distance, the largest difference of the two
@@ -29,7 +29,7 @@ def similarity(schema: Schema, real: object, drawn: object) -> dict[str, float]:
     >>> similarity(Schema.infer(real), real, pa.table({"x": [1.0, 2.0, 3.0, 9.0], "c": ["a", "b", "a", "b"]}))
     {'x': 0.75, 'c': 0.75}
     """
-    pair = read_tables(schema, real, drawn)
+    pair = read_tables(schema, real, synthetic)
     scores = {}
     for column in schema.modelled:
         distance = _ks_distance if column.kind.numeric else _total_variation
@@ -38,7 +38,7 @@ def similarity(schema: Schema, real: object, drawn: object) -> dict[str, float]:
     return scores
 
 
-def ks(schema: Schema, real: object, drawn: object) -> float:
+def ks(schema: Schema, real: object, synthetic: object) -> float:
     """The mean similarity of the numeric columns: 1 minus the Kolmogorov–Smirnov distance.
 
     >>> import pyarrow as pa
@@ -46,10 +46,10 @@ def ks(schema: Schema, real: object, drawn: object) -> float:
     >>> ks(Schema.infer(real), real, drawn)
     0.75
     """
-    return _mean_of(schema, similarity(schema, real, drawn), numeric=True)
+    return _mean_of(schema, similarity(schema, real, synthetic), numeric=True)
 
 
-def total_variation(schema: Schema, real: object, drawn: object) -> float:
+def total_variation(schema: Schema, real: object, synthetic: object) -> float:
     """The mean similarity of the boolean and categorical columns: 1 minus the total variation.
 
     >>> import pyarrow as pa
@@ -57,10 +57,10 @@ def total_variation(schema: Schema, real: object, drawn: object) -> float:
     >>> total_variation(Schema.infer(real), real, drawn)
     0.75
     """
-    return _mean_of(schema, similarity(schema, real, drawn), numeric=False)
+    return _mean_of(schema, similarity(schema, real, synthetic), numeric=False)
 
 
-def correlation_similarity(schema: Schema, real: object, drawn: object) -> float:
+def correlation_similarity(schema: Schema, real: object, synthetic: object) -> float:
     """How alike numeric columns go together in two tables: 1 where all correlations agree, 0 where all are reversed.
 
     It is the mean over pairs of columns of 1 minus half the difference of Pearson's correlations. A column that is the
@@ -75,8 +75,8 @@ def correlation_similarity(schema: Schema, real: object, drawn: object) -> float
     if not number:
         return float("nan")
     sides = []
-    for table in read_tables(schema, real, drawn):
-        values = np.column_stack([numbers(complete(table, column), column) for column in number])
+    for table in read_tables(schema, real, synthetic):
+        values = np.column_stack([numeric_values(complete_column(table, column), column) for column in number])
         scaled = values - values.mean(axis=0)
         length = np.sqrt((scaled**2).sum(axis=0))
         scaled = scaled / np.where(length > 0, length, np.nan)
@@ -97,7 +97,7 @@ def _present(table: Table, column: Column) -> NDArray[Any]:
         raise InvalidTable(f"Column {column.name!r} must have a cell that is not missing to be scored.")
     cells = cells[~cells.missing]
     coerce(cells, column)
-    return numbers(cells, column) if column.kind.numeric else labels(cells)
+    return numeric_values(cells, column) if column.kind.numeric else category_values(cells)
 
 
 def _ks_distance(left: NDArray[Any], right: NDArray[Any]) -> float:

@@ -23,7 +23,7 @@ BISECTIONS = 100
 WIDEST = 50.0
 
 
-def numbers(data: object) -> Matrix:
+def to_matrix(data: object) -> Matrix:
     """A table as a matrix: numbers as they are, labels as their positions."""
     table = dataframe.read(data)
     return np.column_stack([table.column(name).values.astype(np.float64) for name in table.names])
@@ -56,7 +56,7 @@ def mnar(X: Matrix, p: float, rng: np.random.Generator) -> Mask:
     return mask
 
 
-def draw(mechanism: str, data: object, p: float, seed: int) -> Mask:
+def sample_mask(mechanism: str, data: object, p: float, seed: int) -> Mask:
     """A mask by name, for a table.
 
     >>> import pyarrow as pa
@@ -68,7 +68,7 @@ def draw(mechanism: str, data: object, p: float, seed: int) -> Mask:
         raise InvalidOption.one_of("The mechanism of a mask", mechanism, MECHANISMS)
     if not 0 <= p <= 1:
         raise InvalidOption(f"p, the share of hidden cells, must be from 0 to 1, got {p!r}.")
-    return MECHANISMS[mechanism](numbers(data), p, np.random.default_rng(seed))
+    return MECHANISMS[mechanism](to_matrix(data), p, np.random.default_rng(seed))
 
 
 def _split(columns: int, share: float, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -13,13 +13,13 @@ from numpy.typing import NDArray
 
 from harpoon.data.schema import Schema
 from harpoon.exceptions import InvalidTable
-from harpoon.metrics.arrays import Floats, onehot, read_tables
+from harpoon.metrics.arrays import Floats, encode_onehot, read_tables
 
 LEVELS = np.linspace(0.0, 1.0, 30)
 FEWEST = 2
 
 
-def alpha_precision(schema: Schema, real: object, drawn: object) -> float:
+def alpha_precision(schema: Schema, real: object, synthetic: object) -> float:
     """Whether drawn rows lie where real ones do: the α-score, from 0 to 1.
 
     For a share α, the smallest ball around the centre of the real rows that holds this share of them should hold the
@@ -36,13 +36,13 @@ def alpha_precision(schema: Schema, real: object, drawn: object) -> float:
     >>> f"{alpha_precision(schema, real, near):.2f}", f"{alpha_precision(schema, real, far):.2f}"
     ('0.98', '0.00')
     """
-    points, others = _points(schema, real, drawn)
+    points, others = _points(schema, real, synthetic)
     centre = points.mean(axis=0)
     radii = np.quantile(_length(points - centre), LEVELS)
     return _agreement(_shares_within(_length(others - centre), radii))
 
 
-def beta_recall(schema: Schema, real: object, drawn: object) -> float:
+def beta_recall(schema: Schema, real: object, synthetic: object) -> float:
     """Whether real rows all have a drawn one near them, from 0 to 1.
 
     A real row is reached if its nearest drawn row is no farther than its nearest real one. For a share β, those reached
@@ -57,7 +57,7 @@ def beta_recall(schema: Schema, real: object, drawn: object) -> float:
     >>> f"{beta_recall(Schema.infer(real), real, real):.2f}"
     '1.00'
     """
-    points, others = _points(schema, real, drawn)
+    points, others = _points(schema, real, synthetic)
     nearest, distance = _nearest(points, others)
     reached = distance <= _nearest_other(points)
     outward = _length(others[nearest] - others.mean(axis=0))
@@ -65,7 +65,7 @@ def beta_recall(schema: Schema, real: object, drawn: object) -> float:
     return _agreement(_shares_within(outward[reached], radii) * reached.mean())
 
 
-def authenticity(schema: Schema, real: object, drawn: object) -> float:
+def authenticity(schema: Schema, real: object, synthetic: object) -> float:
     """The share of drawn rows that are no copies of real ones.
 
     A drawn row counts as a copy if it is nearer to its nearest real row than any other real row is. This is the
@@ -78,12 +78,12 @@ def authenticity(schema: Schema, real: object, drawn: object) -> float:
     >>> authenticity(Schema.infer(real), real, real)
     0.0
     """
-    points, others = _points(schema, real, drawn)
+    points, others = _points(schema, real, synthetic)
     nearest, distance = _nearest(others, points)
     return float((distance >= _nearest_other(points)[nearest]).mean())
 
 
-def nearest_distances(schema: Schema, real: object, drawn: object) -> tuple[Floats, Floats]:
+def nearest_distances(schema: Schema, real: object, synthetic: object) -> tuple[Floats, Floats]:
     """The distance of each drawn row to the nearest real one, and of each real row to the nearest other real one.
 
     Where a model copies, the first are much smaller than the second. Each number counts from 0 to 1 over its range.
@@ -93,11 +93,11 @@ def nearest_distances(schema: Schema, real: object, drawn: object) -> tuple[Floa
     >>> [distances.tolist() for distances in nearest_distances(Schema.infer(real), real, drawn)]
     [[0.0, 0.25], [0.25, 0.25, 0.75]]
     """
-    points, others = _points(schema, real, drawn)
+    points, others = _points(schema, real, synthetic)
     return _nearest(others, points)[1], _nearest_other(points)
 
 
-def identifiability(schema: Schema, real: object, drawn: object) -> float:
+def identifiability(schema: Schema, real: object, synthetic: object) -> float:
     """The share of real rows that have a drawn one nearer to them than any other real row (Yoon et al., 2020).
 
     Every column weighs the same, which is what synthcity does with this score too. New rows of the same law score
@@ -108,12 +108,12 @@ def identifiability(schema: Schema, real: object, drawn: object) -> float:
     >>> identifiability(Schema.infer(real), real, drawn)
     0.75
     """
-    points, others = _points(schema, real, drawn)
+    points, others = _points(schema, real, synthetic)
     _, distance = _nearest(points, others)
     return float((distance < _nearest_other(points)).mean())
 
 
-def distance_to_closest(schema: Schema, real: object, drawn: object) -> float:
+def distance_to_closest(schema: Schema, real: object, synthetic: object) -> float:
     """The distance of a drawn row to the closest real one: the median over the drawn rows.
 
     Give the rows that the model was trained on as the real ones, and hold the result against that of test rows: much
@@ -124,12 +124,12 @@ def distance_to_closest(schema: Schema, real: object, drawn: object) -> float:
     >>> distance_to_closest(Schema.infer(real), real, drawn)
     0.05
     """
-    return float(np.median(nearest_distances(schema, real, drawn)[0]))
+    return float(np.median(nearest_distances(schema, real, synthetic)[0]))
 
 
-def _points(schema: Schema, real: object, drawn: object) -> tuple[Floats, Floats]:
+def _points(schema: Schema, real: object, synthetic: object) -> tuple[Floats, Floats]:
     """Both tables in the unit cube of the real one."""
-    (values, spread), (other_values, other_spread) = onehot(schema, read_tables(schema, real, drawn))
+    (values, spread), (other_values, other_spread) = encode_onehot(schema, read_tables(schema, real, synthetic))
     if len(values) < FEWEST:
         raise InvalidTable(f"The real table must have at least {FEWEST} rows to be compared with, got {len(values)}.")
     low, high = (values.min(axis=0), values.max(axis=0)) if values.shape[1] else (np.zeros(0), np.zeros(0))

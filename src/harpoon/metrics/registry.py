@@ -29,8 +29,8 @@ class Metric:
     title: str
     function: Callable[..., float]
     direction: str
-    lowest: float = 0.0
-    highest: float = 1.0
+    minimum: float = 0.0
+    maximum: float = 1.0
 
     def best(self, values: list[float]) -> float | None:
         """The best of some values, if there is such a thing.
@@ -45,7 +45,7 @@ class Metric:
 
 
 METRICS = {
-    "mse": Metric("MSE", standardised_mse, "lower", highest=inf),
+    "mse": Metric("MSE", standardised_mse, "lower", maximum=inf),
     "accuracy": Metric("accuracy", accuracy, "higher"),
     "coverage": Metric("interval coverage", coverage, "level"),
     "violation": Metric("violation rate", violation_rate, "lower"),
@@ -58,7 +58,7 @@ METRICS = {
     "detection_linear": Metric("detection, linear (AUC)", partial(detection, classifier="linear"), "lower"),
     "detection_xgboost": Metric("detection, boosted (AUC)", detection, "lower"),
     "identifiability": Metric("identifiability", identifiability, "lower"),
-    "closest": Metric("distance to closest record", distance_to_closest, "level", highest=inf),
+    "closest": Metric("distance to closest record", distance_to_closest, "level", maximum=inf),
     "utility": Metric("utility (AUC)", partial(utility, score="auc"), "higher"),
     "utility_accuracy": Metric("utility (accuracy)", utility, "higher"),
 }

@@ -1,71 +1,67 @@
-"""The anchored denoiser: a network that also sees what is known of a row.
+"""The anchored denoiser: a denoiser that is conditioned on the observed cells.
 
-The same weights are an unconditional model (nothing known), an imputer (some cells known: one evaluation at the
-noisiest time gives E[x_0 | known]) and a conditional generator. A known cell enters clean. An unknown cell enters as
-its belief, what its noisy value says of it alone, which is nothing where there is only noise. Pairs of ranks enter as
-contrasts, the differences that tell two noisy numbers apart. Beliefs and contrasts go to the output twice: through the
-layers, and straight.
+The same weights are an unconditional model (no cell observed), an imputer (one evaluation at the largest noise level
+gives E[x_0 | observed]) and a conditional generator.
 
-Where there is only noise the network also tells the law of each cell given the known ones: of a category its
-probabilities, of a number a histogram over its ranks. From these laws cells are drawn in turn (`harpoon.inference.autoregressive`).
+Observed cells are clean inputs. A missing cell enters through its evidence, E[x_0 | x_t] of that cell alone, which is 0
+at the largest noise level. Pairs of normal scores also enter as contrasts (`backbone.Contrast`). At the largest noise
+level the network also predicts the distribution of each cell given the observed ones (`rank_head`), for any-order
+autoregressive sampling (Uria et al., 2014; Hoogeboom et al., 2022; `harpoon.inference.autoregressive`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
 from harpoon.diffusion.denoiser import Denoiser, DenoiserFn
 from harpoon.diffusion.schedules import CosineSchedule
-from harpoon.encoding.base import ColumnSlice, PartType
+from harpoon.encoding.base import ColumnSlice
 from harpoon.encoding.batch import EncodedRows
 from harpoon.networks.at_max_noise import FusedMaxNoiseModel
 from harpoon.networks.backbone import Backbone, Contrast
 from harpoon.networks.copy_head import CopyDistribution
 from harpoon.networks.layers import MIN_CATEGORY_FRACTION, OUTPUT_INIT_SCALE, ColumnIndex, SegmentSoftmax
+from harpoon.networks.layout import EncodedLayout, PartTensors
 from harpoon.networks.rank_head import RankHead, RelationInputs
 from harpoon.relations.relation import ColumnScales
 
 MIN_BIN_WIDTH = 1e-4
-
-
-MIN_LOG_PROBABILITY = -8.0  # the log of a probability below which there is no telling
-CATEGORY_PRIOR_COUNT = 0.5  # is what a label counts that no row has
-HISTOGRAM_LOSS_WEIGHT = 0.5  # how much a histogram of a rank counts in training: more of it costs accuracy of means
-LOG_EVIDENCE_SCALE = (
-    4.0  # logs of probabilities are divided by that, to be numbers like the others that the network reads
-)
+MIN_LOG_PROBABILITY = -8.0  # smaller log probabilities are not distinguished
+LOG_EVIDENCE_SCALE = 4.0  # log probabilities are divided by it, to be of the size of the other inputs
+CATEGORY_PRIOR_COUNT = 0.5  # pseudo-count of each category in the initial bias
+HISTOGRAM_LOSS_WEIGHT = 0.5  # a larger weight costs accuracy of the means
+MAX_QUANTILE_ROWS = 2**20  # rows that determine the bins of the inputs
 
 
 @dataclass(frozen=True)
 class MaskingConfig:
-    """How training rows lose cells.
+    """How cells of training rows are masked.
 
-    A share `at_noise` of the rows loses its cells wholly, as in imputation; the others lose them to noise at a random
-    time, and of these a share `all_unknown` has nothing known, as in drawing new rows.
+    Attributes:
+        max_noise_fraction: Fraction of the rows whose masked cells are removed completely, as in imputation. Masked
+            cells of the other rows are noised to a random time.
+        unconditional_fraction: Fraction of these other rows in which every cell is masked, as in unconditional samples.
     """
 
     max_noise_fraction: float
     unconditional_fraction: float
 
 
-class PartTensors(NamedTuple):
-    """Encoded rows: points on lines, labels of all categories, and means."""
+class ObservedFeatures(NamedTuple):
+    """Observed cells as inputs of the network, the same at all times.
 
-    continuous: Tensor
-    categories: Tensor
-    standardised: Tensor
-
-
-@dataclass(frozen=True)
-class ObservedFeatures:
-    """What is known of some rows, as the network looks at it: the same at all times."""
+    Attributes:
+        projection: Observed features after `Backbone.project_observed`, (n, hidden).
+        ranks: Continuous dimensions, (n, continuous).
+        ranks_observed: Which of them are observed.
+        log_categories: Log of the one-hot categories, (n, categories).
+        categories_observed: Which of them are observed.
+    """
 
     projection: Tensor
     ranks: Tensor
@@ -75,15 +71,26 @@ class ObservedFeatures:
 
 
 class AnchoredDenoiser(Denoiser):
-    """The dirty estimate with exact preconditioning.
+    """A conditional denoiser with exact preconditioning of each type of part.
 
-    Ranks, and other numbers that are noised: x̂_0 = a_t x_t + s_t F. Categories: softmax(F + a_t x_t / s_t²): the added
-    term is the exact log-evidence of the Gaussian channel about a one-hot vector, so the network only learns the
-    context and the estimate is always on the simplex. Means, which are never noised: F itself. Both losses, squared
-    error and cross-entropy, are minimised by the posterior mean, which is what Theorems 3.1 and 3.2 ask of a denoiser.
+    With the output F of the network:
 
-    F is W b + N(known, b, t): a network N of what is known, of the beliefs and contrasts b and of the time, and a
-    straight path W, because evidence about one category is often simply evidence about another.
+    - continuous: x̂_0 = a_t x_t + s_t F;
+    - categories: x̂_0 = softmax(F + a_t x_t / s_t²). The second term is the exact log likelihood of x_t given a one-hot
+      x_0, so the network only learns the prior given the other cells;
+    - standardised values, which are not noised: x̂_0 = F.
+
+    F = W e + N(observed, e, t), where e are evidence and contrasts, N is the residual MLP and W is a linear skip path.
+    Squared error and cross-entropy are both minimised by the posterior mean, as Theorems 3.1 and 3.2 require.
+
+    Args:
+        slices: The positions of the parts of the columns in an encoded row.
+        hidden: Width of the residual MLP.
+        depth: Number of residual blocks.
+        input_bins: Bins of the piecewise linear encoding of observed numeric values.
+        rank_bins: Bins of the histogram over normal scores.
+        masking: How cells of training rows are masked.
+        scales: Units and bins of the numeric columns.
     """
 
     is_conditional = True
@@ -101,233 +108,223 @@ class AnchoredDenoiser(Denoiser):
         masking: MaskingConfig,
         scales: ColumnScales,
     ) -> None:
-        width = slices[-1].stop
-        super().__init__(width, CosineSchedule())
-        self.masking, self.scales = masking, scales
-        simplexes = [block for block in slices if block.is_categorical]
-        self.softmax = SegmentSoftmax([block.stop - block.start for block in simplexes])
-        lines = [block.start for block in slices if block.type is PartType.CONTINUOUS]
-        labels = [place for block in simplexes for place in range(block.start, block.stop)]
-        means = [block.start for block in slices if block.type is PartType.REGRESSION]
-        self.continuous, self.categories = ColumnIndex(lines), ColumnIndex(labels)
-        by_kind = [*lines, *labels, *means]
-        self.by_type, self.by_position = (
-            ColumnIndex(by_kind),
-            ColumnIndex(sorted(range(width), key=by_kind.__getitem__)),
-        )
-        column_of = [block.column for block in slices for _ in range(block.start, block.stop)]
-        self.column_of = ColumnIndex(column_of)
-        self.first_of = ColumnIndex([column_of.index(column) for column in range(slices[-1].column + 1)])
-        self.last_of = ColumnIndex([*(place - 1 for place in self.first_of.positions[1:]), width - 1])
-        twice = [one for one, other in pairwise(simplexes) if one.column == other.column]
-        self.groups = ColumnIndex([place for block in twice for place in range(block.start, block.stop)])
-        has_mean = {column_of[place] for place in means}
-        ranks = {place for place in lines if column_of[place] in has_mean}
-        told = [place for place in range(width) if place not in ranks]  # a mean tells all its rank does
-        self.input_index, self.input_categories = ColumnIndex(told), ColumnIndex(np.searchsorted(told, labels).tolist())
-        self.block_of = ColumnIndex([place for place, width in enumerate(self.softmax.widths) for _ in range(width)])
-        self.numbers = ColumnIndex(sorted({*lines, *means} - ranks))
-        self.register_buffer("bin_edges", torch.zeros(len(self.numbers), input_bins + 1))
+        layout = EncodedLayout.from_slices(slices)
+        super().__init__(layout.width, CosineSchedule())
+        self.layout, self.masking, self.scales = layout, masking, scales
+        self.softmax = SegmentSoftmax(layout.category_widths)
+        self.register_buffer("bin_edges", torch.zeros(len(layout.numeric_inputs), input_bins + 1))
         self.rank_head = RankHead(slices, hidden, rank_bins)
-        self.not_spike = ColumnIndex([labels.index(place) for place in self.rank_head.no_mass.positions])
-        self.ranked_standardised = ColumnIndex([means.index(place) for place in self.rank_head.means.positions])
-        features = len(told) + len(self.numbers) * input_bins + len(self.first_of) + self.rank_head.n_relation_features
-        self.contrast = Contrast(len(lines))
-        believed = len(lines) + 2 * len(labels) + self.contrast.pairs
-        self.backbone = Backbone(features, believed, width, hidden, depth)
-        self.eval()  # products are coarse only while it learns
+        self.not_spike = _positions_within(layout.categories, self.rank_head.not_spike)
+        self.ranked_standardised = _positions_within(layout.standardised, self.rank_head.standardised)
+        self.contrast = Contrast(len(layout.continuous))
+        n_columns, n_bins = len(layout.first_of), len(layout.numeric_inputs) * input_bins
+        n_features = len(layout.inputs) + n_bins + n_columns + self.rank_head.n_relation_features
+        n_evidence = len(layout.continuous) + 2 * len(layout.categories) + self.contrast.n_pairs
+        self.backbone = Backbone(n_features, n_evidence, layout.width, hidden, depth)
+        self.eval()  # bfloat16 products are for training only
 
     def condition_on(self, observed: EncodedRows | None = None) -> DenoiserFn:
-        """The dirty estimate for rows of which something is known, which is looked at once for all steps."""
-        given = self._empty_rows() if observed is None else observed
-        looked = self.rank_head.relation_inputs(given)
-        sight = self._embed_observed(given, looked)
+        """Return the estimate of x_0 given the observed cells, which are embedded once for all times."""
+        given = self._empty_row() if observed is None else observed
+        relation_inputs = self.rank_head.relation_inputs(given)
+        features = self._embed_observed(given, relation_inputs)
 
         def estimate(x_t: Tensor, t: float) -> Tensor:
             times = x_t.new_full((1,), t)
             a, s = self.schedule.levels(times)
-            noisy = self._split(x_t)
-            belief = self._evidence(noisy, a, s, sight)
-            h = self.backbone(sight.projection, belief, times)
-            context = self._split(self.backbone.output(h, belief))
-            log_p = self._log_posterior(context.categories, noisy.categories, a, s)
-            lines = a * noisy.continuous + s * context.continuous
-            means = self._posterior_means(self.rank_head.copy_distribution(h, looked), context.standardised, log_p)
-            return given.fill(self._join(lines, log_p, means))
+            noisy = self.layout.split(x_t)
+            evidence = self._evidence(noisy, a, s, features)
+            h = self.backbone(features.projection, evidence, times)
+            out = self.layout.split(self.backbone.output(h, evidence))
+            log_p = self._log_posterior(out.categories, noisy.categories, a, s)
+            continuous = a * noisy.continuous + s * out.continuous
+            copies = self.rank_head.copy_distribution(h, relation_inputs)
+            standardised = self._posterior_means(copies, out.standardised, log_p)
+            return given.fill(self.layout.join(PartTensors(continuous, log_p.exp(), standardised)))
 
         return estimate
 
     def at_max_noise(self) -> FusedMaxNoiseModel:
-        """The network where there is only noise; its weights have to stay as they are."""
+        """Return the model at the largest noise level. The weights must not change afterwards."""
         return FusedMaxNoiseModel(self)
 
-    def _empty_rows(self) -> EncodedRows:
-        """One row of which nothing is known."""
-        x = torch.zeros_like(self.mean)[None]
-        return EncodedRows(x, torch.zeros_like(x, dtype=torch.bool))
-
-    def _split(self, x: Tensor) -> PartTensors:
-        lines, labels = len(self.continuous), len(self.categories)
-        return PartTensors(
-            *self.by_type.select(x).split_with_sizes([lines, labels, x.shape[1] - lines - labels], dim=1)
-        )
-
-    def _join(self, lines: Tensor, log_p: Tensor, means: Tensor) -> Tensor:
-        """Encoded rows of their parts, of labels the logarithms of their probabilities."""
-        return self.by_position.select(torch.cat([lines, log_p.exp(), means], dim=1))
-
-    def _posterior_means(self, copied: CopyDistribution, means: Tensor, log_p: Tensor) -> Tensor:
-        """What is expected of all numbers, by what the network expects of those that are no copies of others."""
-        free = log_p.index_select(1, self.not_spike.index.to(log_p.device)).exp()
-        expected = self.rank_head.posterior_mean(copied, self.ranked_standardised.select(means), free)
-        return means.index_copy(1, self.ranked_standardised.index.to(means.device), expected)
-
-    def _log_posterior(self, prior: Tensor, noisy: Tensor, a: Tensor, s: Tensor) -> Tensor:
-        """The log-probabilities of all labels, (n, labels): Bayes' rule on the cells' own noisy values."""
-        return self.softmax.log_softmax(prior + a / s**2 * noisy)
-
     def loss(self, data: EncodedRows, generator: torch.Generator) -> Tensor:
-        """Squared error of F for numbers and cross-entropy for categories and ranks, over the cells that were lost.
+        """Return the loss of the masked cells, per row and column.
 
-        A cell that is missing in the training table is always unknown and never a target.
+        It is the sum of the squared error of F (the velocity of continuous parts; standardised values), the
+        cross-entropy of categories and the negative log likelihood of the normal scores at the largest noise level. A
+        cell that is missing in the training table is always masked and never a target.
         """
-        x_0, there = data.x, data.observed
-        at_noise = round(len(x_0) * self.masking.max_noise_fraction)
-        t, lost = self._sample_mask(self.first_of.select(there), at_noise, generator)
-        lost = self.column_of.select(lost)
-        if len(self.groups):
-            lost[: at_noise // 2, self.groups.index] = False  # of a label lost, the group may be told already
+        x_0, observed = data.x, data.observed
+        n_max_noise = round(len(x_0) * self.masking.max_noise_fraction)  # the first rows of the batch
+        t, masked = self._sample_masks(observed, n_max_noise, generator)
         a, s = self.schedule.levels(t)
         epsilon = torch.randn(x_0.shape, generator=generator, device=x_0.device, dtype=x_0.dtype)
-        noisy = self._split((a * x_0 + s * epsilon) * there)  # of a missing cell nothing is believed
-        given = EncodedRows(x_0, there & ~lost)
-        looked = self.rank_head.relation_inputs(given)
-        sight = self._embed_observed(given, looked)
-        belief = self._evidence(noisy, a, s, sight)
-        h = self.backbone(sight.projection, belief, t)
-        context = self._split(self.backbone.output(h, belief))
-        targets = (lost & there) * self._row_weights(lost & there, at_noise)
-        clean, noise, target = self._split(x_0), self._split(epsilon), self._split(targets)
+        noisy = self.layout.split((a * x_0 + s * epsilon) * observed)  # a missing cell gives no evidence
+        given = EncodedRows(x_0, observed & ~masked)
+        relation_inputs = self.rank_head.relation_inputs(given)
+        features = self._embed_observed(given, relation_inputs)
+        evidence = self._evidence(noisy, a, s, features)
+        h = self.backbone(features.projection, evidence, t)
+        out = self.layout.split(self.backbone.output(h, evidence))
+        targets = (masked & observed) * self._row_weights(masked & observed, n_max_noise)
+        clean, noise, weight = self.layout.split(x_0), self.layout.split(epsilon), self.layout.split(targets)
+
         velocity = s * clean.continuous - a * noise.continuous
-        squares = ((context.continuous - velocity) ** 2 * target.continuous).sum()
-        log_p = self._log_posterior(context.categories, noisy.categories, a, s)
-        copied = self.rank_head.copy_distribution(h, looked)
-        means = self._posterior_means(copied, context.standardised, log_p)
-        squares = squares + ((means - clean.standardised) ** 2 * target.standardised).sum()
-        entropy = -(log_p * clean.categories * target.categories).sum()
-        wholly = looked.first(at_noise), copied.first(at_noise), x_0[:at_noise], targets[:at_noise]
-        laws = self.rank_head.loss(h[:at_noise], *wholly)
-        total: Tensor = squares + entropy + HISTOGRAM_LOSS_WEIGHT * laws
-        return total / (len(x_0) * len(self.first_of))
+        squares = ((out.continuous - velocity) ** 2 * weight.continuous).sum()
+        log_p = self._log_posterior(out.categories, noisy.categories, a, s)
+        copies = self.rank_head.copy_distribution(h, relation_inputs)
+        standardised = self._posterior_means(copies, out.standardised, log_p)
+        squares = squares + ((standardised - clean.standardised) ** 2 * weight.standardised).sum()
+        cross_entropy = -(log_p * clean.categories * weight.categories).sum()
+        n = n_max_noise
+        histograms = self.rank_head.loss(h[:n], relation_inputs.first(n), copies.first(n), x_0[:n], targets[:n])
+        total: Tensor = squares + cross_entropy + HISTOGRAM_LOSS_WEIGHT * histograms
+        return total / (len(x_0) * len(self.layout.first_of))
 
     def muon_parameters(self) -> list[nn.Parameter]:
-        """Those from what is known and believed through the blocks; the last layers are none."""
+        """Return the matrices of the input projections and of the residual blocks; output layers are not included."""
         network = self.backbone
         layers = nn.ModuleList([network.project_observed, network.project_evidence, *network.blocks])
         return [weight for weight in layers.parameters() if weight.ndim > 1]
 
     def validate_state(self) -> None:
-        """Also what would make laws of no numbers."""
+        """Raise ValueError if a buffer is not finite."""
         self.rank_head.validate_state()
 
-    def _row_weights(self, targets: Tensor, at_noise: int) -> Tensor:
-        """How much each row's targets count, (n, 1).
-
-        Of a row that loses its cells wholly, few targets count as much as many: the last cells, given many others, say
-        most about how cells go together, and they are a turn like the first.
-        """
-        weights = torch.ones(len(targets), 1, device=targets.device)
-        lost = self.last_of.select(targets[:at_noise]).sum(dim=1, keepdim=True)
-        weights[:at_noise] = len(self.last_of) / 2 / lost.clamp(min=1)
-        return weights
-
     def initialize(self, data: EncodedRows, generator: torch.Generator) -> None:
-        """Also the bins of the numbers, and the log-shares of the labels as the last bias."""
+        """Set the initial weights, the bins of the inputs, contrasts, relations and the marginals of categories."""
         super().initialize(data, generator)
-        shares = torch.linspace(0, 1, self.bin_edges.shape[1], dtype=self.bin_edges.dtype)
-        for row, place in enumerate(self.numbers.positions):
-            values = data.x[data.observed[:, place], place]
-            self.bin_edges[row] = torch.quantile(_thin(values, 2**20), shares) if len(values) else shares
-        drawn = data.dequantize(generator)
-        self.contrast.initialize(self.continuous.select(drawn.x), self.continuous.select(drawn.observed))
-        self.rank_head.initialize(drawn, self.scales)
+        levels = torch.linspace(0, 1, self.bin_edges.shape[1], dtype=self.bin_edges.dtype)
+        for i, dim in enumerate(self.layout.numeric_inputs.positions):
+            values = data.x[data.observed[:, dim], dim]
+            self.bin_edges[i] = torch.quantile(_thin(values, MAX_QUANTILE_ROWS), levels) if len(values) else levels
+        rows = data.dequantize(generator)
+        continuous = self.layout.continuous
+        self.contrast.initialize(continuous.select(rows.x), continuous.select(rows.observed))
+        self.rank_head.initialize(rows, self.scales)
         with torch.no_grad():
-            last = self.backbone.out
-            last.weight.mul_(OUTPUT_INIT_SCALE)
-            last.bias.zero_()
-            last.bias[self.categories.positions] = (
-                self.mean[self.categories.positions] + CATEGORY_PRIOR_COUNT / len(data.x)
-            ).log()
+            out, categories = self.backbone.out, self.layout.categories.positions
+            out.weight.mul_(OUTPUT_INIT_SCALE)
+            out.bias.zero_()
+            out.bias[categories] = (self.mean[categories] + CATEGORY_PRIOR_COUNT / len(data.x)).log()
             self.backbone.skip.weight.zero_()
 
-    def _sample_mask(self, there: Tensor, at_noise: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """For each row a time, and which columns are lost: a share of them that is itself drawn per row.
+    def _empty_row(self) -> EncodedRows:
+        """Return one row without observed cells, which broadcasts."""
+        x = torch.zeros_like(self.mean)[None]
+        return EncodedRows(x, torch.zeros_like(x, dtype=torch.bool))
 
-        The first rows, so many, lose them wholly.
+    def _posterior_means(self, copies: CopyDistribution, standardised: Tensor, log_p: Tensor) -> Tensor:
+        """Return the means of all standardised values, given those of values that are no copies; (n, standardised)."""
+        not_spike = log_p.index_select(1, self.not_spike.index.to(log_p.device)).exp()
+        means = self.rank_head.posterior_mean(copies, self.ranked_standardised.select(standardised), not_spike)
+        return standardised.index_copy(1, self.ranked_standardised.index.to(standardised.device), means)
+
+    def _log_posterior(self, log_prior: Tensor, noisy: Tensor, a: Tensor, s: Tensor) -> Tensor:
+        """Return log p(category | x_t), (n, categories), by Bayes' rule on the noisy one-hot vector of the cell."""
+        return self.softmax.log_softmax(log_prior + a / s**2 * noisy)
+
+    def _row_weights(self, targets: Tensor, n_max_noise: int) -> Tensor:
+        """Return the weight of each row's targets, (n, 1).
+
+        In rows at the largest noise level the weights of a row's targets have the same sum, however many there are:
+        rows with few masked cells show the dependence between columns best, and autoregressive sampling visits all
+        numbers of masked cells equally often.
         """
-        rows, device = len(there), there.device
+        weights = torch.ones(len(targets), 1, device=targets.device)
+        n_masked = self.layout.last_of.select(targets[:n_max_noise]).sum(dim=1, keepdim=True)
+        weights[:n_max_noise] = len(self.layout.last_of) / 2 / n_masked.clamp(min=1)
+        return weights
+
+    def _sample_masks(self, observed: Tensor, n_max_noise: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Sample a time per row, (n,), and the masked dimensions, (n, d).
+
+        The fraction of masked columns is itself uniform. The first rows are at the largest time, and half of these
+        keep the group of a masked hierarchical category, as an autoregressive step may.
+        """
+        t, masked = self._sample_columns(self.layout.first_of.select(observed), n_max_noise, generator)
+        masked = self.layout.column_of.select(masked)
+        if len(self.layout.group_categories):
+            masked[: n_max_noise // 2, self.layout.group_categories.index] = False
+        return t, masked
+
+    def _sample_columns(self, observed: Tensor, n_max_noise: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Sample a time per row, (n,), and the masked columns, (n, columns)."""
+        n, device = len(observed), observed.device
 
         def uniform(*shape: int) -> Tensor:
             return torch.rand(shape, generator=generator, device=device, dtype=torch.float32)
 
-        wholly = torch.arange(rows, device=device) < at_noise
-        spread = (torch.randperm(rows, generator=generator, device=device) + uniform(rows)) / rows
-        t = spread.clamp(self.schedule.margin, self.schedule.max_time)
-        t = torch.where(wholly, self.schedule.max_time, t)
-        share = (torch.randperm(rows, generator=generator, device=device) + uniform(rows)) / rows
-        lost = uniform(*there.shape) < share.unsqueeze(1)
-        everything = ~wholly & (uniform(rows) < self.masking.unconditional_fraction)
-        return t, lost | everything.unsqueeze(1)
+        def stratified() -> Tensor:
+            return (torch.randperm(n, generator=generator, device=device) + uniform(n)) / n
 
-    def _evidence(self, noisy: PartTensors, a: Tensor, s: Tensor, sight: ObservedFeatures) -> Tensor:
-        """What each cell says of itself alone, E[x_0 | its own x_t], less what is believed of it beforehand.
+        at_max_noise = torch.arange(n, device=device) < n_max_noise
+        t = stratified().clamp(self.schedule.margin, self.schedule.max_time)
+        t = torch.where(at_max_noise, self.schedule.max_time, t)
+        fraction = stratified()
+        masked = uniform(*observed.shape) < fraction.unsqueeze(1)
+        unconditional = ~at_max_noise & (uniform(n) < self.masking.unconditional_fraction)
+        return t, masked | unconditional.unsqueeze(1)
 
-        For a rank, which is a standard normal number, that is a_t x_t; for a category Bayes' rule gives probabilities,
-        and their logarithms stand behind them, because evidence adds up. Where there is only noise it is nothing, and
-        a label that is known is one that is believed without doubt. The contrasts of the ranks, of which one that is
-        known has no noise, come last.
+    def _evidence(self, noisy: PartTensors, a: Tensor, s: Tensor, features: ObservedFeatures) -> Tensor:
+        """Return E[x_0 | x_t] of each cell alone minus its prior mean, and the contrasts, (n, n_evidence).
+
+        For a normal score it is a_t x_t. For a category it is given by Bayes' rule, and the log probabilities are
+        added, because log evidence is additive. At the largest noise level all of it is 0. An observed category has
+        the evidence of certainty, and an observed normal score enters the contrasts without noise.
         """
-        log_posterior = self._log_posterior(self._prior(), noisy.categories, a, s)
-        log_p = torch.where(sight.categories_observed, sight.log_categories, log_posterior)
-        guess = a * noisy.continuous * ~sight.ranks_observed
-        contrasts = a * (self.contrast(torch.where(sight.ranks_observed, a * sight.ranks, noisy.continuous)) / s).tanh()
-        return torch.cat([guess, self._category_evidence(log_p), contrasts], dim=1)
+        log_posterior = self._log_posterior(self._log_prior(), noisy.categories, a, s)
+        log_p = torch.where(features.categories_observed, features.log_categories, log_posterior)
+        means = a * noisy.continuous * ~features.ranks_observed
+        ranks = torch.where(features.ranks_observed, a * features.ranks, noisy.continuous)
+        contrasts = a * (self.contrast(ranks) / s).tanh()
+        return torch.cat([means, self._category_evidence(log_p), contrasts], dim=1)
 
-    def _prior(self) -> Tensor:
-        """The logarithms of the shares of labels, (1, labels)."""
-        return (self.categories.select(self.mean[None]) + MIN_CATEGORY_FRACTION).log()
+    def _log_prior(self) -> Tensor:
+        """Return the log fractions of the categories in the training rows, (1, categories)."""
+        return (self.layout.categories.select(self.mean[None]) + MIN_CATEGORY_FRACTION).log()
 
     def _category_evidence(self, log_p: Tensor) -> Tensor:
-        """Probabilities of labels and their logarithms, less what is believed beforehand, (n, 2 labels)."""
-        evidence = (
-            log_p.clamp(min=MIN_LOG_PROBABILITY) - self._prior().clamp(min=MIN_LOG_PROBABILITY)
-        ) / LOG_EVIDENCE_SCALE
-        return torch.cat([log_p.exp() - self.categories.select(self.mean[None]), evidence], dim=1)
+        """Return probabilities and scaled log probabilities of categories minus their priors, (n, 2 * categories)."""
+        log_ratio = log_p.clamp(min=MIN_LOG_PROBABILITY) - self._log_prior().clamp(min=MIN_LOG_PROBABILITY)
+        p_difference = log_p.exp() - self.layout.categories.select(self.mean[None])
+        return torch.cat([p_difference, log_ratio / LOG_EVIDENCE_SCALE], dim=1)
 
-    def _embed_observed(self, given: EncodedRows, looked: RelationInputs) -> ObservedFeatures:
-        """What the network makes of the known cells and of the pattern of what is known."""
+    def _embed_observed(self, given: EncodedRows, relation_inputs: RelationInputs) -> ObservedFeatures:
+        """Project the observed cells and the mask of observed cells."""
+        continuous, categories = self.layout.continuous, self.layout.categories
         return ObservedFeatures(
-            projection=self.backbone.project_observed(self._observed_features(given, looked)),
-            ranks=self.continuous.select(given.x),
-            ranks_observed=self.continuous.select(given.observed),
-            log_categories=(self.categories.select(given.x) + MIN_CATEGORY_FRACTION).log(),
-            categories_observed=self.categories.select(given.observed),
+            projection=self.backbone.project_observed(self._observed_features(given, relation_inputs)),
+            ranks=continuous.select(given.x),
+            ranks_observed=continuous.select(given.observed),
+            log_categories=(categories.select(given.x) + MIN_CATEGORY_FRACTION).log(),
+            categories_observed=categories.select(given.observed),
         )
 
-    def _observed_features(self, given: EncodedRows, looked: RelationInputs) -> Tensor:
-        """The known cells and the pattern of what is known, as numbers that are nothing where nothing is known."""
-        known = given.observed.to(given.x.dtype)
-        binned = self._piecewise_linear(self.numbers.select(given.x)) * self.numbers.select(known).unsqueeze(2)
-        unknown = 1 - self.last_of.select(known)
-        compared = self.rank_head.relation_features(looked)
-        return torch.cat([self.input_index.select(given.x * known), binned.flatten(1), unknown, compared], dim=1)
+    def _observed_features(self, given: EncodedRows, relation_inputs: RelationInputs) -> Tensor:
+        """Return the inputs of observed cells, (n, n_features); all are 0 for a missing cell but its missing flag."""
+        layout, observed = self.layout, given.observed.to(given.x.dtype)
+        encoded = self._piecewise_linear(layout.numeric_inputs.select(given.x))
+        encoded = encoded * layout.numeric_inputs.select(observed).unsqueeze(2)
+        missing = 1 - layout.last_of.select(observed)
+        related = self.rank_head.relation_features(relation_inputs)
+        return torch.cat([layout.inputs.select(given.x * observed), encoded.flatten(1), missing, related], dim=1)
 
-    def _piecewise_linear(self, numbers: Tensor) -> Tensor:
-        """How far a number reaches into each bin of its column, from 0 to 1: (n, numbers, bins)."""
-        steepness = 1 / self.bin_edges.diff(dim=1).clamp(min=MIN_BIN_WIDTH)
-        return torch.addcmul(-self.bin_edges[:, :-1] * steepness, numbers.unsqueeze(2), steepness).clamp_(0, 1)
+    def _piecewise_linear(self, values: Tensor) -> Tensor:
+        """Encode (n, values) as (n, values, input_bins): 0 below a bin, 1 above it, linear inside.
+
+        This is the piecewise linear encoding of Gorishniy et al. (2022) with quantile bins.
+        """
+        slope = 1 / self.bin_edges.diff(dim=1).clamp(min=MIN_BIN_WIDTH)
+        return torch.addcmul(-self.bin_edges[:, :-1] * slope, values.unsqueeze(2), slope).clamp_(0, 1)
 
 
-def _thin(values: Tensor, count: int) -> Tensor:
-    """Evenly spaced values of a long column: enough for its quantiles."""
-    return values[:: max(1, len(values) // count)]
+def _positions_within(dimensions: ColumnIndex, selected: ColumnIndex) -> ColumnIndex:
+    """Return the positions of selected dimensions within a list of dimensions."""
+    return ColumnIndex([dimensions.positions.index(dim) for dim in selected.positions])
+
+
+def _thin(values: Tensor, n: int) -> Tensor:
+    """Return evenly spaced values, about n of a longer column."""
+    return values[:: max(1, len(values) // n)]

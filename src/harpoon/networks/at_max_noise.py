@@ -1,14 +1,4 @@
-"""The anchored denoiser: a network that also sees what is known of a row.
-
-The same weights are an unconditional model (nothing known), an imputer (some cells known: one evaluation at the
-noisiest time gives E[x_0 | known]) and a conditional generator. A known cell enters clean. An unknown cell enters as
-its belief, what its noisy value says of it alone, which is nothing where there is only noise. Pairs of ranks enter as
-contrasts, the differences that tell two noisy numbers apart. Beliefs and contrasts go to the output twice: through the
-layers, and straight.
-
-Where there is only noise the network also tells the law of each cell given the known ones: of a category its
-probabilities, of a number a histogram over its ranks. From these laws cells are drawn in turn (`harpoon.inference.autoregressive`).
-"""
+"""The anchored denoiser at the largest noise level, in one fused forward pass."""
 
 from __future__ import annotations
 
@@ -21,6 +11,7 @@ from torch.nn import functional
 from harpoon.diffusion.denoiser import MaxNoiseModel
 from harpoon.encoding.batch import EncodedRows
 from harpoon.networks.layers import MIN_CATEGORY_FRACTION
+from harpoon.networks.layout import PartTensors
 from harpoon.networks.rank_head import ConditionalPredictor, RelationInputs
 from harpoon.relations.relation import RelationBank
 
@@ -29,10 +20,11 @@ if TYPE_CHECKING:
 
 
 class FusedMaxNoiseModel(MaxNoiseModel):
-    """The network where there is only noise, whose first and last products are smaller there.
+    """An anchored denoiser at the largest noise level, with smaller matrix products.
 
-    All that is believed is what is known of labels. So both paths of beliefs are products with these labels, of which
-    there are half as many, and one of the two is done with that of what is known.
+    There the only evidence is that of observed categories. It is a linear function of their one-hot vectors, which are
+    inputs anyway. So its projection is folded into that of the observed features, and the skip path becomes a product
+    with the one-hot vectors, half as wide as the evidence.
     """
 
     is_autoregressive = True
@@ -41,71 +33,87 @@ class FusedMaxNoiseModel(MaxNoiseModel):
     @torch.no_grad()
     def __init__(self, denoiser: AnchoredDenoiser) -> None:
         super().__init__(denoiser)
-        network, self.labels = denoiser.backbone, denoiser.input_categories
-        of_labels, constant = self._fold_categories(network.project_evidence.weight)
-        self.first = network.project_observed.weight.index_add(1, self.labels.index.to(constant.device), of_labels)
+        network, self.categories = denoiser.backbone, denoiser.layout.input_categories
+        weight, constant = self._fold_categories(network.project_evidence.weight)
+        self.input_weight = network.project_observed.weight.index_add(
+            1, self.categories.index.to(weight.device), weight
+        )
         time = constant.new_full((1,), denoiser.schedule.max_time)
-        self.beginning = (
+        self.input_bias = (
             constant + network.project_observed.bias + network.project_evidence.bias + network.time_embedding(time)[0]
         )
-        self.straight, constant = self._fold_categories(network.skip.weight)
-        self.end = network.out.bias + constant
+        self.skip_weight, constant = self._fold_categories(network.skip.weight)
+        self.output_bias = network.out.bias + constant
 
     def posterior_mean(self, given: EncodedRows) -> Tensor:
-        """E[x_0 | known]."""
-        of, looked = self.denoiser, self.denoiser.rank_head.relation_inputs(given)
-        h, context = self._context(given, looked)
-        lines, labels, means = of._split(context)
-        log_p = of.softmax.log_softmax(labels)
-        return given.fill(
-            of._join(lines, log_p, of._posterior_means(of.rank_head.copy_distribution(h, looked), means, log_p))
-        )
+        """Return E[x_0 | observed cells], (n, d)."""
+        denoiser = self.denoiser
+        relation_inputs = denoiser.rank_head.relation_inputs(given)
+        h, out = self._forward(given, relation_inputs)
+        continuous, categories, standardised = denoiser.layout.split(out)
+        log_p = denoiser.softmax.log_softmax(categories)
+        copies = denoiser.rank_head.copy_distribution(h, relation_inputs)
+        standardised = denoiser._posterior_means(copies, standardised, log_p)
+        return given.fill(denoiser.layout.join(PartTensors(continuous, log_p.exp(), standardised)))
 
     @property
     def relations(self) -> RelationBank:
-        """Relations between numeric columns, as the copy head uses them."""
+        """The relations between numeric columns that the copy head uses."""
         return self.denoiser.rank_head.copies.relations
 
     @property
     def n_rank_bins(self) -> int:
-        """Total number of histogram bins of all numeric columns."""
-        return self.denoiser.rank_head.width
+        """The total number of histogram bins of all numeric columns."""
+        return self.denoiser.rank_head.total_bins
 
     @property
     def constrained(self) -> tuple[Tensor, Tensor]:
-        """Which numbers that have ranks a sum binds to others, and which a product."""
+        """Whether each numeric column is the target of a deterministic sum, and of a product, (columns,) each."""
         return self.denoiser.rank_head.copies.constrained
 
     def predict(self, given: EncodedRows) -> ConditionalPredictor:
-        """What the laws of the unknown cells given the known ones are told by."""
-        rank_laws = self.denoiser.rank_head
-        looked = rank_laws.relation_inputs(given)
-        h, context = self._context(given, looked)
+        """Run the network once; the result gives the distribution of each cell given the observed cells."""
+        head = self.denoiser.rank_head
+        relation_inputs = head.relation_inputs(given)
+        h, out = self._forward(given, relation_inputs)
+        category_logits = self.denoiser.layout.categories.select(out)
         return ConditionalPredictor(
-            self.denoiser.categories.select(context), h, looked, rank_laws.copy_distribution(h, looked), rank_laws
+            category_logits, h, relation_inputs, head.copy_distribution(h, relation_inputs), head
         )
 
-    def _context(self, given: EncodedRows, looked: RelationInputs) -> tuple[Tensor, Tensor]:
-        """The last layer, and what it says of each encoded number."""
-        network, told = self.denoiser.backbone, self.denoiser._observed_features(given, looked)
-        h = network.trunk(functional.linear(told, self.first, self.beginning))
-        said = functional.linear(h, network.out.weight, self.end)
-        return h, said.addmm_(self.labels.select(told), self.straight.T)
+    def _forward(self, given: EncodedRows, relation_inputs: RelationInputs) -> tuple[Tensor, Tensor]:
+        """Return the last hidden layer, (n, hidden), and the output F, (n, d)."""
+        network, features = self.denoiser.backbone, self.denoiser._observed_features(given, relation_inputs)
+        h = network.trunk(functional.linear(features, self.input_weight, self.input_bias))
+        out = functional.linear(h, network.out.weight, self.output_bias)
+        return h, out.addmm_(self.categories.select(features), self.skip_weight.T)
 
     def _fold_categories(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """What a layer makes of the belief in each label that is known, (m, labels), and in all that are not, (m,).
+        """Fold the evidence of categories into a layer that reads it.
 
-        A label that is known says of its whole category that it is known.
+        The evidence of a category takes three values: observed and this category, observed and another category of its
+        part, or missing. So the layer is W onehot + b, because the one-hot vector of a missing cell is 0.
+
+        Args:
+            weight: The layer on the evidence, (m, n_evidence).
+
+        Returns:
+            W, (m, categories), and b, (m,).
         """
-        of, prior = self.denoiser, self.denoiser._prior()
-        chances = torch.full_like(prior, 1 + MIN_CATEGORY_FRACTION), torch.full_like(prior, MIN_CATEGORY_FRACTION)
-        said = (*(chance.log() for chance in chances), of.softmax.log_softmax(prior))
-        own, other, unknown = map(of._category_evidence, said)
-        of_each = weight[:, len(of.continuous) : len(of.continuous) + 2 * len(of.categories)]
+        denoiser, log_prior = self.denoiser, self.denoiser._log_prior()
+        n_continuous, n_categories = len(denoiser.layout.continuous), len(denoiser.layout.categories)
+        of_categories = weight[:, n_continuous : n_continuous + 2 * n_categories]
+        log_p = (
+            torch.full_like(log_prior, 1 + MIN_CATEGORY_FRACTION).log(),
+            torch.full_like(log_prior, MIN_CATEGORY_FRACTION).log(),
+            denoiser.softmax.log_softmax(log_prior),
+        )
+        this, other, missing = map(denoiser._category_evidence, log_p)
 
-        def times(belief: Tensor) -> Tensor:
-            return (of_each * belief).view(len(weight), 2, len(of.categories)).sum(dim=1)
+        def contribution(evidence: Tensor) -> Tensor:
+            return (of_categories * evidence).view(len(weight), 2, n_categories).sum(dim=1)
 
-        block_of = of.block_of.index.to(weight.device)
-        known = weight.new_zeros(len(weight), len(of.softmax.widths)).index_add(1, block_of, times(other - unknown))
-        return times(own - other) + known.index_select(1, block_of), times(unknown).sum(dim=1)
+        part_of = denoiser.layout.part_of_category.index.to(weight.device)
+        by_part = weight.new_zeros(len(weight), len(denoiser.softmax.widths))
+        by_part = by_part.index_add(1, part_of, contribution(other - missing))
+        return contribution(this - other) + by_part.index_select(1, part_of), contribution(missing).sum(dim=1)

@@ -1,14 +1,4 @@
-"""The anchored denoiser: a network that also sees what is known of a row.
-
-The same weights are an unconditional model (nothing known), an imputer (some cells known: one evaluation at the
-noisiest time gives E[x_0 | known]) and a conditional generator. A known cell enters clean. An unknown cell enters as
-its belief, what its noisy value says of it alone, which is nothing where there is only noise. Pairs of ranks enter as
-contrasts, the differences that tell two noisy numbers apart. Beliefs and contrasts go to the output twice: through the
-layers, and straight.
-
-Where there is only noise the network also tells the law of each cell given the known ones: of a category its
-probabilities, of a number a histogram over its ranks. From these laws cells are drawn in turn (`harpoon.inference.autoregressive`).
-"""
+"""The trunk of the anchored network: a pre-norm residual MLP."""
 
 from __future__ import annotations
 
@@ -22,35 +12,43 @@ MAX_PAIRS = 64
 
 
 class Contrast(nn.Module):
-    """Differences of pairs of ranks that go together, learnt from there: of equals, their noise is what is left."""
+    """Learnt linear combinations of normal scores, initialized as differences of correlated pairs.
+
+    The difference of two noisy, strongly correlated values is almost their noise alone, which a network finds hard to
+    isolate by itself.
+    """
 
     weight: nn.Parameter
 
-    def __init__(self, ranks: int) -> None:
+    def __init__(self, n_ranks: int) -> None:
         super().__init__()
-        self.pairs = min(ranks * (ranks - 1) // 2, MAX_PAIRS)
-        self.weight = nn.Parameter(torch.zeros(self.pairs, ranks))
+        self.n_pairs = min(n_ranks * (n_ranks - 1) // 2, MAX_PAIRS)
+        self.weight = nn.Parameter(torch.zeros(self.n_pairs, n_ranks))
 
     def forward(self, ranks: Tensor) -> Tensor:
-        """(n, ranks) to (n, pairs)."""
+        """Map normal scores, (n, n_ranks), to contrasts, (n, n_pairs)."""
         return ranks @ self.weight.T
 
     @torch.no_grad()
-    def initialize(self, x: Tensor, known: Tensor) -> None:
-        """Start with the differences of the ranks that go together most, or sums where they go against each other."""
+    def initialize(self, x: Tensor, observed: Tensor) -> None:
+        """Choose the most correlated pairs; a pair of negative correlation starts as a sum. Both are (n, n_ranks)."""
         self.weight.zero_()
-        there = known.double()
-        ranks = x.double() * there
-        together = ranks.T @ ranks / (there.T @ there).clamp(min=1)
+        mask = observed.double()
+        ranks = x.double() * mask
+        correlation = ranks.T @ ranks / (mask.T @ mask).clamp(min=1)
         first, second = torch.triu_indices(x.shape[1], x.shape[1], offset=1, device=x.device)
-        closest = together[first, second].abs().argsort(descending=True, stable=True)[: self.pairs]
-        rows = torch.arange(self.pairs, device=x.device)
-        self.weight[rows, first[closest]] = 1.0
-        self.weight[rows, second[closest]] = -together[first[closest], second[closest]].sign().to(self.weight.dtype)
+        strongest = correlation[first, second].abs().argsort(descending=True, stable=True)[: self.n_pairs]
+        first, second = first[strongest], second[strongest]
+        pair = torch.arange(self.n_pairs, device=x.device)
+        self.weight[pair, first] = 1.0
+        self.weight[pair, second] = -correlation[first, second].sign().to(self.weight.dtype)
 
 
 class Backbone(nn.Module):
-    """Pre-norm residual blocks on projections of what is known, of the noisy row and of the time."""
+    """Pre-norm residual blocks on the sum of three projections: observed features, evidence and time.
+
+    The output adds a linear skip path from the evidence.
+    """
 
     def __init__(self, n_features: int, n_evidence: int, width: int, hidden: int, depth: int) -> None:
         super().__init__()
@@ -62,30 +60,36 @@ class Backbone(nn.Module):
         self.out = nn.Linear(hidden, width)
         self.skip = nn.Linear(n_evidence, width, bias=False)
 
-    def forward(self, known: Tensor, noisy: Tensor, t: Tensor) -> Tensor:
-        """What is known, projected, the noisy rows and their times to the last layer."""
-        return self.trunk(known + self.time_embedding(t) + self.project_evidence(noisy))
+    def forward(self, projection: Tensor, evidence: Tensor, t: Tensor) -> Tensor:
+        """Return the last hidden layer, (n, hidden).
+
+        Args:
+            projection: Observed features after `project_observed`, (n, hidden), computed once for all times.
+            evidence: Evidence of the noisy cells, (n, n_evidence).
+            t: Times, (n,) or (1,).
+        """
+        return self.trunk(projection + self.time_embedding(t) + self.project_evidence(evidence))
 
     def time_embedding(self, t: Tensor) -> Tensor:
-        """What the time adds to the first layer."""
-        begun: Tensor = self.time(fourier_features(t))
-        return begun
+        """Embed times, (n,), as (n, hidden)."""
+        embedding: Tensor = self.time(fourier_features(t))
+        return embedding
 
     def trunk(self, h: Tensor) -> Tensor:
-        """The first layer to the last."""
+        """Apply the residual blocks and the last norm, (n, hidden) to (n, hidden)."""
         for block in self.blocks:
             h = block(h)
         last: Tensor = self.norm(h)
         return last
 
-    def output(self, last: Tensor, noisy: Tensor) -> Tensor:
-        """The last layer and the noisy rows to one number per encoded number."""
-        said: Tensor = self.out(last) + self.skip(noisy)
-        return said
+    def output(self, h: Tensor, evidence: Tensor) -> Tensor:
+        """Return F, (n, width): the output layer plus the skip path."""
+        out: Tensor = self.out(h) + self.skip(evidence)
+        return out
 
 
 class Residual(nn.Module):
-    """x + W_2 silu(W_1 norm(x)), twice as wide inside."""
+    """A pre-norm residual block, x + W_2 silu(W_1 norm(x)), with an inner width of 2 * hidden."""
 
     def __init__(self, hidden: int) -> None:
         super().__init__()
@@ -94,7 +98,7 @@ class Residual(nn.Module):
         self.narrow = Linear(2 * hidden, hidden)
 
     def forward(self, x: Tensor) -> Tensor:
-        """One block."""
-        wide = functional.silu(self.widen(self.norm(x)), inplace=not torch.is_grad_enabled())
-        added: Tensor = self.narrow(wide)
-        return x + added
+        """Map (n, hidden) to (n, hidden)."""
+        inner = functional.silu(self.widen(self.norm(x)), inplace=not torch.is_grad_enabled())
+        update: Tensor = self.narrow(inner)
+        return x + update

@@ -1,4 +1,4 @@
-"""Networks by name: from options and a codec to a denoiser."""
+"""Networks by name: build a denoiser from options and a codec."""
 
 from __future__ import annotations
 
@@ -26,27 +26,26 @@ def build_denoiser(config: Config, codec: RowCodec) -> Denoiser:
 
 def _paper(config: Config, codec: RowCodec) -> Denoiser:
     schedule = LinearSchedule(config.diffusion_steps, config.beta_start, config.beta_end)
-    return PaperDenoiser(codec.width, _adapted(config.hidden), schedule)
+    return PaperDenoiser(codec.width, _adapted(config.hidden, "hidden"), schedule)
 
 
 def _anchored(config: Config, codec: RowCodec) -> Denoiser:
-    corruption = MaskingConfig(config.max_noise_fraction, config.unconditional_fraction)
-    numbers = sum(block.type is PartType.CONTINUOUS for block in codec.slices)
-    bins = min(_adapted(config.rank_bins), max(MAX_TOTAL_RANK_BINS // max(numbers, 1), MIN_RANK_BINS))
+    n_numeric = sum(part.type is PartType.CONTINUOUS for part in codec.slices)
+    max_bins = max(MAX_TOTAL_RANK_BINS // max(n_numeric, 1), MIN_RANK_BINS)
     return AnchoredDenoiser(
         codec.slices,
-        hidden=_adapted(config.hidden),
+        hidden=_adapted(config.hidden, "hidden"),
         depth=config.depth,
         input_bins=config.input_bins,
-        rank_bins=bins,
-        masking=corruption,
+        rank_bins=min(_adapted(config.rank_bins, "rank_bins"), max_bins),
+        masking=MaskingConfig(config.max_noise_fraction, config.unconditional_fraction),
         scales=codec,
     )
 
 
-def _adapted(size: int | None) -> int:
+def _adapted(size: int | None, name: str) -> int:
     if size is None:
-        raise InvalidOption("The options must be adapted to a table before a network is made.")
+        raise InvalidOption(f"{name} must be chosen before a network is built, got None. Call `Config.adapt` first.")
     return size
 
 

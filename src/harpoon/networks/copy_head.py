@@ -1,7 +1,7 @@
-"""Copies: numbers that are exactly what others say, such as a payment of the whole bill, or a total.
+"""Copy head: the probability that a value equals a relation of observed values (x = y, x = y + z, x = c·yᵃ·zᵇ).
 
-A law over slots of ranks can say that a number is near another, never that it is the same. So that is an event of its
-own, which the network gives a probability, as it does to a point mass: the mass here is wherever the others are.
+A histogram over bins can predict that a value is near another one, never that both are equal. So equality is an event
+of its own with a probability of its own, like a spike whose position depends on the row.
 """
 
 from __future__ import annotations
@@ -17,24 +17,23 @@ from harpoon.networks.layers import OUTPUT_INIT_SCALE
 from harpoon.relations.relation import Relation, RelationBank, RelationValues
 from harpoon.relations.search import RelationData, select_relations
 
-MAX_RELATIONS_PER_COLUMN, MAX_COLUMNS = (
-    (3, 4),
-    256,
-)  # forms of one number and of two that another may be a copy of, and in all
-OFTEN, FEWEST = 0.01, 20  # the share of the rows, and how many of them, in which a number is a copy
-INITIAL_PROBABILITY_MARGIN = 0.01  # as no chance is surer than that before anything is learnt
-COPY_CERTAIN_PROBABILITY = 0.99  # a copy that is as likely as that is one, where a mean is asked for
-MIN_LOG_PROBABILITY = -1e9  # the log of a probability that is none, and still a number that can be learnt from
+MAX_RELATIONS_PER_COLUMN = (3, 4)  # with one source, and with two
+MAX_RELATIONS = 256  # of all columns together
+MIN_COPY_FRACTION, MIN_COPY_ROWS = 0.01, 20  # of the rows in which a relation must hold
+INITIAL_PROBABILITY_MARGIN = 0.01  # initial copy probabilities are clipped to [0.01, 0.99]
+COPY_CERTAIN_PROBABILITY = 0.99  # from here on a copy counts as certain
+MIN_LOG_PROBABILITY = -1e9  # finite, so that gradients are defined
 
 
 class CopyDistribution(NamedTuple):
-    """What some numbers may be copies of.
+    """Probabilities that values are copies; k is the largest number of relations of a column.
 
     Attributes:
-        log_p: The logarithms of the probabilities that it is none, and of each form, (any, 1 + each).
-        means: What it is then, as an encoded mean, (any, each).
-        forms: Which form that is, (any, each).
-        sure: Whether that form says what the number is, a point mass or not: it always did, and is there, (any, each).
+        log_p: Log probabilities that the value is no copy, and that it is a copy by each relation, (..., 1 + k).
+        values: Standardised value that each relation predicts, (..., k).
+        relations: Index of each relation in the `RelationBank`, (..., k).
+        deterministic: Whether the relation held in practically all training rows and can be evaluated, so that it
+            determines the value, spike or not, (..., k).
     """
 
     log_p: Tensor
@@ -42,114 +41,117 @@ class CopyDistribution(NamedTuple):
     relations: Tensor
     deterministic: Tensor
 
-    def first(self, rows: int) -> CopyDistribution:
-        """The same of the first rows."""
-        return CopyDistribution(*(part[:rows] for part in self))
+    def first(self, n_rows: int) -> CopyDistribution:
+        """Return the distributions of the first rows."""
+        return CopyDistribution(*(part[:n_rows] for part in self))
 
-    def select(self, asked: Tensor) -> CopyDistribution:
-        """Those of the numbers asked for, (n, numbers), of all, number after number."""
-        return CopyDistribution(*(part.transpose(0, 1)[asked.T] for part in self))
+    def select(self, requested: Tensor) -> CopyDistribution:
+        """Return the distributions of the requested cells of (n, columns), column by column: (m, ...)."""
+        return CopyDistribution(*(part.transpose(0, 1)[requested.T] for part in self))
 
 
 class CopyHead(nn.Module):
-    """Which numbers may be copies, and how likely that is."""
+    """Predicts the probability of each relation from the last hidden layer."""
 
-    def __init__(self, numbers: int, hidden: int) -> None:
+    def __init__(self, n_columns: int, hidden: int) -> None:
         super().__init__()
-        self.relations = RelationBank(numbers, min(sum(MAX_RELATIONS_PER_COLUMN), MAX_COLUMNS // max(numbers, 1)))
-        self.chances = nn.Linear(hidden, max(len(self.relations), 1))  # torch warns of a layer that makes nothing
+        per_column = min(sum(MAX_RELATIONS_PER_COLUMN), MAX_RELATIONS // max(n_columns, 1))
+        self.relations = RelationBank(n_columns, per_column)
+        self.logits = nn.Linear(hidden, max(len(self.relations), 1))  # torch warns of layers without outputs
 
-    def forward(self, h: Tensor, said: RelationValues) -> CopyDistribution:
-        """What the last layer of the network says of all numbers: (n, numbers, any)."""
-        none, each = h.new_zeros(len(h), self.relations.numbers, 1), self.relations.each
-        if not len(said.use):
-            nothing = none[:, :, 1:]
-            return CopyDistribution(none, nothing, nothing.long(), nothing.bool())
-        chances = functional.linear(h, self.chances.weight[said.use], self.chances.bias[said.use])
-        chances = self._scatter(chances.masked_fill(~said.observed, -torch.inf), said, -torch.inf)
-        forms = torch.arange(len(self.relations), device=h.device).view(1, -1, each).expand(len(h), -1, -1)
-        log_p = torch.cat([none, chances.view(len(h), -1, each)], dim=2).log_softmax(dim=2)
-        sure = self.deterministic[forms] & log_p[:, :, 1:].isfinite()
-        return CopyDistribution(log_p, self._scatter(said.values, said, 0.0).view(len(h), -1, each), forms, sure)
+    def forward(self, h: Tensor, predicted: RelationValues) -> CopyDistribution:
+        """Return the copy distributions of all numeric columns, (n, columns, ...), from h, (n, hidden)."""
+        no_copy, per_column = h.new_zeros(len(h), self.relations.numbers, 1), self.relations.each
+        if not len(predicted.use):
+            empty = no_copy[:, :, 1:]
+            return CopyDistribution(no_copy, empty, empty.long(), empty.bool())
+        logits = functional.linear(h, self.logits.weight[predicted.use], self.logits.bias[predicted.use])
+        logits = self._scatter(logits.masked_fill(~predicted.observed, -torch.inf), predicted, -torch.inf)
+        log_p = torch.cat([no_copy, logits.view(len(h), -1, per_column)], dim=2).log_softmax(dim=2)
+        relations = torch.arange(len(self.relations), device=h.device).view(1, -1, per_column).expand(len(h), -1, -1)
+        deterministic = self.deterministic[relations] & log_p[:, :, 1:].isfinite()
+        values = self._scatter(predicted.values, predicted, 0.0).view(len(h), -1, per_column)
+        return CopyDistribution(log_p, values, relations, deterministic)
 
-    def posterior_mean(self, copied: CopyDistribution, otherwise: Tensor, free: Tensor) -> Tensor:
-        """The mean of each number: that of one that is no copy, or what it is a copy of, by how likely that is.
+    def posterior_mean(self, copies: CopyDistribution, no_copy_mean: Tensor, not_spike: Tensor) -> Tensor:
+        """Return the mean of each value over copy and no copy, (n, columns).
 
-        A number that may be a point mass is what a sure form says, which knows better whether it is one.
+        A value that may be a spike takes the value of a deterministic relation, which also determines the spike.
 
         Args:
-            copied: Of all numbers.
-            otherwise: The mean of a number that is no copy, (n, numbers).
-            free: How likely it is to be no point mass, likewise.
+            copies: Of all numeric columns.
+            no_copy_mean: Mean of a value that is no copy, (n, columns).
+            not_spike: Probability that the value is not a spike, (n, columns).
         """
-        share = copied.log_p[:, :, 1:].exp() * free.unsqueeze(2)
-        whole = share.sum(dim=2, keepdim=True)
-        share = torch.where(whole > COPY_CERTAIN_PROBABILITY, share / whole.clamp(min=COPY_CERTAIN_PROBABILITY), share)
-        follows = copied.deterministic & (free < 1).unsqueeze(2)
-        ways = follows.sum(dim=2, keepdim=True)
-        share = torch.where(ways > 0, follows / ways.clamp(min=1), share)
-        return otherwise + (share * (copied.values - otherwise.unsqueeze(2))).sum(dim=2)
+        p = copies.log_p[:, :, 1:].exp() * not_spike.unsqueeze(2)
+        total = p.sum(dim=2, keepdim=True)
+        p = torch.where(total > COPY_CERTAIN_PROBABILITY, p / total.clamp(min=COPY_CERTAIN_PROBABILITY), p)
+        determined = copies.deterministic & (not_spike < 1).unsqueeze(2)
+        n_relations = determined.sum(dim=2, keepdim=True)
+        p = torch.where(n_relations > 0, determined / n_relations.clamp(min=1), p)
+        return no_copy_mean + (p * (copies.values - no_copy_mean.unsqueeze(2))).sum(dim=2)
 
     @property
     def deterministic(self) -> Tensor:
-        """Which forms held in all rows but a few, (forms,)."""
+        """Whether each relation held in practically all training rows, (relations,)."""
         return self.relations.fractions >= COPY_CERTAIN_PROBABILITY
 
     @property
     def constrained(self) -> tuple[Tensor, Tensor]:
-        """Which numbers a sure sum is for, and which a sure product, (numbers,) each."""
-        sums = (self.relations.weights[:, : self.relations.numbers] != 0).any(dim=1)
+        """Whether each column is the target of a deterministic sum, and of a deterministic product, (columns,) each."""
+        is_sum = (self.relations.weights[:, : self.relations.numbers] != 0).any(dim=1)
         by_sums, by_products = (
             (self.deterministic & kind).view(self.relations.numbers, self.relations.each).any(dim=1)
-            for kind in (sums, ~sums)
+            for kind in (is_sum, ~is_sum)
         )
         return by_sums, by_products
 
-    def _scatter(self, some: Tensor, said: RelationValues, otherwise: float) -> Tensor:
-        """Numbers of the forms that there are over all that there might be, (n, forms)."""
-        return some.new_full((len(some), len(self.relations)), otherwise).index_copy(1, said.use, some)
+    def _scatter(self, values: Tensor, predicted: RelationValues, fill: float) -> Tensor:
+        """Write values of the relations in use, (n, used), into the columns of all relations, (n, relations)."""
+        return values.new_full((len(values), len(self.relations)), fill).index_copy(1, predicted.use, values)
 
-    def log_likelihood(self, copied: CopyDistribution, means: Tensor, otherwise: Tensor) -> Tensor:
-        """Of numbers, (any,), by their encoded means; `otherwise` is that of one that is no copy."""
-        log_p, of_none = copied.log_p[:, 1:], copied.log_p[:, 0] + otherwise
-        same = self.relations.matches(copied.values, means.unsqueeze(1), copied.relations) & log_p.isfinite()
-        if not same.any():
-            return of_none
-        as_copy = log_p.masked_fill(~same, MIN_LOG_PROBABILITY).logsumexp(dim=1)
-        return torch.where(same.any(dim=1), as_copy, of_none)
+    def log_likelihood(self, copies: CopyDistribution, standardised: Tensor, no_copy: Tensor) -> Tensor:
+        """Return the log likelihood of standardised values, (m,); `no_copy` is that of values that are no copy."""
+        log_p, log_p_no_copy = copies.log_p[:, 1:], copies.log_p[:, 0] + no_copy
+        matches = self.relations.matches(copies.values, standardised.unsqueeze(1), copies.relations) & log_p.isfinite()
+        if not matches.any():
+            return log_p_no_copy
+        log_p_copy = log_p.masked_fill(~matches, MIN_LOG_PROBABILITY).logsumexp(dim=1)
+        return torch.where(matches.any(dim=1), log_p_copy, log_p_no_copy)
 
-    def relation_features(self, said: RelationValues, means: Tensor, known: Tensor) -> Tensor:
-        """Which known numbers are copies of others that are known, (n, `comparisons`)."""
-        if not len(said.use):
-            return means.new_zeros(len(means), len(self.relations))
-        same = (
-            self.relations.matches(said.values, means[:, said.target], said.use) & known[:, said.target] & said.observed
-        )
-        return self._scatter(same.to(means.dtype), said, 0.0)
+    def relation_features(self, predicted: RelationValues, standardised: Tensor, observed: Tensor) -> Tensor:
+        """Return 1 where an observed value equals a relation of observed values, else 0, (n, n_relation_features)."""
+        if not len(predicted.use):
+            return standardised.new_zeros(len(standardised), len(self.relations))
+        matches = self.relations.matches(predicted.values, standardised[:, predicted.target], predicted.use)
+        matches &= observed[:, predicted.target] & predicted.observed
+        return self._scatter(matches.to(standardised.dtype), predicted, 0.0)
 
     @property
     def n_relation_features(self) -> int:
-        """How many numbers `compared` tells of a row."""
+        """The width of `relation_features`."""
         return len(self.relations)
 
     @torch.no_grad()
-    def initialize(self, rows: RelationData, forms: Sequence[Relation]) -> None:
-        """Choose the forms that numbers are often copies of."""
-        exact = [form for form in forms if form.is_representable(rows.units[form.target])]
-        said, same = rows.of(exact)
-        there = said.observed & rows.free[:, said.target]
-        least = (OFTEN * there.sum(dim=0)).clamp(min=FEWEST)
-        self.relations.store(select_relations(exact, same, there, least, MAX_RELATIONS_PER_COLUMN), rows.units)
-        self.chances.weight.mul_(OUTPUT_INIT_SCALE)
-        self.chances.bias.zero_()
-        odds = self.relations.fractions.clamp(
-            INITIAL_PROBABILITY_MARGIN, 1 - INITIAL_PROBABILITY_MARGIN
-        ).logit()  # before any training, as often as in the table
-        self.chances.bias[: len(odds)] = odds
-        said = self.relations.predict(rows.means, rows.known)
-        same = self.relations.matches(
-            said.values, rows.means[:, said.target], said.use
-        )  # also where both are a point mass
-        there = said.observed & rows.known[:, said.target]
-        shares = (same & there).sum(dim=0) / there.sum(dim=0).clamp(min=1)
-        self.relations.fractions[said.use] = shares.to(self.relations.fractions.dtype)
+    def initialize(self, rows: RelationData, candidates: Sequence[Relation]) -> None:
+        """Store the relations that hold often, with initial probabilities as in the training rows."""
+        exact = [relation for relation in candidates if relation.is_representable(rows.units[relation.target])]
+        predicted, matches = rows.of(exact)
+        applicable = predicted.observed & rows.free[:, predicted.target]
+        min_rows = (MIN_COPY_FRACTION * applicable.sum(dim=0)).clamp(min=MIN_COPY_ROWS)
+        selected = select_relations(exact, matches, applicable, min_rows, MAX_RELATIONS_PER_COLUMN)
+        self.relations.store(selected, rows.units)
+        self.logits.weight.mul_(OUTPUT_INIT_SCALE)
+        self.logits.bias.zero_()
+        margin = INITIAL_PROBABILITY_MARGIN
+        log_odds = self.relations.fractions.clamp(margin, 1 - margin).logit()
+        self.logits.bias[: len(log_odds)] = log_odds
+        self._fit_fractions(rows)
+
+    def _fit_fractions(self, rows: RelationData) -> None:
+        """Set the fraction of rows in which each relation holds, including rows where both sides are spikes."""
+        predicted = self.relations.predict(rows.means, rows.known)
+        matches = self.relations.matches(predicted.values, rows.means[:, predicted.target], predicted.use)
+        applicable = predicted.observed & rows.known[:, predicted.target]
+        fractions = (matches & applicable).sum(dim=0) / applicable.sum(dim=0).clamp(min=1)
+        self.relations.fractions[predicted.use] = fractions.to(self.relations.fractions.dtype)

@@ -1,4 +1,4 @@
-"""Denoisers: from a noisy row to the dirty estimate of the clean one (Definition 1)."""
+"""The denoiser of the paper: an unconditional MLP that predicts the noise (appendix G.2)."""
 
 from __future__ import annotations
 
@@ -12,10 +12,7 @@ from harpoon.networks.layers import sinusoidal_embedding
 
 
 class PaperDenoiser(Denoiser):
-    """The paper's denoiser: an unconditional network that predicts the noise.
-
-    It does not look at what is known of a row; conditions reach it through guidance alone.
-    """
+    """Unconditional noise prediction. Observed cells and conditions act through guidance alone."""
 
     is_conditional = False
     schedule: LinearSchedule
@@ -25,20 +22,20 @@ class PaperDenoiser(Denoiser):
         self.noise = PaperNetwork(width, hidden)
 
     def condition_on(self, observed: EncodedRows | None = None) -> DenoiserFn:  # noqa: ARG002
-        """The dirty estimate, whatever is known: that reaches the rows through guidance."""
+        """Return `estimate`: the network does not see observed cells."""
         return self.estimate
 
     def estimate(self, x_t: Tensor, t: float) -> Tensor:
-        """The dirty estimate (eq. 3): x̂_0 = (x_t - sqrt(1 - ᾱ_t) ε_θ(x_t, t)) / sqrt(ᾱ_t)."""
+        """Return x̂_0 = (x_t - sqrt(1 - ᾱ_t) ε_θ(x_t, t)) / sqrt(ᾱ_t), (n, d) (eq. 3)."""
         level = self.schedule.level(t)
         times = torch.full((len(x_t),), t, device=x_t.device)
-        predicted: Tensor = self.noise(x_t, times)
-        return (x_t - level.noise * predicted) / level.signal
+        epsilon: Tensor = self.noise(x_t, times)
+        return (x_t - level.noise * epsilon) / level.signal
 
     def loss(self, data: EncodedRows, generator: torch.Generator) -> Tensor:
-        """Mean squared error of the predicted noise (eq. 2).
+        """Return the mean squared error of the predicted noise (eq. 2).
 
-        A cell that is missing in the training table is noised from zero and is never a target.
+        A cell that is missing in the training table is 0 before it is noised, and is never a target.
         """
         device = data.x.device
         t = torch.randint(1, self.schedule.steps + 1, (len(data.x),), generator=generator, device=device)
@@ -49,7 +46,7 @@ class PaperDenoiser(Denoiser):
 
 
 class PaperNetwork(nn.Module):
-    """ε_θ(x_t, t): a projection to `hidden`, the time embedding added, then four linear layers with SiLU."""
+    """ε_θ(x_t, t): a projection to `hidden`, plus the time embedding, then four linear layers with SiLU."""
 
     def __init__(self, width: int, hidden: int) -> None:
         super().__init__()
@@ -67,7 +64,7 @@ class PaperNetwork(nn.Module):
         )
 
     def forward(self, x_t: Tensor, t: Tensor) -> Tensor:
-        """The predicted noise."""
-        embedded: Tensor = self.time(sinusoidal_embedding(t, self.hidden).to(x_t.dtype))
-        predicted: Tensor = self.layers(self.project(x_t) + embedded)
-        return predicted
+        """Predict the noise, (n, d), from x_t, (n, d), and times, (n,)."""
+        embedding: Tensor = self.time(sinusoidal_embedding(t, self.hidden).to(x_t.dtype))
+        epsilon: Tensor = self.layers(self.project(x_t) + embedding)
+        return epsilon

@@ -1,8 +1,8 @@
-"""Pointers: what known numbers say of another that is often near it, such as a bill of its payment.
+"""Pointer head: histogram logits relative to the values that relations of observed values predict.
 
-How a number lies beside another is the same wherever the other is, which a network would have to learn anew for each of
-its values. A pointer is told where a form of known numbers stands on the scale of the unknown one, and shapes the law
-around that place; the network only says how much of each shape.
+The conditional distribution of a value around another one, such as a payment around its bill, often has the same shape
+wherever the other one is. A plain output layer would have to learn it anew for each bin. Here the network only predicts
+weights of fixed kernels, which are centred at the predicted value.
 """
 
 from __future__ import annotations
@@ -20,116 +20,137 @@ from harpoon.networks.layers import OUTPUT_INIT_SCALE, Linear, linear
 from harpoon.relations.relation import Relation, RelationBank, RelationValues
 from harpoon.relations.search import RelationData, select_relations
 
-MAX_RELATIONS_PER_COLUMN, MAX_COLUMNS = (3, 2), 256  # pointers to a number, of one and of two others, and in all
-REACHES = (1.5, 6.0, 24.0)  # of the shapes, in slots
-N_KERNELS = 1 + 2 * len(REACHES)
-CLEARLY = 0.02  # nearer than by chance, as a share of the rows
+MAX_RELATIONS_PER_COLUMN = (3, 2)  # with one source, and with two
+MAX_RELATIONS = 256  # of all columns together
+KERNEL_WIDTHS = (1.5, 6.0, 24.0)  # in bins
+N_KERNELS = 1 + 2 * len(KERNEL_WIDTHS)  # one bin, and an exponential on each side per width
+MIN_EXCESS_FRACTION = 0.02  # of the rows in which the prediction is closer than that of another row
 
 
 class PointerTargets(NamedTuple):
-    """Where pointers lead to in rows: what is said, in which slot that is, and in which the number is, (n, forms)."""
+    """Bins that relations predict.
+
+    Attributes:
+        values: The relations and their predicted values.
+        bin: Bin of the predicted value in the column of its target, (n, relations).
+        own: Bin of the value of the target itself, (n, relations).
+    """
 
     values: RelationValues
     bin: Tensor
     own: Tensor
 
-    def first(self, rows: int) -> PointerTargets:
-        """The same of the first rows."""
-        return PointerTargets(self.values.first(rows), self.bin[:rows], self.own[:rows])
+    def first(self, n_rows: int) -> PointerTargets:
+        """Return the targets of the first rows."""
+        return PointerTargets(self.values.first(n_rows), self.bin[:n_rows], self.own[:n_rows])
 
 
 class PointerHead(nn.Module):
-    """Which numbers point to which, and what they make of the law."""
+    """Adds kernels around predicted values to histogram logits, with weights from the last hidden layer."""
 
     bin_edges: Tensor
 
-    def __init__(self, numbers: int, hidden: int, slots: int) -> None:
+    def __init__(self, n_columns: int, hidden: int, n_bins: int) -> None:
         super().__init__()
-        self.slots = slots
-        self.forms = RelationBank(numbers, min(sum(MAX_RELATIONS_PER_COLUMN), MAX_COLUMNS // max(numbers, 1)))
-        self.register_buffer("bin_edges", torch.zeros(numbers, slots - 1))
-        self.gates = Linear(hidden, max(len(self.forms) * N_KERNELS, 1))  # torch warns of a layer that makes nothing
+        self.n_bins = n_bins
+        per_column = min(sum(MAX_RELATIONS_PER_COLUMN), MAX_RELATIONS // max(n_columns, 1))
+        self.relations = RelationBank(n_columns, per_column)
+        self.register_buffer("bin_edges", torch.zeros(n_columns, n_bins - 1))
+        self.gates = Linear(hidden, max(len(self.relations) * N_KERNELS, 1))  # torch warns of layers without outputs
 
-    def predict(self, means: Tensor, known: Tensor) -> PointerTargets:
-        """Where pointers lead to, and how far from there the known numbers are; both are (n, numbers)."""
-        said = self.forms.predict(means, known)
-        if not len(said.use):
-            return PointerTargets(said, said.use, said.use)
-        return PointerTargets(
-            said,
-            _bin_index(self.bin_edges[said.target], said.values),
-            _bin_index(self.bin_edges, means)[:, said.target],
-        )
+    def predict(self, standardised: Tensor, observed: Tensor) -> PointerTargets:
+        """Return the bins that relations predict from standardised values; both are (n, columns)."""
+        predicted = self.relations.predict(standardised, observed)
+        if not len(predicted.use):
+            return PointerTargets(predicted, predicted.use, predicted.use)
+        return PointerTargets(predicted, *self._bins(predicted, standardised))
 
-    def forward(self, logits: Tensor, h: Tensor, pointed: PointerTargets, row_index: Tensor) -> Tensor:
-        """Logits, (any, slots), with what known numbers say of others; `at` says which are whose, or `NOWHERE`."""
-        use, target, there, _ = pointed.values
-        row, pointer = (there & (row_index[:, target] != NO_INDEX)).nonzero(as_tuple=True)
+    def _bins(self, predicted: RelationValues, standardised: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the bins of the predicted values and of the values themselves, (n, relations) each."""
+        own = _bin_index(self.bin_edges, standardised)[:, predicted.target]
+        return _bin_index(self.bin_edges[predicted.target], predicted.values), own
+
+    def forward(self, logits: Tensor, h: Tensor, targets: PointerTargets, row_index: Tensor) -> Tensor:
+        """Add to the histogram logits, (m, n_bins), a kernel centred at the value that each relation predicts.
+
+        Args:
+            logits: Histogram logits of the requested cells.
+            h: The last hidden layer, (n, hidden).
+            targets: The predicted bins.
+            row_index: The logit row of each cell (i, j), (n, columns); -1 if the cell is not requested.
+        """
+        use, target, observed, _ = targets.values
+        row, relation = (observed & (row_index[:, target] != NO_INDEX)).nonzero(as_tuple=True)
         if not len(row):
             return logits
-        weight = self.gates.weight.view(len(self.forms), N_KERNELS, -1)[use].flatten(0, 1)
-        bias = self.gates.bias.view(len(self.forms), N_KERNELS)[use].flatten()
+        weight = self.gates.weight.view(len(self.relations), N_KERNELS, -1)[use].flatten(0, 1)
+        bias = self.gates.bias.view(len(self.relations), N_KERNELS)[use].flatten()
         gates = linear(h, weight, bias, reduced_precision=self.training).view(len(h), len(use), N_KERNELS)
-        whose, order = row_index[row, target[pointer]].sort()
-        row, pointer = row[order], pointer[order]
-        shapes = N_KERNELS * pointed.bin[row, pointer].unsqueeze(1) + torch.arange(N_KERNELS, device=h.device)
-        starts = N_KERNELS * torch.searchsorted(whose, torch.arange(len(logits), device=h.device))
-        return logits + functional.embedding_bag(  # a sum of shapes for each of the logits, none of them written down
-            shapes.flatten(),
-            _kernels(self.slots, h.device),
-            starts,
+        logit_row, order = row_index[row, target[relation]].sort()
+        row, relation = row[order], relation[order]
+        kernels = N_KERNELS * targets.bin[row, relation].unsqueeze(1) + torch.arange(N_KERNELS, device=h.device)
+        offsets = N_KERNELS * torch.searchsorted(logit_row, torch.arange(len(logits), device=h.device))
+        return logits + functional.embedding_bag(  # a weighted sum of kernels per logit row, without gathering them
+            kernels.flatten(),
+            _kernel_table(self.n_bins, h.device),
+            offsets,
             mode="sum",
-            per_sample_weights=gates[row, pointer].flatten(),
+            per_sample_weights=gates[row, relation].flatten(),
         )
 
-    def relation_features(self, pointed: PointerTargets, known: Tensor) -> Tensor:
-        """How known numbers lie beside each other, (n, `comparisons`): whether they are the same, and how far apart."""
-        told = known.new_zeros(len(known), len(self.forms), 1 + len(REACHES), dtype=self.bin_edges.dtype)
-        use, target, there, _ = pointed.values
+    def relation_features(self, targets: PointerTargets, observed: Tensor) -> Tensor:
+        """Compare observed values with the predictions for them, (n, n_relation_features).
+
+        Per relation: whether both are in the same bin, and their squashed distance in bins at each kernel width; 0 if
+        any value is missing.
+        """
+        dtype = self.bin_edges.dtype
+        features = observed.new_zeros(len(observed), len(self.relations), 1 + len(KERNEL_WIDTHS), dtype=dtype)
+        use, target, applicable, _ = targets.values
         if len(use):
-            off = (pointed.own - pointed.bin).to(told.dtype)
-            said = torch.stack([(off == 0).to(told.dtype), *(torch.tanh(off / reach) for reach in REACHES)], dim=2)
-            told[:, use] = said * (known[:, target] & there).unsqueeze(2)
-        return told.flatten(1)
+            distance = (targets.own - targets.bin).to(dtype)
+            squashed = (torch.tanh(distance / width) for width in KERNEL_WIDTHS)
+            compared = torch.stack([(distance == 0).to(dtype), *squashed], dim=2)
+            features[:, use] = compared * (observed[:, target] & applicable).unsqueeze(2)
+        return features.flatten(1)
 
     @property
     def n_relation_features(self) -> int:
-        """How many numbers `compared` tells of a row."""
-        return len(self.forms) * (1 + len(REACHES))
+        """The width of `relation_features`."""
+        return len(self.relations) * (1 + len(KERNEL_WIDTHS))
 
     @torch.no_grad()
-    def initialize(self, rows: RelationData, forms: Sequence[Relation], ends: Tensor) -> None:
-        """Choose the forms that numbers are near to more often than by chance.
+    def initialize(self, rows: RelationData, candidates: Sequence[Relation], bin_edges: Tensor) -> None:
+        """Store the relations whose predictions are close to the value in clearly more rows than by chance.
 
         Args:
-            rows: To tell by.
-            forms: To choose from.
-            ends: Of each number's slots, (numbers, slots - 1).
+            rows: Training rows.
+            candidates: The relations to choose from.
+            bin_edges: Inner edges of the bins of each column on its standardised scale, (columns, n_bins - 1).
         """
         self.gates.weight.mul_(OUTPUT_INIT_SCALE)
         self.gates.bias.zero_()
-        self.bin_edges.copy_(ends)
-        said, _ = rows.of(forms)
-        own, slot = (
-            _bin_index(self.bin_edges, rows.means)[:, said.target],
-            _bin_index(self.bin_edges[said.target], said.values),
-        )
-        of_others = own.roll(len(own) // 2, dims=0)
-        there = said.observed & rows.free[:, said.target]
-        near, by_chance = (there & ((slot - other).abs() <= 1) for other in (own, of_others))
-        least = by_chance.sum(dim=0) + CLEARLY * len(own)
-        self.forms.store(select_relations(forms, near, there, least, MAX_RELATIONS_PER_COLUMN), rows.units)
+        self.bin_edges.copy_(bin_edges)
+        predicted, _ = rows.of(candidates)
+        bins, own = self._bins(predicted, rows.means)
+        of_other_rows = own.roll(len(own) // 2, dims=0)
+        applicable = predicted.observed & rows.free[:, predicted.target]
+        close, by_chance = (applicable & ((bins - values).abs() <= 1) for values in (own, of_other_rows))
+        min_rows = by_chance.sum(dim=0) + MIN_EXCESS_FRACTION * len(own)
+        selected = select_relations(candidates, close, applicable, min_rows, MAX_RELATIONS_PER_COLUMN)
+        self.relations.store(selected, rows.units)
 
 
 @cache
-def _kernels(slots: int, device: torch.device) -> Tensor:
-    """What can be said of each slot from each place, (slots * SHAPES, slots): the same, below and above, how far."""
-    places = torch.arange(slots, device=device, dtype=torch.float32)
-    off = places[None] - places[:, None]
-    fades = [torch.exp(-off.abs() / reach) * side for reach in REACHES for side in (off <= 0, off >= 0)]
-    return torch.stack([(off == 0).float(), *fades], dim=1).flatten(0, 1)
+def _kernel_table(n_bins: int, device: torch.device) -> Tensor:
+    """Return all kernels at all centres, (n_bins * N_KERNELS, n_bins)."""
+    bins = torch.arange(n_bins, device=device, dtype=torch.float32)
+    offset = bins[None] - bins[:, None]
+    sides = offset <= 0, offset >= 0
+    exponentials = [torch.exp(-offset.abs() / width) * side for width in KERNEL_WIDTHS for side in sides]
+    return torch.stack([(offset == 0).float(), *exponentials], dim=1).flatten(0, 1)
 
 
 def _bin_index(edges: Tensor, values: Tensor) -> Tensor:
-    """Between which edges each value lies: (pointers, slots - 1) and (n, pointers) to (n, pointers)."""
+    """Return the bin of each value: edges (columns, n_bins - 1) and values (n, columns) to (n, columns)."""
     return torch.searchsorted(edges, values.T.contiguous()).T

@@ -1,4 +1,8 @@
-"""The laws of cells: what each cell of a row may be, given those that are known."""
+"""Conditional distributions of each cell given the observed cells.
+
+Notation: n rows, C numeric columns that have a normal score ("rank"), K bins, m requested cells. The requested cells of
+a mask (n, C) are always listed column by column.
+"""
 
 from __future__ import annotations
 
@@ -20,11 +24,17 @@ from harpoon.networks.pointer_head import PointerHead, PointerTargets
 from harpoon.relations.relation import ColumnScales, RelationValues
 from harpoon.relations.search import ROWS, RelationData, search_relations
 
-MIN_GAUSSIAN_WIDTH = 1e-3  # a peak, on the scale of ranks
+MIN_GAUSSIAN_STD = 1e-3  # of a normal score
 
 
 class GaussianComponent(NamedTuple):
-    """Bells on the scale of ranks: what is known more closely than a slot is wide."""
+    """One Gaussian per requested cell on the scale of normal scores, (m,) each.
+
+    Attributes:
+        log_odds: Log odds of the Gaussian against the histogram.
+        mean: Its mean.
+        std: Its standard deviation.
+    """
 
     log_odds: Tensor
     mean: Tensor
@@ -32,13 +42,13 @@ class GaussianComponent(NamedTuple):
 
 
 class ConditionalDistributions(NamedTuple):
-    """Logarithms of probabilities, up to a constant.
+    """The distribution of each cell given the observed cells.
 
     Attributes:
-        labels: Of the labels of all categories and of all point masses, (n, labels).
-        slots: Of the slots that a rank is in if its number is no point mass, (ranks asked for, slots).
-        peaks: How likely the rank is to be near one place instead, which place and how near, (ranks asked for,) each.
-        copies: How likely the number is to be the same as another instead, of as many.
+        category_logits: Of the categories of all categorical parts, spikes included, (n, categories).
+        bin_logits: Of the bins of the normal score of a value that is not a spike, (m, K).
+        gaussian: The Gaussian that is mixed with the histogram, (m,) each.
+        copies: The probability that the value is a copy instead, (m, ...).
     """
 
     category_logits: Tensor
@@ -46,38 +56,45 @@ class ConditionalDistributions(NamedTuple):
     gaussian: GaussianComponent
     copies: CopyDistribution
 
-    def select_ranks(self, which: Tensor) -> ConditionalDistributions:
-        """The laws of some of the ranks asked for."""
-        peaks, copies = ([told[which] for told in part] for part in (self.gaussian, self.copies))
+    def select_ranks(self, index: Tensor) -> ConditionalDistributions:
+        """Return the distributions of some of the requested cells."""
+        gaussian, copies = ([field[index] for field in part] for part in (self.gaussian, self.copies))
         return ConditionalDistributions(
-            self.category_logits, self.bin_logits[which], GaussianComponent(*peaks), CopyDistribution(*copies)
+            self.category_logits, self.bin_logits[index], GaussianComponent(*gaussian), CopyDistribution(*copies)
         )
 
 
 class RelationInputs(NamedTuple):
-    """What is known of the numbers of rows, (n, numbers), and what that says of others."""
+    """Observed numeric values of rows, and the values that relations predict from them.
+
+    Attributes:
+        standardised: Standardised values, (n, C).
+        observed: Which of them are observed, (n, C).
+        pointers: Predictions for the pointer head.
+        copies: Predictions for the copy head.
+    """
 
     standardised: Tensor
     observed: Tensor
     pointers: PointerTargets
     copies: RelationValues
 
-    def first(self, rows: int) -> RelationInputs:
-        """The same of the first rows."""
+    def first(self, n_rows: int) -> RelationInputs:
+        """Return the inputs of the first rows."""
         return RelationInputs(
-            self.standardised[:rows], self.observed[:rows], self.pointers.first(rows), self.copies.first(rows)
+            self.standardised[:n_rows], self.observed[:n_rows], self.pointers.first(n_rows), self.copies.first(n_rows)
         )
 
 
 class ConditionalPredictor(NamedTuple):
-    """What the network makes of rows where there is only noise, before any law of a rank is asked for.
+    """One forward pass at the largest noise level, from which distributions are computed on request.
 
     Attributes:
-        labels: The logarithms of the probabilities of all labels, (n, labels).
-        h: The last layer.
-        looked: What is known of the numbers.
-        copied: What all numbers may be copies of.
-        told_by: Tells the laws of ranks.
+        category_logits: Of the categories of all categorical parts, (n, categories).
+        h: The last hidden layer, (n, hidden).
+        relation_inputs: Observed values and relations.
+        copies: The copy distributions of all numeric columns, (n, C, ...).
+        head: Computes the distributions of normal scores.
     """
 
     category_logits: Tensor
@@ -86,149 +103,161 @@ class ConditionalPredictor(NamedTuple):
     copies: CopyDistribution
     head: RankHead
 
-    def distributions(self, asked: Tensor) -> ConditionalDistributions:
-        """The law of each cell; of ranks, the laws of those `asked` for, (n, ranks)."""
+    def distributions(self, requested: Tensor) -> ConditionalDistributions:
+        """Return the distributions of all categories and of the requested normal scores, a mask (n, C)."""
         return ConditionalDistributions(
-            self.category_logits, *self.head(self.h, self.relation_inputs, self.copies, asked)
+            self.category_logits, *self.head(self.h, self.relation_inputs, self.copies, requested)
         )
 
     def determined(self) -> Tensor:
-        """Which numbers follow from known ones, all but surely, (n, ranks)."""
+        """Return which values are almost certainly copies of observed ones, (n, C)."""
         return self.copies.log_p[:, :, 0] < math.log(1 - COPY_CERTAIN_PROBABILITY)
 
 
 class RankHead(nn.Module):
-    """A head that tells the law of every rank as a histogram over `slots` slots, equally likely beforehand.
+    """Predict p(z_j | observed) for each numeric column as a histogram, mixed with one Gaussian.
 
-    A rank is drawn from the whole of its bell, so the slots need not be learnt from the table: the k-th of K holds the
-    ranks whose share of lower ones is between k / K and (k + 1) / K. Nothing is asked of the rank of a point mass.
-
-    Where other cells all but determine a number, slots are too wide. So the histogram is mixed with a bell that may be
-    as narrow as it likes.
+    z_j is the normal score of column j. The histogram has `n_bins` equiprobable bins of the standard normal: bin k has
+    the scores with Φ(z) between k / K and (k + 1) / K. The Gaussian may be narrower than a bin, for values that other
+    cells almost determine. A spike has no normal score; its probability is that of a category.
     """
 
     def __init__(self, slices: Sequence[ColumnSlice], hidden: int, n_bins: int) -> None:
         super().__init__()
-        means = {block.column: block.start for block in slices if block.type is PartType.REGRESSION}
-        ranks = [block for block in slices if block.type is PartType.CONTINUOUS and block.column in means]
-        no_mass = {block.column: block.start for block in slices if block.is_categorical}
-        self.slots = n_bins
-        self.columns = [block.column for block in ranks]
-        self.ranks = ColumnIndex([block.start for block in ranks])
-        self.means = ColumnIndex([means[column] for column in self.columns])
-        self.massed = ColumnIndex([row for row, block in enumerate(ranks) if block.column in no_mass])
-        self.no_mass = ColumnIndex([no_mass[block.column] for block in ranks if block.column in no_mass])
-        self.width = len(ranks) * n_bins
-        self.logits = Linear(hidden, max(self.width, 1))  # torch warns of a layer that makes nothing
-        self.bells = nn.Linear(hidden, max(3 * len(ranks), 1))
+        standardised = {part.column: part.start for part in slices if part.type is PartType.REGRESSION}
+        ranks = [part for part in slices if part.type is PartType.CONTINUOUS and part.column in standardised]
+        not_spike = {part.column: part.start for part in slices if part.is_categorical}  # the first category: no spike
+        self.n_bins = n_bins
+        self.columns = [part.column for part in ranks]
+        self.ranks = ColumnIndex([part.start for part in ranks])
+        self.standardised = ColumnIndex([standardised[column] for column in self.columns])
+        self.spiked = ColumnIndex([i for i, part in enumerate(ranks) if part.column in not_spike])
+        self.not_spike = ColumnIndex([not_spike[part.column] for part in ranks if part.column in not_spike])
+        self.total_bins = len(ranks) * n_bins
+        self.histogram = Linear(hidden, max(self.total_bins, 1))  # torch warns of layers without outputs
+        self.gaussian = nn.Linear(hidden, max(3 * len(ranks), 1))
         self.pointers = PointerHead(len(ranks), hidden, n_bins)
         self.copies = CopyHead(len(ranks), hidden)
 
     def relation_inputs(self, given: EncodedRows) -> RelationInputs:
-        """What can be said of the numbers before any network has looked at them."""
-        means, known = self.means.select(given.x), self.means.select(given.observed)
-        return RelationInputs(
-            means, known, self.pointers.predict(means, known), self.copies.relations.predict(means, known)
-        )
+        """Evaluate all relations on the observed cells."""
+        standardised, observed = self.standardised.select(given.x), self.standardised.select(given.observed)
+        pointers = self.pointers.predict(standardised, observed)
+        return RelationInputs(standardised, observed, pointers, self.copies.relations.predict(standardised, observed))
 
-    def copy_distribution(self, h: Tensor, looked: RelationInputs) -> CopyDistribution:
-        """The last layer of the network to what all numbers may be copies of, (n, ranks, any)."""
-        copied: CopyDistribution = self.copies(h, looked.copies)
-        return copied
+    def copy_distribution(self, h: Tensor, inputs: RelationInputs) -> CopyDistribution:
+        """Return the copy distributions of all numeric columns, (n, C, ...), from h, (n, hidden)."""
+        copies: CopyDistribution = self.copies(h, inputs.copies)
+        return copies
 
     def forward(
-        self, h: Tensor, looked: RelationInputs, copied: CopyDistribution, asked: Tensor
+        self, h: Tensor, inputs: RelationInputs, copies: CopyDistribution, requested: Tensor
     ) -> tuple[Tensor, GaussianComponent, CopyDistribution]:
-        """The last layer of the network to the laws of the ranks `asked` for, (n, ranks), rank after rank."""
-        ranks = len(self.ranks)
-        if not ranks:
-            return h.new_zeros(0, self.slots), GaussianComponent(*h.new_zeros(3, 0)), copied.select(asked)
-        logits = self.pointers(self._bin_logits(h, asked), h, looked.pointers, flat_index(asked))
-        log_odds, place, width = self.bells(h).view(len(h), 3, ranks).permute(1, 2, 0)[:, asked.T]
-        return (
-            logits,
-            GaussianComponent(log_odds, place, MIN_GAUSSIAN_WIDTH + functional.softplus(width)),
-            copied.select(asked),
-        )
+        """Return bin logits, (m, K), Gaussians, (m,) each, and copy distributions, (m, ...), of the requested cells.
 
-    def _bin_logits(self, h: Tensor, asked: Tensor) -> Tensor:
-        """What the last layer says of the slots of the ranks `asked` for, rank after rank."""
-        ranks, (rank, row) = len(self.ranks), asked.T.nonzero(as_tuple=True)
-        if self.training:  # most are asked for, and one product is faster than one for each rank
-            all_of_them: Tensor = self.logits(h)
-            return all_of_them.view(-1, self.slots).index_select(0, row * ranks + rank)
-        parts = h.index_select(0, row).split_with_sizes(asked.sum(dim=0).tolist())
-        weights, biases = self.logits.weight.view(ranks, self.slots, -1), self.logits.bias.view(ranks, self.slots)
+        Args:
+            h: The last hidden layer, (n, hidden).
+            inputs: Observed values and relations.
+            copies: The copy distributions of all numeric columns.
+            requested: The cells to predict, a mask (n, C).
+        """
+        n_ranks, copies = len(self.ranks), copies.select(requested)
+        if not n_ranks:
+            return h.new_zeros(0, self.n_bins), GaussianComponent(*h.new_zeros(3, 0)), copies
+        logits = self.pointers(self._bin_logits(h, requested), h, inputs.pointers, flat_index(requested))
+        log_odds, mean, width = self.gaussian(h).view(len(h), 3, n_ranks).permute(1, 2, 0)[:, requested.T]
+        return logits, GaussianComponent(log_odds, mean, MIN_GAUSSIAN_STD + functional.softplus(width)), copies
+
+    def _bin_logits(self, h: Tensor, requested: Tensor) -> Tensor:
+        """Return the logits of the output layer for the requested cells, (m, K)."""
+        n_ranks, (column, row) = len(self.ranks), requested.T.nonzero(as_tuple=True)
+        if self.training:  # most cells are requested, and one product is faster than one per column
+            logits: Tensor = self.histogram(h)
+            return logits.view(-1, self.n_bins).index_select(0, row * n_ranks + column)
+        parts = h.index_select(0, row).split_with_sizes(requested.sum(dim=0).tolist())
+        weights = self.histogram.weight.view(n_ranks, self.n_bins, -1)
+        biases = self.histogram.bias.view(n_ranks, self.n_bins)
         return torch.cat([functional.linear(part, *layer) for part, *layer in zip(parts, weights, biases, strict=True)])
 
     @property
     def n_relation_features(self) -> int:
-        """How many numbers `compared` tells of a row."""
+        """The width of `relation_features`."""
         return self.pointers.n_relation_features + self.copies.n_relation_features
 
-    def posterior_mean(self, copied: CopyDistribution, means: Tensor, free: Tensor) -> Tensor:
-        """The means of all numbers, (n, ranks), by what the network expects of those that are no copies.
+    def posterior_mean(self, copies: CopyDistribution, no_copy_mean: Tensor, not_spike: Tensor) -> Tensor:
+        """Return the means of the standardised values, (n, C).
 
-        How likely each is to be no point mass, of those that have some, is `free`, (n, massed).
+        Args:
+            copies: The copy distributions of all numeric columns.
+            no_copy_mean: Means of values that are no copies, (n, C).
+            not_spike: Probability that the value is not a spike, of the columns that have spikes, (n, spiked columns).
         """
-        if not copied.values.shape[2]:
-            return means
-        everywhere = torch.ones_like(means).index_copy(1, self.massed.index.to(means.device), free)
-        return self.copies.posterior_mean(copied, means, everywhere)
-
-    def relation_features(self, looked: RelationInputs) -> Tensor:
-        """How known numbers lie beside each other, (n, `comparisons`)."""
-        near = self.pointers.relation_features(looked.pointers, looked.observed)
-        return torch.cat(
-            [near, self.copies.relation_features(looked.copies, looked.standardised, looked.observed)], dim=1
+        if not copies.values.shape[2]:
+            return no_copy_mean
+        index = self.spiked.index.to(no_copy_mean.device)
+        return self.copies.posterior_mean(
+            copies, no_copy_mean, torch.ones_like(no_copy_mean).index_copy(1, index, not_spike)
         )
+
+    def relation_features(self, inputs: RelationInputs) -> Tensor:
+        """Compare observed values with the relations between them, (n, n_relation_features)."""
+        near = self.pointers.relation_features(inputs.pointers, inputs.observed)
+        equal = self.copies.relation_features(inputs.copies, inputs.standardised, inputs.observed)
+        return torch.cat([near, equal], dim=1)
 
     @torch.no_grad()
     def initialize(self, data: EncodedRows, scales: ColumnScales) -> None:
-        """Begin with laws that say nothing, and find the numbers that point to each other or are the same."""
-        for layer in (self.logits, self.bells):
+        """Start with almost uniform histograms, and search relations in evenly spaced training rows."""
+        for layer in (self.histogram, self.gaussian):
             layer.weight.mul_(OUTPUT_INIT_SCALE)
             layer.bias.zero_()
         data = data[:: max(1, len(data.x) // ROWS)]
-        means, known = self.means.select(data.x), self.means.select(data.observed)
-        free = self.target_weights(data.x, data.observed.to(data.x.dtype)) > 0
-        units = {place: unit for place, column in enumerate(self.columns) if (unit := scales.unit(column))}
-        ends = np.reshape(
-            [scales.bin_edges(column, self.slots) for column in self.columns], self.pointers.bin_edges.shape
-        )
-        rows = RelationData(means, known, free, units)
-        forms = search_relations(rows, self.ranks.select(data.x))
-        self.pointers.initialize(rows, forms, torch.from_numpy(ends).to(means.dtype))
-        self.copies.initialize(rows, forms)
+        standardised, observed = self.standardised.select(data.x), self.standardised.select(data.observed)
+        not_spike = self.target_weights(data.x, data.observed.to(data.x.dtype)) > 0
+        units = {i: unit for i, column in enumerate(self.columns) if (unit := scales.unit(column))}
+        edges = [scales.bin_edges(column, self.n_bins) for column in self.columns]
+        bin_edges = torch.from_numpy(np.reshape(edges, self.pointers.bin_edges.shape)).to(standardised.dtype)
+        rows = RelationData(standardised, observed, not_spike, units)
+        candidates = search_relations(rows, self.ranks.select(data.x))
+        self.pointers.initialize(rows, candidates, bin_edges)
+        self.copies.initialize(rows, candidates)
 
-    def loss(self, h: Tensor, looked: RelationInputs, copied: CopyDistribution, x_0: Tensor, targets: Tensor) -> Tensor:
-        """Minus the log-likelihood of the targets, (n, d), beside that of any rank, each as often as it counts."""
-        counted = self.target_weights(x_0, targets)
-        asked = counted > 0
-        slots, peaks, copied = self(h, looked, copied, asked)
-        log_p = self.log_likelihood(slots, peaks, self.ranks.select(x_0).T[asked.T])
-        log_p = self.copies.log_likelihood(copied, self.means.select(x_0).T[asked.T], log_p)
-        return -(log_p * counted.T[asked.T]).sum()
+    def loss(self, h: Tensor, inputs: RelationInputs, copies: CopyDistribution, x_0: Tensor, targets: Tensor) -> Tensor:
+        """Return the weighted negative log likelihood of the target cells, relative to the standard normal.
+
+        Args:
+            h: The last hidden layer, (n, hidden).
+            inputs: Observed values and relations.
+            copies: The copy distributions of all numeric columns.
+            x_0: Clean encoded rows, (n, d).
+            targets: Weights of the encoded dimensions as targets, (n, d); 0 if not a target.
+        """
+        weights = self.target_weights(x_0, targets)
+        requested = weights > 0
+        bin_logits, gaussian, copies = self(h, inputs, copies, requested)
+        log_p = self.log_likelihood(bin_logits, gaussian, self.ranks.select(x_0).T[requested.T])
+        log_p = self.copies.log_likelihood(copies, self.standardised.select(x_0).T[requested.T], log_p)
+        return -(log_p * weights.T[requested.T]).sum()
 
     def validate_state(self) -> None:
-        """Refuse what would make laws of no numbers."""
-        self.pointers.forms.validate_state()
+        """Raise ValueError if a buffer is not finite."""
+        self.pointers.relations.validate_state()
         self.copies.relations.validate_state()
 
     def target_weights(self, x_0: Tensor, targets: Tensor) -> Tensor:
-        """How much each rank counts, (n, ranks): as much as it does as a target, and that of a point mass nothing."""
-        of_ranks, massed = self.ranks.select(targets), self.massed.index.to(targets.device)
-        return of_ranks.index_copy(1, massed, self.massed.select(of_ranks) * self.no_mass.select(x_0))
+        """Return the weight of each normal score as a target, (n, C): that of its dimension, or 0 for a spike."""
+        weights, spiked = self.ranks.select(targets), self.spiked.index.to(targets.device)
+        return weights.index_copy(1, spiked, self.spiked.select(weights) * self.not_spike.select(x_0))
 
-    def log_likelihood(self, slots: Tensor, peaks: GaussianComponent, rank: Tensor) -> Tensor:
-        """Of ranks, (any,), beside that of a standard normal number."""
-        slot = (torch.special.ndtr(rank) * self.slots).long().clamp(max=self.slots - 1)
-        in_slot = slots.log_softmax(dim=1).gather(1, slot.unsqueeze(1)).squeeze(1) + math.log(self.slots)
-        in_peak = (rank**2 - ((rank - peaks.mean) / peaks.std) ** 2) / 2 - peaks.std.log()
-        shares = functional.logsigmoid(-peaks.log_odds), functional.logsigmoid(peaks.log_odds)
-        return torch.logaddexp(shares[0] + in_slot, shares[1] + in_peak)
+    def log_likelihood(self, bin_logits: Tensor, gaussian: GaussianComponent, z: Tensor) -> Tensor:
+        """Return the log density of normal scores, (m,), minus that of the standard normal."""
+        z_bin = (torch.special.ndtr(z) * self.n_bins).long().clamp(max=self.n_bins - 1)
+        log_bin = bin_logits.log_softmax(dim=1).gather(1, z_bin.unsqueeze(1)).squeeze(1) + math.log(self.n_bins)
+        log_gaussian = (z**2 - ((z - gaussian.mean) / gaussian.std) ** 2) / 2 - gaussian.std.log()
+        log_weights = functional.logsigmoid(-gaussian.log_odds), functional.logsigmoid(gaussian.log_odds)
+        return torch.logaddexp(log_weights[0] + log_bin, log_weights[1] + log_gaussian)
 
 
-def flat_index(asked: Tensor) -> Tensor:
-    """The place of each that is asked for, column after column, or `NOWHERE`."""
-    return (asked.T.flatten().cumsum(dim=0) - 1).view_as(asked.T).T.masked_fill(~asked, NO_INDEX)
+def flat_index(requested: Tensor) -> Tensor:
+    """Return the position of each requested cell in the list column by column, (n, C); `NO_INDEX` elsewhere."""
+    return (requested.T.flatten().cumsum(dim=0) - 1).view_as(requested.T).T.masked_fill(~requested, NO_INDEX)

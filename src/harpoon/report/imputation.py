@@ -15,7 +15,7 @@ from harpoon.data.column import Column, Kind
 from harpoon.data.dataframe import Table
 from harpoon.inference.intervals import attainable_coverage
 from harpoon.metrics import masks
-from harpoon.metrics.arrays import numbers
+from harpoon.metrics.arrays import numeric_values
 from harpoon.report.rows import finite, known, mean, only, rows_of
 from harpoon.report.summary import Covered, Filled, FilledColumn, Filling, Intervals
 
@@ -77,7 +77,7 @@ def intervals(model: Harpoon, table: Table, seed: int) -> Intervals:
 
 def _covered(column: Column, truth: Table, ends: tuple[Table, Table], draws: list[Table], rows: Mask) -> Covered:
     true, low, high = (_one(one, column, rows) for one in (truth, *ends))
-    drawn = np.stack([numbers(_one(one, column, rows).column(column.name), column) for one in draws])
+    drawn = np.stack([numeric_values(_one(one, column, rows).column(column.name), column) for one in draws])
     return Covered(
         name=column.name,
         cells=int(rows.sum()),

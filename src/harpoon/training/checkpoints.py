@@ -1,4 +1,4 @@
-"""The state of a training in a file, so that one that was ended goes on from there."""
+"""Checkpoints: the state of a training in a file, from which it can be resumed exactly."""
 
 from __future__ import annotations
 
@@ -18,85 +18,92 @@ from harpoon.encoding.batch import EncodedRows
 from harpoon.exceptions import InvalidOption
 
 SAVE_INTERVAL_SECONDS = 60.0
-OpenCheckpoint = Callable[[int, str], "Checkpoint"]  # of a seed, and of what tells a training from others
-CHECKPOINT_KEY = "checkpoint"  # what the content of such a file is filed under, and no model has
+CHECKPOINT_KEY = "checkpoint"  # key of the content of a checkpoint file; model files do not have it
+OpenCheckpoint = Callable[[int, str], "Checkpoint"]  # from a seed and the fingerprint of a training
 
 
 @dataclass(frozen=True)
 class TrainingState:
-    """All that a training needs to go on: its tensors, and its numbers as JSON has them."""
+    """The state of a training.
+
+    Attributes:
+        tensors: Weights, averages, moments of the optimizer and random state.
+        numbers: Everything else, as plain data.
+    """
 
     tensors: dict[str, Tensor]
     numbers: dict[str, Any]
 
-    def group(self, name: str) -> dict[str, Tensor]:
-        """The tensors whose names begin with a word and a dot, without it."""
+    def group(self, prefix: str) -> dict[str, Tensor]:
+        """Return the tensors whose names start with a prefix and a dot, without the prefix."""
         return {
-            key.removeprefix(f"{name}."): value for key, value in self.tensors.items() if key.startswith(f"{name}.")
+            key.removeprefix(f"{prefix}."): value for key, value in self.tensors.items() if key.startswith(f"{prefix}.")
         }
 
 
-def with_prefix(name: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors under a word and a dot.
+def with_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Add a prefix and a dot to the names of tensors.
 
-    >>> State(named("weights", {"a.b": Tensor()}), {}).under("weights")
+    >>> TrainingState(with_prefix("weights", {"a.b": Tensor()}), {}).group("weights")
     {'a.b': tensor([])}
     """
-    return {f"{name}.{key}": value for key, value in tensors.items()}
+    return {f"{prefix}.{key}": value for key, value in tensors.items()}
 
 
 @dataclass
 class Checkpoint:
-    """Where a training keeps its state, and what it kept there before. Without a path it keeps nothing.
+    """The file of a training's state. Without a path nothing is stored.
 
     Attributes:
         path: The file.
-        seed: Of the training; one that goes on has the seed it began with.
-        training: What tells it from trainings on other tables or with other settings.
-        state: What was kept.
+        seed: The seed of the training; a resumed training has the seed it started with.
+        fingerprint: Digest of the rows and options of the training.
+        state: The state that the file had, to resume from.
     """
 
     path: Path | None = None
     seed: int = 0
     fingerprint: str = ""
     state: TrainingState | None = None
-    _kept: float = field(default_factory=time.monotonic)
+    _saved_at: float = field(default_factory=time.monotonic)
 
     @classmethod
-    def open(cls, path: str | os.PathLike[str], seed: int, training: str) -> Self:
-        """The checkpoint in a file, or a new one where there is none yet."""
-        if not Path(path).parent.is_dir():  # which should not come out a minute later
+    def open(cls, path: str | os.PathLike[str], seed: int, fingerprint: str) -> Self:
+        """Open the checkpoint in a file, or a new one if the file does not exist."""
+        if not Path(path).parent.is_dir():  # an error now, and not after the first minute of training
             raise tensor_file.unwritable_file(path, "there is no such folder")
         if not Path(path).exists():
-            return cls(Path(path), seed, training)
+            return cls(Path(path), seed, fingerprint)
         tensors, content = tensor_file.read_tensors(path)
-        kept = content.get(CHECKPOINT_KEY)
-        if not isinstance(kept, dict) or kept.get("training") != training:
+        stored = content.get(CHECKPOINT_KEY)
+        if not isinstance(stored, dict) or stored.get("fingerprint") != fingerprint:
             raise InvalidOption(
-                f"{str(path)!r} must be the checkpoint of this very training, and it is of another table, of other "
-                "settings or no checkpoint. Choose another file, or delete it to begin anew."
+                f"{str(path)!r} must be the checkpoint of the same training. It is of another table, of other options, "
+                "or not a checkpoint. Choose another file, or delete it to start again.",
+                code="checkpoint_mismatch",
+                path=str(path),
             )
-        return cls(Path(path), kept["seed"], training, TrainingState(tensors, kept["numbers"]))
+        return cls(Path(path), stored["seed"], fingerprint, TrainingState(tensors, stored["numbers"]))
 
     def save(self, state: Callable[[], TrainingState], epoch: Mapping[str, Any], *, now: bool = False) -> None:  # noqa: ARG002
-        """Write the state after an epoch, if it is time to."""
+        """Write the state after an evaluation, if `now` or if the last one was written a minute ago."""
         if self.path is not None and (now or self.is_due(SAVE_INTERVAL_SECONDS)):
             self.write(self.path, state())
 
     def is_due(self, seconds: float) -> bool:
-        """Whether it is so long ago that the state was written."""
-        return time.monotonic() - self._kept >= seconds
+        """Return whether at least `seconds` have passed since the state was written."""
+        return time.monotonic() - self._saved_at >= seconds
 
     def write(self, path: Path, state: TrainingState) -> None:
         """Write a state to a file."""
-        content = {CHECKPOINT_KEY: {"seed": self.seed, "training": self.fingerprint, "numbers": state.numbers}}
+        content = {CHECKPOINT_KEY: {"seed": self.seed, "fingerprint": self.fingerprint, "numbers": state.numbers}}
         tensor_file.write_tensors(path, state.tensors, content)
-        self._kept = time.monotonic()
+        self._saved_at = time.monotonic()
 
 
-def fingerprint(settings: Mapping[str, Any], data: EncodedRows) -> str:
-    """What tells a training from others: its rows as the network sees them, and its settings."""
-    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode())
+def fingerprint(options: Mapping[str, Any], data: EncodedRows) -> str:
+    """Return a digest of the options and the encoded rows of a training."""
+    digest = hashlib.sha256(json.dumps(options, sort_keys=True).encode())
     for values in (data.x, data.observed):
         digest.update(values.contiguous().numpy().tobytes())
     return digest.hexdigest()

@@ -1,45 +1,44 @@
-"""Who trains a model: one process alone, or several that have a part of the rows each and take every step together."""
+"""The processes that train a model: a single one, or a group with a part of the rows each (data parallelism)."""
 
 from __future__ import annotations
 
 import torch
-from torch import Tensor
-from torch import distributed as processes
+from torch import Tensor, distributed
 
 
 class SingleProcess:
     """One process that has all rows.
 
     Attributes:
-        world_size: How many processes there are.
-        rank: Which of them this one is, from 0 on.
+        world_size: The number of processes.
+        rank: The number of this process, from 0.
     """
 
     world_size = 1
     rank = 0
 
-    def all_reduce_mean(self, numbers: Tensor) -> Tensor:
-        """The mean over all processes of what each of them has."""
-        return numbers
+    def all_reduce_mean(self, tensor: Tensor) -> Tensor:
+        """Return the mean of a tensor over all processes."""
+        return tensor
 
     def all_reduce_max(self, number: int) -> int:
-        """The largest number that any process has."""
+        """Return the maximum of an integer over all processes."""
         return number
 
 
 class ProcessGroup(SingleProcess):
-    """The processes of a group that `torch.distributed` has made."""
+    """The process group that `torch.distributed` has initialized."""
 
     def __init__(self) -> None:
-        self.world_size, self.rank = processes.get_world_size(), processes.get_rank()
+        self.world_size, self.rank = distributed.get_world_size(), distributed.get_rank()
 
-    def all_reduce_mean(self, numbers: Tensor) -> Tensor:
-        """The mean over all processes of what each of them has: the same to the last bit for all of them."""
-        processes.all_reduce(numbers)
-        return numbers / self.world_size
+    def all_reduce_mean(self, tensor: Tensor) -> Tensor:
+        """Return the mean of a tensor over all processes, the same to the last bit in each of them."""
+        distributed.all_reduce(tensor)
+        return tensor / self.world_size
 
     def all_reduce_max(self, number: int) -> int:
-        """The largest number that any process has."""
-        found = torch.tensor(number)
-        processes.all_reduce(found, op=processes.ReduceOp.MAX)
-        return int(found)
+        """Return the maximum of an integer over all processes."""
+        maximum = torch.tensor(number)
+        distributed.all_reduce(maximum, op=distributed.ReduceOp.MAX)
+        return int(maximum)

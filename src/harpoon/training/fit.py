@@ -1,4 +1,4 @@
-"""Learning a table: from what it holds to a trained network, alone or as one of several processes."""
+"""The recipe of fitting a model: table -> schema -> codec -> network -> weights."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from harpoon.data.schema import Schema
 from harpoon.data.statistics import TableCounts, count_columns
 from harpoon.diffusion.denoiser import Denoiser
 from harpoon.encoding.batch import EncodedRows
-from harpoon.encoding.row_codec import RowCodec, spanned
+from harpoon.encoding.row_codec import RowCodec
 from harpoon.exceptions import ColumnLeftOutWarning, InvalidTable, RowsDroppedWarning
 from harpoon.networks.build import build_denoiser
 from harpoon.training.checkpoints import Checkpoint, OpenCheckpoint, fingerprint
@@ -28,22 +28,22 @@ from harpoon.training.trainer import train
 MIN_ROWS = 2
 WARN_DROPPED_FRACTION = 0.1
 NOT_MODELLED = {
-    Kind.CONSTANT: "constant, and not learnt",
-    Kind.EMPTY: "empty, and stays so",
-    Kind.TEXT: "text: kept by impute, left out of drawn rows",
-    Kind.IDENTIFIER: "an identifier: kept by impute, left out of drawn rows",
-    Kind.SKIPPED: "skipped: kept by impute, left out of drawn rows",
+    Kind.CONSTANT: "constant and not modelled",
+    Kind.EMPTY: "empty and stays empty",
+    Kind.TEXT: "text: kept by impute, left out of samples",
+    Kind.IDENTIFIER: "an identifier: kept by impute, left out of samples",
+    Kind.SKIPPED: "skipped: kept by impute, left out of samples",
 }
 
 
 @dataclass(frozen=True)
 class TrainingData:
-    """A table to learn, or a part of one.
+    """The table to train on, or the part of it that one process has.
 
     Attributes:
-        part: The rows that this process has.
-        tallies: What all rows hold.
-        sample: Rows from everywhere, to set the network up with; enough to tell quantiles.
+        table: The rows of this process.
+        counts: Value counts of all rows, of all processes.
+        sample: Rows from the whole table, to initialize the network; enough for quantiles.
     """
 
     table: Table
@@ -52,27 +52,30 @@ class TrainingData:
 
     @classmethod
     def from_table(cls, table: Table) -> TrainingData:
-        """A table that one process has for itself."""
+        """Return the data of a single process that has the whole table."""
         return cls(table, count_columns(table), table)
 
     @property
     def n_rows(self) -> int:
-        """How many rows there are in all."""
-        return max((tally.n_observed + tally.n_missing for tally in self.counts.values()), default=0)
+        """The number of rows of all processes."""
+        return max((counts.n_observed + counts.n_missing for counts in self.counts.values()), default=0)
 
     def schema(self, given: Schema | None) -> Schema:
-        """What the columns are, as far as that is not given; with one line for each that is not modelled."""
+        """Infer the schema, or what is open in the given one; warn of each column that is not modelled."""
         if not self.counts:
             raise InvalidTable("A table to train on must have columns, got one without any.")
         if self.n_rows < MIN_ROWS:
-            raise InvalidTable(f"A table to train on must have at least {MIN_ROWS} rows, got {self.n_rows}.")
+            raise InvalidTable(
+                f"A table to train on must have at least {MIN_ROWS} rows, got {self.n_rows}.",
+                code="too_few_rows",
+                rows=self.n_rows,
+            )
         schema = Schema.from_counts(self.counts) if given is None else given.complete_from_counts(self.counts)
         for column in schema:
             if not column.kind.modelled:
-                why = column.note or "left out on request"
-                warnings.warn(
-                    f"Column {column.name!r} is {NOT_MODELLED[column.kind]}: {why}.", ColumnLeftOutWarning, stacklevel=4
-                )
+                reason = column.note or "left out on request"
+                message = f"Column {column.name!r} is {NOT_MODELLED[column.kind]}: {reason}."
+                warnings.warn(message, ColumnLeftOutWarning, stacklevel=4)
         if not schema.modelled:
             raise InvalidTable("A table to train on must have a column that can be modelled, and this one has none.")
         return schema
@@ -80,7 +83,7 @@ class TrainingData:
 
 @dataclass(frozen=True)
 class FittedModel:
-    """What came of it."""
+    """The result of fitting."""
 
     schema: Schema
     config: Config
@@ -91,15 +94,15 @@ class FittedModel:
 
 @dataclass(frozen=True)
 class ModelFitter:
-    """How to learn.
+    """Fits models.
 
     Attributes:
-        settings: Of the network and its training.
-        schema: What is said of the columns beforehand.
-        random_state: Of the training.
+        config: Options of the network and its training.
+        schema: Kinds of columns that are not inferred.
+        random_state: Of the initial weights and the training.
         device: Where to train.
-        progress: Whether to show a bar.
-        team: Who trains.
+        progress: Whether to show a progress bar.
+        processes: The processes that train together.
     """
 
     config: Config
@@ -109,51 +112,55 @@ class ModelFitter:
     progress: bool
     processes: SingleProcess
 
-    def fit(self, lesson: TrainingData, keeper: OpenCheckpoint | None = None) -> FittedModel:
-        """Train a new network, or one that was begun and has a checkpoint that `keeper` finds."""
-        schema, settings = lesson.schema(self.schema), self.config.adapt(lesson.n_rows)
-        codec = RowCodec.fit(schema, lesson.counts, encoding=settings.encoding, scaling=settings.scaling)
-        rows = self._rows(codec, lesson.table)
-        sample = rows if lesson.sample is lesson.table else self._rows(codec, lesson.sample)
-        kept = self._checkpoint(keeper, settings, sample)
-        denoiser = build_denoiser(settings, codec).to_empty(device="cpu")
-        denoiser.initialize(sample, torch.Generator().manual_seed(kept.seed))
-        denoiser.to(self.device)
-        reasons = list[str]()
-        with training_bar(settings, reasons, show=self.progress) as on_epoch:
-            on_device = rows.to(self.device)
-            history = train(
-                denoiser, on_device, settings, kept.seed, on_epoch, checkpoint=kept, processes=self.processes
-            )
-            reasons.append(f"stopped by {history.stopped_by}")
-        return FittedModel(schema, settings, codec, denoiser, history)
+    def fit(self, data: TrainingData, open_checkpoint: OpenCheckpoint | None = None) -> FittedModel:
+        """Fit a new model, or resume from the checkpoint that `open_checkpoint` returns."""
+        schema, config = data.schema(self.schema), self.config.adapt(data.n_rows)
+        codec = RowCodec.fit(schema, data.counts, encoding=config.encoding, scaling=config.scaling)
+        rows = self._encode(codec, data.table)
+        sample = rows if data.sample is data.table else self._encode(codec, data.sample)
+        checkpoint = self._checkpoint(open_checkpoint, config, sample)
+        denoiser = build_denoiser(config, codec).to_empty(device="cpu")
+        denoiser.initialize(sample, torch.Generator().manual_seed(checkpoint.seed))
+        history = self._train(denoiser.to(self.device), rows.to(self.device), config, checkpoint)
+        return FittedModel(schema, config, codec, denoiser, history)
 
-    def _checkpoint(self, keeper: OpenCheckpoint | None, settings: Config, sample: EncodedRows) -> Checkpoint:
-        """Where the training keeps its state; how long it may take does not tell it from others."""
-        seed = to_seed(self.random_state) % 2**63
-        if keeper is None:
-            return Checkpoint(seed=seed)
-        told = {name: value for name, value in settings.to_json().items() if name not in LIMITS}
-        stated = self.random_state if isinstance(self.random_state, int) else None
-        return keeper(seed, fingerprint({**told, "random_state": stated}, sample))
-
-    def _rows(self, codec: RowCodec, table: Table) -> EncodedRows:
-        """The rows to train on, as the network sees them."""
-        encoded = spanned(codec, read_columns(table, codec.schema))
+    def _encode(self, codec: RowCodec, table: Table) -> EncodedRows:
+        """Encode the rows to train on."""
+        encoded = codec.to_training_batch(read_columns(table, codec.schema))
         if self.config.incomplete_rows == "mask":
             return encoded
         complete = encoded.complete()
         if len(complete.x) < MIN_ROWS:
             raise InvalidTable(
-                "With incomplete='drop' the model trains on complete rows, as the paper does, and the table has "
-                f"{len(complete.x)} of them; it needs at least {MIN_ROWS}. Use incomplete='mask' to train on all rows."
+                f"With incomplete_rows='drop' a table to train on must have at least {MIN_ROWS} complete rows, got "
+                f"{len(complete.x)}. Use incomplete_rows='mask' to train on all rows.",
+                code="too_few_complete_rows",
+                rows=len(complete.x),
             )
         dropped = len(encoded.x) - len(complete.x)
         if dropped > WARN_DROPPED_FRACTION * len(encoded.x):
             warnings.warn(
-                f"Only {len(complete.x)} of {len(encoded.x)} rows are complete, and with incomplete='drop' the model "
-                "trains on those alone, as the paper does. Use incomplete='mask' to train on all rows.",
+                f"Only {len(complete.x)} of {len(encoded.x)} rows are complete, and with incomplete_rows='drop' the "
+                "model trains on these alone, as in the paper. Use incomplete_rows='mask' to train on all rows.",
                 RowsDroppedWarning,
                 stacklevel=4,
             )
         return complete
+
+    def _checkpoint(self, open_checkpoint: OpenCheckpoint | None, config: Config, sample: EncodedRows) -> Checkpoint:
+        """Open the checkpoint. The limits of a training are no part of its fingerprint, so that they can be raised."""
+        seed = to_seed(self.random_state) % 2**63
+        if open_checkpoint is None:
+            return Checkpoint(seed=seed)
+        options = {name: value for name, value in config.to_json().items() if name not in LIMITS}
+        random_state = self.random_state if isinstance(self.random_state, int) else None
+        return open_checkpoint(seed, fingerprint({**options, "random_state": random_state}, sample))
+
+    def _train(self, denoiser: Denoiser, rows: EncodedRows, config: Config, checkpoint: Checkpoint) -> History:
+        reasons = list[str]()
+        with training_bar(config, reasons, show=self.progress) as on_epoch:
+            history = train(
+                denoiser, rows, config, checkpoint.seed, on_epoch, checkpoint=checkpoint, processes=self.processes
+            )
+            reasons.append(f"stopped by {history.stopped_by}")
+        return history

@@ -1,4 +1,4 @@
-"""Training: one loop for every denoiser. What is minimised belongs to the denoiser."""
+"""The course of a training."""
 
 from __future__ import annotations
 
@@ -7,7 +7,14 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Epoch:
-    """The state of the training after some passes over the rows."""
+    """One evaluation of a training.
+
+    Attributes:
+        number: Epochs so far.
+        loss: Mean training loss since the previous evaluation.
+        validation_loss: Loss of the averaged weights on validation rows; None without any.
+        seconds: Elapsed time.
+    """
 
     number: int
     loss: float
@@ -17,12 +24,12 @@ class Epoch:
 
 @dataclass
 class History:
-    """What happened: the state after each pass (or after several short ones), and what ended the training."""
+    """All evaluations of a training, and the limit that stopped it."""
 
     epochs: list[Epoch] = field(default_factory=list)
     stopped_by: str = ""
 
     @property
     def seconds(self) -> float:
-        """How long the training took."""
+        """The duration of the training."""
         return self.epochs[-1].seconds if self.epochs else 0.0

@@ -10,8 +10,11 @@ from harpoon.training.history import Epoch
 
 
 @contextmanager
-def training_bar(plan: TrainingConfig, reasons: list[str], *, show: bool) -> Iterator[Callable[[Epoch], None]]:
-    """A bar that follows the epochs of a training: loss, held-out loss and time left, and at the end what ended it."""
+def training_bar(config: TrainingConfig, reasons: list[str], *, show: bool) -> Iterator[Callable[[Epoch], None]]:
+    """Show losses and remaining time on the standard error; yield the callback of each evaluation.
+
+    `reasons` is read at the end: what stopped the training.
+    """
     if not show:
         yield lambda _epoch: None
         return
@@ -28,9 +31,9 @@ def training_bar(plan: TrainingConfig, reasons: list[str], *, show: bool) -> Ite
         task = progress.add_task("Training", total=1.0, state="")
 
         def on_epoch(epoch: Epoch) -> None:
-            held_out = "" if epoch.validation_loss is None else f", held-out {epoch.validation_loss:.4f}"
-            state = f"epoch {epoch.number}, loss {epoch.loss:.4f}{held_out}"
-            progress.update(task, completed=plan.fraction_done(epoch.number, epoch.seconds), state=state)
+            validation = "" if epoch.validation_loss is None else f", validation {epoch.validation_loss:.4f}"
+            state = f"epoch {epoch.number}, loss {epoch.loss:.4f}{validation}"
+            progress.update(task, completed=config.fraction_done(epoch.number, epoch.seconds), state=state)
 
         yield on_epoch
         progress.update(task, completed=1.0, description=f"Trained ({', '.join(reasons)})" if reasons else "Trained")

@@ -1,4 +1,4 @@
-"""Training: one loop for every denoiser. What is minimised belongs to the denoiser."""
+"""The training loop of every denoiser: epochs, validation, early stopping and cool-down. The denoiser has the loss."""
 
 from __future__ import annotations
 
@@ -25,13 +25,19 @@ MIN_ROWS_TO_VALIDATE = 20
 MAX_VALIDATION_ROWS = 2048
 PLATEAU_FACTOR, PLATEAU_EPOCHS = 0.9, 50
 WARM_UP_FRACTION = 0.02
-# What a training counts, besides its tensors.
-PROGRESS_FIELDS = ("passes", "steps", "best", "last", "waited", "best_at", "cooled_from", "cooled_at", "share")
-STALLED_FRACTION, STALLED_EVALUATIONS = (
-    0.3,
-    8,
-)  # no better for such a share of the steps so far, and so many looks: all is learnt that can be
-RESTORE_MARGIN = 0.02  # by a smaller share than that, on few rows, the last weights are as good as the best ones
+STALLED_FRACTION, STALLED_EVALUATIONS = 0.3, 8  # of the steps so far, and evaluations, without improvement
+RESTORE_MARGIN = 0.02  # relative loss, within the noise of the validation loss
+COUNTERS = (  # attributes of a training that a checkpoint stores as they are
+    "n_epochs",
+    "n_steps",
+    "best_loss",
+    "last_loss",
+    "evaluations_since_best",
+    "best_step",
+    "cooldown_start",
+    "cooldown_end",
+    "fraction_before_cooldown",
+)
 
 
 def train(
@@ -44,58 +50,63 @@ def train(
     checkpoint: Checkpoint | None = None,
     processes: SingleProcess | None = None,
 ) -> History:
-    """Train a denoiser in place until time, epochs or improvement run out, or Ctrl-C is pressed.
+    """Train a denoiser in place until a limit is reached, the loss stops improving, or Ctrl-C is pressed.
 
-    With a checkpoint it goes on from the state that was kept, and keeps its own every minute and at the end. In a team
-    the rows are one process's part; gradients, losses and what the clock says are the mean of all, so that all have the
-    same weights and stop at the same step.
+    With several processes, gradients, losses and elapsed time are averaged over them at each step. So all have the same
+    weights and stop at the same step.
+
+    Args:
+        denoiser: The initialized denoiser.
+        data: Training rows; of a process group, the rows of this process.
+        config: Limits, optimizer and schedules.
+        seed: Of batches, noise and masks.
+        on_epoch: Called after each evaluation.
+        checkpoint: Its state is resumed, and it stores the state every minute and at the end.
+        processes: The processes that train together.
     """
-    with torch.enable_grad():  # even if the caller has switched gradients off
-        return _Training(denoiser, data, config, seed, processes or SingleProcess()).go(
-            on_epoch, checkpoint or Checkpoint()
-        )
+    with torch.enable_grad():  # even if the caller has disabled gradients
+        training = _Training(denoiser, data, config, seed, processes or SingleProcess())
+        return training.run(on_epoch, checkpoint or Checkpoint())
 
 
 class _Training:
-    """One training: its optimiser, its averaged weights, its random numbers and its clock."""
+    """One training: optimizer, averaged weights, random numbers and clock."""
 
     def __init__(
-        self, denoiser: Denoiser, data: EncodedRows, plan: TrainingConfig, seed: int, team: SingleProcess
+        self, denoiser: Denoiser, data: EncodedRows, config: TrainingConfig, seed: int, processes: SingleProcess
     ) -> None:
-        self.denoiser, self.plan, self.seed, self.team = denoiser, plan, seed, team
+        self.denoiser, self.config, self.seed, self.processes = denoiser.train(), config, seed, processes
         self.device = data.x.device
-        fewest = -team.all_reduce_max(-len(data.x))
-        if team.world_size > 1 and fewest < MIN_ROWS_TO_VALIDATE:
-            raise TrainingFailed(
-                f"Each process of a team needs at least {MIN_ROWS_TO_VALIDATE} rows to train on, and one of the "
-                f"{team.world_size} has {fewest}. Use fewer of them."
-            )
-        self.generator = torch.Generator(self.device).manual_seed(seed + team.rank)
-        self.train_data, self.held_out = _split(data, plan.validation_fraction, self.generator)
-        self.batch_size = -(
-            -(plan.batch_size or len(data.x)) // team.world_size
-        )  # of a batch, each process has its share
-        self.batches = team.all_reduce_max(-(-len(self.train_data.x) // self.batch_size))
-        self.denoiser.train()
-        self.average = build_average(denoiser, plan.ema_decay)
-        self.averaged = cast(Denoiser, self.average.module)
+        self._check_rows(len(data.x))
+        self.generator = torch.Generator(self.device).manual_seed(seed + processes.rank)
+        self.train_data, self.validation_data = _split(data, config.validation_fraction, self.generator)
+        self.batch_size = math.ceil((config.batch_size or len(data.x)) / processes.world_size)
+        self.n_batches = processes.all_reduce_max(math.ceil(len(self.train_data.x) / self.batch_size))
+        self.average = build_average(denoiser, config.ema_decay)
+        self.averaged = cast("Denoiser", self.average.module)
         self.history = History()
-        self.passes, self.steps = 0, 0
-        self.best, self.last, self.waited, self.best_at = math.inf, math.inf, 0, 0
-        self.share = 0.0  # of the training that is done; as it was when the training was cut short, if it was
-        self.cooled_from, self.cooled_at = 0, 0  # the steps between which it then comes to rest
+        self.n_epochs, self.n_steps = 0, 0
+        self.best_loss, self.last_loss = math.inf, math.inf
+        self.best_step, self.evaluations_since_best = 0, 0
         self.best_weights: dict[str, Tensor] = {}
-        self.began, self.seconds = time.monotonic(), 0.0
+        self.cooldown_start, self.cooldown_end = 0, 0  # steps; 0: no cool-down yet
+        self.fraction_before_cooldown = 0.0
+        self.start_time, self.seconds = time.monotonic(), 0.0
 
-    def go(self, on_epoch: Callable[[Epoch], None], checkpoint: Checkpoint) -> History:
-        try:  # the optimiser is made in here: torch takes seconds to import it, and Ctrl-C may come any time
-            make, plan = OPTIMIZERS[self.plan.optimizer], self.plan
-            self.optimiser = make(self.denoiser, plan.learning_rate, plan.weight_decay)
-            self.plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
-                self.optimiser, factor=PLATEAU_FACTOR, patience=PLATEAU_EPOCHS
+    def _check_rows(self, n_rows: int) -> None:
+        fewest = -self.processes.all_reduce_max(-n_rows)
+        if self.processes.world_size > 1 and fewest < MIN_ROWS_TO_VALIDATE:
+            raise TrainingFailed(
+                f"Each process must have at least {MIN_ROWS_TO_VALIDATE} rows to train on, and one of the "
+                f"{self.processes.world_size} has {fewest}. Use fewer processes."
             )
+
+    def run(self, on_epoch: Callable[[Epoch], None], checkpoint: Checkpoint) -> History:
+        """Train until a limit is reached; then leave the averaged weights in the denoiser, or better, the best."""
+        try:  # includes the optimizer: its first import takes seconds, and Ctrl-C may come at any time
+            self._build_optimizer()
             if checkpoint.state is not None:
-                self._go_on_from(checkpoint.state)
+                self._load_state(checkpoint.state)
             while not self.history.stopped_by:
                 epoch = self._epoch()
                 self.history.epochs.append(epoch)
@@ -104,152 +115,161 @@ class _Training:
         except KeyboardInterrupt:
             self.history.stopped_by = "Ctrl-C"
         self.denoiser.load_state_dict(self.averaged.state_dict())
-        if self.best_weights and self.last - self.best > RESTORE_MARGIN * abs(self.best):
+        if self.best_weights and self.last_loss - self.best_loss > RESTORE_MARGIN * abs(self.best_loss):
             self.denoiser.load_state_dict(self.best_weights)
         self.denoiser.eval()
         return self.history
 
+    def _build_optimizer(self) -> None:
+        build = OPTIMIZERS[self.config.optimizer]
+        self.optimizer = build(self.denoiser, self.config.learning_rate, self.config.weight_decay)
+        self.plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
+            self.optimizer, factor=PLATEAU_FACTOR, patience=PLATEAU_EPOCHS
+        )
+
     def _epoch(self) -> Epoch:
-        """Pass over the rows until there is something to report."""
-        total, rows, before = 0.0, 0.0, self.steps
-        while not self.history.stopped_by and self.steps - before < self.plan.eval_every:
+        """Train for at least `eval_every` steps and one epoch, then evaluate."""
+        loss = self._train_epochs()
+        if self.config.learning_rate_schedule == "plateau":
+            self.plateau.step(loss)
+        self._synchronize_weights()
+        epoch = Epoch(self.n_epochs, loss, self._validation_loss(), self.seconds)
+        self._update_best(epoch.loss if epoch.validation_loss is None else epoch.validation_loss)
+        if self._has_stalled() and not self.cooldown_end:
+            self._start_cooldown()
+        return epoch
+
+    def _train_epochs(self) -> float:
+        """Train for at least `eval_every` steps and return the mean loss."""
+        total, n_rows, first_step = 0.0, 0.0, self.n_steps
+        while not self.history.stopped_by and self.n_steps - first_step < self.config.eval_every:
             for batch in self._batches():
-                loss, count = self._step(batch)
-                total, rows = total + loss, rows + count
+                batch_total, batch_rows = self._step(batch)
+                total, n_rows = total + batch_total, n_rows + batch_rows
                 if self._limit() == "time":
                     break
-            self.passes += 1
+            self.n_epochs += 1
             self.history.stopped_by = self._limit()
         if not math.isfinite(total):
             raise TrainingFailed(
-                f"The training loss became {total} in epoch {self.passes}. Try a smaller learning_rate than "
-                f"{self.plan.learning_rate:g}, and look for extreme values in the table."
+                f"The training loss became {total} in epoch {self.n_epochs}. Try a smaller learning_rate than "
+                f"{self.config.learning_rate:g}, and look for extreme values in the table."
             )
-        if self.plan.learning_rate_schedule == "plateau":
-            self.plateau.step(total / rows)
-        self._meet()
-        epoch = Epoch(self.passes, total / rows, self._held_out_loss(), self.seconds)
-        self._judge(epoch.loss if epoch.validation_loss is None else epoch.validation_loss)
-        if self._has_learnt_all() and not self.cooled_at:
-            self._cool_down()
-        return epoch
+        return total / n_rows
 
     def _step(self, batch: EncodedRows) -> tuple[float, float]:
-        """Take a step; the loss summed over the rows of the batch, and their number."""
-        if self.plan.learning_rate_schedule == "cosine":
-            factor = _cosine(self._share_done())
-            for group in self.optimiser.param_groups:
-                group["lr"] = self.plan.learning_rate * factor
-        self.optimiser.zero_grad(set_to_none=True)
+        """Take one optimizer step; return the loss summed over the rows of the batch, and their number."""
+        if self.config.learning_rate_schedule == "cosine":
+            rate = self.config.learning_rate * _cosine(self._fraction_done())
+            for group in self.optimizer.param_groups:
+                group["lr"] = rate
+        self.optimizer.zero_grad(set_to_none=True)
         loss = self.denoiser.loss(batch.dequantize(self.generator), self.generator)
         loss.backward()  # type: ignore[no-untyped-call]
-        agreed = self._together(loss.item() * len(batch.x), len(batch.x))
-        if self.plan.max_grad_norm:
-            torch.nn.utils.clip_grad_norm_(self.denoiser.parameters(), self.plan.max_grad_norm, foreach=True)
-        self.optimiser.step()
-        self.steps += 1
+        self.seconds = time.monotonic() - self.start_time
+        total, n_rows = self._synchronize_gradients(loss.item() * len(batch.x), len(batch.x))
+        if self.config.max_grad_norm:
+            torch.nn.utils.clip_grad_norm_(self.denoiser.parameters(), self.config.max_grad_norm, foreach=True)
+        self.optimizer.step()
+        self.n_steps += 1
         self.average.update_parameters(self.denoiser)
-        return agreed
+        return total, n_rows
 
-    def _share_done(self) -> float:
-        """How much of the training is behind us: by its limits, or faster once it is cut short."""
-        planned = self.plan.fraction_done(self.steps / self.batches, self.seconds)
-        if not self.cooled_at:
-            self.share = planned
+    def _fraction_done(self) -> float:
+        """Return the fraction of the training that is done: by its limits, or by the cool-down if that is faster."""
+        planned = self.config.fraction_done(self.n_steps / self.n_batches, self.seconds)
+        if not self.cooldown_end:
+            self.fraction_before_cooldown = planned
             return planned
-        cooled = (self.steps - self.cooled_from) / (self.cooled_at - self.cooled_from)
-        return min(max(planned, self.share + (1 - self.share) * cooled), 1.0)
+        cooled = (self.n_steps - self.cooldown_start) / (self.cooldown_end - self.cooldown_start)
+        return min(max(planned, self.fraction_before_cooldown + (1 - self.fraction_before_cooldown) * cooled), 1.0)
 
-    def _together(self, loss: float, rows: float) -> tuple[float, float]:
-        """Agree with the others on gradients, on loss and rows, which are given back, and on the time."""
-        self.seconds = time.monotonic() - self.began
-        if self.team.world_size > 1:
+    def _synchronize_gradients(self, loss: float, n_rows: float) -> tuple[float, float]:
+        """Average gradients, loss, number of rows and elapsed time over all processes."""
+        if self.processes.world_size > 1:
             weights = list(self.denoiser.parameters())
             gradients = [torch.zeros_like(weight) if weight.grad is None else weight.grad for weight in weights]
-            said = torch.tensor([loss, rows, self.seconds], device=self.device)
-            said, *means = self._shared([said, *gradients])
-            loss, rows, self.seconds = said.tolist()
-            for weight, mean in zip(weights, means, strict=True):  # also one that this worker's rows did not need
-                weight.grad = mean
-        return loss, rows
+            scalars = torch.tensor([loss, n_rows, self.seconds], device=self.device)
+            scalars, *gradients = self._all_reduce_mean([scalars, *gradients])
+            loss, n_rows, self.seconds = scalars.tolist()
+            for weight, gradient in zip(weights, gradients, strict=True):  # also weights unused by the rows of this one
+                weight.grad = gradient
+        return loss, n_rows
 
-    def _shared(self, tensors: Sequence[Tensor]) -> list[Tensor]:
-        """The means of tensors over all processes, in one message."""
-        means = self.team.all_reduce_mean(torch.cat([tensor.flatten() for tensor in tensors]))
+    def _all_reduce_mean(self, tensors: Sequence[Tensor]) -> list[Tensor]:
+        """Return the means of tensors over all processes, in one message."""
+        means = self.processes.all_reduce_mean(torch.cat([tensor.flatten() for tensor in tensors]))
         parts = means.split_with_sizes([tensor.numel() for tensor in tensors])
         return [part.view_as(tensor) for part, tensor in zip(parts, tensors, strict=True)]
 
     @torch.no_grad()
-    def _meet(self) -> None:
-        """Give all processes the same weights again, which processors that round otherwise lead apart."""
-        if self.team.world_size > 1:
-            theirs = [*self.denoiser.parameters(), *self.averaged.parameters()]
-            for weight, mean in zip(theirs, self._shared(theirs), strict=True):
+    def _synchronize_weights(self) -> None:
+        """Give all processes the same weights again: different processors may round differently."""
+        if self.processes.world_size > 1:
+            weights = [*self.denoiser.parameters(), *self.averaged.parameters()]
+            for weight, mean in zip(weights, self._all_reduce_mean(weights), strict=True):
                 weight.copy_(mean)
 
     def _batches(self) -> Iterator[EncodedRows]:
-        """One pass over the rows; who has fewer than others begins anew."""
-        left = self.batches
-        while left > 0:
+        """Yield the batches of one epoch; a process with fewer rows than others starts over to have as many."""
+        remaining = self.n_batches
+        while remaining > 0:
             order = torch.randperm(len(self.train_data.x), generator=self.generator, device=self.device)
-            batches = torch.split(order, self.batch_size)[:left]
-            left -= len(batches)
+            batches = torch.split(order, self.batch_size)[:remaining]
+            remaining -= len(batches)
             for rows in batches:
                 yield self.train_data[rows]
 
     @torch.no_grad()
-    def _held_out_loss(self) -> float | None:
-        """The loss on rows not trained on, always with the same noise, so that epochs compare."""
-        if self.held_out is None:
+    def _validation_loss(self) -> float | None:
+        """Return the loss of the averaged weights on validation rows, with the same noise each time."""
+        if self.validation_data is None:
             return None
         generator = torch.Generator(self.device).manual_seed(self.seed)
-        return self.team.all_reduce_mean(self.averaged.loss(self.held_out.dequantize(generator), generator)).item()
+        loss = self.averaged.loss(self.validation_data.dequantize(generator), generator)
+        return self.processes.all_reduce_mean(loss).item()
 
-    def _judge(self, score: float) -> None:
-        """Keep the best weights for later, and stop when nothing has improved for long."""
-        self.last, better = score, score < self.best
-        self.waited = 0 if better else self.waited + 1
-        if better:
-            self.best, self.best_at = score, self.steps
-            if self.plan.restore_best or self.plan.cooldown_fraction or self.plan.patience is not None:
+    def _update_best(self, loss: float) -> None:
+        """Store the averaged weights if their loss is the best so far, and check the limits."""
+        self.last_loss, improved = loss, loss < self.best_loss
+        self.evaluations_since_best = 0 if improved else self.evaluations_since_best + 1
+        if improved:
+            self.best_loss, self.best_step = loss, self.n_steps
+            if self.config.restore_best or self.config.cooldown_fraction or self.config.patience is not None:
                 state = self.averaged.state_dict()
                 self.best_weights = {name: value.detach().clone() for name, value in state.items()}
         self.history.stopped_by = self.history.stopped_by or self._limit()
 
-    def _has_learnt_all(self) -> bool:
-        """Whether nothing has improved for long, and the rate is one that can be brought down."""
-        can = self.plan.cooldown_fraction and self.plan.learning_rate_schedule == "cosine" and self.best_weights
-        return (
-            bool(can)
-            and self.steps - self.best_at > STALLED_FRACTION * self.steps
-            and self.waited >= STALLED_EVALUATIONS
-        )
+    def _has_stalled(self) -> bool:
+        """Return whether a cool-down is configured and the loss has not improved for long."""
+        if not self.config.cooldown_fraction or self.config.learning_rate_schedule != "cosine" or not self.best_weights:
+            return False
+        stalled = self.n_steps - self.best_step > STALLED_FRACTION * self.n_steps
+        return stalled and self.evaluations_since_best >= STALLED_EVALUATIONS
 
-    def _cool_down(self) -> None:
-        """Go back to the best weights, and only bring them to rest."""
-        self.cooled_from, self.cooled_at = (
-            self.steps,
-            self.steps + math.ceil(self.plan.cooldown_fraction * self.best_at),
-        )
+    def _start_cooldown(self) -> None:
+        """Return to the best weights, from which the learning rate decays to 0."""
+        self.cooldown_start = self.n_steps
+        self.cooldown_end = self.n_steps + math.ceil(self.config.cooldown_fraction * self.best_step)
         self.denoiser.load_state_dict(self.best_weights)
         self.averaged.load_state_dict(self.best_weights)
 
     def _limit(self) -> str:
-        """What ends the training now, if anything does."""
-        if self.plan.max_time is not None and self.seconds >= self.plan.max_time:
+        """Return the limit that is reached, or an empty string."""
+        if self.config.max_time is not None and self.seconds >= self.config.max_time:
             return "time"
-        if self.plan.max_epochs is not None and self.passes >= self.plan.max_epochs:
+        if self.config.max_epochs is not None and self.n_epochs >= self.config.max_epochs:
             return "epochs"
-        cooled = self.cooled_at and self.steps >= self.cooled_at
-        tired = self.plan.patience is not None and self.waited >= self.plan.patience
-        return "no improvement" if cooled or tired else ""
+        cooled_down = self.cooldown_end and self.n_steps >= self.cooldown_end
+        out_of_patience = self.config.patience is not None and self.evaluations_since_best >= self.config.patience
+        return "no improvement" if cooled_down or out_of_patience else ""
 
     def _state(self) -> TrainingState:
-        """All that another process needs to go on as this one would."""
+        """Return the state from which another process can resume."""
         moments = {
-            f"{place}.{name}": value
-            for place, each in self.optimiser.state_dict()["state"].items()
-            for name, value in each.items()
+            f"{index}.{name}": value
+            for index, state in self.optimizer.state_dict()["state"].items()
+            for name, value in state.items()
         }
         tensors = {
             **with_prefix("weights", self.denoiser.state_dict()),
@@ -258,47 +278,53 @@ class _Training:
             **with_prefix("moments", moments),
             "generator": self.generator.get_state(),
         }
-        numbers = {name: getattr(self, name) for name in PROGRESS_FIELDS}
-        rates = [group["lr"] for group in self.optimiser.param_groups]
-        plateau = self.plateau.state_dict()
-        return TrainingState(tensors, {**numbers, "rates": rates, "plateau": plateau, "history": asdict(self.history)})
+        numbers = {
+            **{name: getattr(self, name) for name in COUNTERS},
+            "learning_rates": [group["lr"] for group in self.optimizer.param_groups],
+            "plateau": self.plateau.state_dict(),
+            "history": asdict(self.history),
+        }
+        return TrainingState(tensors, numbers)
 
-    def _go_on_from(self, state: TrainingState) -> None:
-        """Become the training that was kept; its time counts too."""
-        for name in PROGRESS_FIELDS:
+    def _load_state(self, state: TrainingState) -> None:
+        """Resume from a stored state; its elapsed time counts too."""
+        for name in COUNTERS:
             setattr(self, name, state.numbers[name])
         self.history = History([Epoch(**epoch) for epoch in state.numbers["history"]["epochs"]])
         self.seconds = self.history.seconds
-        self.began -= self.seconds
+        self.start_time -= self.seconds
         self.denoiser.load_state_dict(state.group("weights"))
         self.best_weights = state.group("best")
         self.average.load_state_dict(state.group("average"))
-        if self.team.rank:  # only the first keeps its random numbers
-            self.generator.manual_seed(self.seed + self.team.rank + self.team.world_size * self.steps)
+        if self.processes.rank:  # only the first process stores its random state
+            self.generator.manual_seed(self.seed + self.processes.rank + self.processes.world_size * self.n_steps)
         else:
             self.generator.set_state(state.tensors["generator"])
+        self._load_optimizer(state)
+        self.history.stopped_by = self._limit()
+
+    def _load_optimizer(self, state: TrainingState) -> None:
         self.plateau.load_state_dict(state.numbers["plateau"])
         moments: dict[int, dict[str, Tensor]] = {}
         for key, value in state.group("moments").items():
-            number, _, name = key.partition(".")
-            moments.setdefault(int(number), {})[name] = value
-        self.optimiser.load_state_dict({**self.optimiser.state_dict(), "state": moments})
-        for group, rate in zip(self.optimiser.param_groups, state.numbers["rates"], strict=True):
+            index, _, name = key.partition(".")
+            moments.setdefault(int(index), {})[name] = value
+        self.optimizer.load_state_dict({**self.optimizer.state_dict(), "state": moments})
+        for group, rate in zip(self.optimizer.param_groups, state.numbers["learning_rates"], strict=True):
             group["lr"] = rate
-        self.history.stopped_by = self._limit()
 
 
-def _cosine(share: float) -> float:
-    """The learning rate over a training: a short rise, then half a cosine down to nothing."""
-    return min(1.0, share / WARM_UP_FRACTION + WARM_UP_FRACTION) * (0.5 + 0.5 * math.cos(math.pi * share))
+def _cosine(fraction: float) -> float:
+    """Return the factor of the learning rate after a fraction of the training: a short warm-up, then half a cosine."""
+    return min(1.0, fraction / WARM_UP_FRACTION + WARM_UP_FRACTION) * (0.5 + 0.5 * math.cos(math.pi * fraction))
 
 
-def _split(data: EncodedRows, share: float, generator: torch.Generator) -> tuple[EncodedRows, EncodedRows | None]:
-    """Rows to train on, and rows held out to see whether training still helps."""
+def _split(data: EncodedRows, fraction: float, generator: torch.Generator) -> tuple[EncodedRows, EncodedRows | None]:
+    """Split rows into training rows and validation rows."""
     n = len(data.x)
-    count = min(round(share * n), MAX_VALIDATION_ROWS)
+    count = min(round(fraction * n), MAX_VALIDATION_ROWS)
     if count == 0 or n < MIN_ROWS_TO_VALIDATE:
         return data, None
     order = torch.randperm(n, generator=generator, device=data.x.device)
-    held = order[:count].repeat(math.ceil(MAX_VALIDATION_ROWS / count))  # few rows are judged under many noises
-    return data[order[count:]], data[held]
+    repeated = order[:count].repeat(math.ceil(MAX_VALIDATION_ROWS / count))  # few rows are evaluated under many noises
+    return data[order[count:]], data[repeated]

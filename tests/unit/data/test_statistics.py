@@ -108,4 +108,4 @@ def test_the_presets_learn_from_tallies_of_nothing():
     schema = Schema.from_counts({"x": empty})
     assert not schema.modelled
     for preset in PRESETS.values():
-        assert RowCodec.fit(schema, {"x": empty}, encoding=preset.encoding, scaling=preset.scaling).columns == ()
+        assert RowCodec.fit(schema, {"x": empty}, encoding=preset.encoding, scaling=preset.scaling).codecs == ()

@@ -130,7 +130,7 @@ def test_blocks_lie_side_by_side_and_cover_the_row(frame_of, tools):
         assert list(dict.fromkeys(b.name for b in codec.slices)) == [c.name for c in codec.schema.modelled]
         one_hot = {"job", "member"} if encoding != "integer" else set()
         assert {b.name for b in codec.slices if b.is_categorical and not codec.schema[b.name].kind.numeric} == one_hot
-        assert encoding == "mixed" or len(codec.slices) == len(codec.columns)
+        assert encoding == "mixed" or len(codec.slices) == len(codec.codecs)
 
 
 def test_spread_repeats_a_column_over_its_numbers():
@@ -206,7 +206,7 @@ def test_a_category_of_one_declared_label_more_is_wider():
     values = pa.DictionaryArray.from_arrays(pa.array([0, 1, 0], pa.int8()), ["a", "b", "never"])
     codec, _ = codec_of(pa.table({"c": values}))
     assert codec.width == 3
-    assert isinstance(codec.columns[0], OneHotCodec)
+    assert isinstance(codec.codecs[0], OneHotCodec)
 
 
 @pytest.mark.parametrize("encoding", ENCODINGS)

@@ -18,50 +18,50 @@ def table(n: int = 4000, columns: int = 10) -> pl.DataFrame:
 @pytest.mark.parametrize("p", [0.25, 0.5])
 @pytest.mark.parametrize("seed", [0, 1])
 def test_the_rate_is_reached(mechanism, p, seed):
-    assert masks.draw(mechanism, table(), p, seed).mean() == pytest.approx(p, abs=0.03)
+    assert masks.sample_mask(mechanism, table(), p, seed).mean() == pytest.approx(p, abs=0.03)
 
 
 def test_mar_keeps_its_inputs_and_hides_the_others_at_the_protocol_s_rate():
-    mask = masks.draw("MAR", table(), 0.5, seed=0)
+    mask = masks.sample_mask("MAR", table(), 0.5, seed=0)
     always_seen = ~mask.any(axis=0)
     assert always_seen.sum() == 3  # 30 % of ten columns
     assert mask[:, ~always_seen].mean(axis=0) == pytest.approx(np.full(7, 0.5 / 0.7), abs=0.04)
-    rare = masks.draw("MAR", table(), 0.75, seed=0)
+    rare = masks.sample_mask("MAR", table(), 0.75, seed=0)
     assert (~rare.any(axis=0)).sum() == 1
     assert rare[:, rare.any(axis=0)].mean() == pytest.approx(0.75 / 0.9, abs=0.03)
 
 
 def test_mar_depends_on_what_is_seen_and_mcar_on_nothing():
     data = table()
-    numbers = masks.numbers(data)
+    numbers = masks.to_matrix(data)
 
     def strongest(mask):
         seen = numbers[:, ~mask.any(axis=0)] if (~mask.any(axis=0)).any() else numbers
         hidden = mask[:, mask.any(axis=0)]
         return max(abs(np.corrcoef(x, h)[0, 1]) for x in seen.T for h in hidden.T)
 
-    assert strongest(masks.draw("MAR", data, 0.5, seed=0)) > 0.2
-    assert strongest(masks.draw("MCAR", data, 0.5, seed=0)) < 0.08
+    assert strongest(masks.sample_mask("MAR", data, 0.5, seed=0)) > 0.2
+    assert strongest(masks.sample_mask("MCAR", data, 0.5, seed=0)) < 0.08
 
 
 def test_mnar_hides_cells_in_every_column():
-    assert masks.draw("MNAR", table(), 0.25, seed=0).any(axis=0).all()
+    assert masks.sample_mask("MNAR", table(), 0.25, seed=0).any(axis=0).all()
 
 
 def test_seeds_decide():
-    same = [masks.draw("MAR", table(), 0.25, seed=4) for _ in range(2)]
+    same = [masks.sample_mask("MAR", table(), 0.25, seed=4) for _ in range(2)]
     assert np.array_equal(*same)
-    assert not np.array_equal(same[0], masks.draw("MAR", table(), 0.25, seed=5))
+    assert not np.array_equal(same[0], masks.sample_mask("MAR", table(), 0.25, seed=5))
 
 
 def test_a_constant_column_does_not_break_the_logistic_model():
     data = pl.DataFrame({"k": [1.0] * 500, "x": np.arange(500.0)})
     for seed in range(4):
-        assert masks.draw("MAR", data, 0.25, seed).mean() == pytest.approx(0.25 / 0.7 / 2, abs=0.06)
+        assert masks.sample_mask("MAR", data, 0.25, seed).mean() == pytest.approx(0.25 / 0.7 / 2, abs=0.06)
 
 
 def test_bad_requests_are_named():
     with pytest.raises(InvalidOption, match="MCAR"):
-        masks.draw("mcar ", table(), 0.25, seed=0)
+        masks.sample_mask("mcar ", table(), 0.25, seed=0)
     with pytest.raises(InvalidOption, match="from 0 to 1"):
-        masks.draw("MCAR", table(), 25, seed=0)
+        masks.sample_mask("MCAR", table(), 25, seed=0)
