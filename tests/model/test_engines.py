@@ -126,7 +126,8 @@ def test_rows_under_a_condition_do_not_depend_on_the_block(work, tmp_path, monke
     monkeypatch.setattr(job, "STRETCH", 30)
     asked = {"where": "age >= 40 or job = 'chef'", "given": {"member": True}, "random_state": 4}
     drawn = [
-        pq.read_table(local.sample(70, work.model, tmp_path / str(block), block_size=block, **asked)) for block in (9, 1000)
+        pq.read_table(local.sample(70, work.model, tmp_path / str(block), block_size=block, **asked))
+        for block in (9, 1000)
     ]
     assert cells(drawn[0]) == cells(drawn[1])
     assert cells(drawn[0].slice(0, 30)) != cells(drawn[0].slice(30, 30))  # each stretch is a draw of its own
@@ -416,7 +417,9 @@ def test_slips_are_named_before_any_work(work, tmp_path):
 def test_a_job_is_told_from_others_by_all_that_matters(work, tmp_path):
     def identity(seed=1, block=20, source=work.folder / "csv", how=None, **options):
         asked = {"where": None, "draws": None, "only": (), "random_state": seed, **options}
-        return job.ImputeJob.create(source, ImputeRequest.create(work.model, **asked), block_size=block, read_options=how).fingerprint()
+        return job.ImputeJob.create(
+            source, ImputeRequest.create(work.model, **asked), block_size=block, read_options=how
+        ).fingerprint()
 
     other = tmp_path / "other.parquet"
     pq.write_table(work.table, other)

@@ -152,7 +152,9 @@ def _tables(connection: Any) -> list[TableName]:  # noqa: ANN401
         [MAIN_SCHEMA],
     ).fetchall()
     return [
-        TableName(table if schema == MAIN_SCHEMA else f"{schema}.{table}", quote_identifier(catalog, schema, table), is_view)
+        TableName(
+            table if schema == MAIN_SCHEMA else f"{schema}.{table}", quote_identifier(catalog, schema, table), is_view
+        )
         for catalog, schema, table, is_view in rows
     ]
 

@@ -148,9 +148,7 @@ def plain_values(column: pa.ChunkedArray) -> list[Any]:
 
 def is_binary(dtype: pa.DataType) -> bool:
     """Whether values of the type are bytes."""
-    return bool(
-        pa.types.is_binary(dtype) or pa.types.is_large_binary(dtype) or pa.types.is_fixed_size_binary(dtype)
-    )
+    return bool(pa.types.is_binary(dtype) or pa.types.is_large_binary(dtype) or pa.types.is_fixed_size_binary(dtype))
 
 
 def _are_missing(trimmed: pa.Array, missing: Sequence[str]) -> pa.Array:

@@ -90,7 +90,14 @@ def impute(
         with talk.notes():
             filling = engines.filling(model, where=where, draws=draws, only=only or (), seed=seed)
             how = options.reading(delimiter, encoding, missing)
-            engines.run(ImputeJob.create(table, filling, block_size=batch, read_options=how), output, talk, engine, workers, force=force)
+            engines.run(
+                ImputeJob.create(table, filling, block_size=batch, read_options=how),
+                output,
+                talk,
+                engine,
+                workers,
+                force=force,
+            )
         return
     target = io.Location.parse(output).with_format(format)
     loaded = load_model(model, talk, progress=False)
