@@ -90,7 +90,7 @@ def test_the_index_of_pandas_is_a_column_of_a_dataset(cluster, work, tmp_path):
 
 
 def test_rows_are_drawn_as_on_one_machine(cluster, work, tmp_path, monkeypatch):
-    monkeypatch.setattr(job, "STRETCH", 40)
+    monkeypatch.setattr(job, "CONDITION_BLOCK_ROWS", 40)
     asked = {"where": "age >= 40", "random_state": 4}
     here = pq.read_table(local.sample(100, work.model, tmp_path / "here", **asked))
     assert held(engine.sample(100, work.model, workers=2, **asked)).equals(here)

@@ -111,7 +111,7 @@ def test_times_without_a_zone_are_what_the_clock_says(spark):
 
 
 def test_rows_are_drawn_as_on_one_machine(spark, work, tmp_path, monkeypatch):
-    monkeypatch.setattr(job, "STRETCH", 40)
+    monkeypatch.setattr(job, "CONDITION_BLOCK_ROWS", 40)
     asked = {"where": "age >= 40", "random_state": 4}
     here = pq.read_table(local.sample(100, work.model, tmp_path / "here", **asked))
     drawn = engine.sample(spark, 100, work.model, **asked)

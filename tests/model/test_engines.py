@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from harpoon import HarpoonError, InvalidCondition, InvalidOption, InvalidTable, SchemaMismatch, TableFileError
+from harpoon import HarpoonError, InvalidCondition, InvalidOption, InvalidTable, SchemaMismatch, TableFileError, engines
 from harpoon.apps.cli import app
 from harpoon.engines import block_store, job, local
 from harpoon.engines.blocks import FileSet
@@ -93,7 +93,7 @@ def test_one_file_is_a_table_and_may_be_the_output(work, tmp_path):
 
 
 def test_the_index_of_pandas_and_the_columns_asked_for_are_kept(work, tmp_path):
-    frame = work.known.to_pandas().set_index(np.arange(ROWS) * 7)
+    frame = work.known.to_pandas().set_index(np.random.default_rng(0).permutation(ROWS))
     frame.to_parquet(tmp_path / "holes.parquet")
     filled = pq.read_table(
         local.impute(tmp_path / "holes.parquet", work.model, tmp_path / "filled", only=["job"], block_size=60)
@@ -123,7 +123,7 @@ def test_drawn_rows_do_not_depend_on_the_block(work, tmp_path, block):
 
 
 def test_rows_under_a_condition_do_not_depend_on_the_block(work, tmp_path, monkeypatch):
-    monkeypatch.setattr(job, "STRETCH", 30)
+    monkeypatch.setattr(job, "CONDITION_BLOCK_ROWS", 30)
     asked = {"where": "age >= 40 or job = 'chef'", "given": {"member": True}, "random_state": 4}
     drawn = [
         pq.read_table(local.sample(70, work.model, tmp_path / str(block), block_size=block, **asked))
@@ -136,7 +136,7 @@ def test_rows_under_a_condition_do_not_depend_on_the_block(work, tmp_path, monke
 
 
 def test_holes_under_a_condition_do_not_depend_on_the_block(work, tmp_path, monkeypatch):
-    monkeypatch.setattr(job, "STRETCH", 60)
+    monkeypatch.setattr(job, "CONDITION_BLOCK_ROWS", 60)
     holes = tmp_path / "holes"
     holes.mkdir()
     pq.write_table(work.known.filter(pc.greater_equal(pc.fill_null(work.known["age"], 99), 30)), holes / "0.parquet")
@@ -150,7 +150,7 @@ def test_holes_under_a_condition_do_not_depend_on_the_block(work, tmp_path, monk
 
 def test_a_killed_run_goes_on_at_the_block_it_was_in(work, tmp_path, monkeypatch):
     """Blocks that were done are not done again, and those that are missing are."""
-    options = {"draws": 3, "block": 10, "random_state": None}
+    options = {"draws": 3, "block_size": 10, "random_state": None}
     script = (
         "import sys; from harpoon.engines import local\n"
         f"local.impute({str(work.folder / 'parquet')!r}, {str(work.folder / 'model.harpoon')!r}, 'filled', **{options})"
@@ -203,19 +203,20 @@ def test_what_a_killed_run_left_behind_is_looked_at(work, tmp_path):
     assert len(kept) == len(before) - 1  # only what was damaged is done again
 
 
-def test_an_index_that_is_a_range_is_kept_through_blocks_and_files(work, tmp_path):
+def test_a_range_index_of_pandas_is_dropped_and_no_row_or_column_is_lost(work, tmp_path):
     frame = work.table.to_pandas().rename_axis("number")
     assert isinstance(frame.index, pd.RangeIndex)
-    for name, rows in (("named", frame), ("nameless", frame.rename_axis(None))):
-        (tmp_path / name).mkdir()
-        rows[:90].to_parquet(tmp_path / name / "0.parquet")
-        rows[90:].to_parquet(tmp_path / name / "1.parquet")
-    named = pd.read_parquet(local.impute(tmp_path / "named", work.model, tmp_path / "0", block_size=40))
-    assert named.index.equals(frame.index)
-    assert named.index.name == "number"
-    counted = pd.read_parquet(local.impute(tmp_path / "nameless", work.model, tmp_path / "1", block_size=40))
-    assert counted.index.equals(pd.RangeIndex(len(named)))  # pandas counts for itself
-    assert list(counted.columns) == list(frame.columns)
+    (tmp_path / "rows").mkdir()
+    frame[:90].to_parquet(tmp_path / "rows" / "0.parquet")
+    frame[90:].to_parquet(tmp_path / "rows" / "1.parquet")
+    out = local.impute(tmp_path / "rows", work.model, tmp_path / "filled", block_size=45)
+    filled = pd.read_parquet(out)
+    assert filled.index.equals(pd.RangeIndex(ROWS))
+    assert filled["key"].tolist() == frame["key"].tolist()
+    assert list(filled.columns) == list(frame.columns)
+    for path in sorted(out.iterdir()):  # no block claims the row numbers of another one
+        block = pd.read_parquet(path)
+        assert block.index.equals(pd.RangeIndex(len(block)))
 
 
 def test_an_output_may_be_a_link(work, tmp_path):
@@ -254,7 +255,7 @@ def test_files_may_store_a_column_in_ways_that_go_together(work, tmp_path):
 
 
 def test_rows_that_break_a_condition_are_numbered_through_all_blocks(work, tmp_path, monkeypatch):
-    monkeypatch.setattr(job, "STRETCH", 40)
+    monkeypatch.setattr(job, "CONDITION_BLOCK_ROWS", 40)
     rows = work.table.set_column(
         work.table.schema.get_field_index("age"),
         "age",
@@ -351,7 +352,7 @@ def test_a_folder_must_hold_one_table(work, tmp_path):
     (tmp_path / "holes" / "_SUCCESS").touch()
     refused("is empty")
     (tmp_path / "holes" / "notes.md").touch()
-    refused(r"notes\.md.*neither")
+    refused(r"notes\.md' does not end like a table file")
     (tmp_path / "holes" / "notes.md").unlink()
     pq.write_table(work.table, tmp_path / "holes" / "a.parquet")
     pyarrow.csv.write_csv(work.table, tmp_path / "holes" / "b.csv")
@@ -378,7 +379,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(work, tmp_pat
     refused(tmp_path / "mine", r"thesis\.tex", force=True)
     refused("/proc/filled", "cannot be written")
     for place in (source / "deep" / "filled", work.folder):
-        with pytest.raises(InvalidOption, match="one lies in the other"):
+        with pytest.raises(InvalidOption, match="must not contain each other"):
             local.impute(source, work.model, place, force=True)
     with pytest.raises(InvalidOption, match="s3://"):
         local.impute(source, work.model, "s3://bucket/filled")
@@ -476,3 +477,26 @@ def test_the_command_refuses_what_engines_do_not_do(work, tmp_path, monkeypatch,
     assert done.exit_code == 2
     assert match in done.stderr.replace("\n", " ")
     assert left_in(tmp_path) == []
+
+
+def test_an_engine_is_an_entry_of_the_registry(work, tmp_path, monkeypatch):
+    """It may process blocks in any order."""
+    seen = []
+
+    def start(workers):
+        def run(job, store, blocks):
+            seen.append((workers, len(blocks)))
+            yield from store.process(job, reversed(blocks))
+
+        return run
+
+    monkeypatch.setitem(engines.ENGINES, "reverse", start)
+    asked = {"engine": "reverse", "workers": 3, "block_size": 50, "random_state": 4}
+    filled = engines.impute(work.folder / "parquet", work.model, tmp_path / "filled", draws=2, **asked)
+    expected = local.impute(work.folder / "parquet", work.model, tmp_path / "local", draws=2, random_state=4)
+    assert pq.read_table(filled).equals(pq.read_table(expected))
+    sampled = engines.sample(120, work.model, tmp_path / "new.parquet", **asked)
+    assert cells(pq.read_table(sampled)) == cells(work.model.sample(120, random_state=4))
+    assert seen == [(3, 6), (3, 3)]
+    with pytest.raises(InvalidOption, match="engine must be one of 'local', 'ray', 'reverse', 'spark'"):
+        engines.sample(3, work.model, tmp_path / "x", engine="rey")

@@ -145,7 +145,7 @@ def _find_files(source: str | os.PathLike[str]) -> list[Path]:
     for path in paths:
         if Location.parse(path).format not in FORMATS:
             titles = ", ".join(format_.title for format_ in FORMATS.values())
-            raise InvalidTable(f"The name of {str(path)!r} is none of a table file ({titles}). Move it elsewhere.")
+            raise InvalidTable(f"{str(path)!r} does not end like a table file ({titles}). Move it elsewhere.")
     return paths
 
 

@@ -198,7 +198,7 @@ class ImputeJob:
 
     def with_seed(self, seed: int) -> ImputeJob:
         """Return the job with this seed."""
-        return replace(self, filling=replace(self.request, seed=seed))
+        return replace(self, request=replace(self.request, seed=seed))
 
     def tasks(self, blocks: Iterable[Block]) -> list[list[Block]]:
         """Group blocks by worker."""

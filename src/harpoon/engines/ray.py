@@ -1,4 +1,4 @@
-"""The Ray engine: blocks on an actor pool of Ray Data, with one copy of the model in each worker; training on Ray Train.
+"""The Ray engine: impute and sample on an actor pool of Ray Data, train on Ray Train.
 
     import harpoon.engines.ray as engine
 
@@ -7,9 +7,9 @@
     sampled = engine.sample(1_000_000, model, where="body_mass_g >= 5000")
     model = engine.fit(harpoon.Harpoon(max_time=3600), "sales/", workers=8)
 
-A worker reads the rows of a block and writes the result itself, so rows travel only between storage and worker. Every
-machine has to see the files. If a worker dies, Ray starts another one and gives it the block again. The file of a block
-appears complete or not at all, so no row is lost or duplicated.
+Each worker has one copy of the model. It reads the rows of a block and writes the result itself, so rows travel only
+between storage and worker, and every machine has to see the files. If a worker dies, Ray starts another one and gives it
+the block again. The file of a block appears complete or not at all, so no row is lost or duplicated.
 """
 
 from __future__ import annotations
@@ -79,15 +79,21 @@ def impute(
 ) -> Dataset:
     """Impute the missing cells of files or of a Ray Dataset.
 
-    Arguments that are not listed are those of `harpoon.engines.impute`.
-
     Args:
         source: A file, a folder of files, or a Ray Dataset.
         model: A fitted model, or the path of its file.
         output: A folder for Parquet files, or one Parquet file; None returns a Dataset that is computed on use.
+        where: As for `harpoon.engines.impute`.
+        draws: As for `harpoon.engines.impute`.
+        only: As for `harpoon.engines.impute`.
+        random_state: A seed or a NumPy generator.
         workers: Number of actors, each with a copy of the model; by default as many as the cluster has CPUs.
         gpus: GPUs of each worker; may be a fraction.
+        block_size: Rows that a worker has in memory at a time. The result does not depend on it.
         ordered: Whether the rows of the Dataset come in the order of the source. Files are always in order.
+        read_options: As for `harpoon.engines.impute`.
+        force: Whether to replace an earlier output.
+        progress: Whether to show a progress bar.
 
     Returns:
         The imputed rows, with all columns of the source.

@@ -64,11 +64,13 @@ def impute(
 ) -> DataFrame:
     """Impute the missing cells of a DataFrame, and keep its schema.
 
-    Arguments that are not listed are those of `harpoon.engines.impute`.
-
     Args:
         data: The rows, with all columns of the model.
         model: A fitted model, or the path of its file.
+        where: As for `harpoon.engines.impute`.
+        draws: As for `harpoon.engines.impute`.
+        only: As for `harpoon.engines.impute`.
+        random_state: A seed or a NumPy generator.
     """
     if not hasattr(data, "mapInArrow"):
         raise InvalidOption(f"data must be a Spark DataFrame, such as spark.read.parquet(...), got {data!r}.")

@@ -104,4 +104,7 @@ class InMemoryBytes(ByteSource):
         """Open the bytes."""
         yield pa.BufferReader(self._content)
 
-    open_seekable = open
+    @contextmanager
+    def open_seekable(self) -> Iterator[Any]:
+        """Open the bytes."""
+        yield pa.BufferReader(self._content)

@@ -85,8 +85,8 @@ def warn_if_lossy(source: RecordSource, name: str) -> None:
     """Warn of columns whose values are not all kept as they are."""
     if source.lossy:
         warnings.warn(
-            f"{name} holds values of several types in {format_list(source.lossy)}, for example 1 and '1'. They are read "
-            "as one type, and are written as such.",
+            f"{name} holds values of several types in {format_list(source.lossy)}, such as 1 and '1'. They are read as "
+            "one type, and written as that.",
             MixedTypesWarning,
             stacklevel=2,
         )

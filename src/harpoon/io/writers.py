@@ -39,7 +39,8 @@ def open_writer(location: Location, *, force: bool = False, delimiter: str = ","
         return
     format_ = FORMATS[location.format]
     if location.path is None:
-        yield from _write_and_close(format_, _standard_output(format_), delimiter)
+        with closing_writer(format_, _standard_output(format_), delimiter) as writer:
+            yield writer
         sys.stdout.flush()
         return
     compression = "gzip" if location.gzipped else None
@@ -47,8 +48,9 @@ def open_writer(location: Location, *, force: bool = False, delimiter: str = ","
         _translate_errors(location),
         replace_atomically(_follow_link(location.path)) as temporary,
         pa.output_stream(str(temporary), compression=compression) as sink,
+        closing_writer(format_, sink, delimiter) as writer,
     ):
-        yield from _write_and_close(format_, sink, delimiter)
+        yield writer
 
 
 def check_writable(location: Location, *, force: bool) -> None:
@@ -172,7 +174,9 @@ class ArrowWriter(ColumnarWriter):
         super().close()
 
 
-def _write_and_close(format_: Format, sink: Any, delimiter: str) -> Iterator[Writer]:  # noqa: ANN401
+@contextmanager
+def closing_writer(format_: Format, sink: Any, delimiter: str = ",") -> Iterator[Writer]:  # noqa: ANN401
+    """Make a writer to an open binary file, and finish it at the end."""
     writer = format_.make_writer(sink, delimiter)
     try:
         yield writer

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from harpoon.apps.cli import options
 from harpoon.apps.cli.console import Console
+from harpoon.engines import ENGINES, start_engine
 from harpoon.engines.job import ImputeRequest, deserialize_model
-from harpoon.engines.runner import ENGINES, run_job, run_on
+from harpoon.engines.runner import run_job
 from harpoon.exceptions import InvalidOption
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def filling(
 def run(job: Job, output: str, talk: Console, engine: str, workers: int | None, *, force: bool) -> None:
     """Do a job, and say what was done."""
     began = perf_counter()
-    run_job(job, output, run_on(engine, workers), force=force, progress=talk.progress)
+    run_job(job, output, start_engine(engine, workers), force=force, progress=talk.progress)
     rows = sum(map(job.n_output_rows, job.blocks))
     seconds = round(perf_counter() - began, 3)
     done = {"output": output, "rows": rows, "engine": engine, "workers": workers, "seconds": seconds}

@@ -75,7 +75,7 @@ def impute(
     from harpoon.data.arrow_types import text_types
     from harpoon.engines.block_imputer import BlockImputer, stack_draws
     from harpoon.engines.job import ImputeJob
-    from harpoon.io.source import TEXTUAL, chunks_or_empty, boolean_spellings
+    from harpoon.io.source import boolean_spellings, chunks_or_empty
 
     talk, began, rows = Console(json, quiet), perf_counter(), 0
     options.check_table_target(output, json=json)
@@ -104,7 +104,6 @@ def impute(
     how = options.reading(delimiter, encoding, missing, text_types(loaded.schema_))
     with talk.notes(), io.open_source(table, how) as source, ExitStack() as stack:
         only = options.named(only or (), source.schema.names)
-        truths = boolean_spellings(source) if target.format in TEXTUAL else {}
         filler = BlockImputer(
             loaded,
             source.schema,
@@ -112,8 +111,8 @@ def impute(
             draws=draws,
             where=where,
             seed=seed,
-            format=target.format,
-            boolean_spellings=truths,
+            keep_text=target.keeps_text,
+            boolean_spellings=boolean_spellings(source) if target.keeps_text else None,
         )
         if filler.passed_through:
             talk.say(f"Passed on, for the model does not know them: {', '.join(filler.passed_through)}")

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harpoon.apps.cli.console import DEBUG
+from harpoon.engines import ENGINES
 from harpoon.exceptions import InvalidOption, TableFileError
+from harpoon.io import FORMATS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -49,6 +51,16 @@ def completed(*words: str) -> Callable[[str], list[str]]:
     return offered
 
 
+def one_of(words: Iterable[str]) -> str:
+    """Join words to a list for help texts.
+
+    >>> one_of(["local", "ray", "spark"])
+    'local, ray or spark'
+    """
+    *first, last = words
+    return f"{', '.join(first)} or {last}"
+
+
 def _debugging(ctx: typer.Context, value: bool) -> bool:
     ctx.meta[DEBUG] = value
     return value
@@ -64,7 +76,7 @@ ToTable = Annotated[
 ]
 Format = Annotated[
     str,
-    typer.Option("--format", metavar="FORMAT", help="csv, tsv, parquet, arrow or jsonl, if the name does not tell."),
+    typer.Option("--format", metavar="FORMAT", help=f"{one_of(FORMATS)}, if the name does not tell."),
 ]
 Where = Annotated[
     str | None, typer.Option("--where", metavar="CONDITION", help="A condition as in SQL: \"age >= 50 and sex = 'f'\".")
@@ -99,9 +111,9 @@ Engine = Annotated[
     typer.Option(
         "--engine",
         metavar="ENGINE",
-        help="local, ray or spark: for what is larger than memory, and for clusters. It writes a folder of Parquet "
+        help=f"{one_of(ENGINES)}: for what is larger than memory, and for clusters. It writes a folder of Parquet "
         "files, or one file by its name, and goes on where it was if it is killed.",
-        autocompletion=completed("local", "ray", "spark"),
+        autocompletion=completed(*ENGINES),
     ),
 ]
 Workers = Annotated[

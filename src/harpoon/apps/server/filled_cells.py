@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harpoon.inference.imputation import MultipleImputation
-from harpoon.io.cells import plain
+from harpoon.io.text_types import plain_values
 
 FilledCell = dict[str, Any]
 
@@ -25,15 +25,19 @@ def cells_filled(before: pa.Table, after: pa.Table, names: Sequence[str]) -> lis
     found: list[FilledCell] = []
     for name in names:
         rows = np.flatnonzero(pc.is_null(before[name], nan_is_null=True))
-        values = zip(rows.tolist(), plain(after[name].take(rows)), strict=True)
+        values = zip(rows.tolist(), plain_values(after[name].take(rows)), strict=True)
         found += [{"row": row, "column": name, "value": value} for row, value in values]
     return sorted(found, key=lambda cell: cell["row"])
 
 
 def with_spread(cells: Sequence[FilledCell], draws: MultipleImputation, level: float) -> list[FilledCell]:
     """The same cells with the ends of their intervals, or with the share of draws that have their label, and each."""
-    low, high = ({name: plain(end[name]) for name in end.column_names} for end in draws.interval(level, quiet=True))
-    drawn = {name: [plain(table[name]) for table in draws] for name in {cell["column"] for cell in cells} - set(low)}
+    low, high = (
+        {name: plain_values(end[name]) for name in end.column_names} for end in draws.interval(level, quiet=True)
+    )
+    drawn = {
+        name: [plain_values(table[name]) for table in draws] for name in {cell["column"] for cell in cells} - set(low)
+    }
 
     def spread(name: str, row: int, value: object) -> FilledCell:
         if name in low:

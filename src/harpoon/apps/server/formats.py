@@ -10,18 +10,17 @@ from http import HTTPStatus
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic_core import to_json
 
 from harpoon.apps.server.errors import ApiError
-from harpoon.io.cells import plain
-from harpoon.io.writers import TextWriter
+from harpoon.io import FORMATS
+from harpoon.io.text_types import plain_values
+from harpoon.io.writers import closing_writer
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
 ARROW = "application/vnd.apache.arrow.stream"
-CSV = "text/csv"
-PARQUET = "application/vnd.apache.parquet"
+CSV = FORMATS["csv"].media_type
 
 
 @dataclass(frozen=True)
@@ -69,7 +68,7 @@ def records(table: pa.Table) -> list[dict[str, Any]]:
     [{'day': '2024-01-31', 'price': 1.5}]
     """
     names = table.column_names
-    columns = [[_number(cell) for cell in plain(column)] for column in table.columns]
+    columns = [[_number(cell) for cell in plain_values(column)] for column in table.columns]
     return [dict(zip(names, cells, strict=True)) for cells in zip(*columns, strict=True)]
 
 
@@ -101,16 +100,19 @@ def _arrow(table: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _csv(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    TextWriter(sink, ",").write(table)
-    return bytes(sink.getvalue())
+def _in_format(name: str) -> Callable[[pa.Table], bytes]:
+    """Return the function that writes a table in a file format."""
+
+    def write(table: pa.Table) -> bytes:
+        sink = pa.BufferOutputStream()
+        with closing_writer(FORMATS[name], sink) as writer:
+            writer.write(table)
+        return bytes(sink.getvalue())
+
+    return write
 
 
-def _parquet(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink)
-    return bytes(sink.getvalue())
-
-
-TABLES: dict[str, Callable[[pa.Table], bytes]] = {CSV: _csv, ARROW: _arrow, PARQUET: _parquet}
+TABLES: dict[str, Callable[[pa.Table], bytes]] = {
+    **{format_.media_type: _in_format(format_.name) for format_ in FORMATS.values() if format_.media_type},
+    ARROW: _arrow,
+}

@@ -85,7 +85,7 @@ def filled(served: ServedModel, upload: Upload, how: Filling, watch: JobControl,
         draws=how.draws,
         where=how.where,
         seed=seed,
-        format="csv" if csv else "",
+        keep_text=csv,
         boolean_spellings=boolean_spellings(upload.source) if csv else None,
     )
     tables = filler.impute_chunk(upload.part, 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any
@@ -26,16 +26,20 @@ from harpoon.data.column import Column, Kind
 from harpoon.data.dataframe import read
 from harpoon.data.schema import Schema
 from harpoon.exceptions import InvalidTable
-from harpoon.io import Chunk, ReadOptions, Source
-from harpoon.io.byte_source import GZIP, InMemoryBytes
+from harpoon.io import FORMATS, Chunk, ReadOptions, Source
+from harpoon.io.byte_source import GZIP_MAGIC, InMemoryBytes
 from harpoon.io.delimited import DelimitedSource
 from harpoon.io.json_lines import RecordSource
-from harpoon.io.source import chunks_or_empty
+from harpoon.io.source import TableSource, chunks_or_empty
 
 FORM = "multipart/form-data"
 NAME = "The table that was sent"
 MARKS_OF_16_BITS = (b"\xff\xfe", b"\xfe\xff")
-NO_TEXT = {b"PAR1": "a Parquet file", b"ARROW1": "an Arrow file", b"PK\x03\x04": "a zip or Excel file", GZIP: "gzipped"}
+NO_TEXT = {
+    **{format_.magic: f"a file of {format_.title}" for format_ in FORMATS.values() if format_.is_binary},
+    b"PK\x03\x04": "a zip or Excel file",
+    GZIP_MAGIC: "gzipped",
+}
 
 
 @dataclass(frozen=True)
@@ -51,24 +55,6 @@ class Upload:
     source: Source
     part: Chunk
     notes: tuple[str, ...]
-
-
-class Whole:
-    """A table in memory, as a source."""
-
-    delimiter = ","
-
-    def __init__(self, table: pa.Table) -> None:
-        self.table, self.missing_spellings = table, set[str]()
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns and their types."""
-        return self.table.schema
-
-    def chunks(self, size: int) -> Iterator[Chunk]:
-        """The rows in their order, so many at a time."""
-        yield from (Chunk(self.table.slice(start, size)) for start in range(0, self.table.num_rows, size))
 
 
 async def received(request: Request) -> tuple[str, bytes]:
@@ -91,19 +77,19 @@ def opened(kind: str, content: bytes, asked: Filling, schema: Schema, most: int)
     if kind == JSON:
         body = ImputeBody.model_validate_json(content)
         return _upload(from_rows(body.rows, schema), schema, most), body
-    source: Source = Whole(from_arrow(content, most)) if kind == ARROW else from_text(content, schema)
+    source: Source = TableSource(from_arrow(content, most)) if kind == ARROW else from_text(content, schema)
     return _upload(source, schema, most), asked
 
 
 def from_rows(rows: Sequence[Mapping[str, Any]], schema: Schema) -> Source:
     """Objects of JSON; a key that is nowhere is a column of missing cells."""
-    loose = RecordSource(lambda: iter(rows), text_types(schema), dict.fromkeys(schema.names, ""))
+    loose = RecordSource(lambda: iter(rows), text_types(schema), schema.names)
     parts = [part.table for part in loose.chunks(max(len(rows), 1))]
     table = pa.concat_tables(parts) if parts else loose.schema.empty_table()
     for column in schema:
         if column.kind is Kind.DURATION and pa.types.is_integer(table.schema.field(column.name).type):
             table = _replaced(table, column, table[column.name].cast(pa.duration(column.unit)))
-    return Whole(table)
+    return TableSource(table)
 
 
 def from_text(content: bytes, schema: Schema) -> Source:
