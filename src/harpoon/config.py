@@ -70,8 +70,9 @@ class Option:
         if value is None and self.nullable:
             return
         if self.choices:
-            if not isinstance(value, str) or value not in self.choices:
-                raise InvalidOption.one_of(name, value, self.choices)
+            choices = (*self.choices, *_ADDED_CHOICES.get(name, ()))
+            if not isinstance(value, str) or value not in choices:
+                raise InvalidOption.one_of(name, value, choices)
             return
         if self.boolean:
             if not isinstance(value, bool):
@@ -86,6 +87,19 @@ class Option:
                 code="option_out_of_range",
                 option=name,
             )
+
+
+_ADDED_CHOICES: dict[str, list[str]] = {}
+
+
+def add_choice(option: str, value: str) -> None:
+    """Make a new entry of a registry a valid value of its option, such as a solver of your own.
+
+    >>> add_choice("solver", "heun")
+    >>> Config(solver="heun").solver
+    'heun'
+    """
+    _ADDED_CHOICES.setdefault(option, []).append(value)
 
 
 def _choice(default: str, help: str, *choices: str) -> Any:  # noqa: A002, ANN401

@@ -18,7 +18,7 @@ from harpoon.apps.cli import app, console, main, options
 from harpoon.config import PRESETS
 from harpoon.inference.conditional import STRATEGIES
 from harpoon.inference.diagnostics import SamplingInfo
-from harpoon.report.build import ROWS
+from harpoon.report.build import DEFAULT_ROWS
 
 
 def call(*arguments, data=None) -> SimpleNamespace:
@@ -225,8 +225,8 @@ def test_quiet_silences_messages_and_not_the_answer(model, file):
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("evaluate", f"{ROWS:,} by default"),
-        ("report", f"without one {ROWS:,}"),
+        ("evaluate", f"{DEFAULT_ROWS:,} by default"),
+        ("report", f"without one {DEFAULT_ROWS:,}"),
         ("sample", "COLUMN=VALUE|TABLE"),
         ("info", "the answer itself remain"),
     ],

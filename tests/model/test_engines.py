@@ -480,13 +480,14 @@ def test_the_command_refuses_what_engines_do_not_do(work, tmp_path, monkeypatch,
 
 
 def test_an_engine_is_an_entry_of_the_registry(work, tmp_path, monkeypatch):
-    """It may process blocks in any order."""
+    """It may process tasks in any order."""
     seen = []
 
     def start(workers):
         def run(job, store, blocks):
             seen.append((workers, len(blocks)))
-            yield from store.process(job, reversed(blocks))
+            for task in reversed(job.tasks(blocks)):
+                yield from store.process(job, task)
 
         return run
 

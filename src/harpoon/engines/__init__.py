@@ -165,5 +165,6 @@ def _start_spark(workers: int | None) -> Run:
 
 
 # An engine is a function that gets ready for a number of workers (None: the engine decides) and returns its `run`.
-# `run(job, store, blocks)` processes blocks in any order and yields each block when its file is in the store.
+# `run(job, store, blocks)` processes `job.tasks(blocks)` in any order, each with `store.process(job, task)`, and yields
+# every block when its file is in the store.
 ENGINES: dict[str, Callable[[int | None], Run]] = {"local": _start_local, "ray": _start_ray, "spark": _start_spark}

@@ -8,8 +8,8 @@
     model = engine.fit(harpoon.Harpoon(max_time=3600), "sales/", workers=8)
 
 Each worker has one copy of the model. It reads the rows of a block and writes the result itself, so rows travel only
-between storage and worker, and every machine has to see the files. If a worker dies, Ray starts another one and gives it
-the block again. The file of a block appears complete or not at all, so no row is lost or duplicated.
+between storage and worker, and every machine has to see the files. If a worker dies, Ray starts another one and gives
+it the block again. The file of a block appears complete or not at all, so no row is lost or duplicated.
 """
 
 from __future__ import annotations

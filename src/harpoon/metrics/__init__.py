@@ -11,7 +11,7 @@
     of one table        association, how strongly its columns go together, two at a time
 
 Tables may come from pandas, polars or pyarrow; a `Schema` says what their columns are. `detection` and `utility` train
-XGBoost, which the extra "bench" brings; `detection` can also do without. `METRICS` lists all that give one number, with
+XGBoost, which the extra "metrics" installs; `detection` can also do without. `METRICS` lists all that give one number, with
 what is better and the range.
 """
 

@@ -42,7 +42,7 @@ def detection(
         schema: What the columns are.
         real: Real rows, which the model should not have been trained on.
         drawn: Drawn rows.
-        classifier: "xgboost", a strong detector (the extra "bench"), "boosted", much the same by scikit-learn, or
+        classifier: "xgboost", a strong detector (the extra "metrics"), "boosted", much the same by scikit-learn, or
             "linear", a logistic regression, which sees little more than means and shares.
         folds: Into how many parts the rows are cut.
         random_state: A seed or a NumPy generator.
@@ -156,7 +156,7 @@ def _trees(schema: Schema, pair: list[Table], seed: int) -> tuple[list[Floats], 
     try:
         from xgboost import XGBClassifier
     except ImportError:
-        raise MissingExtra.named("xgboost", "bench", "This score") from None
+        raise MissingExtra.named("xgboost", "metrics", "This score") from None
     encoded, kinds = encode_ordinal(schema, pair)
     common = {"tree_method": "hist", "enable_categorical": True, "feature_types": kinds, "n_jobs": 1}
     return _shrunk(encoded), lambda: XGBClassifier(**TREES, **common, random_state=seed)

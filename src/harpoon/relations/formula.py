@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from harpoon._text import format_percent
 from harpoon.data.column_array import NO_INDEX, Columns
 from harpoon.encoding.row_codec import RowCodec
 
@@ -54,7 +55,7 @@ class Formula(NamedTuple):
 
 def describe(target: str, formula: Formula, names: Sequence[str], fraction: float) -> str:
     """Return one line for a relation, with the fraction of the rows in which it holds."""
-    return f"{_quote(target)} = {formula.describe(names)} ({_percent(fraction)})"
+    return f"{_quote(target)} = {formula.describe(names)} ({format_percent(fraction)})"
 
 
 def apply_formulas(
@@ -86,8 +87,3 @@ def apply_formulas(
 def _quote(name: str) -> str:
     """Return a name as it is, or in quotes where it could be taken for something else."""
     return name if name.isidentifier() else json.dumps(name, ensure_ascii=False)
-
-
-def _percent(fraction: float) -> str:
-    """Return per cent; what does not always hold is never shown as 100 %."""
-    return "100 %" if fraction == 1 else f"{min(100 * fraction, 99.9):.3g} %"

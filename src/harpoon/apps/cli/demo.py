@@ -71,9 +71,9 @@ def run(folder: Path, *, seconds: float = SECONDS, random_state: int | None = 0,
 
 def draw_picture(table: pd.DataFrame, filled: pd.DataFrame, drawn: pd.DataFrame, path: Path) -> None:
     """Real penguins, filled ones and drawn ones in one plot."""
-    from harpoon.report.plots.style import picture
+    from harpoon.report.plots.style import new_figure
 
-    figure = picture((9.5, 4.4))
+    figure = new_figure((9.5, 4.4))
     left, right = figure.subplots(1, 2, sharex=True, sharey=True)
     _draw_filled(left, table, filled)
     _draw_drawn(right, table, drawn)
@@ -82,7 +82,7 @@ def draw_picture(table: pd.DataFrame, filled: pd.DataFrame, drawn: pd.DataFrame,
 
 def _draw_filled(axes: Axes, table: pd.DataFrame, filled: pd.DataFrame) -> None:
     """Complete penguins as dots, and those that had a hole as crosses, by species."""
-    from harpoon.report.plots.style import COLOURS, INK, SMALL, headed, labelled, tidied
+    from harpoon.report.plots.style import COLOURS, INK, SMALL, label_axes, set_title, style_axes
 
     incomplete = table.isna().any(axis=1)
     for species, colour in zip(sorted(table["species"].unique()), COLOURS, strict=False):
@@ -90,14 +90,14 @@ def _draw_filled(axes: Axes, table: pd.DataFrame, filled: pd.DataFrame) -> None:
         axes.scatter(rows[X], rows[Y], s=14, alpha=0.5, color=colour, linewidth=0, label=species)
         axes.scatter(new[X], new[Y], s=80, color=colour, edgecolor=INK, marker="P", zorder=3)
     axes.scatter([], [], s=80, color="white", edgecolor=INK, marker="P", label="filled row")
-    headed(tidied(axes), "Holes filled", f"{int(incomplete.sum())} of {len(table)} penguins had a hole")
-    labelled(axes, "bill length (mm)", "body mass (g)")
+    set_title(style_axes(axes), "Holes filled", f"{int(incomplete.sum())} of {len(table)} penguins had a hole")
+    label_axes(axes, "bill length (mm)", "body mass (g)")
     axes.legend(frameon=False, fontsize=SMALL, labelcolor=INK)
 
 
 def _draw_drawn(axes: Axes, table: pd.DataFrame, drawn: pd.DataFrame) -> None:
     """Drawn penguins among the real ones that are like them, and all others."""
-    from harpoon.report.plots.style import INK, SAND, SEA, SMALL, headed, labelled, tidied
+    from harpoon.report.plots.style import INK, SAND, SEA, SMALL, label_axes, set_title, style_axes
 
     real = table
     for column, value in CONDITION.items():
@@ -106,8 +106,8 @@ def _draw_drawn(axes: Axes, table: pd.DataFrame, drawn: pd.DataFrame) -> None:
     axes.scatter(real[X], real[Y], s=40, facecolor="none", edgecolor=INK, linewidth=0.8, label="real ones")
     axes.scatter(drawn[X], drawn[Y], s=14, color=SEA, alpha=0.6, linewidth=0, label=f"{len(drawn)} drawn")
     words = " and ".join(f"{column} = {value}" for column, value in CONDITION.items())
-    headed(tidied(axes), "New rows drawn", f"where {words}")
-    labelled(axes, "bill length (mm)")
+    set_title(style_axes(axes), "New rows drawn", f"where {words}")
+    label_axes(axes, "bill length (mm)")
     axes.legend(frameon=False, fontsize=SMALL, labelcolor=INK)
 
 

@@ -161,5 +161,5 @@ def _show(summary: Mapping[str, Any], output: Path | None, talk: Console, *, for
         from harpoon.report import Page
 
         Page(summary).save(output, force=force)
-    words = [f"{line['name']}: {line['shown']}. {line['meaning']}" for line in summary.get("headlines", ())]
+    words = [f"{line['name']}: {line['text']}. {line['meaning']}" for line in summary.get("headlines", ())]
     talk.told(summary, *words, f"Report: {output}")

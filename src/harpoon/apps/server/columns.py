@@ -4,15 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from harpoon.data.coercion import coerce
 from harpoon.data.column import Column, Kind, format_time
 from harpoon.data.dataframe import Table
-from harpoon.report.distributions import edges_of, label_shares, span
-from harpoon.report.rows import finite
+from harpoon.report.distributions import Bins, category_fractions
+from harpoon.report.summary import finite_or_none
 
-BINS = 24
+MAX_BINS = 24
 
 
 def described(column: Column, plain: Table | None) -> dict[str, Any]:
@@ -33,35 +30,36 @@ def described(column: Column, plain: Table | None) -> dict[str, Any]:
     if column.unit:
         facts |= {"unit": column.unit, "zoned": column.zoned}
     if column.kind.modelled and plain is not None:
-        facts["before"] = Spread.of(column, plain).counted(plain)
+        facts["before"] = ColumnDistribution.fit(column, plain).count(plain)
     return facts
 
 
-class Spread:
-    """How rows spread over the bins or the labels of a column: always the same ones, so that two can be compared."""
+class ColumnDistribution:
+    """The distribution of a column over bins or categories that are the same for all tables."""
 
-    def __init__(self, column: Column, edges: np.ndarray[Any, np.dtype[np.float64]]) -> None:
-        self.column, self.edges = column, edges
+    def __init__(self, column: Column, bins: Bins | None) -> None:
+        self.column, self.bins = column, bins
 
     @classmethod
-    def of(cls, column: Column, plain: Table) -> Spread:
-        """The bins that suit plain rows."""
+    def fit(cls, column: Column, unconditional: Table) -> ColumnDistribution:
+        """Choose bins for unconditional samples."""
         if column.kind.discrete:
-            return cls(column, np.zeros(0))
-        low, high = span(_values(column, plain))
-        return cls(column, edges_of(low, high, float(column.step or 0), BINS))
+            return cls(column, None)
+        cells = unconditional.column(column.name)
+        return cls(column, Bins.fit(column, cells, max_bins=MAX_BINS, find_spikes=False))
 
-    def counted(self, table: Table) -> dict[str, Any]:
-        """How many rows there are in each bin, of which the outer ones go on for ever; or the share of each label.
+    def count(self, table: Table) -> dict[str, Any]:
+        """Return the number of rows in each bin, tails in the outer bins, or the fraction of each category.
 
-        Shares are in the order of the column's labels: as names of an object, 1 and 1.0 and true would be texts.
+        Fractions are a list in the order of the categories: as keys of a JSON object, 1, 1.0 and true would be texts.
         """
-        if self.column.kind.discrete:
-            found = label_shares(table.column(self.column.name), self.column) if table.n_rows else {}
-            return {"shares": [finite(found.get(label, 0.0)) or 0.0 for label in self.column.categories or ()]}
-        inside = np.clip(_values(self.column, table), self.edges[0], self.edges[-1])
-        counts, _ = np.histogram(inside, self.edges)
-        return {"edges": [value_of(self.column, edge) for edge in self.edges.tolist()], "counts": counts.tolist()}
+        cells = table.column(self.column.name)
+        if self.bins is None:
+            found = category_fractions(self.column, cells)
+            fractions = (found.get(category, 0.0) for category in self.column.categories or ())
+            return {"shares": [finite_or_none(fraction) or 0.0 for fraction in fractions]}
+        edges = [value_of(self.column, edge) for edge in self.bins.edges.tolist()]
+        return {"edges": edges, "counts": self.bins.count(self.column, cells).counts_with_tails.tolist()}
 
 
 def value_of(column: Column, number: float) -> Any:  # noqa: ANN401
@@ -69,7 +67,3 @@ def value_of(column: Column, number: float) -> Any:  # noqa: ANN401
     if column.kind.temporal and column.kind is not Kind.DURATION:
         return format_time(column, number)
     return int(number) if float(number).is_integer() else number
-
-
-def _values(column: Column, table: Table) -> np.ndarray[Any, np.dtype[np.float64]]:
-    return coerce(table.column(column.name), column).observed.astype(np.float64)

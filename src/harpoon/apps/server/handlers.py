@@ -9,7 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from harpoon.apps.server.columns import Spread
+from harpoon._text import format_percent
+from harpoon.apps.server.columns import ColumnDistribution
 from harpoon.apps.server.errors import too_large
 from harpoon.apps.server.filled_cells import cells_filled, with_spread
 from harpoon.apps.server.formats import CSV, Payload, records
@@ -33,7 +34,6 @@ from harpoon.inference.feasibility import wilson_interval
 from harpoon.io.source import boolean_spellings
 from harpoon.io.text_types import cast_texts
 from harpoon.report.distributions import distance
-from harpoon.report.rows import percent
 from harpoon.report.what_if import shift
 
 
@@ -48,8 +48,8 @@ def feasibility(served: ServedModel, body: FeasibilityBody, watch: JobControl) -
     model, seed = served.watched(watch), _seed(body.seed)
     watch.drawings = 1
     found = model.feasibility(body.where, given=_values(body.given, model.schema_), random_state=seed)
-    low, high = (percent(end) for end in found.interval)
-    met = f"{percent(found.probability)} of drawn rows meet it; with 95 % confidence it is {low} to {high}."
+    low, high = (format_percent(end) for end in found.interval)
+    met = f"{format_percent(found.probability)} of drawn rows meet it; with 95 % confidence it is {low} to {high}."
     return Payload({**asdict(found), "message": " ".join([met, found.suggestion]).strip(), "seed": seed})
 
 
@@ -137,14 +137,14 @@ def _likelihood(served: ServedModel, tree: Predicate | None) -> tuple[float, tup
 
 
 def _change(column: Column, before: Table, after: Table) -> dict[str, Any]:
-    spread = Spread.of(column, before)
+    distribution = ColumnDistribution.fit(column, before)
     return {
         "name": column.name,
         "kind": column.kind.value,
         "change": distance(column, before, after),
         "sentence": shift(column, before, after)[1],
-        "before": spread.counted(before),
-        "after": spread.counted(after),
+        "before": distribution.count(before),
+        "after": distribution.count(after),
     }
 
 

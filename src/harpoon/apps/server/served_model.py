@@ -31,7 +31,7 @@ class ServedModel:
     def of(cls, model: Harpoon, name: str, limits: Limits) -> ServedModel:
         """Draw the plain rows once, for all who will compare with them."""
         model = copy.copy(model)
-        model._fitted()
+        model._check_fitted()
         # Rows leave as Arrow, CSV or JSON: whatever library the table was trained in need not be here.
         model.template_, model.progress = replace(model.template_, library="pyarrow", range_index=()), False
         rows = PLAIN if model.denoiser_.is_conditional else PLAIN_IF_SLOW
