@@ -75,8 +75,8 @@ class FileSet:
         paths = _find_files(source)
         formats = {_format_of(path): path for path in reversed(paths)}  # the first file of each format
         if len(formats) > 1 and not all(format_.keeps_text for format_ in formats):
-            files = sorted((format_.title, path.name) for format_, path in formats.items())
-            names = " and ".join(f"{name!r}, a {title} file" for title, name in files)
+            pairs = sorted((format_.title, path.name) for format_, path in formats.items())
+            names = " and ".join(f"{name!r}, a {title} file" for title, name in pairs)
             raise InvalidTable(f"{str(source)!r} holds {names} by their names. Put each format into its own folder.")
         open_files = _open_text if next(iter(formats)).keeps_text else _open_typed
         schema, files, options = open_files(paths, read_options or ReadOptions())

@@ -101,7 +101,7 @@ def filled_and_told(served: ServedModel, upload: Upload, how: Filling, watch: Jo
     (table,) = filler.impute_chunk(upload.part, 0)
     cells = cells_filled(upload.part.table, table, list(filler.n_filled))
     if how.draws is not None:
-        known = upload.part.table.select(filler.known)
+        known = upload.part.table.select(filler.modelled)
         draws = model.impute(known, draws=how.draws, where=how.where, random_state=seed)
         cells = with_spread(cells, draws, how.level)
     return Payload({"filled": cells, "passed_on": filler.passed_through, "notes": upload.notes, "seed": seed}, table)
