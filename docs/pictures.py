@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 import harpoon
-from harpoon.apps.cli.demo import penguins
+from harpoon.apps.cli.demo import load_table
 from harpoon.report import plots
 
 ASSETS = Path(__file__).parent / "assets"
@@ -18,7 +18,7 @@ HIDDEN = 0.3
 
 def main() -> None:
     """Train on the penguins, and draw."""
-    table = penguins()
+    table = load_table()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", harpoon.ColumnLeftOutWarning)
         model = harpoon.Harpoon(max_time=60, random_state=0).fit(table)

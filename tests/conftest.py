@@ -128,10 +128,10 @@ def mixed_columns(rows=60, holes=True):
 def serving(app, limits=None):
     """The address of an application that is served on a real socket, by a thread, until the block ends."""
     from harpoon.apps.server.limits import Limits
-    from harpoon.apps.server.run import listening, server_of
+    from harpoon.apps.server.run import listen, make_server
 
-    with listening("127.0.0.1", 0) as sock:
-        server = server_of(app, limits or Limits())
+    with listen("127.0.0.1", 0) as sock:
+        server = make_server(app, limits or Limits())
         thread = Thread(target=server.run, kwargs={"sockets": [sock]})
         thread.start()
         try:
@@ -156,7 +156,7 @@ def frame_of(library) -> Callable:
 @pytest.fixture(scope="session")
 def browser(tmp_path_factory):
     """One browser for all pages."""
-    driver = chromium.started(tmp_path_factory.mktemp("profile"))
+    driver = chromium.start(tmp_path_factory.mktemp("profile"))
     yield driver
     driver.quit()
 

@@ -88,6 +88,34 @@ class Option:
                 option=name,
             )
 
+    def parse(self, name: str, text: str) -> Any:  # noqa: ANN401
+        """Return the value that a text stands for, if it is valid.
+
+        >>> Option("Width.", 2, 64, integer=True, nullable=True).parse("hidden", "16")
+        16
+        """
+        value: Any = text
+        if text.lower() in ("true", "false", "none", "null") and not self.choices:
+            value = {"true": True, "false": False}.get(text.lower())
+        elif not self.choices and not self.boolean:
+            for to_number in (int, float):
+                try:
+                    value = to_number(text)
+                    break
+                except ValueError:
+                    continue
+        self.validate(name, value)
+        return value
+
+    @property
+    def values(self) -> str:
+        """The valid values in a few words: `a, b`, `true or false`, `integer, 1 to 100`."""
+        if self.choices or self.boolean:
+            return ", ".join(self.choices) or "true or false"
+        high = "" if self.high == math.inf else f" to {self.high:g}"
+        kind = "integer" if self.integer else "number"
+        return f"{kind}, {self.low:g}{high or ' or more'}{' or none' if self.nullable else ''}"
+
 
 _ADDED_CHOICES: dict[str, list[str]] = {}
 

@@ -354,7 +354,9 @@ class Harpoon:
         if CHECKPOINT_KEY in content:
             raise ModelFileError(
                 f"{str(path)!r} is the checkpoint of a training, not a model. Give it to fit(checkpoint=...) to resume "
-                "the training, and save the model afterwards."
+                "the training, and save the model afterwards.",
+                code="checkpoint_not_model",
+                path=str(path),
             )
         try:
             model = cls(content["preset"], random_state=content["random_state"], device=device, progress=progress)
@@ -469,7 +471,9 @@ class Harpoon:
     ) -> Any:  # noqa: ANN401
         """Sample the missing cells of a table of partial rows."""
         if n is not None:
-            raise InvalidOption("n must be left out if given is a table: one row is sampled for each of its rows.")
+            raise InvalidOption(
+                "n must be left out if given is a table: one row is sampled for each of its rows.", code="n_with_table"
+            )
         table = dataframe.read(given)
         if not table.names:
             raise InvalidOption("A table of partial rows must have columns; use n to sample rows without any.")

@@ -30,6 +30,24 @@ from collections.abc import Iterable, Sequence
 
 from harpoon._text import MAX_LISTED, closest_matches, format_list
 
+# Codes of errors and warnings. A front end may have a sentence of its own for each, made from the facts.
+CODES = (
+    "already_exists",  # what
+    "checkpoint_mismatch",  # path
+    "checkpoint_not_model",  # path
+    "invalid_cell",  # problem, value
+    "local_engine_workers",  # workers
+    "n_with_table",
+    "option_out_of_range",  # option
+    "option_without_effect",  # options
+    "rows_dropped",  # complete, rows
+    "shortfall_of_given_rows",
+    "too_few_complete_rows",  # complete, required
+    "too_few_rows",  # rows
+    "too_few_rows_found",  # problem
+    "unknown_encoding",  # name, tried
+    "unknown_format",  # name, suffixes
+)
 HOLDS = {"model": "was trained on", "schema": "names"}
 LACKS = {"model": "was not trained on", "schema": "does not name"}
 
@@ -38,9 +56,8 @@ class HarpoonError(Exception):
     """Base of everything Harpoon raises on purpose.
 
     Attributes:
-        code: A short name of the mistake, by which a front end finds its own words for it; empty where the message
-            needs none.
-        facts: What the message is made of, by name.
+        code: One of `CODES`, by which a front end finds its own sentence, or empty.
+        facts: The values that the sentence is made from, by name.
     """
 
     def __init__(self, message: str = "", *, code: str = "", **facts: object) -> None:
@@ -123,8 +140,8 @@ class TableFileError(HarpoonError, OSError):
 
     @classmethod
     def taken(cls, said: str) -> TableFileError:
-        """What is there is replaced on request only."""
-        return cls(f"{said}. Choose another name, or have it replaced (--force, in Python force=True).")
+        """An output exists, and force=True was not given."""
+        return cls(f"{said}. Choose another name, or use force=True.", code="already_exists", what=said)
 
     @classmethod
     def unwritable(cls, name: str, error: object) -> TableFileError:
@@ -145,7 +162,11 @@ class MissingExtra(HarpoonError, ImportError):
 
 
 class HarpoonWarning(UserWarning):
-    """Base of everything Harpoon warns about."""
+    """Base of everything Harpoon warns about; `code` and `facts` are those of `HarpoonError`."""
+
+    def __init__(self, message: str = "", *, code: str = "", **facts: object) -> None:
+        super().__init__(message)
+        self.code, self.facts = code, facts
 
 
 class ColumnLeftOutWarning(HarpoonWarning):

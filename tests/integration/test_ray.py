@@ -161,7 +161,7 @@ def test_the_command_names_a_bad_file_and_nothing_stays(cluster, work, tmp_path)
     content[4:60] = b"\xff" * 56
     bad.write_bytes(content)
     work.model.save(tmp_path / "model.harpoon")
-    words = ["impute", tmp_path / "model.harpoon", bad.parent, "-o", tmp_path / "filled", "--batch", 300]
+    words = ["impute", tmp_path / "model.harpoon", bad.parent, "-o", tmp_path / "filled", "--block-size", 300]
     done = CliRunner().invoke(app, [*map(str, words), "--engine", "ray", "--workers", "2"])
     assert done.exit_code == 1
     assert "b.parquet' cannot be read" in done.stderr.replace("\n", "")

@@ -41,7 +41,7 @@ def pages(tmp_path_factory):
 
 
 def open_page(browser, path, width, scheme):
-    chromium.shaped(browser, width, scheme)
+    chromium.set_screen(browser, width, scheme)
     browser.get(path.as_uri())
     browser.execute_script("document.querySelectorAll('details').forEach(one => one.open = true)")
 
@@ -53,7 +53,7 @@ def test_the_page_fits_and_makes_no_request(browser, pages, name, width, scheme)
     open_page(browser, pages / f"{name}.html", width, scheme)
     assert [browser.execute_script("return innerWidth"), chromium.overflow(browser)] == [width, 0]
     assert browser.get_log("browser") == []
-    urls = chromium.requested(browser)
+    urls = chromium.requested_urls(browser)
     own = ("data:", "chrome:")  # inline data, and the new tab of the browser, which may still be loading
     assert [url for url in urls if not url.startswith(own)] == [(pages / f"{name}.html").as_uri()]
     dark = browser.execute_script("return matchMedia('(prefers-color-scheme: dark)').matches")

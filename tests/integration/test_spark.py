@@ -121,8 +121,8 @@ def test_rows_are_drawn_as_on_one_machine(spark, work, tmp_path, monkeypatch):
 
 def test_the_command_fills_a_folder_and_names_a_bad_file(spark, work, tmp_path):
     def run(source):
-        words = ["impute", work.folder / "model.harpoon", source, "-o", tmp_path / "filled", "--batch", "300"]
-        words += ["--engine", "spark", "--workers", "2", "--draws", "2", "--stacked", "--seed", "4"]
+        words = ["impute", work.folder / "model.harpoon", source, "-o", tmp_path / "filled", "--block-size", "300"]
+        words += ["--engine", "spark", "--workers", "2", "--draws", "2", "--stack-draws", "--seed", "4"]
         return CliRunner().invoke(app, list(map(str, words)))
 
     bad = tmp_path / "bad.parquet"

@@ -54,15 +54,15 @@ def bills():
 
 def found(forms: RelationBank):
     """Each form that is kept as its target and the signs or powers of its sources."""
-    numbers = forms.numbers
+    numbers = forms.n_columns
     kept = (forms.weights != 0).any(dim=1).nonzero()[:, 0].tolist()
     sums = {
-        (form // forms.each, tuple((int(s), float(forms.weights[form, s].sign())) for s in _places(forms, form, 0)))
+        (form // forms.per_column, tuple((int(s), float(forms.weights[form, s].sign())) for s in _places(forms, form, 0)))
         for form in kept
         if _places(forms, form, 0)
     }
     products = {
-        (form // forms.each, tuple((int(s), float(forms.weights[form, numbers + s])) for s in _places(forms, form, 1)))
+        (form // forms.per_column, tuple((int(s), float(forms.weights[form, numbers + s])) for s in _places(forms, form, 1)))
         for form in kept
         if _places(forms, form, 1)
     }

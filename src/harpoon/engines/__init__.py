@@ -147,7 +147,11 @@ def _start_local(workers: int | None) -> Run:
     from harpoon.engines import local
 
     if workers not in (None, 1):
-        raise InvalidOption(f'The local engine is one process, got workers={workers}. Use engine="ray" for more.')
+        raise InvalidOption(
+            f'The local engine is one process, got workers={workers}. Use engine="ray" for more workers.',
+            code="local_engine_workers",
+            workers=workers,
+        )
     return local.run
 
 

@@ -7,6 +7,7 @@ number, not on its block, so all of them give the same rows.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -35,6 +36,7 @@ class BlockImputer:
         seed: The seed of the draws.
         keep_text: Whether cells of text files that are not imputed keep their spelling; for outputs that are text.
         boolean_spellings: The spelling of booleans in columns of text.
+        options: Sampling and guidance options, as for `Harpoon.impute`.
 
     Attributes:
         schema: The types of the imputed table, the same for every chunk.
@@ -53,6 +55,7 @@ class BlockImputer:
         seed: int | None = None,
         keep_text: bool = False,
         boolean_spellings: Mapping[str, str] | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         self.model, self.draws, self.where, self.seed, self.keep_text = model, draws, where, seed, keep_text
         self.modelled = [name for name in schema.names if name in model.schema_.names]
@@ -66,7 +69,7 @@ class BlockImputer:
             raise InvalidOption.one_of("A column that the model imputes", unknown[0], produced)
         self.schema = imputed_schema(schema, model.schema_, model.template_)
         self.n_filled = dict.fromkeys((name for name in schema.names if name in (only or produced)), 0)
-        self._boolean_spellings = boolean_spellings or {}
+        self._boolean_spellings, self.options = boolean_spellings or {}, options or {}
         if draws is not None and DRAW in schema.names:
             raise InvalidOption(f"The table has a column {DRAW!r} already. Rename it, for draws are numbered there.")
 
@@ -78,6 +81,7 @@ class BlockImputer:
             where=self.where,
             row_offset=row_offset,
             random_state=self.seed,
+            **self.options,
         )
         tables = [imputed] if self.draws is None else list(imputed)
         texts = chunk.texts if self.keep_text else None

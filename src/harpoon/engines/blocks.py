@@ -119,8 +119,11 @@ def errors_name_file(path: str | Path, row_offset: int = 0) -> Iterator[None]:
     except HarpoonError as error:
         if str(path) in str(error):
             raise
-        begins = f", which begins with row {row_offset}" if row_offset else ""
-        raise type(error)(f"{str(path)!r}{begins}: {error}") from None
+        where = f"{str(path)!r}{f', which begins with row {row_offset}' if row_offset else ''}"
+        if "problem" not in error.facts:  # a sentence by code would not name the file
+            raise type(error)(f"{where}: {error}") from None
+        facts = {**error.facts, "problem": f"{where}: {error.facts['problem']}"}
+        raise type(error)(f"{where}: {error}", code=error.code, **facts) from None
 
 
 def check_local_path(path: str | os.PathLike[str]) -> None:

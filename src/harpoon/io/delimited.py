@@ -167,9 +167,13 @@ class DelimitedSource(Source):
         return InvalidTable(f"{self.content.name} has a row beyond {MAX_ROW_BYTES:,} bytes; is a quote not closed?")
 
     def _not_text_error(self) -> InvalidTable:
+        tried = self.encoding.upper()
         return InvalidTable(
-            f"{self.content.name} is neither {self.encoding.upper()} text nor a Parquet, Arrow or gzip file. If it is "
-            "text in another encoding, name that one (such as latin-1); otherwise save the table as CSV or Parquet."
+            f"{self.content.name} is neither {tried} text nor a Parquet, Arrow or gzip file. If it is text in another "
+            "encoding, name it (encoding='latin-1'); otherwise save the table as CSV or Parquet.",
+            code="unknown_encoding",
+            name=self.content.name,
+            tried=tried,
         )
 
 

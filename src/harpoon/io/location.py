@@ -80,8 +80,10 @@ class Location:
             suffixes = ", ".join(suffix for format_ in FORMATS.values() for suffix in format_.suffixes)
             raise InvalidOption(
                 f"The name {self.text!r} does not tell the format of the table. End it with one of {suffixes} (and "
-                f".gz), or choose a format: {', '.join(FORMATS)}.",
+                f".gz), or give the format: {', '.join(FORMATS)}.",
                 code="unknown_format",
+                name=self.text,
+                suffixes=suffixes,
             )
         return replace(self, format=chosen)
 

@@ -97,14 +97,12 @@ def cast_texts(
         return _cast(observed, dtype)
     except pa.ArrowInvalid:
         index, cell = _first_misfit(observed, dtype)
-    raise InvalidTable(
+    problem = (
         f"Column {name!r} should hold {TYPE_NAMES.get(str(dtype), f'times ({dtype})')}, but row "
-        f"{row_offset + index + 2} (the header is row 1) has {shorten(cell)!r}. Fix the cell, empty it, or list it in "
-        "ReadOptions(missing=...).",
-        code="unexpected_text",
-        column=name,
-        text=cell,
+        f"{row_offset + index + 2} (the header is row 1) has {shorten(cell)!r}."
     )
+    advice = f"Fix the cell, empty it, or declare it missing (missing=[{shorten(cell)!r}])."
+    raise InvalidTable(f"{problem} {advice}", code="invalid_cell", problem=problem, value=shorten(cell))
 
 
 def format_texts(column: pa.ChunkedArray, *, like: str = "") -> pa.ChunkedArray:  # noqa: PLR0911

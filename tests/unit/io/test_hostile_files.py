@@ -30,7 +30,7 @@ HARD = {
     "large": [2**60 + 1, 5],
     "gone": [None, None],
 }
-BLOCK_SIZE, STACK = "--batch", "--stacked"
+BLOCK_SIZE, STACK = "--block-size", "--stack-draws"
 
 
 @pytest.fixture(scope="module")

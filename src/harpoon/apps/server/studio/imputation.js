@@ -1,4 +1,4 @@
-/** The second tab: a CSV with holes in, the same table without them out, and how sure each new cell is. */
+/** The second tab: fill the missing cells of a CSV, and show the uncertainty of each. */
 
 import { CSV, PARQUET, impute, imputeFile } from "./api.js";
 import { listing, literal, quoted } from "./code.js";
@@ -9,10 +9,10 @@ import { cell, count, counted, listed, roughly, short } from "./formats.js";
 import { Latest } from "./latest.js";
 import { table } from "./rows.js";
 
-const DRAWS = [20, 40]; // the second for intervals of more than 90 %, whose ends take more
-const MOST_SHOWN = 200;
+const DRAWS = [20, 40]; // the second for intervals of more than 90 %
+const MAX_SHOWN = 200;
 
-export class Filling {
+export class Imputation {
   constructor(schema) {
     this.schema = schema;
     this.columns = Object.fromEntries(schema.columns.map((column) => [column.name, column]));
@@ -26,10 +26,10 @@ export class Filling {
     one("#example").addEventListener("click", () => this.#example());
     one("#level").addEventListener("change", () => this.#fill());
     one("#all-rows").addEventListener("change", () => this.#show());
-    one("#fill-stop").addEventListener("click", () => this.#rest("Stopped. Choose the file again to go on."));
+    one("#fill-stop").addEventListener("click", () => this.#stop("Stopped. Choose the file again to start over."));
     this.#droppable(one("#drop"));
     const names = schema.columns.filter((column) => column.before).map(({ name }) => name);
-    one("#expected").textContent = `The model knows the columns ${listed(names)}; others are passed on as they are.`;
+    one("#expected").textContent = `The model knows the columns ${listed(names)}. Other columns are copied.`;
     this.#state("empty");
   }
 
@@ -58,7 +58,7 @@ export class Filling {
     this.#state("waiting");
     this.asking.ask((signal) => example(this.schema, signal), {
       answered: (file) => this.#take(file),
-      refused: (error) => this.#rest(error.message),
+      refused: (error) => this.#stop(error.message),
     });
   }
 
@@ -80,7 +80,7 @@ export class Filling {
           this.#state("filled");
           this.#show();
         },
-        refused: (error) => this.#rest(error.message),
+        refused: (error) => this.#stop(error.message),
       },
     );
   }
@@ -99,7 +99,7 @@ export class Filling {
     one("#fill-counter").textContent = roughly(done / of);
   }
 
-  #rest(sentence) {
+  #stop(sentence) {
     this.asking.stop();
     this.#state("empty");
     one("#fill-error").textContent = sentence;
@@ -113,7 +113,7 @@ export class Filling {
     one("#fill-error").textContent = "";
     one("#fill-bar").removeAttribute("value");
     one("#fill-counter").textContent = "Reading";
-    this.download.allow(name === "filled");
+    this.download.enable(name === "filled");
   }
 
   #show() {
@@ -121,49 +121,49 @@ export class Filling {
     const cells = new Map(filled.map((one) => [`${one.row} ${one.column}`, one]));
     const touched = new Set(filled.map(({ row }) => row));
     const all = one("#all-rows").checked;
-    const places = rows
-      .map((_, place) => place)
-      .filter((place) => all || touched.has(place))
-      .slice(0, MOST_SHOWN);
+    const shown = rows
+      .map((_, index) => index)
+      .filter((index) => all || touched.has(index))
+      .slice(0, MAX_SHOWN);
     one("#filled-words").textContent = this.#words(touched.size);
     one("#filled-notes").replaceChildren(...notes.map((note) => html("p", {}, note)));
     one("#filled-counts").replaceChildren(...this.#counts());
     one("#filled-table").replaceChildren(
-      places.length
+      shown.length
         ? table(
-            places.map((place) => rows[place]),
+            shown.map((index) => rows[index]),
             this.columns,
             {
-              numbers: places.map((place) => place + 1),
+              numbers: shown.map((index) => index + 1),
               mark: (i, name) =>
-                cells.has(`${places[i]} ${name}`) &&
-                filledCell(cells.get(`${places[i]} ${name}`), this.columns[name], this.#draws),
+                cells.has(`${shown[i]} ${name}`) &&
+                filledCell(cells.get(`${shown[i]} ${name}`), this.columns[name], this.#draws),
             },
           )
-        : html("p", { class: "quiet" }, "No cell was missing: the table comes back as it is."),
+        : html("p", { class: "quiet" }, "No cell was missing."),
     );
-    const hidden = (all ? rows.length : touched.size) - places.length;
-    one("#filled-more").textContent = hidden > 0 ? `and ${counted(hidden, "row")} more; a file has all of them` : "";
+    const hidden = (all ? rows.length : touched.size) - shown.length;
+    one("#filled-more").textContent = hidden > 0 ? `and ${counted(hidden, "row")} more; the file has all of them` : "";
     this.#code();
   }
 
   #words(touched) {
     const { rows, filled } = this.answer;
     const cells = `${counted(filled.length, "cell")} filled in ${count(touched)} of ${counted(rows.length, "row")}`;
-    return `${cells}. Every other cell is as it was.`;
+    return `${cells}. All other cells are unchanged.`;
   }
 
   #counts() {
     const counts = new Map();
     for (const { column } of this.answer.filled) counts.set(column, (counts.get(column) ?? 0) + 1);
-    const places = this.schema.columns.map(({ name }) => name);
-    const inOrder = [...counts].sort(([one], [other]) => places.indexOf(one) - places.indexOf(other));
+    const order = this.schema.columns.map(({ name }) => name);
+    const inOrder = [...counts].sort(([one], [other]) => order.indexOf(one) - order.indexOf(other));
     return inOrder.map(([name, number]) => html("li", {}, name, " ", html("b", {}, count(number))));
   }
 
   #code() {
     const [model, file, filled] = [`${this.schema.name}.harpoon`, this.file.name, `${this.#stem}-filled.csv`];
-    const others = this.answer.passed_on ?? [];
+    const others = this.answer.copied_columns ?? [];
     const known = others.length ? `.drop(columns=[${others.map(literal).join(", ")}])` : "";
     one("#fill-python").replaceChildren(
       ...listing(
@@ -185,15 +185,15 @@ export class Filling {
   }
 }
 
-/** A new cell: its value, and between what it lies or how many of the draws have its label. */
+/** A filled cell: its value, and its interval or the number of draws with its category. */
 function filledCell({ value, low, high, probability }, column, draws) {
   const drawn = probability != null ? `in ${Math.round(draws * probability)} of ${draws} draws` : "";
-  const sure = low != null ? `${short(low, column)} to ${short(high, column)}` : drawn;
+  const uncertainty = low != null ? `${short(low, column)} to ${short(high, column)}` : drawn;
   return html(
     "td",
     { class: `filled${low != null ? " numeric" : ""}` },
     unseen("filled: "),
     cell(value, column),
-    sure && html("small", {}, sure),
+    uncertainty && html("small", {}, uncertainty),
   );
 }
