@@ -134,7 +134,8 @@ def filled_cells(before: pa.Table, after: pa.Table, names: Sequence[str]) -> lis
 
 def add_uncertainty(cells: Sequence[FilledCell], draws: MultipleImputation, level: float) -> list[FilledCell]:
     """Return the cells with an interval, or with the fraction of the draws that have each category."""
-    low, high = ({name: plain_values(end[name]) for name in end.column_names} for end in draws.interval(level, quiet=True))
+    ends = draws.interval(level, quiet=True)
+    low, high = ({name: plain_values(end[name]) for name in end.column_names} for end in ends)
     discrete = {cell["column"] for cell in cells} - set(low)
     drawn = {name: [plain_values(table[name]) for table in draws] for name in discrete}
 
