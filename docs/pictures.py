@@ -24,7 +24,7 @@ def main() -> None:
         model = harpoon.Harpoon(max_time=60, random_state=0).fit(table)
     hidden = np.random.default_rng(0).random(table.shape) < np.linspace(0, HIDDEN, table.shape[1])
     pictures = {
-        "what-if": plots.what_if(table, model.sample(1000, where=WHERE), where=WHERE, names=("real", "drawn")),
+        "what-if": plots.what_if(table, model.sample(1000, where=WHERE), where=WHERE, names=("real", "synthetic")),
         "marginals": plots.marginals(table, model.sample(1000)),
         "missingness": plots.missingness(table.mask(hidden)),
         "training": plots.training(model),

@@ -10,20 +10,28 @@ MIN_GROUPED, MAX_GROUPED = 10**4, 10**9  # numbers in this range have commas bet
 
 
 def closest_matches(name: str, names: Iterable[str]) -> list[str]:
-    """The names a user may have meant, nearest first."""
+    """Return up to three names that are similar to a misspelt one, most similar first; case is ignored.
+
+    >>> closest_matches("Agee", ["age", "wage", "job"])
+    ['age', 'wage']
+    """
     by_folded = {str(other).casefold(): str(other) for other in names}
     return [by_folded[match] for match in get_close_matches(name.casefold(), by_folded, n=3, cutoff=0.6)]
 
 
 def format_list(names: Iterable[object], *, shown: int = MAX_LISTED) -> str:
-    """Names as a short text: the first few, then how many more there are."""
+    """Return the first names as text, and the number of the others.
+
+    >>> format_list(["a", "b", "c"], shown=2), format_list([])
+    ("'a', 'b' and 1 more", 'none')
+    """
     names = list(names)
     text = ", ".join(repr(name) for name in names[:shown])
     return f"{text} and {len(names) - shown} more" if len(names) > shown else text or "none"
 
 
 def shorten(text: str, *, shown: int = 60) -> str:
-    """The beginning of a text that may be long."""
+    """Return a text, cut off after `shown` characters."""
     return text if len(text) <= shown else f"{text[:shown]}…"
 
 

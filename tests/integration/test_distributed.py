@@ -59,7 +59,7 @@ def train(folder, world_size, epochs):
         for rank in range(world_size)
     ]
     for process in running:
-        errors = process.communicate(timeout=120)[1]
+        errors = process.communicate(timeout=600)[1]
         assert process.returncode == 0, errors.decode()
     return [Harpoon.load(folder / f"{rank}.harpoon", progress=False) for rank in range(world_size)]
 

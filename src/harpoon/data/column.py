@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from harpoon._text import format_list
+from harpoon._text import format_list, format_percent
 from harpoon.data.column_array import NANOSECONDS, Storage
 from harpoon.exceptions import InvalidOption
 
@@ -311,7 +311,7 @@ def describe(column: Column) -> str:
     if column.step and column.kind.numeric and not column.kind.temporal:
         parts.append(f"step {format_number(column.step)}")
     if column.missing:
-        parts.append(f"{column.missing:.0%} missing".replace("%", " %"))
+        parts.append(f"{format_percent(column.missing, digits=2)} missing")
     return ", ".join(parts)
 
 

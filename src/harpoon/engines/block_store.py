@@ -133,7 +133,7 @@ def check_target(target: Path, *, force: bool = False) -> None:
             "Choose another name."
         )
     if not force and any(target.iterdir()):
-        raise TableFileError.taken(f"{str(target)!r} is already there")
+        raise TableFileError.already_exists(f"{str(target)!r} is already there")
 
 
 @contextmanager

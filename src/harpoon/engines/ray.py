@@ -53,7 +53,7 @@ try:
 
     from harpoon.engines.ray_data import blocks_of_tasks, in_order, number_rows, preserved_order, tasks_to_dataset
 except ImportError:
-    raise MissingExtra.named("ray", "ray", "The engine Ray") from None
+    raise MissingExtra.for_package("ray", "ray", "The engine Ray") from None
 
 __all__ = ["connect", "fit", "impute", "run", "sample"]
 

@@ -41,7 +41,7 @@ try:
 
     from harpoon.engines.ray_data import blocks_of_tasks, in_order, tasks_to_dataset
 except ImportError:
-    raise MissingExtra.named("ray", "ray", "Training on Ray") from None
+    raise MissingExtra.for_package("ray", "ray", "Training on Ray") from None
 
 
 SAMPLE_ROWS = 20_000  # rows that initialize the network

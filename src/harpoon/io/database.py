@@ -93,7 +93,7 @@ def table_to_replace(location: Location, tables: Sequence[TableName], *, force: 
             "Choose another name."
         )
     if not force:
-        raise TableFileError.taken(f"The database {str(location.path)!r} already has a table {table.name!r}")
+        raise TableFileError.already_exists(f"The database {str(location.path)!r} already has a table {table.name!r}")
     return table
 
 

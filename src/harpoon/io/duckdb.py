@@ -140,7 +140,7 @@ def _duckdb() -> Any:  # noqa: ANN401
     try:
         import duckdb
     except ImportError:
-        raise MissingExtra.named("duckdb", "sql", "Reading or writing DuckDB") from None
+        raise MissingExtra.for_package("duckdb", "sql", "Reading or writing DuckDB") from None
     return duckdb
 
 

@@ -69,7 +69,7 @@ def check_writable(location: Location, *, force: bool) -> None:
     if location.in_database:
         database.check_writable(location, force=force)
     elif path.exists() and not force:
-        raise TableFileError.taken(f"{str(path)!r} is already there")
+        raise TableFileError.already_exists(f"{str(path)!r} is already there")
 
 
 class TextWriter:

@@ -155,7 +155,7 @@ def _xgboost(schema: Schema, tables: list[Table], seed: int) -> tuple[list[Float
     try:
         from xgboost import XGBClassifier
     except ImportError:
-        raise MissingExtra.named("xgboost", "metrics", "This score") from None
+        raise MissingExtra.for_package("xgboost", "metrics", "This score") from None
     encoded, types = encode_ordinal(schema, tables)
     common = {"tree_method": "hist", "enable_categorical": True, "feature_types": types, "n_jobs": 1}
     return _limit_magnitude(encoded), lambda: XGBClassifier(**XGBOOST_OPTIONS, **common, random_state=seed)

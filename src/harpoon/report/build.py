@@ -77,8 +77,7 @@ def evaluate(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnknownCategoryWarning)  # the notes of the summary name them
         synthetic = dataframe.read(model.sample(max_rows, random_state=seed))
-        summary = _evaluate(model, whole, real, synthetic, reference=reference, where=where, seed=seed)
-    return _add_headlines(summary)
+        return _add_headlines(_evaluate(model, whole, real, synthetic, reference=reference, where=where, seed=seed))
 
 
 def compare(real: object, synthetic: object, *, random_state: RandomState = None) -> Summary:
@@ -96,11 +95,8 @@ def compare(real: object, synthetic: object, *, random_state: RandomState = None
     """
     seed = to_seed(check_random_state(random_state)) % 2**32
     whole, other = dataframe.read(real), dataframe.read(synthetic)
-    for name, table in (("real", whole), ("synthetic", other)):
-        if not table.n_rows or not table.names:
-            raise InvalidTable(
-                f"`{name}` must have rows and columns, got {table.n_rows} rows and {len(table.names)} columns."
-            )
+    if not all(table.n_rows and table.names for table in (whole, other)):
+        raise InvalidTable("Both `real` and `synthetic` must have rows and columns.")
     schema, notes = _common_columns(whole, other)
     rng = np.random.default_rng(seed)
     left, right = sample_rows(whole, DEFAULT_ROWS, rng), sample_rows(other, DEFAULT_ROWS, rng)
@@ -150,9 +146,7 @@ def _evaluate(
     summary["notes"] += _unknown_category_notes(schema, real)
     summary["imputation"] = imputation(model, real, seed)
     if not model.denoiser_.is_conditional:
-        summary["notes"].append(
-            f"The preset {model.preset!r} samples slowly: the report uses few rows and has no intervals."
-        )
+        summary["notes"].append(f"The preset {model.preset!r} samples slowly: few rows are used, without intervals.")
     elif any(column.kind.numeric for column in schema.modelled):
         rows_used = sample_rows(real, MAX_INTERVAL_ROWS, np.random.default_rng(seed))
         summary["intervals"] = intervals(model, rows_used, seed)
@@ -185,9 +179,7 @@ def _summarize_tables(
     if whole is not None and real is not None:
         summary["missingness"] = missingness(whole)
         if real.n_rows < whole.n_rows:
-            summary["notes"].append(
-                f"The report uses {real.n_rows:,} of the {whole.n_rows:,} real rows, chosen at random."
-            )
+            summary["notes"].append(f"{real.n_rows:,} of the {whole.n_rows:,} real rows are used, chosen at random.")
     if schema.modelled:
         tables = {"synthetic": synthetic} if real is None else {"real": real, "synthetic": synthetic}
         summary["marginals"] = marginals(schema, tables)
@@ -268,16 +260,11 @@ def _read(model: Harpoon, data: object, name: str) -> Table:
 def _training_reference(model: Harpoon, train: object) -> Reference:
     """Return the complete training rows, or a note that explains why there are none."""
     if train is None:
-        note = (
-            "Not computed: the search for copies needs the training rows, and a model does not keep them. "
-            "Pass the training table as `train`."
-        )
-        return Reference(None, "training rows", note)
+        note = "a model does not keep its training rows. Pass the training table as `train`."
+        return Reference(None, "training rows", f"Not computed: {note}")
     rows = complete_rows(_read(model, train, "train"), comparable_columns(model.schema_))
     if rows.n_rows < MIN_ROWS:
-        note = (
-            f"Not computed: the search for copies needs at least {MIN_ROWS} complete training rows, got {rows.n_rows}."
-        )
+        note = f"Not computed: this needs at least {MIN_ROWS} complete training rows, got {rows.n_rows}."
         return Reference(None, "training rows", note)
     return Reference(rows, "training rows")
 

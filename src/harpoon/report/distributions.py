@@ -35,36 +35,13 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Histogram:
-    """Counts of one table over `Bins`.
+    """Counts of the observed cells of one table: in bins, below and above them, and at spikes."""
 
-    Attributes:
-        counts: Values in each bin, (bins,).
-        below: Values below the first bin.
-        above: Values above the last bin.
-        at_spikes: Values at each spike, (spikes,).
-        total: Observed cells.
-    """
-
-    counts: NDArray[np.int64]
+    counts: NDArray[np.int64]  # (bins,)
     below: int
     above: int
-    at_spikes: NDArray[np.int64]
+    at_spikes: NDArray[np.int64]  # (spikes,)
     total: int
-
-    @property
-    def fractions(self) -> Floats:
-        """The fraction of the observed cells in each bin, without the tails, (bins,)."""
-        return self.counts / max(self.total, 1)
-
-    @property
-    def spike_fractions(self) -> Floats:
-        """The fraction of the observed cells at each spike, (spikes,)."""
-        return self.at_spikes / max(self.total, 1)
-
-    @property
-    def outside(self) -> float:
-        """The fraction of the observed cells below the first or above the last bin."""
-        return (self.below + self.above) / max(self.total, 1)
 
     @property
     def counts_with_tails(self) -> NDArray[np.int64]:
@@ -77,16 +54,12 @@ class Histogram:
 
 @dataclass(frozen=True)
 class Bins:
-    """Bins of a numeric or temporal column, in its units (days or ticks for times).
+    """Bins of a numeric or temporal column, in its units (days or ticks for times), from `low` to `high`.
 
-    Attributes:
-        edges: Ends of the bins, ascending, (bins + 1,).
-        low: The smallest value that the bins should show.
-        high: The largest value that the bins should show.
-        spikes: Frequent values that are counted apart from the bins.
+    Spikes, which are frequent values, are counted apart from the bins.
     """
 
-    edges: Floats
+    edges: Floats  # (bins + 1,), ascending
     low: float
     high: float
     spikes: Floats
@@ -122,15 +95,12 @@ class Bins:
 class CategoryFractions:
     """The fraction of each category among the observed cells of one or more tables.
 
-    Attributes:
-        categories: Ordered ones and booleans in their order, others by their largest fraction.
-        fractions: One row per table, (tables, categories) or (tables, categories + 1) with the others in the last.
-        n_others: Number of rare categories that are counted together.
+    Ordered categories and booleans keep their order; others are sorted by their largest fraction.
     """
 
     categories: list[Any]
-    fractions: Floats
-    n_others: int = 0
+    fractions: Floats  # (tables, categories), and one more for the others
+    n_others: int = 0  # rare categories that are counted together
 
     @classmethod
     def count(cls, column: Column, *tables: ColumnArray, max_categories: int = MAX_CATEGORIES) -> CategoryFractions:
@@ -219,7 +189,7 @@ def _histogram_picture(column: Column, cells: Mapping[str, ColumnArray]) -> Pict
     spikes = [
         Spike(
             value=format_value(column, float(value)),
-            fractions={name: float(one.spike_fractions[i]) for name, one in histograms.items()},
+            fractions={name: float(one.at_spikes[i]) / max(one.total, 1) for name, one in histograms.items()},
         )
         for i, value in enumerate(bins.spikes)
     ]
@@ -235,10 +205,9 @@ def _histogram_picture(column: Column, cells: Mapping[str, ColumnArray]) -> Pict
 
 def _bar_picture(column: Column, cells: Mapping[str, ColumnArray]) -> Picture:
     found = CategoryFractions.count(column, *cells.values())
-    fractions = dict(zip(cells, found.fractions, strict=True))
     return Picture(
         shape="bars",
-        fractions={name: _to_json(one) for name, one in fractions.items()},
+        fractions={name: _to_json(one) for name, one in zip(cells, found.fractions, strict=True)},
         edges=[],
         ticks=[],
         categories=found.texts(),

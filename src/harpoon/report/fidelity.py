@@ -24,17 +24,11 @@ DETECTORS = {"xgboost": "XGBoost", "boosted": "a boosted classifier of scikit-le
 
 
 class Reference(NamedTuple):
-    """Rows in which copies are searched for.
-
-    Attributes:
-        rows: The real rows themselves, or other complete rows; None if there is nothing to search in.
-        name: "training rows" or "real rows".
-        note: Why `rows` is None.
-    """
+    """Rows in which copies are searched for: the real rows themselves, or complete training rows."""
 
     rows: Table | None
     name: str
-    note: str = ""
+    note: str = ""  # why there are no rows
 
 
 def comparable_columns(schema: Schema) -> Schema:
@@ -43,15 +37,7 @@ def comparable_columns(schema: Schema) -> Schema:
 
 
 def fidelity(schema: Schema, real: Table, synthetic: Table, *, reference: Reference, seed: int) -> Fidelity | None:
-    """Score whole rows; None if there are too few complete rows.
-
-    Args:
-        schema: The columns.
-        real: Real rows.
-        synthetic: Synthetic rows.
-        reference: Rows in which copies are searched for.
-        seed: For the choice of rows and the classifiers.
-    """
+    """Score whole rows, and search `reference` for copies; None if there are too few complete rows."""
     schema = comparable_columns(schema)
     if not schema.modelled:
         return None

@@ -86,7 +86,7 @@ def _render(summary: Mapping[str, Any]) -> str:
 
         from harpoon.report import svg  # needs markupsafe, which comes with Jinja
     except ImportError:
-        raise MissingExtra.named("jinja2", "report", "The page of a report") from None
+        raise MissingExtra.for_package("jinja2", "report", "The page of a report") from None
     environment = Environment(
         loader=PackageLoader("harpoon.report"),
         autoescape=True,

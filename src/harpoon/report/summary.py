@@ -25,24 +25,18 @@ class Headline(TypedDict):
     name: str
     value: float | None
     text: str
-    """The value as text."""
     meaning: str
-    """A sentence that explains this value."""
     grade: Grade
     """A rough verdict; "none" for values that are neither good nor bad."""
 
 
 class Rows(TypedDict):
-    """Numbers of rows."""
+    """Numbers of rows: of the real table, those used, the complete among these, and of the synthetic table."""
 
     real: int | None
-    """Rows of the real table; None without one."""
     used: int | None
-    """Real rows in the report, chosen at random."""
     complete: int | None
-    """Used rows without a missing cell."""
     synthetic: int
-    """Synthetic rows that they were compared with."""
 
 
 class ColumnFacts(TypedDict):
@@ -69,13 +63,11 @@ class Missingness(TypedDict):
     """Missing cells of the real rows."""
 
     fraction: float
-    """Of all cells."""
     complete: float
     """Fraction of rows without a missing cell."""
     patterns: list[MissingPattern]
     """The most frequent patterns; complete rows come first."""
     more_patterns: int
-    """Number of patterns that are not listed."""
 
 
 class Spike(TypedDict):
@@ -97,7 +89,6 @@ class Picture(TypedDict):
     ticks: list[str]
     """First, middle and last value as text. "≤" and "≥" mean that the first and the last bin hold a long tail."""
     categories: list[str]
-    """The categories; empty for histograms."""
     spikes: list[Spike]
 
 
@@ -190,9 +181,7 @@ class Intervals(TypedDict):
     draws: int
     rows: int
     hidden: float
-    """Fraction of cells that were hidden."""
     coverage: float | None
-    """Fraction of hidden numeric cells inside their interval."""
     attainable: float | None
     columns: list[ColumnCoverage]
 
@@ -224,14 +213,11 @@ class Fidelity(TypedDict):
     """Whole synthetic rows compared with whole real rows."""
 
     rows: int
-    """Complete rows of each table that were compared."""
     scores: list[Score]
     copies_of: str | None
-    """The rows in which copies were searched for: "training rows" or "real rows"; None if there was no search."""
+    """The rows in which copies were searched for, "training rows" or "real rows"; None if not (see `copies_note`)."""
     copies_note: str
-    """Why there was no search for copies; empty if there was one."""
     closest: ClosestRecord | None
-    """None if there was no search for copies."""
 
 
 class Epoch(TypedDict):
@@ -276,18 +262,15 @@ class Condition(TypedDict):
     strategy: str
     rows: int
     sampled: int
-    """Rows that were sampled to get them."""
     violations: float
     guided_violations: float | None
     """Fraction of guided rows (Algorithm 1) that do not satisfy it, before any check."""
     guided_rows: int
-    """Number of guided rows behind `guided_violations`."""
     seconds: float
     synthetic_fraction: float
     """Fraction of unconditional samples that satisfy it."""
     real_fraction: float | None
     real_rows: int | None
-    """Number of used real rows that satisfy it."""
     meanings: list[str]
     region: list[Change]
     """The columns in the condition; "before" is the real table if there is one."""

@@ -43,16 +43,7 @@ STRATEGY_TEXTS = {
 def what_if(
     model: Harpoon, where: str | Predicate, unconditional: Table, real: Table | None, *, rows: int, seed: int
 ) -> Condition:
-    """Sample rows under a condition and compare them with unconditional samples.
-
-    Args:
-        model: The model.
-        where: The condition.
-        unconditional: Rows sampled without it.
-        real: Real rows, if there are any.
-        rows: Number of rows to sample.
-        seed: For the samples.
-    """
+    """Sample `rows` rows under a condition, and compare them with unconditional samples and with real rows."""
     tree, schema = to_predicate(where), model.schema_
     after = dataframe.read(model.sample(rows, where=tree, random_state=seed))
     info = model.sampling_info_
@@ -82,10 +73,7 @@ def what_if(
 
 
 def _measure_guidance(model: Harpoon, tree: Predicate, info: SamplingInfo, seed: int) -> tuple[float | None, int]:
-    """Return the fraction of guided rows that violate the condition, and the number of guided rows.
-
-    If no row had to be guided, some rows are guided to measure it.
-    """
+    """Return the fraction of guided rows that violate the condition, and their number; guide some if none were."""
     if info.guided_violations is not None:
         return info.guided_violations, info.sampled
     try:
@@ -114,14 +102,7 @@ def _change(column: Column, before: Table, after: Table, truth: Table | None) ->
 
 
 def shift(column: Column, before: Table, after: Table, *, digits: int = 4) -> tuple[float | None, str]:
-    """Return how far the mean moved, or the category fraction that changed most, as a number and as text.
-
-    Args:
-        column: The column.
-        before: Rows of one table.
-        after: Rows of another table.
-        digits: Significant digits of means; more are used if the means would look equal.
-    """
+    """Return how far the mean moved, or the category fraction that changed most, as a number and as text."""
     cells = [table.column(column.name) for table in (before, after)]
     if any(one.missing.all() for one in cells):
         return None, "no cells"

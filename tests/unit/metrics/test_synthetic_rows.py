@@ -257,7 +257,7 @@ def test_utility_needs_a_categorical_target_and_another_column():
 
 def test_without_xgboost_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "xgboost", None)
-    with pytest.raises(MissingExtra, match=r"tabharpoon\[bench\]"):
+    with pytest.raises(MissingExtra, match=r"tabharpoon\[metrics\]"):
         metrics.detection(SCHEMA, REAL, OTHER)
     assert metrics.detection(SCHEMA, REAL, OTHER, classifier="linear") < 0.6
 

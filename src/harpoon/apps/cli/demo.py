@@ -63,7 +63,7 @@ def load_table() -> pd.DataFrame:
     try:
         from palmerpenguins import load_penguins
     except ImportError:
-        raise MissingExtra.named("palmerpenguins", "demo", "The demo") from None
+        raise MissingExtra.for_package("palmerpenguins", "demo", "The demo") from None
     table: pd.DataFrame = load_penguins()
     return table
 

@@ -53,7 +53,7 @@ def serve(
         from harpoon.apps.server.app import create_app
         from harpoon.apps.server.run import listen, run
     except ModuleNotFoundError as error:
-        raise MissingExtra.named(str(error.name), "serve", "`harpoon serve`") from None
+        raise MissingExtra.for_package(str(error.name), "serve", "`harpoon serve`") from None
 
     console = Console(quiet=quiet)
     limits = Limits(rows=max_rows, body=max_body * MEGABYTE, seconds=seconds, workers=workers)

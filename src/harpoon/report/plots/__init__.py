@@ -24,7 +24,7 @@ from harpoon.exceptions import InvalidOption, InvalidTable, MissingExtra
 try:
     import matplotlib as mpl  # noqa: F401
 except ImportError:
-    raise MissingExtra.named("matplotlib", "plots", "Drawing") from None
+    raise MissingExtra.for_package("matplotlib", "plots", "Drawing") from None
 
 from harpoon.report.plots.panels import draw_grid, pair_columns
 from harpoon.report.plots.style import (

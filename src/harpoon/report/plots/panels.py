@@ -68,13 +68,7 @@ class ColumnPair:
 def pair_columns(
     first: Table, second: Table, columns: Sequence[str] | None = None
 ) -> tuple[list[ColumnPair], list[str]]:
-    """Return the columns that two tables have in common and that can be compared, and why others cannot.
-
-    Args:
-        first: A table; its columns give the order.
-        second: Another table.
-        columns: Names of columns; all by default.
-    """
+    """Return the columns that two tables have in common and that can be compared, and why others cannot."""
     names = first.names if columns is None else [str(name) for name in columns]
     unknown = [name for name in names if name not in first.names]
     if unknown:
@@ -163,7 +157,7 @@ def _draw_histogram(axes: Axes, pair: ColumnPair, separator: str) -> list[str]:
     scale = _axis_scale(column, bins)
     edges = scale.offset + bins.edges / scale.ticks_per_unit
     for histogram, colour, fill in zip(histograms, (SAND, SEA), (True, False), strict=True):
-        axes.stairs(histogram.fractions, edges, fill=fill, color=colour, linewidth=1.8, baseline=0)
+        axes.stairs(histogram.counts / histogram.total, edges, fill=fill, color=colour, linewidth=1.8, baseline=0)
     margin = MARGIN * (edges[-1] - edges[0])
     axes.set_xlim(*_clip_to_calendar(column, edges[0] - margin, edges[-1] + margin))
     axes.set_ylim(bottom=0)
@@ -174,9 +168,9 @@ def _draw_histogram(axes: Axes, pair: ColumnPair, separator: str) -> list[str]:
         format_number_axis(axes.xaxis, integer=column.kind is Kind.INTEGER)
     notes = [scale.unit] if scale.unit else []
     for i, spike in enumerate(bins.spikes):
-        at_spike = _format_fractions([float(one.spike_fractions[i]) for one in histograms], separator)
+        at_spike = _format_fractions([float(one.at_spikes[i]) / one.total for one in histograms], separator)
         notes.append(f"at {format_value(column, float(spike), digits=6)}: {at_spike}")
-    outside = [one.outside for one in histograms]
+    outside = [(one.below + one.above) / one.total for one in histograms]
     return [*notes, f"outside: {_format_fractions(outside, separator)}"] if any(outside) else notes
 
 
