@@ -127,7 +127,7 @@ class Codec(ABC):
         """
 
     def category_coordinates(self, x: Tensor, name: str) -> Tensor:
-        """Return points, (n, categories), whose distance to a corner of the simplex is a penalty (eq. 6)."""
+        """Return points, (n, categories), whose distance to a corner of the simplex is a penalty (eq. 9)."""
         return self.soft_columns(x)[name]
 
     @abstractmethod
