@@ -53,8 +53,8 @@ def feasibility(served: ServedModel, body: FeasibilityBody, control: JobControl)
     model, seed = served.for_job(control), _choose_seed(body.seed)
     control.passes = 1
     found = model.feasibility(body.where, given=_given_values(body.given, model.schema_), random_state=seed)
-    low, high = (format_percent(end) for end in found.interval)
-    message = f"{format_percent(found.probability)} of sampled rows satisfy it; the 95 % confidence interval is {low} to {high}."
+    probability, low, high = (format_percent(value) for value in (found.probability, *found.interval))
+    message = f"{probability} of sampled rows satisfy it; the 95 % confidence interval is {low} to {high}."
     facts = {name: value for name, value in asdict(found).items() if name != "training_fraction"}  # there are no rows
     return Payload({**facts, "message": " ".join([message, found.suggestion]).strip(), "seed": seed})
 
