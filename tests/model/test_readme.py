@@ -65,7 +65,7 @@ def folder(quick_start, tmp_path, monkeypatch):
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=name)
 def test_the_python_of_a_page_runs(page, folder):
     names = {"__name__": "__main__"}
-    for number, block in enumerate(blocks(page, "python"), initial_noise=1):
+    for number, block in enumerate(blocks(page, "python"), start=1):
         exec(compile(block, f"{page.name}, block {number}", "exec"), names)  # noqa: S102
     if page.name == "README.md":
         assert names["filled"].notna().to_numpy().all()

@@ -27,7 +27,7 @@ from harpoon.engines.block_imputer import BlockImputer
 from harpoon.engines.blocks import Block, FileSet, naming
 from harpoon.estimator import Harpoon, load
 from harpoon.exceptions import InvalidOption
-from harpoon.inference.conditional import check_strategy
+from harpoon.inference.strategies import check_strategy
 from harpoon.io import ReadOptions
 
 Model = Harpoon | str | os.PathLike[str]

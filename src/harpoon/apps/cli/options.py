@@ -57,7 +57,7 @@ def complete_from(names: Callable[[], Iterable[str]]) -> Callable[[str], list[st
 
 def strategy_names() -> list[str]:
     """Return the strategies for conditions."""
-    from harpoon.inference.conditional import STRATEGIES
+    from harpoon.inference.strategies import STRATEGIES
 
     return list(STRATEGIES)
 

@@ -53,8 +53,8 @@ def feasibility(served: ServedModel, body: FeasibilityBody, control: JobControl)
     model, seed = served.for_job(control), _choose_seed(body.seed)
     control.passes = 1
     found = model.feasibility(body.where, given=_given_values(body.given, model.schema_), random_state=seed)
-    probability, low, high = (format_percent(value) for value in (found.probability, *found.interval))
-    message = f"{probability} of sampled rows satisfy it; the 95 % confidence interval is {low} to {high}."
+    low, high = (format_percent(end) for end in found.interval)
+    message = f"{format_percent(found.probability)} of sampled rows satisfy it (95 % confidence: {low} to {high})."
     facts = {name: value for name, value in asdict(found).items() if name != "training_fraction"}  # there are no rows
     return Payload({**facts, "message": " ".join([message, found.suggestion]).strip(), "seed": seed})
 
@@ -137,12 +137,12 @@ def add_uncertainty(cells: Sequence[FilledCell], draws: MultipleImputation, leve
     """Return the cells with an interval, or with the fraction of the draws that have each category."""
     low, high = ({name: plain(end[name]) for name in end.column_names} for end in draws.interval(level, quiet=True))
     discrete = {cell["column"] for cell in cells} - set(low)
-    drawn = {name: [plain(table[name]) for table in draws] for name in discrete}
+    by_draw = {name: [plain(table[name]) for table in draws] for name in discrete}
 
     def uncertainty(name: str, row: int, value: object) -> FilledCell:
         if name in low:
             return {"low": low[name][row], "high": high[name][row]}
-        counts = Counter(values[row] for values in drawn[name])
+        counts = Counter(values[row] for values in by_draw[name])
         fractions = {category: count / len(draws) for category, count in counts.most_common()}
         return {"probability": fractions.get(value, 0.0), "probabilities": fractions}
 
