@@ -89,6 +89,12 @@ def arrow_fitted() -> SimpleNamespace:
 
 
 @pytest.fixture(scope="session")
+def continuous_model() -> Harpoon:
+    """A tiny model of two continuous columns, x and y, and a category, c. Few sampled numbers repeat."""
+    return tables.fit(mixture_table(2000, seed=0))
+
+
+@pytest.fixture(scope="session")
 def mixture_model() -> Harpoon:
     """A model of a mixture of two Gaussians that is trained long enough to be compared with closed forms."""
     options = {"hidden": 64, "depth": 2, "batch_size": 256, "max_epochs": 150, "learning_rate": 3e-3}
