@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 import harpoon
-from harpoon.apps.cli.demo import penguins
+from harpoon.apps.cli.demo import load_table
 from harpoon.report import plots
 
 ASSETS = Path(__file__).parent / "assets"
@@ -18,13 +18,13 @@ HIDDEN = 0.3
 
 def main() -> None:
     """Train on the penguins, and draw."""
-    table = penguins()
+    table = load_table()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", harpoon.ColumnLeftOutWarning)
         model = harpoon.Harpoon(max_time=60, random_state=0).fit(table)
     hidden = np.random.default_rng(0).random(table.shape) < np.linspace(0, HIDDEN, table.shape[1])
     pictures = {
-        "what-if": plots.what_if(table, model.sample(1000, where=WHERE), where=WHERE, names=("real", "drawn")),
+        "what-if": plots.what_if(table, model.sample(1000, where=WHERE), where=WHERE, names=("real", "synthetic")),
         "marginals": plots.marginals(table, model.sample(1000)),
         "missingness": plots.missingness(table.mask(hidden)),
         "training": plots.training(model),

@@ -1,4 +1,4 @@
-"""Where the bench keeps what it downloads and trains: outside the repository, in the user's cache."""
+"""The folder of downloads, environments and trained methods, outside the repository."""
 
 from __future__ import annotations
 
@@ -7,39 +7,34 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from platformdirs import user_cache_path
+
 from harpoon._utils.files import replace_atomically
-from harpoon.exceptions import MissingExtra
 
-CACHE = "HARPOON_CACHE"
+CACHE_VARIABLE = "HARPOON_CACHE"
 
 
-def cache(*parts: str) -> Path:
-    """A folder that is made if need be: under `HARPOON_CACHE`, or where the system keeps such things."""
-    folder = _root().joinpath(*parts)
+def cache_folder(*parts: str) -> Path:
+    """Return a folder of the cache, and create it if needed.
+
+    The cache is the folder named by `HARPOON_CACHE`, or the user's cache folder.
+    """
+    root = os.environ.get(CACHE_VARIABLE)
+    folder = (Path(root) if root else user_cache_path("harpoon")).joinpath(*parts)
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
-def _root() -> Path:
-    if chosen := os.environ.get(CACHE):
-        return Path(chosen)
-    try:
-        from platformdirs import user_cache_path
-    except ImportError:
-        raise MissingExtra.named("platformdirs", "bench", "The user's cache") from None
-    return user_cache_path("harpoon")
-
-
 @contextmanager
-def whole(path: Path) -> Iterator[Path]:
-    """`replacing`, in a folder that is made if need be.
+def write_atomically(path: Path) -> Iterator[Path]:
+    """Replace a file atomically, and create its folder if needed.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     with whole(Path(folder, "a", "note.txt")) as file:
-    ...         _ = file.write_text("all of it")
+    ...     with write_atomically(Path(folder, "a", "note.txt")) as file:
+    ...         _ = file.write_text("complete")
     ...     Path(folder, "a", "note.txt").read_text()
-    'all of it'
+    'complete'
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with replace_atomically(path) as temporary:

@@ -1,4 +1,4 @@
-"""The paper's eight data sets: read, split into training and test rows as in the paper, and with holes."""
+"""The paper's eight data sets, split into training and test rows as in the paper."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from numpy.typing import NDArray
 
 from harpoon.data.schema import Schema
 from harpoon.exceptions import InvalidOption
-from harpoon_bench.cache import cache, whole
-from harpoon_bench.download import SOURCES, DataUnavailable, checksum, published
+from harpoon_bench.cache import cache_folder, write_atomically
+from harpoon_bench.download import SOURCES, DataUnavailable, checksum, download
 
-FOLDER = "HARPOON_DATA"
-NEARBY = Path("..", "shared", "data")
-TRAIN_SHARE, SPLIT_SEED = 0.7, 1234
-# The published numbers were made with this list of recordings: b1 twice and no b3.
-GESTURE = ("a1", "a2", "a3", "b1", "b1", "c1", "c3")
+DATA_VARIABLE = "HARPOON_DATA"
+SHARED_FOLDER = Path("..", "shared", "data")  # used if it exists
+TRAIN_FRACTION, SPLIT_SEED = 0.7, 1234
+# The recordings behind the published numbers: b1 twice and no b3.
+GESTURE_RECORDINGS = ("a1", "a2", "a3", "b1", "b1", "c1", "c3")
 
 
 @dataclass(frozen=True)
 class Spec:
-    """What the paper does with a data set.
+    """The paper's choices for a data set.
 
     Attributes:
-        drop: Columns that are no features.
-        categorical: Features that are labels.
-        target: What a classifier predicts to see how useful rows are.
-        range: A condition on a number.
-        category: A condition on a label.
+        drop: Columns that are not features.
+        categorical: Categorical features.
+        target: The column that a classifier predicts, to score utility.
+        range: A condition on a numeric column.
+        category: A condition on a categorical column.
     """
 
     drop: tuple[str, ...]
@@ -45,7 +45,7 @@ class Spec:
     category: str | None = None
 
     def conditions(self) -> dict[str, str]:
-        """The paper's four conditions, or none."""
+        """Return the paper's four conditions as SQL, by kind; empty for a data set without conditions."""
         if self.range is None or self.category is None:
             return {}
         both = (self.range, self.category)
@@ -54,18 +54,18 @@ class Spec:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A data set, ready for a comparison.
+    """A data set.
 
     Attributes:
-        name: In commands and files.
-        table: As published, with the paper's choice of rows, and with what are no features.
+        name: Its name in commands and files.
+        table: The published table with the paper's choice of rows, including columns that are not features.
         train: 70 % of the complete rows, features only.
-        test: The other rows.
-        categorical: Features that are labels.
-        schema: What the features are.
-        target: What a classifier predicts to see how useful rows are.
+        test: The other complete rows, features only.
+        categorical: Categorical features.
+        schema: The schema of the features.
+        target: The column that a classifier predicts, to score utility.
         conditions: The paper's conditions as SQL, by kind: range, category, and, or.
-        sha256: Of the text that was read, so that a record can say what its numbers come from.
+        sha256: The checksum of the CSV text, kept in records.
     """
 
     name: str
@@ -80,19 +80,19 @@ class Dataset:
 
 
 def load(name: str, folder: str | os.PathLike[str] | None = None) -> Dataset:
-    """A data set by name.
+    """Read a data set.
 
     Args:
         name: One of `NAMES`.
-        folder: Of files `<name>.csv.gz` or `<name>.csv`. Without one: the folder that `HARPOON_DATA` names, else
-            `../shared/data` where it is there, else the user's cache, into which it is downloaded if need be.
+        folder: A folder with files `<name>.csv.gz` or `<name>.csv`. The default is the folder named by `HARPOON_DATA`,
+            else `../shared/data` if it exists, else the cache, to which missing data sets are downloaded.
     """
     if name not in SPECS:
         raise InvalidOption.one_of("A data set", name, NAMES)
     spec, text = SPECS[name], _text(name, folder)
     table = pd.read_csv(io.StringIO(text), keep_default_na=False, na_values=[""])
     if name == "gesture":
-        table = pd.concat([table[table["source"] == recording] for recording in GESTURE], ignore_index=True)
+        table = pd.concat([table[table["source"] == recording] for recording in GESTURE_RECORDINGS], ignore_index=True)
     train, test = split(table.dropna().drop(columns=list(spec.drop)))
     return Dataset(
         name=name,
@@ -108,37 +108,37 @@ def load(name: str, folder: str | os.PathLike[str] | None = None) -> Dataset:
 
 
 def split(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
-    """Training and test rows, as the paper shuffles them."""
+    """Shuffle rows as the paper does, and return training and test rows."""
     order = np.arange(len(table))
     np.random.RandomState(SPLIT_SEED).shuffle(order)
-    cut = int(TRAIN_SHARE * len(table))
+    cut = int(TRAIN_FRACTION * len(table))
     train, test = (table.iloc[part].reset_index(drop=True) for part in (order[:cut], order[cut:]))
     return train, test
 
 
-def with_holes(table: pd.DataFrame, mask: NDArray[Any]) -> pd.DataFrame:
-    """The table without the cells where the mask is true.
+def hide_cells(table: pd.DataFrame, mask: NDArray[Any]) -> pd.DataFrame:
+    """Return the table with missing cells where the mask is true.
 
-    >>> with_holes(pd.DataFrame({"x": [1, 2]}), np.array([[True], [False]]))["x"].tolist()
+    >>> hide_cells(pd.DataFrame({"x": [1, 2]}), np.array([[True], [False]]))["x"].tolist()
     [nan, 2.0]
     """
     return table.astype(object).mask(mask).infer_objects()
 
 
 def _text(name: str, folder: str | os.PathLike[str] | None) -> str:
-    """The CSV text of a data set, from the first place that should have it."""
-    given = folder or os.environ.get(FOLDER)
-    if given:
-        return _read(_file(Path(given), name))
-    if NEARBY.is_dir():
-        return _read(_file(NEARBY, name))
-    kept = cache("data") / f"{name}.csv"
-    if kept.exists():
-        text = _read(kept)
+    """Return the CSV text of a data set, from a folder, the cache or its publisher."""
+    chosen = folder or os.environ.get(DATA_VARIABLE)
+    if chosen:
+        return _read(_file(Path(chosen), name))
+    if SHARED_FOLDER.is_dir():
+        return _read(_file(SHARED_FOLDER, name))
+    cached = cache_folder("data") / f"{name}.csv"
+    if cached.exists():
+        text = _read(cached)
         if checksum(text) == SOURCES[name].sha256:
             return text
-    text = published(name)
-    with whole(kept) as file:
+    text = download(name)
+    with write_atomically(cached) as file:
         file.write_text(text, encoding="utf-8", newline="")
     return text
 
@@ -148,18 +148,20 @@ def _file(folder: Path, name: str) -> Path:
         if path.exists():
             return path
     raise DataUnavailable(
-        f"The folder {str(folder)!r} must hold {name}.csv.gz or {name}.csv and has neither. Give another with --data "
-        f"or {FOLDER}, or leave both out to download the data set."
+        f"The folder {str(folder)!r} must hold {name}.csv.gz or {name}.csv, but has neither. Choose another folder "
+        f"with {DATA_VARIABLE}, or choose none to download the data set."
     )
 
 
 def _read(path: Path) -> str:
-    """The text of a file, compressed or not, with its line ends as they are."""
+    """Return the text of a file, compressed or not, with unchanged line ends."""
     try:
         content = path.read_bytes()
         return (gzip.decompress(content) if path.suffix == ".gz" else content).decode()
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise DataUnavailable(f"{str(path)!r} cannot be read ({error}). Replace it, or give another folder.") from None
+        raise DataUnavailable(
+            f"{str(path)!r} cannot be read ({error}). Replace it, or choose another folder."
+        ) from None
 
 
 SPECS = {

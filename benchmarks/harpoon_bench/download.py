@@ -1,7 +1,7 @@
-"""The paper's data sets from their publishers, as the one plain CSV text that the bench reads.
+"""Download of the paper's data sets from their publishers, as CSV text.
 
-A publisher packs a table in its own way. Here it becomes UTF-8 text with a header, commas, line feeds, the values as
-published and in the published order; a checksum of that text says that it is the table the numbers were made with.
+Publishers use different archive and file formats. Each table becomes UTF-8 text with a header, commas and line feeds;
+values and order stay as published. A checksum of the text proves that it is the table behind the recorded numbers.
 """
 
 from __future__ import annotations
@@ -15,25 +15,27 @@ from dataclasses import dataclass
 from urllib.error import URLError
 from urllib.request import urlopen
 
-from harpoon.exceptions import HarpoonError, MissingExtra
+import xlrd
 
-SECONDS = 60  # to wait for a publisher that says nothing
+from harpoon.exceptions import HarpoonError
+
+TIMEOUT_SECONDS = 60
 UCI = "https://archive.ics.uci.edu/static/public"
 Rows = Iterable[list[str]]
 
 
 class DataUnavailable(HarpoonError, OSError):
-    """A data set is neither in a folder nor to be had from its publisher."""
+    """A data set is neither in a folder nor available from its publisher."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """Where a data set is published.
+    """The publication of a data set.
 
     Attributes:
-        url: Of a zip archive or of the file itself.
-        rows: The table in it, header first.
-        sha256: Of the CSV text that comes out.
+        url: The address of a zip archive or of the file itself.
+        rows: Extracts the table, header first.
+        sha256: The checksum of the resulting CSV text.
     """
 
     url: str
@@ -41,27 +43,27 @@ class Source:
     sha256: str
 
 
-def published(name: str) -> str:
-    """The CSV text of a data set, downloaded and checked."""
+def download(name: str) -> str:
+    """Download a data set, check it, and return its CSV text."""
     source = SOURCES[name]
-    content = _download(name, source.url)
+    content = _fetch(name, source.url)
     try:
-        text = as_csv(source.rows(content))
+        text = to_csv(source.rows(content))
     except (zipfile.BadZipFile, ValueError) as error:
         raise DataUnavailable(
-            f"What {source.url} sent for the data set {name!r} is not the archive that was expected ({error}). "
-            f"Try again later, or put {name}.csv.gz into a folder and give it with --data or HARPOON_DATA."
+            f"{source.url} must send the archive of the data set {name!r}, but sent something else ({error}). "
+            f"Try again later, or put {name}.csv.gz into a folder and choose it with HARPOON_DATA."
         ) from None
     if checksum(text) != source.sha256:
         raise DataUnavailable(
             f"The data set {name!r} from {source.url} must have the checksum {source.sha256}, got {checksum(text)}: "
-            "it is damaged, or its publisher has changed it. Numbers made with it could not be compared."
+            "it is damaged, or its publisher has changed it. Its numbers could not be compared with the recorded ones."
         )
     return text
 
 
 def checksum(text: str) -> str:
-    """The SHA-256 of a text.
+    """Return the SHA-256 of a text.
 
     >>> checksum("")[:8]
     'e3b0c442'
@@ -69,10 +71,10 @@ def checksum(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def as_csv(rows: Rows) -> str:
-    r"""Rows as text.
+def to_csv(rows: Rows) -> str:
+    r"""Return rows as CSV text.
 
-    >>> as_csv([["a", "b"], ["1", ""]])
+    >>> to_csv([["a", "b"], ["1", ""]])
     'a,b\n1,\n'
     """
     text = io.StringIO()
@@ -80,36 +82,36 @@ def as_csv(rows: Rows) -> str:
     return text.getvalue()
 
 
-def _download(name: str, url: str) -> bytes:
+def _fetch(name: str, url: str) -> bytes:
     try:
-        with urlopen(url, timeout=SECONDS) as answer:  # noqa: S310 - the addresses are those at the foot of this file
-            content: bytes = answer.read()
+        with urlopen(url, timeout=TIMEOUT_SECONDS) as response:  # noqa: S310 - an address of SOURCES
+            content: bytes = response.read()
     except (URLError, TimeoutError, ConnectionError) as error:
         raise DataUnavailable(
-            f"The data set {name!r} is in no local folder and cannot be downloaded from {url} "
-            f"({getattr(error, 'reason', error)}). Connect to the network, or put {name}.csv.gz into a folder and give "
-            "it with --data or HARPOON_DATA."
+            f"The data set {name!r} is not in a local folder and cannot be downloaded from {url} "
+            f"({getattr(error, 'reason', error)}). Connect to the network, or put {name}.csv.gz into a folder and "
+            "choose it with HARPOON_DATA."
         ) from None
     return content
 
 
 def _member(content: bytes, ending: str) -> bytes:
-    """The one file of an archive whose name ends like this."""
+    """Return the file of an archive whose name has this ending."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         for name in archive.namelist():
             if name.endswith(ending):
                 return archive.read(name)
-    raise ValueError(f"no file in it ends in {ending}")
+    raise ValueError(f"no file name ends in {ending}")
 
 
 def _cells(content: bytes) -> Iterator[list[str]]:
-    """The cells of a text file, without the spaces around them and without empty lines."""
+    """Yield the cells of a CSV file without surrounding spaces; skip empty lines."""
     lines = io.StringIO(content.decode("utf-8-sig"), newline=None)
     return ([cell.strip() for cell in row] for row in csv.reader(lines) if any(row))
 
 
-def _text(ending: str, header: str = "") -> Callable[[bytes], Rows]:
-    """A comma-separated file in an archive, with a header that it may lack."""
+def _csv_member(ending: str, header: str = "") -> Callable[[bytes], Rows]:
+    """Return a reader of a CSV file in an archive; `header` is for a file that has none."""
 
     def rows(content: bytes) -> Iterator[list[str]]:
         if header:
@@ -120,16 +122,16 @@ def _text(ending: str, header: str = "") -> Callable[[bytes], Rows]:
 
 
 def _gesture(content: bytes) -> Iterator[list[str]]:
-    """Seven recordings one below the other, and a column that says which."""
-    for place, recording in enumerate(RECORDINGS):
+    """Concatenate seven recordings, with a column that names the recording."""
+    for index, recording in enumerate(RECORDINGS):
         header, *rows = _cells(_member(content, f"{recording}_va3.csv"))
-        if place == 0:
+        if index == 0:
             yield [*header, "source"]
         yield from ([*row, recording] for row in rows)
 
 
 def _bean(content: bytes) -> Iterator[list[str]]:
-    """An ARFF file: one line per column, then the rows."""
+    """Read an ARFF file: one line per column, then the rows."""
     lines = iter(_member(content, "Dry_Bean_Dataset.arff").decode().splitlines())
     names = []
     for line in lines:
@@ -143,11 +145,7 @@ def _bean(content: bytes) -> Iterator[list[str]]:
 
 
 def _default(content: bytes) -> Iterator[list[str]]:
-    """An Excel sheet of whole numbers: two lines of names, of which the second is used, and a number for each row."""
-    try:
-        import xlrd
-    except ImportError:
-        raise MissingExtra.named("xlrd", "bench", "Reading the data set 'default' as published") from None
+    """Read an Excel sheet of integers: two header lines, of which the second has the names, and a column of ids."""
     try:
         sheet = xlrd.open_workbook(file_contents=_member(content, ".xls")).sheet_by_index(0)
     except xlrd.XLRDError as error:
@@ -167,7 +165,7 @@ LETTER = "lettr x-box y-box width high onpix x-bar y-bar x2bar y2bar xybar x2ybr
 SOURCES = {
     "adult": Source(
         f"{UCI}/2/adult.zip",
-        _text("adult.data", ADULT),
+        _csv_member("adult.data", ADULT),
         "f2c62076f19504d99a38b22badf445a7f42530ade6b827acf78dd143fbce38bb",
     ),
     "default": Source(
@@ -177,7 +175,7 @@ SOURCES = {
     ),
     "shoppers": Source(
         f"{UCI}/468/online+shoppers+purchasing+intention+dataset.zip",
-        _text("online_shoppers_intention.csv"),
+        _csv_member("online_shoppers_intention.csv"),
         "d8e130ba51532985f93281a73ce299e6ce150cb915769a7962a11e595eadd6a1",
     ),
     "gesture": Source(
@@ -187,12 +185,12 @@ SOURCES = {
     ),
     "magic": Source(
         f"{UCI}/159/magic+gamma+telescope.zip",
-        _text("magic04.data", MAGIC),
+        _csv_member("magic04.data", MAGIC),
         "ed9c3c747b6a424f579fb830b375bfea72ac4b0f4520fb2edd1ee609df79d0bc",
     ),
     "letter": Source(
         f"{UCI}/59/letter+recognition.zip",
-        _text("letter-recognition.data", LETTER),
+        _csv_member("letter-recognition.data", LETTER),
         "9ec44e47110540d997fc2e247464a75ed3da0ad9dfcd49ded7e68fcaab04a9f7",
     ),
     "bean": Source(
@@ -200,7 +198,7 @@ SOURCES = {
         _bean,
         "41457e55bb07426ecf613c95b9429660e2c4c43ecf4673d8b5c7a69ac88055ef",
     ),
-    # Its publisher asks for an account, so this is a public copy.
+    # The publisher requires an account; this is a public copy.
     "california": Source(
         "https://raw.githubusercontent.com/ageron/handson-ml2/master/datasets/housing/housing.csv",
         _cells,

@@ -1,7 +1,8 @@
-"""Experiments: which cells they have, and how all of them get done, one by one, whatever happens to any of them."""
+"""Experiments: their cells, the measurement of one cell, and runs that measure all cells."""
 
 from __future__ import annotations
 
+import json
 import math
 import os
 import queue
@@ -11,33 +12,69 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby, product
 from pathlib import Path
-from typing import Any
+from time import perf_counter
+from typing import Any, TypeVar
 
-from harpoon.exceptions import InvalidOption
-from harpoon.metrics.masks import MECHANISMS
-from harpoon_bench.baselines import METHODS, kind_of
-from harpoon_bench.cache import cache
-from harpoon_bench.datasets import NAMES, SPECS
-from harpoon_bench.records import Cell, Results
-from harpoon_bench.worker import DIMENSIONS, Job, circumstances
+import numpy as np
+import pandas as pd
+import torch
 
+from harpoon import Kind, Schema, metrics
+from harpoon.diffusion import geometry
+from harpoon.diffusion.schedules import NoiseLevel
+from harpoon.exceptions import HarpoonError, InvalidOption
+from harpoon.metrics import METRICS, masks
+from harpoon_bench.baselines import METHODS, Method, method_class
+from harpoon_bench.baselines.presets import HarpoonMethod
+from harpoon_bench.cache import cache_folder
+from harpoon_bench.datasets import NAMES, SPECS, Dataset, hide_cells
+from harpoon_bench.machine import circumstances, peak_mib, reset_peak
+from harpoon_bench.records import Cell, Record, Results
+
+Result = TypeVar("Result")
 CONDITIONS = ("range", "category", "and", "or")
-MIXED = ("adult", "default", "shoppers")
-# The paper's ablations: what is changed in its preset, one at a time.
+MIXED = ("adult", "default", "shoppers")  # data sets with numeric and categorical columns
+MANIFOLD_DIMENSIONS = {"circle": 2, "sphere": 3}  # synthetic data with an exact denoiser
+EXACT = "exact"  # the method of synthetic data
+# The paper's ablations: one change of its preset at a time.
 ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {
-    "loss": {"MAE": {}, "MSE": {"loss": "mse"}, "MAE + CE": {"loss": "mae+ce"}, "MSE + CE": {"loss": "mse+ce"}},
+    "loss": {
+        "MAE": {},
+        "MSE": {"reconstruction_loss": "mse"},
+        "MAE + CE": {"reconstruction_loss": "mae+ce"},
+        "MSE + CE": {"reconstruction_loss": "mse+ce"},
+    },
     "schedule": {"Fixed": {}, "Linear": {"guidance_schedule": "linear"}},
     "encoding": {"One-Hot": {}, "Integer": {"encoding": "integer"}},
     "scaler": {"Standard": {}, "Quantile": {"scaling": "quantile"}},
 }
+SAMPLE_METRICS = (
+    "alpha",
+    "beta",
+    "ks",
+    "tv",
+    "correlation",
+    "detection_linear",
+    "detection_xgboost",
+    "identifiability",
+)
+COPY_METRICS = ("authenticity", "closest")
+UTILITY_METRICS = ("utility", "utility_accuracy")
+ANGLE_ROWS = 100  # as in the paper's figure
+MANIFOLD_POINTS = 2000
+ALPHA_BARS = (0.5, 0.9, 0.99, 0.999, 0.9999)  # ᾱ_t towards 1
+
+
+class WrongAnswer(HarpoonError):
+    """The result of a method is not what was requested."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What an experiment goes through unless it is told otherwise."""
+    """The default cells of an experiment: the product of these lists."""
 
     datasets: Sequence[str]
     methods: Sequence[str]
@@ -48,134 +85,276 @@ class Plan:
     options: Sequence[Mapping[str, Any]] = field(default=({},))
 
 
-def cells(experiment: str, budget: float | None = None, **chosen: Any) -> list[Cell]:  # noqa: ANN401
-    """The cells of an experiment.
+def make_cells(experiment: str, budget: float | None = None, **selection: Any) -> list[Cell]:  # noqa: ANN401
+    """Return the cells of an experiment.
 
     Args:
         experiment: One of `EXPERIMENTS`.
-        budget: Seconds of training at the most.
-        **chosen: Datasets, methods, masks, ratios, conditions, seeds or options other than the experiment's own.
+        budget: The most seconds of training.
+        **selection: Lists of datasets, methods, masks, ratios, conditions, seeds or options that replace the defaults.
 
-    >>> len(cells("imputation")), len(cells("constraints", methods=["anchored"]))
+    >>> len(make_cells("imputation")), len(make_cells("constraints", methods=["anchored"]))
     (360, 60)
     """
     if experiment not in EXPERIMENTS:
         raise InvalidOption.one_of("An experiment", experiment, EXPERIMENTS)
     plan = EXPERIMENTS[experiment]
-    known = {
-        "datasets": [*NAMES, *DIMENSIONS],
+    lists = {name: selection.get(name) or getattr(plan, name) for name in DIMENSIONS}
+    for name in ("masks", "ratios", "conditions"):
+        if selection.get(name) and None in getattr(plan, name):
+            raise InvalidOption(f"The experiment {experiment!r} has no {name}. Omit them.")
+    _check_names(lists)
+    _check_numbers(lists["ratios"], lists["seeds"], budget)
+    for method, options in product(lists["methods"], lists["options"]):
+        if method in METHODS:
+            method_class(method)(**options)  # raises InvalidOption for unknown options
+    cells = [
+        Cell(experiment, dataset, method, mask, ratio, condition, seed, budget, dict(options))
+        for dataset, method, options, mask, ratio, condition, seed in product(*(lists[name] for name in DIMENSIONS))
+    ]
+    return list({cell.path: cell for cell in cells if _is_defined(cell)}.values())
+
+
+def _check_names(lists: Mapping[str, Sequence[Any]]) -> None:
+    valid = {
+        "datasets": [*NAMES, *MANIFOLD_DIMENSIONS],
         "methods": [*METHODS, EXACT],
-        "masks": MECHANISMS,
+        "masks": masks.MECHANISMS,
         "conditions": CONDITIONS,
     }
-    parts = {name: chosen.get(name) or getattr(plan, name) for name in PARTS}
-    for name in ("masks", "ratios", "conditions"):
-        if chosen.get(name) and None in getattr(plan, name):
-            raise InvalidOption(f"The experiment {experiment!r} has no {name} to choose from. Leave them out.")
-    for name, values in known.items():
-        for value in parts[name]:
+    for name, values in valid.items():
+        for value in lists[name]:
             if value is not None and value not in values:
                 raise InvalidOption.one_of(f"One of the {name}", value, values)
-    _check_numbers(parts["ratios"], parts["seeds"], budget)
-    for method, options in product(parts["methods"], parts["options"]):
-        if method in METHODS:
-            kind_of(method)(**options)  # which complains of options that it does not have
-    found = [
-        Cell(experiment, dataset, method, mask, ratio, condition, seed, budget, dict(options))
-        for dataset, method, options, mask, ratio, condition, seed in product(*(parts[name] for name in PARTS))
-    ]
-    return list({cell.place: cell for cell in found if _makes_sense(cell)}.values())
 
 
 def _check_numbers(ratios: Iterable[float | None], seeds: Iterable[int], budget: float | None) -> None:
-    """Refuse what could only fail, before there is a record of it."""
     for ratio in ratios:
         if ratio is not None and not 0 < ratio < 1:
-            raise InvalidOption(f"A ratio is a share of the cells, between 0 and 1, got {ratio:g}.")
+            raise InvalidOption(f"A ratio must be between 0 and 1, got {ratio:g}.")
     for seed in seeds:
         if seed < 0:
-            raise InvalidOption(f"A seed is 0 or more, got {seed}.")
+            raise InvalidOption(f"A seed must be at least 0, got {seed}.")
     if budget is not None and not 0 < budget < math.inf:
-        raise InvalidOption(f"A budget is a number of seconds above 0, got {budget:g}.")
+        raise InvalidOption(f"budget must be a positive number of seconds, got {budget:g}.")
 
 
-def _makes_sense(cell: Cell) -> bool:
-    """Made-up data have no methods but their own, and conditions are those of the paper."""
-    if (cell.dataset in DIMENSIONS) != (cell.method == EXACT):
+def _is_defined(cell: Cell) -> bool:
+    """Return whether the cell exists: synthetic data have one method, and some data sets have no conditions."""
+    if (cell.dataset in MANIFOLD_DIMENSIONS) != (cell.method == EXACT):
         return False
     return cell.condition is None or bool(SPECS[cell.dataset].conditions())
 
 
+def measure_imputation(cell: Cell, dataset: Dataset, method: Method) -> Record:
+    """Hide cells of the test rows, impute them, and score the imputed cells."""
+    mask = masks.sample_mask(str(cell.mask), dataset.test, float(cell.ratio or 0), cell.seed)
+    incomplete = hide_cells(dataset.test, mask)
+    imputed, cost = time_call(lambda: method.impute(incomplete))
+    check_imputed(incomplete, imputed)
+    schema = as_continuous(dataset.schema)
+    scores = {"mse": metrics.standardised_mse(schema, dataset.test, imputed, mask, dataset.train)}
+    if dataset.categorical:
+        scores["accuracy"] = metrics.accuracy(schema, dataset.test, imputed, mask)
+    return {**cost, "metrics": scores, "hidden_fraction": float(mask.mean()), "rows": len(incomplete)}
+
+
+def measure_sampling(cell: Cell, dataset: Dataset, method: Method) -> Record:
+    """Sample as many rows as there are test rows that satisfy the condition, and score them against these."""
+    where = None if cell.condition is None else dataset.conditions[cell.condition]
+    reference = dataset.test if where is None else dataset.test[metrics.satisfies(dataset.schema, dataset.test, where)]
+    rows, cost = time_call(lambda: method.sample(len(reference), where))
+    if len(rows) != len(reference) or rows.isna().to_numpy().any():
+        raise WrongAnswer(f"{method.title} must return {len(reference)} complete rows, returned {len(rows)}.")
+    scores = score_samples(dataset, reference, rows)
+    record: Record = {**cost, "metrics": scores, "rows": len(rows)}
+    if where is not None:
+        scores["violation"] = metrics.violation_rate(dataset.schema, rows, where)
+        record |= {"where": where, "branches": branch_fractions(dataset, reference, rows)}
+    return record
+
+
+def score_samples(dataset: Dataset, reference: pd.DataFrame, rows: pd.DataFrame) -> dict[str, float]:
+    """Return all scores of sampled rows: copies against the training rows, everything else against the reference."""
+    schema = dataset.schema
+    scores = {name: METRICS[name].function(schema, reference, rows) for name in SAMPLE_METRICS}
+    scores |= {name: METRICS[name].function(schema, dataset.train, rows) for name in COPY_METRICS}
+    if dataset.target is not None:
+        scores |= {name: METRICS[name].function(schema, rows, reference, dataset.target) for name in UTILITY_METRICS}
+    return scores
+
+
+def branch_fractions(dataset: Dataset, reference: pd.DataFrame, rows: pd.DataFrame) -> dict[str, list[float]]:
+    """Return the fraction of sampled rows and of real rows in each branch of an "or"."""
+    branches = {kind: dataset.conditions[kind] for kind in ("range", "category")}
+    return {
+        kind: [float(metrics.satisfies(dataset.schema, table, where).mean()) for table in (rows, reference)]
+        for kind, where in branches.items()
+    }
+
+
+def measure_angles(_cell: Cell, dataset: Dataset, method: Method) -> Record:
+    """Measure the paper's gradient-angle figure for a preset of Harpoon."""
+    if not isinstance(method, HarpoonMethod):
+        raise WrongAnswer(f"Gradient angles are defined for Harpoon's presets only, not for {method.title}.")
+    model = method.model
+    angles, cost = time_call(
+        lambda: geometry.gradient_angles(
+            model.denoiser_,
+            model.encode(dataset.test),
+            model.codec_.slices,
+            rows=ANGLE_ROWS,
+            steps=model.config.diffusion_steps,
+        )
+    )
+    return {
+        **cost,
+        "angles": {
+            loss: {"times": angle.times, "mean": angle.mean, "std": angle.std} for loss, angle in angles.items()
+        },
+    }
+
+
+def measure_theorems(dimension: int, seed: int) -> Record:
+    """Check Theorems 3.1 and 3.2 on the circle or the sphere, where the exact denoiser is known.
+
+    As ᾱ_t → 1, x̂_0 converges to the projection, and the normal component of the gradient of a loss vanishes.
+    """
+    sphere, generator = geometry.Sphere(dimension), torch.Generator().manual_seed(seed)
+    clean = sphere.sample(MANIFOLD_POINTS, generator)
+    goal = torch.randn(dimension, generator=generator, dtype=torch.float64)
+    rows = []
+    for alpha_bar in ALPHA_BARS:
+        level = NoiseLevel(alpha_bar**0.5, (1 - alpha_bar) ** 0.5)
+        epsilon = torch.randn(clean.shape, generator=generator, dtype=torch.float64)
+        x_t = (level.signal * clean + level.noise * epsilon).requires_grad_()
+        estimate = sphere.posterior_mean(x_t, level)
+        (gradient,) = torch.autograd.grad(((estimate - goal) ** 2).sum(), x_t)
+        projection = sphere.project(x_t.detach())
+        normal = gradient - sphere.tangential(projection, gradient)
+        rows.append(
+            {
+                "alpha_bar": alpha_bar,
+                "distance_to_projection": float((estimate.detach() - projection).norm(dim=1).mean()),
+                "normal_fraction": float((normal.norm(dim=1) / gradient.norm(dim=1)).mean()),
+            }
+        )
+    return {"theorems": rows}
+
+
+def time_call(call: Callable[[], Result]) -> tuple[Result, Record]:
+    """Return the result of a call, and its seconds and peak memory."""
+    reset_peak()
+    began = perf_counter()
+    result = call()
+    return result, {"answer_seconds": perf_counter() - began, "answer_peak_mib": peak_mib()}
+
+
+def as_continuous(schema: Schema) -> Schema:
+    """Return the schema with integer columns as continuous ones, because an expected value need not be an integer."""
+    return Schema(
+        tuple(
+            replace(column, kind=Kind.NUMBER, step=None) if column.kind is Kind.INTEGER else column for column in schema
+        )
+    )
+
+
+def check_imputed(incomplete: pd.DataFrame, imputed: pd.DataFrame) -> None:
+    """Raise WrongAnswer unless all cells are filled and the observed cells are unchanged."""
+    if list(imputed.columns) != list(incomplete.columns) or not imputed.index.equals(incomplete.index):
+        raise WrongAnswer("The imputed table must have the same rows and columns, in the same order.")
+    if imputed.isna().to_numpy().any():
+        raise WrongAnswer(f"The imputed table has {int(imputed.isna().to_numpy().sum())} missing cells.")
+    observed = incomplete.notna().to_numpy()
+    same = np.array([imputed[name].to_numpy() == incomplete[name].to_numpy() for name in incomplete.columns]).T
+    if not same[observed].all():
+        raise WrongAnswer(f"The imputed table changes {int((~same & observed).sum())} observed cells.")
+
+
+@dataclass(frozen=True)
+class Job:
+    """Cells of one variant and the folders that a worker needs (`harpoon_bench.worker`)."""
+
+    cells: list[dict[str, Any]]
+    results: str
+    models: str
+    data: str | None = None
+
+    def to_json(self) -> str:
+        """Return the job as text."""
+        return json.dumps(asdict(self))
+
+
 @dataclass(frozen=True)
 class Run:
-    """Where a run reads and writes, and how long it waits.
+    """Measures cells in worker processes.
 
     Attributes:
-        results: The folder of records.
-        data: The folder of data sets, if not the usual ones.
-        models: The folder of trained methods.
-        limit: Seconds that a training, or one answer, may take before it is ended and recorded as such.
-        again: Whether to repeat what has failed.
+        results: The folder of the records.
+        data: The folder of the data sets (see `datasets.load`).
+        models: The folder of trained methods; by default in the cache.
+        limit: The most seconds of a training or of one answer; then the worker is killed and the failure recorded.
+        retry_failed: Whether to measure failed cells again.
     """
 
     results: Path
     data: Path | None = None
     models: Path | None = None
     limit: float | None = None
-    again: bool = False
+    retry_failed: bool = False
 
     def __post_init__(self) -> None:
         if self.limit is not None and not self.limit > 0:
-            raise InvalidOption(f"A limit is a number of seconds above 0, got {self.limit:g}.")
+            raise InvalidOption(f"limit must be a positive number of seconds, got {self.limit:g}.")
 
-    def __call__(self, todo: Iterable[Cell], on_cell: Callable[[Cell], None] = lambda _cell: None) -> None:
-        """Do all cells that have no record yet; `on_cell` hears of each."""
-        for _, group in groupby(self.left(todo), key=lambda cell: (cell.experiment, cell.dataset, cell.variant)):
-            self._do(list(group), on_cell)
+    def __call__(self, cells: Iterable[Cell], on_cell: Callable[[Cell], None] = lambda _cell: None) -> None:
+        """Measure all cells without a record; call `on_cell` after each."""
+        for _, group in groupby(self.remaining(cells), key=lambda cell: (cell.experiment, cell.dataset, cell.variant)):
+            self._measure_variant(list(group), on_cell)
 
-    def left(self, todo: Iterable[Cell]) -> list[Cell]:
-        """Those that have no record yet."""
+    def remaining(self, cells: Iterable[Cell]) -> list[Cell]:
+        """Return the cells without a record."""
         results = Results(self.results)
-        return [cell for cell in todo if not results.done(cell, again=self.again)]
+        return [cell for cell in cells if not results.has(cell, successful=self.retry_failed)]
 
-    def _do(self, left: list[Cell], on_cell: Callable[[Cell], None]) -> None:
-        """Do the cells of one variant in a process of their own, and start another where one ends too early."""
-        while left:
-            ended, reason = self._work(left, on_cell)
-            for cell in ended:
-                Results(self.results).write(cell, {"error": reason, **circumstances()})
+    def _measure_variant(self, cells: list[Cell], on_cell: Callable[[Cell], None]) -> None:
+        """Measure the cells of one variant in a worker; start another worker if one dies."""
+        while cells:
+            failed, error = self._run_worker(cells, on_cell)
+            for cell in failed:
+                Results(self.results).write(cell, {"error": error, **circumstances()})
                 on_cell(cell)
-            left = [cell for cell in left if not Results(self.results).done(cell)] if ended else []
+            cells = [cell for cell in cells if not Results(self.results).has(cell)] if failed else []
 
-    def _work(self, left: list[Cell], on_cell: Callable[[Cell], None]) -> tuple[list[Cell], dict[str, str]]:
-        """Let a worker do what is left. If it does not come to the end: which cells that concerns, and why."""
-        models = self.models or cache("models")
+    def _run_worker(self, cells: list[Cell], on_cell: Callable[[Cell], None]) -> tuple[list[Cell], dict[str, str]]:
+        """Run one worker. Return the cells that it could not measure, and why."""
+        models = self.models or cache_folder("models")
         data = None if self.data is None else str(self.data)
-        job = Job([cell.to_json() for cell in left], str(self.results), str(models), data)
-        doing: int | None = None  # None: training
-        with _worker(job) as (process, lines):
-            line = lines.get()  # starting up takes what it takes
-            concerned = left
+        job = Job([cell.to_json() for cell in cells], str(self.results), str(models), data)
+        current: int | None = None  # the index of the cell that is measured; None: training
+        with _start_worker(job) as (process, lines):
+            line = lines.get()  # no limit for the start of Python
+            affected = cells
             while line is not None:
-                if doing is not None:
-                    on_cell(left[doing])
-                doing = None if line == "fit" else int(line)
-                concerned = left if doing is None else [left[doing]]
+                if current is not None:
+                    on_cell(cells[current])
+                current = None if line == "fit" else int(line)
+                affected = cells if current is None else [cells[current]]
                 try:
                     line = lines.get(timeout=self.limit)
                 except queue.Empty:
-                    return concerned, _reason("OutOfTime", doing, f"it took more than {self.limit:g} s and was ended")
+                    return affected, _error("OutOfTime", current, f"stopped after {self.limit:g} s")
             code = process.wait()
         if code == 0:
-            for cell in concerned:
+            for cell in affected:
                 on_cell(cell)
             return [], {}
-        return concerned, _reason("Died", doing, f"its process ended with exit code {code}")
+        return affected, _error("Died", current, f"its process ended with exit code {code}")
 
 
 @contextmanager
-def _worker(job: Job) -> Iterator[tuple[subprocess.Popen[str], queue.Queue[str | None]]]:
-    """A process at work on a job, and the lines it says, with None at the end. It does not outlive the block."""
+def _start_worker(job: Job) -> Iterator[tuple[subprocess.Popen[str], queue.Queue[str | None]]]:
+    """Start a worker; yield it and a queue of its output lines, with None at the end. Kill it on exit."""
     command = [sys.executable, "-m", "harpoon_bench.worker"]
     process = subprocess.Popen(  # noqa: S603
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
@@ -183,8 +362,8 @@ def _worker(job: Job) -> Iterator[tuple[subprocess.Popen[str], queue.Queue[str |
     lines: queue.Queue[str | None] = queue.Queue()
 
     def listen() -> None:
-        with process.stdout as said:  # type: ignore[union-attr]
-            for line in said:
+        with process.stdout as output:  # type: ignore[union-attr]
+            for line in output:
                 lines.put(line.strip())
         lines.put(None)
 
@@ -195,25 +374,32 @@ def _worker(job: Job) -> Iterator[tuple[subprocess.Popen[str], queue.Queue[str |
         yield process, lines
     finally:
         with suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)  # with all that it has started
+            os.killpg(process.pid, signal.SIGKILL)  # with its child processes
         process.wait()
 
 
-def _reason(kind: str, doing: int | None, message: str) -> dict[str, str]:
-    return {"kind": kind, "while": "training" if doing is None else "answering", "message": message}
+def _error(kind: str, current: int | None, message: str) -> dict[str, str]:
+    return {"kind": kind, "stage": "training" if current is None else "answering", "message": message}
 
 
-EXACT = "exact"
-PARTS = ("datasets", "methods", "options", "masks", "ratios", "conditions", "seeds")
-THIRDS, TRIALS = (0.25, 0.5, 0.75), tuple(range(5))
+MEASURES: dict[str, Callable[[Cell, Dataset, Method], Record]] = {
+    "imputation": measure_imputation,
+    "ablation": measure_imputation,
+    "runtime": measure_imputation,
+    "constraints": measure_sampling,
+    "fidelity": measure_sampling,
+    "geometry": measure_angles,
+}
+DIMENSIONS = ("datasets", "methods", "options", "masks", "ratios", "conditions", "seeds")
+RATIOS, SEEDS = (0.25, 0.5, 0.75), tuple(range(5))  # as in the paper
 VARIANTS = tuple({str(options): options for kind in ABLATIONS.values() for options in kind.values()}.values())
 EXPERIMENTS = {
-    "imputation": Plan(NAMES, ["anchored"], tuple(MECHANISMS), THIRDS, seeds=TRIALS),
-    "constraints": Plan(MIXED, ["anchored", "rejection", "real"], conditions=CONDITIONS, seeds=TRIALS),
-    "ablation": Plan(["shoppers"], ["paper"], ["MAR"], THIRDS, seeds=TRIALS, options=VARIANTS),
+    "imputation": Plan(NAMES, ["anchored"], tuple(masks.MECHANISMS), RATIOS, seeds=SEEDS),
+    "constraints": Plan(MIXED, ["anchored", "rejection", "real"], conditions=CONDITIONS, seeds=SEEDS),
+    "ablation": Plan(["shoppers"], ["paper"], ["MAR"], RATIOS, seeds=SEEDS, options=VARIANTS),
     "runtime": Plan(
         ["adult"], [name for name in METHODS if name not in ("real", "guided", "rejection")], ["MAR"], [0.25]
     ),
-    "geometry": Plan(["adult", *DIMENSIONS], ["anchored", "paper", EXACT]),
+    "geometry": Plan(["adult", *MANIFOLD_DIMENSIONS], ["anchored", "paper", EXACT]),
     "fidelity": Plan(MIXED, ["anchored", "real"]),
 }

@@ -1,4 +1,4 @@
-"""What numbers depend on besides the method: versions, commit, processor; and the memory of this process."""
+"""Circumstances of a measurement: versions, commit, processor and memory of this process."""
 
 from __future__ import annotations
 
@@ -11,17 +11,25 @@ from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import torch
+
 import harpoon
 
 PACKAGES = ("torch", "numpy", "pandas", "scikit-learn", "xgboost-cpu")
-HERE = Path(__file__).parent
-PEAK, MARK = Path("/proc/self/status"), Path("/proc/self/clear_refs")
-KIBIBYTES = 1024
+REPOSITORY = Path(__file__).parents[2]
+CODE_FOLDERS = ("src", "benchmarks/harpoon_bench")
+PROCESS_STATUS, CLEAR_REFS = Path("/proc/self/status"), Path("/proc/self/clear_refs")
+KIB_PER_MIB = 1024
+
+
+def circumstances() -> dict[str, object]:
+    """Return what every record says about where it was made."""
+    return {"versions": versions(), "commit": commit(), "machine": processor()}
 
 
 @cache
 def versions() -> dict[str, str]:
-    """Of Python, of Harpoon and of what it computes with."""
+    """Return the versions of Python, of Harpoon and of the numerical packages."""
     found = {"python": platform.python_version(), "harpoon": harpoon.__version__}
     for package in PACKAGES:
         with suppress(PackageNotFoundError):
@@ -31,38 +39,41 @@ def versions() -> dict[str, str]:
 
 @cache
 def commit() -> str | None:
-    """The commit of the code that runs, with a + where files differ from it; None outside a repository."""
+    """Return the commit of the code, with a + if files differ from it; None outside a repository."""
     head = _git("rev-parse", "HEAD")
-    changed = _git("status", "--porcelain", "--untracked-files=no", "--", str(HERE.parent))
-    return None if head is None else head + ("+" if changed else "")
+    changes = _git("status", "--porcelain", "--untracked-files=no", "--", *CODE_FOLDERS)
+    return None if head is None else head + ("+" if changes else "")
 
 
 def processor() -> dict[str, object]:
-    """What the times were taken on."""
-    import torch
+    """Return the architecture, the number of processors and the number of threads."""
+    return {
+        "architecture": platform.machine(),
+        "processors": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+    }
 
-    return {"machine": platform.machine(), "processors": os.cpu_count(), "threads": torch.get_num_threads()}
 
-
-def forget_peak() -> None:
-    """Measure the peak of memory from here on, where the system can."""
+def reset_peak() -> None:
+    """Start a new measurement of peak memory, where the system supports it."""
     with suppress(OSError):
-        MARK.write_text("5")
+        CLEAR_REFS.write_text("5")
 
 
 def peak_mib() -> int:
-    """The most memory this process has had since `forget_peak` (or ever), or the largest of its children ever had."""
+    """Return the peak memory since `reset_peak`, or the peak of the largest child process if that is larger."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     own = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     with suppress(OSError):
-        lines = dict(line.split(":", 1) for line in PEAK.read_text().splitlines())
+        lines = dict(line.split(":", 1) for line in PROCESS_STATUS.read_text().splitlines())
         own = int(lines["VmHWM"].split()[0])
-    return round(max(own, children) / KIBIBYTES)
+    return round(max(own, children) / KIB_PER_MIB)
 
 
 def _git(*arguments: str) -> str | None:
     try:
-        done = subprocess.run(["git", "-C", str(HERE), *arguments], capture_output=True, text=True, check=True)  # noqa: S603, S607
+        command = ["git", "-C", str(REPOSITORY), *arguments]
+        completed = subprocess.run(command, capture_output=True, text=True, check=True)  # noqa: S603
     except (OSError, subprocess.CalledProcessError):
         return None
-    return done.stdout.strip()
+    return completed.stdout.strip()

@@ -1,4 +1,4 @@
-"""Trained methods, kept between cells and runs: training is what takes time, and cells differ in the questions."""
+"""Trained methods, stored between cells and runs, because the cells of a variant share one training."""
 
 from __future__ import annotations
 
@@ -11,53 +11,54 @@ from typing import Any
 
 import harpoon
 from harpoon_bench.baselines import Method
-from harpoon_bench.cache import whole
+from harpoon_bench.cache import write_atomically
 from harpoon_bench.datasets import Dataset
-from harpoon_bench.machine import forget_peak, peak_mib
+from harpoon_bench.machine import peak_mib, reset_peak
 
-GIVEN = ("seed", "budget", "options", "checkpoint")  # what a method is made with; everything else in it has been learnt
+CONSTRUCTOR_ATTRIBUTES = ("seed", "budget", "options", "checkpoint")  # every other attribute is learnt
 
 
-def trained(method: Method, dataset: Dataset, folder: Path) -> dict[str, float]:
-    """Train the method, or give it what was learnt before; and what that took.
+def train_or_load(method: Method, dataset: Dataset, folder: Path) -> dict[str, float]:
+    """Train the method, or restore an earlier training; return its seconds and its peak memory.
 
-    Pickles are read from the folder: it must be one's own.
+    The folder holds pickles, so it must be trusted.
     """
-    path = folder / dataset.name / f"{method.trained_as or method.name}-{_digest(method, dataset)}.pickle"
-    if kept := _kept(path):
-        learnt, took = kept
+    name = method.shares_training_with or method.name
+    path = folder / dataset.name / f"{name}-{_digest(method, dataset)}.pickle"
+    if stored := _load(path):
+        learnt, cost = stored
         vars(method).update(learnt)
-        return took
+        return cost
     method.checkpoint = path.with_suffix(".checkpoint")
     method.checkpoint.parent.mkdir(parents=True, exist_ok=True)
-    forget_peak()
+    reset_peak()
     began = perf_counter()
     method.fit(dataset.train, dataset.schema)
-    took = {"fit_seconds": perf_counter() - began, "fit_peak_mib": peak_mib()}
-    if method.keeps:
-        learnt = {name: value for name, value in vars(method).items() if name not in GIVEN}
-        with whole(path) as file:
-            file.write_bytes(pickle.dumps((learnt, took)))
+    cost = {"fit_seconds": perf_counter() - began, "fit_peak_mib": peak_mib()}
+    if method.picklable:
+        learnt = {name: value for name, value in vars(method).items() if name not in CONSTRUCTOR_ATTRIBUTES}
+        with write_atomically(path) as file:
+            file.write_bytes(pickle.dumps((learnt, cost)))
         method.checkpoint.unlink(missing_ok=True)
-    return took
+    return cost
 
 
-def _kept(path: Path) -> tuple[dict[str, Any], dict[str, float]] | None:
-    """What was kept; nothing where another version of the code cannot read it."""
+def _load(path: Path) -> tuple[dict[str, Any], dict[str, float]] | None:
+    """Return a stored training; None if there is none or another version of the code wrote it."""
     try:
-        found: tuple[dict[str, Any], dict[str, float]] = pickle.loads(path.read_bytes())  # noqa: S301 - our own file
+        stored: tuple[dict[str, Any], dict[str, float]] = pickle.loads(path.read_bytes())  # noqa: S301 - our own file
     except (OSError, EOFError, pickle.UnpicklingError, AttributeError, ImportError):
         return None
-    return found
+    return stored
 
 
 def _digest(method: Method, dataset: Dataset) -> str:
-    """Of everything that training depends on."""
-    settings: dict[str, Any] = {
+    """Return a digest of everything that training depends on."""
+    inputs: dict[str, Any] = {
         "harpoon": harpoon.__version__,
         "data": dataset.sha256,
         "seed": method.seed,
         "budget": method.budget,
-        "options": {name: value for name, value in method.options.items() if name not in method.later},
+        "options": {name: value for name, value in method.options.items() if name not in method.sampling_options},
     }
-    return hashlib.sha256(json.dumps(settings, sort_keys=True, default=str).encode()).hexdigest()[:16]
+    return hashlib.sha256(json.dumps(inputs, sort_keys=True, default=str).encode()).hexdigest()[:16]

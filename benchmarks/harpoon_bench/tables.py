@@ -1,4 +1,4 @@
-"""Records and published numbers as tables of text: means over seeds, the best in bold, what is missing said."""
+"""Records and published numbers as tables: means over seeds, the best in bold."""
 
 from __future__ import annotations
 
@@ -11,66 +11,65 @@ from statistics import fmean, pstdev
 
 from harpoon.exceptions import InvalidOption
 from harpoon.metrics import METRICS
-from harpoon_bench.baselines import METHODS, kind_of
+from harpoon_bench.baselines import METHODS, method_class
 from harpoon_bench.records import Cell, Record
 
-CEILINGS = {kind.title for kind in map(kind_of, METHODS) if kind.ceiling}
-SEEDS, DIGITS = 5, 2  # of published means
-TOO_LARGE = 1e5  # to be written out, as in the published tables
+CEILINGS = {cls.title for cls in map(method_class, METHODS) if cls.is_ceiling}
+PUBLISHED_SEEDS, PUBLISHED_DIGITS = 5, 2
+MAX_PRINTED = 1e5  # larger means are printed as a power of ten, as in the published tables
 MISSING, FAILED = "–", "failed"
 Key = tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Value:
-    """A mean over seeds, the deviation, and how many there are if they are not as many as in the paper."""
+    """A mean over seeds with its standard deviation; the number of seeds is printed if it is not the paper's."""
 
     mean: float
-    deviation: float | None = None
-    seeds: int = SEEDS
+    std: float | None = None
+    seeds: int = PUBLISHED_SEEDS
 
     def __str__(self) -> str:
-        if abs(self.mean) >= TOO_LARGE:  # what a method says that has lost its way
+        if abs(self.mean) >= MAX_PRINTED:
             return f">1e{int(math.log10(abs(self.mean)))}"
-        spread = "" if self.deviation is None else f" ± {self.deviation:.2f}"
-        return f"{self.mean:.2f}{spread}{'' if self.seeds == SEEDS else f' ({self.seeds})'}"
+        spread = "" if self.std is None else f" ± {self.std:.2f}"
+        return f"{self.mean:.2f}{spread}{'' if self.seeds == PUBLISHED_SEEDS else f' ({self.seeds})'}"
 
     @property
-    def read(self) -> float:
-        """The mean as a reader sees it: published numbers have no more digits, and what looks equal is equal."""
-        return round(self.mean, DIGITS)
+    def rounded(self) -> float:
+        """The mean with the digits of published numbers; values are compared with these digits."""
+        return round(self.mean, PUBLISHED_DIGITS)
 
-    def times(self, factor: float) -> Value:
-        """The same in another unit."""
-        spread = None if self.deviation is None else self.deviation * factor
-        return replace(self, mean=self.mean * factor, deviation=spread)
+    def scale(self, factor: float) -> Value:
+        """Return the value in another unit."""
+        return replace(self, mean=self.mean * factor, std=None if self.std is None else self.std * factor)
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a table: its heading, and the metric that says what is best."""
+    """A column of a table: its heading, and the metric that decides which value is best."""
 
     heading: str
     metric: str
 
 
 @dataclass(frozen=True)
-class Duel:
-    """A cell of ours against the best of the others."""
+class Comparison:
+    """A measured value and the best of its competitors."""
 
     cell: str
-    ours: float
-    rival: str
-    theirs: float
+    value: float
+    competitor: str
+    competitor_value: float
     won: bool
 
 
 @dataclass
 class Table:
-    """Methods down, cells across.
+    """A table with a row for each method.
 
     >>> table = Table([Column("adult", "mse")], {"ours": {"adult": Value(0.4)}, "theirs": {"adult": Value(0.5, 0.1)}})
-    >>> print(table.markdown())
+    >>> print(table.to_markdown())
     | | adult |
     |---|---|
     | ours | **0.40** |
@@ -82,125 +81,124 @@ class Table:
     title: str = ""
 
     def put(self, row: str, heading: str, value: Value | str | None, factor: float = 1.0) -> None:
-        """Set a cell, in another unit if need be; None leaves it missing."""
+        """Set a cell, in another unit if `factor` is given; None leaves it missing."""
         if value is not None:
-            self.rows.setdefault(row, {})[heading] = value.times(factor) if isinstance(value, Value) else value
+            self.rows.setdefault(row, {})[heading] = value.scale(factor) if isinstance(value, Value) else value
 
     def best(self, column: Column) -> float | None:
-        """The best mean of a column; what shows a ceiling does not compete."""
-        there = [row.get(column.heading) for name, row in self.rows.items() if name not in CEILINGS]
-        return METRICS[column.metric].best([value.read for value in there if isinstance(value, Value)])
+        """Return the best mean of a column, without ceilings."""
+        values = [row.get(column.heading) for name, row in self.rows.items() if name not in CEILINGS]
+        return METRICS[column.metric].best([value.rounded for value in values if isinstance(value, Value)])
 
-    def markdown(self) -> str:
-        """As text."""
-        head = "".join(f" {column.heading} |" for column in self.columns)
+    def to_markdown(self) -> str:
+        """Return the table as Markdown."""
+        headings = "".join(f" {column.heading} |" for column in self.columns)
         rows = [
-            "".join([f"| {name} |", *(f" {self._shown(row, column)} |" for column in self.columns)])
+            "".join([f"| {name} |", *(f" {self._format(row, column)} |" for column in self.columns)])
             for name, row in self.rows.items()
         ]
-        return "\n".join([f"| |{head}", "|---" * (len(self.columns) + 1) + "|", *rows])
+        return "\n".join([f"| |{headings}", "|---" * (len(self.columns) + 1) + "|", *rows])
 
-    def duels(self, ours: str, others: Iterable[str]) -> list[Duel]:
-        """Each cell in which a row can be compared with the best of some others."""
-        others, found = list(others), []
+    def compare(self, row: str, competitors: Iterable[str]) -> list[Comparison]:
+        """Compare a row with the best competitor, in each column in which both have a value."""
+        competitors, found = list(competitors), []
         for column in self.columns:
-            there = {name: self.rows[name].get(column.heading) for name in (ours, *others) if name in self.rows}
-            means = {name: value.read for name, value in there.items() if isinstance(value, Value)}
-            mine = means.pop(ours, None)
+            cells = {name: self.rows[name].get(column.heading) for name in (row, *competitors) if name in self.rows}
+            means = {name: value.rounded for name, value in cells.items() if isinstance(value, Value)}
+            own = means.pop(row, None)
             best = METRICS[column.metric].best(list(means.values()))
-            if mine is not None and best is not None:
-                rival = next(name for name, mean in means.items() if mean == best)
-                won = mine != best and METRICS[column.metric].best([mine, best]) == mine
-                found.append(Duel(f"{self.title} {column.heading}".strip(), mine, rival, best, won))
+            if own is not None and best is not None:
+                competitor = next(name for name, mean in means.items() if mean == best)
+                won = own != best and METRICS[column.metric].best([own, best]) == own
+                found.append(Comparison(f"{self.title} {column.heading}".strip(), own, competitor, best, won))
         return found
 
-    def _shown(self, row: Mapping[str, Value | str], column: Column) -> str:
+    def _format(self, row: Mapping[str, Value | str], column: Column) -> str:
         value = row.get(column.heading, MISSING)
-        if isinstance(value, Value) and value.read == self.best(column):
+        if isinstance(value, Value) and value.rounded == self.best(column):
             return f"**{value}**"
         return str(value)
 
 
-def published(path: Path, keys: Sequence[str]) -> dict[Key, Value | str]:
-    """Published numbers by what they are about."""
+def read_published(path: Path, keys: Sequence[str]) -> dict[Key, Value | str]:
+    """Read published numbers from a CSV file, by the values of the key columns."""
     try:
         with path.open(encoding="utf-8", newline="") as file:
             return {tuple(_key(row, key) for key in keys): _value(row) for row in csv.DictReader(file)}
     except (OSError, KeyError, ValueError) as error:
         raise InvalidOption(
-            f"{str(path)!r} must be a table of published numbers with the columns {', '.join(keys)} and a mean "
-            f"({type(error).__name__}: {error}). Give the folder of such tables with --published."
+            f"{str(path)!r} must be a CSV file of published numbers with the columns {', '.join(keys)} and mean "
+            f"({type(error).__name__}: {error}). Choose a folder of such files."
         ) from None
 
 
 def _key(row: Mapping[str, str], key: str) -> str:
-    """What a published number is about, with ratios written in one way."""
     return f"{float(row[key]):.2f}" if key == "ratio" else row[key]
 
 
 def _value(row: Mapping[str, str]) -> Value | str:
-    """A published number, or what is printed in its place, such as ">1e5"."""
-    mean, deviation = (row.get(name, row.get(f"{name}_s")) for name in ("mean", "std"))
+    """Return a published value, or the text printed in its place, such as ">1e5"."""
+    mean, std = (row.get(name, row.get(f"{name}_s")) for name in ("mean", "std"))
     if mean is None:
         raise KeyError("mean")
     try:
-        return Value(float(mean), float(deviation) if deviation else None)
+        return Value(float(mean), float(std) if std else None)
     except ValueError:
         return mean
 
 
-def title_of(cell: Cell) -> str:
-    """A method in a table: its name for people, and what differs from its own settings."""
+def method_title(cell: Cell) -> str:
+    """Return the name of a method in tables, with its budget and changed options."""
     if cell.method not in METHODS:
         return cell.method
-    kind = kind_of(cell.method)
-    limit = [f"≤ {cell.budget:g} s"] if cell.budget is not None and kind.budgeted else []
-    return ", ".join([kind.title, *limit, *(f"{key}={value}" for key, value in sorted(cell.options.items()))])
+    cls = method_class(cell.method)
+    limit = [f"≤ {cell.budget:g} s"] if cell.budget is not None and cls.uses_budget else []
+    return ", ".join([cls.title, *limit, *(f"{key}={value}" for key, value in sorted(cell.options.items()))])
 
 
-def averaged(found: Iterable[tuple[Cell, Record]]) -> dict[tuple[str, Key, str], Value | str]:
-    """Means over seeds, by method, by place (dataset, mask and ratio, or condition) and by metric."""
-    values: dict[tuple[str, Key, str], dict[int, float]] = {}  # one for each seed, however often it was asked
-    answered, failed = set[tuple[str, Key, int]](), set[tuple[str, Key, int]]()
-    for cell, record in found:
-        where, name = place_of(cell), title_of(cell)
-        (failed if "error" in record else answered).add((name, where, cell.seed))
+def average_seeds(records: Iterable[tuple[Cell, Record]]) -> dict[tuple[str, Key, str], Value | str]:
+    """Return means over seeds, by method, task and metric."""
+    values: dict[tuple[str, Key, str], dict[int, float]] = {}  # one value per seed, even if measured twice
+    succeeded, failed = set[tuple[str, Key, int]](), set[tuple[str, Key, int]]()
+    for cell, record in records:
+        task, name = task_of(cell), method_title(cell)
+        (failed if "error" in record else succeeded).add((name, task, cell.seed))
         for metric, value in record.get("metrics", {}).items():
             if value is not None:
-                values.setdefault((name, where, metric), {})[cell.seed] = value
+                values.setdefault((name, task, metric), {})[cell.seed] = value
     means: dict[tuple[str, Key, str], Value | str] = {
         key: Value(fmean(seeds.values()), pstdev(seeds.values()) if len(seeds) > 1 else None, len(seeds))
         for key, seeds in values.items()
     }
-    for name, where, _ in failed - answered:  # a mean over the seeds that did work would flatter
+    for name, task, _ in failed - succeeded:  # a mean over the other seeds would be too good
         for metric in METRICS:
-            means[name, where, metric] = FAILED
+            means[name, task, metric] = FAILED
     return means
 
 
-def place_of(cell: Cell) -> Key:
-    """What a number is about, besides its method, its metric and its seed."""
-    asked = (cell.mask, None if cell.ratio is None else f"{cell.ratio:.2f}", cell.condition)
-    return (cell.dataset, *(part for part in asked if part is not None))
+def task_of(cell: Cell) -> Key:
+    """Return the data set with the mask and its ratio, or with the condition."""
+    parts = (cell.mask, None if cell.ratio is None else f"{cell.ratio:.2f}", cell.condition)
+    return (cell.dataset, *(part for part in parts if part is not None))
 
 
-def on_shared_seeds(found: Iterable[tuple[Cell, Record]]) -> list[tuple[Cell, Record]]:
-    """Those of the seeds that every method has an answer to: one mask may be much harder than another.
+def keep_shared_seeds(records: Iterable[tuple[Cell, Record]]) -> list[tuple[Cell, Record]]:
+    """Return the records of seeds for which every method has a result, because some masks are harder than others.
 
-    Methods with a single seed are left out where others have more, for they would leave but one to all.
+    Methods with one seed are left out if others have more.
     """
-    found = list(found)
-    answered: dict[Key, dict[str, set[int]]] = {}
-    for cell, record in found:
+    records = list(records)
+    seeds: dict[Key, dict[str, set[int]]] = {}
+    for cell, record in records:
         if "error" not in record:
-            answered.setdefault(place_of(cell), {}).setdefault(title_of(cell), set()).add(cell.seed)
-    for place, methods in answered.items():
-        several = {name: seeds for name, seeds in methods.items() if len(seeds) > 1}
-        answered[place] = several if len(several) > 1 else methods
-    shared = {place: set.intersection(*methods.values()) for place, methods in answered.items()}
+            seeds.setdefault(task_of(cell), {}).setdefault(method_title(cell), set()).add(cell.seed)
+    for task, methods in seeds.items():
+        several = {name: found for name, found in methods.items() if len(found) > 1}
+        seeds[task] = several if len(several) > 1 else methods
+    shared = {task: set.intersection(*methods.values()) for task, methods in seeds.items()}
 
-    def counts(cell: Cell, record: Record) -> bool:
-        place = place_of(cell)
-        return "error" in record or (cell.seed in shared[place] and title_of(cell) in answered[place])
+    def is_kept(cell: Cell, record: Record) -> bool:
+        task = task_of(cell)
+        return "error" in record or (cell.seed in shared[task] and method_title(cell) in seeds[task])
 
-    return [(cell, record) for cell, record in found if counts(cell, record)]
+    return [(cell, record) for cell, record in records if is_kept(cell, record)]

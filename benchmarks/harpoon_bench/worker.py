@@ -1,9 +1,9 @@
-"""A process that works through the cells of one variant, so that it can be timed, measured and ended.
+"""The process that measures the cells of one variant, so that it can be timed and killed.
 
     python -m harpoon_bench.worker < job.json
 
-It says on the standard output, a line each, what it begins: "fit", or the number of a cell; what else is printed goes
-to the standard error. A record is written as soon as its cell is done.
+On the standard output it names each stage that it starts, one line each: "fit", or the index of a cell. Anything that
+libraries print goes to the standard error. Each record is written as soon as its cell is measured.
 """
 
 from __future__ import annotations
@@ -15,103 +15,82 @@ import sys
 import threading
 import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from pathlib import Path
 from time import sleep
-from typing import Any
 
-from harpoon_bench import machine
-from harpoon_bench.baselines import Method, method
+from harpoon_bench.baselines import Method, make_method
 from harpoon_bench.datasets import Dataset, load
-from harpoon_bench.measures import MEASURES, theorems
-from harpoon_bench.models import trained
+from harpoon_bench.experiments import MANIFOLD_DIMENSIONS, MEASURES, Job, measure_theorems
+from harpoon_bench.machine import circumstances
+from harpoon_bench.models import train_or_load
 from harpoon_bench.records import Cell, Record, Results
 
-LOOKED = 0.5  # seconds between two looks at the parent
-DIMENSIONS = {"circle": 2, "sphere": 3}  # made-up data of the geometry, whose denoiser is known
+PARENT_POLL_SECONDS = 0.5
 
 
-@dataclass(frozen=True)
-class Job:
-    """Cells of one variant, and the folders they need."""
-
-    cells: list[dict[str, Any]]
-    results: str
-    models: str
-    data: str | None = None
-
-    def to_json(self) -> str:
-        """As text."""
-        return json.dumps(asdict(self))
-
-
-def work(job: Job, say: Callable[[str], None]) -> None:
-    """Do all cells of a job."""
+def work(job: Job, announce: Callable[[str], None]) -> None:
+    """Measure all cells of a job."""
     results, cells = Results(Path(job.results)), [Cell.from_json(cell) for cell in job.cells]
     first = cells[0]
-    if first.dataset in DIMENSIONS:
-        for place, cell in enumerate(cells):
-            say(str(place))
-            results.write(cell, {**theorems(DIMENSIONS[cell.dataset], cell.seed), **circumstances()})
+    if first.dataset in MANIFOLD_DIMENSIONS:
+        for index, cell in enumerate(cells):
+            announce(str(index))
+            record = measure_theorems(MANIFOLD_DIMENSIONS[cell.dataset], cell.seed)
+            results.write(cell, {**record, **circumstances()})
         return
-    say("fit")
+    announce("fit")
     try:
         dataset = load(first.dataset, job.data)
-        chosen = method(first.method, budget=first.budget, **first.options)
-        took = trained(chosen, dataset, Path(job.models))
-    except Exception as error:  # noqa: BLE001 - whatever a method does is a result
+        method = make_method(first.method, budget=first.budget, **first.options)
+        cost = train_or_load(method, dataset, Path(job.models))
+    except Exception as error:  # noqa: BLE001 - any failure of a method is a result
         for cell in cells:
-            results.write(cell, {"error": failure(error, "training"), **circumstances()})
+            results.write(cell, {"error": describe_error(error, "training"), **circumstances()})
         return
-    for place, cell in enumerate(cells):
-        say(str(place))
-        results.write(cell, {**measured(cell, dataset, chosen), **took, **circumstances()})
+    for index, cell in enumerate(cells):
+        announce(str(index))
+        results.write(cell, {**measure(cell, dataset, method), **cost, **circumstances()})
 
 
-def measured(cell: Cell, dataset: Dataset, chosen: Method) -> Record:
-    """The record of a cell, or of what went wrong in it."""
-    chosen.seed = cell.seed
-    about = {"title": chosen.title, "settings": chosen.options, "data_sha256": dataset.sha256}
+def measure(cell: Cell, dataset: Dataset, method: Method) -> Record:
+    """Return the record of a cell, with an error if the method failed."""
+    method.seed = cell.seed
+    about = {"title": method.title, "config": method.options, "data_sha256": dataset.sha256}
     try:
-        record = MEASURES[cell.experiment](cell, dataset, chosen)
+        record = MEASURES[cell.experiment](cell, dataset, method)
     except Exception as error:  # noqa: BLE001
-        record = {"error": failure(error, "answering")}
-    return {**about, **record, "note": chosen.note, "facts": chosen.facts()}
+        record = {"error": describe_error(error, "answering")}
+    return {**about, **record, "note": method.note, "facts": method.facts()}
 
 
-def failure(error: BaseException, doing: str) -> dict[str, str]:
-    """What went wrong, in a record."""
-    return {"kind": type(error).__name__, "while": doing, "message": str(error)}
+def describe_error(error: BaseException, stage: str) -> dict[str, str]:
+    """Return an error as plain data."""
+    return {"kind": type(error).__name__, "stage": stage, "message": str(error)}
 
 
-def circumstances() -> Record:
-    """What a record says of where it was made."""
-    return {"versions": machine.versions(), "commit": machine.commit(), "on": machine.processor()}
-
-
-def end_with(parent: int) -> None:
-    """End this process, and what it has started, once its parent has ended: nobody is left to keep its time."""
+def end_with_parent(parent: int) -> None:
+    """Kill this process and its children when the parent ends."""
 
     def watch() -> None:
         while os.getppid() == parent:
-            sleep(LOOKED)
+            sleep(PARENT_POLL_SECONDS)
         os.killpg(os.getpgrp(), signal.SIGKILL)
 
     threading.Thread(target=watch, daemon=True).start()
 
 
 def main() -> None:
-    """Read a job and do it."""
-    end_with(os.getppid())
+    """Read a job from the standard input and do it."""
+    end_with_parent(os.getppid())
     warnings.simplefilter("ignore")
     lines = os.fdopen(os.dup(sys.stdout.fileno()), "w")
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a library that prints must not talk to whoever started us
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # the output is for stages only
 
-    def say(word: str) -> None:
-        lines.write(f"{word}\n")
+    def announce(stage: str) -> None:
+        lines.write(f"{stage}\n")
         lines.flush()
 
-    work(Job(**json.loads(sys.stdin.read())), say)
+    work(Job(**json.loads(sys.stdin.read())), announce)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""The page of results: every number in it comes from a record or a published table."""
+"""The results page: every number is from a record or a published table."""
 
 import pytest
 from typer.testing import CliRunner
 
 from harpoon.exceptions import InvalidOption
-from harpoon_bench.commands import app
+from harpoon_bench.__main__ import app
 from harpoon_bench.records import Cell, Results
-from harpoon_bench.tables import Column, Table, Value, published
+from harpoon_bench.tables import Column, Table, Value, read_published
 
 PUBLISHED = {
     "imputation": "mask,ratio,method,dataset,metric,mean,std\n"
@@ -36,14 +36,14 @@ def page(folders):
     return (output / "results.md").read_text()
 
 
-def test_without_records_the_page_says_that_nothing_was_measured(folders):
+def test_page_without_records(folders):
     text = page(folders)
     assert text.count("Not measured yet.") == 7
     assert "| GAIN (published) | 0.90 ± 0.10 |" in text
     assert "**0.50 ± 0.10**" in text
 
 
-def test_means_over_seeds_stand_beside_published_ones(folders):
+def test_means_over_seeds_and_published_numbers(folders):
     results = Results(folders[1])
     for seed, (mse, accuracy) in enumerate([(0.3, 0.5), (0.5, 0.6)]):
         cell = Cell("imputation", "adult", "anchored", "MAR", 0.25, seed=seed, budget=60)
@@ -58,8 +58,8 @@ def test_means_over_seeds_stand_beside_published_ones(folders):
     assert "- Harpoon (anchored), ≤ 60 s, adult (7 epochs, trained 10 s, peak 321 MiB): a remark" in text
 
 
-def test_what_failed_is_a_row_that_says_so(folders):
-    error = {"kind": "OutOfTime", "while": "answering", "message": "it took more than 5 s | and was ended"}
+def test_failures_are_listed(folders):
+    error = {"kind": "OutOfTime", "stage": "answering", "message": "stopped after | 5 s"}
     cell = Cell("imputation", "adult", "knn", "MAR", 0.25, seed=3)
     Results(folders[1]).write(cell, {"error": error})
     Results(folders[1]).write(
@@ -67,23 +67,20 @@ def test_what_failed_is_a_row_that_says_so(folders):
     )
     text = page(folders)
     assert "| KNNImputer | failed |" in text
-    assert (
-        "| imputation | adult MAR 0.25, seed 3 | KNNImputer | answering | it took more than 5 s / and was ended |"
-        in text
-    )
+    assert "| imputation | adult MAR 0.25, seed 3 | KNNImputer | answering | stopped after / 5 s |" in text
 
 
-def test_a_mask_counts_once_and_an_answer_beats_a_failure(folders):
+def test_a_seed_counts_once_and_success_beats_failure(folders):
     results = Results(folders[1])
-    error = {"error": {"kind": "OutOfTime", "while": "answering", "message": "it took too long"}}
+    error = {"error": {"kind": "OutOfTime", "stage": "answering", "message": "stopped"}}
     results.write(Cell("imputation", "adult", "mean", "MAR", 0.25), error)
-    for budget in (5, 6):  # which is nothing to the mean
+    for budget in (5, 6):  # which the mean ignores
         cell = Cell("imputation", "adult", "mean", "MAR", 0.25, budget=budget)
         results.write(cell, {"metrics": {"mse": 0.5}, **TRAINED})
     assert "| mean and mode | **0.50 (1)** |" in page(folders)
 
 
-def test_what_looks_equal_is_equal(folders):
+def test_values_equal_to_two_digits_are_ties(folders):
     cell = Cell("imputation", "adult", "anchored", "MAR", 0.25)
     Results(folders[1]).write(cell, {"metrics": {"accuracy": 0.600049}, **TRAINED})
     text = page(folders)
@@ -92,8 +89,8 @@ def test_what_looks_equal_is_equal(folders):
     assert "in 0 of 1 cells" in text
 
 
-def test_methods_are_compared_on_the_masks_that_all_of_them_filled(folders):
-    """The third mask is harder for everyone; who did not fill it must not look better for that."""
+def test_methods_are_compared_on_shared_masks(folders):
+    """The third mask is harder for all methods; a method without it must not look better."""
     results = Results(folders[1])
     scores = {"anchored": [0.3, 0.5, 0.7], "knn": [0.4, 0.6], "mean": [0.5, 0.7, 0.9], "gain": [0.1]}
     for method, found in scores.items():
@@ -101,34 +98,34 @@ def test_methods_are_compared_on_the_masks_that_all_of_them_filled(folders):
             cell = Cell("imputation", "bean", method, "MAR", 0.25, seed=seed)
             results.write(cell, {"metrics": {"mse": mse}, **TRAINED})
     text = page(folders)
-    beside = text[text.index("on the same masks") : text.index("### MAR, 25%")]
-    assert "| | bean MAR 0.25: mse |" in beside
-    assert "| Harpoon (anchored) | **0.40 ± 0.10 (2)** |" in beside
-    assert "| KNNImputer | 0.50 ± 0.10 (2) |" in beside
-    assert "GAIN" not in beside  # one mask of its own would leave but one to all
+    shared = text[text.index("on the same masks") : text.index("### MAR, 25 %")]
+    assert "| | bean MAR 0.25: mse |" in shared
+    assert "| Harpoon (anchored) | **0.40 ± 0.10 (2)** |" in shared
+    assert "| KNNImputer | 0.50 ± 0.10 (2) |" in shared
+    assert "GAIN" not in shared  # with its single mask, only one mask would be shared
     assert "| Harpoon (anchored) | – | 0.50 ± 0.16 (3) |" in text
 
 
-def test_conditions_ablations_times_and_angles(folders):
+def test_conditions_ablations_runtimes_and_angles(folders):
     results = Results(folders[1])
     branches = {"range": [0.5, 0.6], "category": [0.7, 0.8]}
-    drawn = {"metrics": {"violation": 0.01}, "branches": branches, **TRAINED}
-    results.write(Cell("constraints", "adult", "guided", condition="or"), drawn)
+    sampled = {"metrics": {"violation": 0.01}, "branches": branches, **TRAINED}
+    results.write(Cell("constraints", "adult", "guided", condition="or"), sampled)
     scores = {"metrics": {"mse": 0.8, "accuracy": 0.5}, **TRAINED}
-    for options in ({"loss": "mse"}, {"encoding": "integer", "sampling_steps": 50}):
+    for options in ({"reconstruction_loss": "mse"}, {"encoding": "integer", "sampling_steps": 50}):
         results.write(Cell("ablation", "shoppers", "paper", "MAR", 0.25, options=options), scores)
     for method, seconds in (("anchored", 0.5), ("knn", 2.0), ("paper", 4.0)):
         results.write(Cell("runtime", "adult", method, "MAR", 0.25), {"answer_seconds": seconds, **TRAINED})
-    late = {"kind": "OutOfTime", "while": "answering", "message": "it took too long"}
+    late = {"kind": "OutOfTime", "stage": "answering", "message": "stopped"}
     results.write(Cell("runtime", "adult", "great", "MAR", 0.25), {"error": late})
-    angles = {"mae": {"times": [2, 1], "mean": [80.0, None], "deviation": [1.0, None]}}
+    angles = {"mae": {"times": [2, 1], "mean": [80.0, None], "std": [1.0, None]}}
     results.write(Cell("geometry", "adult", "paper"), {"angles": angles, **TRAINED})
-    theorem = {"alpha_bar": 0.9, "distance_to_projection": 0.012, "normal_share": 0.5}
+    theorem = {"alpha_bar": 0.9, "distance_to_projection": 0.012, "normal_fraction": 0.5}
     results.write(Cell("geometry", "circle", "exact"), {"theorems": [theorem]})
     results.write(Cell("fidelity", "adult", "real"), {"metrics": {"alpha": 0.9}, **TRAINED})
     text = page(folders)
     assert "| Harpoon (anchored, guided) | **1.00 (1)** |" in text
-    assert "| MSE: Harpoon (paper preset), loss=mse (7 epochs) | **0.80 (1)** |" in text
+    assert "| MSE: Harpoon (paper preset), reconstruction_loss=mse (7 epochs) | **0.80 (1)** |" in text
     assert "| Integer: Harpoon (paper preset), encoding=integer, sampling_steps=50 (7 epochs) | **0.80 (1)** |" in text
     assert "| KNNImputer | 2 | 0.5 |" in text
     assert "| GReaT | failed | |" in text
@@ -140,7 +137,7 @@ def test_conditions_ablations_times_and_angles(folders):
         assert (folders[2] / name).read_text().startswith("<?xml")
 
 
-def test_the_same_records_make_the_same_files(folders):
+def test_page_is_reproducible(folders):
     Results(folders[1]).write(
         Cell("constraints", "adult", "guided", condition="or"),
         {"metrics": {}, "branches": {"range": [0.5, 0.6], "category": [0.7, 0.8]}, **TRAINED},
@@ -151,22 +148,22 @@ def test_the_same_records_make_the_same_files(folders):
     assert {path.name: path.read_bytes() for path in folders[2].iterdir()} == before
 
 
-def test_a_number_out_of_all_bounds_is_written_as_in_the_published_tables():
+def test_huge_numbers_are_powers_of_ten():
     assert str(Value(5.06e32)) == ">1e32"
     assert str(Value(99999.0, 1.0)) == "99999.00 ± 1.00"
 
 
-def test_a_tie_is_no_win_and_less_is_more_where_it_is():
+def test_a_tie_is_not_a_win():
     table = Table([Column("a", "mse"), Column("b", "accuracy"), Column("c", "mse")])
     for row, values in {"ours": (0.5, 0.5, 0.1), "theirs": (0.5, 0.6, 0.2)}.items():
         for column, value in zip("abc", values, strict=True):
             table.put(row, column, Value(value))
-    assert [duel.won for duel in table.duels("ours", ["theirs"])] == [False, False, True]
-    assert table.markdown().splitlines()[2] == "| ours | **0.50** | 0.50 | **0.10** |"
+    assert [found.won for found in table.compare("ours", ["theirs"])] == [False, False, True]
+    assert table.to_markdown().splitlines()[2] == "| ours | **0.50** | 0.50 | **0.10** |"
 
 
-def test_a_table_that_is_none(folders):
-    with pytest.raises(InvalidOption, match="--published"):
-        published(folders[0] / "nothing.csv", ("method",))
-    with pytest.raises(InvalidOption, match="must be a table of published numbers"):
-        published(folders[0] / "runtimes.csv", ("colour",))
+def test_wrong_published_table_is_an_error(folders):
+    with pytest.raises(InvalidOption, match="Choose a folder"):
+        read_published(folders[0] / "nothing.csv", ("method",))
+    with pytest.raises(InvalidOption, match="must be a CSV file of published numbers"):
+        read_published(folders[0] / "runtimes.csv", ("colour",))

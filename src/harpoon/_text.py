@@ -1,28 +1,4 @@
-"""Every error and warning of Harpoon.
-
-    HarpoonError
-      InvalidTable      the table itself cannot be used
-      SchemaMismatch    the table does not fit the one the model was trained on
-      InvalidOption     an argument has a value it cannot have
-      InvalidCondition  a condition cannot be read, or makes no sense for the table
-      InfeasibleCondition  too few rows meet a condition
-      NotFitted         the model has not been trained
-      TrainingFailed    the training did not lead anywhere
-      SamplingFailed    the reverse process did not lead to rows
-      ModelFileError    a model file cannot be read or written
-      TableFileError    a file or database with a table cannot be read or written
-      MissingExtra      an optional package is not installed
-
-    HarpoonWarning
-      ColumnLeftOut     a column is not modelled, and why
-      RowsDropped       many rows are incomplete and not trained on
-      LabelsGrouped     a category has so many labels that the rare ones are learnt in groups
-      UnseenCategory    a category the model does not know is treated as missing
-      TooFewDraws       there are too few draws for an interval of this level
-
-A message says what was required, what was got and what to do. The leaves also derive from the built-in
-exception that a caller would have caught anyway.
-"""
+"""Text for people: numbers, per cent, lists of names."""
 
 from __future__ import annotations
 
@@ -30,21 +6,58 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 
 MAX_LISTED = 5
+MIN_GROUPED, MAX_GROUPED = 10**4, 10**9  # numbers in this range have commas between thousands; years have none
 
 
 def closest_matches(name: str, names: Iterable[str]) -> list[str]:
-    """The names a user may have meant, nearest first."""
+    """Return up to three names that are similar to a misspelt one, most similar first; case is ignored.
+
+    >>> closest_matches("Agee", ["age", "wage", "job"])
+    ['age', 'wage']
+    """
     by_folded = {str(other).casefold(): str(other) for other in names}
     return [by_folded[match] for match in get_close_matches(name.casefold(), by_folded, n=3, cutoff=0.6)]
 
 
 def format_list(names: Iterable[object], *, shown: int = MAX_LISTED) -> str:
-    """Names as a short text: the first few, then how many more there are."""
+    """Return the first names as text, and the number of the others.
+
+    >>> format_list(["a", "b", "c"], shown=2), format_list([])
+    ("'a', 'b' and 1 more", 'none')
+    """
     names = list(names)
     text = ", ".join(repr(name) for name in names[:shown])
     return f"{text} and {len(names) - shown} more" if len(names) > shown else text or "none"
 
 
 def shorten(text: str, *, shown: int = 60) -> str:
-    """The beginning of a text that may be long."""
+    """Return a text, cut off after `shown` characters."""
     return text if len(text) <= shown else f"{text[:shown]}…"
+
+
+def format_percent(fraction: float, digits: int = 3) -> str:
+    """Return a fraction in per cent. Less than everything is never shown as 100 %.
+
+    >>> format_percent(0.5), format_percent(0.986), format_percent(0.0004), format_percent(0.0)
+    ('50 %', '98.6 %', '0.04 %', '0 %')
+    >>> format_percent(0.9999), format_percent(0.9999, digits=2), format_percent(1.0, digits=2)
+    ('99.9 %', '99 %', '100 %')
+    """
+    if fraction >= 1:
+        return f"{100 * fraction:.0f} %"
+    return f"{min(100 * fraction, 100 - 10.0 ** (2 - digits)):.{digits}g} %"
+
+
+def format_rounded(value: float, digits: int = 4) -> str:
+    """Return a number with a few significant digits, and with commas between thousands from 10,000.
+
+    >>> format_rounded(1234.5), format_rounded(54321.7), format_rounded(0.000123456), format_rounded(-2.0)
+    ('1234', '54,322', '0.0001235', '-2')
+    >>> format_rounded(4201.75, digits=3), format_rounded(3e17)
+    ('4202', '3e+17')
+    """
+    size = abs(value)
+    if MIN_GROUPED <= size < MAX_GROUPED:
+        return f"{value:,.0f}"
+    without_decimals = size < MIN_GROUPED and (size >= 10**digits or float(value).is_integer())
+    return f"{value:.0f}" if without_decimals else f"{value:.{digits}g}"

@@ -70,8 +70,9 @@ class Option:
         if value is None and self.nullable:
             return
         if self.choices:
-            if not isinstance(value, str) or value not in self.choices:
-                raise InvalidOption.one_of(name, value, self.choices)
+            choices = (*self.choices, *_ADDED_CHOICES.get(name, ()))
+            if not isinstance(value, str) or value not in choices:
+                raise InvalidOption.one_of(name, value, choices)
             return
         if self.boolean:
             if not isinstance(value, bool):
@@ -86,6 +87,47 @@ class Option:
                 code="option_out_of_range",
                 option=name,
             )
+
+    def parse(self, name: str, text: str) -> Any:  # noqa: ANN401
+        """Return the value that a text stands for, if it is valid.
+
+        >>> Option("Width.", 2, 64, integer=True, nullable=True).parse("hidden", "16")
+        16
+        """
+        value: Any = text
+        if text.lower() in ("true", "false", "none", "null") and not self.choices:
+            value = {"true": True, "false": False}.get(text.lower())
+        elif not self.choices and not self.boolean:
+            for to_number in (int, float):
+                try:
+                    value = to_number(text)
+                    break
+                except ValueError:
+                    continue
+        self.validate(name, value)
+        return value
+
+    @property
+    def values(self) -> str:
+        """The valid values in a few words: `a, b`, `true or false`, `integer, 1 to 100`."""
+        if self.choices or self.boolean:
+            return ", ".join(self.choices) or "true or false"
+        high = "" if self.high == math.inf else f" to {self.high:g}"
+        kind = "integer" if self.integer else "number"
+        return f"{kind}, {self.low:g}{high or ' or more'}{' or none' if self.nullable else ''}"
+
+
+_ADDED_CHOICES: dict[str, list[str]] = {}
+
+
+def add_choice(option: str, value: str) -> None:
+    """Make a new entry of a registry a valid value of its option, such as a solver of your own.
+
+    >>> add_choice("solver", "heun")
+    >>> Config(solver="heun").solver
+    'heun'
+    """
+    _ADDED_CHOICES.setdefault(option, []).append(value)
 
 
 def _choice(default: str, help: str, *choices: str) -> Any:  # noqa: A002, ANN401

@@ -316,7 +316,7 @@ class Harpoon:
 
         Args:
             test: Real rows that the model was not trained on; without them the page shows the model alone.
-            train: The training table, to look for copies of its rows.
+            train: The training table, to search it for copies; used only with `test`.
             where: A condition, as for `sample`, to show how it changes every column.
             rows: How many rows to use and to sample, at most.
             random_state: A seed or a NumPy generator for this call.
@@ -324,10 +324,10 @@ class Harpoon:
         from harpoon import report
 
         if test is None:
+            if train is not None:
+                raise InvalidOption("`train` is used only with `test` rows. Pass both, or neither.")
             return report.Page(report.describe(self, where=where, rows=rows, random_state=random_state))
-        known = {} if train is None else {"train": train}
-        summary = report.evaluate(self, test, where=where, rows=rows, random_state=random_state, **known)
-        return report.Page(summary)
+        return report.Page(report.evaluate(self, test, train=train, where=where, rows=rows, random_state=random_state))
 
     def encode(self, data: object) -> EncodedRows:
         """Return a table as the network sees it: encoded rows, and which of their dimensions are observed."""
@@ -354,7 +354,9 @@ class Harpoon:
         if CHECKPOINT_KEY in content:
             raise ModelFileError(
                 f"{str(path)!r} is the checkpoint of a training, not a model. Give it to fit(checkpoint=...) to resume "
-                "the training, and save the model afterwards."
+                "the training, and save the model afterwards.",
+                code="checkpoint_not_model",
+                path=str(path),
             )
         try:
             model = cls(content["preset"], random_state=content["random_state"], device=device, progress=progress)
@@ -469,7 +471,9 @@ class Harpoon:
     ) -> Any:  # noqa: ANN401
         """Sample the missing cells of a table of partial rows."""
         if n is not None:
-            raise InvalidOption("n must be left out if given is a table: one row is sampled for each of its rows.")
+            raise InvalidOption(
+                "n must be left out if given is a table: one row is sampled for each of its rows.", code="n_with_table"
+            )
         table = dataframe.read(given)
         if not table.names:
             raise InvalidOption("A table of partial rows must have columns; use n to sample rows without any.")

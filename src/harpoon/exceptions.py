@@ -1,27 +1,27 @@
 """Every error and warning of Harpoon.
 
     HarpoonError
-      InvalidTable      the table itself cannot be used
-      SchemaMismatch    the table does not fit the one the model was trained on
-      InvalidOption     an argument has a value it cannot have
-      InvalidCondition  a condition cannot be read, or makes no sense for the table
-      InfeasibleCondition  too few rows meet a condition
-      NotFitted         the model has not been trained
-      TrainingFailed    the training did not lead anywhere
-      SamplingFailed    the reverse process did not lead to rows
-      ModelFileError    a model file cannot be read or written
-      TableFileError    a file or database with a table cannot be read or written
-      MissingExtra      an optional package is not installed
+      InvalidTable             a table cannot be used
+      SchemaMismatch           a table does not fit the schema of the model
+      InvalidOption            an argument has an invalid value
+      InvalidCondition         a condition cannot be read, or does not fit the schema
+      InfeasibleCondition      no row, or too few rows, satisfy a condition
+      NotFitted                the model is not fitted
+      TrainingFailed           training failed
+      SamplingFailed           sampling failed
+      ModelFileError           a model file cannot be read or written
+      TableFileError           a table in a file or database cannot be read or written
+      MissingExtra             an optional package is not installed
 
     HarpoonWarning
-      ColumnLeftOut     a column is not modelled, and why
-      RowsDropped       many rows are incomplete and not trained on
-      LabelsGrouped     a category has so many labels that the rare ones are learnt in groups
-      UnseenCategory    a category the model does not know is treated as missing
-      TooFewDraws       there are too few draws for an interval of this level
+      ColumnLeftOutWarning     a column is not modelled
+      RowsDroppedWarning       many rows are incomplete and not used for training
+      CategoriesGroupedWarning a column has so many categories that rare ones are modelled in groups
+      UnknownCategoryWarning   a category that the model does not have is treated as missing
+      TooFewDrawsWarning       there are too few draws for an interval of this level
 
-A message says what was required, what was got and what to do. The leaves also derive from the built-in
-exception that a caller would have caught anyway.
+A message says what was required, what was got, and what to do. Each error also derives from the built-in exception
+that describes it best, such as ValueError or OSError.
 """
 
 from __future__ import annotations
@@ -30,17 +30,34 @@ from collections.abc import Iterable, Sequence
 
 from harpoon._text import MAX_LISTED, closest_matches, format_list
 
-HOLDS = {"model": "was trained on", "schema": "names"}
-LACKS = {"model": "was not trained on", "schema": "does not name"}
+# Codes of errors and warnings. A front end may have a sentence of its own for each, made from the facts.
+CODES = (
+    "already_exists",  # what
+    "checkpoint_mismatch",  # path
+    "checkpoint_not_model",  # path
+    "invalid_cell",  # problem, value
+    "local_engine_workers",  # workers
+    "n_with_table",
+    "option_out_of_range",  # option
+    "option_without_effect",  # options
+    "rows_dropped",  # complete, rows
+    "shortfall_of_given_rows",
+    "too_few_complete_rows",  # complete, required
+    "too_few_rows",  # rows
+    "too_few_rows_found",  # problem
+    "unknown_encoding",  # name, tried
+    "unknown_format",  # name, suffixes
+)
+HAS_COLUMNS = {"model": "was trained on", "schema": "names"}
+LACKS_COLUMNS = {"model": "was not trained on", "schema": "does not name"}
 
 
 class HarpoonError(Exception):
-    """Base of everything Harpoon raises on purpose.
+    """Base of all errors of Harpoon.
 
     Attributes:
-        code: A short name of the mistake, by which a front end finds its own words for it; empty where the message
-            needs none.
-        facts: What the message is made of, by name.
+        code: One of `CODES`, by which a front end finds its own sentence, or empty.
+        facts: The values that the sentence is made from, by name.
     """
 
     def __init__(self, message: str = "", *, code: str = "", **facts: object) -> None:
@@ -49,40 +66,42 @@ class HarpoonError(Exception):
 
 
 class InvalidTable(HarpoonError, ValueError):
-    """The table itself cannot be used."""
+    """A table cannot be used."""
 
 
 class SchemaMismatch(HarpoonError, ValueError):
-    """The table does not fit the one the model was trained on."""
+    """A table does not fit the schema of the model."""
 
     @classmethod
     def missing_columns(cls, missing: Sequence[str], present: Sequence[str], *, of: str = "model") -> SchemaMismatch:
-        """Columns that the model, or the schema, needs and the table does not have."""
+        """Return the error for columns that the model or the schema has and the table has not."""
         near = [f"{match!r} for {name!r}" for name in missing for match in closest_matches(name, present)[:1]]
         hint = f" Did you mean {', '.join(near[:MAX_LISTED])}?" if near else ""
         return cls(
-            f"The {of} {HOLDS[of]} {_columns(missing)}, which the table does not have "
+            f"The {of} {HAS_COLUMNS[of]} {_columns(missing)}, which the table does not have "
             f"(it has {format_list(present)}).{hint} Add {'it' if len(missing) == 1 else 'them'}, "
-            "with empty cells if the values are not known."
+            "with missing cells if the values are unknown."
         )
 
     @classmethod
-    def extra_columns(cls, extra: Sequence[str], known: Sequence[str], *, of: str = "model") -> SchemaMismatch:
-        """Columns that the model has never seen, or the schema does not name."""
-        near = [f"{name!r} (did you mean {match!r}?)" for name in extra for match in closest_matches(name, known)[:1]]
+    def extra_columns(cls, extra: Sequence[str], expected: Sequence[str], *, of: str = "model") -> SchemaMismatch:
+        """Return the error for columns that the table has and the model or the schema has not."""
+        near = [
+            f"{name!r} (did you mean {match!r}?)" for name in extra for match in closest_matches(name, expected)[:1]
+        ]
         hint = f" Close names: {', '.join(near[:MAX_LISTED])}." if near else ""
         return cls(
-            f"The table has {_columns(extra)}, which the {of} {LACKS[of]} "
-            f"(it knows {format_list(known)}).{hint} Drop or rename {'it' if len(extra) == 1 else 'them'}."
+            f"The table has {_columns(extra)}, which the {of} {LACKS_COLUMNS[of]} "
+            f"(it has {format_list(expected)}).{hint} Drop or rename {'it' if len(extra) == 1 else 'them'}."
         )
 
 
 class InvalidOption(HarpoonError, ValueError):
-    """An argument has a value it cannot have."""
+    """An argument has an invalid value."""
 
     @classmethod
     def one_of(cls, name: str, got: object, options: Iterable[object]) -> InvalidOption:
-        """An argument that takes one of a few values."""
+        """Return the error for an argument that must be one of a few values."""
         options = sorted(options, key=str)
         near = closest_matches(str(got), map(str, options))
         hint = f" Did you mean {near[0]!r}?" if near else ""
@@ -90,23 +109,23 @@ class InvalidOption(HarpoonError, ValueError):
 
 
 class InvalidCondition(HarpoonError, ValueError):
-    """A condition cannot be read, or makes no sense for the table."""
+    """A condition cannot be read, or does not fit the schema."""
 
 
 class InfeasibleCondition(HarpoonError, ValueError):
-    """No row, or too few rows, can be found that meet a condition."""
+    """No row, or too few rows, satisfy a condition."""
 
 
 class NotFitted(HarpoonError, AttributeError):
-    """The model has not been trained."""
+    """The model is not fitted."""
 
 
 class TrainingFailed(HarpoonError, RuntimeError):
-    """The training did not lead anywhere."""
+    """Training failed, for example because the loss is not finite."""
 
 
 class SamplingFailed(HarpoonError, RuntimeError):
-    """The reverse process did not lead to rows."""
+    """Sampling failed, for example because values are not finite."""
 
 
 class ModelFileError(HarpoonError, OSError):
@@ -114,21 +133,21 @@ class ModelFileError(HarpoonError, OSError):
 
 
 class TableFileError(HarpoonError, OSError):
-    """A file or database with a table cannot be read or written."""
+    """A table in a file or database cannot be read or written."""
 
     @classmethod
     def unreadable(cls, name: str, error: object) -> TableFileError:
-        """What the operating system, or the library that reads a format, has to say."""
+        """Return the error for a table that cannot be read, with the reason that the system or a library gives."""
         return cls(f"{name} cannot be read: {getattr(error, 'strerror', None) or _first_line(error)}.")
 
     @classmethod
-    def taken(cls, said: str) -> TableFileError:
-        """What is there is replaced on request only."""
-        return cls(f"{said}. Choose another name, or have it replaced (--force, in Python force=True).")
+    def already_exists(cls, what: str) -> TableFileError:
+        """Return the error for an output that exists, without force=True."""
+        return cls(f"{what}. Choose another name, or use force=True.", code="already_exists", what=what)
 
     @classmethod
     def unwritable(cls, name: str, error: object) -> TableFileError:
-        """The same for writing."""
+        """Return the error for a table that cannot be written, with the reason that the system or a library gives."""
         return cls(f"{name} cannot be written: {getattr(error, 'strerror', None) or _first_line(error)}.")
 
 
@@ -136,8 +155,8 @@ class MissingExtra(HarpoonError, ImportError):
     """An optional package is not installed."""
 
     @classmethod
-    def named(cls, package: str, extra: str, purpose: str) -> MissingExtra:
-        """The extra that brings the package."""
+    def for_package(cls, package: str, extra: str, purpose: str) -> MissingExtra:
+        """Return the error with the extra that installs the package."""
         return cls(
             f"{purpose} needs the package {package!r}, which is not installed. "
             f'Install it with: pip install "tabharpoon[{extra}]"'
@@ -145,23 +164,27 @@ class MissingExtra(HarpoonError, ImportError):
 
 
 class HarpoonWarning(UserWarning):
-    """Base of everything Harpoon warns about."""
+    """Base of all warnings of Harpoon; `code` and `facts` are those of `HarpoonError`."""
+
+    def __init__(self, message: str = "", *, code: str = "", **facts: object) -> None:
+        super().__init__(message)
+        self.code, self.facts = code, facts
 
 
 class ColumnLeftOutWarning(HarpoonWarning):
-    """A column is not modelled, and why."""
+    """A column is not modelled; the message says why."""
 
 
 class RowsDroppedWarning(HarpoonWarning):
-    """Many rows are incomplete and not trained on."""
+    """Many rows are incomplete and not used for training."""
 
 
 class CategoriesGroupedWarning(HarpoonWarning):
-    """A category has so many labels that the rare ones are learnt in groups."""
+    """A column has so many categories that rare ones are modelled in groups."""
 
 
 class UnknownCategoryWarning(HarpoonWarning):
-    """A category the model does not know is treated as missing."""
+    """A category that the model does not have is treated as missing."""
 
 
 class TooFewDrawsWarning(HarpoonWarning):

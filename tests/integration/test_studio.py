@@ -1,4 +1,4 @@
-"""The Studio in a real browser, against a real server with a real model: what is asked, and what is answered."""
+"""Studio in a real browser, with a real server and a real model."""
 
 import io
 
@@ -34,34 +34,34 @@ def url(model):
 def reader(browser, url):
     reader = Reader(browser, url)
     yield reader
-    assert reader.complaints() == []
+    assert reader.console_errors() == []
 
 
 @pytest.fixture
 def downloads(browser, tmp_path):
-    """Where the browser puts files, and how to wait for one."""
+    """The download folder of the browser."""
     behaviour = {"behavior": "allow", "downloadPath": str(tmp_path)}
     browser.execute_cdp_cmd("Browser.setDownloadBehavior", behaviour)
     return tmp_path
 
 
 def violations(rows, where):
-    """How many rows do not meet a condition, as DuckDB counts them."""
+    """The number of rows that violate a condition, by DuckDB."""
     table = pa.Table.from_pylist(rows) if isinstance(rows, list) else rows
     return duckdb.from_arrow(table).filter(f"not ({where})").count("*").fetchall()[0][0]
 
 
-def test_a_range_and_a_category_make_a_condition_that_rows_obey(reader, url):
+def test_a_range_and_categories_make_a_condition_that_rows_satisfy(reader, url):
     reader.open("#n=200")
     assert reader.text("#verdict-a .number") == "100 %"
     reader.bound("age", "at least", "40")
-    reader.asked("age >= 40")
+    reader.wait_for("age >= 40")
     likely = reader.text("#verdict-a .number")
     reader.press("job", "chef")
     reader.press("job", "nurse")
-    reader.asked(BOTH)
+    reader.wait_for(BOTH)
     assert float(reader.text("#verdict-a .number")[:-2]) < float(likely[:-2]) < 100
-    assert "200 rows drawn" in reader.text("#verdict-a .words")
+    assert "200 rows sampled" in reader.text("#verdict-a .words")
     answer = sampled(url, n=200, where=BOTH, seed=0).json()
     assert len(answer["rows"]) == 200
     assert violations(answer["rows"], BOTH) == 0
@@ -81,15 +81,15 @@ def test_a_slider_is_moved_by_keys(reader):
     bound = int(reader.where.removeprefix("age >= "))
     assert thumb.get_attribute("aria-valuetext") == str(bound)
     thumb.send_keys(Keys.ARROW_RIGHT)
-    reader.asked(f"age >= {bound + 1}")
+    reader.wait_for(f"age >= {bound + 1}")
     thumb.send_keys(Keys.HOME)
-    reader.asked("")
+    reader.wait_for("")
 
 
 def test_a_typed_condition_moves_the_controls(reader):
     reader.open("#n=50")
     reader.condition("joined between '2021-01-01' and '2022-06-30' and job = 'pilot' and income < age * 90")
-    reader.until(lambda: "income < age * 90" in reader.text("#beyond"))
+    reader.until(lambda: "income < age * 90" in reader.text("#rest"))
     dates = [reader.one(f'[aria-label="joined, {end}, as a value"]') for end in ("at least", "at most")]
     assert [date.get_property("value") for date in dates] == ["2021-01-01", "2022-06-30"]
     assert [chip.text.split()[0] for chip in reader.all('#columns [aria-pressed="true"]')] == ["pilot"]
@@ -102,7 +102,7 @@ def test_a_typed_condition_moves_the_controls(reader):
 def test_the_address_gives_the_same_page(reader, browser):
     reader.open("#n=80")
     reader.bound("age", "at least", "50")
-    reader.asked("age >= 50")
+    reader.wait_for("age >= 50")
     reader.one("#edit-b").click()
     reader.condition("member")
     reader.until(lambda: reader.one("#verdict-b").get_attribute("data-where") == "member")
@@ -123,13 +123,13 @@ def test_a_scenario_that_is_left_while_it_changes_is_answered(reader):
     assert not reader.wait().one("#verdict-b").is_displayed()
 
 
-def test_without_a_condition_nothing_is_said_to_change(reader):
+def test_without_a_condition_no_change_is_shown(reader):
     reader.open("#n=50")
     order = [card.get_attribute("data-column") for card in reader.all("#changes .card")]
     assert order == ["age", "income", "job", "member", "joined"]  # as in the table
     assert "→" not in reader.text("#answer")
     assert reader.all("#changes .shift, #changes .series.a") == []
-    assert reader.text("#legend") == "before, without a condition"
+    assert reader.text("#legend") == "without a condition"
     reader.open("#b=age+>%3D+60&n=50")  # A has no condition: B is what changes
     assert reader.text("#changes-heading") == "What else changes when age >= 60?"
     assert {shift.get_attribute("data-scenario") for shift in reader.all("#changes .shift")} == {"b"}
@@ -143,11 +143,11 @@ def test_what_changes_most_comes_first(reader):
     assert set(order) == {"income", "job", "member", "joined"}
     assert changes == sorted(changes, reverse=True)
     assert order[-1] == "joined"  # nothing goes with it
-    assert [card.get_attribute("data-column") for card in reader.all("#asked-columns .card")] == ["age"]
+    assert [card.get_attribute("data-column") for card in reader.all("#condition-columns .card")] == ["age"]
 
 
 def test_files_hold_the_rows_of_the_page(reader, url, downloads):
-    reader.open("#a=age+<+30&n=150&seed=3&strategy=known")
+    reader.open("#a=age+<+30&n=150&seed=3&strategy=conditioning")
     for suffix, media in (("csv", "text/csv"), ("parquet", PARQUET)):
         reader.one(f'#rows-downloads [data-format="{suffix}"]').click()
         file = downloads / f"{NAME}-a.{suffix}"
@@ -160,14 +160,14 @@ def test_files_hold_the_rows_of_the_page(reader, url, downloads):
     assert violations(rows, "age < 30") == 0
 
 
-def test_the_python_lines_draw_the_same_rows(reader, model, url, tmp_path, monkeypatch):
+def test_the_python_code_samples_the_same_rows(reader, model, url, tmp_path, monkeypatch):
     where = "job <> 'pilot' and income > 2000"
     model.save(tmp_path / f"{NAME}.harpoon")
     monkeypatch.chdir(tmp_path)
     reader.open("#n=60&seed=7")
     reader.condition(where)
     names = {}
-    exec(reader.asked(where).text("#python code"), names)  # noqa: S102
+    exec(reader.wait_for(where).text("#python code"), names)  # noqa: S102
     assert (
         names["rows"].to_pylist()
         == pq.read_table(io.BytesIO(sampled(url, PARQUET, n=60, where=where, seed=7).content)).to_pylist()
@@ -190,23 +190,23 @@ def test_a_fast_slider_never_shows_an_answer_to_another_question(reader, browser
     for _ in range(12):
         thumb.send_keys(Keys.ARROW_RIGHT * 2)
     reader.until(lambda: reader.where == f"age >= {thumb.get_attribute('aria-valuetext')}")
-    reader.asked(reader.where)
+    reader.wait_for(reader.where)
     assert browser.execute_script("return window.wrong") == []
 
 
-def test_a_drawing_can_be_stopped(reader):
+def test_sampling_can_be_stopped(reader):
     reader.open("#n=50")
     reader.bound("age", "at least", "75")
     reader.type("#rows", f"20000{Keys.TAB}")
-    reader.until(lambda: "tried" in reader.text("#verdict-a .counter"))
+    reader.until(lambda: "sampled" in reader.text("#verdict-a .counter"))
     assert reader.text("#rows-words") == "There are no rows yet."
     reader.one("#verdict-a .stop").click()
     assert "Stopped" in reader.text("#verdict-a .error")
     reader.type("#rows", f"50{Keys.TAB}")
-    reader.asked("age >= 75")
+    reader.wait_for("age >= 75")
 
 
-def test_a_condition_that_makes_no_sense_is_told_in_a_sentence(reader):
+def test_an_invalid_condition_gets_a_sentence(reader):
     reader.open("#n=50")
     for condition, said in {
         "aeg >= 60": "aeg",
@@ -221,29 +221,29 @@ def test_a_condition_that_makes_no_sense_is_told_in_a_sentence(reader):
         reader.until(lambda sentence=sentence: reader.text("#verdict-a .error") == sentence)
 
 
-def test_while_the_text_makes_no_sense_no_other_condition_is_shown(reader):
+def test_while_the_text_is_invalid_no_other_condition_is_shown(reader):
     reader.open("#a=age+>%3D+40+and+income+<+age+*+90&n=50")
-    assert reader.one("#asked-part").is_displayed()
-    assert reader.one("#beyond").is_displayed()
+    assert reader.one("#condition-part").is_displayed()
+    assert reader.one("#rest").is_displayed()
     reader.condition("aeg >= 60")
     reader.until(lambda: "aeg" in reader.text("#verdict-a .error"))
     reader.until(lambda: reader.one("#columns").get_property("inert"))
-    for gone in ("#asked-part", "#beyond", "#code-part", "#verdict-a .again", "#columns .asked"):
+    for gone in ("#condition-part", "#rest", "#code-part", "#verdict-a .again", "#columns .restricted"):
         assert not any(part.is_displayed() for part in reader.all(gone))
     assert "aeg" not in reader.text("#changes-heading")
     with pytest.raises(ElementClickInterceptedException):
         reader.press("job", "chef")
     assert reader.where == "aeg >= 60"
     reader.condition("age >= 60")
-    reader.asked("age >= 60").wait().press("job", "chef")
-    reader.asked("age >= 60 and job = 'chef'")
+    reader.wait_for("age >= 60").wait().press("job", "chef")
+    reader.wait_for("age >= 60 and job = 'chef'")
 
 
-def test_a_condition_that_nothing_meets_is_explained(reader):
+def test_an_impossible_condition_is_explained(reader):
     reader.open("#n=50")
     reader.condition("age > 79 and age < 20")
-    reader.asked("age > 79 and age < 20")
+    reader.wait_for("age > 79 and age < 20")
     assert reader.text("#verdict-a .number") == "0 %"
-    assert "0 rows drawn" in reader.text("#verdict-a .words")
+    assert "0 rows sampled" in reader.text("#verdict-a .words")
     assert reader.text("#verdict-a .error")
     assert reader.text("#verdict-a").count("confidence") == 1

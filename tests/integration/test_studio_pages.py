@@ -1,4 +1,4 @@
-"""The Studio on every screen: it fits, everybody can use it, it asks nobody but its server, and it fills tables."""
+"""Studio on every screen: layout, accessibility, requests only to its server, and imputation of files."""
 
 import os
 import re
@@ -37,18 +37,18 @@ def reader(browser, url):
 
 
 @pytest.fixture(scope="module")
-def holes(tmp_path_factory):
-    """A CSV with holes in every column, and a column that the model does not know."""
+def incomplete(tmp_path_factory):
+    """A CSV with missing cells in every column, and a column that the model does not know."""
     frame = people(40).to_pandas()
     frame = frame.astype(object).mask(np.random.default_rng(0).random(frame.shape) < 0.2)
     frame["remark"] = "kept, as it is"
-    path = tmp_path_factory.mktemp("holes") / "holes.csv"
+    path = tmp_path_factory.mktemp("tables") / "people.csv"
     frame.to_csv(path, index=False)
     return path
 
 
 def serious(browser):
-    """What axe finds that keeps people out."""
+    """The serious violations of accessibility rules, by axe."""
     axe = Axe(browser)
     axe.inject()
     found = axe.run()["violations"]
@@ -56,31 +56,31 @@ def serious(browser):
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1440, "light")])
-def test_the_page_fits_and_everybody_can_use_it(reader, holes, width, scheme):
+def test_the_page_fits_and_everybody_can_use_it(reader, incomplete, width, scheme):
     browser = reader.browser
     reader.open("#a=age+>%3D+40&b=job+%3D+'chef'&n=40", width, scheme)
     assert serious(browser) == []
     assert chromium.overflow(browser) == 0
     reader.one("#tab-fill").click()
-    reader.one("#file").send_keys(str(holes))
+    reader.one("#file").send_keys(str(incomplete))
     reader.until(reader.one("#filled").is_displayed)
     assert serious(browser) == []
     assert chromium.overflow(browser) == 0
     assert browser.execute_script("return innerWidth") == width
-    assert reader.complaints() == []
-    asked = [address for address in chromium.requested(browser) if not address.startswith("data:")]
+    assert reader.console_errors() == []
+    asked = [address for address in chromium.requested_urls(browser) if not address.startswith("data:")]
     assert {address.rpartition("/")[0] for address in asked} == {reader.url}
 
 
-def test_a_table_with_holes_comes_back_filled(reader, browser, holes, tmp_path):
+def test_a_table_with_missing_cells_is_completed(reader, browser, incomplete, tmp_path):
     behaviour = {"behavior": "allow", "downloadPath": str(tmp_path)}
     browser.execute_cdp_cmd("Browser.setDownloadBehavior", behaviour)
     reader.open("#tab=fill")
-    reader.one("#file").send_keys(str(holes))
+    reader.one("#file").send_keys(str(incomplete))
     reader.until(reader.one("#filled").is_displayed)
     reader.one('#filled-downloads [data-format="csv"]').click()
-    reader.until((tmp_path / "holes-filled.csv").exists)
-    before, after = (duckdb.read_csv(str(path)).fetchall() for path in (holes, tmp_path / "holes-filled.csv"))
+    reader.until((tmp_path / "people-filled.csv").exists)
+    before, after = (duckdb.read_csv(str(path)).fetchall() for path in (incomplete, tmp_path / "people-filled.csv"))
     pairs = [pair for old, new in zip(before, after, strict=True) for pair in zip(old, new, strict=True)]
     count = sum(old is None for old, _ in pairs)
     assert not any(new is None for _, new in pairs)
@@ -91,18 +91,18 @@ def test_a_table_with_holes_comes_back_filled(reader, browser, holes, tmp_path):
     place = head.index("income")
     shown = {int(row[0]): row[place] for row in rows if row[place].startswith("filled: ")}
     assert shown
-    for row, text in shown.items():  # the value, then between what it lies
+    for row, text in shown.items():  # the value, then its interval
         assert text.startswith(f"filled: {after[row - 1][place - 1]:g}")
         assert " to " in text
-    labels = [row[head.index("job")] for row in rows if row[head.index("job")].startswith("filled: ")]
-    assert all(re.fullmatch(r"filled: (chef|nurse|pilot)in \d+ of 20 draws", text) for text in labels)
+    texts = [row[head.index("job")] for row in rows if row[head.index("job")].startswith("filled: ")]
+    assert all(re.fullmatch(r"filled: (chef|nurse|pilot)in \d+ of 20 draws", text) for text in texts)
 
 
 @pytest.mark.parametrize(
     ("content", "said"),
     [("age,income\n1,2\n", "job"), ("", "empty"), ("\x00\x01\x02", "")],
 )
-def test_a_file_that_cannot_be_filled_is_told_in_a_sentence(reader, tmp_path, content, said):
+def test_an_invalid_file_gets_a_sentence(reader, tmp_path, content, said):
     (tmp_path / "bad.csv").write_text(content)
     reader.open("#tab=fill")
     reader.one("#file").send_keys(str(tmp_path / "bad.csv"))
@@ -111,7 +111,7 @@ def test_a_file_that_cannot_be_filled_is_told_in_a_sentence(reader, tmp_path, co
     assert sentence.endswith(".")
 
 
-def test_an_example_is_at_hand(reader):
+def test_the_example_is_completed(reader):
     reader.open("#tab=fill")
     reader.one("#example").click()
     reader.until(reader.one("#filled").is_displayed)
@@ -137,7 +137,7 @@ def test_a_token_is_asked_for_and_kept_out_of_the_address(browser, model):
         assert browser.current_url == f"{url}/#n=40"
 
 
-def test_a_server_that_is_gone_is_told_in_a_sentence(browser, model):
+def test_a_stopped_server_gets_a_sentence(browser, model):
     with serving(create_app(model, name=NAME)) as url:
         reader = Reader(browser, url).open("#n=40")
     reader.one("#reseed").click()

@@ -1,14 +1,14 @@
-"""The command line: every command, from and to files, pipes and databases, and what is said if something is wrong."""
+"""The command line: every command, from and to files, pipes and databases, and its error messages."""
 
 import csv
 import gzip
-import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from io import BytesIO
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -23,27 +23,29 @@ from typer.testing import CliRunner
 import harpoon
 from harpoon import io
 from harpoon.apps.cli import app
+from harpoon.config import GROUPS, declared
 
 ENVIRONMENT = {**os.environ, "COLUMNS": "200", "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
 HEAVY = ("torch", "numpy", "pyarrow", "pandas", "sklearn", "scipy", "sqlglot", "duckdb")
 COMMANDS = ("fit", "impute", "sample", "check", "evaluate", "report", "info", "schema", "demo")
+ALL_COMMANDS = (*COMMANDS, "serve", "options")
 
 
 def run(*arguments, cwd=None, data=None) -> SimpleNamespace:
-    """A command in a process of its own."""
+    """Run a command in its own process."""
     command = [sys.executable, "-m", "harpoon.apps.cli", *map(str, arguments)]
     done = subprocess.run(command, input=data, capture_output=True, check=False, timeout=300, cwd=cwd, env=ENVIRONMENT)  # noqa: S603
     return SimpleNamespace(code=done.returncode, out=done.stdout, said=done.stderr.decode())
 
 
 def call(*arguments) -> SimpleNamespace:
-    """The same in this process, for the many small cases."""
+    """Run a command in this process."""
     done = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"}).invoke(app, [str(a) for a in arguments])
     return SimpleNamespace(code=done.exit_code, out=done.stdout_bytes, said=done.stderr)
 
 
 def assert_refused(done, words, code=1):
-    """One sentence on the standard error, an exit code, and nothing else."""
+    """Assert one sentence on the standard error, an exit code, and nothing else."""
     assert done.code == code, done.said
     assert done.out == b""
     assert words in done.said
@@ -59,7 +61,7 @@ def cells(path) -> list[list[str]]:
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory) -> SimpleNamespace:
-    """Penguins with their holes as CSV and Parquet, and a model that the command line has trained."""
+    """Penguins with missing cells as CSV and Parquet, and a model that the command line has trained."""
     folder = tmp_path_factory.mktemp("work")
     table = load_penguins()
     table["id"] = [f"{number:04}" for number in range(len(table))]
@@ -93,7 +95,8 @@ def test_help_and_import_load_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=ENVIRONMENT)  # noqa: S603
     assert done.stdout.startswith("[]\n")
     assert done.stdout.rstrip().endswith("[]")
-    assert all(command in done.stdout for command in COMMANDS)
+    assert all(command in done.stdout for command in ALL_COMMANDS)
+    assert "bench" not in done.stdout
     assert "130 stopped by Ctrl-C" in done.stdout
 
 
@@ -121,7 +124,7 @@ def test_fit_shows_the_schema_and_saves_a_model(work):
     assert "'00" not in work.fitted.said  # identifiers are not spelled out
 
 
-def test_fit_tells_machines_and_takes_a_schema(work, tmp_path):
+def test_fit_prints_json_and_takes_a_schema(work, tmp_path):
     assert call("schema", work.csv, "-o", tmp_path / "schema.json", "--exclude", "island", "--quiet").code == 0
     edited = json.loads((tmp_path / "schema.json").read_text())
     year = next(column for column in edited["columns"] if column["name"] == "year")
@@ -132,15 +135,15 @@ def test_fit_tells_machines_and_takes_a_schema(work, tmp_path):
     done = call("fit", work.csv, "-o", tmp_path / "m.harpoon", *arguments)
     assert done.code == 0, done.said
     assert done.said == ""
-    told = json.loads(done.out)
-    assert told["epochs"] == 1
-    assert told["stopped_by"] == "epochs"
+    printed = json.loads(done.out)
+    assert printed["epochs"] == 1
+    assert printed["stopped_by"] == "epochs"
     kinds = {column.name: column.kind.value for column in harpoon.load(tmp_path / "m.harpoon").schema_}
     assert (kinds["year"], kinds["island"], kinds["sex"]) == ("category", "skipped", "skipped")
 
 
 def test_ctrl_c_ends_the_training_and_saves_the_model(work, tmp_path, monkeypatch):
-    epoch, calls = harpoon.training.trainer._Run._epoch, []
+    epoch, calls = harpoon.training.trainer._Training._epoch, []
 
     def interrupted(self):
         calls.append(1)
@@ -148,7 +151,7 @@ def test_ctrl_c_ends_the_training_and_saves_the_model(work, tmp_path, monkeypatc
             raise KeyboardInterrupt
         return epoch(self)
 
-    monkeypatch.setattr(harpoon.training.trainer._Run, "_epoch", interrupted)
+    monkeypatch.setattr(harpoon.training.trainer._Training, "_epoch", interrupted)
     done = call("fit", work.csv, "-o", tmp_path / "m.harpoon", "--max-time", "1h")
     assert done.code == 0
     assert "stopped by Ctrl-C" in done.said
@@ -156,7 +159,7 @@ def test_ctrl_c_ends_the_training_and_saves_the_model(work, tmp_path, monkeypatc
 
 
 def test_impute_fills_a_csv_and_leaves_every_other_cell_as_it_was_written(work, tmp_path):
-    done = run("impute", work.model, work.csv, "-o", tmp_path / "filled.csv", "--batch", 100)
+    done = run("impute", work.model, work.csv, "-o", tmp_path / "filled.csv", "--block-size", 100)
     assert done.code == 0, done.said
     assert done.out == b""
     assert "19 cells filled in 344 rows: bill_length_mm 2" in done.said
@@ -168,7 +171,7 @@ def test_impute_fills_a_csv_and_leaves_every_other_cell_as_it_was_written(work, 
 
 
 def test_impute_keeps_the_types_and_the_order_of_a_parquet_file(work, tmp_path):
-    done = call("impute", work.model, work.parquet, "-o", tmp_path / "filled.parquet", "--batch", 50, "--json")
+    done = call("impute", work.model, work.parquet, "-o", tmp_path / "filled.parquet", "--block-size", 50, "--json")
     assert json.loads(done.out)["filled"]["sex"] == 11
     before, after = pq.read_table(work.parquet), pq.read_table(tmp_path / "filled.parquet")
     assert after.schema.equals(before.schema, check_metadata=True)
@@ -205,19 +208,19 @@ def test_impute_into_other_formats(work, tmp_path, name):
     assert sum(column.null_count for column in filled.columns) == 0
 
 
-def test_draws_do_not_depend_on_the_parts(work, tmp_path):
+def test_draws_do_not_depend_on_the_size_of_the_blocks(work, tmp_path):
     for name, batch in (("a.csv", 344), ("b.csv", 37)):
-        arguments = ("--draws", 3, "--seed", 5, "--batch", batch)
+        arguments = ("--draws", 3, "--seed", 5, "--block-size", batch)
         assert call("impute", work.model, work.csv, "-o", tmp_path / name, *arguments).code == 0
     draws = [(tmp_path / f"a.{number}.csv").read_bytes() for number in (1, 2, 3)]
     assert draws == [(tmp_path / f"b.{number}.csv").read_bytes() for number in (1, 2, 3)]
     assert len(set(draws)) == 3
-    stacked = call("impute", work.model, work.csv, "--draws", 3, "--seed", 5, "--batch", 50)
-    table = pd.read_csv(io.BytesIO(stacked.out), dtype=str)
+    stacked = call("impute", work.model, work.csv, "--draws", 3, "--seed", 5, "--block-size", 50)
+    table = pd.read_csv(BytesIO(stacked.out), dtype=str)
     assert table["draw"].tolist() == ["1", "2", "3"] * 344
     first = pd.read_csv(tmp_path / "a.1.csv", dtype=str)
     pd.testing.assert_frame_equal(table[table["draw"] == "1"].drop(columns="draw").reset_index(drop=True), first)
-    again = call("impute", work.model, work.csv, "-o", tmp_path / "s.csv", "--draws", 2, "--stacked")
+    again = call("impute", work.model, work.csv, "-o", tmp_path / "s.csv", "--draws", 2, "--stack-draws")
     assert again.code == 0
     assert len(cells(tmp_path / "s.csv")) == 1 + 2 * 344
 
@@ -231,7 +234,7 @@ def test_impute_only_some_columns_under_a_condition(work, tmp_path):
     assert frame["bill_depth_mm"].isna().sum() == 2
 
 
-def test_columns_that_the_model_does_not_know_are_passed_on(work, tmp_path):
+def test_columns_that_the_model_does_not_know_are_copied(work, tmp_path):
     frame = work.table.copy()
     frame.insert(2, "comment", ['say, "hi"'] * len(frame))
     frame.to_csv(tmp_path / "more.csv", index=False, sep=";")
@@ -243,7 +246,7 @@ def test_columns_that_the_model_does_not_know_are_passed_on(work, tmp_path):
     assert after.notna().all(axis=None)
 
 
-def test_a_table_without_rows_and_one_without_holes(work, tmp_path):
+def test_a_table_without_rows_and_one_without_missing_cells(work, tmp_path):
     lines = work.csv.read_text().splitlines(keepends=True)
     for text in (lines[0], "".join(lines[:3])):
         (tmp_path / "few.csv").write_text(text)
@@ -252,7 +255,7 @@ def test_a_table_without_rows_and_one_without_holes(work, tmp_path):
         assert done.out.decode() == text
 
 
-def test_whole_numbers_and_truth_values_are_spelled_as_they_were(tmp_path):
+def test_integers_and_booleans_are_spelled_as_they_were(tmp_path):
     rng = np.random.default_rng(0)
     frame = pd.DataFrame({"n": rng.integers(0, 50, 80), "yes": rng.random(80) < 0.5, "x": rng.normal(size=80)})
     model = harpoon.Harpoon(hidden=16, max_epochs=1, random_state=0, progress=False).fit(frame)
@@ -262,38 +265,39 @@ def test_whole_numbers_and_truth_values_are_spelled_as_they_were(tmp_path):
     holes.loc[4, "yes"] = None
     holes["n"] = holes["n"].astype(float)  # 12.0, as pandas has it beside a hole
     holes.to_csv(tmp_path / "h.csv", index=False)
-    impute = ("impute", tmp_path / "m.harpoon", tmp_path / "h.csv", "--batch", 7, "-o")
+    impute = ("impute", tmp_path / "m.harpoon", tmp_path / "h.csv", "--block-size", 7, "-o")
     done = call(*impute, tmp_path / "f.csv")
     assert done.code == 0, done.said
     filled = cells(tmp_path / "f.csv")
     assert {row[1] for row in filled[1:]} == {"True", "False"}
     assert filled[1][0].endswith(".0")
     assert (
-        call("impute", tmp_path / "m.harpoon", tmp_path / "h.csv", "-o", tmp_path / "f.parquet", "--batch", 7).code == 0
+        call("impute", tmp_path / "m.harpoon", tmp_path / "h.csv", "-o", tmp_path / "f.parquet", "--block-size", 7).code
+        == 0
     )
     assert [str(f.type) for f in pq.read_schema(tmp_path / "f.parquet")] == ["int64", "bool", "double"]
 
 
-def test_sample_draws_what_was_asked_for(work, tmp_path):
+def test_sample_writes_the_requested_rows(work, tmp_path):
     where = "body_mass_g >= 4500 or island = 'Dream'"
     done = run("sample", work.model, "-n", 30, "--where", where, "--seed", 3, "--format", "parquet")
     assert done.code == 0, done.said
     assert "30 rows" in done.said
-    rows = pq.read_table(io.BytesIO(done.out)).to_pandas()
+    rows = pq.read_table(BytesIO(done.out)).to_pandas()
     assert len(rows) == 30
     assert ((rows["body_mass_g"] >= 4500) | (rows["island"] == "Dream")).all()
     again = call("sample", work.model, "-n", 30, "--where", where, "--seed", 3, "-o", tmp_path / "rows.csv", "--json")
-    assert json.loads(again.out)["report"]["rows"] == 30
+    assert json.loads(again.out)["sampling_info"]["rows"] == 30
     np.testing.assert_allclose(pd.read_csv(tmp_path / "rows.csv")["body_mass_g"], rows["body_mass_g"])
 
 
-def test_sample_with_something_given(work, tmp_path):
+def test_sample_with_given_values_and_partial_rows(work, tmp_path):
     done = call("sample", work.model, "-n", 7, "--given", "species=Gentoo", "--given", "year=2008")
-    rows = pd.read_csv(io.BytesIO(done.out))
+    rows = pd.read_csv(BytesIO(done.out))
     assert set(zip(rows["species"], rows["year"], strict=True)) == {("Gentoo", 2008)}
     (tmp_path / "partial.csv").write_text("island,sex\nDream,\nBiscoe,male\n")
     done = call("sample", work.model, "--given", tmp_path / "partial.csv")
-    rows = pd.read_csv(io.BytesIO(done.out))
+    rows = pd.read_csv(BytesIO(done.out))
     assert rows["island"].tolist() == ["Dream", "Biscoe"]
     assert rows.notna().all(axis=None)
     assert_refused(call("sample", work.model, "--given", "specis=Gentoo"), "Did you mean 'species'", 2)
@@ -301,11 +305,14 @@ def test_sample_with_something_given(work, tmp_path):
     assert_refused(call("sample", work.model, "--given", "year=soon"), "whole numbers")
 
 
-def test_check_says_how_likely_and_its_exit_code_whether_at_all(work):
+def test_check_prints_a_probability_and_exits_with_3_if_it_is_zero(work):
     done = run("check", work.model, "--where", "body_mass_g > 4000", "--json")
     assert done.code == 0
-    told = json.loads(done.out)
-    assert 0.01 < told["probability"] < 0.99
+    printed = json.loads(done.out)
+    assert 0.01 < printed["probability"] < 0.99
+    assert "training_fraction" not in printed  # a model keeps no rows
+    counted = call("check", work.model, "--where", "body_mass_g > 4000", "--data", work.csv, "--json")
+    assert json.loads(counted.out)["training_fraction"] == (work.table["body_mass_g"] > 4000).mean()
     never = call("check", work.model, "--where", "body_mass_g > 4000 and body_mass_g < 3000")
     assert never.code == 3
     assert b"probability 0 %" in never.out
@@ -314,18 +321,69 @@ def test_check_says_how_likely_and_its_exit_code_whether_at_all(work):
     )
 
 
-def test_info_and_schema_answer_on_the_standard_output(work):
-    told = json.loads(run("info", work.model, "--json").out)
-    assert told["epochs"] == 12
-    assert told["preset"] == "anchored"
-    assert told["version"] == harpoon.__version__
-    assert told["bytes"] == work.model.stat().st_size
-    assert told["relations"] == []  # between the measures of a penguin there are none
-    assert b"held out loss" in call("info", work.model).out
+def test_info_and_schema_print_on_the_standard_output(work):
+    printed = json.loads(run("info", work.model, "--json").out)
+    assert printed["epochs"] == 12
+    assert printed["preset"] == "anchored"
+    assert printed["version"] == harpoon.__version__
+    assert printed["bytes"] == work.model.stat().st_size
+    assert printed["relations"] == []  # between the measures of a penguin there are none
+    assert b"validation loss" in call("info", work.model).out
     shown = call("schema", work.parquet)
     assert b"body_mass_g" in shown.out
     columns = json.loads(call("schema", work.csv, "--kind", "year=category", "--json").out)["columns"]
-    assert next(column for column in columns if column["name"] == "year")["labels"] == [2007, 2008, 2009]
+    assert next(column for column in columns if column["name"] == "year")["categories"] == [2007, 2008, 2009]
+
+
+def test_options_are_listed_by_group_with_the_default_of_each_preset():
+    listed = json.loads(call("options", "--json").out)
+    assert {group: [row["name"] for row in rows] for group, rows in listed.items()} == {
+        group: [name for name, _ in declared(fields)] for group, fields in GROUPS.items()
+    }
+    steps = next(row for row in listed["sampling"] if row["name"] == "ar_steps")
+    assert steps["defaults"] == {"paper": 0, "anchored": 64}
+    assert steps["values"] == "integer, 0 to 10000"
+    shown = call("options", "guidance").out.decode()
+    assert "guidance_scale" in shown
+    assert "ar_steps" not in shown
+    assert_refused(call("options", "guidnce"), "Did you mean 'guidance'", 2)
+
+
+def test_fit_takes_any_model_or_training_option(work, tmp_path):
+    options = ("hidden=16", "restore_best=false", "patience=none", "learning_rate=1e-3", "optimizer=adam")
+    arguments = [word for text in options for word in ("--option", text)]
+    done = call("fit", work.csv, "-o", tmp_path / "m", "--max-epochs", 1, "-q", *arguments)
+    assert done.code == 0, done.said
+    config = harpoon.load(tmp_path / "m", progress=False).config
+    assert (config.hidden, config.restore_best, config.patience) == (16, False, None)
+    assert (config.learning_rate, config.optimizer) == (1e-3, "adam")
+
+
+def test_impute_and_sample_take_sampling_and_guidance_options(work):
+    sample = ("sample", work.model, "-n", 5, "--seed", 1, "-q")
+    few = call(*sample, "--option", "ar_steps=1")
+    assert few.code == 0, few.said
+    assert few.out != call(*sample).out
+    impute = ("impute", work.model, work.csv, "--draws", 1, "--seed", 1, "-q")
+    assert call(*impute, "--option", "ar_steps=1").out != call(*impute).out
+    assert_refused(call("impute", work.model, work.csv, "--option", "ar_steps=1"), "no effect", 2)
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("hiden=16", "Did you mean 'hidden'"),
+        ("hidden=1", "hidden must be an integer from 2 to 65536 or None, got 1."),
+        ("hidden=x", "got 'x'"),
+        ("optimizer=addam", "Did you mean 'adam'"),
+        ("restore_best=2", "restore_best must be True or False"),
+        ("hidden", "NAME=VALUE"),
+        ("max_time=3", "use --max-time"),
+        ("ar_steps=3", "It takes those of model and training"),
+    ],
+)
+def test_wrong_options_of_fit_are_wrong_usage(work, tmp_path, option, words):
+    assert_refused(call("fit", work.csv, "-o", tmp_path / "m", "-q", "--option", option), words, 2)
 
 
 def test_wrong_conditions_and_options_are_wrong_usage(work, tmp_path):
@@ -402,7 +460,7 @@ def test_nothing_is_replaced_without_force_not_even_the_input(work, tmp_path):
     holes.write_bytes(work.csv.read_bytes())
     assert_refused(call("impute", work.model, holes, "-o", holes), "already there")
     assert holes.read_bytes() == work.csv.read_bytes()
-    assert call("impute", work.model, holes, "-o", holes, "--force", "--batch", 10).code == 0
+    assert call("impute", work.model, holes, "-o", holes, "--force", "--block-size", 10).code == 0
     assert "NA" not in {cell for row in cells(holes) for cell in row}
     assert len(cells(holes)) == 345
 
@@ -414,11 +472,11 @@ def test_debug_shows_where_an_error_comes_from(work):
     assert "InvalidCondition" in done.said
 
 
-def test_unseen_labels_are_noted_once(work, tmp_path):
+def test_unknown_categories_are_noted_once(work, tmp_path):
     frame = work.table.copy()
     frame.loc[frame.index % 10 == 0, "island"] = "Atlantis"
     frame.to_csv(tmp_path / "new.csv", index=False)
-    done = call("impute", work.model, tmp_path / "new.csv", "-o", tmp_path / "f.csv", "--batch", 50)
+    done = call("impute", work.model, tmp_path / "new.csv", "-o", tmp_path / "f.csv", "--block-size", 50)
     assert done.code == 0
     assert done.said.count("Note: Column 'island' holds 'Atlantis'") == 1
     assert "Atlantis" not in (tmp_path / "f.csv").read_text()
@@ -440,7 +498,7 @@ def test_a_process_that_ends_early_leaves_no_half_written_table(work, tmp_path, 
         "long.csv",
         "-o",
         "out.csv",
-        "--batch",
+        "--block-size",
         "500",
     ]
     process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, env=ENVIRONMENT)  # noqa: S603
@@ -456,18 +514,18 @@ def test_a_process_that_ends_early_leaves_no_half_written_table(work, tmp_path, 
     assert left == ["long.csv"]
 
 
-def test_a_reader_that_has_seen_enough_is_no_error(work):
+def test_a_closed_pipe_is_not_an_error(work):
     line = f"'{sys.executable}' -m harpoon.apps.cli sample '{work.model}' -n 20000 -q | head -n 2"
     done = subprocess.run(line, shell=True, capture_output=True, check=False, env=ENVIRONMENT, timeout=120)  # noqa: S602
     assert done.stdout.count(b"\n") == 2
     assert done.stderr == b""
 
 
-def test_slips_in_python_are_named_too(work):
+def test_misspelt_arguments_in_python_are_named(work):
     model = harpoon.load(work.model, progress=False)
     with pytest.raises(harpoon.InvalidOption, match="Did you mean 'where'"):
         model.sample(3, wheree="body_mass_g > 4000")
-    with pytest.raises(harpoon.InvalidOption, match="first_row"):
+    with pytest.raises(harpoon.InvalidOption, match="row_offset"):
         model.impute(pq.read_table(work.parquet), row_offset=-1)
 
 
@@ -475,9 +533,9 @@ def test_slips_in_python_are_named_too(work):
     ("text", "seconds"), [("90", 90), ("90s", 90), ("2m", 120), ("1h30m", 5400), ("1H", 3600), ("0.5m", 30)]
 )
 def test_durations(text, seconds):
-    from harpoon.apps.cli.options import seconds_of
+    from harpoon.apps.cli.options import parse_duration
 
-    assert seconds_of(text) == seconds
+    assert parse_duration(text) == seconds
 
 
 def test_reports_of_models_and_of_tables(work, tmp_path):
@@ -493,5 +551,5 @@ def test_reports_of_models_and_of_tables(work, tmp_path):
         assert done.code == 0, done.said
         assert isinstance(json.loads(done.out), dict)
         assert "<html" in page.read_text()
-    assert_refused(call("report", work.csv, "-o", tmp_path / "x.html"), "is no model", 2)
+    assert_refused(call("report", work.csv, "-o", tmp_path / "x.html"), "is not a model", 2)
     assert_refused(call("report", work.csv, work.csv, "-o", page), "already there")

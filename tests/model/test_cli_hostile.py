@@ -1,10 +1,10 @@
-"""The command line in hostile and in unpractised hands: cells as they were written, and sentences for the rest."""
+"""The command line with hostile tables, closed streams and wrong options."""
 
 import csv
-import io
 import json
 import signal
 import sys
+from io import StringIO
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,9 +16,11 @@ import harpoon
 from harpoon import io
 from harpoon.apps.cli import app, console, main, options
 from harpoon.config import PRESETS
+from harpoon.engines.runner import ENGINES
 from harpoon.inference.conditional import STRATEGIES
 from harpoon.inference.diagnostics import SamplingInfo
-from harpoon.report.build import ROWS
+from harpoon.io.location import FORMATS
+from harpoon.report.build import DEFAULT_ROWS
 
 
 def call(*arguments, data=None) -> SimpleNamespace:
@@ -37,7 +39,7 @@ def assert_refused(done, words, code):
 
 @pytest.fixture(scope="module")
 def model(tmp_path_factory):
-    """A model of a number, a truth value, a whole number and a category."""
+    """A model of a number, a boolean, an integer and a category."""
     rng = np.random.default_rng(0)
     frame = pd.DataFrame(
         {
@@ -62,7 +64,7 @@ def file(tmp_path):
     return written
 
 
-# Cells stay as they were.
+# Cells are copied unchanged.
 
 
 def test_no_file_beside_the_output_is_touched(model, tmp_path):
@@ -84,7 +86,7 @@ def test_cells_that_are_not_filled_stay_byte_for_byte(model, file):
     assert after[2] in {before[2].replace("N/A,,", f"N/A,{label},") for label in "ab"}
 
 
-def test_empty_cells_and_empty_texts_are_told_apart_and_both_are_missing(file):
+def test_empty_cells_and_empty_texts_are_missing(file):
     path = file('a,b\n1,""\n,x\n"",\n')
     assert io.read_table(path).to_pydict() == {"a": [1, None, None], "b": [None, "x", None]}
     assert '"missing": 0.6666666666666666' in call("schema", path, "--json").out
@@ -92,15 +94,15 @@ def test_empty_cells_and_empty_texts_are_told_apart_and_both_are_missing(file):
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 100])
 @pytest.mark.parametrize("word", ["TRUE", "False", "true"])
-def test_truth_is_spelled_as_in_the_whole_table_whatever_the_parts(model, file, batch, word):
+def test_booleans_are_spelled_as_in_the_whole_table_whatever_the_blocks(model, file, batch, word):
     path = file(f"x,flag,k,c\n0.1,,1,a\n0.2,,2,b\n0.3,{word},3,a\n")
-    flags = [row[1] for row in csv.reader(io.StringIO(call("impute", model, path, "--batch", batch, "-q").out))][1:]
+    flags = [row[1] for row in csv.reader(StringIO(call("impute", model, path, "--block-size", batch, "-q").out))][1:]
     assert flags[-1] == word
     for flag in flags:
         assert (flag.isupper(), flag.istitle()) == (word.isupper(), word.istitle())
 
 
-# Text of all ages and sizes.
+# Old and long text files.
 
 
 def test_lines_may_end_as_on_old_macs(file):
@@ -115,7 +117,7 @@ def test_a_long_header_is_read_whole(file):
     assert table.num_rows == 1
 
 
-def test_a_name_beyond_all_measure_is_refused(file):
+def test_a_very_long_name_is_refused(file):
     assert_refused(call("schema", file("n" * 200_000 + ",b\n1,2\n")), "names of the columns", 1)
     assert_refused(call("schema", file("n,b," * 2_200_000)), "row beyond", 1)
 
@@ -139,7 +141,7 @@ def test_odd_encodings_and_delimiters_are_wrong_usage(file, option, value, words
     assert_refused(call("schema", file("a,b\n1,2\n"), option, value), words, 2)
 
 
-# Streams and faults.
+# Streams and bugs.
 
 
 @pytest.mark.parametrize(
@@ -153,7 +155,7 @@ def test_odd_encodings_and_delimiters_are_wrong_usage(file, option, value, words
     ],
 )
 def test_closed_standard_streams_give_a_sentence(model, monkeypatch, stream, command, words):
-    said = io.StringIO()
+    said = StringIO()
     monkeypatch.setattr(sys, "stderr", said)
     monkeypatch.setattr(sys, stream, None)  # as Python has it after `>&-`
     monkeypatch.setattr(sys, "argv", ["harpoon", command[0], str(model), *command[1:]])
@@ -167,35 +169,35 @@ def test_closed_standard_streams_give_a_sentence(model, monkeypatch, stream, com
     assert said.getvalue().count("\n") == bool(words)
 
 
-def test_whoever_has_seen_enough_ends_every_command_alike(monkeypatch):
-    class Gone(io.StringIO):
+def test_a_closed_pipe_ends_every_command(monkeypatch):
+    class Gone(StringIO):
         def write(self, _text):
             raise BrokenPipeError
 
     monkeypatch.setattr(sys, "stdout", Gone())
-    for talk in (console.Console(), console.Console(json=True)):
+    for output in (console.Console(), console.Console(json=True)):
         with pytest.raises(BrokenPipeError):
-            talk.answer({"a": 1}, "one")
+            output.result({"a": 1}, "one")
 
 
-def test_no_fault_gets_through_as_a_traceback(model, monkeypatch):
+def test_a_bug_is_shown_as_a_sentence(model, monkeypatch):
     def fail(*_arguments, **_options):
         raise ArithmeticError("seven")
 
     monkeypatch.setattr("harpoon.apps.cli.info.load_model", fail)
-    assert_refused(call("info", model), "ArithmeticError: seven. This is a fault of Harpoon", 1)
+    assert_refused(call("info", model), "ArithmeticError: seven. This is a bug in Harpoon", 1)
     assert "Traceback" in call("info", model, "--debug").said
 
 
 # Options.
 
 
-def test_a_column_is_given_once(model):
-    assert_refused(call("sample", model, "--given", "c=a", "--given", "c=b"), "decides c twice", 2)
-    assert_refused(call("check", model, "--where", "x > 0", "--given", "c=a", "--given", "c=a"), "decides c twice", 2)
+def test_a_column_is_given_one_value(model):
+    assert_refused(call("sample", model, "--given", "c=a", "--given", "c=b"), "two values for c", 2)
+    assert_refused(call("check", model, "--where", "x > 0", "--given", "c=a", "--given", "c=a"), "two values for c", 2)
 
 
-def test_what_is_said_of_schemas_and_folders_is_no_python(model, file, tmp_path):
+def test_messages_about_schemas_and_folders_have_no_python(model, file, tmp_path):
     table, out = file("a,b\n1,x\n2,y\n"), tmp_path / "m.harpoon"
     done = call("fit", table, "-o", out, "--schema", tmp_path / "nope")
     assert_refused(done, "nope' cannot be read: No such file", 1)
@@ -208,14 +210,14 @@ def test_what_is_said_of_schemas_and_folders_is_no_python(model, file, tmp_path)
     assert_refused(call("info", tmp_path), "is a folder", 1)
 
 
-def test_options_that_would_do_nothing_are_wrong_usage(model, file):
+def test_options_without_effect_are_wrong_usage(model, file):
     table = file("x,flag,k,c\n,,,\n")
-    assert_refused(call("impute", model, table, "--stacked"), "--draws", 2)
+    assert_refused(call("impute", model, table, "--stack-draws"), "--draws", 2)
     assert_refused(call("report", table, table, "--rows", 5, "--json"), "--rows needs a model", 2)
     assert_refused(call("report", table, table, "--where", "k > 1", "--json"), "--where needs a model", 2)
 
 
-def test_quiet_silences_messages_and_not_the_answer(model, file):
+def test_quiet_silences_messages_and_not_the_result(model, file):
     done = call("schema", file("a,b\n?,x\nNA,y\n"), "--quiet")
     assert done.said == ""
     assert "category" in done.out
@@ -225,14 +227,22 @@ def test_quiet_silences_messages_and_not_the_answer(model, file):
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("evaluate", f"{ROWS:,} by default"),
-        ("report", f"without one {ROWS:,}"),
+        ("evaluate", f"{DEFAULT_ROWS:,} by default"),
+        ("report", f"or {DEFAULT_ROWS:,} without a table"),
         ("sample", "COLUMN=VALUE|TABLE"),
-        ("info", "the answer itself remain"),
+        ("info", "errors and the result remain"),
     ],
 )
-def test_the_help_tells_defaults_and_forms(command, words):
+def test_the_help_shows_defaults_and_forms(command, words):
     assert words in " ".join(call(command, "--help").out.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("command", "names"), [("sample", STRATEGIES), ("fit", PRESETS), ("impute", ENGINES), ("impute", FORMATS.values())]
+)
+def test_the_help_names_every_choice(command, names):
+    text = " ".join(call(command, "--help").out.replace("│", " ").split())
+    assert all(name in text for name in names)
 
 
 @pytest.mark.parametrize(
@@ -242,7 +252,7 @@ def test_the_shell_completes_what_python_takes(command, option, words):
     asked = {"_HARPOON_COMPLETE": "complete_bash", "COMP_WORDS": f"harpoon {command} {option} ", "COMP_CWORD": "3"}
     done = CliRunner().invoke(app, [], env=asked, prog_name="harpoon")
     assert sorted(done.stdout.split()) == sorted(words)
-    assert options.completed(*words)("p") == ["paper"]
+    assert options.complete_from(lambda: words)("p") == ["paper"]
 
 
 # Notes for newcomers.
@@ -255,15 +265,19 @@ def test_a_single_column_with_a_delimiter_in_its_name_is_noted(file):
     assert call("schema", path).said == ""
 
 
-def test_labels_that_look_like_missing_cells_are_noted_until_they_are_named(file):
+def test_categories_that_look_like_missing_cells_are_noted_until_they_are_declared(file):
     path = file("work,job,n\n?,a, ?\nx,?,1\n?,b,2\n")
     done = call("schema", path)
-    assert done.said == "Note: '?' in 'work', 'job', 'n' looks like a missing cell. If it is one: --missing '?'\n"
+    assert done.said == "Note: '?' in 'work', 'job', 'n' looks like a missing cell. If it is: --missing '?'\n"
     done = call("schema", path, "--missing", "?", "--json")
     assert "Note" not in done.said
     assert [column["kind"] for column in json.loads(done.out)["columns"]] == ["constant", "category", "integer"]
 
 
-def test_one_round_is_no_rounds():
-    assert str(SamplingInfo("kept", 1, 9, None, 0.0, 1, 9, 0.1)).startswith("1 row, kept: 9 drawn in 1 round,")
-    assert str(SamplingInfo("kept", 2, 9, None, 0.0, 2, 9, 0.1)).startswith("2 rows, kept: 9 drawn in 2 rounds,")
+def test_sampling_info_has_singular_and_plural():
+    assert str(SamplingInfo("rejection", 1, 9, None, 0.0, 1, 9, 0.1)).startswith(
+        "1 row, rejection: 9 sampled in 1 round,"
+    )
+    assert str(SamplingInfo("rejection", 2, 9, None, 0.0, 2, 9, 0.1)).startswith(
+        "2 rows, rejection: 9 sampled in 2 rounds,"
+    )

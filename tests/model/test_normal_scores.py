@@ -1,7 +1,7 @@
-"""Ranks: the scale that is drawn from, its spans, the rows drawn within them, and the point masses beside it."""
+"""Normal scores: the scaler, rank intervals, dequantisation within them, and spikes."""
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +13,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import kstest
 
 from harpoon import Schema
-from harpoon.data import dataframe
+from harpoon.data import dataframe, read_columns
 from harpoon.data.statistics import WeightedValues, count_columns
 from harpoon.encoding.batch import EncodedRows, QuantizedRows
 from harpoon.encoding.numeric import SpikedNumericCodec
@@ -23,7 +23,7 @@ from harpoon.encoding.scalers import MAX_QUANTILES, NormalScoreScaler
 QUICK = settings(max_examples=60, deadline=None)
 SENSIBLE = st.floats(-1e6, 1e6).map(lambda v: v if abs(v) > 1e-100 else 0.0)
 SHORT = arrays(np.float64, st.integers(1, 60), elements=SENSIBLE | st.integers(-3, 3).map(float))
-# More different values than the scale keeps, some of them many times.
+# More distinct values than the scaler stores, some of them many times.
 LONG = st.integers(0, 2**32).map(lambda seed: long_column(np.random.default_rng(seed)))
 COLUMNS = SHORT | LONG
 
@@ -39,7 +39,7 @@ def size(x):
 
 @given(COLUMNS)
 @QUICK
-def test_values_that_the_scale_keeps_come_back(x):
+def test_stored_values_round_trip(x):
     ranks = NormalScoreScaler.fit(WeightedValues.from_values(x))
     kept = np.array(ranks.values)
     np.testing.assert_allclose(ranks.inverse(ranks.transform(kept)), kept, rtol=0, atol=1e-9 * size(x))
@@ -49,7 +49,7 @@ def test_values_that_the_scale_keeps_come_back(x):
 
 @given(COLUMNS, st.integers(0, 2**32))
 @QUICK
-def test_a_value_never_seen_comes_back_between_its_neighbours(x, seed):
+def test_a_new_value_decodes_between_its_neighbours(x, seed):
     ranks = NormalScoreScaler.fit(WeightedValues.from_values(x))
     values = np.array(ranks.values)
     new = np.random.default_rng(seed).uniform(values[0], values[-1], 50)
@@ -61,7 +61,7 @@ def test_a_value_never_seen_comes_back_between_its_neighbours(x, seed):
 
 @given(COLUMNS, st.floats(0.01, 50))
 @QUICK
-def test_beyond_the_ends_the_scale_goes_on_as_a_line(x, far):
+def test_scores_are_linear_beyond_the_ends(x, far):
     ranks = NormalScoreScaler.fit(WeightedValues.from_values(x))
     beyond = np.array([ranks.values[0] - far * ranks.std, ranks.values[-1] + far * ranks.std])
     z = ranks.transform(beyond)
@@ -71,7 +71,7 @@ def test_beyond_the_ends_the_scale_goes_on_as_a_line(x, far):
 
 @given(COLUMNS, st.integers(0, 2**32))
 @QUICK
-def test_a_larger_value_never_has_a_lower_rank(x, seed):
+def test_scores_are_monotone(x, seed):
     ranks = NormalScoreScaler.fit(WeightedValues.from_values(x))
     new = np.random.default_rng(seed).uniform(x.min() - 1, x.max() + 1, 100)
     everything = np.sort(np.concatenate([x, new]))
@@ -82,7 +82,7 @@ def test_a_larger_value_never_has_a_lower_rank(x, seed):
 
 @given(COLUMNS)
 @QUICK
-def test_spans_ascend_and_every_number_of_a_span_stands_for_its_value(x):
+def test_rank_intervals_ascend_and_every_rank_in_one_decodes_to_its_value(x):
     ranks = NormalScoreScaler.fit(WeightedValues.from_values(x))
     values = np.array(ranks.values)
     low, high = ranks.rank_interval(values)
@@ -97,18 +97,18 @@ def test_spans_ascend_and_every_number_of_a_span_stands_for_its_value(x):
 
 @given(SHORT)
 @QUICK
-def test_the_spans_of_few_values_cover_all_ranks_as_often_as_they_occur(x):
+def test_rank_intervals_of_few_values_are_as_wide_as_the_values_are_frequent(x):
     ranks = NormalScoreScaler.fit(WeightedValues.from_values(x))
     low, high = ranks.rank_interval(np.array(ranks.values))
     assert np.array_equal(low[1:], high[:-1])
     _, counts = np.unique(x, return_counts=True)
-    inner = slice(1, -1)  # the outer two lose half a row to the ends that no normal number reaches
+    inner = slice(1, -1)  # the outer two lose half a row, because scores are finite
     np.testing.assert_allclose((high - low)[inner], (counts / len(x))[inner], rtol=1e-9)
 
 
 @given(LONG)
 @settings(max_examples=15, deadline=None)
-def test_the_ranks_of_many_values_are_standard_normal(x):
+def test_the_scores_of_many_values_are_standard_normal(x):
     ranks = NormalScoreScaler.fit(WeightedValues.from_values(x))
     assert len(ranks.values) <= MAX_QUANTILES
     low, high = ranks.rank_interval(x)
@@ -116,7 +116,7 @@ def test_the_ranks_of_many_values_are_standard_normal(x):
     assert kstest(u, "uniform").statistic < 0.05
 
 
-def test_ranks_of_nothing_or_of_one_value_are_finite():
+def test_scores_of_no_value_or_of_one_are_finite():
     for x in (np.array([]), np.array([3.5]), np.array([3.5] * 9)):
         ranks = NormalScoreScaler.fit(WeightedValues.from_values(x))
         assert np.isfinite(ranks.transform(np.array([3.5, 0.0, 1e9]))).all()
@@ -125,9 +125,9 @@ def test_ranks_of_nothing_or_of_one_value_are_finite():
 
 @given(COLUMNS)
 @QUICK
-def test_ranks_survive_json(x):
+def test_a_scaler_survives_json(x):
     ranks = NormalScoreScaler.fit(WeightedValues.from_values(x))
-    assert NormalScoreScaler.from_json(json.loads(json.dumps(asdict(ranks)))) == ranks
+    assert NormalScoreScaler.from_json(json.loads(json.dumps(ranks.to_json()))) == ranks
 
 
 DAMAGED = [
@@ -144,39 +144,35 @@ DAMAGED = [
     {"low": [0.0, 0.5]},
     {"high": [0.5, 1.0]},
     {"high": [0.5, float("inf")]},
-    {"deviation": 0.0},
-    {"deviation": float("nan")},
-    {"deviation": "1"},
+    {"std": 0.0},
+    {"std": float("nan")},
+    {"std": "1"},
 ]
 
 
 @pytest.mark.parametrize("damage", DAMAGED, ids=str)
-def test_damaged_ranks_are_refused(damage):
-    right = {"values": [1.0, 2.0], "low": [0.25, 0.5], "high": [0.5, 0.75], "deviation": 1.0}
+def test_an_invalid_scaler_is_refused(damage):
+    right = {"values": [1.0, 2.0], "low": [0.25, 0.5], "high": [0.5, 0.75], "std": 1.0}
     assert NormalScoreScaler.from_json(right).values == (1.0, 2.0)
     with pytest.raises(ValueError, match=r"need|list of numbers"):
         NormalScoreScaler.from_json({**right, **damage})
 
 
-def codec_of(columns, *, lifted=()):
+def codec_of(columns, *, unclipped=()):
     table = dataframe.read(pa.table(columns))
     schema = Schema.infer(table)
-    for name in lifted:
+    for name in unclipped:
         schema = schema.replace(name, clip=False)
     return RowCodec.fit(schema, count_columns(table), encoding="mixed", scaling="standard"), table
 
 
-def spanned(codec, table):
-    rows = codec.read(table)
-    x = torch.from_numpy(codec.encode(rows)).float()
-    places, low, high = codec.spans(rows)
-    ends = (torch.from_numpy(end).float() for end in (low, high))
-    return QuantizedRows(x, torch.from_numpy(codec.spread(codec.known(rows))), torch.from_numpy(places), *ends)
+def training_batch(codec, table):
+    return codec.to_training_batch(read_columns(table, codec.schema))
 
 
 @pytest.fixture(scope="module")
 def half_zeros():
-    """A smooth column, one that is zero half of the time, one of few values, and a category; with holes."""
+    """A smooth column, one that is zero half of the time, one of few values, and a category; with missing cells."""
     rng = np.random.default_rng(0)
     gain = np.where(rng.random(8000) < 0.5, 0.0, rng.gamma(2, 500, 8000))
     columns = {"x": rng.normal(size=8000), "gain": gain, "level": rng.integers(1, 6, 8000)}
@@ -184,10 +180,10 @@ def half_zeros():
     return codec_of({**holes, "c": rng.choice(["a", "b"], 8000)})
 
 
-def test_ranks_are_drawn_within_their_spans_and_anew_each_time(half_zeros):
+def test_scores_are_sampled_within_their_intervals_and_anew_each_time(half_zeros):
     codec, table = half_zeros
-    data, generator = spanned(codec, table), torch.Generator().manual_seed(0)
-    first, second = (data.drawn(generator) for _ in range(2))
+    data, generator = training_batch(codec, table), torch.Generator().manual_seed(0)
+    first, second = (data.dequantize(generator) for _ in range(2))
     others = [place for place in range(codec.width) if place not in data.rank_index.tolist()]
     for drawn in (first, second):
         known = drawn.observed[:, data.rank_index]
@@ -199,35 +195,35 @@ def test_ranks_are_drawn_within_their_spans_and_anew_each_time(half_zeros):
     assert not torch.equal(first.x, second.x)
 
 
-def test_drawn_ranks_of_point_masses_and_of_the_other_rows_are_standard_normal(half_zeros):
+def test_sampled_scores_of_spikes_and_of_other_rows_are_standard_normal(half_zeros):
     codec, table = half_zeros
-    data = spanned(codec, table)
-    drawn = data.drawn(torch.Generator().manual_seed(0)).x.double().numpy()
-    block = next(b for b in codec.blocks if b.name == "gain" and b.shape == "line")
-    cells = codec.read(table)["gain"]
+    data = training_batch(codec, table)
+    drawn = data.dequantize(torch.Generator().manual_seed(0)).x.double().numpy()
+    block = next(b for b in codec.slices if b.name == "gain" and b.type == "continuous")
+    cells = read_columns(table, codec.schema)["gain"]
     for rows in (~cells.missing & (cells.values == 0), ~cells.missing & (cells.values != 0)):
         assert rows.sum() > 3000
         assert kstest(drawn[rows, block.start], "norm").pvalue > 1e-3
 
 
-def test_a_column_without_ranks_has_no_line_and_no_span(half_zeros):
+def test_a_column_of_spikes_has_no_continuous_part_and_no_interval(half_zeros):
     codec, table = half_zeros
-    shapes = {name: [b.shape.value for b in codec.blocks if b.name == name] for name in ("x", "gain", "level", "c")}
+    shapes = {name: [b.type.value for b in codec.slices if b.name == name] for name in ("x", "gain", "level", "c")}
     assert shapes == {
-        "x": ["mean", "line"],
-        "gain": ["mean", "line", "simplex"],
-        "level": ["mean", "simplex"],
-        "c": ["simplex"],
+        "x": ["regression", "continuous"],
+        "gain": ["regression", "continuous", "categorical"],
+        "level": ["regression", "categorical"],
+        "c": ["categorical"],
     }
-    assert len(codec.spans(codec.read(table))[0]) == 2
-    (level,) = (c for c in codec.columns if c.column.name == "level")
-    low, high = level.span(codec.read(table)["level"])
+    assert len(codec.rank_intervals(read_columns(table, codec.schema))[0]) == 2
+    (level,) = (c for c in codec.codecs if c.column.name == "level")
+    low, high = level.rank_interval(read_columns(table, codec.schema)["level"])
     assert (low == 0).all()
     assert (high == 1).all()
 
 
-def test_rows_with_spans_can_be_chosen_and_moved(half_zeros):
-    data = spanned(*half_zeros)
+def test_quantized_rows_can_be_selected_and_moved(half_zeros):
+    data = training_batch(*half_zeros)
     some = data[torch.tensor([5, 3])]
     assert isinstance(some, QuantizedRows)
     assert torch.equal(some.low, data.low[[5, 3]])
@@ -237,64 +233,67 @@ def test_rows_with_spans_can_be_chosen_and_moved(half_zeros):
     assert len(whole.low) == len(whole.x) == int(data.observed.all(dim=1).sum())
     moved = data.to(torch.device("meta"))
     assert isinstance(moved, QuantizedRows)
-    assert {getattr(moved, name).device.type for name in ("x", "known", "places", "low", "high")} == {"meta"}
+    assert {getattr(moved, name).device.type for name in ("x", "observed", "rank_index", "low", "high")} == {"meta"}
     assert isinstance(EncodedRows(data.x, data.observed).to(torch.device("meta")), EncodedRows)
 
 
 @given(z=arrays(np.float64, 20, elements=st.floats(-6, 6)))
 @settings(max_examples=25, deadline=None)
-def test_a_column_whose_range_is_lifted_extrapolates_and_another_does_not(z):
+def test_a_column_that_is_not_clipped_extrapolates_and_another_does_not(z):
     values = np.random.default_rng(0).normal(10, 2, 500)
-    for lifted in ((), ("x",)):
-        codec, _ = codec_of({"x": values}, lifted=lifted)
+    for unclipped in ((), ("x",)):
+        codec, _ = codec_of({"x": values}, unclipped=unclipped)
         drawn = codec.decode(np.stack([np.zeros(20), z], axis=1))["x"].values
         outside = (drawn < values.min()) | (drawn > values.max())
         (column,) = codec.codecs
-        beyond = np.abs(column.ranks.forward(np.array([values.min() - 1e-9, values.max() + 1e-9])))
+        beyond = np.abs(column.normal_scores.transform(np.array([values.min() - 1e-9, values.max() + 1e-9])))
         reached = (z < -beyond[0] - 1e-6) | (z > beyond[1] + 1e-6)
-        assert outside[reached].all() == bool(lifted) or not reached.any()
-        assert lifted or not outside.any()
+        assert outside[reached].all() == bool(unclipped) or not reached.any()
+        assert unclipped or not outside.any()
 
 
-def test_few_values_are_a_list_unless_the_range_is_lifted():
+def test_few_values_are_spikes_unless_the_column_is_not_clipped():
     columns = {"n": [1, 2, 5] * 10}
-    (listed,), (free,) = (codec_of(columns, lifted=lifted)[0].codecs for lifted in ((), ("n",)))
-    assert (listed.ranks, listed.spikes) == (None, (0.0, 1.0, 4.0))
+    (listed,), (free,) = (codec_of(columns, unclipped=unclipped)[0].codecs for unclipped in ((), ("n",)))
+    assert (listed.normal_scores, listed.spikes) == (None, (0.0, 1.0, 4.0))
     assert free.spikes == ()
     drawn = free.decode(np.stack([np.zeros(3), [-6.0, 0.0, 6.0]], axis=1)).values.tolist()
     assert drawn[0] < 1 < drawn[1] < 5 < drawn[2]
 
 
-def test_point_masses_outside_a_range_that_was_narrowed_are_drawn_at_its_end():
+def test_spikes_outside_a_narrowed_range_decode_to_its_end():
     table = dataframe.read(pa.table({"n": [0] * 50 + list(range(1, 51))}))
     schema = Schema.infer(table)
     narrowed = Schema((replace(schema["n"], minimum=5),))
     codec = RowCodec.fit(narrowed, count_columns(table), encoding="mixed", scaling="standard")
-    assert codec.decode(codec.encode(codec.read(table)))["n"].values.min() == 5
+    assert codec.decode(codec.encode(read_columns(table, codec.schema)))["n"].values.min() == 5
 
 
-def test_masses_are_every_value_of_few_and_frequent_ones_of_many():
+def test_spikes_are_all_values_of_few_and_the_frequent_of_many():
     few, _ = codec_of({"n": [1, 2, 5] * 10})
-    assert few.codecs[0].ranks is None
+    assert few.codecs[0].normal_scores is None
     many, table = codec_of({"n": [0] * 10 + [7] * 9 + list(range(100, 181))})
     (column,) = many.codecs
     assert isinstance(column, SpikedNumericCodec)
     assert len(column.spikes) == 2
-    assert column.decode(column.encode(many.read(table)["n"])).values.tolist() == table.column("n").values.tolist()
-    mean = column.decode(column.encode(many.read(table)["n"]), expected=True).values
+    assert (
+        column.decode(column.encode(read_columns(table, many.schema)["n"])).values.tolist()
+        == table.column("n").values.tolist()
+    )
+    mean = column.decode(column.encode(read_columns(table, many.schema)["n"]), is_mean=True).values
     assert mean.tolist() == table.column("n").values.tolist()
 
 
-def test_a_mean_over_rows_decodes_to_the_mean_and_a_row_to_its_mass_or_its_rank():
+def test_an_expectation_decodes_to_its_value_and_a_row_to_its_spike_or_score():
     codec, _ = codec_of({"n": [0] * 50 + list(range(1, 51))})
     (column,) = codec.codecs
     x = np.zeros((2, codec.width))
-    x[:, 0] = column.number.scaling.forward(np.array([20.0]))
-    x[0, 2] = x[1, 3] = 1.0  # no mass, and the mass at 0
-    assert column.decode(x, is_mean=True).values.tolist() == [20, 0]  # a mass that is certain is that mass
+    x[:, 0] = column.scaler.transform(np.array([20.0]))
+    x[0, 2] = x[1, 3] = 1.0  # no spike, and the spike at 0
+    assert column.decode(x, is_mean=True).values.tolist() == [20, 0]  # a spike that is certain
     doubted = x.copy()
     doubted[1, 2:4] = 0.1, 0.9
     assert column.decode(doubted, is_mean=True).values.tolist() == [20, 20]
     assert column.expectation(x) == pytest.approx([20, 20])
     assert column.decode(x).values[1] == 0
-    assert 20 < column.decode(x).values[0] < 30  # the middle rank
+    assert 20 < column.decode(x).values[0] < 30  # the median score

@@ -1,4 +1,4 @@
-"""What numbers of one unit say of others: which they are near to, and which they are the same as."""
+"""Relations between numeric columns: found in the training rows, predicted by the heads, exact in sampled rows."""
 
 import datetime as dt
 
@@ -10,209 +10,227 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harpoon import Harpoon
-from harpoon.data import dataframe
+from harpoon.data import dataframe, read_columns
 from harpoon.data.column_array import NO_INDEX
 from harpoon.data.schema import Schema
 from harpoon.data.statistics import count_columns
 from harpoon.encoding.batch import EncodedRows
-from harpoon.encoding.row_codec import RowCodec, seen
+from harpoon.encoding.row_codec import RowCodec
 from harpoon.networks.copy_head import CopyDistribution, CopyHead
 from harpoon.networks.pointer_head import N_KERNELS, PointerHead
 from harpoon.networks.rank_head import RankHead, flat_index
-from harpoon.relations.formula import Recipe
+from harpoon.relations.formula import Formula, apply_formulas
 from harpoon.relations.relation import Relation, RelationBank
 
 RNG = np.random.default_rng(0)
-ROWS, SLOTS = 2000, 32
+ROWS, N_BINS = 2000, 32
 BILL = RNG.gamma(2, 1000, ROWS).round()
 PAID = np.where(RNG.random(ROWS) < 0.5, BILL, RNG.gamma(1, 500, ROWS).round())
 AGE = RNG.integers(18, 90, ROWS)
 BOUGHT = np.where(RNG.random(ROWS) < 0.6, 0, RNG.gamma(1, 800, ROWS).round())
-BALANCE = BILL - PAID + BOUGHT  # which is nothing but bill less payment in six rows of ten
+BALANCE = BILL - PAID + BOUGHT  # equal to bill - payment in six rows of ten
 HEIGHT, WIDTH = RNG.lognormal(3, 0.5, ROWS), RNG.lognormal(2, 0.7, ROWS)
 
 
 def encoded(columns):
     table = dataframe.read(pa.table(columns))
-    tallies = count_columns(table)
-    codec = RowCodec.fit(Schema.from_counts(tallies), tallies, encoding="mixed", scaling="standard")
-    return codec, seen(codec, codec.read(table))
+    counts = count_columns(table)
+    codec = RowCodec.fit(Schema.from_counts(counts), counts, encoding="mixed", scaling="standard")
+    return codec, codec.to_batch(read_columns(table, codec.schema))
 
 
-def prepared(columns, rank_bins=SLOTS):
+def initialized(columns):
     codec, rows = encoded(columns)
-    laws = RankHead(codec.slices, hidden=8, n_bins=slots)
-    laws.initialize(rows, codec)
-    return laws, rows, codec
+    head = RankHead(codec.slices, hidden=8, n_bins=N_BINS)
+    head.initialize(rows, codec)
+    return head, rows, codec
 
 
 @pytest.fixture(scope="module")
 def bills():
-    laws, rows, _ = prepared({"bill": BILL, "age": AGE, "paid": PAID})
-    return laws, rows
+    head, rows, _ = initialized({"bill": BILL, "age": AGE, "paid": PAID})
+    return head, rows
 
 
-def found(forms: RelationBank):
-    """Each form that is kept as its target and the signs or powers of its sources."""
-    numbers = forms.numbers
-    kept = (forms.weights != 0).any(dim=1).nonzero()[:, 0].tolist()
+def stored(bank: RelationBank):
+    """Each stored relation as its target and the signs or powers of its sources."""
+    numbers = bank.n_columns
+    kept = (bank.weights != 0).any(dim=1).nonzero()[:, 0].tolist()
     sums = {
-        (form // forms.each, tuple((int(s), float(forms.weights[form, s].sign())) for s in _places(forms, form, 0)))
+        (
+            form // bank.per_column,
+            tuple((int(s), float(bank.weights[form, s].sign())) for s in _sources(bank, form, 0)),
+        )
         for form in kept
-        if _places(forms, form, 0)
+        if _sources(bank, form, 0)
     }
     products = {
-        (form // forms.each, tuple((int(s), float(forms.weights[form, numbers + s])) for s in _places(forms, form, 1)))
+        (
+            form // bank.per_column,
+            tuple((int(s), float(bank.weights[form, numbers + s])) for s in _sources(bank, form, 1)),
+        )
         for form in kept
-        if _places(forms, form, 1)
+        if _sources(bank, form, 1)
     }
     return sums, products
 
 
-def _places(forms, form, half):
-    part = forms.weights[form, half * forms.numbers : (half + 1) * forms.numbers]
+def _sources(bank, form, half):
+    part = bank.weights[form, half * bank.n_columns : (half + 1) * bank.n_columns]
     return part.nonzero()[:, 0].tolist()
 
 
-def test_a_bill_and_its_payment_point_to_each_other_are_often_the_same_and_an_age_is_nothing_of_them(bills):
-    laws, _ = bills
+def test_a_bill_and_its_payment_are_related_and_an_age_is_not(bills):
+    head, _ = bills
     both = {(0, ((2, 1.0),)), (2, ((0, 1.0),))}
-    assert found(laws.pointers.forms) == (both, set())
-    assert found(laws.copies.forms) == (both, set())
+    assert stored(head.pointers.relations) == (both, set())
+    assert stored(head.copies.relations) == (both, set())
 
 
-def test_a_balance_is_the_bill_less_the_payment_whichever_of_them_is_asked_for():
-    laws, _, _ = prepared({"bill": BILL, "paid": PAID + 1, "balance": BALANCE})
-    sums, _ = found(laws.copies.relations)
+def test_a_difference_is_found_for_each_of_its_columns():
+    head, _, _ = initialized({"bill": BILL, "paid": PAID + 1, "balance": BALANCE})
+    sums, _ = stored(head.copies.relations)
     assert sums == set()  # it is off by one
-    laws, _, _ = prepared({"bill": BILL, "paid": PAID, "balance": BALANCE, "age": AGE})
-    sums, products = found(laws.copies.relations)
+    head, _, _ = initialized({"bill": BILL, "paid": PAID, "balance": BALANCE, "age": AGE})
+    sums, products = stored(head.copies.relations)
     assert {(2, ((0, 1.0), (1, -1.0))), (0, ((1, 1.0), (2, 1.0))), (1, ((0, 1.0), (2, -1.0)))} <= sums
     assert not products
     assert not any(target == 3 for target, _ in sums)
 
 
-def test_an_area_is_the_product_of_its_sides_and_each_side_a_quotient():
+def test_a_product_is_found_for_each_of_its_columns():
     area = (HEIGHT * WIDTH).round(2)
-    _, products = found(prepared({"height": HEIGHT, "width": WIDTH, "area": area})[0].copies.relations)
-    assert (2, ((0, 1.0), (1, 1.0))) in products  # rounded, but on its grid it is the same
+    _, products = stored(initialized({"height": HEIGHT, "width": WIDTH, "area": area})[0].copies.relations)
+    assert (2, ((0, 1.0), (1, 1.0))) in products  # rounded, but equal at its resolution
     exact = {"height": HEIGHT, "width": WIDTH, "area": HEIGHT * WIDTH, "root": np.sqrt(WIDTH), "other": AGE + 0.5}
-    laws, rows, _ = prepared(exact)
-    _, products = found(laws.copies.relations)
+    head, rows, _ = initialized(exact)
+    _, products = stored(head.copies.relations)
     assert {(2, ((0, 1.0), (1, 1.0))), (0, ((1, -1.0), (2, 1.0))), (3, ((1, 0.5),)), (1, ((3, 2.0),))} <= products
     assert not any(target == 4 for target, _ in products)
-    looked = laws.relation_inputs(rows)
-    same = laws.copies.relation_features(looked.copies, looked.standardised, looked.observed)
+    looked = head.relation_inputs(rows)
+    same = head.copies.relation_features(looked.copies, looked.standardised, looked.observed)
     assert same.sum(dim=1).min() >= len(products) - 1
 
 
-def test_relations_are_found_in_a_table_with_holes_and_with_zeros():
-    def holed(values):
+def test_relations_are_found_in_a_table_with_missing_cells_and_zeros():
+    def with_missing(values):
         return pa.array(values, mask=RNG.random(ROWS) < 0.3)
 
-    height = np.where(RNG.random(ROWS) < 0.1, 0.0, HEIGHT)  # of nothing there is no logarithm
-    table = {"height": holed(height), "width": holed(WIDTH), "area": holed(height * WIDTH), "age": holed(AGE + 0.5)}
-    _, products = found(prepared(table)[0].copies.relations)
+    height = np.where(RNG.random(ROWS) < 0.1, 0.0, HEIGHT)  # zero has no logarithm
+    table = {
+        "height": with_missing(height),
+        "width": with_missing(WIDTH),
+        "area": with_missing(height * WIDTH),
+        "age": with_missing(AGE + 0.5),
+    }
+    _, products = stored(initialized(table)[0].copies.relations)
     assert products == {(0, ((1, -1.0), (2, 1.0))), (1, ((0, -1.0), (2, 1.0))), (2, ((0, 1.0), (1, 1.0)))}
-    ledger = {"bill": holed(BILL), "paid": holed(PAID), "balance": holed(BALANCE), "age": holed(AGE)}
-    sums, _ = found(prepared(ledger)[0].copies.relations)
+    ledger = {
+        "bill": with_missing(BILL),
+        "paid": with_missing(PAID),
+        "balance": with_missing(BALANCE),
+        "age": with_missing(AGE),
+    }
+    sums, _ = stored(initialized(ledger)[0].copies.relations)
     assert {(2, ((0, 1.0), (1, -1.0))), (0, ((1, 1.0), (2, 1.0))), (1, ((0, 1.0), (2, -1.0)))} <= sums
 
 
-def test_products_of_numbers_that_may_be_negative_or_are_not_known_are_not_there():
-    laws, rows, codec = prepared({"height": HEIGHT, "width": WIDTH, "area": HEIGHT * WIDTH})
-    means, known = laws.means.select(rows.x), laws.means.select(rows.observed)
+def test_a_product_of_negative_or_missing_values_makes_no_prediction():
+    head, rows, codec = initialized({"height": HEIGHT, "width": WIDTH, "area": HEIGHT * WIDTH})
+    means, known = head.standardised.select(rows.x), head.standardised.select(rows.observed)
     below = means.clone()
-    below[:, 0] = laws.copies.relations.zeros[0] - 1.0
-    for look in (laws.copies.relations.predict(below, known), laws.copies.relations.predict(means, known & False)):
+    below[:, 0] = head.copies.relations.zeros[0] - 1.0
+    for look in (head.copies.relations.predict(below, known), head.copies.relations.predict(means, known & False)):
         of_area = look.target == 2
         assert not look.observed[:, of_area].any()
         assert look.values.isfinite().all()
     assert codec.unit(0).kind == "number"
 
 
-def test_a_pointer_says_where_the_known_number_stands_among_the_unknown_one_s(bills):
-    laws, rows = bills
-    pointers = laws.pointers
+def test_a_pointer_raises_the_bin_of_the_related_value(bills):
+    head, rows = bills
+    pointers = head.pointers
     with torch.no_grad():
         pointers.gates.weight.zero_()
         pointers.gates.bias.view(-1, N_KERNELS)[:] = torch.tensor(
             [5.0] + [0.0] * (N_KERNELS - 1)
-        )  # the same, and nothing else
-    known = rows.known.clone()
-    known[:, [block for block in range(known.shape[1]) if block >= laws.means.listed[2]]] = False
-    logits, at = torch.zeros(ROWS * 3, SLOTS), torch.arange(ROWS * 3).view(ROWS, 3)
-    means, there = laws.means.of(rows.x), laws.means.of(known)
+        )  # equal, and nothing else
+    known = rows.observed.clone()
+    known[:, [block for block in range(known.shape[1]) if block >= head.standardised.positions[2]]] = False
+    logits, at = torch.zeros(ROWS * 3, N_BINS), torch.arange(ROWS * 3).view(ROWS, 3)
+    means, there = head.standardised.select(rows.x), head.standardised.select(known)
     at = at.masked_fill(there, NO_INDEX)
-    said = pointers(logits, torch.zeros(ROWS, 8), pointers.look(means, there), at).view(ROWS, 3, SLOTS)
-    assert (said[:, :2] == 0).all()  # they are known
-    own = (torch.special.ndtr(laws.ranks.of(rows.x)) * SLOTS).long()
+    said = pointers(logits, torch.zeros(ROWS, 8), pointers.predict(means, there), at).view(ROWS, 3, N_BINS)
+    assert (said[:, :2] == 0).all()  # they are observed
+    own = (torch.special.ndtr(head.ranks.select(rows.x)) * N_BINS).long()
     equal = torch.from_numpy(PAID == BILL)
-    hits = (said[:, 2].argmax(dim=1) - own[:, 2]).abs() <= 1  # a value at the end of a slot may fall on either side
+    hits = (said[:, 2].argmax(dim=1) - own[:, 2]).abs() <= 1  # a value at the edge of a bin may fall on either side
     assert hits[equal].double().mean() > 0.95
-    nothing = pointers(logits, torch.zeros(ROWS, 8), pointers.look(means, torch.zeros_like(there)), at)
+    nothing = pointers(logits, torch.zeros(ROWS, 8), pointers.predict(means, torch.zeros_like(there)), at)
     assert torch.equal(nothing, logits)
 
 
-def test_numbers_of_other_units_are_never_compared():
+def test_columns_of_different_units_are_never_related():
     days = np.array([dt.date(2020, 1, 1) + dt.timedelta(int(day)) for day in AGE * 3])
-    laws, _, codec = prepared({"day": days, "number": AGE * 3 + 0.5, "name": np.array(list("ab"))[AGE % 2]})
+    head, _, codec = initialized({"day": days, "number": AGE * 3 + 0.5, "name": np.array(list("ab"))[AGE % 2]})
     assert codec.unit(0).kind != codec.unit(1).kind
     assert codec.unit(2) is None
-    assert found(laws.copies.relations) == found(laws.pointers.forms) == (set(), set())
+    assert stored(head.copies.relations) == stored(head.pointers.relations) == (set(), set())
 
 
-def test_instants_that_single_precision_cannot_tell_apart_are_no_copies():
+def test_times_that_single_precision_cannot_distinguish_are_not_copies():
     begun = np.datetime64("2015-01-01T00:00:00", "us") + RNG.integers(0, 10 * 365 * 86400, ROWS).astype(
         "timedelta64[s]"
     )
     ended = begun + RNG.integers(0, 5, ROWS).astype("timedelta64[s]")
-    assert found(prepared({"begun": begun, "ended": ended})[0].copies.relations) == (set(), set())
+    assert stored(initialized({"begun": begun, "ended": ended})[0].copies.relations) == (set(), set())
     same_day = {"ordered": begun.astype("datetime64[D]"), "sent": begun.astype("datetime64[D]")}
-    assert found(prepared(same_day)[0].copies.relations)[0] == {(0, ((1, 1.0),)), (1, ((0, 1.0),))}
+    assert stored(initialized(same_day)[0].copies.relations)[0] == {(0, ((1, 1.0),)), (1, ((0, 1.0),))}
 
 
-def test_one_number_or_none_says_nothing_of_others():
+def test_heads_of_one_column_or_none_change_nothing():
     for numbers in (0, 1):
-        pointers, copies = PointerHead(numbers, hidden=4, rank_bins=SLOTS), CopyHead(numbers, hidden=4)
-        logits, h = torch.zeros(5 * numbers, SLOTS), torch.zeros(5, 4)
+        pointers, copies = PointerHead(numbers, hidden=4, n_bins=N_BINS), CopyHead(numbers, hidden=4)
+        logits, h = torch.zeros(5 * numbers, N_BINS), torch.zeros(5, 4)
         empty, at = torch.zeros(5, numbers), torch.arange(5 * numbers).view(5, numbers)
         looked = pointers.predict(empty, empty.bool())
         assert torch.equal(pointers(logits, h, looked, at), logits)
-        copied = copies(h, copies.relations.predict(empty, empty.bool())).of(torch.ones(5, numbers, dtype=torch.bool))
+        copied = copies(h, copies.relations.predict(empty, empty.bool())).select(
+            torch.ones(5, numbers, dtype=torch.bool)
+        )
         assert copied.log_p.shape == (5 * numbers, 1)
         assert (copied.log_p == 0).all()
 
 
-def test_ranks_have_the_same_laws_whatever_else_is_asked_for(bills):
-    laws, rows = bills
+def test_distributions_do_not_depend_on_what_else_is_requested(bills):
+    head, rows = bills
     generator = torch.Generator().manual_seed(0)
     h = torch.randn(ROWS, 8, generator=generator)
-    looked = laws.look(EncodedRows(rows.x, rows.known & (torch.rand(ROWS, 1, generator=generator) < 0.5)))
-    copied = laws.copied(h, looked)
+    looked = head.relation_inputs(EncodedRows(rows.x, rows.observed & (torch.rand(ROWS, 1, generator=generator) < 0.5)))
+    copied = head.copy_distribution(h, looked)
     every, some = torch.ones(ROWS, 3, dtype=torch.bool), torch.rand(ROWS, 3, generator=generator) < 0.5
-    told, of_some = (laws(h, looked, copied, asked) for asked in (every, some))
+    told, of_some = (head(h, looked, copied, asked) for asked in (every, some))
     places, which = flat_index(every)[some], flat_index(some)[some]
-    assert told[0].shape == (3 * ROWS, SLOTS)
+    assert told[0].shape == (3 * ROWS, N_BINS)
     for of_all, of_few in zip((told[0], *told[1], *told[2]), (of_some[0], *of_some[1], *of_some[2]), strict=True):
         assert torch.allclose(of_few[which], of_all[places], atol=1e-5)
 
 
-def test_the_chances_of_being_a_copy_and_of_being_none_add_up_and_the_mean_is_theirs(bills):
-    laws, rows = bills
+def test_copy_probabilities_sum_to_one_and_weight_the_posterior_mean(bills):
+    head, rows = bills
     h = torch.randn(ROWS, 8, generator=torch.Generator().manual_seed(0))
-    looked = laws.look(rows)
-    copied = laws.copied(h, looked)
+    looked = head.relation_inputs(rows)
+    copied = head.copy_distribution(h, looked)
     assert torch.allclose(copied.log_p.exp().sum(dim=2), torch.ones(ROWS, 3))
     otherwise, free = torch.full((ROWS, 3), 7.0), torch.full((ROWS, 3), 0.5)
     share = copied.log_p[:, :, 1:].exp() * 0.5
-    wanted = (1 - share.sum(dim=2)) * 7 + (share * copied.means).sum(dim=2)
-    assert torch.allclose(laws.copies.expected(copied, otherwise, free), wanted, atol=1e-4)
+    wanted = (1 - share.sum(dim=2)) * 7 + (share * copied.values).sum(dim=2)
+    assert torch.allclose(head.copies.posterior_mean(copied, otherwise, free), wanted, atol=1e-4)
 
 
-def test_a_copy_is_as_likely_as_it_is_called_and_anything_else_as_likely_as_there_is_room_left(bills):
-    laws, _ = bills
-    form = 2 * laws.copies.forms.each
+def test_the_likelihood_of_a_copy_is_its_probability(bills):
+    head, _ = bills
+    form = 2 * head.copies.relations.per_column
     copied = CopyDistribution(
         torch.log(torch.tensor([[0.3, 0.7], [0.3, 0.7]])),
         torch.tensor([[0.25], [0.25]]),
@@ -220,23 +238,23 @@ def test_a_copy_is_as_likely_as_it_is_called_and_anything_else_as_likely_as_ther
         torch.tensor([[False], [False]]),
     )
     otherwise = torch.tensor([-1.0, -1.0])
-    log_p = laws.copies.log_likelihood(copied, torch.tensor([0.25, 0.5]), otherwise)
+    log_p = head.copies.log_likelihood(copied, torch.tensor([0.25, 0.5]), otherwise)
     assert log_p.tolist() == pytest.approx([np.log(0.7), np.log(0.3) - 1])
 
 
 @settings(max_examples=30, deadline=None)
 @given(st.lists(st.sampled_from(["none", "sum", "same", "chain"]), min_size=80, max_size=80))
-def test_copies_are_exact_and_copies_of_copies_too(kinds):
+def test_copies_and_copies_of_copies_are_exact(kinds):
     values = np.random.default_rng(1).integers(-(10**6), 10**6, (80, 3))
     columns = {"a": values[:, 0], "b": values[:, 1], "c": values[:, 2], "d": values.sum(axis=1)}
     codec, _ = encoded(columns)
-    rows = codec.read(dataframe.read(pa.table(columns)))
-    recipes = {0: Recipe((0, 1), (1, 1), None), 1: Recipe((0,), (1,), None), 2: Recipe((1, 2), (-1, 1), None)}
-    form_of = np.full((80, 4), NO_INDEX)
+    rows = read_columns(dataframe.read(pa.table(columns)), codec.schema)
+    formulas = {0: Formula((0, 1), (1, 1), None), 1: Formula((0,), (1,), None), 2: Formula((1, 2), (-1, 1), None)}
+    relation_of = np.full((80, 4), NO_INDEX)
     for row, kind in enumerate(kinds):
-        form_of[row, 2] = {"sum": 0, "same": 1, "chain": 0}.get(kind, NO_INDEX)
-        form_of[row, 3] = 2 if kind == "chain" else NO_INDEX
-    copied = codec.copied(rows, form_of, recipes)
+        relation_of[row, 2] = {"sum": 0, "same": 1, "chain": 0}.get(kind, NO_INDEX)
+        relation_of[row, 3] = 2 if kind == "chain" else NO_INDEX
+    copied = apply_formulas(rows, codec, relation_of, formulas)
     a, b, c, d = columns.values()
     bound = {name: (columns[name].min(), columns[name].max()) for name in "cd"}
     for row, kind in enumerate(kinds):
@@ -256,24 +274,24 @@ def ledger():
     return table, Harpoon(hidden=32, max_epochs=60, random_state=0, progress=False).fit(table)
 
 
-def test_drawn_totals_are_the_sums_of_their_parts_to_the_cent(ledger):
+def test_sampled_totals_are_exact_sums(ledger):
     _, model = ledger
     rows = model.sample(300, random_state=0).to_pandas()
     assert np.mean((rows["net"] + rows["tax"] - rows["gross"]).abs() < 0.005) > 0.8
 
 
-def test_relations_are_told_as_one_would_write_them(ledger):
+def test_relations_are_described_as_one_would_write_them(ledger):
     _, model = ledger
     assert {"gross = net + tax (100 %)", "net = gross - tax (100 %)"} <= set(model.relations())
     columns = {"radius": HEIGHT, "circle": np.pi * HEIGHT**2, "depth": WIDTH, "tin": np.pi * HEIGHT**2 * WIDTH}
-    told = Harpoon(hidden=8, max_epochs=1, random_state=0, progress=False).fit(pa.table(columns)).relations()
+    described = Harpoon(hidden=8, max_epochs=1, random_state=0, progress=False).fit(pa.table(columns)).relations()
     area, tin = "circle = 3.14159 * radius^2 (100 %)", "tin = circle * depth (100 %)"
-    assert {area, tin, "depth = circle^-1 * tin (100 %)"} <= set(told)
+    assert {area, tin, "depth = circle^-1 * tin (100 %)"} <= set(described)
     paper = Harpoon("paper", hidden=8, max_epochs=1, random_state=0, progress=False).fit(pa.table(columns))
     assert paper.relations() == []
 
 
-def test_a_missing_total_is_filled_in_with_the_sum_of_its_parts(ledger):
+def test_a_missing_total_is_imputed_with_the_sum(ledger):
     table, model = ledger
     holes = table.set_column(2, "gross", pa.nulls(600, pa.float64()))
     filled = model.impute(holes)["gross"].to_numpy()
@@ -282,14 +300,14 @@ def test_a_missing_total_is_filled_in_with_the_sum_of_its_parts(ledger):
     assert np.mean(np.abs(draws - table["gross"].to_numpy()) < 0.005) > 0.8
 
 
-def test_forms_are_read_back_from_a_file(ledger, tmp_path):
+def test_relations_are_saved_and_loaded(ledger, tmp_path):
     _, model = ledger
     model.save(tmp_path / "ledger.harpoon")
     again = Harpoon.load(tmp_path / "ledger.harpoon", progress=False)
     assert again.sample(20, random_state=1).equals(model.sample(20, random_state=1))
 
 
-def test_numbers_of_scales_too_far_apart_do_not_point_and_the_model_is_read_back(tmp_path):
+def test_columns_of_very_different_scales_are_not_related_and_the_model_is_saved(tmp_path):
     masses = pa.table({"mass": RNG.lognormal(size=200) * 2e30, "section": RNG.lognormal(size=200) * 1e-45})
     model = Harpoon(hidden=8, max_epochs=2, random_state=0, progress=False).fit(masses)
     model.save(tmp_path / "m.harpoon")
@@ -300,48 +318,48 @@ def test_numbers_of_scales_too_far_apart_do_not_point_and_the_model_is_read_back
     )
 
 
-def test_products_are_drawn_as_products_of_what_is_in_the_table():
+def test_sampled_products_are_exact():
     price, quantity = RNG.gamma(2, 20, 600).round(2) + 1, RNG.gamma(3, 30, 600).round() + 1
     table = pa.table({"price": price, "quantity": quantity, "amount": (price * quantity).round(2)})
     model = Harpoon(hidden=32, max_epochs=60, random_state=0, progress=False).fit(table)
     holes = table.set_column(2, "amount", pa.nulls(600, pa.float64()))
-    drawn = model.impute(holes, draws=1, random_state=0).tables[0]["amount"].to_numpy()
-    assert np.mean(np.abs(drawn - table["amount"].to_numpy()) < 0.006) > 0.9
+    sampled = model.impute(holes, draws=1, random_state=0).tables[0]["amount"].to_numpy()
+    assert np.mean(np.abs(sampled - table["amount"].to_numpy()) < 0.006) > 0.9
     exact = pa.table({"h": HEIGHT, "w": WIDTH, "a": HEIGHT * WIDTH})
     model = Harpoon(hidden=32, max_epochs=20, random_state=0, progress=False).fit(exact)
     rows = model.sample(300, random_state=0).to_pandas()
     assert np.mean(np.abs(rows["h"] * rows["w"] / rows["a"] - 1) < 1e-6) > 0.7
 
 
-def test_what_only_looks_like_a_product_from_afar_is_none():
+def test_a_nearly_constant_ratio_is_not_a_product():
     x = RNG.normal(size=ROWS)
-    assert found(prepared({"a": 1e6 + x, "b": 1e6 + 5 + x})[0].copies.relations) == (set(), set())
-    assert found(prepared({"a": 1e3 + x, "b": 1e3 + 5 + x})[0].copies.relations)[1] == set()
+    assert stored(initialized({"a": 1e6 + x, "b": 1e6 + 5 + x})[0].copies.relations) == (set(), set())
+    assert stored(initialized({"a": 1e3 + x, "b": 1e3 + 5 + x})[0].copies.relations)[1] == set()
     twice = {"a": HEIGHT, "b": HEIGHT}
-    assert found(prepared(twice)[0].copies.relations) == ({(0, ((1, 1.0),)), (1, ((0, 1.0),))}, set())
+    assert stored(initialized(twice)[0].copies.relations) == ({(0, ((1, 1.0),)), (1, ((0, 1.0),))}, set())
 
 
-def test_columns_of_scales_that_single_precision_has_no_numbers_for_are_fitted():
+def test_columns_beyond_single_precision_are_fitted():
     x = RNG.normal(size=60)
     table = pa.table({"a": x / 1e40, "b": x, "c": x * 1e40})
     assert Harpoon(hidden=8, max_epochs=2, random_state=0, progress=False).fit(table).sample(3).num_rows == 3
 
 
-def test_names_that_could_be_taken_for_something_else_are_quoted():
+def test_names_that_are_not_identifiers_are_quoted():
     table = pa.table({"x + y": HEIGHT, "two\nlines": HEIGHT, "é": WIDTH})
-    told = Harpoon(hidden=8, max_epochs=1, random_state=0, progress=False).fit(table).relations()
-    assert told == ['"x + y" = "two\\nlines" (100 %)', '"two\\nlines" = "x + y" (100 %)']
+    described = Harpoon(hidden=8, max_epochs=1, random_state=0, progress=False).fit(table).relations()
+    assert described == ['"x + y" = "two\\nlines" (100 %)', '"two\\nlines" = "x + y" (100 %)']
 
 
 def test_a_relation_is_found_in_every_direction_whatever_is_missing():
     net = RNG.gamma(2, 500, ROWS).round(2)
     tax = (net * RNG.choice([0.0, 0.07, 0.19], ROWS)).round(2)
     table = {"net": net, "tax": tax, "gross": pa.array((net + tax).round(2), mask=RNG.random(ROWS) < 0.3)}
-    sums, _ = found(prepared(table)[0].copies.relations)
+    sums, _ = stored(initialized(table)[0].copies.relations)
     assert {(2, ((0, 1.0), (1, 1.0))), (0, ((1, -1.0), (2, 1.0))), (1, ((0, -1.0), (2, 1.0)))} <= sums
 
 
-def test_a_form_of_infinite_numbers_is_none():
+def test_a_relation_beyond_single_precision_is_not_finite():
     assert Relation(0, (1,), (1.0,), 0.0).is_finite
     assert not Relation(0, (1,), (1e-60,), 0.0).is_finite
     assert not Relation(0, (1,), (1e300,), 0.0).is_finite
@@ -350,7 +368,7 @@ def test_a_form_of_infinite_numbers_is_none():
 
 @pytest.fixture(scope="module")
 def orders():
-    """Orders whose postage is mostly one of a few prices, so that it is a point mass more often than not."""
+    """Orders whose postage is mostly one of a few prices, so that it is a spike more often than not."""
     rng = np.random.default_rng(0)
     net = rng.lognormal(3.5, 0.8, 1200).round(2)
     tax = (net * rng.choice([0.07, 0.19], 1200)).round(2)
@@ -366,7 +384,7 @@ def of_orders(orders):
     return Harpoon(hidden=32, max_epochs=30, random_state=0, progress=False).fit(orders)
 
 
-def test_a_sum_is_found_for_each_of_its_parts_though_one_is_mostly_a_mass(of_orders):
+def test_a_sum_is_found_for_each_column_though_one_is_mostly_spikes(of_orders):
     found = of_orders.relations()
     for relation in ("gross = net + tax", "net = gross - tax", "tax = gross - net"):
         assert f"{relation} (100 %)" in found
@@ -374,7 +392,7 @@ def test_a_sum_is_found_for_each_of_its_parts_though_one_is_mostly_a_mass(of_ord
         assert f"{relation} (100 %)" in found
 
 
-def test_a_number_that_follows_is_what_the_others_say_mass_or_not(of_orders, orders):
+def test_a_determined_value_is_imputed_exactly_spike_or_not(of_orders, orders):
     holes = orders.set_column(3, "postage", pa.nulls(len(orders), pa.float64()))
     truth = orders["postage"].to_numpy()
     assert of_orders.impute(holes)["postage"].to_numpy() == pytest.approx(truth)
@@ -384,9 +402,9 @@ def test_a_number_that_follows_is_what_the_others_say_mass_or_not(of_orders, ord
     assert all(np.allclose(end["postage"].to_numpy(), truth) for end in draws.interval(0.5))
 
 
-def test_drawn_orders_add_up_and_differences_are_like_real_ones(of_orders, orders):
-    drawn = {name: of_orders.sample(1000, random_state=0)[name].to_numpy() for name in orders.column_names}
-    assert np.isclose(drawn["net"] + drawn["tax"], drawn["gross"]).mean() > 0.97
-    assert np.isclose(drawn["gross"] + drawn["postage"], drawn["total"]).mean() > 0.97
-    assert np.mean(drawn["tax"] == drawn["tax"].min()) < 0.02  # as a difference that was clipped would be
-    assert np.mean(drawn["postage"] == 0) == pytest.approx(np.mean(orders["postage"].to_numpy() == 0), abs=0.08)
+def test_sampled_orders_add_up_and_differences_are_plausible(of_orders, orders):
+    sampled = {name: of_orders.sample(1000, random_state=0)[name].to_numpy() for name in orders.column_names}
+    assert np.isclose(sampled["net"] + sampled["tax"], sampled["gross"]).mean() > 0.97
+    assert np.isclose(sampled["gross"] + sampled["postage"], sampled["total"]).mean() > 0.97
+    assert np.mean(sampled["tax"] == sampled["tax"].min()) < 0.02  # a clipped difference would be
+    assert np.mean(sampled["postage"] == 0) == pytest.approx(np.mean(orders["postage"].to_numpy() == 0), abs=0.08)

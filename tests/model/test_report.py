@@ -1,5 +1,6 @@
-"""Reports: laws of the summaries, hostile tables, and a page that holds nothing but what it should."""
+"""Reports: properties of summaries, odd and hostile tables, and the content of the page."""
 
+import copy
 import json
 import math
 import subprocess
@@ -30,7 +31,7 @@ from harpoon import (
     metrics,
 )
 from harpoon.report import Page, compare, describe, evaluate
-from harpoon.report import summary as names
+from harpoon.report.summary import Summary
 from tests.conftest import LIBRARIES, fit, make, mixed_columns
 
 HOSTILE = "<script>alert('1')</script>\"><img src=x onerror=alert(2)>"
@@ -59,37 +60,37 @@ def model():
 
 @pytest.fixture(scope="module")
 def report(model):
-    return evaluate(model, OTHER, where=WHERE, rows=150, random_state=0)
+    return evaluate(model, OTHER, train=REAL, where=WHERE, rows=150, random_state=0)
 
 
-def checked(value, kind):
-    """The value has the names and the types that `harpoon.report.summary` documents."""
+def check_types(value, kind):
+    """Check that a value has the keys and types of `harpoon.report.summary`."""
     if hasattr(kind, "__required_keys__"):
         hints = get_type_hints(kind)
         assert kind.__required_keys__ <= set(value) <= set(hints), kind
         for name, part in value.items():
-            checked(part, hints[name])
+            check_types(part, hints[name])
     elif isinstance(value, list) and getattr(kind, "__origin__", None) is list:
         for part in value:
-            checked(part, kind.__args__[0])
+            check_types(part, kind.__args__[0])
     elif isinstance(value, dict) and hasattr(kind, "__args__"):
         options = [option for option in kind.__args__ if hasattr(option, "__required_keys__")]
         for part in [value] if options else value.values():
-            checked(part, options[0] if options else kind.__args__[1])
+            check_types(part, options[0] if options else kind.__args__[1])
     else:
         assert value is None or isinstance(value, str | bool | int | float | list)
         assert not isinstance(value, float) or math.isfinite(value)
 
 
-def plain(summary):
-    """The summary went through JSON as it is, and has the documented names."""
+def check_summary(summary):
+    """Check that a summary survives JSON and has the documented keys; return it."""
     assert json.loads(json.dumps(summary, allow_nan=False)) == summary
-    checked(summary, names.Summary)
+    check_types(summary, Summary)
     return summary
 
 
 class Reader(HTMLParser):
-    """What a page is made of."""
+    """The elements, links and texts of a page."""
 
     EMPTY = ("meta", "link", "br", "img", "input", "hr")
 
@@ -121,7 +122,7 @@ class Reader(HTMLParser):
             self.text.append(data)
 
 
-def read(summary):
+def read_page(summary):
     page = Page(summary)
     reader = Reader(page.html)
     for link in reader.links:
@@ -137,35 +138,36 @@ def read(summary):
 # Summaries of two tables
 
 
-def test_a_table_is_like_itself_whatever_the_order_of_its_rows():
+def test_a_table_equals_itself_in_any_order_of_rows():
     shuffled = REAL.take(np.random.default_rng(0).permutation(len(REAL)))
-    summary = plain(compare(REAL, shuffled, random_state=0))
+    summary = check_summary(compare(REAL, shuffled, random_state=0))
     assert [one["distance"] for one in summary["marginals"]] == [0.0] * 5
     assert summary["associations"]["difference"] == 0.0
     for one in summary["marginals"]:
-        assert one["picture"]["shares"]["real"] == one["picture"]["shares"]["drawn"]
-        spike = one["picture"]["spike"]
-        total = sum(one["picture"]["shares"]["real"]) + (spike["shares"]["real"] if spike else 0)
+        assert one["picture"]["fractions"]["real"] == one["picture"]["fractions"]["synthetic"]
+        spikes = sum(spike["fractions"]["real"] for spike in one["picture"]["spikes"])
+        total = sum(one["picture"]["fractions"]["real"]) + spikes
         assert total == pytest.approx(1, abs=1e-4)
-    assert summary["likeness"]["closest"]["same"]["drawn"] == 1.0
+    assert summary["fidelity"]["closest"]["equal"]["synthetic"] == 1.0
     assert summary["headlines"][-1]["name"] == "No copies"
-    assert summary["headlines"][-1]["value"] < 0.1  # two equal rows of one table are no copies of each other
+    assert summary["headlines"][-1]["value"] < 0.1  # equal rows within one table are not copies
     assert summary["headlines"][-1]["grade"] == "poor"
 
 
-def test_distances_are_those_of_scipy_and_the_least_alike_comes_first():
+def test_distances_are_those_of_scipy_and_the_largest_comes_first():
     found = compare(REAL, OTHER)["marginals"]
     ages = next(one for one in found if one["name"] == "age")
     assert ages["distance"] == pytest.approx(ks_2samp(REAL["age"], OTHER["age"]).statistic, abs=1e-6)
     assert [one["distance"] for one in found] == sorted((one["distance"] for one in found), reverse=True)
 
 
-def test_a_value_that_most_rows_have_is_told_apart_from_the_rest():
+def test_a_spike_is_counted_apart_from_the_bins():
     gain = next(one for one in compare(REAL, OTHER)["marginals"] if one["name"] == "gain")["picture"]
     zeros = np.mean(np.array(REAL["gain"]) == 0)
-    assert gain["spike"]["value"] == "0"
-    assert gain["spike"]["shares"]["real"] == pytest.approx(zeros)
-    assert sum(gain["shares"]["real"]) == pytest.approx(1 - zeros, abs=1e-4)
+    (spike,) = gain["spikes"]
+    assert spike["value"] == "0"
+    assert spike["fractions"]["real"] == pytest.approx(zeros)
+    assert sum(gain["fractions"]["real"]) == pytest.approx(1 - zeros, abs=1e-4)
 
 
 def test_every_library_gives_the_same_summary():
@@ -174,25 +176,25 @@ def test_every_library_gives_the_same_summary():
 
 
 def test_the_same_seed_chooses_the_same_rows(monkeypatch):
-    monkeypatch.setattr("harpoon.report.build.ROWS", 150)
+    monkeypatch.setattr("harpoon.report.build.DEFAULT_ROWS", 150)
     many, other = pa.table(people(200)), pa.table(people(180, 1))
     first, second, third = (compare(many, other, random_state=seed) for seed in (1, 1, 2))
     assert first == second
     assert first["marginals"] != third["marginals"]
-    assert first["rows"] == {"real": 200, "used": 150, "complete": 150, "drawn": 150}
+    assert first["rows"] == {"real": 200, "used": 150, "complete": 150, "synthetic": 150}
     assert "150 of the 200 real rows" in first["notes"][0]
 
 
 def test_columns_that_only_one_table_has_are_named_and_left_out():
-    summary = plain(compare(REAL, OTHER.drop_columns(["job"]).append_column("extra", pa.array(range(200)))))
+    summary = check_summary(compare(REAL, OTHER.drop_columns(["job"]).append_column("extra", pa.array(range(200)))))
     assert [fact["name"] for fact in summary["columns"]] == ["age", "gain", "hired", "member"]
     assert any("'job'" in note for note in summary["notes"])
     assert any("'extra'" in note for note in summary["notes"])
 
 
-def test_integers_may_come_back_as_fractions_and_what_does_not_fit_is_said():
+def test_integers_compare_with_fractions_and_other_mismatches_are_noted():
     other = OTHER.set_column(0, "age", pa.array(np.array(OTHER["age"]) + 0.5))
-    summary = plain(compare(REAL, other.set_column(3, "hired", pa.array(["soon"] * 200))))
+    summary = check_summary(compare(REAL, other.set_column(3, "hired", pa.array(["soon"] * 200))))
     kinds = {fact["name"]: fact["kind"] for fact in summary["columns"]}
     assert kinds["age"] == "number"
     assert kinds["hired"] == "skipped"
@@ -201,15 +203,15 @@ def test_integers_may_come_back_as_fractions_and_what_does_not_fit_is_said():
 
 def test_missing_cells_are_counted_by_pattern():
     table = pa.table({"a": [1, None, None, 4, None], "b": ["x", None, None, None, "y"], "c": [1.5, 2.5, 3.5, 4.0, 5.5]})
-    found = plain(compare(table, table))["missingness"]
-    assert found["share"] == pytest.approx(6 / 15)
+    found = check_summary(compare(table, table))["missingness"]
+    assert found["fraction"] == pytest.approx(6 / 15)
     assert found["complete"] == pytest.approx(1 / 5)
-    assert found["patterns"][0] == {"columns": [], "rows": 1, "share": 0.2}
-    assert found["patterns"][1] == {"columns": ["a", "b"], "rows": 2, "share": 0.4}
+    assert found["patterns"][0] == {"columns": [], "rows": 1, "fraction": 0.2}
+    assert found["patterns"][1] == {"columns": ["a", "b"], "rows": 2, "fraction": 0.4}
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_associations_are_those_of_other_peoples_code(seed):
+def test_associations_are_those_of_scipy_and_scikit_learn(seed):
     rng = np.random.default_rng(seed)
     a, b = rng.integers(0, 9, 120), rng.normal(size=120)
     c, d = rng.integers(0, 3, 120), rng.integers(0, 4, 120)
@@ -224,7 +226,7 @@ def test_associations_are_those_of_other_peoples_code(seed):
     assert np.array_equal(found, found.T)
 
 
-def test_associations_leave_out_rows_with_a_hole_and_columns_that_do_not_vary():
+def test_associations_leave_out_incomplete_rows_and_constant_columns():
     table = pa.table({"a": [1.0, 2.0, None, 4.0], "b": [1.0, 2.0, 9.0, 3.0], "c": ["x", "x", None, "x"]})
     schema = Schema.infer(table, kinds={"c": "category"})
     found = metrics.association(schema, table)
@@ -232,13 +234,13 @@ def test_associations_leave_out_rows_with_a_hole_and_columns_that_do_not_vary():
     assert np.isnan(found[:, 2]).all()
 
 
-def test_distances_to_the_nearest_row_are_those_of_scipy():
+def test_distances_to_the_closest_row_are_those_of_scipy():
     left, right = (np.random.default_rng(seed).normal(size=(50, 2)) for seed in (0, 1))
-    real, drawn = (pa.table({"x": side[:, 0], "y": side[:, 1]}) for side in (left, right))
+    real, synthetic = (pa.table({"x": side[:, 0], "y": side[:, 1]}) for side in (left, right))
     low, width = left.min(axis=0), np.ptp(left, axis=0)
     left, right = (left - low) / width, (right - low) / width
     apart = cdist(left, left) + np.diag([np.inf] * 50)
-    found = metrics.nearest_distances(Schema.infer(real), real, drawn)
+    found = metrics.nearest_distances(Schema.infer(real), real, synthetic)
     assert found[0] == pytest.approx(cdist(right, left).min(axis=1))
     assert found[1] == pytest.approx(apart.min(axis=1))
 
@@ -250,18 +252,18 @@ def test_scikit_learns_trees_detect_as_well():
     assert 0.35 < metrics.detection(schema, REAL, OTHER, classifier="boosted") < 0.65
 
 
-def test_without_xgboost_the_report_says_which_trees_it_used(monkeypatch):
+def test_without_xgboost_the_report_names_the_classifier(monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
-    scores = compare(REAL, OTHER)["likeness"]["scores"]
-    assert scores[0]["name"] == "Told apart by a boosted classifier of scikit-learn"
-    assert scores[0]["meaning"].startswith("A boosted classifier of scikit-learn tells")
+    scores = compare(REAL, OTHER)["fidelity"]["scores"]
+    assert scores[0]["name"] == "Detection by a boosted classifier of scikit-learn"
+    assert "a boosted classifier of scikit-learn picks" in scores[0]["meaning"]
 
 
 NOW = datetime(2024, 5, 1, 12, 30)
 ODD = {
     "one column": {"x": [1.0, 2.0, 3.0, 4.0] * 10},
     "all missing": {"x": pa.nulls(30, pa.float64()), "c": pa.nulls(30, pa.string())},
-    "nothing at all": {"x": pa.nulls(30)},
+    "null type": {"x": pa.nulls(30)},
     "constant": {"x": [1] * 30, "c": ["a"] * 30},
     "two rows": {"x": [1.0, 2.0], "c": ["a", "b"]},
     "one row": {"x": [1.0], "c": ["a"]},
@@ -272,27 +274,27 @@ ODD = {
     "tiny and large": {"x": [1e-300 * i for i in range(40)], "y": [1e300 * i for i in range(40)]},
     "times": {"t": [NOW + timedelta(minutes=7 * i) for i in range(40)], "s": [timedelta(hours=i) for i in range(40)]},
     "only categories": {"a": ["x", "y", "z", "x"] * 10, "b": [True, False, True, True] * 10},
-    "labels galore": {"a": [f"label {i % 300}" for i in range(900)], "x": [float(i % 7) for i in range(900)]},
-    "a hole in each row": {"x": [1.0, None, 3.0] * 10, "c": [None, "a", None] * 10},
+    "many categories": {"a": [f"label {i % 300}" for i in range(900)], "x": [float(i % 7) for i in range(900)]},
+    "no complete row": {"x": [1.0, None, 3.0] * 10, "c": [None, "a", None] * 10},
     "emoji": {"🐧" * 300: ["🎉", "<b>", "&amp;"] * 10, HOSTILE: [1.0, 2.0, 3.0] * 10},
     "no name": {"": [1.0, 2.0, 3.0] * 10, " ": ["a", "", " "] * 10},
 }
 
 
 @pytest.mark.parametrize("name", ODD)
-def test_odd_tables_are_reported_on_too(name):
+def test_odd_tables_have_a_report(name):
     table = pa.table(ODD[name])
-    summary = plain(compare(table, table, random_state=0))
+    summary = check_summary(compare(table, table, random_state=0))
     assert all(one["distance"] in (0.0, None) for one in summary.get("marginals", []))
-    read(summary)
+    read_page(summary)
 
 
-def test_what_a_real_column_has_the_other_need_not():
+def test_a_column_may_be_empty_in_the_synthetic_table():
     real = pa.table({"x": [1.0, 2.0, 3.0] * 20, "c": ["a", "b", "c"] * 20})
     empty = pa.table({"x": pa.nulls(60, pa.float64()), "c": ["d"] * 60})
-    summary = plain(compare(real, empty))
+    summary = check_summary(compare(real, empty))
     assert {one["name"]: one["distance"] for one in summary["marginals"]} == {"x": None, "c": 1.0}
-    read(summary)
+    read_page(summary)
 
 
 @pytest.mark.parametrize("table", [pa.table({}), pa.table({"x": pa.array([], pa.float64())}), pd.DataFrame(index=[1])])
@@ -304,33 +306,59 @@ def test_a_table_without_rows_or_columns_is_refused(table):
 def test_three_hundred_columns_make_a_page():
     rng = np.random.default_rng(0)
     wide = pa.table({f"column {i} {HOSTILE[: i % 40]}": rng.normal(size=40) for i in range(300)})
-    summary = plain(compare(wide, wide.take(rng.permutation(40)), random_state=0))
-    assert len(summary["associations"]["columns"]) + summary["associations"]["left_out"] == 300
-    read(summary)
+    summary = check_summary(compare(wide, wide.take(rng.permutation(40)), random_state=0))
+    assert len(summary["associations"]["columns"]) + summary["associations"]["columns_left_out"] == 300
+    read_page(summary)
     assert len(Page(summary).html.encode()) < 3 * 2**20
 
 
 # Summaries of a model
 
 
-def test_a_model_is_judged_on_real_cells(report):
-    plain(report)
-    assert [one["missing"] for one in report["filling"]["by_share"]] == [0.1, 0.3, 0.5, 0.7]
-    for column in report["filling"]["columns"]:
+def test_imputation_is_scored_on_hidden_real_cells(report):
+    check_summary(report)
+    assert [one["hidden"] for one in report["imputation"]["scores"]] == [0.1, 0.3, 0.5, 0.7]
+    for column in report["imputation"]["columns"]:
         number = column["name"] in ("age", "gain", "hired")
-        for one in column["by_share"]:
-            assert (one["error"] is not None) == (one["error_of_mean"] is not None) == number
+        for one in column["scores"]:
+            assert (one["mse"] is not None) == (one["mse_of_mean"] is not None) == number
             assert (one["accuracy"] is not None) == (one["accuracy_of_mode"] is not None) == (not number)
-    jobs = next(column for column in report["filling"]["columns"] if column["name"] == "job")["by_share"]
-    assert jobs[0]["accuracy"] > jobs[0]["accuracy_of_mode"] + 0.2  # the age tells the job
-    assert all(0.8 < one["error_of_mean"] < 1.3 for one in report["filling"]["by_share"])
-    assert 0.5 < report["intervals"]["inside"] <= 1.0
+    jobs = next(column for column in report["imputation"]["columns"] if column["name"] == "job")["scores"]
+    assert jobs[0]["accuracy"] > jobs[0]["accuracy_of_mode"] + 0.2  # the age determines the job
+    assert all(0.8 < one["mse_of_mean"] < 1.3 for one in report["imputation"]["scores"])
+    assert 0.5 < report["intervals"]["coverage"] <= 1.0
     assert 0.85 < report["intervals"]["attainable"] <= 1.0
     assert [one["name"] for one in report["intervals"]["columns"]] == ["age", "gain", "hired"]
-    assert report["likeness"]["against"] == "training rows"
+    assert report["fidelity"]["copies_of"] == "training rows"
 
 
-def test_a_condition_shows_its_region_and_what_it_did(report):
+def test_without_training_rows_the_search_for_copies_is_not_computed(model):
+    summary = check_summary(evaluate(model, OTHER, rows=60, random_state=0))
+    found = summary["fidelity"]
+    assert [found["copies_of"], found["closest"]] == [None, None]
+    assert "authenticity" not in {score["key"] for score in found["scores"]}
+    assert "`train`" in found["copies_note"]
+    assert found["copies_note"] in "".join(read_page(summary).text)
+    few = evaluate(model, OTHER, train=REAL.slice(0, 5), rows=60, random_state=0)["fidelity"]
+    assert few["closest"] is None
+    assert "at least 20 complete training rows, got 5" in few["copies_note"]
+
+
+def test_copies_of_training_rows_are_found(model):
+    """A "model" that returns its training rows has no authentic row."""
+    copier = copy.copy(model)
+    copier.sample = lambda n, **_options: REAL.take(np.arange(n) % len(REAL))
+    found = {
+        name: evaluate(copier, OTHER, train=train, rows=200, random_state=0)["fidelity"]
+        for name, train in {"copied": REAL, "other": OTHER}.items()
+    }
+    authenticity = {name: {s["key"]: s["value"] for s in one["scores"]}["authenticity"] for name, one in found.items()}
+    assert found["copied"]["closest"]["equal"]["synthetic"] == 1.0
+    assert authenticity["copied"] < 0.1
+    assert authenticity["other"] > 0.3
+
+
+def test_a_condition_shows_its_columns_and_its_effect_on_the_others(report):
     found = report["condition"]
     assert found["text"] == WHERE
     assert {change["name"] for change in found["region"]} == {"age", "job"}
@@ -340,12 +368,12 @@ def test_a_condition_shows_its_region_and_what_it_did(report):
     assert found["violations"] == 0.0
     assert 0 <= found["guided_violations"] <= 1
     region = {change["name"]: change["picture"] for change in found["region"]}
-    assert region["job"]["shares"]["after"][region["job"]["labels"].index("chef")] == 1.0
+    assert region["job"]["fractions"]["after"][region["job"]["categories"].index("chef")] == 1.0
     true = np.mean((np.array(OTHER["age"]) >= 40) & (np.array(OTHER["job"]) == "chef"))
-    assert found["share_of_real"] == pytest.approx(true, abs=0.05)
+    assert found["real_fraction"] == pytest.approx(true, abs=0.05)
 
 
-def test_the_model_is_as_it_was_and_the_same_seed_gives_the_same_numbers(model):
+def test_a_report_leaves_the_model_unchanged_and_repeats_with_its_seed(model):
     model.sample(3)
     before = model.sampling_info_
     first, second = (evaluate(model, OTHER, rows=40, random_state=3) for _ in range(2))
@@ -353,14 +381,14 @@ def test_the_model_is_as_it_was_and_the_same_seed_gives_the_same_numbers(model):
     assert model.sampling_info_ is before
 
 
-def test_a_table_with_holes_is_judged_on_the_cells_that_it_has():
+def test_only_observed_cells_are_hidden():
     for library in LIBRARIES:
         table = make(library, mixed_columns(90))
         model = fit(table)
-        summary = plain(evaluate(model, table, rows=90, random_state=0))
-        cells = summary["filling"]["by_share"][1]["cells"]
+        summary = check_summary(evaluate(model, table, rows=90, random_state=0))
+        cells = summary["imputation"]["scores"][1]["cells"]
         assert 0 < cells < 0.45 * 90 * 5
-        read(summary)
+        read_page(summary)
 
 
 def test_columns_of_every_dtype_can_be_hidden():
@@ -375,41 +403,41 @@ def test_columns_of_every_dtype_can_be_hidden():
         }
     )
     model = fit(frame)
-    summary = plain(evaluate(model, frame, where="i >= 2", rows=60, random_state=0))
-    read(summary)
+    summary = check_summary(evaluate(model, frame, where="i >= 2", rows=60, random_state=0))
+    read_page(summary)
     assert {fact["name"]: fact["modelled"] for fact in summary["columns"]}["k"] is False
 
 
-def test_labels_unknown_to_the_model_are_noted_without_a_warning(model):
+def test_unknown_categories_are_noted_without_a_warning(model):
     strange = OTHER.set_column(1, "job", pa.array(["diver", *OTHER["job"].to_pylist()[1:]]))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        summary = plain(evaluate(model, strange, rows=200, random_state=0))
+        summary = check_summary(evaluate(model, strange, rows=200, random_state=0))
     assert any("'diver'" in note for note in summary["notes"])
 
 
-def test_the_papers_model_is_reported_on_with_few_rows():
+def test_the_paper_preset_is_evaluated_on_few_rows():
     table = pa.table(people(60))
     model = fit(table)
-    slow = Model("paper", hidden=16, max_epochs=1, steps=3, progress=False, random_state=0).fit(table)
+    slow = Model("paper", hidden=16, max_epochs=1, diffusion_steps=3, progress=False, random_state=0).fit(table)
     assert "intervals" in evaluate(model, table, rows=30)
-    summary = plain(evaluate(slow, table, where="age >= 30"))
+    summary = check_summary(evaluate(slow, table, where="age >= 30"))
     assert "intervals" not in summary
-    assert summary["rows"]["drawn"] == 200
-    read(summary)
+    assert summary["rows"]["synthetic"] == 200
+    read_page(summary)
 
 
-def test_a_model_alone_shows_its_columns_its_training_and_its_rows(model):
-    summary = plain(describe(model, where=WHERE, rows=100, random_state=0))
-    assert summary["rows"] == {"real": None, "used": None, "complete": None, "drawn": 100}
-    assert list(summary["marginals"][0]["picture"]["shares"]) == ["drawn"]
+def test_a_model_alone_shows_its_columns_its_training_and_its_samples(model):
+    summary = check_summary(describe(model, where=WHERE, rows=100, random_state=0))
+    assert summary["rows"] == {"real": None, "used": None, "complete": None, "synthetic": 100}
+    assert list(summary["marginals"][0]["picture"]["fractions"]) == ["synthetic"]
     assert summary["associations"]["real"] is None
-    assert len(summary["training"]["curve"]) > 1
-    assert "filling" not in summary
-    read(summary)
+    assert len(summary["training"]["epochs"]) > 1
+    assert "imputation" not in summary
+    read_page(summary)
 
 
-def test_wrong_arguments_are_sentences(model, tmp_path):
+def test_wrong_arguments_are_explained(model, tmp_path):
     with pytest.raises(SchemaMismatch, match="job"):
         evaluate(model, OTHER.drop_columns(["job"]))
     with pytest.raises(InvalidTable, match="rows"):
@@ -418,6 +446,10 @@ def test_wrong_arguments_are_sentences(model, tmp_path):
         model.report(OTHER, rows=0)
     with pytest.raises(InvalidCondition, match="jab"):
         model.report(OTHER, where="jab = 'chef'", rows=30)
+    with pytest.raises(SchemaMismatch, match="job"):
+        evaluate(model, OTHER, train=REAL.drop_columns(["job"]))
+    with pytest.raises(InvalidOption, match="`train` is used only with `test`"):
+        model.report(train=REAL)
     with pytest.raises(InvalidOption, match="summary"):
         Page({"x": 1})
     with pytest.raises(InfeasibleCondition, match="age"):
@@ -432,8 +464,8 @@ def test_wrong_arguments_are_sentences(model, tmp_path):
 
 
 def test_the_page_of_a_model_has_every_section(report):
-    reader = read(report)
-    sections = ["condition", "marginals", "associations", "filling", "intervals", "likeness", "columns", "training"]
+    reader = read_page(report)
+    sections = ["condition", "marginals", "associations", "imputation", "intervals", "fidelity", "columns", "training"]
     assert set(sections) <= reader.ids
     text = "".join(reader.text)
     for one in report["headlines"]:
@@ -444,31 +476,33 @@ def test_the_page_of_a_model_has_every_section(report):
     assert len(report["headlines"]) == 5
 
 
-def test_the_page_is_made_from_the_summary_alone(report):
+def test_the_page_needs_only_the_summary(report):
     assert Page(json.loads(json.dumps(report))).html == Page(report).html
 
 
-def test_what_a_table_says_is_escaped_everywhere():
+def test_texts_of_a_table_are_escaped_everywhere():
     columns = {HOSTILE: ["<b>", HOSTILE, "a"] * 20, "x" * 5000: [1.0, 2.0, None] * 20, "y": [3.0, 1.0, 2.0] * 20}
     table = pa.table(columns)
     model = fit(table)
-    summary = plain(evaluate(model, table, where=f"\"{HOSTILE.replace(chr(34), chr(34) * 2)}\" = 'a'", random_state=0))
-    reader = read(summary)
+    summary = check_summary(
+        evaluate(model, table, where=f"\"{HOSTILE.replace(chr(34), chr(34) * 2)}\" = 'a'", random_state=0)
+    )
+    reader = read_page(summary)
     assert "img" not in [tag for tag, _ in reader.tags]
     assert HOSTILE[:40] in "".join(reader.text)
 
 
-def test_in_a_notebook_the_page_is_in_a_frame_of_its_own(model):
+def test_a_notebook_shows_the_page_in_a_frame(model):
     page = model.report(rows=40)
     frame = Reader(page._repr_html_())
     ((tag, attrs),) = frame.tags
     assert tag == "iframe"
     assert attrs["srcdoc"] == page.html
     assert attrs["sandbox"] == ""
-    assert "described" in repr(page)
+    assert "description" in repr(page)
 
 
-def test_a_page_is_saved_whole_or_not_at_all(report, tmp_path):
+def test_a_page_is_saved_completely_or_not_at_all(report, tmp_path):
     page = Page(report)
     page.save(tmp_path / "a.html")
     page.save(str(tmp_path / "a.html"))
@@ -486,8 +520,8 @@ def test_a_page_is_saved_whole_or_not_at_all(report, tmp_path):
 def test_without_jinja_the_extra_is_named_and_summaries_still_work():
     code = (
         "import sys; sys.modules['jinja2'] = None; sys.modules['markupsafe'] = None\n"
-        "import pyarrow as pa; from harpoon.report import Page, compared\n"
-        "table = pa.table({'x': [1.0, 2.0, 3.0]}); page = Page(compared(table, table))\n"
+        "import pyarrow as pa; from harpoon.report import Page, compare\n"
+        "table = pa.table({'x': [1.0, 2.0, 3.0]}); page = Page(compare(table, table))\n"
         "page.html"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603

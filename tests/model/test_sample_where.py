@@ -189,7 +189,7 @@ BAD = {
     "an unknown column": ("xx >= 1", InvalidCondition, "xx"),
     "an unknown category": ("kind = 'bb'", InvalidCondition, "bb"),
     "no condition": ("", InvalidCondition, "condition"),
-    "Python": ("__import__('os')", InvalidCondition, "not understood"),
+    "Python": ("__import__('os')", InvalidCondition, "not supported"),
 }
 
 

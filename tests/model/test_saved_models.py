@@ -179,7 +179,7 @@ def test_a_flipped_bit_in_each_part_of_the_content_is_refused(saved, refused, ke
         refused(joined(bytes(damaged), tensors))
 
 
-@pytest.mark.parametrize("field", ["mean", "deviation", "minimum", "strength", "random_state", "steps"])
+@pytest.mark.parametrize("field", ["mean", "std", "minimum", "strength", "random_state", "steps"])
 def test_a_changed_digit_in_the_content_is_refused(saved, refused, field):
     header, tensors = parts(saved)
     digit = re.search(rb'%s\\+": -?(\d)' % field.encode(), header).start(1)
@@ -308,7 +308,12 @@ def with_codec(saved, tools, tmp_path_factory):
     plain = path.read_bytes()
     with pytest.warns(harpoon.CategoriesGroupedWarning):
         tools.fit(tools.make("pyarrow", {"zip": [f"{i:03}" for i in range(300)] * 2})).save(path)
-    return {"NumberCodec": plain, "OneHotCodec": saved, "SpikeCodec": saved, "GroupedCodec": path.read_bytes()}
+    return {
+        "NumericCodec": plain,
+        "OneHotCodec": saved,
+        "SpikedNumericCodec": saved,
+        "HierarchicalCodec": path.read_bytes(),
+    }
 
 
 def test_a_newer_format_is_refused_with_advice(rewritten, refused):
@@ -410,13 +415,13 @@ def column(which, changes):
 HOSTILE_COLUMNS = [
     ("job", {"kind": "number"}),
     ("job", {"kind": "text"}),
-    ("job", {"labels": ["a"]}),
-    ("job", {"labels": None}),
-    ("job", {"labels": [["a"], ["b"], ["c"]]}),
-    ("job", {"labels": ["a", "a", "a"]}),
-    ("job", {"labels": "abc"}),
-    ("job", {"labels": {"a": 1, "b": 2, "c": 3}}),
-    ("job", {"labels": [1, "a", None]}),
+    ("job", {"categories": ["a"]}),
+    ("job", {"categories": None}),
+    ("job", {"categories": [["a"], ["b"], ["c"]]}),
+    ("job", {"categories": ["a", "a", "a"]}),
+    ("job", {"categories": "abc"}),
+    ("job", {"categories": {"a": 1, "b": 2, "c": 3}}),
+    ("job", {"categories": [1, "a", None]}),
     ("job", {"name": "age"}),
     ("job", {"name": 5}),
     ("job", {"name": "other"}),
@@ -437,8 +442,8 @@ HOSTILE_COLUMNS = [
     ("age", {"unit": 5}),
     ("age", {"clip": "yes"}),
     ("age", {"missing": "x"}),
-    ("member", {"labels": ["no", "yes"]}),
-    ("member", {"labels": [False, True, False]}),
+    ("member", {"categories": ["no", "yes"]}),
+    ("member", {"categories": [False, True, False]}),
     ("age", {"extra": 1}),
     ("age", {"kind": "datetime", "unit": "week"}),
 ]
@@ -456,9 +461,9 @@ def codec_item(kind, **changes):
     return change
 
 
-def ranks(**changes):
-    """Ranks that can be, but for the changes."""
-    return {"values": [1.0, 2.0], "low": [0.25, 0.5], "high": [0.5, 0.75], "deviation": 1.0, **changes}
+def normal_scores(**changes):
+    """Valid normal scores, but for the changes."""
+    return {"values": [1.0, 2.0], "low": [0.25, 0.5], "high": [0.5, 0.75], "std": 1.0, **changes}
 
 
 def evenly(count):
@@ -467,91 +472,91 @@ def evenly(count):
 
 
 HOSTILE_CODECS = [
-    ("NumberCodec", {"mean": "x"}),
-    ("NumberCodec", {"mean": None}),
-    ("NumberCodec", {"mean": float("nan")}),
-    ("NumberCodec", {"mean": float("inf")}),
-    ("NumberCodec", {"deviation": 0}),
-    ("NumberCodec", {"deviation": -1}),
-    ("NumberCodec", {"deviation": float("nan")}),
-    ("NumberCodec", {"deviation": float("inf")}),
-    ("NumberCodec", {"scaling": "quantile"}),
-    ("NumberCodec", {"scaling": "none"}),
-    ("NumberCodec", {"scaling": []}),
-    ("NumberCodec", {"scaling": "quantile", "quantiles": []}),
-    ("NumberCodec", {"scaling": "quantile", "quantiles": ["x"]}),
-    ("NumberCodec", {"scaling": "quantile", "quantiles": [3.0, 1.0]}),
-    ("NumberCodec", {"scaling": "quantile", "quantiles": [0.0, float("nan")]}),
-    ("NumberCodec", {"codec": "OneHotCodec"}),
-    ("NumberCodec", {"codec": "IntegerCodec"}),
-    ("NumberCodec", {"codec": "exec"}),
-    ("NumberCodec", {"codec": None}),
-    ("NumberCodec", {"codec": "SpikeCodec", "ranks": None, "spikes": [0.5]}),
-    ("NumberCodec", {"mean": 10**400}),
-    ("OneHotCodec", {"codec": "NumberCodec", "scaling": "standard", "mean": 0, "deviation": 1}),
-    ("OneHotCodec", {"codec": "SpikeCodec", "scaling": "standard", "mean": 0, "deviation": 1}),
-    ("OneHotCodec", {"codec": "GroupedCodec", "frequent": [0]}),
-    ("OneHotCodec", {"codec": "GroupedCodec", "frequent": [0, 1, 2]}),
-    ("SpikeCodec", {"codec": "NumberCodec"}),
-    ("SpikeCodec", {"codec": "OneHotCodec"}),
-    ("SpikeCodec", {"mean": "x"}),
-    ("SpikeCodec", {"deviation": 0}),
-    ("SpikeCodec", {"scaling": []}),
-    ("SpikeCodec", {"ranks": None}),
-    ("SpikeCodec", {"ranks": None, "spikes": []}),
-    ("SpikeCodec", {"ranks": 5}),
-    ("SpikeCodec", {"ranks": []}),
-    ("SpikeCodec", {"ranks": {}}),
-    ("SpikeCodec", {"ranks": ranks(values=[])}),
-    ("SpikeCodec", {"ranks": ranks(values=[], low=[], high=[])}),
-    ("SpikeCodec", {"ranks": ranks(values=[1.0])}),
-    ("SpikeCodec", {"ranks": ranks(low=[0.25])}),
-    ("SpikeCodec", {"ranks": ranks(high=[0.5, 0.6, 0.75])}),
-    ("SpikeCodec", {"ranks": ranks(values=[2.0, 1.0])}),
-    ("SpikeCodec", {"ranks": ranks(values=[1.0, 1.0])}),
-    ("SpikeCodec", {"ranks": ranks(values=[1.0, float("nan")])}),
-    ("SpikeCodec", {"ranks": ranks(values=[1.0, float("inf")])}),
-    ("SpikeCodec", {"ranks": ranks(values=[1, 10**400])}),
-    ("SpikeCodec", {"ranks": ranks(values="12")}),
-    ("SpikeCodec", {"ranks": ranks(values=["1", "2"])}),
-    ("SpikeCodec", {"ranks": ranks(values=[False, True])}),
-    ("SpikeCodec", {"ranks": ranks(values=[[1.0], [2.0]])}),
-    ("SpikeCodec", {"ranks": ranks(values={"1": 2})}),
-    ("SpikeCodec", {"ranks": ranks(low=[0.5, 0.25])}),
-    ("SpikeCodec", {"ranks": ranks(low=[0.25, 0.4])}),
-    ("SpikeCodec", {"ranks": ranks(low=[0.0, 0.5])}),
-    ("SpikeCodec", {"ranks": ranks(low=[-0.5, 0.5])}),
-    ("SpikeCodec", {"ranks": ranks(high=[0.5, 1.0])}),
-    ("SpikeCodec", {"ranks": ranks(high=[0.5, float("nan")])}),
-    ("SpikeCodec", {"ranks": ranks(deviation=0)}),
-    ("SpikeCodec", {"ranks": ranks(deviation=-1.0)}),
-    ("SpikeCodec", {"ranks": ranks(deviation="1")}),
-    ("SpikeCodec", {"ranks": ranks(deviation=None)}),
-    ("SpikeCodec", {"ranks": ranks(deviation=float("inf"))}),
-    ("SpikeCodec", {"ranks": ranks(**evenly(1001))}),
-    ("SpikeCodec", {"spikes": None}),
-    ("SpikeCodec", {"spikes": "12"}),
-    ("SpikeCodec", {"spikes": [float("nan")]}),
-    ("SpikeCodec", {"spikes": [2.0, 1.0]}),
-    ("SpikeCodec", {"spikes": [1.0, 1.0]}),
-    ("SpikeCodec", {"spikes": [10**400]}),
-    ("SpikeCodec", {"spikes": list(range(33))}),
-    ("GroupedCodec", {"frequent": []}),
-    ("GroupedCodec", {"frequent": None}),
-    ("GroupedCodec", {"frequent": "012"}),
-    ("GroupedCodec", {"frequent": {"0": 1}}),
-    ("GroupedCodec", {"frequent": [-1, *range(63)]}),
-    ("GroupedCodec", {"frequent": [*range(63), 300]}),
-    ("GroupedCodec", {"frequent": [*range(63), 10**400]}),
-    ("GroupedCodec", {"frequent": [*range(63), 62]}),
-    ("GroupedCodec", {"frequent": [*range(1, 64), 0]}),
-    ("GroupedCodec", {"frequent": [float(place) for place in range(64)]}),
-    ("GroupedCodec", {"frequent": [[place] for place in range(64)]}),
-    ("GroupedCodec", {"frequent": [False, True, *range(2, 64)]}),
-    ("GroupedCodec", {"frequent": list(range(65))}),
-    ("GroupedCodec", {"frequent": list(range(300))}),
-    ("GroupedCodec", {"codec": "OneHotCodec"}),
-    ("GroupedCodec", {"codec": "SpikeCodec", "ranks": None, "spikes": [1.0]}),
+    ("NumericCodec", {"mean": "x"}),
+    ("NumericCodec", {"mean": None}),
+    ("NumericCodec", {"mean": float("nan")}),
+    ("NumericCodec", {"mean": float("inf")}),
+    ("NumericCodec", {"std": 0}),
+    ("NumericCodec", {"std": -1}),
+    ("NumericCodec", {"std": float("nan")}),
+    ("NumericCodec", {"std": float("inf")}),
+    ("NumericCodec", {"scaling": "quantile"}),
+    ("NumericCodec", {"scaling": "none"}),
+    ("NumericCodec", {"scaling": []}),
+    ("NumericCodec", {"scaling": "quantile", "quantiles": []}),
+    ("NumericCodec", {"scaling": "quantile", "quantiles": ["x"]}),
+    ("NumericCodec", {"scaling": "quantile", "quantiles": [3.0, 1.0]}),
+    ("NumericCodec", {"scaling": "quantile", "quantiles": [0.0, float("nan")]}),
+    ("NumericCodec", {"codec": "OneHotCodec"}),
+    ("NumericCodec", {"codec": "OrdinalCodec"}),
+    ("NumericCodec", {"codec": "exec"}),
+    ("NumericCodec", {"codec": None}),
+    ("NumericCodec", {"codec": "SpikedNumericCodec", "normal_scores": None, "spikes": [0.5]}),
+    ("NumericCodec", {"mean": 10**400}),
+    ("OneHotCodec", {"codec": "NumericCodec", "scaling": "standard", "mean": 0, "std": 1}),
+    ("OneHotCodec", {"codec": "SpikedNumericCodec", "scaling": "standard", "mean": 0, "std": 1}),
+    ("OneHotCodec", {"codec": "HierarchicalCodec", "frequent": [0]}),
+    ("OneHotCodec", {"codec": "HierarchicalCodec", "frequent": [0, 1, 2]}),
+    ("SpikedNumericCodec", {"codec": "NumericCodec"}),
+    ("SpikedNumericCodec", {"codec": "OneHotCodec"}),
+    ("SpikedNumericCodec", {"mean": "x"}),
+    ("SpikedNumericCodec", {"std": 0}),
+    ("SpikedNumericCodec", {"scaling": []}),
+    ("SpikedNumericCodec", {"normal_scores": None}),
+    ("SpikedNumericCodec", {"normal_scores": None, "spikes": []}),
+    ("SpikedNumericCodec", {"normal_scores": 5}),
+    ("SpikedNumericCodec", {"normal_scores": []}),
+    ("SpikedNumericCodec", {"normal_scores": {}}),
+    ("SpikedNumericCodec", {"normal_scores": normal_scores(values=[])}),
+    ("SpikedNumericCodec", {"normal_scores": normal_scores(values=[], low=[], high=[])}),
+    ("SpikedNumericCodec", {"normal_scores": normal_scores(values=[1.0])}),
+    ("SpikedNumericCodec", {"normal_scores": normal_scores(low=[0.25])}),
+    ("SpikedNumericCodec", {"normal_scores": normal_scores(high=[0.5, 0.6, 0.75])}),
+    ("SpikedNumericCodec", {"normal_scores": normal_scores(values=[2.0, 1.0])}),
+    ("SpikedNumericCodec", {"normal_scores": normal_scores(values=[1.0, 1.0])}),
+    ("SpikedNumericCodec", {"normal_scores": normal_scores(values=[1.0, float("nan")])}),
+    ("SpikedNumericCodec", {"normal_scores": normal_scores(values=[1.0, float("inf")])}),
+    ("SpikedNumericCodec", {"normal_scores": normal_scores(values=[1, 10**400])}),
+    ("SpikedNumericCodec", {"normal_scores": normal_scores(values="12")}),
+    ("SpikedNumericCodec", {"normal_scores": normal_scores(values=["1", "2"])}),
+    ("SpikedNumericCodec", {"normal_scores": normal_scores(values=[False, True])}),
+    ("SpikedNumericCodec", {"normal_scores": normal_scores(values=[[1.0], [2.0]])}),
+    ("SpikedNumericCodec", {"normal_scores": normal_scores(values={"1": 2})}),
+    ("SpikedNumericCodec", {"normal_scores": normal_scores(low=[0.5, 0.25])}),
+    ("SpikedNumericCodec", {"normal_scores": normal_scores(low=[0.25, 0.4])}),
+    ("SpikedNumericCodec", {"normal_scores": normal_scores(low=[0.0, 0.5])}),
+    ("SpikedNumericCodec", {"normal_scores": normal_scores(low=[-0.5, 0.5])}),
+    ("SpikedNumericCodec", {"normal_scores": normal_scores(high=[0.5, 1.0])}),
+    ("SpikedNumericCodec", {"normal_scores": normal_scores(high=[0.5, float("nan")])}),
+    ("SpikedNumericCodec", {"normal_scores": normal_scores(std=0)}),
+    ("SpikedNumericCodec", {"normal_scores": normal_scores(std=-1.0)}),
+    ("SpikedNumericCodec", {"normal_scores": normal_scores(std="1")}),
+    ("SpikedNumericCodec", {"normal_scores": normal_scores(std=None)}),
+    ("SpikedNumericCodec", {"normal_scores": normal_scores(std=float("inf"))}),
+    ("SpikedNumericCodec", {"normal_scores": normal_scores(**evenly(1001))}),
+    ("SpikedNumericCodec", {"spikes": None}),
+    ("SpikedNumericCodec", {"spikes": "12"}),
+    ("SpikedNumericCodec", {"spikes": [float("nan")]}),
+    ("SpikedNumericCodec", {"spikes": [2.0, 1.0]}),
+    ("SpikedNumericCodec", {"spikes": [1.0, 1.0]}),
+    ("SpikedNumericCodec", {"spikes": [10**400]}),
+    ("SpikedNumericCodec", {"spikes": list(range(33))}),
+    ("HierarchicalCodec", {"frequent": []}),
+    ("HierarchicalCodec", {"frequent": None}),
+    ("HierarchicalCodec", {"frequent": "012"}),
+    ("HierarchicalCodec", {"frequent": {"0": 1}}),
+    ("HierarchicalCodec", {"frequent": [-1, *range(63)]}),
+    ("HierarchicalCodec", {"frequent": [*range(63), 300]}),
+    ("HierarchicalCodec", {"frequent": [*range(63), 10**400]}),
+    ("HierarchicalCodec", {"frequent": [*range(63), 62]}),
+    ("HierarchicalCodec", {"frequent": [*range(1, 64), 0]}),
+    ("HierarchicalCodec", {"frequent": [float(place) for place in range(64)]}),
+    ("HierarchicalCodec", {"frequent": [[place] for place in range(64)]}),
+    ("HierarchicalCodec", {"frequent": [False, True, *range(2, 64)]}),
+    ("HierarchicalCodec", {"frequent": list(range(65))}),
+    ("HierarchicalCodec", {"frequent": list(range(300))}),
+    ("HierarchicalCodec", {"codec": "OneHotCodec"}),
+    ("HierarchicalCodec", {"codec": "SpikedNumericCodec", "normal_scores": None, "spikes": [1.0]}),
 ]
 
 
@@ -561,15 +566,20 @@ def test_a_scale_that_cannot_be_is_refused(rewritten, refused, with_codec, kind,
 
 
 def test_ranks_and_frequent_labels_that_can_be_are_read(rewritten, with_codec, tmp_path):
-    for kind, changes in (("SpikeCodec", {"ranks": ranks()}), ("GroupedCodec", {"frequent": list(range(100, 164))})):
+    for kind, changes in (
+        ("SpikedNumericCodec", {"normal_scores": normal_scores()}),
+        ("HierarchicalCodec", {"frequent": list(range(100, 164))}),
+    ):
         (tmp_path / "m").write_bytes(rewritten(codec_item(kind, **changes), with_codec[kind]))
         assert harpoon.load(tmp_path / "m", progress=False).sample(3).num_rows == 3
 
 
 @pytest.mark.parametrize("values", [[-1e308, 1e308], [1e300, 1.7e308], [0.0, 5e-324]], ids=str)
 def test_ranks_far_from_the_column_still_draw_values_of_its_range(rewritten, with_codec, tmp_path, values, tools):
-    far = ranks(values=values, deviation=1e308)
-    (tmp_path / "m").write_bytes(rewritten(codec_item("SpikeCodec", ranks=far), with_codec["SpikeCodec"]))
+    far = normal_scores(values=values, std=1e308)
+    (tmp_path / "m").write_bytes(
+        rewritten(codec_item("SpikedNumericCodec", normal_scores=far), with_codec["SpikedNumericCodec"])
+    )
     loaded = harpoon.load(tmp_path / "m", progress=False)
     column = loaded.schema_["height"]
     assert all(column.minimum <= v <= column.maximum for v in tools.read_back(loaded.sample(50))["height"])

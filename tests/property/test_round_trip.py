@@ -1,4 +1,4 @@
-"""Law 1: decode(encode(table)) is the table. Law 2: cells that are there come back from impute as they were."""
+"""Law 1: decode(encode(table)) is the table. Law 2: observed cells come back from impute as they were."""
 
 import datetime as dt
 from dataclasses import replace
@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harpoon import Schema
-from harpoon.data import dataframe
+from harpoon.data import dataframe, read_columns
 from harpoon.data.statistics import count_columns
 from harpoon.encoding.row_codec import RowCodec
 
@@ -25,10 +25,10 @@ SOMETIMES = st.booleans()
 
 
 def decoded(frame, encoding="onehot", scaling="standard"):
-    """The modelled columns of a frame, encoded and decoded, with the holes where they were."""
+    """The modelled columns of a frame, encoded and decoded, with missing cells where they were."""
     table = dataframe.read(frame)
     codec = RowCodec.fit(Schema.infer(table), count_columns(table), encoding=encoding, scaling=scaling)
-    rows = codec.read(table)
+    rows = read_columns(table, codec.schema)
     back = codec.decode(codec.encode(rows))
     return table.template.build({n: replace(c, missing=rows[n].missing) for n, c in back.items()})
 
@@ -43,7 +43,7 @@ def close(left, right):
     return all((a is None) == (b is None) and (a is None or abs(a - b) <= 1e-9 * scale) for a, b in pairs)
 
 
-def whole_numbers(bits):
+def integers(bits):
     low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
     span = min(2**40, high - low)
     return st.integers(low, high - span).flatmap(lambda base: st.lists(st.integers(base, base + span), min_size=30))
@@ -79,7 +79,7 @@ KINDS = {
     "number": (pa.float64(), many(st.floats(-1e6, 1e6).map(lambda v: v if abs(v) > 1e-100 else 0.0))),
     "money": (pa.float64(), many(st.integers(-(10**7), 10**7).map(lambda cents: cents / 100))),
     "float32": (pa.float32(), many(st.floats(-1e6, 1e6, width=32))),
-    **{f"int{bits}": (getattr(pa, f"int{bits}")(), whole_numbers(bits)) for bits in (8, 16, 32, 64)},
+    **{f"int{bits}": (getattr(pa, f"int{bits}")(), integers(bits)) for bits in (8, 16, 32, 64)},
     "uint8": (pa.uint8(), many(st.integers(0, 255))),
     "boolean": (pa.bool_(), many(st.booleans())),
     "text": (pa.string(), many(st.sampled_from(["a", "b", "", " ", "ä'\"\\", "雪", "None", "nan"]))),

@@ -1,4 +1,4 @@
-"""A real browser for the pages that people look at: Debian's chromium and chromium-driver."""
+"""A real browser: Debian's chromium and chromium-driver."""
 
 import json
 from pathlib import Path
@@ -25,8 +25,8 @@ needed = pytest.mark.skipif(
 )
 
 
-def started(profile):
-    """A browser with a profile of its own, that remembers what it complains about and what it asks for."""
+def start(profile):
+    """Start a browser with its own profile, which logs its console and its requests."""
     options = Options()
     options.binary_location = BROWSER
     for flag in (*FLAGS, f"--user-data-dir={profile}"):
@@ -35,24 +35,27 @@ def started(profile):
     return webdriver.Chrome(options=options, service=Service(DRIVER))
 
 
-def shaped(browser, width, scheme):
-    """The browser as wide as a phone or a desk, in light or dark; what it said before is forgotten."""
+def set_screen(browser, width, scheme):
+    """Set the width and the colour scheme, and clear the logs."""
     browser.get_log("browser")
     browser.get_log("performance")
     size = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width < 600}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
-    wishes = {"prefers-color-scheme": scheme, "prefers-reduced-motion": "reduce"}  # clicks do not wait for scrolling
-    media = [{"name": name, "value": value} for name, value in wishes.items()]
+    preferences = {
+        "prefers-color-scheme": scheme,
+        "prefers-reduced-motion": "reduce",
+    }  # clicks do not wait for scrolling
+    media = [{"name": name, "value": value} for name, value in preferences.items()]
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
 
 
-def requested(browser):
-    """The addresses that the browser asked for since it was last shaped."""
+def requested_urls(browser):
+    """The URLs that the browser has requested since the logs were cleared."""
     events = [json.loads(entry["message"])["message"] for entry in browser.get_log("performance")]
     return [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
 
 
 def overflow(browser):
-    """By how many pixels the page is wider than the screen."""
+    """The pixels by which the page is wider than the screen."""
     root = "document.documentElement"
     return browser.execute_script(f"return {root}.scrollWidth - {root}.clientWidth")

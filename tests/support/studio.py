@@ -1,4 +1,4 @@
-"""A server with a small real model, and a reader of its page: what the tests of the Studio share."""
+"""A table and a driver of the page, for the tests of Studio."""
 
 import numpy as np
 import pyarrow as pa
@@ -9,12 +9,12 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from tests.support import browser as chromium
 
-PATIENCE = 45  # seconds
+TIMEOUT = 45  # seconds
 NAME = "people"
 
 
 def people(rows=300):
-    """A table of every kind of column that a control can be made for, with columns that go together."""
+    """A table with every kind of column that has a control, and with dependent columns."""
     rng = np.random.default_rng(5)
     age = rng.integers(18, 80, rows)
     old = rng.random(rows) < (age - 18) / 62
@@ -32,15 +32,15 @@ def people(rows=300):
 
 
 class Reader:
-    """Somebody in front of the page, who does what people do and waits for what they wait for."""
+    """Drives the page as a person would, and waits for its answers."""
 
     def __init__(self, browser, url):
         self.browser, self.url = browser, url
 
     def open(self, address="", width=1440, scheme="light"):
-        """The page, and its first answer."""
+        """Open the page and wait for its first answer."""
         self.browser.get("about:blank")
-        chromium.shaped(self.browser, width, scheme)
+        chromium.set_screen(self.browser, width, scheme)
         self.browser.get(f"{self.url}/{address}")
         return self.wait()
 
@@ -54,17 +54,17 @@ class Reader:
         return self.one(selector).text
 
     def until(self, holds):
-        """Wait for something to be true, and tell it."""
-        return WebDriverWait(self.browser, PATIENCE, poll_frequency=0.05).until(lambda _: holds())
+        """Wait until a function returns something true, and return that."""
+        return WebDriverWait(self.browser, TIMEOUT, poll_frequency=0.05).until(lambda _: holds())
 
     def wait(self):
-        """Wait until the text is read, and every scenario has its answer, its error, or was stopped."""
+        """Wait until the text is read and every scenario has an answer or an error, or was stopped."""
         busy = "main[hidden], #question[aria-busy=true], .verdict:not([hidden])[aria-busy=true]"
         self.until(lambda: not self.all(busy))
         return self
 
-    def asked(self, where):
-        """Wait until the text says this, and its answer is there."""
+    def wait_for(self, where):
+        """Wait until the text is this condition and its answer is shown."""
         self.until(lambda: self.where == where)
         self.until(lambda: self.one("#verdict-a").get_attribute("data-where") == where)
         return self
@@ -74,39 +74,39 @@ class Reader:
         return self.one("#where").get_property("value")
 
     def type(self, selector, text):
-        """Something typed into a field, in place of what is there."""
+        """Replace the content of a field."""
         field = self.one(selector)
         field.send_keys(Keys.CONTROL + "a")
         field.send_keys(text)
 
     def condition(self, text):
-        """A condition typed by hand."""
+        """Type a condition."""
         self.type("#where", text)
 
     def bound(self, column, side, value):
-        """A bound of a column, typed into its field, which is then left."""
+        """Type a bound of a column, and leave the field."""
         self.type(f'[aria-label="{column}, {side}, as a value"]', value + Keys.TAB)
 
-    def press(self, column, label):
-        """A chip."""
+    def press(self, column, category):
+        """Press a chip."""
         chips = self.all(f'#columns [data-column="{column}"] .chip')
-        next(chip for chip in chips if chip.find_element(By.CSS_SELECTOR, ".name").text == label).click()
+        next(chip for chip in chips if chip.find_element(By.CSS_SELECTOR, ".name").text == category).click()
 
     def table(self, selector):
-        """The cells of a table as texts, its head first."""
+        """The cells of a table as texts, its header first."""
         script = (
             "return [...document.querySelectorAll(arguments[0] + ' tr')].map(r => [...r.cells].map(c => c.textContent))"
         )
         return self.browser.execute_script(script, selector)
 
-    def complaints(self):
-        """What the console of the browser complains about, but for conditions that were read while half typed."""
+    def console_errors(self):
+        """The errors in the console of the browser, without those of conditions that were half typed."""
         found = [entry["message"] for entry in self.browser.get_log("browser")]
         return [text for text in found if "/condition - " not in text or "status of 400" not in text]
 
 
 def sampled(url, accept="application/json", **body):
-    """Rows as the API gives them."""
-    answer = requests.post(f"{url}/sample", json=body, headers={"Accept": accept}, timeout=PATIENCE)
+    """Sample rows over HTTP."""
+    answer = requests.post(f"{url}/sample", json=body, headers={"Accept": accept}, timeout=TIMEOUT)
     answer.raise_for_status()
     return answer

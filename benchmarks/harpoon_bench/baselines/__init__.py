@@ -1,6 +1,6 @@
-"""Every way to fill holes that the tables compare, by name.
+"""The methods that the tables compare, by name.
 
-A method is imported when it is asked for, because each brings packages of its own.
+A method is imported on first use, because methods need different packages.
 """
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ from __future__ import annotations
 from importlib import import_module
 
 from harpoon.exceptions import InvalidOption
-from harpoon_bench.baselines.base import CannotDraw, CannotFill, Method
+from harpoon_bench.baselines.base import CannotImpute, CannotSample, Method
 
 METHODS = {
-    "anchored": "harpoon_bench.baselines.own:Anchored",
-    "guided": "harpoon_bench.baselines.own:Guided",
-    "rejection": "harpoon_bench.baselines.own:Rejection",
-    "paper": "harpoon_bench.baselines.own:Paper",
+    "anchored": "harpoon_bench.baselines.presets:Anchored",
+    "guided": "harpoon_bench.baselines.presets:Guided",
+    "rejection": "harpoon_bench.baselines.presets:Rejection",
+    "paper": "harpoon_bench.baselines.presets:Paper",
     "mean": "harpoon_bench.baselines.simple:MeanMode",
-    "iterative": "harpoon_bench.baselines.plain:Iterative",
-    "knn": "harpoon_bench.baselines.plain:Neighbours",
+    "iterative": "harpoon_bench.baselines.sklearn_imputers:Iterative",
+    "knn": "harpoon_bench.baselines.sklearn_imputers:NearestNeighbours",
     "real": "harpoon_bench.baselines.simple:RealRows",
     "diffputer": "harpoon_bench.baselines.diffputer:DiffPuter",
     "gain": "harpoon_bench.baselines.gain:Gain",
@@ -30,25 +30,25 @@ METHODS = {
 }
 
 
-__all__ = ["METHODS", "CannotDraw", "CannotFill", "Method", "kind_of", "method"]
+__all__ = ["METHODS", "CannotImpute", "CannotSample", "Method", "make_method", "method_class"]
 
 
-def method(name: str, *, seed: int = 0, budget: float | None = None, **options: object) -> Method:
-    """A method that has not been trained yet.
+def make_method(name: str, *, seed: int = 0, budget: float | None = None, **options: object) -> Method:
+    """Return an untrained method.
 
     Args:
         name: One of `METHODS`.
-        seed: Of everything random in it.
-        budget: Seconds of training at the most; without one, what the method's authors do.
-        **options: Settings of the method that differ from its published ones.
+        seed: The seed of all its random numbers.
+        budget: The most seconds of training; None: the authors' setting.
+        **options: Options of the method that differ from its defaults.
     """
-    return kind_of(name)(seed=seed, budget=budget, **options)
+    return method_class(name)(seed=seed, budget=budget, **options)
 
 
-def kind_of(name: str) -> type[Method]:
-    """The class of a method, imported now."""
+def method_class(name: str) -> type[Method]:
+    """Import and return the class of a method."""
     if name not in METHODS:
         raise InvalidOption.one_of("A method", name, METHODS)
     module, _, attribute = METHODS[name].partition(":")
-    kind: type[Method] = getattr(import_module(module), attribute)
-    return kind
+    cls: type[Method] = getattr(import_module(module), attribute)
+    return cls

@@ -1,4 +1,4 @@
-"""What every method has in common: a way to be trained, to fill holes and perhaps to draw rows."""
+"""The interface of all methods."""
 
 from __future__ import annotations
 
@@ -9,45 +9,44 @@ from typing import ClassVar, Self
 import numpy as np
 import pandas as pd
 
-from harpoon.data.column import Kind
-from harpoon.data.schema import Schema
+from harpoon import Kind, Schema
 from harpoon.exceptions import HarpoonError, InvalidOption
 
 
-class CannotDraw(HarpoonError):
-    """The method fills holes and draws no rows."""
+class CannotSample(HarpoonError):
+    """The method imputes only, or cannot sample under conditions."""
 
 
-class CannotFill(HarpoonError):
-    """The method draws rows and fills no holes."""
+class CannotImpute(HarpoonError):
+    """The method samples only."""
 
 
 class Method(ABC):
-    """A way to fill the holes of a table, trained once on another table with the same columns.
+    """A method that is trained on a table and imputes tables with the same columns.
 
     Attributes:
-        name: In commands and files.
-        title: In pages.
-        draws: Whether it can draw rows too.
-        defaults: Its settings, with the values of its authors.
-        later: Those of its settings that only matter once it is trained.
-        trained_as: The method whose training is the same, where there is one.
-        keeps: Whether what it has learnt is all in its attributes, and can be kept in a file.
-        budgeted: Whether a budget means something to it.
-        ceiling: Whether it shows what could be reached, and competes with nobody.
-        note: What a reader of its numbers must know.
-        checkpoint: A file in which a long training may keep its state, to go on after it was ended.
+        name: Its name in commands and files.
+        title: Its name in pages.
+        can_sample: Whether it also samples new rows.
+        defaults: Its options, with the values of its authors.
+        sampling_options: The options that do not change its training.
+        shares_training_with: The name of a method with the same training.
+        picklable: Whether its attributes hold all that it has learnt.
+        uses_budget: Whether the budget changes its training.
+        is_ceiling: Whether it is a reference, not a competitor.
+        note: A remark that readers of its scores need.
+        checkpoint: A file from which a long training can be resumed.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
-    draws: ClassVar[bool] = False
+    can_sample: ClassVar[bool] = False
     defaults: ClassVar[dict[str, object]] = {}
-    later: ClassVar[tuple[str, ...]] = ()
-    trained_as: ClassVar[str | None] = None
-    keeps: ClassVar[bool] = True
-    budgeted: ClassVar[bool] = True
-    ceiling: ClassVar[bool] = False
+    sampling_options: ClassVar[tuple[str, ...]] = ()
+    shares_training_with: ClassVar[str | None] = None
+    picklable: ClassVar[bool] = True
+    uses_budget: ClassVar[bool] = True
+    is_ceiling: ClassVar[bool] = False
     note: str = ""
     checkpoint: Path | None = None
 
@@ -59,41 +58,42 @@ class Method(ABC):
         self.options = {**self.defaults, **options}
 
     def facts(self) -> dict[str, object]:
-        """What a record of its numbers should say of the training and of the last answer."""
+        """Return facts about the training and the last answer, for the record."""
         return {}
 
     @abstractmethod
     def fit(self, train: pd.DataFrame, schema: Schema) -> Self:
-        """Learn from the training rows."""
+        """Train on complete rows."""
 
     @abstractmethod
-    def impute(self, holes: pd.DataFrame) -> pd.DataFrame:
-        """The table without holes: known cells as they are, numbers as floats that may be off their grid."""
+    def impute(self, incomplete: pd.DataFrame) -> pd.DataFrame:
+        """Return the table with filled cells. Observed cells stay; imputed numbers are floats of any resolution."""
 
     def sample(self, n: int, where: str | None = None) -> pd.DataFrame:
-        """New rows, that meet a condition where the method knows how."""
-        asked = f"{n} rows" if where is None else f"{n} rows with {where}"
-        raise CannotDraw(f"{self.title} fills holes; it cannot draw {asked}.")
+        """Sample n rows, under a condition if the method supports it."""
+        rows = f"{n} rows" if where is None else f"{n} rows with {where}"
+        raise CannotSample(f"{self.title} only imputes; it cannot sample {rows}.")
 
 
-def completed(holes: pd.DataFrame, answers: pd.DataFrame, schema: Schema) -> pd.DataFrame:
-    """The table with answers in its holes: numbers as floats, labels as they are.
+def fill_missing(incomplete: pd.DataFrame, values: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    """Return the table with missing cells taken from `values`: numbers as floats, categories unchanged.
 
-    >>> holes = pd.DataFrame({"x": [1, None], "c": [None, "b"]})
-    >>> answers = pd.DataFrame({"x": [8.5, 9.5], "c": ["a", "a"]})
-    >>> completed(holes, answers, Schema.infer(pd.DataFrame({"x": [1, 2], "c": ["a", "b"]}))).to_numpy().tolist()
+    >>> incomplete = pd.DataFrame({"x": [1, None], "c": [None, "b"]})
+    >>> values = pd.DataFrame({"x": [8.5, 9.5], "c": ["a", "a"]})
+    >>> schema = Schema.infer(pd.DataFrame({"x": [1, 2], "c": ["a", "b"]}))
+    >>> fill_missing(incomplete, values, schema).to_numpy().tolist()
     [[1.0, 'a'], [9.5, 'b']]
     """
-    table = holes.copy()
+    table = incomplete.copy()
     for column in schema:
-        cells = holes[column.name]
+        cells = incomplete[column.name]
         if column.kind is Kind.CONSTANT:
             table[column.name] = cells.fillna((column.categories or (None,))[0])
         if not column.kind.modelled:
             continue
-        found = answers[column.name].set_axis(holes.index)
+        filled = values[column.name].set_axis(incomplete.index)
         if column.kind.numeric:
-            table[column.name] = cells.astype(np.float64).fillna(found.astype(np.float64))
+            table[column.name] = cells.astype(np.float64).fillna(filled.astype(np.float64))
         else:
-            table[column.name] = cells.astype(object).where(cells.notna(), found.astype(object)).infer_objects()
+            table[column.name] = cells.astype(object).where(cells.notna(), filled.astype(object)).infer_objects()
     return table

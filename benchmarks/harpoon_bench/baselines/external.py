@@ -1,4 +1,4 @@
-"""Methods whose packages need an environment of their own: HyperImpute, MIRACLE, miceforest and GReaT."""
+"""Methods whose packages need an isolated environment: HyperImpute, MIRACLE, miceforest and GReaT."""
 
 from __future__ import annotations
 
@@ -10,99 +10,106 @@ from typing import ClassVar, Self
 
 import pandas as pd
 
+from harpoon import NotFitted, Schema
 from harpoon._text import format_list
-from harpoon.data.schema import Schema
-from harpoon.exceptions import NotFitted
-from harpoon_bench import jobs
-from harpoon_bench.baselines.base import CannotDraw, Method, completed
-from harpoon_bench.environments import Environment
+from harpoon_bench.baselines.base import CannotSample, Method, fill_missing
+from harpoon_bench.environments import (
+    WORKERS_FOLDER,
+    Environment,
+    WorkerFailed,
+    decode_table,
+    encode_table,
+    read_table,
+    run_worker,
+    write_table,
+)
 
-STARTING = 120.0  # seconds in which a worker imports its packages, and reads and writes its tables
-SAME = 1e-6  # of a deviation
-FEWEST_HOLES = 2  # one hole says nothing about a column
+STARTUP_SECONDS = 120.0  # for a worker to import its packages and to read and write its tables
+MEAN_TOLERANCE = 1e-6  # in standard deviations
+MIN_MISSING_CELLS = 2  # one cell cannot show that a column was filled with its mean
 
 
-class Isolated(Method):
-    """A method that runs in an environment of its own.
+class ExternalMethod(Method):
+    """A method that runs in an isolated environment.
 
     Attributes:
         environment: The name of the environment.
-        worker: The file that does the work there.
-        learns_while_filling: Whether the budget of training is spent by `impute`.
+        worker: The file of its worker.
+        trains_in_impute: Whether `impute` spends the training budget.
     """
 
     environment: ClassVar[str]
     worker: ClassVar[str]
-    keeps: ClassVar[bool] = False  # what it has learnt is in files that go away with it
-    learns_while_filling: ClassVar[bool] = False
+    picklable: ClassVar[bool] = False  # its state is in temporary files
+    trains_in_impute: ClassVar[bool] = False
     job: Path | None = None
 
     def fit(self, train: pd.DataFrame, schema: Schema) -> Self:
-        """Put the training rows where the worker finds them."""
+        """Write the training rows for the worker."""
         self.schema, self.job = schema, Path(tempfile.mkdtemp(prefix=f"harpoon-{self.name}-"))
         weakref.finalize(self, shutil.rmtree, self.job, ignore_errors=True)
         Schema(tuple(schema.modelled)).save(self.job / "schema.json")
-        jobs.write_table(jobs.encoded(train, schema), self.job / "train.csv")
+        write_table(encode_table(train, schema), self.job / "train.csv")
         return self
 
-    def impute(self, holes: pd.DataFrame) -> pd.DataFrame:
-        """What the worker makes of the holes; what is known stays as it is."""
-        job = self.fitted()
-        jobs.write_table(jobs.encoded(holes, self.schema), job / "holes.csv")
-        self.ask("impute", limited=self.learns_while_filling)
-        numbers = self.answer().set_axis(holes.index)
-        if empty := int(numbers.isna().sum().sum()):
-            raise jobs.WorkerFailed(f"{self.title} left {empty} cells empty.")
-        return completed(holes, jobs.decoded(numbers, self.schema), self.schema)
+    def impute(self, incomplete: pd.DataFrame) -> pd.DataFrame:
+        """Let the worker fill the missing cells."""
+        job = self.job_folder()
+        write_table(encode_table(incomplete, self.schema), job / "incomplete.csv")
+        self.run("impute", limited=self.trains_in_impute)
+        numbers = self.result().set_axis(incomplete.index)
+        if missing := int(numbers.isna().sum().sum()):
+            raise WorkerFailed(f"{self.title} left {missing} cells empty.")
+        return fill_missing(incomplete, decode_table(numbers, self.schema), self.schema)
 
-    def fitted(self) -> Path:
-        """The folder of the job."""
+    def job_folder(self) -> Path:
+        """Return the folder of the job."""
         if self.job is None:
             raise NotFitted(f"{self.title} has not been trained; call fit first.")
         return self.job
 
-    def ask(self, task: str, *, limited: bool = True, **more: object) -> None:
-        """Let the worker do a task, within the budget where it learns."""
-        asked = {"method": self.name, "task": task, "options": self.options, **more}
-        settings = {**asked, "seed": self.seed, "seconds": self.budget}
-        seconds = None if self.budget is None or not limited else self.budget + STARTING
-        where, worker = Environment.named(self.environment), jobs.WORKERS / self.worker
-        jobs.run(where, worker, self.fitted(), settings, title=self.title, seconds=seconds)
+    def run(self, task: str, *, limited: bool = True, **more: object) -> None:
+        """Run a task of the worker; if `limited`, within the budget."""
+        settings = {"method": self.name, "task": task, "options": self.options, **more}
+        settings |= {"seed": self.seed, "seconds": self.budget}
+        seconds = None if self.budget is None or not limited else self.budget + STARTUP_SECONDS
+        environment, worker = Environment.named(self.environment), WORKERS_FOLDER / self.worker
+        run_worker(environment, worker, self.job_folder(), settings, title=self.title, seconds=seconds)
 
-    def answer(self) -> pd.DataFrame:
-        """The table that the worker left."""
-        return jobs.read_table(self.fitted() / "result.csv")
+    def result(self) -> pd.DataFrame:
+        """Read the result of the worker."""
+        return read_table(self.job_folder() / "result.csv")
 
-    def remark(self) -> str:
-        """What the worker wants known."""
-        return (self.fitted() / "note.txt").read_text(encoding="utf-8")
+    def worker_note(self) -> str:
+        """Read the remark of the worker."""
+        return (self.job_folder() / "note.txt").read_text(encoding="utf-8")
 
 
-class Stacked(Isolated):
-    """A method that learns from the very table it fills: the training rows stand above the rows with holes."""
+class TransductiveMethod(ExternalMethod):
+    """A method that is fitted on the table that it imputes: training rows and incomplete rows together."""
 
-    learns_while_filling = True
+    trains_in_impute = True
 
-    def impute(self, holes: pd.DataFrame) -> pd.DataFrame:
-        """Fill them, and make sure that they were not simply filled with means."""
-        filled = super().impute(holes)
-        train, known = (jobs.read_table(self.fitted() / f"{name}.csv") for name in ("train", "holes"))
-        fallen = mean_columns(self.answer(), known, [train, pd.concat([train, known])])
-        if fallen:
-            raise jobs.WorkerFailed(
-                f"{self.title} filled every hole of {format_list(fallen)} with the mean, which it does silently when it "
-                f"cannot work with the packages it finds; remake the environment {self.environment!r}."
+    def impute(self, incomplete: pd.DataFrame) -> pd.DataFrame:
+        """Impute, and check that the result is not just the mean of each column."""
+        imputed = super().impute(incomplete)
+        train, encoded = (read_table(self.job_folder() / f"{name}.csv") for name in ("train", "incomplete"))
+        columns = mean_imputed_columns(self.result(), encoded, [train, pd.concat([train, encoded])])
+        if columns:
+            raise WorkerFailed(
+                f"{self.title} filled every missing cell of {format_list(columns)} with the mean. It does so silently "
+                f"when it fails with the installed packages; delete the environment {self.environment!r} and try again."
             )
-        rows = "the training rows and the known cells of the rows to fill"
-        self.note = "; ".join(filter(None, [f"learns from {rows}, together", self.remark()]))
-        return filled
+        note = "fitted on the training rows and the observed cells of the incomplete rows together"
+        self.note = "; ".join(filter(None, [note, self.worker_note()]))
+        return imputed
 
 
-class HyperImpute(Stacked):
-    """Iterative imputation that chooses a learner for every column."""
+class HyperImpute(TransductiveMethod):
+    """Iterative imputation with a learner selected for each column (Jarrett et al., 2022)."""
 
     name, title = "hyperimpute", "HyperImpute"
-    environment, worker = "hyperimpute", "imputers.py"
+    environment, worker = "hyperimpute", "hyperimpute_worker.py"
     defaults: ClassVar[dict[str, object]] = {
         "imputation_order": 2,
         "baseline_imputer": 0,
@@ -115,14 +122,14 @@ class HyperImpute(Stacked):
     }
 
 
-class Miracle(Stacked):
-    """Imputation refined by a causal graph that is learnt along the way.
+class Miracle(TransductiveMethod):
+    """Imputation refined by a learnt causal graph (Kyono et al., 2021).
 
-    The package shuffles the rows of a batch but not the mask that goes with them; its numbers are published so.
+    The package shuffles the rows of a batch but not their mask; its published numbers include that.
     """
 
     name, title = "miracle", "MIRACLE"
-    environment, worker = "hyperimpute", "imputers.py"
+    environment, worker = "hyperimpute", "hyperimpute_worker.py"
     defaults: ClassVar[dict[str, object]] = {
         "lr": 0.001,
         "batch_size": 1024,
@@ -136,22 +143,22 @@ class Miracle(Stacked):
     }
 
 
-class MiceForest(Stacked):
-    """Chained random forests, with values borrowed from rows of similar predictions."""
+class MiceForest(TransductiveMethod):
+    """Chained random forests with predictive mean matching."""
 
     name, title = "miceforest", "miceforest"
-    environment, worker = "miceforest", "forest.py"
+    environment, worker = "miceforest", "miceforest_worker.py"
     defaults: ClassVar[dict[str, object]] = {"rounds": 5, "datasets": 1, "candidates": 5}
 
 
-class Great(Isolated):
-    """Rows as sentences, learnt and written by a language model.
+class Great(ExternalMethod):
+    """GReaT: rows as sentences of a language model (Borisov et al., 2023).
 
-    It may write any number; with the option `within` one outside of what the training rows show is tried again.
+    It can generate any number. With `reject_out_of_range`, numbers outside the training range are generated again.
     """
 
-    name, title, draws = "great", "GReaT", True
-    environment, worker = "great", "language.py"
+    name, title, can_sample = "great", "GReaT", True
+    environment, worker = "great", "great_worker.py"
     defaults: ClassVar[dict[str, object]] = {
         "llm": "distilgpt2",
         "epochs": 100,
@@ -159,43 +166,45 @@ class Great(Isolated):
         "float_precision": None,
         "temperature": 0.7,
         "k": 100,
-        "within": False,
+        "reject_out_of_range": False,
     }
 
     def fit(self, train: pd.DataFrame, schema: Schema) -> Self:
-        """Train the language model on the training rows."""
-        super().fit(train, schema).ask("fit")
-        self.model = self.remark()
+        """Train the language model."""
+        super().fit(train, schema).run("fit")
+        self.training_note = self.worker_note()
         return self
 
-    def impute(self, holes: pd.DataFrame) -> pd.DataFrame:
-        """Rows are begun with what is known, and written to the end."""
-        filled = super().impute(holes)
-        self.note = f"{self.model}; {self.remark()}"
-        return filled
+    def impute(self, incomplete: pd.DataFrame) -> pd.DataFrame:
+        """Generate the missing cells after a prompt of the observed ones."""
+        imputed = super().impute(incomplete)
+        self.note = f"{self.training_note}; {self.worker_note()}"
+        return imputed
 
     def sample(self, n: int, where: str | None = None) -> pd.DataFrame:
-        """New rows; conditions are more than a language model can be held to."""
+        """Generate n rows, without a condition."""
         if where is not None:
-            raise CannotDraw(f"{self.title} writes rows as they come; it cannot draw {n} rows with {where}.")
-        self.ask("sample", limited=False, rows=n)
-        self.note = self.model
-        return jobs.decoded(self.answer(), self.schema)
+            raise CannotSample(f"{self.title} has no conditions; it cannot sample {n} rows with {where}.")
+        self.run("sample", limited=False, rows=n)
+        self.note = self.training_note
+        return decode_table(self.result(), self.schema)
 
 
-def mean_columns(filled: pd.DataFrame, known: pd.DataFrame, sources: list[pd.DataFrame]) -> list[str]:
-    """The columns whose holes all hold one value, which is the mean of one of the sources.
+def mean_imputed_columns(imputed: pd.DataFrame, incomplete: pd.DataFrame, sources: list[pd.DataFrame]) -> list[str]:
+    """Return the columns whose missing cells were all filled with the mean of one of the sources.
 
-    >>> known = pd.DataFrame({"x": [1.0, None, None], "y": [5.0, None, None]})
-    >>> filled = pd.DataFrame({"x": [1.0, 2.5, 2.5], "y": [5.0, 5.5, 6.0]})
-    >>> mean_columns(filled, known, [pd.DataFrame({"x": [2.0, 3.0], "y": [5.0, 6.0]})])
+    >>> incomplete = pd.DataFrame({"x": [1.0, None, None], "y": [5.0, None, None]})
+    >>> imputed = pd.DataFrame({"x": [1.0, 2.5, 2.5], "y": [5.0, 5.5, 6.0]})
+    >>> mean_imputed_columns(imputed, incomplete, [pd.DataFrame({"x": [2.0, 3.0], "y": [5.0, 6.0]})])
     ['x']
     """
 
-    def all_means(name: str) -> bool:
-        values = filled[name][known[name].isna()]
-        if len(values) < FEWEST_HOLES:
+    def is_mean_imputed(name: str) -> bool:
+        values = imputed[name][incomplete[name].isna()]
+        if len(values) < MIN_MISSING_CELLS:
             return False
-        return any((values - source[name].mean()).abs().max() <= SAME * source[name].std() for source in sources)
+        return any(
+            (values - source[name].mean()).abs().max() <= MEAN_TOLERANCE * source[name].std() for source in sources
+        )
 
-    return [str(name) for name in filled if all_means(str(name))]
+    return [str(name) for name in imputed if is_mean_imputed(str(name))]

@@ -1,4 +1,4 @@
-"""GAIN: a generator fills holes so that a discriminator cannot tell which cells were filled (Yoon et al. 2018)."""
+"""GAIN (Yoon et al., 2018): a generator imputes cells, and a discriminator predicts which cells were imputed."""
 
 from __future__ import annotations
 
@@ -12,25 +12,33 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from harpoon import Schema
 from harpoon.encoding.batch import EncodedRows
-from harpoon_bench.baselines.neural import Encoder, Limit, NeuralMethod, descend, made, mean_of, span
+from harpoon_bench.baselines.neural import (
+    NeuralMethod,
+    ScaledCodec,
+    TrainingLimit,
+    descend,
+    initialize,
+    masked_mean,
+    min_and_range,
+)
 
-UNTOLD = 0.5
-LARGEST_NOISE = 0.01
+NO_HINT = 0.5
+MAX_INPUT_NOISE = 0.01
 
 
 @dataclass(frozen=True)
-class Settings:
-    """GAIN's settings, with the values of its authors; `hidden_share` and `encoding` are those of the Harpoon paper.
+class Options:
+    """GAIN's options with the values of its authors; `hidden_fraction` and `encoding` as in the Harpoon paper.
 
     Attributes:
-        hint_rate: The share of cells of which the discriminator is told whether they are known.
-        alpha: The weight of giving known cells back.
-        iterations: Training steps, each of one batch for both networks.
+        hint_rate: The fraction of cells whose mask the discriminator gets.
+        alpha: The weight of the reconstruction loss of observed cells.
+        iterations: Training steps; each trains both networks on one batch.
         batch_size: Rows per step.
-        width: Of the two hidden layers of each network; None: as wide as a row.
-        learning_rate: Of Adam.
-        hidden_share: The share of training cells that are hidden completely at random, once and for all.
-        encoding: Of categories: "integer" or "onehot".
+        width: The width of the two hidden layers of each network; None: the width of an encoded row.
+        learning_rate: The learning rate of Adam.
+        hidden_fraction: The fraction of training cells that are hidden, completely at random, before training.
+        encoding: The encoding of categories, "integer" or "onehot".
     """
 
     hint_rate: float = 0.9
@@ -39,61 +47,65 @@ class Settings:
     batch_size: int = 128
     width: int | None = None
     learning_rate: float = 1e-3
-    hidden_share: float = 0.2
+    hidden_fraction: float = 0.2
     encoding: str = "integer"
 
 
 class Gain(NeuralMethod):
-    """GAIN, trained once on training rows with holes, then applied to rows with any holes."""
+    """GAIN, trained once on training rows with hidden cells."""
 
     name, title = "gain", "GAIN"
-    defaults = asdict(Settings())
+    defaults = asdict(Options())
 
     def fit(self, train: pd.DataFrame, schema: Schema) -> Self:
-        """Train both networks in turn."""
-        settings, generator = Settings(**self.options), self.generator()
-        self.encoder = Encoder.fit(train, schema, encoding=settings.encoding, scale=span)
-        rows = self.with_holes(self.encoder.rows(train), settings.hidden_share, generator)
-        places = rows.x.shape[1]
-        judge, self.fill = (made(lambda: network(places, settings.width or places), generator) for _ in range(2))
-        judging, filling = (
-            torch.optim.Adam(net.parameters(), lr=settings.learning_rate, fused=True) for net in (judge, self.fill)
+        """Train discriminator and generator alternately."""
+        options, generator = Options(**self.options), self.generator()
+        self.codec = ScaledCodec.fit(train, schema, encoding=options.encoding, scale=min_and_range)
+        rows = self.hide_training_cells(self.codec.encode(train), options.hidden_fraction, generator)
+        d = rows.x.shape[1]
+        discriminator, self.network = (
+            initialize(lambda: make_network(d, options.width or d), generator) for _ in range(2)
         )
-        limit = Limit(settings.iterations, self.budget, self.clock)
-        for batch, _ in limit.batches(rows, settings.batch_size, generator):
-            told = torch.rand(batch.x.shape, generator=generator) < settings.hint_rate
-            clue = hint(batch.observed, told)
-            produced = self.produced(batch, generator)
-            judged = judge(torch.cat([batch.fill(produced.detach()), clue], dim=1))
-            descend(judging, mean_of(verdict(judged, batch.observed.float()), ~told))
-            judged = judge(torch.cat([batch.fill(produced), clue], dim=1))
-            fooling = mean_of(verdict(judged, torch.ones_like(judged)), ~told & ~batch.observed)
-            descend(filling, fooling + settings.alpha * mean_of((produced - batch.x) ** 2, batch.observed))
+        discriminator_optimizer, generator_optimizer = (
+            torch.optim.Adam(net.parameters(), lr=options.learning_rate, fused=True)
+            for net in (discriminator, self.network)
+        )
+        limit = TrainingLimit(options.iterations, self.budget, self.clock)
+        for batch, _ in limit.batches(rows, options.batch_size, generator):
+            hinted = torch.rand(batch.x.shape, generator=generator) < options.hint_rate
+            hint = make_hint(batch.observed, hinted)
+            generated = self.generate(batch, generator)
+            logits = discriminator(torch.cat([batch.fill(generated.detach()), hint], dim=1))
+            descend(discriminator_optimizer, masked_mean(cross_entropy(logits, batch.observed.float()), ~hinted))
+            logits = discriminator(torch.cat([batch.fill(generated), hint], dim=1))
+            adversarial = masked_mean(cross_entropy(logits, torch.ones_like(logits)), ~hinted & ~batch.observed)
+            reconstruction = masked_mean((generated - batch.x) ** 2, batch.observed)
+            descend(generator_optimizer, adversarial + options.alpha * reconstruction)
         return self
 
-    def produced(self, rows: EncodedRows, generator: torch.Generator) -> Tensor:
-        """What the generator makes of rows whose holes hold a little noise."""
-        noise = LARGEST_NOISE * torch.rand(rows.x.shape, generator=generator)
-        made_up: Tensor = torch.sigmoid(self.fill(torch.cat([rows.fill(noise), rows.observed], dim=1)))
-        return made_up
+    def generate(self, rows: EncodedRows, generator: torch.Generator) -> Tensor:
+        """Run the generator on rows, (n, d), with noise in their missing cells."""
+        noise = MAX_INPUT_NOISE * torch.rand(rows.x.shape, generator=generator)
+        generated: Tensor = torch.sigmoid(self.network(torch.cat([rows.fill(noise), rows.observed], dim=1)))
+        return generated
 
     @torch.no_grad()
-    def completed(self, rows: EncodedRows) -> Tensor:
-        """What the generator makes of the rows."""
-        return self.produced(rows, self.generator())
+    def complete(self, rows: EncodedRows) -> Tensor:
+        """Run the generator."""
+        return self.generate(rows, self.generator())
 
 
-def network(places: int, width: int) -> nn.Sequential:
-    """Two hidden layers, from a row and as many numbers about it to one number per place."""
-    layers = [nn.Linear(2 * places, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, places)]
+def make_network(d: int, width: int) -> nn.Sequential:
+    """Return an MLP with two hidden layers, from (n, 2d) to (n, d)."""
+    layers = [nn.Linear(2 * d, width), nn.ReLU(), nn.Linear(width, width), nn.ReLU(), nn.Linear(width, d)]
     return nn.Sequential(*layers)
 
 
-def hint(known: Tensor, told: Tensor) -> Tensor:
-    """The hint vector H = B M + 0.5 (1 - B): the mask where it is told, and neither yes nor no elsewhere."""
-    return torch.where(told, known.float(), UNTOLD)
+def make_hint(observed: Tensor, hinted: Tensor) -> Tensor:
+    """Return the hint H = B M + 0.5 (1 - B): the mask where it is revealed, 0.5 elsewhere."""
+    return torch.where(hinted, observed.float(), NO_HINT)
 
 
-def verdict(judged: Tensor, truth: Tensor) -> Tensor:
-    """The cross-entropy of each cell."""
-    return binary_cross_entropy_with_logits(judged, truth, reduction="none")
+def cross_entropy(logits: Tensor, truth: Tensor) -> Tensor:
+    """Return the cross-entropy of each cell."""
+    return binary_cross_entropy_with_logits(logits, truth, reduction="none")

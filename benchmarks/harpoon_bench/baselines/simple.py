@@ -1,4 +1,4 @@
-"""What one would do without a model, and what no model can be expected to beat."""
+"""Baselines without a model: mean and mode, and real rows."""
 
 from __future__ import annotations
 
@@ -6,47 +6,47 @@ from typing import Self
 
 import pandas as pd
 
-from harpoon.data.schema import Schema
+from harpoon import Schema
 from harpoon.exceptions import InfeasibleCondition
 from harpoon.metrics import satisfies
-from harpoon_bench.baselines.base import CannotFill, Method
+from harpoon_bench.baselines.base import CannotImpute, Method
 
 
 class MeanMode(Method):
-    """The mean of a number and the most frequent label of a category, whatever else the row says."""
+    """The mean of a numeric column and the most frequent category of a categorical one."""
 
-    name, title, budgeted = "mean", "mean and mode", False
+    name, title, uses_budget = "mean", "mean and mode", False
 
     def fit(self, train: pd.DataFrame, schema: Schema) -> Self:
-        """Learn one value per column."""
-        self.fills = {
+        """Compute one value per column."""
+        self.values = {
             column.name: train[column.name].mean() if column.kind.numeric else train[column.name].mode().iloc[0]
             for column in schema.modelled
         }
         return self
 
-    def impute(self, holes: pd.DataFrame) -> pd.DataFrame:
-        """The same value in every hole of a column."""
-        return holes.fillna(self.fills)
+    def impute(self, incomplete: pd.DataFrame) -> pd.DataFrame:
+        """Fill in the value of each column."""
+        return incomplete.fillna(self.values)
 
 
 class RealRows(Method):
-    """Training rows as they are: the ceiling of drawn ones, because no model is nearer to the test rows than these."""
+    """Real training rows: a ceiling of sampled rows."""
 
-    name, title, draws = "real", "real training rows", True
-    budgeted, ceiling = False, True
+    name, title, can_sample = "real", "real training rows", True
+    uses_budget, is_ceiling = False, True
 
     def fit(self, train: pd.DataFrame, schema: Schema) -> Self:
         """Keep the rows."""
         self.train, self.schema = train, schema
         return self
 
-    def impute(self, holes: pd.DataFrame) -> pd.DataFrame:
-        """Not what it is for."""
-        raise CannotFill(f"{self.title} are drawn; they cannot fill the holes of {len(holes)} rows.")
+    def impute(self, incomplete: pd.DataFrame) -> pd.DataFrame:
+        """Raise CannotImpute."""
+        raise CannotImpute(f"{self.title} cannot impute {len(incomplete)} rows; they can only be sampled.")
 
     def sample(self, n: int, where: str | None = None) -> pd.DataFrame:
-        """Rows that meet the condition, each at most once as long as there are enough of them."""
+        """Sample rows that satisfy the condition, without replacement if there are enough of them."""
         rows = self.train if where is None else self.train[satisfies(self.schema, self.train, where)]
         if rows.empty:
             raise InfeasibleCondition(f"No training row has {where}.")

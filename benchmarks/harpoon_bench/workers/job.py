@@ -1,6 +1,6 @@
-"""What every worker shares: to read a job, to answer it, and to end together with whoever asked.
+"""Shared part of the workers: read a job, write its result, end with the parent process.
 
-Workers run in environments without Harpoon; this file and they import nothing of it.
+Workers run in environments without Harpoon, so neither this file nor they import it.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ class Job:
     """A folder with a schema, settings and tables.
 
     Attributes:
-        folder: Where everything is.
-        columns: What the schema says of each column that the tables have.
-        settings: What is asked: a task, its options, a seed and perhaps a number of seconds.
+        folder: The folder of the job.
+        columns: The columns of the tables, as in the schema.
+        settings: The task, its options, a seed and the most seconds.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -35,36 +35,36 @@ class Job:
 
     @property
     def discrete(self) -> list[str]:
-        """The columns that hold positions of labels."""
+        """The columns whose numbers are indices of categories."""
         return [c["name"] for c in self.columns if c["kind"] in ("category", "boolean")]
 
     def table(self, name: str) -> pd.DataFrame:
-        """One of the tables: numbers only, a label as its position, a hole as NaN."""
+        """Read a table of numbers: a category is its index, a missing cell is NaN."""
         return pd.read_csv(self.folder / f"{name}.csv", dtype=str).astype("float64")
 
-    def answer(self, table: pd.DataFrame, note: str = "") -> None:
-        """Write the result, and what a reader of it must know."""
+    def write_result(self, table: pd.DataFrame, note: str = "") -> None:
+        """Write the result and a remark about it."""
         table.to_csv(self.folder / "result.csv", index=False)
-        self.remark(note)
+        self.write_note(note)
 
-    def remark(self, note: str) -> None:
-        """Write what a reader of the result must know."""
+    def write_note(self, note: str) -> None:
+        """Write a remark for readers of the result."""
         (self.folder / "note.txt").write_text(note, encoding="utf-8")
 
 
-def work(do: Callable[[Job], None]) -> NoReturn:
-    """Do the job whose folder is the first argument, and end at once: with 0, or with 1 and a traceback."""
+def run(task: Callable[[Job], None]) -> NoReturn:
+    """Do the job whose folder is the first argument; exit with 0, or with 1 and a traceback."""
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
-        do(Job(Path(sys.argv[1])))
-    except BaseException:  # noqa: BLE001 - whatever it is, the last line of it is what the parent shows
+        task(Job(Path(sys.argv[1])))
+    except BaseException:  # noqa: BLE001 - the parent shows the last line of any traceback
         traceback.print_exc()
         os._exit(1)
     os._exit(0)
 
 
 def _end_with_parent() -> None:
-    """The standard input is a pipe from the parent: when it closes, nobody waits for an answer any more."""
+    """Kill this process when the standard input closes, which is a pipe from the parent."""
     sys.stdin.buffer.read()
     if os.name != "nt":
         os.killpg(0, signal.SIGKILL)

@@ -1,1 +1,72 @@
-"""conditions."""
+"""Conditions on rows: the SQL language, its meaning for a schema, and its evaluation.
+
+A condition passes through the modules in this order:
+
+    expressions, sql   the expression tree, its operators (`col`), and its text in SQL
+    parser             SQL text to an expression tree
+    binder, term_types an expression tree and a schema to a bound predicate, in stored units and category codes
+    bound, branches    bound predicates in negation normal form, and their disjoint branches
+    evaluate           which rows satisfy it (NumPy, exact)
+    penalty            how far rows are from satisfying it (torch, differentiable); `objectives`: losses of the user
+
+`ConditionPenalty`, `row_penalty` and `batch_penalty` are imported on first use, because they need torch.
+
+    >>> from harpoon.data.column import Column, Kind
+    >>> from harpoon.data.schema import Schema
+    >>> bind(to_predicate("age >= 50"), Schema((Column("age", Kind.INTEGER),)))
+    Compare(operator='>=', left=ColumnRef(column='age'), right=NumberLiteral(value=50), step=1.0)
+"""
+
+from importlib import import_module as _import_module
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+
+from harpoon.conditions.binder import bind
+from harpoon.conditions.bound import BoundPredicate, assume_complete, columns_of, negate
+from harpoon.conditions.branches import Branch, disjoint_branches
+from harpoon.conditions.evaluate import evaluate
+from harpoon.conditions.expressions import Predicate, col, column_names, greatest, least, lit
+from harpoon.conditions.parser import parse, to_predicate
+
+if _TYPE_CHECKING:
+    from harpoon.conditions.objectives import LossFunction, batch_penalty, row_penalty
+    from harpoon.conditions.penalty import CATEGORY_PENALTIES, ConditionPenalty
+
+_MODULE_OF = {
+    "CATEGORY_PENALTIES": "penalty",
+    "ConditionPenalty": "penalty",
+    "LossFunction": "objectives",
+    "batch_penalty": "objectives",
+    "row_penalty": "objectives",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a name that needs torch on first use."""
+    if name not in _MODULE_OF:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(_import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+
+
+__all__ = [
+    "CATEGORY_PENALTIES",
+    "BoundPredicate",
+    "Branch",
+    "ConditionPenalty",
+    "LossFunction",
+    "Predicate",
+    "assume_complete",
+    "batch_penalty",
+    "bind",
+    "col",
+    "column_names",
+    "columns_of",
+    "disjoint_branches",
+    "evaluate",
+    "greatest",
+    "least",
+    "lit",
+    "negate",
+    "parse",
+    "row_penalty",
+    "to_predicate",
+]

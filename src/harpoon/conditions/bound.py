@@ -1,12 +1,12 @@
-"""Conditions that have been held against a table: the form that the exact reading and the penalty share.
+"""Bound predicates: conditions checked against a schema, in negation normal form.
 
-A bound condition is in negation normal form: `All` and `Either` of leaves, and no "not". A leaf and its negation are
-both false where a cell they look at is missing, or a value they work out is not finite (a division by zero, the
-logarithm of a negative number). That is all there is to SQL's third truth value: a row is picked when the condition is
-true, and "unknown" can only become true again through a "not", of which there is none.
+`evaluate` and `ConditionPenalty` both read this form. It consists of `AllOf` and `AnyOf` over leaves, without "not". A
+leaf and its negation are both false in a row where a cell they use is missing, or where a term is not finite (a
+division by zero, the logarithm of a negative number). This reproduces SQL's three-valued logic: a row is selected only
+if the condition is true, and "unknown" could become true only through a "not".
 
-Numbers are in the units the cells are stored in: days for dates, ticks of the column's unit for datetimes and
-durations.
+Numbers are in the units in which cells are stored: days for dates, ticks of the column's unit for datetimes and
+durations. A category is its code, the index into the column's `categories`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ NEGATED_OPERATOR = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=":
 
 @dataclass(frozen=True)
 class ColumnRef:
-    """The number in a row's cell."""
+    """The value of a numeric column."""
 
     column: str
 
@@ -33,10 +33,10 @@ class NumberLiteral:
 
 @dataclass(frozen=True)
 class Operation:
-    """A number worked out from others.
+    """A function of other numeric terms.
 
-    The operator is "+", "-", "*", "/" (two operands), "negative", "abs", "log" (to base 10), "ln", "exp" (one), "least"
-    or "greatest" (one or more; missing ones are looked past).
+    The operator is "+", "-", "*", "/" (two operands), "negative", "abs", "log" (base 10), "ln", "exp" (one operand),
+    "least" or "greatest" (one or more operands; missing ones are ignored).
     """
 
     operator: str
@@ -55,9 +55,10 @@ class Constant:
 
 @dataclass(frozen=True)
 class Compare:
-    """Two numbers compared with =, !=, <, <=, > or >=.
+    """Two numeric terms compared with =, !=, <, <=, > or >=.
 
-    `step` is the grid of the difference of the two sides: where it is known, `left > right` is `left >= right + step`.
+    `step` is the resolution of the difference of the two sides, if it is known. Then `left > right` is the same as
+    `left >= right + step`.
     """
 
     operator: str
@@ -68,7 +69,7 @@ class Compare:
 
 @dataclass(frozen=True)
 class IsIn:
-    """A category or boolean that has one of the labels at the positions `allowed`, out of `count`."""
+    """A categorical or boolean column with a code in `allowed`; the codes are 0 to `n_categories` - 1."""
 
     column: str
     allowed: tuple[int, ...]
@@ -77,9 +78,9 @@ class IsIn:
 
 @dataclass(frozen=True)
 class SameCategory:
-    """Two categories that have the same label, or do not.
+    """Two categorical columns that have the same category, or (`same=False`) different ones.
 
-    `partners[i]` is the position on the right of the label that has position i on the left; -1: the right has it not.
+    `partners[i]` is the code in the right column of the category with code i in the left column; -1 if it has none.
     """
 
     left: str
@@ -90,7 +91,7 @@ class SameCategory:
 
 @dataclass(frozen=True)
 class IsMissing:
-    """A cell that is missing, or is not."""
+    """A cell that is missing, or (`missing=False`) is not."""
 
     column: str
     missing: bool = True
@@ -98,14 +99,14 @@ class IsMissing:
 
 @dataclass(frozen=True)
 class AllOf:
-    """All of the parts."""
+    """A conjunction."""
 
     parts: tuple[BoundPredicate, ...]
 
 
 @dataclass(frozen=True)
 class AnyOf:
-    """At least one of the parts."""
+    """A disjunction."""
 
     parts: tuple[BoundPredicate, ...]
 
@@ -114,20 +115,20 @@ BoundPredicate = Constant | Compare | IsIn | SameCategory | IsMissing | AllOf | 
 
 
 def all_of(parts: Iterable[BoundPredicate]) -> BoundPredicate:
-    """The parts joined by "and": flat, and without what is always so."""
+    """Join predicates by "and", flattened and without constants."""
     return _join(AllOf, parts)
 
 
 def any_of(parts: Iterable[BoundPredicate]) -> BoundPredicate:
-    """The parts joined by "or": flat, and without what is never so."""
+    """Join predicates by "or", flattened and without constants."""
     return _join(AnyOf, parts)
 
 
 def negate(bound: BoundPredicate) -> BoundPredicate:  # noqa: PLR0911
-    """The opposite, with the "not" taken down to the leaves.
+    """Return the negation, with "not" pushed down to the leaves (De Morgan).
 
-    >>> negated(All((Missing("age"), Member("job", (0, 2), count=3))))
-    Either(parts=(Missing(column='age', missing=False), Member(column='job', allowed=(1,), count=3)))
+    >>> negate(AllOf((IsMissing("age"), IsIn("job", (0, 2), n_categories=3))))
+    AnyOf(parts=(IsMissing(column='age', missing=False), IsIn(column='job', allowed=(1,), n_categories=3)))
     """
     match bound:
         case AllOf(parts):
@@ -138,8 +139,8 @@ def negate(bound: BoundPredicate) -> BoundPredicate:  # noqa: PLR0911
             return Constant(not truth)
         case Compare(operator):
             return replace(bound, operator=NEGATED_OPERATOR[operator])
-        case IsIn(_, allowed, count):
-            return replace(bound, allowed=tuple(sorted(set(range(count)) - set(allowed))))
+        case IsIn(_, allowed, n_categories):
+            return replace(bound, allowed=tuple(sorted(set(range(n_categories)) - set(allowed))))
         case SameCategory(same=same):
             return replace(bound, same=not same)
         case IsMissing(missing=missing):
@@ -147,7 +148,7 @@ def negate(bound: BoundPredicate) -> BoundPredicate:  # noqa: PLR0911
 
 
 def assume_complete(bound: BoundPredicate) -> BoundPredicate:
-    """The condition for rows without a missing cell, such as all that are drawn."""
+    """Simplify a condition for rows without missing cells, such as sampled rows."""
     match bound:
         case AllOf(parts):
             return all_of(map(assume_complete, parts))
@@ -160,7 +161,7 @@ def assume_complete(bound: BoundPredicate) -> BoundPredicate:
 
 
 def columns_of(bound: BoundPredicate | NumericTerm) -> set[str]:
-    """The columns that a condition, or a number in one, looks at."""
+    """Return the names of the columns that a condition, or a term of one, uses."""
     match bound:
         case ColumnRef(column) | IsIn(column) | IsMissing(column):
             return {column}
@@ -176,17 +177,17 @@ def columns_of(bound: BoundPredicate | NumericTerm) -> set[str]:
             return set()
 
 
-def _join(join: type[AllOf | AnyOf], parts: Iterable[BoundPredicate]) -> BoundPredicate:
-    flat = list(_flatten(join, parts))
-    neutral = join is AllOf
+def _join(junction: type[AllOf | AnyOf], parts: Iterable[BoundPredicate]) -> BoundPredicate:
+    flat = list(_flatten(junction, parts))
+    neutral = junction is AllOf  # "and true" and "or false" change nothing
     if Constant(not neutral) in flat:
         return Constant(not neutral)
     flat = [part for part in flat if not isinstance(part, Constant)]
     if not flat:
         return Constant(neutral)
-    return flat[0] if len(flat) == 1 else join(tuple(flat))
+    return flat[0] if len(flat) == 1 else junction(tuple(flat))
 
 
-def _flatten(join: type[AllOf | AnyOf], parts: Iterable[BoundPredicate]) -> Iterator[BoundPredicate]:
+def _flatten(junction: type[AllOf | AnyOf], parts: Iterable[BoundPredicate]) -> Iterator[BoundPredicate]:
     for part in parts:
-        yield from part.parts if isinstance(part, join) else (part,)
+        yield from part.parts if isinstance(part, junction) else (part,)

@@ -1,7 +1,7 @@
-"""A condition taken apart: into branches that exclude each other, and each branch into what concerns single columns.
+"""Disjoint disjunctive normal form: a condition as branches that exclude each other.
 
-Guidance by a product of penalties runs to the nearest branch of an "or" only; drawn apart, each branch gets the share
-of rows that is due to it.
+Guidance with the product penalty of "or" (eq. 10 of the paper) moves each row to the nearest branch only. Sampling the
+branches one by one gives each branch its probability under the condition.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ UNSATISFIABLE = Constant(truth=False)
 
 @dataclass(frozen=True)
 class Branch:
-    """One way of meeting a condition: all of its parts."""
+    """One branch of a condition: the conjunction of its parts."""
 
     parts: tuple[BoundPredicate, ...]
 
@@ -27,44 +27,52 @@ class Branch:
         return all_of(self.parts)
 
     def restrict_to(self, name: str) -> BoundPredicate:
-        """What it asks of one column alone."""
+        """Return the conjunction of the parts that use this column and no other."""
         return all_of(part for part in self.parts if columns_of(part) == {name})
 
     @property
     def single_columns(self) -> set[str]:
-        """The columns of which something is asked alone."""
+        """The columns that some part uses alone."""
         return set().union(*(columns_of(part) for part in self.parts if len(columns_of(part)) == 1))
 
 
 def disjoint_branches(bound: BoundPredicate) -> list[Branch]:
-    """Branches of which every row that meets the condition is in exactly one.
+    """Split a condition into branches, so that every row that satisfies it is in exactly one.
 
-    "a or b" is a, and b without a. A condition with more branches than can be handled one by one stays whole.
+    "a or b" becomes the branches "a" and "b and not a". Alternatives for one column stay together in one part. A
+    condition with more than `MAX_BRANCHES` branches is returned as a single branch.
+
+    >>> from harpoon.conditions.bound import IsIn
+    >>> chef, adult = IsIn("job", (0,), n_categories=3), IsIn("adult", (1,), n_categories=2)
+    >>> for branch in disjoint_branches(AnyOf((chef, adult))):
+    ...     print(branch.parts)
+    (IsIn(column='job', allowed=(0,), n_categories=3),)
+    (IsIn(column='adult', allowed=(1,), n_categories=2), IsIn(column='job', allowed=(1, 2), n_categories=3))
     """
-    found = []
+    branches = []
     for parts in _split(bound):
         flat = all_of(parts)
         if flat == UNSATISFIABLE:
             continue
-        found.append(Branch(flat.parts if isinstance(flat, AllOf) else (flat,)))
-        if len(found) > MAX_BRANCHES:
+        branches.append(Branch(flat.parts if isinstance(flat, AllOf) else (flat,)))
+        if len(branches) > MAX_BRANCHES:
             return [Branch((bound,))]
-    return found
+    return branches
 
 
 def _split(bound: BoundPredicate) -> Iterator[tuple[BoundPredicate, ...]]:
-    """Conjunctions that exclude each other; leaves on one column are left together, "or" and all."""
+    """Yield conjunctions that exclude each other; a part that uses one column only is never split."""
     if len(columns_of(bound)) <= 1 or not isinstance(bound, AllOf | AnyOf):
         yield (bound,)
     elif isinstance(bound, AnyOf):
-        for place, part in enumerate(bound.parts):
-            rest = tuple(negate(earlier) for earlier in bound.parts[:place])
-            yield from _split(all_of((part, *rest)))
+        for index, part in enumerate(bound.parts):
+            not_earlier = tuple(negate(earlier) for earlier in bound.parts[:index])
+            yield from _split(all_of((part, *not_earlier)))
     else:
-        split = next((part for part in bound.parts if isinstance(part, AnyOf) and len(columns_of(part)) > 1), None)
-        if split is None:
+        disjunction = next((p for p in bound.parts if isinstance(p, AnyOf) and len(columns_of(p)) > 1), None)
+        if disjunction is None:
             yield bound.parts
             return
-        rest = tuple(part for part in bound.parts if part is not split)
-        for chosen in _split(split):
-            yield from _split(all_of((*chosen, *rest)))
+        rest = tuple(part for part in bound.parts if part is not disjunction)
+        for branch in _split(disjunction):
+            yield from _split(all_of((*branch, *rest)))

@@ -1,7 +1,7 @@
-"""The exact reading of a condition: which rows meet it.
+"""Exact evaluation of a bound condition in NumPy.
 
-Whole numbers stay whole numbers, so that large ones are not rounded; where int64 is too small they are Python's own,
-so that no row depends on what else is in the table. Everything else is float64.
+Integers stay integers, so that large ones are not rounded. Where a result could exceed int64, they become Python
+integers, so that the outcome for a row does not depend on the other rows. Everything else is float64.
 """
 
 from __future__ import annotations
@@ -30,11 +30,10 @@ from harpoon.conditions.bound import (
 from harpoon.data.column_array import Columns
 
 Mask = NDArray[np.bool_]
-NumericValues = Any  # an array of one number per row, or a number of Python's that is the same in every row
+NumericValues = Any  # an array, (n,), or a Python number that is the same in every row
 
-
-MAX_INT64 = 2**63 - 1  # in an int64
-MAX_FLOAT_INTEGER = 10**308
+MAX_INT64 = 2**63 - 1
+MAX_FLOAT_INTEGER = 10**308  # larger Python integers do not convert to float64
 MAX_EXPONENT = 700.0
 COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
     "=": np.equal,
@@ -53,30 +52,30 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "abs": np.abs,
     "log": np.log10,
     "ln": np.log,
-    "exp": lambda x: np.exp(np.minimum(x, MAX_EXPONENT)),  # too large for a float is still larger than the rest
+    "exp": lambda x: np.exp(np.minimum(x, MAX_EXPONENT)),  # a large result instead of an infinite one
 }
-# How large a result can be, from how large the operands are. An operation that is not here leaves the whole numbers.
+# Bounds of |result| from bounds of |operands|. An operation that is not here gives float64.
 MAGNITUDE_BOUNDS: dict[str, Callable[..., int]] = {
     "+": lambda a, b: a + b,
     "-": lambda a, b: a + b,
     "*": lambda a, b: a * b,
     "negative": lambda a: a,
     "abs": lambda a: a,
-    "least": lambda *sizes: max(sizes),
-    "greatest": lambda *sizes: max(sizes),
+    "least": lambda *bounds: max(bounds),
+    "greatest": lambda *bounds: max(bounds),
 }
 
 
 def evaluate(bound: BoundPredicate, rows: Columns) -> Mask:
-    """Which rows meet a condition.
+    """Return which rows satisfy a condition, (n,).
 
-    >>> from harpoon.data.column_array import Cells
-    >>> ages = Cells("integer", np.array([31, 60, 0]), np.array([False, False, True]))
-    >>> holds(Inequality(">=", Cell("age"), Number(50)), {"age": ages}).tolist()
+    >>> from harpoon.data.column_array import ColumnArray
+    >>> ages = ColumnArray("integer", np.array([31, 60, 0]), np.array([False, False, True]))
+    >>> evaluate(Compare(">=", ColumnRef("age"), NumberLiteral(50)), {"age": ages}).tolist()
     [False, True, False]
     """
-    height = len(next(iter(rows.values()), ()))
-    return np.array(np.broadcast_to(_evaluate_predicate(bound, rows), height), dtype=np.bool_)
+    n_rows = len(next(iter(rows.values()), ()))
+    return np.array(np.broadcast_to(_evaluate_predicate(bound, rows), n_rows), dtype=np.bool_)
 
 
 def _evaluate_predicate(bound: BoundPredicate, rows: Columns) -> Any:  # noqa: ANN401, PLR0911
@@ -95,47 +94,47 @@ def _evaluate_predicate(bound: BoundPredicate, rows: Columns) -> Any:  # noqa: A
             partner = np.array(partners, dtype=np.int64)[rows[left].values]
             return ((partner == rows[right].values) == same) & ~rows[left].missing & ~rows[right].missing
         case Compare(operator, first, second):
-            (a, gone), (b, also_gone) = _evaluate_term(first, rows), _evaluate_term(second, rows)
+            (a, a_missing), (b, b_missing) = _evaluate_term(first, rows), _evaluate_term(second, rows)
             if not (_is_integer(a) and _is_integer(b)):
                 a, b = _to_float(a), _to_float(b)
-            return COMPARISONS[operator](a, b) & ~np.logical_or(gone, also_gone)
+            return COMPARISONS[operator](a, b) & ~np.logical_or(a_missing, b_missing)
 
 
 def _evaluate_term(term: NumericTerm, rows: Columns) -> tuple[NumericValues, Any]:
-    """The numbers of a term, and which of them are missing."""
+    """Return the values of a term, and where they are missing or not finite."""
     match term:
         case NumberLiteral(value):
             return value, False
         case ColumnRef(column):
             return rows[column].values, rows[column].missing
         case Operation(operator, operands):
-            found, gone = zip(*(_evaluate_term(operand, rows) for operand in operands), strict=True)
-            values = _promote(operator, found)
+            operand_values, missing = zip(*(_evaluate_term(operand, rows) for operand in operands), strict=True)
+            values = _promote(operator, operand_values)
             if operator in ("least", "greatest"):
-                return _extreme(COMPARISONS["<" if operator == "least" else ">"], values, gone)
+                return _extreme(COMPARISONS["<" if operator == "least" else ">"], values, missing)
             with np.errstate(all="ignore"):
                 result = OPERATIONS[operator](*values)
-            broken = False if _is_integer(result) else ~np.isfinite(result)
-            return result, reduce(np.logical_or, [*gone, broken])
+            not_finite = False if _is_integer(result) else ~np.isfinite(result)
+            return result, reduce(np.logical_or, [*missing, not_finite])
 
 
 def _extreme(
-    better: Callable[[Any, Any], Any], values: Sequence[Any], gone: Sequence[Any]
+    better: Callable[[Any, Any], Any], values: Sequence[Any], missing: Sequence[Any]
 ) -> tuple[NumericValues, Any]:
-    """The best of the values that are not missing."""
-    best, none = values[0], gone[0]
-    for value, missing in zip(values[1:], gone[1:], strict=True):
-        best = np.where(none | (~np.asarray(missing) & better(value, best)), value, best)
-        none = np.logical_and(none, missing)
+    """Return the best of the values that are not missing."""
+    best, none = values[0], missing[0]
+    for value, is_missing in zip(values[1:], missing[1:], strict=True):
+        best = np.where(none | (~np.asarray(is_missing) & better(value, best)), value, best)
+        none = np.logical_and(none, is_missing)
     return best, none
 
 
 def _promote(operator: str, values: Sequence[NumericValues]) -> list[Any]:
-    """The operands as whole numbers, wide enough for the result, or as float64."""
+    """Convert operands to integers wide enough for the result, or to float64."""
     if operator not in MAGNITUDE_BOUNDS or not all(map(_is_integer, values)):
         return [_to_float(value) for value in values]
-    sizes = [_max_abs(value) for value in values]
-    dtype: Any = np.int64 if max(MAGNITUDE_BOUNDS[operator](*sizes), *sizes) <= MAX_INT64 else object
+    bounds = [_max_abs(value) for value in values]
+    dtype: Any = np.int64 if max(MAGNITUDE_BOUNDS[operator](*bounds), *bounds) <= MAX_INT64 else object
     return [np.asarray(value, dtype=dtype) for value in values]
 
 
@@ -144,11 +143,10 @@ def _is_integer(values: NumericValues) -> bool:
 
 
 def _max_abs(values: NumericValues) -> int:
-    """The largest distance from zero."""
     return max(abs(int(np.min(values))), abs(int(np.max(values)))) if np.size(values) else 0
 
 
 def _to_float(values: NumericValues) -> Any:  # noqa: ANN401
-    if np.asarray(values).dtype == object:  # Python's numbers may be too large even for a float
+    if np.asarray(values).dtype == object:
         values = np.clip(values, -MAX_FLOAT_INTEGER, MAX_FLOAT_INTEGER)
     return np.asarray(values, dtype=np.float64)

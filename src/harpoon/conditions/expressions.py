@@ -1,4 +1,4 @@
-"""Conditions as immutable trees, and the operators that build them.
+"""Expression tree of conditions, and the operators that build it.
 
     >>> from harpoon import col
     >>> adults = (col("age") >= 50) & col("workclass").is_in(["State-gov", "Local-gov"])
@@ -7,13 +7,12 @@
     >>> print(adults)
     age >= 50 and workclass in ('State-gov', 'Local-gov')
 
-A tree has two spellings: `repr` is Python, `str` is SQL that `harpoon.conditions.parser.parse` reads back as an equal tree. It
-knows no table; `harpoon.conditions.binder.bind` holds it against one. Values (`col("age") + 1`) use `==` to build a comparison,
-so they are compared by their `key`; predicates are compared with `==`, as anything else.
+Trees are immutable and independent of any table; `harpoon.conditions.binder.bind` checks them against a schema. `repr`
+is Python, and `str` is SQL that `harpoon.conditions.parser.parse` turns back into an equal tree. On a term, such as
+`col("age") + 1`, `==` builds a comparison, so terms are compared by their `key`. Predicates are compared with `==`.
 
-Three readings of SQL differ between engines, and DuckDB's is used for each: `/` is never whole-number division,
-`like` minds upper and lower case (`ilike` does not), and `least` and `greatest` look past missing cells. `log` is to
-base 10, as in SQLite, DuckDB and PostgreSQL.
+Where SQL engines differ, DuckDB is followed: `/` is never integer division, `like` is case-sensitive (`ilike` is not),
+and `least` and `greatest` ignore missing cells. `log` is to base 10, as in SQLite, DuckDB and PostgreSQL.
 """
 
 from __future__ import annotations
@@ -34,10 +33,10 @@ from harpoon.exceptions import InvalidCondition
 Scalar = bool | int | float | str | dt.date | dt.datetime | dt.timedelta
 
 
-MAX_DEPTH = 100  # levels; every walk over a tree is recursive, and Python allows 1000 calls
+MAX_DEPTH = 100  # levels; functions of a tree are recursive, and Python allows 1000 nested calls
 SWAPPED_OPERATOR = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 FUNCTIONS = ("abs", "least", "greatest", "log", "ln", "exp")
-METHOD_NAMES = {"log": "log10", "ln": "ln", "exp": "exp"}  # the functions that Python spells as methods
+METHOD_NAMES = {"log": "log10", "ln": "ln", "exp": "exp"}  # functions that are methods of a term in Python
 INTERVALS = {
     "day": dt.timedelta(days=1),
     "hour": dt.timedelta(hours=1),
@@ -49,43 +48,45 @@ INTERVALS = {
 
 
 class Node:
-    """What values and predicates share: a depth that is bounded, a key, and no truth value."""
+    """Base of terms and predicates: a bounded depth, a key, and no truth value."""
 
-    __array_ufunc__ = None  # so that NumPy's scalars leave comparisons to us
+    __array_ufunc__ = None  # NumPy scalars defer to our operators
 
     def __post_init__(self) -> None:
         if self.depth > MAX_DEPTH:
             raise InvalidCondition(
-                f"A condition may be nested {MAX_DEPTH} levels deep, and this one is deeper. Split it, or list values "
-                "with .is_in([...])."
+                f"A condition may be nested at most {MAX_DEPTH} levels deep, got {self.depth}. Split it, or list "
+                "values with .is_in([...])."
             )
 
     def children(self) -> Iterator[Node]:
-        """The nodes right below this one."""
+        """Yield the child nodes."""
         for f in fields(self):  # type: ignore[arg-type]
             value = getattr(self, f.name)
             yield from (v for v in (value if isinstance(value, tuple) else (value,)) if isinstance(v, Node))
 
     @cached_property
     def depth(self) -> int:
-        """How many levels the tree has."""
+        """The number of levels of the tree."""
         return 1 + max((part.depth for part in self.children()), default=0)
 
     @cached_property
     def key(self) -> tuple[Any, ...]:
-        """The tree as plain tuples, equal for equal trees; 1, 1.0 and True are told apart."""
+        """The tree as nested tuples, equal for equal trees; 1, 1.0 and True differ."""
         return (type(self).__name__, *(_key(getattr(self, f.name)) for f in fields(self)))  # type: ignore[arg-type]
 
     def __bool__(self) -> NoReturn:
         raise InvalidCondition(
-            f"{self!r} is a condition on rows that are yet to come: it is neither true nor false, so `and`, `or`, "
-            "`not`, `in` and chained comparisons cannot use it. Write (a) & (b) for and, (a) | (b) for or, ~(a) for "
+            f"{self!r} is an expression, neither true nor false, so it cannot be used with `and`, `or`, `not`, `in` or "
+            "in a chained comparison. Write (a) & (b) for and, (a) | (b) for or, ~(a) for "
             'not, col("x").is_in([...]) for in, and col("x").between(low, high) or (low <= col("x")) & '
             '(col("x") < high) for a chain.'
         )
 
     def __contains__(self, item: object) -> NoReturn:
-        raise InvalidCondition(f"`in` cannot look into {self!r}. Write col(...).is_in([...]) to ask for one of a list.")
+        raise InvalidCondition(
+            f"`in` cannot be used with {self!r}. Write col(...).is_in([...]) to test for one of a list."
+        )
 
     def __and__(self, other: object) -> And:
         return And((as_predicate(self), as_predicate(other)))
@@ -104,9 +105,9 @@ class Node:
 
 
 class Term(Node):
-    """An expression with a value in every row. Comparing it builds a predicate."""
+    """An expression with a value in each row. Comparing it builds a predicate."""
 
-    precedence: ClassVar[int] = 4  # how tightly: 1 sums, 2 products, 3 signs, 4 all else
+    precedence: ClassVar[int] = 4  # of operators: 1 sums, 2 products, 3 signs, 4 everything else
 
     def __eq__(self, other: object) -> Comparison:  # type: ignore[override]
         return Comparison("=", self, as_term(other))
@@ -160,50 +161,50 @@ class Term(Node):
         return Call("abs", (self,))
 
     def abs(self) -> Call:
-        """Its distance from zero."""
+        """Return the absolute value."""
         return Call("abs", (self,))
 
     def log10(self) -> Call:
-        """Its logarithm to base 10, which is `log` in SQL."""
+        """Return the logarithm to base 10, `log` in SQL."""
         return Call("log", (self,))
 
     def ln(self) -> Call:
-        """Its natural logarithm."""
+        """Return the natural logarithm."""
         return Call("ln", (self,))
 
     def exp(self) -> Call:
-        """The exponential function of it."""
+        """Return the exponential."""
         return Call("exp", (self,))
 
     def between(self, low: object, high: object) -> Between:
-        """Whether it lies from `low` to `high`, both included."""
+        """Test for `low <= value <= high`."""
         return Between(self, as_term(low), as_term(high))
 
     def is_in(self, options: Iterable[object]) -> In:
-        """Whether it is one of a list."""
+        """Test for one of a list of values."""
         if isinstance(options, str | bytes | Node) or not isinstance(options, Iterable):
-            raise InvalidCondition(f"is_in takes a list of plain values, got {options!r}. Write .is_in([...]).")
+            raise InvalidCondition(f"is_in takes a list of values, got {options!r}. Write .is_in([...]).")
         return In(self, tuple(Literal.of(option) for option in options))
 
     def like(self, pattern: str) -> Like:
-        """Whether it looks like a pattern, in which % is any text and _ is any letter."""
+        """Test for a pattern, in which % is any text and _ is any character."""
         return Like(self, pattern)
 
     def ilike(self, pattern: str) -> Like:
-        """Whether it looks like a pattern, upper or lower case."""
+        """Test for a pattern, ignoring case."""
         return Like(self, pattern, ignore_case=True)
 
     def is_null(self) -> IsNull:
-        """Whether it is missing."""
+        """Test for a missing value."""
         return IsNull(self)
 
     def is_not_null(self) -> Not:
-        """Whether it is not missing."""
+        """Test for a value that is not missing."""
         return Not(IsNull(self))
 
 
 class Predicate(Node):
-    """An expression that is true, false or unknown in every row."""
+    """An expression that is true, false or unknown in each row."""
 
     def __eq__(self, other: object) -> bool:
         return self.key == other.key if isinstance(other, Predicate) else NotImplemented
@@ -213,11 +214,11 @@ class Predicate(Node):
 
 
 class InfixPredicate(Predicate, ABC):
-    """A predicate that SQL negates in the middle (`x not in ...`) and Python spells as a call."""
+    """A predicate that is negated inside in SQL (`x not in ...`) and is a method call in Python."""
 
     @abstractmethod
-    def infix(self, no: str = "") -> str:
-        """The predicate in SQL, with `no` where its negation goes."""
+    def infix(self, negation: str = "") -> str:
+        """Return the predicate in SQL; `negation` is "" or "not "."""
 
     def __str__(self) -> str:
         return self.infix()
@@ -225,13 +226,13 @@ class InfixPredicate(Predicate, ABC):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ColumnName(Term):
-    """The cell of a named column."""
+    """The value of a named column."""
 
     name: str
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str):
-            raise InvalidCondition(f'col takes the name of a column as text, such as col("age"), got {self.name!r}.')
+            raise InvalidCondition(f'col takes a column name as text, such as col("age"), got {self.name!r}.')
 
     def __str__(self) -> str:
         return quote_name(self.name)
@@ -242,23 +243,23 @@ class ColumnName(Term):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Literal(Term):
-    """A plain value; `Literal.of` makes one of anything that stands for a plain value."""
+    """A constant; `Literal.of` also takes scalars of NumPy and pandas."""
 
     value: Scalar
 
     def __post_init__(self) -> None:
         if isinstance(self.value, int | float) and not abs(self.value) <= sys.float_info.max:
-            raise InvalidCondition("A number in a condition must be finite and below 1e308.")
+            raise InvalidCondition("A number in a condition must be finite and its magnitude below 1.8e308.")
 
     @classmethod
     def of(cls, given: object) -> Literal:
-        """NumPy and pandas scalars become Python's, and a time zone its offset from UTC."""
+        """Convert a scalar; NumPy and pandas scalars become Python's, a time zone becomes its offset from UTC."""
         plain = _to_python(given)
         if plain is None or (isinstance(plain, float) and math.isnan(plain)):
-            raise InvalidCondition(f"Nothing compares with a missing value, got {given!r}. Write .is_null().")
+            raise InvalidCondition(f"A missing value, {given!r}, cannot be compared. Write .is_null().")
         if not isinstance(plain, Scalar):
             raise InvalidCondition(
-                "A condition compares with numbers, text, true and false, dates, datetimes and timedeltas, got "
+                "A value in a condition must be a number, text, a boolean, a date, a datetime or a timedelta, got "
                 f"{given!r}."
             )
         return cls(plain)
@@ -280,14 +281,14 @@ class Literal(Term):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Negative(Term):
-    """The negative of a value; a negative number is a literal."""
+    """The negative of a term; a negative number is a literal instead."""
 
     operand: Term
     precedence: ClassVar[int] = 3
 
     def __str__(self) -> str:
-        bare = isinstance(self.operand, ColumnName | Call)  # -(3) is not the number -3, and --x is a comment
-        return f"-{self.operand}" if bare else f"-({self.operand})"
+        unambiguous = isinstance(self.operand, ColumnName | Call)  # -(3) is not the number -3, and --x is a comment
+        return f"-{self.operand}" if unambiguous else f"-({self.operand})"
 
     def __repr__(self) -> str:
         return f"-{_parenthesize(self.operand, 3, repr)}"
@@ -295,7 +296,7 @@ class Negative(Term):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Arithmetic(Term):
-    """Two values joined by +, -, * or /."""
+    """Two terms joined by +, -, * or /."""
 
     operator: str
     left: Term
@@ -303,30 +304,34 @@ class Arithmetic(Term):
 
     @property
     def precedence(self) -> int:  # type: ignore[override]
-        """Products bind tighter than sums."""
+        """Higher for products than for sums."""
         return 1 if self.operator in "+-" else 2
 
     def __str__(self) -> str:
-        return f"{_parenthesize(self.left, self.precedence, str)} {self.operator} {_parenthesize(self.right, self.precedence + 1, str)}"
+        left = _parenthesize(self.left, self.precedence, str)
+        return f"{left} {self.operator} {_parenthesize(self.right, self.precedence + 1, str)}"
 
     def __repr__(self) -> str:
-        # Python would work out two plain numbers, so one of them is wrapped.
+        # Python would evaluate an operation of two bare numbers, so one of them is wrapped in lit().
         left = _parenthesize(self.left, self.precedence, repr if isinstance(self.right, Literal) else _python_text)
         return f"{left} {self.operator} {_parenthesize(self.right, self.precedence + 1, _python_text)}"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Call(Term):
-    """A function of values: abs, least, greatest, log, ln or exp."""
+    """A function of terms: abs, least, greatest, log, ln or exp."""
 
     function: str
     arguments: tuple[Term, ...]
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        many = self.function in ("least", "greatest")
-        if self.function not in FUNCTIONS or not self.arguments or (len(self.arguments) > 1 and not many):
-            raise InvalidCondition(f"{self} is no function of a condition; there are {', '.join(FUNCTIONS)}.")
+        variadic = self.function in ("least", "greatest")
+        if self.function not in FUNCTIONS or not self.arguments or (len(self.arguments) > 1 and not variadic):
+            raise InvalidCondition(
+                f"{self} is not supported. The functions are {', '.join(FUNCTIONS)}; only least and greatest take "
+                "several arguments."
+            )
 
     def __str__(self) -> str:
         return f"{self.function}({', '.join(map(str, self.arguments))})"
@@ -341,7 +346,7 @@ class Call(Term):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Predicate):
-    """Two values compared with =, !=, <, <=, > or >=. A literal stands on the right."""
+    """Two terms compared with =, !=, <, <=, > or >=. A literal is moved to the right side."""
 
     operator: str
     left: Term
@@ -365,15 +370,15 @@ class Comparison(Predicate):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Between(InfixPredicate):
-    """A value from a low one to a high one, both included."""
+    """A term between two others, both ends included."""
 
     operand: Term
     low: Term
     high: Term
 
-    def infix(self, no: str = "") -> str:
-        """The predicate in SQL, with `no` where its negation goes."""
-        return f"{self.operand} {no}between {self.low} and {self.high}"
+    def infix(self, negation: str = "") -> str:
+        """Return the predicate in SQL; `negation` is "" or "not "."""
+        return f"{self.operand} {negation}between {self.low} and {self.high}"
 
     def __repr__(self) -> str:
         return f"{_parenthesize(self.operand, 4, repr)}.between({_python_text(self.low)}, {_python_text(self.high)})"
@@ -381,7 +386,7 @@ class Between(InfixPredicate):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class In(InfixPredicate):
-    """A value that is one of a list of literals."""
+    """A term that equals one of a list of literals."""
 
     operand: Term
     options: tuple[Literal, ...]
@@ -389,11 +394,11 @@ class In(InfixPredicate):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.options:
-            raise InvalidCondition(f"The list of values that {self.operand} may have is empty. Give at least one.")
+            raise InvalidCondition(f"The list of values for {self.operand} is empty. Give at least one.")
 
-    def infix(self, no: str = "") -> str:
-        """The predicate in SQL, with `no` where its negation goes."""
-        return f"{self.operand} {no}in ({', '.join(map(str, self.options))})"
+    def infix(self, negation: str = "") -> str:
+        """Return the predicate in SQL; `negation` is "" or "not "."""
+        return f"{self.operand} {negation}in ({', '.join(map(str, self.options))})"
 
     def __repr__(self) -> str:
         return f"{_parenthesize(self.operand, 4, repr)}.is_in([{', '.join(map(_python_text, self.options))}])"
@@ -401,7 +406,7 @@ class In(InfixPredicate):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Like(InfixPredicate):
-    """A text that looks like a pattern."""
+    """A text that matches a pattern."""
 
     operand: Term
     pattern: str
@@ -412,9 +417,9 @@ class Like(InfixPredicate):
         if not isinstance(self.pattern, str):
             raise InvalidCondition(f"like takes a pattern as text, for example 'State%', got {self.pattern!r}.")
 
-    def infix(self, no: str = "") -> str:
-        """The predicate in SQL, with `no` where its negation goes."""
-        return f"{self.operand} {no}{'ilike' if self.ignore_case else 'like'} {text_literal(self.pattern)}"
+    def infix(self, negation: str = "") -> str:
+        """Return the predicate in SQL; `negation` is "" or "not "."""
+        return f"{self.operand} {negation}{'ilike' if self.ignore_case else 'like'} {text_literal(self.pattern)}"
 
     def __repr__(self) -> str:
         method = "ilike" if self.ignore_case else "like"
@@ -423,13 +428,13 @@ class Like(InfixPredicate):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class IsNull(InfixPredicate):
-    """A value that is missing."""
+    """A term that is missing."""
 
     operand: Term
 
-    def infix(self, no: str = "") -> str:
-        """The predicate in SQL, with `no` where its negation goes."""
-        return f"{self.operand} is {no}null"
+    def infix(self, negation: str = "") -> str:
+        """Return the predicate in SQL; `negation` is "" or "not "."""
+        return f"{self.operand} is {negation}null"
 
     def __repr__(self) -> str:
         return f"{_parenthesize(self.operand, 4, repr)}.is_null()"
@@ -437,42 +442,42 @@ class IsNull(InfixPredicate):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class _Junction(Predicate):
-    """Predicates joined by one word; those joined by the same word inside are taken in."""
+    """Predicates joined by one operator; nested junctions of the same operator are flattened."""
 
     members: tuple[Predicate, ...]
-    words: ClassVar[tuple[str, str]]
+    operators: ClassVar[tuple[str, str]]  # in SQL and in Python
 
     def __post_init__(self) -> None:
         flat = tuple(m for part in self.members for m in (part.members if isinstance(part, type(self)) else (part,)))
         if len(flat) < 2:  # noqa: PLR2004
-            raise InvalidCondition(f"`{self.words[0]}` joins at least two conditions, got {len(flat)}.")
+            raise InvalidCondition(f"`{self.operators[0]}` joins at least two conditions, got {len(flat)}.")
         object.__setattr__(self, "members", flat)
         super().__post_init__()
 
     def __str__(self) -> str:
-        return f" {self.words[0]} ".join(f"({m})" if isinstance(m, _Junction) else str(m) for m in self.members)
+        return f" {self.operators[0]} ".join(f"({m})" if isinstance(m, _Junction) else str(m) for m in self.members)
 
     def __repr__(self) -> str:
-        return f" {self.words[1]} ".join(
+        return f" {self.operators[1]} ".join(
             repr(m) if isinstance(m, InfixPredicate | Not) else f"({m!r})" for m in self.members
         )
 
 
 class And(_Junction):
-    """All of its members."""
+    """A conjunction."""
 
-    words = ("and", "&")
+    operators = ("and", "&")
 
 
 class Or(_Junction):
-    """At least one of its members."""
+    """A disjunction."""
 
-    words = ("or", "|")
+    operators = ("or", "|")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Not(Predicate):
-    """The opposite of a predicate; unknown where that is unknown."""
+    """The negation of a predicate; unknown where the predicate is unknown."""
 
     operand: Predicate
 
@@ -484,7 +489,7 @@ class Not(Predicate):
 
 
 def col(name: str) -> ColumnName:
-    """The column of that name, to start a condition with.
+    """Refer to a column by name, to build a condition.
 
     >>> print((col("price") / col("carat") <= 4000) & ~col("cut").like("Very%"))
     price / carat <= 4000 and cut not like 'Very%'
@@ -492,13 +497,13 @@ def col(name: str) -> ColumnName:
     return ColumnName(name)
 
 
-def lit(plain: object) -> Literal:
-    """A plain value as an expression. Only needed where no column is near: `lit(2) * 3`."""
-    return Literal.of(plain)
+def lit(value: object) -> Literal:
+    """Make an expression of a constant. Only needed in an expression without columns: `lit(2) * 3`."""
+    return Literal.of(value)
 
 
 def least(*values: object) -> Call:
-    """The smallest of several values.
+    """Return the smallest of several values, ignoring missing ones.
 
     >>> least(col("a"), col("b"), 10) > 3
     least(col("a"), col("b"), 10) > 3
@@ -507,50 +512,50 @@ def least(*values: object) -> Call:
 
 
 def greatest(*values: object) -> Call:
-    """The largest of several values."""
+    """Return the largest of several values, ignoring missing ones."""
     return Call("greatest", tuple(map(as_term, values)))
 
 
 def as_term(given: object) -> Term:
-    """An operand: a value as it is, a plain one as a literal."""
+    """Convert an operand to a term."""
     if isinstance(given, Predicate):
         raise InvalidCondition(
-            f"{given!r} is a condition and cannot be compared or added. Join conditions with & or |."
+            f"{given!r} is a condition and cannot be compared or added. Combine conditions with & or |."
         )
     return given if isinstance(given, Term) else Literal.of(given)
 
 
 def as_predicate(given: object) -> Predicate:
-    """A predicate as it is; a bare column means that it is true."""
+    """Convert an operand to a predicate; a column alone means `column = true`."""
     if isinstance(given, Predicate):
         return given
     if isinstance(given, ColumnName) or (isinstance(given, Literal) and isinstance(given.value, bool)):
         return Comparison("=", given, Literal(value=True))
     raise InvalidCondition(
-        f"{given!r} is no condition: &, | and ~ join comparisons, and they bind tighter than those. Put each "
+        f"{given!r} is not a condition. &, | and ~ take conditions and bind tighter than comparisons, so put each "
         'comparison in parentheses: (col("age") >= 50) & (col("hours") < 40).'
     )
 
 
-def _parenthesize(operand: Term, precedence: int, spell: Any) -> str:  # noqa: ANN401
-    """An operand, in parentheses if it precedence less tightly than what is around it."""
-    # An interval goes in them too: sqlglot takes what is added to one for a further part of it.
-    interval = spell is str and isinstance(operand, Literal) and isinstance(operand.value, dt.timedelta)
-    return f"({spell(operand)})" if operand.precedence < precedence or interval else str(spell(operand))
+def _parenthesize(operand: Term, precedence: int, formatter: Any) -> str:  # noqa: ANN401
+    """Format an operand, in parentheses if its precedence is below that of its context."""
+    # An interval needs them too: sqlglot would read a term added to it as part of the interval.
+    interval = formatter is str and isinstance(operand, Literal) and isinstance(operand.value, dt.timedelta)
+    return f"({formatter(operand)})" if operand.precedence < precedence or interval else str(formatter(operand))
 
 
 def _python_text(given: object) -> str:
-    """A value as it stands in Python beside an expression: a literal is just itself."""
+    """Format an operand in Python; a literal without lit()."""
     plain = given.value if isinstance(given, Literal) else given
     return json.dumps(plain, ensure_ascii=False) if isinstance(plain, str) else repr(plain)
 
 
 def _to_python(given: Any) -> Any:  # noqa: ANN401
-    """A scalar of NumPy or pandas as Python's own, without knowing either; None if it is a missing one."""
-    if isinstance(given, dt.datetime) and given != given:  # noqa: PLR0124  # NaT is one, and answers nothing else
+    """Convert a scalar of NumPy or pandas to Python's without importing either; None if it is missing."""
+    if isinstance(given, dt.datetime) and given != given:  # noqa: PLR0124  # pandas.NaT is a datetime
         return None
     if getattr(given, "ndim", 1) == 0 and given.dtype.kind in "mM":
-        given = given.astype(f"{given.dtype.kind}8[us]")  # in nanoseconds, NumPy would give an integer
+        given = given.astype(f"{given.dtype.kind}8[us]")  # item() of nanoseconds is an integer
     if getattr(given, "ndim", 1) == 0:
         given = given.item()
     if hasattr(given, "to_pydatetime"):
@@ -570,9 +575,5 @@ def _key(part: object) -> object:
 
 
 def column_names(node: Node) -> set[str]:
-    """The columns that a condition names."""
-    if isinstance(node, ColumnName):
-        return {node.name}
-    held = [getattr(node, field.name) for field in fields(node)]  # type: ignore[arg-type]
-    inner = [part for value in held for part in (value if isinstance(value, tuple) else (value,))]
-    return set().union(*(column_names(part) for part in inner if isinstance(part, Node)))
+    """Return the names of the columns that an expression uses."""
+    return {node.name} if isinstance(node, ColumnName) else set().union(*map(column_names, node.children()))

@@ -1,13 +1,18 @@
-"""The penalty of a condition: how far the dirty estimate is from meeting it (eq. 5 and 6 of the paper's appendix).
+"""Differentiable penalty of a condition on the dirty estimate x̂_0 (appendix of the paper, eq. 9 and 10).
 
-One reading of a bound condition; `exact` is the other. A bound is the power of a ReLU (squared, as published), a label
-the L1 distance from the nearest allowed corner or the cross-entropy; "and" is a sum and "or" a product. Sides of an
-inequality are worked out in the table's units, and their difference is then counted in deviations, so that one strength
-of guidance suits every column.
+Equation 9, L_soft, is the penalty of the leaves:
 
-The penalty of a row is zero exactly when the row meets the condition, but for a margin of `MARGIN` deviations: so much
-below a bound counts as on it, and so much above it a strict one is met. On a grid (integers, cents, days) the margin is
-at most a quarter of a step, and there is no exception, as long as floats can tell the steps apart.
+    inequality   λ_g · ReLU(violation)^p, with p = 2 as published
+    category     λ_h · the distance of the encoded column from the nearest allowed category (`CATEGORY_PENALTIES`)
+
+"and" is the sum of its parts (eq. 9), "or" the product (eq. 10, L_disj). Both sides of an inequality are in the units
+of the table. Their difference is divided by its standard deviation over reference rows, so that one guidance scale
+suits every column.
+
+The penalty of a row is zero exactly when `evaluate` holds for the row, up to a tolerance of `TOLERANCE` standard
+deviations: an inequality that is violated by less has no penalty, and a strict one must hold by at least as much. For
+columns with a resolution (integers, cents, days) the tolerance is at most a quarter of a step. The equivalence is then
+exact, as long as floats can distinguish the steps.
 """
 
 from __future__ import annotations
@@ -40,118 +45,150 @@ from harpoon.encoding.categorical import MIN_TOTAL
 from harpoon.encoding.row_codec import RowCodec
 from harpoon.encoding.row_view import RowView
 
-MARGIN = 1e-9
+TOLERANCE = 1e-9  # of a violation, in standard deviations; of a distance to a category
 MAX_EXPONENT = 700.0
-ROUNDED = 2.0**-48  # of a number, after scaling it and back
+ROUNDING_ERROR = 2.0**-48  # relative error of a number that was scaled and scaled back
 
 
 @dataclass(frozen=True)
 class ConditionPenalty:
-    """The penalty of a condition on encoded rows of a codec; `typical` are some rows, for the scale of differences."""
+    """Penalty of conditions on encoded rows.
+
+    Attributes:
+        codec: The codec of the rows.
+        config: Weights, powers and the loss of categories.
+        reference: Encoded rows, (m, d), that give the scale of each inequality.
+
+    >>> import pyarrow as pa
+    >>> from harpoon.conditions.bound import ColumnRef, Compare, NumberLiteral
+    >>> from harpoon.data import dataframe
+    >>> from harpoon.data.reader import read_columns
+    >>> from harpoon.data.schema import Schema
+    >>> from harpoon.data.statistics import count_columns
+    >>> table = dataframe.read(pa.table({"x": [0.0, 2.0]}))
+    >>> schema = Schema.infer(table, kinds={"x": "number"})
+    >>> codec = RowCodec.fit(schema, count_columns(table), encoding="onehot", scaling="standard")
+    >>> x = torch.from_numpy(codec.encode(read_columns(table, schema)))
+    >>> penalty = ConditionPenalty(codec, GuidanceConfig(), x).penalty(Compare(">=", ColumnRef("x"), NumberLiteral(1)))
+    >>> [round(value, 6) for value in penalty(x).tolist()]  # the standard deviation of x is 1
+    [1.0, 0.0]
+    """
 
     codec: RowCodec
     config: GuidanceConfig
-    typical: Tensor
+    reference: Tensor
 
     def penalty(self, bound: BoundPredicate) -> Penalty:
-        """One number per row: zero where the condition is met."""
-        measured = self._compiled(bound)
-        return lambda x0_hat: measured(RowView(self.codec, x0_hat))
+        """Return a function of encoded rows, (n, d), that gives the penalty of each row, (n,)."""
+        compiled = self._compile(bound)
+        return lambda x0_hat: compiled(RowView(self.codec, x0_hat))
 
-    def _compiled(self, bound: BoundPredicate) -> Callable[[RowView], Tensor]:
+    def _compile(self, bound: BoundPredicate) -> Callable[[RowView], Tensor]:
         match bound:
             case AllOf(parts) | AnyOf(parts):
-                each = [self._compiled(part) for part in parts]
-                join = torch.add if isinstance(bound, AllOf) else torch.mul
-                return lambda row: reduce(join, (part(row) for part in each))
+                compiled = [self._compile(part) for part in parts]
+                combine = torch.add if isinstance(bound, AllOf) else torch.mul
+                return lambda rows: reduce(combine, (part(rows) for part in compiled))
             case Compare():
                 return self._inequality(bound)
             case IsIn(column, allowed):
-                return lambda row: self._member(row, column, allowed)
+                return lambda rows: self._is_in(rows, column, allowed)
             case SameCategory():
-                return lambda row: self._alike(row, bound)
-            case Constant(truth=met) | IsMissing(missing=met):
-                met = met if isinstance(bound, Constant) else not met  # drawn cells are never missing
-                return lambda row: row.x.new_full((len(row.x),), 0.0 if met else 1.0)
+                return lambda rows: self._same_category(rows, bound)
+            case Constant(truth=holds) | IsMissing(missing=holds):
+                holds = holds if isinstance(bound, Constant) else not holds  # sampled cells are never missing
+                return lambda rows: rows.x.new_full((len(rows.x),), 0.0 if holds else 1.0)
 
     def _inequality(self, bound: Compare) -> Callable[[RowView], Tensor]:
         scale, rounding = self._scale(bound)
-        slack = min(max(MARGIN * scale, rounding), (bound.step or math.inf) / 4)
-        beyond = bound.step - slack if bound.step else slack  # how far a strict bound is from being met
-        shortfall = SHORTFALLS[bound.operator]
+        tolerance = min(max(TOLERANCE * scale, rounding), (bound.step or math.inf) / 4)
+        margin = bound.step - tolerance if bound.step else tolerance  # by which a strict inequality must hold
+        violation = VIOLATIONS[bound.operator]
 
-        def penalty(row: RowView) -> Tensor:
-            left, no_left = evaluate_term(bound.left, row)
-            right, no_right = evaluate_term(bound.right, row)
-            missed = shortfall(left - right, slack, beyond).clamp(min=0) / scale
-            none = no_left | no_right  # a value that is not finite meets nothing
-            return self.config.inequality_weight * torch.where(none, 1.0, missed**self.config.inequality_power)
+        def penalty(rows: RowView) -> Tensor:
+            left, left_undefined = evaluate_term(bound.left, rows)
+            right, right_undefined = evaluate_term(bound.right, rows)
+            distance = violation(left - right, tolerance, margin).clamp(min=0) / scale
+            undefined = left_undefined | right_undefined  # then no comparison holds
+            return self.config.inequality_weight * torch.where(undefined, 1.0, distance**self.config.inequality_power)
 
         return penalty
 
     def _scale(self, bound: Compare) -> tuple[float, float]:
-        """The deviation of the difference of both sides over typical rows, and what floats lose of it."""
-        row = RowView(self.codec, self.typical)
-        (left, no_left), (right, no_right) = (evaluate_term(side, row) for side in (bound.left, bound.right))
-        there = ~(no_left | no_right)
-        if not bool(there.any()):
+        """Return the standard deviation of left - right over the reference rows, and its rounding error."""
+        rows = RowView(self.codec, self.reference)
+        (left, left_undefined), (right, right_undefined) = (
+            evaluate_term(side, rows) for side in (bound.left, bound.right)
+        )
+        defined = ~(left_undefined | right_undefined)
+        if not bool(defined.any()):
             return 1.0, 0.0
-        deviation = float((left - right)[there].std(correction=0))
-        largest = float(torch.maximum(left.abs(), right.abs())[there].max())
-        usable = math.isfinite(deviation) and deviation > 0
-        return (deviation if usable else 1.0), ROUNDED * largest
+        std = float((left - right)[defined].std(correction=0))
+        largest = float(torch.maximum(left.abs(), right.abs())[defined].max())
+        usable = math.isfinite(std) and std > 0
+        return (std if usable else 1.0), ROUNDING_ERROR * largest
 
-    def _member(self, row: RowView, column: str, allowed: tuple[int, ...]) -> Tensor:
+    def _is_in(self, rows: RowView, column: str, allowed: tuple[int, ...]) -> Tensor:
         if not allowed:
-            return row.x.new_full((len(row.x),), self.config.category_weight)
-        if self.config.category_loss == "ce" and row.has_probabilities(column):
-            return self.config.category_weight * _negative_log(row.soft(column)[:, list(allowed)].sum(dim=1))
-        x = row.category_coordinates(column)
-        power = self.config.category_power
-        off = x.abs() ** power
-        from_corner = off.sum(dim=1, keepdim=True) - off + (x - 1).abs() ** power
-        missed = (from_corner[:, list(allowed)].amin(dim=1) - MARGIN).clamp(min=0)
-        return self.config.category_weight * missed
+            return rows.x.new_full((len(rows.x),), self.config.category_weight)
+        category_penalty = CATEGORY_PENALTIES[self.config.category_loss]
+        return self.config.category_weight * category_penalty(rows, column, list(allowed), self.config)
 
-    def _alike(self, row: RowView, bound: SameCategory) -> Tensor:
-        left, right = (row.soft(name) for name in (bound.left, bound.right))
-        pairs = [(here, there) for here, there in enumerate(bound.partners) if there >= 0]
-        same = left.new_zeros(len(left))
-        for here, there in pairs:
-            same = same + left[:, here] * right[:, there]
-        return self.config.category_weight * _negative_log(same if bound.same else 1 - same)
+    def _same_category(self, rows: RowView, bound: SameCategory) -> Tensor:
+        """Return the negative log-probability that independent categories of both columns agree, or differ."""
+        left, right = (rows.soft(name) for name in (bound.left, bound.right))
+        p_same = left.new_zeros(len(left))
+        for code, partner in enumerate(bound.partners):
+            if partner >= 0:
+                p_same = p_same + left[:, code] * right[:, partner]
+        return self.config.category_weight * _negative_log(p_same if bound.same else 1 - p_same)
+
+
+def distance_to_category(rows: RowView, column: str, allowed: list[int], config: GuidanceConfig) -> Tensor:
+    """Return Σ_j |x_j - v_j|^p to the nearest allowed one-hot vector v, (n,); p = 1 as published."""
+    x, power = rows.category_coordinates(column), config.category_power
+    from_zero = x.abs() ** power
+    distances = from_zero.sum(dim=1, keepdim=True) - from_zero + (x - 1).abs() ** power  # to each one-hot vector
+    return (distances[:, allowed].amin(dim=1) - TOLERANCE).clamp(min=0)
+
+
+def cross_entropy(rows: RowView, column: str, allowed: list[int], config: GuidanceConfig) -> Tensor:
+    """Return -log P(category is allowed), (n,), or the distance if the encoding has no probabilities."""
+    if not rows.has_probabilities(column):
+        return distance_to_category(rows, column, allowed, config)
+    return _negative_log(rows.soft(column)[:, allowed].sum(dim=1))
 
 
 def _negative_log(p: Tensor) -> Tensor:
-    """The cross-entropy of what has probability p: none where rounding alone keeps p from being one."""
-    return (-p.clamp(min=MIN_TOTAL).log() - MARGIN).clamp(min=0)
+    """Return -log p, and 0 where p differs from 1 by rounding only."""
+    return (-p.clamp(min=MIN_TOTAL).log() - TOLERANCE).clamp(min=0)
 
 
-def evaluate_term(term: NumericTerm, row: RowView) -> tuple[Tensor, Tensor]:
-    """The value of a term in each row, and where it has none."""
+def evaluate_term(term: NumericTerm, rows: RowView) -> tuple[Tensor, Tensor]:
+    """Return the value of a term in each row, (n,), and where it is undefined, (n,)."""
     match term:
         case ColumnRef(column):
-            return _with_value(row.soft(column))
+            return _defined(rows.soft(column))
         case NumberLiteral(value):
-            return _with_value(torch.full((len(row.x),), float(value), dtype=torch.float64, device=row.x.device))
+            return _defined(torch.full((len(rows.x),), float(value), dtype=torch.float64, device=rows.x.device))
         case Operation(operator, operands):
-            values, none = zip(*(evaluate_term(operand, row) for operand in operands), strict=True)
+            values, undefined = zip(*(evaluate_term(operand, rows) for operand in operands), strict=True)
             if operator in EXTREMES:
-                return _extreme(operator, torch.stack(values), torch.stack(none))
-            found, undefined = OPERATIONS[operator](*values)
-            return found, reduce(torch.logical_or, none) | undefined
+                return _extreme(operator, torch.stack(values), torch.stack(undefined))
+            result, not_finite = OPERATIONS[operator](*values)
+            return result, reduce(torch.logical_or, undefined) | not_finite
 
 
-def _with_value(values: Tensor) -> tuple[Tensor, Tensor]:
+def _defined(values: Tensor) -> tuple[Tensor, Tensor]:
     return values, torch.zeros_like(values, dtype=torch.bool)
 
 
-def _extreme(operator: str, values: Tensor, none: Tensor) -> tuple[Tensor, Tensor]:
-    """The least or the greatest of the values that there are."""
-    worst = math.inf if operator == "least" else -math.inf
-    nothing = none.all(dim=0)
-    found = EXTREMES[operator](torch.where(none, worst, values), dim=0)
-    return torch.where(nothing, 0.0, found), nothing
+def _extreme(operator: str, values: Tensor, undefined: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the least or greatest of the values that are defined."""
+    neutral = math.inf if operator == "least" else -math.inf
+    all_undefined = undefined.all(dim=0)
+    result = EXTREMES[operator](torch.where(undefined, neutral, values), dim=0)
+    return torch.where(all_undefined, 0.0, result), all_undefined
 
 
 def _quotient(left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
@@ -171,26 +208,31 @@ def _log10(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _exp(x: Tensor) -> tuple[Tensor, Tensor]:
-    return _with_value(x.clamp(max=MAX_EXPONENT).exp())
+    return _defined(x.clamp(max=MAX_EXPONENT).exp())
 
 
 OPERATIONS: dict[str, Callable[..., tuple[Tensor, Tensor]]] = {
-    "+": lambda left, right: _with_value(left + right),
-    "-": lambda left, right: _with_value(left - right),
-    "*": lambda left, right: _with_value(left * right),
+    "+": lambda left, right: _defined(left + right),
+    "-": lambda left, right: _defined(left - right),
+    "*": lambda left, right: _defined(left * right),
     "/": _quotient,
-    "negative": lambda x: _with_value(-x),
-    "abs": lambda x: _with_value(x.abs()),
+    "negative": lambda x: _defined(-x),
+    "abs": lambda x: _defined(x.abs()),
     "log": _log10,
     "ln": _log,
     "exp": _exp,
 }
 EXTREMES: dict[str, Callable[..., Tensor]] = {"least": torch.amin, "greatest": torch.amax}
-SHORTFALLS: dict[str, Callable[[Tensor, float, float], Tensor]] = {
-    ">=": lambda d, slack, _: -d - slack,
-    "<=": lambda d, slack, _: d - slack,
-    ">": lambda d, _, beyond: beyond - d,
-    "<": lambda d, _, beyond: beyond + d,
-    "=": lambda d, slack, _: d.abs() - slack,
-    "!=": lambda d, _, beyond: beyond - d.abs(),
+# By how much left - right violates an inequality, given the tolerance and the margin of a strict inequality.
+VIOLATIONS: dict[str, Callable[[Tensor, float, float], Tensor]] = {
+    ">=": lambda d, tolerance, _: -d - tolerance,
+    "<=": lambda d, tolerance, _: d - tolerance,
+    ">": lambda d, _, margin: margin - d,
+    "<": lambda d, _, margin: margin + d,
+    "=": lambda d, tolerance, _: d.abs() - tolerance,
+    "!=": lambda d, _, margin: margin - d.abs(),
+}
+CATEGORY_PENALTIES: dict[str, Callable[[RowView, str, list[int], GuidanceConfig], Tensor]] = {
+    "l1": distance_to_category,
+    "ce": cross_entropy,
 }

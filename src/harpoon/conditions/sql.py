@@ -1,4 +1,4 @@
-"""How SQL spells names and texts."""
+"""Quoting of names and texts in SQL."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ placing positional prepare primary qualify range references regexp rename replac
 rollback select semi show similar some struct summarize symmetric table tablesample then to trailing true uncache
 union unique unpack unpivot using vacuum variadic verbose when where window with xor
 """
-RESERVED = frozenset(RESERVED_WORDS.split())  # bare, sqlglot or DuckDB would take them for something else
+RESERVED = frozenset(RESERVED_WORDS.split())  # unquoted, sqlglot or DuckDB would not read them as names
 
 
 def quote_name(name: str) -> str:
-    """A column name as SQL spells it: in double quotes if it is odd."""
+    """Return a column name in SQL, in double quotes unless it is a plain identifier."""
     plain = re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) and name.lower() not in RESERVED
     return name if plain else '"' + name.replace('"', '""') + '"'
 
 
 def text_literal(text: str) -> str:
-    """Text as SQL spells it."""
+    """Return a text in SQL, in single quotes."""
     return "'" + text.replace("'", "''") + "'"

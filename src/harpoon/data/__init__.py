@@ -1,1 +1,53 @@
-"""data."""
+"""Tables in memory: dataframes in and out, columns as NumPy arrays, the schema and the counts it is inferred from."""
+
+from harpoon.data.coercion import coerce, factorize, unknown_categories
+from harpoon.data.column import KINDS, Column, Kind, KindSpec, describe, format_number, format_time
+from harpoon.data.column_array import (
+    NO_INDEX,
+    ColumnArray,
+    Columns,
+    Index,
+    concat,
+    fill_missing,
+    n_rows,
+    repeat_row,
+    scatter,
+    take,
+)
+from harpoon.data.dataframe import FrameTemplate, Table
+from harpoon.data.reader import read_columns
+from harpoon.data.schema import Schema
+from harpoon.data.statistics import ColumnCounts, Floats, TableCounts, WeightedValues, count_columns, merge_counts
+
+__all__ = [
+    "KINDS",
+    "NO_INDEX",
+    "Column",
+    "ColumnArray",
+    "ColumnCounts",
+    "Columns",
+    "Floats",
+    "FrameTemplate",
+    "Index",
+    "Kind",
+    "KindSpec",
+    "Schema",
+    "Table",
+    "TableCounts",
+    "WeightedValues",
+    "coerce",
+    "concat",
+    "count_columns",
+    "describe",
+    "factorize",
+    "fill_missing",
+    "format_number",
+    "format_time",
+    "merge_counts",
+    "n_rows",
+    "read_columns",
+    "repeat_row",
+    "scatter",
+    "take",
+    "unknown_categories",
+]

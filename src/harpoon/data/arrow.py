@@ -1,4 +1,4 @@
-"""Arrow columns to cells, and back. Each dataframe library converts to and from Arrow without loss."""
+"""Arrow arrays to column arrays, and back."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harpoon.data.column_array import ColumnArray, Storage
 
 
 def storage_type(dtype: pa.DataType) -> Storage:
-    """Which of our few storages an Arrow type belongs to."""
+    """Return the storage of an Arrow type."""
     tests: Sequence[tuple[Storage, Any]] = (
         ("null", lambda t: pa.types.is_null(t) or (pa.types.is_dictionary(t) and pa.types.is_null(t.value_type))),
         ("boolean", pa.types.is_boolean),
@@ -34,23 +34,23 @@ def storage_type(dtype: pa.DataType) -> Storage:
 
 
 def opaque(height: int, storage: Storage = "other") -> ColumnArray:
-    """Cells that are not looked into."""
+    """Return cells whose values are not read."""
     missing = np.full(height, storage == "null")
     return ColumnArray(storage, np.zeros(height, dtype=np.int64), missing)
 
 
 def from_arrow(column: pa.ChunkedArray) -> ColumnArray:
-    """An Arrow column as cells; null and NaN are both missing."""
+    """Convert an Arrow column; null and NaN are both missing."""
     storage = storage_type(column.type)
     if storage == "other" and column.null_count == len(column):
-        storage = "null"  # nothing in it says what it could hold
+        storage = "null"  # without a value, any type is possible
     if storage in ("null", "other"):
         return opaque(len(column), storage)
     if storage == "float":
         column = column.cast(pa.float64())
     missing = np.asarray(pc.is_null(column, nan_is_null=True))
     if storage in ("text", "category"):
-        return _coded(column, storage, missing)
+        return _from_dictionary(column, storage, missing)
     if storage == "float":
         return ColumnArray(
             storage,
@@ -71,19 +71,18 @@ def from_arrow(column: pa.ChunkedArray) -> ColumnArray:
     return ColumnArray(storage, values, missing, unit=unit, zoned=zoned)
 
 
-def _coded(column: pa.ChunkedArray, storage: Storage, missing: NDArray[np.bool_]) -> ColumnArray:
+def _from_dictionary(column: pa.ChunkedArray, storage: Storage, missing: NDArray[np.bool_]) -> ColumnArray:
     ordered = bool(storage == "category" and column.type.ordered)
-    coded = column.unify_dictionaries() if storage == "category" else column.dictionary_encode()
-    chunks = coded.chunks
-    labels = tuple(chunks[0].dictionary.to_pylist()) if chunks else ()
+    chunks = (column.unify_dictionaries() if storage == "category" else column.dictionary_encode()).chunks
+    categories = tuple(chunks[0].dictionary.to_pylist()) if chunks else ()
     codes = [np.asarray(chunk.indices.cast(pa.int64()).fill_null(0)) for chunk in chunks]
     values = np.concatenate(codes) if codes else np.zeros(0, dtype=np.int64)
-    return ColumnArray(storage, values, missing, categories=labels, ordered=ordered)
+    return ColumnArray(storage, values, missing, categories=categories, ordered=ordered)
 
 
-def settled(f: pa.Field, cells: ColumnArray) -> pa.Field:
-    """The field, unless it was left without a type because every cell was missing."""
-    return f if not pa.types.is_null(f.type) else f.with_type(_natural_type(cells))
+def resolve_null_type(field: pa.Field, cells: ColumnArray) -> pa.Field:
+    """Return the field; one of type null, because every cell was missing, gets the type of the cells."""
+    return field if not pa.types.is_null(field.type) else field.with_type(_natural_type(cells))
 
 
 def _natural_type(cells: ColumnArray) -> pa.DataType:
@@ -102,13 +101,11 @@ def _natural_type(cells: ColumnArray) -> pa.DataType:
 
 
 def to_arrow(cells: ColumnArray, dtype: pa.DataType) -> pa.Array:
-    """Cells as an Arrow array of the given type, or of a wider one where the values need it."""
+    """Convert cells to an Arrow array of the given type, or of a wider one if the values need it."""
     if pa.types.is_dictionary(dtype):
-        labels = pa.array(cells.categories).cast(dtype.value_type)
-        codes = pa.array(cells.values.astype(np.int64), mask=cells.missing)
-        return pa.DictionaryArray.from_arrays(
-            codes.cast(_index_type(dtype, len(labels))), labels, ordered=dtype.ordered
-        )
+        categories = pa.array(cells.categories).cast(dtype.value_type)
+        codes = pa.array(cells.values.astype(np.int64), mask=cells.missing).cast(_index_type(dtype, len(categories)))
+        return pa.DictionaryArray.from_arrays(codes, categories, ordered=dtype.ordered)
     if cells.storage in ("boolean", "text", "category"):
         codes = pa.array(cells.values.astype(np.int64), mask=cells.missing)
         return pa.array(cells.categories).take(codes).cast(dtype)
@@ -120,47 +117,48 @@ def to_arrow(cells: ColumnArray, dtype: pa.DataType) -> pa.Array:
         if pa.types.is_decimal(dtype):
             return _to_decimals(array, dtype)
         if pa.types.is_integer(dtype) and cells.storage == "float":
-            array = pa.array(_whole(cells.values, dtype.to_pandas_dtype()), mask=cells.missing)
+            array = pa.array(_to_integers(cells.values, dtype.to_pandas_dtype()), mask=cells.missing)
         return array.cast(dtype, safe=cells.storage == "integer")
     except (pa.ArrowInvalid, InvalidOperation):
-        return array  # an edited range went beyond the dtype: the wider type is the honest answer
+        return array  # an edited range exceeds the dtype: keep the values in the wider type
 
 
-def _whole(values: NDArray[Any], dtype: type[np.integer[Any]]) -> NDArray[Any]:
-    """Floats as whole numbers of a type; one that rounding took to just beyond its end stays below it."""
+def _to_integers(values: NDArray[Any], dtype: type[np.integer[Any]]) -> NDArray[Any]:
+    """Round floats to integers of a type; a float that is its maximum only by rounding stays below it."""
     low, high = (float(end) for end in (np.iinfo(dtype).min, np.iinfo(dtype).max))
-    whole = np.rint(values)
-    if len(whole) and (whole.min() < low or whole.max() > high):
-        raise pa.ArrowInvalid("beyond the type")
-    kept: NDArray[Any] = np.minimum(whole, high if int(high) <= np.iinfo(dtype).max else np.nextafter(high, 0))
-    return kept.astype(dtype)
+    rounded = np.rint(values)
+    if len(rounded) and (rounded.min() < low or rounded.max() > high):
+        raise pa.ArrowInvalid("outside the range of the type")
+    largest = high if int(high) <= np.iinfo(dtype).max else np.nextafter(high, 0)
+    clipped: NDArray[Any] = np.minimum(rounded, largest)
+    return clipped.astype(dtype)
 
 
 def _to_decimals(array: pa.Array, dtype: pa.DataType) -> pa.Array:
-    grid = Decimal(1).scaleb(-dtype.scale)
-    return pa.array([None if v is None else Decimal(repr(v)).quantize(grid) for v in array.to_pylist()], type=dtype)
+    step = Decimal(1).scaleb(-dtype.scale)
+    return pa.array([None if v is None else Decimal(repr(v)).quantize(step) for v in array.to_pylist()], type=dtype)
 
 
-def _index_type(dtype: pa.DataType, labels: int) -> pa.DataType:
-    fits = labels <= 2 ** (dtype.index_type.bit_width - 1)
+def _index_type(dtype: pa.DataType, n_categories: int) -> pa.DataType:
+    fits = n_categories <= 2 ** (dtype.index_type.bit_width - 1)
     return dtype.index_type if fits else pa.int32()
 
 
 def has_new_categories(array: pa.Array, own: pa.ChunkedArray) -> bool:
-    """Whether a dictionary column came back with labels that it did not have."""
-    coded = pa.types.is_dictionary(array.type) and pa.types.is_dictionary(own.type) and own.num_chunks > 0
-    return coded and len(array.dictionary) > len(own.unify_dictionaries().chunk(0).dictionary)
+    """Return whether a dictionary array has more categories than the column it replaces."""
+    both = pa.types.is_dictionary(array.type) and pa.types.is_dictionary(own.type) and own.num_chunks > 0
+    return both and len(array.dictionary) > len(own.unify_dictionaries().chunk(0).dictionary)
 
 
-def merge_filled(own: pa.ChunkedArray, new: pa.Array, holes: NDArray[np.bool_]) -> pa.Array:
-    """The new cells in the holes, the own ones elsewhere."""
+def merge_filled(own: pa.ChunkedArray, new: pa.Array, missing: NDArray[np.bool_]) -> pa.Array:
+    """Return the new cells where a cell is missing, and the own ones elsewhere."""
     own = own.combine_chunks()
     if isinstance(own, pa.ChunkedArray):  # an empty one has no chunks to combine
         return new
-    mask = pa.array(holes)
-    if pa.types.is_string_view(new.type):  # Arrow cannot choose between those
-        return merge_filled(pa.chunked_array([own.cast(pa.string())]), new.cast(pa.string()), holes).cast(new.type)
-    if holes.all():  # and nothing of the own cells, whose type may be no type at all for these
+    mask = pa.array(missing)
+    if pa.types.is_string_view(new.type):  # if_else does not support string views
+        return merge_filled(pa.chunked_array([own.cast(pa.string())]), new.cast(pa.string()), missing).cast(new.type)
+    if missing.all():  # the own type may not convert to the new one
         return new
     if not pa.types.is_dictionary(new.type):
         kept = pc.if_else(mask, pa.scalar(None, own.type), own)
@@ -168,12 +166,12 @@ def merge_filled(own: pa.ChunkedArray, new: pa.Array, holes: NDArray[np.bool_]) 
         return pc.if_else(mask, new, kept)
     if not pa.types.is_dictionary(own.type):
         own = own.cast(new.type.value_type).dictionary_encode()
-    labels = own.dictionary.to_pylist()
-    place = {label: i for i, label in enumerate(labels)}
-    extra = [label for label in new.dictionary.to_pylist() if label not in place]
-    place |= {label: len(labels) + i for i, label in enumerate(extra)}
-    moved = np.array([place[label] for label in new.dictionary.to_pylist()], dtype=np.int64)
-    new_codes = pa.array(moved[np.asarray(new.indices.fill_null(0)).astype(np.int64)])
+    categories = own.dictionary.to_pylist()
+    code_of = {category: code for code, category in enumerate(categories)}
+    extra = [category for category in new.dictionary.to_pylist() if category not in code_of]
+    code_of |= {category: len(categories) + i for i, category in enumerate(extra)}
+    codes_of_new = np.array([code_of[category] for category in new.dictionary.to_pylist()], dtype=np.int64)
+    new_codes = pa.array(codes_of_new[np.asarray(new.indices.fill_null(0)).astype(np.int64)])
     codes = pc.if_else(mask, new_codes, own.indices.cast(pa.int64()))
     values = pa.concat_arrays([own.dictionary, pa.array(extra, type=own.dictionary.type)])
     index = _index_type(new.type, len(values))

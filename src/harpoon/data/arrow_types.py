@@ -1,4 +1,4 @@
-"""The types that a model, or a schema, expects of cells written as text."""
+"""Arrow types that a schema implies."""
 
 from __future__ import annotations
 
@@ -11,37 +11,33 @@ from harpoon.data.schema import Schema
 
 
 def text_types(schema: Schema) -> dict[str, pa.DataType]:
-    """What the cells of modelled columns must be; the other columns may be what they like."""
-    found = {column.name: _type(column) for column in schema.modelled}
-    return {name: dtype for name, dtype in found.items() if dtype is not None}
+    """Return the types of modelled columns that are read from text; the types of other columns are inferred."""
+    types = {column.name: _arrow_type(column) for column in schema.modelled}
+    return {name: dtype for name, dtype in types.items() if dtype is not None}
 
 
-def imputed_schema(own: pa.Schema, model: Schema, like: FrameTemplate) -> pa.Schema:
-    """The types of a table once its holes are filled: its own, but for those that are due to the holes.
+def imputed_schema(own: pa.Schema, model: Schema, template: FrameTemplate) -> pa.Schema:
+    """Return the types of a table after imputation: its own, except those that are due to missing cells.
 
-    They are settled before the first row, because each part of a long table has other holes.
+    They are fixed before the first row, because each block of a long table has other missing cells.
     """
-    for place, f in enumerate(own):
-        if f.name in model.names:
-            trained = like.schema.field(f.name).type
-            if pa.types.is_null(f.type) or (storage_type(f.type) == "float" and _is_whole(model[f.name], trained)):
-                own = own.set(place, f.with_type(trained))
+    for index, field in enumerate(own):
+        if field.name in model.names:
+            trained = template.schema.field(field.name).type
+            is_float = storage_type(field.type) == "float"
+            if pa.types.is_null(field.type) or (is_float and _is_integer(model[field.name], trained)):
+                own = own.set(index, field.with_type(trained))
     return own
 
 
-def _type(column: Column) -> pa.DataType | None:
-    if column.kind in (Kind.DATETIME, Kind.DURATION):
-        unit = column.unit or "us"
-        return (
-            pa.duration(unit) if column.kind is Kind.DURATION else pa.timestamp(unit, "UTC" if column.zoned else None)
-        )
-    plain = {Kind.NUMBER: pa.float64(), Kind.INTEGER: pa.int64(), Kind.BOOLEAN: pa.bool_(), Kind.DATE: pa.date32()}
-    if column.kind in plain:
-        return plain[column.kind]
+def _arrow_type(column: Column) -> pa.DataType | None:
+    if column.kind.spec.arrow_type is not None:
+        return column.kind.spec.arrow_type(column.unit, column.zoned)
     return pa.array(column.categories).type if column.categories else None
 
 
-def _is_whole(column: Column, trained: pa.DataType) -> bool:
-    labels = column.categories or ()
-    whole = column.kind in (Kind.INTEGER, Kind.BOOLEAN) or (bool(labels) and all(isinstance(v, int) for v in labels))
-    return whole and storage_type(trained) in ("integer", "boolean")
+def _is_integer(column: Column, trained: pa.DataType) -> bool:
+    categories = column.categories or ()
+    integers = bool(categories) and all(isinstance(category, int) for category in categories)
+    is_integer = integers or column.kind in (Kind.INTEGER, Kind.BOOLEAN)
+    return is_integer and storage_type(trained) in ("integer", "boolean")

@@ -1,37 +1,182 @@
-"""What a column can be, and what is said of one: plain records, checked when they are made."""
+"""Kinds of columns, and the description of one column.
+
+`KINDS` is the table of kinds. To add a kind, add an entry here and an encoding (`harpoon.encoding.registry`):
+
+    KINDS["angle"] = KindSpec(("float", "integer"), numeric=True, arrow_type=lambda unit, zoned: pa.float64(), ...)
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, fields
-from enum import StrEnum
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
 
-from harpoon._text import format_list
-from harpoon.data.column_array import NANOSECONDS
+from harpoon._text import format_list, format_percent
+from harpoon.data.column_array import NANOSECONDS, Storage
 from harpoon.exceptions import InvalidOption
 
 MAX_STEP = 10**18
+MAX_DECIMALS = 9  # the finest resolution that is looked for
+NANOSECONDS_PER_DAY = 86_400 * 10**9
+TIME_STEPS = (NANOSECONDS_PER_DAY, 3_600 * 10**9, 60 * 10**9, 10**9, 10**6, 10**3, 1)  # in nanoseconds
 
 
-class Kind(StrEnum):
-    """What a column holds. The last five are not modelled."""
+@dataclass(frozen=True)
+class KindSpec:
+    """The declaration of a kind.
 
-    NUMBER = "number"
-    INTEGER = "integer"
-    BOOLEAN = "boolean"
-    CATEGORY = "category"
-    DATE = "date"
-    DATETIME = "datetime"
-    DURATION = "duration"
-    CONSTANT = "constant"
-    EMPTY = "empty"
-    TEXT = "text"
-    IDENTIFIER = "identifier"
-    SKIPPED = "skipped"
+    Attributes:
+        storages: The storages of a table's column that can be coerced to the kind; the first is its own. Empty for
+            kinds that are not modelled.
+        numeric: Whether values lie on a line.
+        discrete: Whether values are one of a list of categories.
+        temporal: Whether values are times or durations, in units of time.
+        arrow_type: Its Arrow type, from the unit of time and whether there is a time zone. None: that of the
+            categories.
+        step: The resolution of a numeric kind, from the distinct values and the unit of time; 0: none.
+        format: A value as text, from the value and the unit of time.
+    """
+
+    storages: tuple[Storage, ...] = ()
+    numeric: bool = False
+    discrete: bool = False
+    temporal: bool = False
+    arrow_type: Callable[[str, bool], pa.DataType] | None = None
+    step: Callable[[NDArray[Any], str], float | int] = lambda _values, _unit: 0
+    format: Callable[[Any, str], str] = lambda value, _unit: format_number(value)
+
+
+def decimal_step(values: NDArray[Any], unit: str = "") -> float:  # noqa: ARG001
+    """Return the largest power of ten up to 1 that divides all values, or 0."""
+    with np.errstate(over="ignore", invalid="ignore"):  # rounding multiplies: values that overflow have no step
+        for decimals in range(MAX_DECIMALS + 1):
+            if np.array_equal(np.round(values, decimals), values):
+                return float(10.0**-decimals)
+    return 0
+
+
+def integer_step(values: NDArray[Any], unit: str = "") -> int:  # noqa: ARG001
+    """Return the largest power of ten from 1 that divides all integers."""
+    powers = [10**k for k in range(18, -1, -1)]
+    return int(next(power for power in powers if power == 1 or not (values % power).any()))
+
+
+def time_step(values: NDArray[Any], unit: str) -> int:
+    """Return the largest of day, hour, minute, second and so on that divides all times, in units of time."""
+    tick = NANOSECONDS[unit]
+    steps = [step // tick for step in TIME_STEPS if step >= tick]
+    return int(next(step for step in steps if not (values % step).any()))
+
+
+def format_number(value: float | None) -> str:
+    """Return a number as text: an integer with all digits, another with ten."""
+    return "?" if value is None else f"{value:d}" if isinstance(value, int) else f"{value:.10g}"
+
+
+def _format_timestamp(ticks: float, unit: str) -> str:
+    return str(np.datetime64(int(ticks), unit or "D"))  # type: ignore[call-overload]
+
+
+def _format_duration(ticks: float, unit: str) -> str:
+    return str(np.timedelta64(int(ticks), unit or "D"))  # type: ignore[call-overload]
+
+
+KINDS: dict[str, KindSpec] = {
+    "number": KindSpec(
+        ("float", "integer"), numeric=True, arrow_type=lambda _unit, _zoned: pa.float64(), step=decimal_step
+    ),
+    "integer": KindSpec(
+        ("integer", "float"), numeric=True, arrow_type=lambda _unit, _zoned: pa.int64(), step=integer_step
+    ),
+    "boolean": KindSpec(
+        ("boolean", "float", "integer"), discrete=True, arrow_type=lambda _unit, _zoned: pa.bool_(), format=str
+    ),
+    "category": KindSpec(("category", "text", "boolean", "integer", "float"), discrete=True, format=str),
+    "date": KindSpec(
+        ("date",),
+        numeric=True,
+        temporal=True,
+        arrow_type=lambda _unit, _zoned: pa.date32(),
+        step=lambda _values, _unit: 1,
+        format=_format_timestamp,
+    ),
+    "datetime": KindSpec(
+        ("datetime",),
+        numeric=True,
+        temporal=True,
+        arrow_type=lambda unit, zoned: pa.timestamp(unit or "us", "UTC" if zoned else None),
+        step=time_step,
+        format=_format_timestamp,
+    ),
+    "duration": KindSpec(
+        ("duration",),
+        numeric=True,
+        temporal=True,
+        arrow_type=lambda unit, _zoned: pa.duration(unit or "us"),
+        step=time_step,
+        format=_format_duration,
+    ),
+    "constant": KindSpec(),
+    "empty": KindSpec(),
+    "text": KindSpec(),
+    "identifier": KindSpec(),
+    "skipped": KindSpec(),
+}
+
+
+class Kind(str):
+    """The kind of a column: a name in `KINDS`. There is one object per name, so kinds can be compared by `is`.
+
+    >>> Kind("date") is Kind.DATE, Kind.DATE.numeric, f"{Kind.DATE}"
+    (True, True, 'date')
+    """
+
+    __slots__ = ()
+    _instances: ClassVar[dict[str, Kind]] = {}
+    NUMBER: ClassVar[Kind]
+    INTEGER: ClassVar[Kind]
+    BOOLEAN: ClassVar[Kind]
+    CATEGORY: ClassVar[Kind]
+    DATE: ClassVar[Kind]
+    DATETIME: ClassVar[Kind]
+    DURATION: ClassVar[Kind]
+    CONSTANT: ClassVar[Kind]  # from here on: not modelled
+    EMPTY: ClassVar[Kind]
+    TEXT: ClassVar[Kind]
+    IDENTIFIER: ClassVar[Kind]
+    SKIPPED: ClassVar[Kind]
+
+    def __new__(cls, name: str) -> Kind:
+        """Return the one object of a name in `KINDS`."""
+        if not isinstance(name, str) or name not in KINDS:
+            raise ValueError(f"{name!r} is not a kind; there are {', '.join(KINDS)}")
+        return cls._instances.setdefault(str(name), super().__new__(cls, name))
+
+    def __str__(self) -> str:
+        return self.value
+
+    def __repr__(self) -> str:
+        return f"Kind({self.value!r})"
+
+    @property
+    def value(self) -> str:
+        """The name."""
+        return str.__str__(self)
+
+    @property
+    def spec(self) -> KindSpec:
+        """The declaration."""
+        return KINDS[self]
+
+    @property
+    def storages(self) -> tuple[Storage, ...]:
+        """The storages that can be coerced to it; the first is its own."""
+        return self.spec.storages
 
     @property
     def modelled(self) -> bool:
@@ -40,40 +185,46 @@ class Kind(StrEnum):
 
     @property
     def discrete(self) -> bool:
-        """Whether the column takes one of a list of labels."""
-        return self in (Kind.BOOLEAN, Kind.CATEGORY)
+        """Whether values are one of a list of categories."""
+        return self.spec.discrete
 
     @property
     def temporal(self) -> bool:
-        """Whether the column counts time."""
-        return self in (Kind.DATE, Kind.DATETIME, Kind.DURATION)
+        """Whether values are times or durations."""
+        return self.spec.temporal
 
     @property
     def numeric(self) -> bool:
-        """Whether the column lives on a line."""
-        return self in (Kind.NUMBER, Kind.INTEGER) or self.temporal
+        """Whether values lie on a line."""
+        return self.spec.numeric
+
+    @property
+    def integral(self) -> bool:
+        """Whether values are integers: counts, days or ticks of time."""
+        return self.numeric and self.storages[0] != "float"
+
+
+for _name in KINDS:
+    setattr(Kind, _name.upper(), Kind(_name))
 
 
 @dataclass(frozen=True)
 class Column:
-    """One column.
+    """The description of one column. Attributes that are None are inferred from the training table.
 
     Attributes:
         name: Its name.
         kind: What it holds.
-        labels: The values a boolean or a category takes; the one value of a constant.
-        ordered: Whether the labels have an order.
-        minimum: The smallest value seen.
-        maximum: The largest value seen.
-        clip: Whether produced values stay between the two.
-        step: The grid of the values: the largest power of ten, or unit of time, that divides all of them.
-            0: no grid.
-        unit: Of time, for datetimes and durations: "s", "ms", "us" or "ns".
-        zoned: Whether the datetimes know their time zone.
-        missing: The share of cells that were missing.
+        categories: The values of a boolean or a category; the one value of a constant.
+        ordered: Whether the categories have an order.
+        minimum: The smallest value.
+        maximum: The largest value.
+        clip: Whether sampled and imputed values stay between the two.
+        step: The resolution: the largest power of ten, or unit of time, that divides all values. 0: none.
+        unit: The unit of time of datetimes and durations: "s", "ms", "us" or "ns".
+        zoned: Whether datetimes have a time zone.
+        missing: The fraction of missing cells.
         note: Why the column is not modelled.
-
-    What is None is read off the training table.
     """
 
     name: str
@@ -90,59 +241,57 @@ class Column:
     note: str = ""
 
     def __post_init__(self) -> None:
-        wrong = next((message for message, broken in _column_errors(self) if broken), None)
-        if wrong:
-            raise InvalidOption(f"Column {self.name!r} of the schema is wrong: {wrong}.")
+        error = next((message for message, is_wrong in _column_errors(self) if is_wrong), None)
+        if error:
+            raise InvalidOption(f"Column {self.name!r} of the schema is wrong: {error}.")
 
     def to_json(self) -> dict[str, Any]:
-        """The fields that differ from their defaults."""
+        """Return the fields that differ from their defaults, as plain data."""
         data = {f.name: getattr(self, f.name) for f in fields(self)}
         data = {f.name: data[f.name] for f in fields(self) if f.default is MISSING or data[f.name] != f.default}
         return data | ({"categories": list(self.categories)} if self.categories is not None else {})
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Column:
-        """Back from `to_json`, or from a file edited by hand."""
-        known = {f.name for f in fields(cls)}
+        """Restore from `to_json`, or from a file that was edited by hand."""
+        valid = {f.name for f in fields(cls)}
         if not isinstance(data, Mapping) or not {"name", "kind"} <= set(data):
             raise InvalidOption(f"A column of a schema must be an object with a name and a kind, got {data!r}.")
-        unknown = sorted(set(data) - known)
+        unknown = sorted(set(data) - valid)
         if unknown:
             raise InvalidOption(f"Column {data['name']!r} of the schema has the unknown fields {format_list(unknown)}.")
-        if not isinstance(data["kind"], str) or data["kind"] not in set(Kind):
-            raise InvalidOption.one_of(
-                f"The kind of column {data['name']!r}", data["kind"], [kind.value for kind in Kind]
-            )
-        labels = data.get("categories")
-        labels = tuple(labels) if isinstance(labels, list | tuple) else labels
-        return cls(**{**data, "kind": Kind(data["kind"]), "categories": labels})
+        if not isinstance(data["kind"], str) or data["kind"] not in KINDS:
+            raise InvalidOption.one_of(f"The kind of column {data['name']!r}", data["kind"], list(KINDS))
+        categories = data.get("categories")
+        categories = tuple(categories) if isinstance(categories, list | tuple) else categories
+        return cls(**{**data, "kind": Kind(data["kind"]), "categories": categories})
 
 
 def _column_errors(column: Column) -> Iterator[tuple[str, bool]]:
-    """What can be wrong with a column, and whether it is."""
-    labels, low, high = column.categories, column.minimum, column.maximum
+    """Yield what can be wrong with a column, and whether it is."""
+    categories, low, high, kind = column.categories, column.minimum, column.maximum, column.kind
     yield "its name must be text", not isinstance(column.name, str)
-    yield "its labels must be a list", labels is not None and not isinstance(labels, tuple)
-    texts = all(isinstance(label, str) for label in labels or ())
-    numbers = all(isinstance(label, int | float) and math.isfinite(label) for label in labels or ())
-    plain = isinstance(labels, tuple | None) and (texts or numbers)
-    yield "its labels must be texts, or all of them numbers or truth values", labels is not None and not plain
-    yield "its labels must differ", plain and len(set(labels or ())) < len(labels or ())
+    yield "its categories must be a list", categories is not None and not isinstance(categories, tuple)
+    texts = all(isinstance(category, str) for category in categories or ())
+    numbers = all(isinstance(category, int | float) and math.isfinite(category) for category in categories or ())
+    plain = isinstance(categories, tuple | None) and (texts or numbers)
+    yield "its categories must be all texts, or all numbers or booleans", categories is not None and not plain
+    yield "its categories must differ", plain and len(set(categories or ())) < len(categories or ())
     for name in ("minimum", "maximum", "step", "missing"):
         value = getattr(column, name)
         number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         yield f"its {name} must be a finite number", value is not None and not number
     yield "its minimum must not be above its maximum", low is not None and high is not None and low > high
-    counted = column.kind in (Kind.INTEGER, Kind.DATE, Kind.DATETIME, Kind.DURATION)
-    whole = all(v is None or float(v).is_integer() for v in (low, high, column.step))
-    yield "its minimum, maximum and step must be whole", counted and not whole
+    integers = all(value is None or float(value).is_integer() for value in (low, high, column.step))
+    yield "its minimum, maximum and step must be integers", kind.integral and not integers
     yield "its step must be from 0 to 1e18", column.step is not None and not 0 <= column.step <= MAX_STEP
     exponent = math.log10(column.step) if column.step and column.step > 0 else 0.0
     power = math.isclose(exponent, round(exponent), abs_tol=1e-9)
-    yield "its step must be 0 or a power of ten", column.kind is Kind.NUMBER and not power
-    yield "a constant has one label", column.kind is Kind.CONSTANT and labels is not None and len(labels) != 1
-    truth = column.kind is not Kind.BOOLEAN or labels in (None, (False, True))
-    yield "a boolean must have the labels false and true", not truth
+    yield "its step must be 0 or a power of ten", kind.numeric and not kind.integral and not power
+    one = categories is None or len(categories) == 1
+    yield "a constant must have one category", kind is Kind.CONSTANT and not one
+    booleans = categories in (None, (False, True))
+    yield "a boolean must have the categories false and true", kind is Kind.BOOLEAN and not booleans
     yield 'its unit must be "s", "ms", "us" or "ns"', column.unit not in ("", *NANOSECONDS)
     for name in ("clip", "ordered", "zoned"):
         yield f"its {name} must be true or false", not isinstance(getattr(column, name), bool)
@@ -150,29 +299,22 @@ def _column_errors(column: Column) -> Iterator[tuple[str, bool]]:
 
 
 def describe(column: Column) -> str:
-    """One line about a column, for people."""
+    """Return one line about a column, for people."""
     parts = []
     if column.note:
         parts.append(f"not modelled: {column.note}")
     elif column.categories is not None:
         parts.append(f"{len(column.categories)} values: {format_list(column.categories)}")
-    elif column.minimum is not None and column.kind in (Kind.NUMBER, Kind.INTEGER):
-        parts.append(f"{format_number(column.minimum)} to {format_number(column.maximum)}")
-    elif column.minimum is not None and column.maximum is not None and column.kind.temporal:
-        parts.append(f"{format_time(column, column.minimum)} to {format_time(column, column.maximum)}")
-    if column.step and column.kind in (Kind.NUMBER, Kind.INTEGER):
+    elif column.minimum is not None and column.maximum is not None and column.kind.numeric:
+        low, high = (column.kind.spec.format(end, column.unit) for end in (column.minimum, column.maximum))
+        parts.append(f"{low} to {high}")
+    if column.step and column.kind.numeric and not column.kind.temporal:
         parts.append(f"step {format_number(column.step)}")
     if column.missing:
-        parts.append(f"{column.missing:.0%} missing".replace("%", " %"))
+        parts.append(f"{format_percent(column.missing, digits=2)} missing")
     return ", ".join(parts)
 
 
-def format_number(value: float | None) -> str:
-    """A number as people write it: whole numbers with all their digits, others with ten."""
-    return "?" if value is None else f"{value:d}" if isinstance(value, int) else f"{value:.10g}"
-
-
 def format_time(column: Column, ticks: float) -> str:
-    """A date, a time or a span as people write it."""
-    kind: Any = np.timedelta64 if column.kind is Kind.DURATION else np.datetime64
-    return str(kind(int(ticks), column.unit or "D"))
+    """Return a date, a datetime or a duration as text."""
+    return column.kind.spec.format(ticks, column.unit)

@@ -1,6 +1,6 @@
-"""Cells: one column of a table as plain NumPy arrays, whatever dataframe it came from.
+"""One column of a table as NumPy arrays, whatever dataframe it came from.
 
-This is the language between dataframes and everything else; it knows no dataframe library and no torch.
+All rooms exchange tables in this form. This module imports no dataframe library and no torch.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 
 Storage = Literal["float", "integer", "boolean", "text", "category", "date", "datetime", "duration", "null", "other"]
 Index = NDArray[np.int64]
-NO_INDEX = -1  # the place of what is not there
+NO_INDEX = -1  # in arrays of indices: there is none
 NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
 @dataclass(frozen=True)
 class ColumnArray:
-    """One column's cells as NumPy arrays.
+    """The cells of one column: values and a mask of missing cells, both (n,).
 
-    `values` holds floats for the storage "float", positions in `labels` for "boolean", "text" and
-    "category", and integers otherwise: days for "date", ticks of `unit` for "datetime" and "duration".
-    A missing cell holds 0 and is marked in `missing`.
+    `values` are floats for the storage "float", codes (indices of `categories`) for "boolean", "text" and "category",
+    and integers otherwise: days for "date", ticks of `unit` for "datetime" and "duration". A missing cell has the value
+    0.
     """
 
     storage: Storage
@@ -33,7 +33,7 @@ class ColumnArray:
     categories: tuple[Any, ...] = ()
     ordered: bool = False
     unit: str = ""
-    zoned: bool = False  # whether datetimes know their time zone
+    zoned: bool = False  # whether datetimes have a time zone
 
     def __len__(self) -> int:
         return len(self.values)
@@ -42,7 +42,7 @@ class ColumnArray:
         return replace(self, values=self.values[rows], missing=self.missing[rows])
 
     def with_values(self, values: NDArray[Any]) -> ColumnArray:
-        """Cells of the same kind with other values, none of them missing."""
+        """Return cells of the same kind with other values, none of them missing."""
         return replace(self, values=values, missing=np.zeros(len(values), dtype=np.bool_))
 
     @property
@@ -55,17 +55,17 @@ Columns = dict[str, ColumnArray]
 
 
 def scatter(rows: Columns, new: Columns, index: Index) -> Columns:
-    """New cells, of the rows at `index`, laid over the cells of all rows."""
-    laid = {}
+    """Return all rows, with those at `index` replaced by new ones."""
+    scattered = {}
     for name, cells in rows.items():
         values = cells.values.astype(new[name].values.dtype).copy()
         values[index] = new[name].values
-        laid[name] = new[name].with_values(values)
-    return laid
+        scattered[name] = new[name].with_values(values)
+    return scattered
 
 
 def fill_missing(rows: Columns, new: Columns) -> Columns:
-    """New cells where a cell is missing, the own ones elsewhere."""
+    """Return rows with each missing cell replaced by the new one; observed cells stay bit for bit."""
     return {
         name: cells.with_values(np.where(rows[name].missing, cells.values, rows[name].values))
         for name, cells in new.items()
@@ -73,7 +73,7 @@ def fill_missing(rows: Columns, new: Columns) -> Columns:
 
 
 def concat(parts: list[Columns]) -> Columns:
-    """The rows of several parts, one after the other."""
+    """Concatenate the rows of several parts."""
     return {
         name: first.with_values(np.concatenate([part[name].values for part in parts]))
         for name, first in parts[0].items()
@@ -81,15 +81,15 @@ def concat(parts: list[Columns]) -> Columns:
 
 
 def take(rows: Mapping[str, ColumnArray], index: slice | NDArray[Any]) -> Columns:
-    """Some of the rows."""
+    """Return some of the rows."""
     return {name: cells[index] for name, cells in rows.items()}
 
 
-def repeat_row(base: Columns, count: int) -> Columns:
-    """One row, as often as is asked."""
-    return take(base, np.zeros(count, dtype=np.int64))
+def repeat_row(row: Columns, count: int) -> Columns:
+    """Return `count` copies of one row."""
+    return take(row, np.zeros(count, dtype=np.int64))
 
 
 def n_rows(rows: Columns) -> int:
-    """How many rows there are."""
+    """Return the number of rows."""
     return len(next(iter(rows.values())))

@@ -28,11 +28,11 @@ def read_columns(table: Table, schema: Schema, *, partial: bool = False, strict:
     for column in schema.modelled:
         cells = table.column(column.name) if column.name in table.names else _all_missing(table.n_rows)
         rows[column.name] = coerce(cells, column)
-        unseen = unknown_categories(cells, column)
-        if unseen and strict:
-            raise InvalidOption.one_of(f"A value of column {column.name!r}", unseen[0], column.categories or ())
-        if unseen:
-            _warn_unseen(column, unseen, int((rows[column.name].missing & ~cells.missing).sum()))
+        unknown = unknown_categories(cells, column)
+        if unknown and strict:
+            raise InvalidOption.one_of(f"A value of column {column.name!r}", unknown[0], column.categories or ())
+        if unknown:
+            _warn_unknown(column, unknown, int((rows[column.name].missing & ~cells.missing).sum()))
     return rows
 
 
@@ -40,13 +40,10 @@ def _all_missing(height: int) -> ColumnArray:
     return ColumnArray("null", np.zeros(height, dtype=np.int64), np.ones(height, dtype=np.bool_))
 
 
-def _warn_unseen(column: Column, unseen: list[Any], count: int) -> None:
+def _warn_unknown(column: Column, unknown: list[Any], count: int) -> None:
     warnings.warn(
-        f"Column {column.name!r} holds {format_list(unseen)} in {count} {'cell' if count == 1 else 'cells'}, unknown to "
-        "the model: treated as missing.",
+        f"Column {column.name!r} holds {format_list(unknown)} in {count} {'cell' if count == 1 else 'cells'}, "
+        "unknown to the model: treated as missing.",
         UnknownCategoryWarning,
         stacklevel=4,
     )
-
-
-FARTHEST = 1e4  # deviations from the mean; what lies beyond would be no number after a few layers

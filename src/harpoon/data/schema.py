@@ -1,7 +1,7 @@
-"""What each column is: its kind, its labels, its range and its grid.
+"""Schema: the kind, categories, range and resolution of each column.
 
-`Schema.infer` reads a table; the result is plain data that can be printed, edited as JSON and given back to
-`Harpoon(schema=...)`. Nothing here knows torch, and nothing is learnt that depends on a network.
+`Schema.infer` reads a table. The result is plain data that can be printed, edited as JSON and given to
+`Harpoon(schema=...)`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 from harpoon._text import closest_matches, format_list
 from harpoon.data import dataframe
-from harpoon.data.column import Column, Kind, describe
+from harpoon.data.column import KINDS, Column, Kind, describe
 from harpoon.data.schema_inference import infer_column
 from harpoon.data.statistics import TableCounts, count_columns
 from harpoon.exceptions import InvalidOption, SchemaMismatch
@@ -24,14 +24,14 @@ from harpoon.exceptions import InvalidOption, SchemaMismatch
 class Schema:
     """The columns of a table, in order.
 
-    A category may have any number of labels; beyond 256 the default model learns the rare ones in groups.
+    A column may have any number of categories; beyond 256 the default model learns the rare ones in groups.
 
     >>> import pyarrow as pa
     >>> schema = Schema.infer(pa.table({"age": [31, 40, None, 55], "job": ["chef", "nurse", "chef", None]}))
     >>> print(schema)
     age  integer   31 to 55, step 1, 25 % missing
     job  category  2 values: 'chef', 'nurse', 25 % missing
-    >>> schema["job"].labels
+    >>> schema["job"].categories
     ('chef', 'nurse')
     """
 
@@ -68,7 +68,7 @@ class Schema:
 
     @classmethod
     def infer(cls, data: object, *, kinds: Mapping[str, str] | None = None, exclude: Iterable[str] = ()) -> Schema:
-        """Read the schema off a table.
+        """Infer the schema from a table.
 
         Args:
             data: A pandas, polars or pyarrow frame.
@@ -79,35 +79,35 @@ class Schema:
 
     @classmethod
     def from_counts(
-        cls, tallies: TableCounts, *, kinds: Mapping[str, str] | None = None, exclude: Iterable[str] = ()
+        cls, counts: TableCounts, *, kinds: Mapping[str, str] | None = None, exclude: Iterable[str] = ()
     ) -> Schema:
-        """`infer` for a table that was counted, perhaps part by part."""
-        names, exclude = list(tallies), [str(name) for name in exclude]
+        """Infer the schema from the counts of a table, which may be merged from parts."""
+        names, exclude = list(counts), [str(name) for name in exclude]
         wanted = {**{str(n): kind for n, kind in (kinds or {}).items()}, **dict.fromkeys(exclude, Kind.SKIPPED)}
         unknown = sorted(set(wanted) - set(names))
         if unknown:
             raise InvalidOption(f"The table has no column {format_list(unknown)}; it has {format_list(names)}.")
-        bare = []
+        given = []
         for name in names:
-            if name in wanted and str(wanted[name]) not in set(Kind):
-                raise InvalidOption.one_of(f"The kind of column {name!r}", wanted[name], [kind.value for kind in Kind])
+            if name in wanted and str(wanted[name]) not in KINDS:
+                raise InvalidOption.one_of(f"The kind of column {name!r}", wanted[name], list(KINDS))
             note = "left out on request" if name in exclude else ""
-            bare.append((name, Column(name, Kind(wanted[name]), note=note) if name in wanted else None))
-        return cls(tuple(infer_column(name, tallies[name], column) for name, column in bare))
+            given.append((name, Column(name, Kind(wanted[name]), note=note) if name in wanted else None))
+        return cls(tuple(infer_column(name, counts[name], column) for name, column in given))
 
     def complete(self, data: object) -> Schema:
-        """The same schema, with what it leaves open read off a table."""
+        """Return the schema with attributes that are None inferred from a table."""
         return self.complete_from_counts(count_columns(dataframe.read(data)))
 
-    def complete_from_counts(self, tallies: TableCounts) -> Schema:
-        """`completed` for a table that was counted, perhaps part by part."""
-        check_columns(list(tallies), self.names, of="schema")
-        return Schema(tuple(infer_column(column.name, tallies[column.name], column) for column in self))
+    def complete_from_counts(self, counts: TableCounts) -> Schema:
+        """Return the schema with attributes that are None inferred from the counts of a table."""
+        check_columns(list(counts), self.names, of="schema")
+        return Schema(tuple(infer_column(column.name, counts[column.name], column) for column in self))
 
     def replace(self, name: str, **changes: Any) -> Schema:  # noqa: ANN401
-        """A copy in which one column differs.
+        """Return a copy in which one column differs.
 
-        Changing the kind forgets labels, range and grid, which are then read off the training table.
+        A new kind resets categories, range and resolution, which are then inferred from the training table.
         """
         column = self[name]
         if "kind" in changes:
@@ -116,13 +116,13 @@ class Schema:
         return Schema(tuple(changed if other.name == name else other for other in self))
 
     def to_json(self) -> str:
-        """As JSON text, made to be read and edited."""
+        """Return JSON text that can be read and edited."""
         columns = ",\n    ".join(json.dumps(column.to_json(), ensure_ascii=False) for column in self)
         return f'{{\n  "columns": [\n    {columns}\n  ]\n}}\n'
 
     @classmethod
     def from_json(cls, text: str) -> Schema:
-        """Back from `to_json`."""
+        """Restore from `to_json`."""
         try:
             data = json.loads(text)
         except (ValueError, RecursionError, TypeError) as error:
@@ -151,16 +151,16 @@ class Schema:
         return cls.from_json(text)
 
 
-def check_columns(got: list[str], wanted: list[str], *, of: str = "model") -> None:
-    """The table must have exactly the columns of the schema, in any order."""
-    missing = [name for name in wanted if name not in set(got)]
+def check_columns(got: list[str], required: list[str], *, of: str = "model") -> None:
+    """Raise SchemaMismatch unless a table has exactly the columns of the schema, in any order."""
+    missing = [name for name in required if name not in set(got)]
     if missing:
         raise SchemaMismatch.missing_columns(missing, got, of=of)
-    check_known_columns(got, wanted, of=of)
+    check_known_columns(got, required, of=of)
 
 
-def check_known_columns(got: list[str], wanted: list[str], *, of: str = "model") -> None:
-    """The table must have no column that the schema does not know."""
-    extra = [name for name in got if name not in set(wanted)]
+def check_known_columns(got: list[str], valid: list[str], *, of: str = "model") -> None:
+    """Raise SchemaMismatch if a table has a column that the schema does not have."""
+    extra = [name for name in got if name not in set(valid)]
     if extra:
-        raise SchemaMismatch.extra_columns(extra, wanted, of=of)
+        raise SchemaMismatch.extra_columns(extra, valid, of=of)

@@ -12,7 +12,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from harpoon.data.coercion import STORAGE
 from harpoon.data.column import Column, Kind
 from harpoon.data.column_array import ColumnArray
 from harpoon.data.statistics import ColumnCounts, Floats, WeightedValues
@@ -199,12 +198,12 @@ class SpikedNumericCodec(ColumnCodec):
         column, scaler = self.column, self.scaler
         if not isinstance(scaler, StandardScaler):
             return None
-        is_plain = column.kind in (Kind.NUMBER, Kind.INTEGER)
+        is_plain = not column.kind.temporal
         return AffineUnit(
             kind=DIMENSIONLESS if is_plain else f"{column.kind} {column.unit}",
             scale=scaler.std,
             zero=float(scaler.transform(np.array([-float(integer_origin(column))]))[0]),
-            step=float(column.step or column.kind is not Kind.NUMBER),
+            step=float(column.step or column.kind.integral),
             additive=is_plain or column.kind is Kind.DURATION,
         )
 
@@ -256,12 +255,12 @@ class SpikedNumericCodec(ColumnCodec):
 
 def numeric_cells(values: NDArray[Any], column: Column) -> ColumnArray:
     """Return valid values of a numeric column as cells, none missing."""
-    return ColumnArray(STORAGE[column.kind], values, np.zeros(len(values), dtype=np.bool_), unit=column.unit)
+    return ColumnArray(column.kind.storages[0], values, np.zeros(len(values), dtype=np.bool_), unit=column.unit)
 
 
 def integer_origin(column: Column) -> int:
     """Return the offset that is subtracted from integers and times before they become floats, to keep them exact."""
-    if column.kind is Kind.NUMBER or column.minimum is None:
+    if not column.kind.integral or column.minimum is None:
         return 0
     step = int(column.step or 1)
     return int(column.minimum) // step * step
@@ -296,7 +295,7 @@ def _centre(values: NDArray[Any], origin: int) -> Floats:
 
 def _round_centred(x: Floats, column: Column) -> NDArray[Any]:
     """Return the nearest values that the column can hold, in the table's units."""
-    if column.kind is Kind.NUMBER:
+    if not column.kind.integral:
         return np.round(x, round(-np.log10(column.step))) if column.step else x
     step, origin = int(column.step or 1), integer_origin(column)
     low, high = MIN_INT64 - origin, MAX_INT64 - origin

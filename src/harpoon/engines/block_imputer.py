@@ -6,6 +6,7 @@ This is the one way in which the command line and every engine fill a block, so 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,7 @@ class BlockImputer:
         seed: Of the draws.
         format: Of the table that the parts go to: "csv" takes cells as they were written.
         truths: How truth is spelled in columns of text.
+        options: Sampling and guidance options, as for `Harpoon.impute`.
 
     Attributes:
         schema: The types of the filled table, the same for every part.
@@ -52,7 +54,9 @@ class BlockImputer:
         seed: int | None = None,
         format: str = "parquet",  # noqa: A002
         truths: Mapping[str, str] | None = None,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
+        self.options = options or {}
         self.model, self.draws, self.where, self.seed, self.format = model, draws, where, seed, format
         self.known = [name for name in schema.names if name in model.schema_.names]
         lacking = [name for name in model.schema_.names if name not in self.known]
@@ -73,7 +77,7 @@ class BlockImputer:
         """The filled part, once for each draw, with its cells as they were written if the format allows that."""
         given = part.table.select(self.known)
         made = self.model.impute(
-            given, draws=self.draws, where=self.where, row_offset=first_row, random_state=self.seed
+            given, draws=self.draws, where=self.where, row_offset=first_row, random_state=self.seed, **self.options
         )
         drawn = [made] if self.draws is None else list(made)
         written = part.as_written(self.format)

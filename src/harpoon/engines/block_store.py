@@ -128,7 +128,7 @@ def check_target(target: Path, *, force: bool = False) -> None:
             "another name."
         )
     if not force and any(target.iterdir()):
-        raise TableFileError.taken(f"{str(target)!r} is already there")
+        raise TableFileError.already_exists(f"{str(target)!r} is already there")
 
 
 @contextmanager

@@ -42,7 +42,7 @@ try:
     import ray.data
     from ray.data import ActorPoolStrategy, DataContext, Dataset
 except ImportError:
-    raise MissingExtra.named("ray", "ray", "The engine Ray") from None
+    raise MissingExtra.for_package("ray", "ray", "The engine Ray") from None
 
 
 TASK = "task"

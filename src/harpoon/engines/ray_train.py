@@ -42,7 +42,7 @@ try:
 
     from harpoon.engines.ray import blocks_of, in_order, of_tasks
 except ImportError:
-    raise MissingExtra.named("ray", "ray", "Training on Ray") from None
+    raise MissingExtra.for_package("ray", "ray", "Training on Ray") from None
 
 
 SAMPLE = 20_000  # rows to set the network up with

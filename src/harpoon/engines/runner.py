@@ -25,7 +25,11 @@ def run_on(engine: str, workers: int | None = None) -> Run:
         from harpoon.engines import local
 
         if workers not in (None, 1):
-            raise InvalidOption(f'The local engine is one process, not {workers}. Use engine="ray" for more workers.')
+            raise InvalidOption(
+                f'The local engine is one process, not {workers}. Use engine="ray" for more workers.',
+                code="local_engine_workers",
+                workers=workers,
+            )
         return local.run
     if engine == "ray":
         from harpoon.engines import ray

@@ -70,7 +70,7 @@ try:
     from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import LongType, NullType, StructField, StructType
 except ImportError:
-    raise MissingExtra.named("pyspark", "spark", "The engine Spark") from None
+    raise MissingExtra.for_package("pyspark", "spark", "The engine Spark") from None
 
 
 Batches = Iterator[pa.RecordBatch]

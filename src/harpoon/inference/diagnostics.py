@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from harpoon._text import format_percent
+
 
 @dataclass(frozen=True)
 class SamplingInfo:
@@ -35,9 +37,9 @@ class SamplingInfo:
         rows, rounds = _count(self.rows, "row"), _count(self.rounds, "round")
         facts = [f"{rows}, {self.strategy}: {self.sampled} sampled in {rounds}"]
         if self.guided_violations is not None:
-            facts.append(f"{100 * self.guided_violations:.3g} % violated the condition right after guidance")
+            facts.append(f"{format_percent(self.guided_violations)} violated the condition right after guidance")
         if self.violations:
-            facts.append(f"{100 * self.violations:.3g} % of the returned rows violate the condition")
+            facts.append(f"{format_percent(self.violations)} of the returned rows violate the condition")
         return ", ".join([*facts, f"{self.evaluations} evaluations, {self.seconds:.1f} s"])
 
 

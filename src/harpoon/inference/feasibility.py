@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from harpoon._text import format_percent
 from harpoon.conditions.binder import bind
 from harpoon.conditions.bound import BoundPredicate, ColumnRef, Compare, NumberLiteral
 from harpoon.conditions.evaluate import evaluate
@@ -58,11 +59,11 @@ class Feasibility:
         low, high = self.interval
         lines = [
             f"{self.condition}",
-            f"  probability {_percent(self.probability)} ({_percent(low)} to {_percent(high)})",
+            f"  probability {format_percent(self.probability)} ({format_percent(low)} to {format_percent(high)})",
         ]
         if self.training_fraction is not None:
-            lines.append(f"  met by {_percent(self.training_fraction)} of the training rows")
-        lines += [f"  {_percent(part.probability):>8}  {part.text}" for part in self.parts]
+            lines.append(f"  met by {format_percent(self.training_fraction)} of the training rows")
+        lines += [f"  {format_percent(part.probability):>8}  {part.text}" for part in self.parts]
         return "\n".join([*lines, f"  {self.suggestion}"] if self.suggestion else lines)
 
 
@@ -101,8 +102,8 @@ def explain(tree: Predicate, schema: Schema, rows: Columns) -> list[str]:
         alone, without = float(satisfied[number].mean()), float(others.mean())
         if alone >= UNLIKELY_PROBABILITY and without < UNLIKELY_PROBABILITY:
             continue
-        rest = f"; without it the rest would be met by {_percent(without)}" if len(members) > 1 else ""
-        sentences.append(f"{part} is met by {_percent(alone)} of sampled rows{rest}.")
+        rest = f"; without it the rest would be met by {format_percent(without)}" if len(members) > 1 else ""
+        sentences.append(f"{part} is met by {format_percent(alone)} of sampled rows{rest}.")
         among = take(rows, others) if others.any() else rows
         sentences += [text for term in _comparisons(bind(part, schema)) for text in _closest_rows(term, schema, among)]
     return sentences or ["Each part is met alone, but hardly ever together with the others."]
@@ -142,7 +143,3 @@ def _closest_rows(term: Compare, schema: Schema, rows: Columns) -> list[str]:
 
 def _format(column: Column, value: np.generic) -> str:
     return format_time(column, int(value)) if column.kind.temporal else format_number(value.item())
-
-
-def _percent(fraction: float) -> str:
-    return f"{100 * fraction:.3g} %"

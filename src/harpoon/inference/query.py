@@ -58,7 +58,7 @@ class Query:
         conditional = ConditionalSampler(sampler, self.predicate, base, self.loss)
         found, info = conditional.sample(n, strategy)
         if n_rows(found) < n and self.on_shortfall == "raise":
-            raise InfeasibleCondition(self._shortfall(conditional, n_rows(found), n))
+            raise self._shortfall(conditional, n_rows(found), n)
         return found, info
 
     def completer(
@@ -70,7 +70,10 @@ class Query:
     ) -> Complete:
         """Return a function that completes partial rows so that each satisfies the condition."""
         if self.on_shortfall == "return":
-            raise InvalidOption('on_shortfall="return" is for n rows; given rows are all completed, or none are.')
+            raise InvalidOption(
+                'on_shortfall="return" is for n rows; given rows are all completed, or none are.',
+                code="shortfall_of_given_rows",
+            )
         check_satisfiable(rows, self.predicate, self.text, row_offset)
 
         def complete(part: Columns, index: Index, *, draw: int = 0) -> Columns:
@@ -100,16 +103,19 @@ class Query:
 
         return corrected
 
-    def _shortfall(self, conditional: ConditionalSampler, have: int, n: int) -> str:
-        """Return the message for too few rows."""
+    def _shortfall(self, conditional: ConditionalSampler, have: int, n: int) -> InfeasibleCondition:
+        """Return the error for too few rows."""
         rows = conditional.pilot
         if rows is None:
             rows = conditional.sampler.sample(repeat_row(conditional.base, PILOT_ROWS), np.arange(PILOT_ROWS))
         why = explain(self.tree, self.schema, rows) if self.tree is not None else []
         found = f"only {have} of {n} rows that satisfy it were found" if have else "no row that satisfies it was found"
-        advice = 'Relax it, or take these rows with on_shortfall="return".' if have else "Relax it."
         sampled = f"in {conditional.sampled} sampled rows"
-        return " ".join([f"The condition {self.text} cannot be met: {found} {sampled}.", *why, advice])
+        problem = " ".join([f"The condition {self.text} cannot be met: {found} {sampled}.", *why])
+        if not have:
+            return InfeasibleCondition(f"{problem} Relax it.")
+        advice = 'Relax it, or take these rows with on_shortfall="return".'
+        return InfeasibleCondition(f"{problem} {advice}", code="too_few_rows_found", problem=problem)
 
 
 def sample_unconditional(sampler: RowSampler, rows: Columns, row_offset: int = 0) -> tuple[Columns, SamplingInfo]:

@@ -78,7 +78,7 @@ class RowSampler:
         bank = cast("DistributionModel", self.at_max_noise).relations
         names = [number.column.name for number in self.codec.numeric]
         return [
-            (names[relation // bank.each], formula, float(bank.fractions[relation]))
+            (names[relation // bank.per_column], formula, float(bank.fractions[relation]))
             for relation, formula in bank.formulas(self.codec.units).items()
         ]
 

@@ -156,7 +156,10 @@ class DelimitedSource:
         tried = self.encoding.upper()
         return InvalidTable(
             f"{self.content.name} is neither {tried} text nor a Parquet, Arrow or gzip file. If it is text in another "
-            "encoding, name that one (such as latin-1); otherwise save the table as CSV or Parquet."
+            "encoding, name it (encoding='latin-1'); otherwise save the table as CSV or Parquet.",
+            code="unknown_encoding",
+            name=self.content.name,
+            tried=tried,
         )
 
 

@@ -131,7 +131,7 @@ def _duckdb() -> Any:  # noqa: ANN401
     try:
         import duckdb
     except ImportError:
-        raise MissingExtra.named("duckdb", "sql", "A table of DuckDB") from None
+        raise MissingExtra.for_package("duckdb", "sql", "A table of DuckDB") from None
     return duckdb
 
 

@@ -88,7 +88,10 @@ class Location:
         if not chosen:
             raise InvalidOption(
                 f"The name {self.text!r} does not tell the format of the table. "
-                f"End it with one of {', '.join(FORMATS)} (and .gz), or name the format."
+                f"End it with one of {', '.join(FORMATS)} (and .gz), or give the format.",
+                code="unknown_format",
+                name=self.text,
+                suffixes=", ".join(FORMATS),
             )
         return replace(self, format=chosen)
 

@@ -54,7 +54,7 @@ def table_to_replace(place: Location, tables: Sequence[TableName], *, force: boo
             "Choose another name."
         )
     if not force:
-        raise TableFileError.taken(f"The database {str(place.path)!r} already has a table {table.name!r}")
+        raise TableFileError.already_exists(f"The database {str(place.path)!r} already has a table {table.name!r}")
     return table
 
 

@@ -92,10 +92,12 @@ def cast_texts(
         return _cast(present, dtype)
     except pa.ArrowInvalid:
         place, cell = _first_misfit(present, dtype)
-    raise InvalidTable(
+    problem = (
         f"Column {name!r} should hold {WORDS.get(str(dtype), f'times ({dtype})')}, but row {first_row + place + 2} "
-        f"(the header is row 1) has {shorten(cell)!r}. Mend the cell, empty it, or name it with --missing."
+        f"(the header is row 1) has {shorten(cell)!r}."
     )
+    advice = f"Fix the cell, empty it, or declare it missing (missing=[{shorten(cell)!r}])."
+    raise InvalidTable(f"{problem} {advice}", code="invalid_cell", problem=problem, value=shorten(cell))
 
 
 def format_texts(column: pa.ChunkedArray, *, like: str = "") -> pa.ChunkedArray:  # noqa: PLR0911

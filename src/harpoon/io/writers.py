@@ -66,7 +66,7 @@ def check_free(place: Location, *, force: bool) -> None:
     if place.in_database:
         database.check_free(place, force=force)
     elif path.exists() and not force:
-        raise TableFileError.taken(f"{str(path)!r} is already there")
+        raise TableFileError.already_exists(f"{str(path)!r} is already there")
 
 
 class TextWriter:

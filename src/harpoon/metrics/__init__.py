@@ -1,18 +1,24 @@
-"""How good an answer is: functions of tables that return a number.
+"""Scores of imputed cells and synthetic rows.
 
-    of filled cells     standardised_mse, accuracy, coverage
-    of drawn rows       similarity, column by column; ks and total_variation, its means
-                        correlation_similarity, pair by pair
-                        alpha_precision, beta_recall, authenticity, nearest_distances, by where the rows lie
-                        identifiability, distance_to_closest, by how near they come to real ones
-                        violation_rate, by a condition
-                        detection, by how well a classifier tells them from real rows
-                        utility, by how well a classifier learns from them
-    of one table        association, how strongly its columns go together, two at a time
+A score is a function of a schema and tables that returns a float, in most cases `(schema, real, synthetic) -> float`.
+Tables may come from pandas, polars or pyarrow. `METRICS` is the registry of all scores, with direction, range and help.
 
-Tables may come from pandas, polars or pyarrow; a `Schema` says what their columns are. `detection` and `utility` train
-XGBoost, which the extra "bench" brings; `detection` can also do without. `METRICS` lists all that give one number, with
-what is better and the range.
+    imputed cells     standardised_mse, accuracy
+                      coverage                 of prediction intervals
+    marginals         similarity               per column
+                      ks                       Kolmogorov–Smirnov distance (Kolmogorov, 1933; Smirnov, 1948)
+                      total_variation          total variation distance
+                      correlation_similarity   Pearson's correlations
+    distances         alpha_precision, beta_recall, authenticity   (Alaa et al., 2022)
+                      identifiability          (Yoon et al., 2020)
+                      distance_to_closest, nearest_distances       distance to the closest record (DCR)
+    classifiers       detection                classifier two-sample test (Lopez-Paz and Oquab, 2017)
+                      utility                  train on synthetic, test on real (Esteban et al., 2017)
+    conditions        violation_rate, satisfies
+    one table         association              Spearman's ρ, Cramér's V (Cramér, 1946), correlation ratio η
+
+`detection` and `utility` train XGBoost, which the extra "metrics" installs; `detection` also has classifiers of
+scikit-learn. `masks` hides cells for experiments (MCAR, MAR, MNAR).
 """
 
 from harpoon.metrics.associations import association

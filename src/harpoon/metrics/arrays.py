@@ -1,4 +1,4 @@
-"""Tables as arrays that can be compared: both sides in the same numbers, whatever library they came from."""
+"""Tables as arrays that can be compared, from any dataframe library."""
 
 from __future__ import annotations
 
@@ -21,72 +21,75 @@ Codes = NDArray[np.int64]
 
 
 def read_tables(schema: Schema, *data: object) -> list[Table]:
-    """Tables that have rows and every modelled column; what else they have does not matter."""
-    read = [dataframe.read(one) for one in data]
+    """Read tables, each with at least one row and every modelled column; other columns are ignored."""
+    tables = [dataframe.read(one) for one in data]
     names = [column.name for column in schema.modelled]
     if not names:
-        raise InvalidTable("A table to score must have a column that is modelled, and the schema has none.")
-    for table in read:
+        raise InvalidTable("A table can be scored only if the schema has a modelled column, and it has none.")
+    for table in tables:
         missing = [name for name in names if name not in set(table.names)]
         if missing:
             raise SchemaMismatch.missing_columns(missing, table.names)
         if not table.n_rows:
-            raise InvalidTable("A table to score must have rows, got one without any.")
-    return read
+            raise InvalidTable("A table to score must have rows, got none.")
+    return tables
 
 
 def complete_column(table: Table, column: Column) -> ColumnArray:
-    """The cells of a column, none of which may be missing."""
+    """Return a column; raise if a cell is missing."""
     cells = table.column(column.name)
     if cells.missing.any():
-        raise InvalidTable(f"Column {column.name!r} must have no missing cell to be scored.")
+        raise InvalidTable(f"Column {column.name!r} must not have missing cells to be scored.")
     return cells
 
 
 def numeric_values(cells: ColumnArray, column: Column) -> Floats:
-    """Cells of a numeric or temporal column as floats."""
+    """Return a numeric or temporal column as floats, (n,)."""
     return coerce(cells, column).values.astype(np.float64)
 
 
 def category_values(cells: ColumnArray) -> NDArray[np.object_]:
-    """Labels as they are: one that the schema does not know can still be right or wrong."""
+    """Return the categories of a column, (n,), including those that the schema does not have."""
     coded = factorize(cells)
     return np.asarray(np.array(coded.categories, dtype=object)[coded.values], dtype=object)
 
 
-def category_codes(cells: Sequence[ColumnArray], column: Column) -> tuple[list[Codes], int]:
-    """Labels as positions in one list, and its length: the labels of the schema, then any others in use."""
-    for one in cells:
-        coerce(one, column)  # says what is wrong where texts stand for numbers, or times for labels
-    new: set[Any] = {label for one in cells for label in unknown_categories(one, column)}
-    known = (*(column.categories or ()), *sorted(new, key=str))
-    place = {label: i for i, label in enumerate(known)}
-    return [np.array([place[label] for label in category_values(one)], dtype=np.int64) for one in cells], len(known)
+def category_codes(columns: Sequence[ColumnArray], column: Column) -> tuple[list[Codes], int]:
+    """Return the same column of several tables as codes, (n,) each, and the number of categories.
+
+    The first codes are those of the schema; other categories in use follow.
+    """
+    for cells in columns:
+        coerce(cells, column)  # raises if the cells do not have the kind of the column
+    new: set[Any] = {category for cells in columns for category in unknown_categories(cells, column)}
+    categories = (*(column.categories or ()), *sorted(new, key=str))
+    code_of = {category: code for code, category in enumerate(categories)}
+    codes = [np.array([code_of[value] for value in category_values(cells)], dtype=np.int64) for cells in columns]
+    return codes, len(categories)
 
 
-def encode_onehot(schema: Schema, data: Sequence[Table]) -> list[tuple[Floats, Floats]]:
-    """For each table its numbers, as they are, and its labels, one column each."""
-    number = [column for column in schema.modelled if column.kind.numeric]
-    coded = [category_codes([complete_column(t, c) for t in data], c) for c in schema.modelled if c.kind.discrete]
-    parts = []
-    for i, table in enumerate(data):
-        values = [numeric_values(complete_column(table, column), column) for column in number]
-        spread = [np.eye(count)[columns[i]] for columns, count in coded]
-        parts.append((_side_by_side(values, table.n_rows), _side_by_side(spread, table.n_rows)))
-    return parts
+def encode_onehot(schema: Schema, tables: Sequence[Table]) -> list[tuple[Floats, Floats]]:
+    """Return the numeric values, (n, numeric), and the one-hot categories, (n, categories), of each table."""
+    numeric = [column for column in schema.modelled if column.kind.numeric]
+    coded = [category_codes([complete_column(t, c) for t in tables], c) for c in schema.modelled if c.kind.discrete]
+    encoded = []
+    for i, table in enumerate(tables):
+        values = [numeric_values(complete_column(table, column), column) for column in numeric]
+        onehot = [np.eye(n_categories)[codes[i]] for codes, n_categories in coded]
+        encoded.append((_column_stack(values, table.n_rows), _column_stack(onehot, table.n_rows)))
+    return encoded
 
 
-def encode_ordinal(schema: Schema, data: Sequence[Table]) -> tuple[list[Floats], list[str]]:
-    """Each table with labels as positions, and which columns are labels ("c") or numbers ("q")."""
+def encode_ordinal(schema: Schema, tables: Sequence[Table]) -> tuple[list[Floats], list[str]]:
+    """Return each table with categories as codes, (n, columns), and each column's type: "c" category or "q" number."""
     columns: list[list[NDArray[Any]]] = []
     for column in schema.modelled:
-        cells = [complete_column(table, column) for table in data]
-        columns.append(
-            category_codes(cells, column)[0] if column.kind.discrete else [numeric_values(one, column) for one in cells]
-        )
-    kinds = ["c" if column.kind.discrete else "q" for column in schema.modelled]
-    return [_side_by_side([column[i] for column in columns], table.n_rows) for i, table in enumerate(data)], kinds
+        cells = [complete_column(table, column) for table in tables]
+        discrete = column.kind.discrete
+        columns.append(category_codes(cells, column)[0] if discrete else [numeric_values(c, column) for c in cells])
+    types = ["c" if column.kind.discrete else "q" for column in schema.modelled]
+    return [_column_stack([column[i] for column in columns], table.n_rows) for i, table in enumerate(tables)], types
 
 
-def _side_by_side(columns: list[NDArray[Any]], height: int) -> Floats:
-    return np.column_stack([np.zeros((height, 0)), *columns]).astype(np.float64)
+def _column_stack(columns: list[NDArray[Any]], n_rows: int) -> Floats:
+    return np.column_stack([np.zeros((n_rows, 0)), *columns]).astype(np.float64)

@@ -1,6 +1,6 @@
-"""Scores of filled cells against the truth that was hidden.
+"""Scores of imputed cells against the hidden true values.
 
-A mask is true where a cell was hidden; its columns are those of the true table.
+A mask, (n, columns), is true where a cell was hidden; its columns are those of the true table.
 """
 
 from __future__ import annotations
@@ -17,46 +17,46 @@ from harpoon.data.column import Column
 from harpoon.data.dataframe import Table
 from harpoon.data.schema import Schema
 from harpoon.exceptions import InvalidTable
-from harpoon.metrics.arrays import complete_column, category_values, numeric_values
+from harpoon.metrics.arrays import category_values, complete_column, numeric_values
 
 Mask = NDArray[np.bool_]
-RELATIVE_TOLERANCE = 1e-6
+RELATIVE_TOLERANCE = 1e-6  # of a value on an end of its interval
 
 
 def standardised_mse(schema: Schema, truth: object, imputed: object, mask: Mask, train: object) -> float:
-    """Mean squared error over hidden numeric cells, in deviations of the training column (ddof 0)."""
-    true, guess, reference = dataframe.read(truth), dataframe.read(imputed), dataframe.read(train)
+    """Return the mean squared error of hidden numeric cells, in standard deviations (ddof 0) of the training column."""
+    true, predicted, reference = dataframe.read(truth), dataframe.read(imputed), dataframe.read(train)
     errors = []
     for column, hidden in _hidden(schema, true, mask, numeric=True):
-        deviation = coerce(reference.column(column.name), column).observed.astype(np.float64).std() or 1.0
-        difference = _values(guess, column)[hidden] - _values(true, column)[hidden]
-        errors.append((difference / deviation) ** 2)
+        std = coerce(reference.column(column.name), column).observed.astype(np.float64).std() or 1.0
+        difference = _values(predicted, column)[hidden] - _values(true, column)[hidden]
+        errors.append((difference / std) ** 2)
     return _mean(errors)
 
 
 def accuracy(schema: Schema, truth: object, imputed: object, mask: Mask) -> float:
-    """The share of hidden categorical cells that were filled with the true label."""
-    true, guess = dataframe.read(truth), dataframe.read(imputed)
+    """Return the fraction of hidden categorical cells that were imputed with the true category."""
+    true, predicted = dataframe.read(truth), dataframe.read(imputed)
     hits = []
     for column, hidden in _hidden(schema, true, mask, numeric=False):
         hits.append(
-            category_values(complete_column(guess, column))[hidden]
+            category_values(complete_column(predicted, column))[hidden]
             == category_values(complete_column(true, column))[hidden]
         )
     return _mean(hits)
 
 
 def coverage(schema: Schema, truth: object, interval: tuple[object, object], mask: Mask) -> float:
-    """The share of hidden numeric cells whose true value lies between the ends of an interval, or on one of them.
+    """Return the fraction of hidden numeric cells whose true value is in an interval, ends included.
 
-    A number that others determine is drawn as they say it, and the interval is that number alone; so a value is on an
-    end if it is the same to six digits.
+    A value that a relation determines has an interval of one point. A value is therefore on an end if both agree to a
+    relative tolerance of 1e-6.
 
     Args:
-        schema: What the columns are.
+        schema: The columns.
         truth: The complete table.
-        interval: The lower and the upper ends: two tables of the numeric columns, as `draws.interval(0.9)` gives.
-        mask: True where a cell was hidden. Of one column alone: leave the others false.
+        interval: Two tables of the numeric columns, the lower and the upper ends, as `draws.interval(0.9)` returns.
+        mask: True where a cell was hidden. To score one column, set the others to false.
 
     >>> import pyarrow as pa
     >>> truth, low, high = pa.table({"x": [1, 2, 3, 4]}), pa.table({"x": [0, 0, 0, 5]}), pa.table({"x": [2, 2, 2, 9]})
@@ -67,13 +67,13 @@ def coverage(schema: Schema, truth: object, interval: tuple[object, object], mas
     inside = []
     for column, hidden in _hidden(schema, true, mask, numeric=True):
         value, bottom, top = (_values(table, column)[hidden] for table in (true, low, high))
-        slack = RELATIVE_TOLERANCE * np.abs(value)
-        inside.append((bottom - slack <= value) & (value <= top + slack))
+        tolerance = RELATIVE_TOLERANCE * np.abs(value)
+        inside.append((bottom - tolerance <= value) & (value <= top + tolerance))
     return _mean(inside)
 
 
 def _hidden(schema: Schema, table: Table, mask: Mask, *, numeric: bool) -> Iterator[tuple[Column, Mask]]:
-    """The modelled columns of one sort, each with the rows in which it was hidden."""
+    """Yield the numeric, or categorical, modelled columns, each with the rows in which it was hidden, (n,)."""
     if mask.shape != (table.n_rows, len(table.names)):
         raise InvalidTable(
             f"A mask must have the shape of its table, {table.n_rows, len(table.names)}, got {mask.shape}."

@@ -1,7 +1,7 @@
-"""Which cells to hide, to see how well they are filled: MCAR, MAR and MNAR masks of the paper's protocol.
+"""Missingness masks of the paper's protocol: MCAR, MAR and MNAR (Rubin, 1976; Muzellec et al., 2020).
 
-A mask is a Boolean array, true where a cell is hidden. The mechanisms look at a table as a matrix of numbers;
-`numbers` makes one.
+A mask is a Boolean array, (n, columns), that is true where a cell is hidden. The mechanisms take a table as a matrix of
+numbers, which `to_matrix` makes.
 """
 
 from __future__ import annotations
@@ -17,87 +17,92 @@ from harpoon.exceptions import InvalidOption
 Matrix = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-
-OBSERVED_SHARE, OBSERVED_SHARE_WHEN_RARE, RARE = 0.3, 0.1, 0.7
-BISECTIONS = 100
-WIDEST = 50.0
+INPUT_FRACTION = 0.3  # of columns that the logistic model of MAR and MNAR depends on
+INPUT_FRACTION_AT_HIGH_RATE = 0.1
+HIGH_RATE = 0.7  # hidden fraction above which MAR needs more columns to hide cells in
+MAX_INTERCEPT = 50.0  # distance of the intercept from minus the mean score
 
 
 def to_matrix(data: object) -> Matrix:
-    """A table as a matrix: numbers as they are, labels as their positions."""
+    """Return a table as a matrix, (n, columns), with categories as codes."""
     table = dataframe.read(data)
     return np.column_stack([table.column(name).values.astype(np.float64) for name in table.names])
 
 
 def mcar(X: Matrix, p: float, rng: np.random.Generator) -> Mask:
-    """Each cell hidden with probability p."""
+    """Sample a mask that is missing completely at random: each cell is hidden with probability p."""
     return rng.random(X.shape) < p
 
 
 def mar(X: Matrix, p: float, rng: np.random.Generator) -> Mask:
-    """A few columns always seen decide, by a random logistic model, what is hidden in the others.
+    """Sample a mask that is missing at random.
 
-    A share q of the columns is always seen, and the others are hidden at the rate p / (1 - q), which makes p of all
-    cells.
+    A fraction q of the columns is always observed. In the others, a random logistic model of these columns hides cells
+    at the rate p / (1 - q), which is a fraction p of all cells.
     """
-    q = OBSERVED_SHARE if p <= RARE else OBSERVED_SHARE_WHEN_RARE
+    q = INPUT_FRACTION if p <= HIGH_RATE else INPUT_FRACTION_AT_HIGH_RATE
     mask = np.zeros(X.shape, dtype=np.bool_)
-    inputs, outputs = _split(X.shape[1], q, rng)
-    mask[:, outputs] = _logistic(X[:, inputs], len(outputs), p / (1 - q), rng)
+    inputs, outputs = _split_columns(X.shape[1], q, rng)
+    mask[:, outputs] = _logistic_mask(X[:, inputs], len(outputs), p / (1 - q), rng)
     return mask
 
 
 def mnar(X: Matrix, p: float, rng: np.random.Generator) -> Mask:
-    """The same logistic model at the rate p, and its input columns hidden completely at random."""
+    """Sample a mask that is missing not at random: as MAR at the rate p, with cells of the inputs hidden at random."""
     mask = np.zeros(X.shape, dtype=np.bool_)
-    inputs, outputs = _split(X.shape[1], OBSERVED_SHARE, rng)
-    mask[:, outputs] = _logistic(X[:, inputs], len(outputs), p, rng)
+    inputs, outputs = _split_columns(X.shape[1], INPUT_FRACTION, rng)
+    mask[:, outputs] = _logistic_mask(X[:, inputs], len(outputs), p, rng)
     mask[:, inputs] = rng.random((len(X), len(inputs))) < p
     return mask
 
 
 def sample_mask(mechanism: str, data: object, p: float, seed: int) -> Mask:
-    """A mask by name, for a table.
+    """Sample a mask for a table, by the name of the mechanism.
 
     >>> import pyarrow as pa
-    >>> mask = draw("MCAR", pa.table({"x": range(5000), "y": range(5000)}), 0.25, seed=0)
+    >>> mask = sample_mask("MCAR", pa.table({"x": range(5000), "y": range(5000)}), 0.25, seed=0)
     >>> mask.shape, f"{mask.mean():.2f}"
     ((5000, 2), '0.25')
     """
     if mechanism not in MECHANISMS:
-        raise InvalidOption.one_of("The mechanism of a mask", mechanism, MECHANISMS)
+        raise InvalidOption.one_of("mechanism", mechanism, MECHANISMS)
     if not 0 <= p <= 1:
-        raise InvalidOption(f"p, the share of hidden cells, must be from 0 to 1, got {p!r}.")
+        raise InvalidOption(f"p, the fraction of hidden cells, must be from 0 to 1, got {p!r}.")
     return MECHANISMS[mechanism](to_matrix(data), p, np.random.default_rng(seed))
 
 
-def _split(columns: int, share: float, rng: np.random.Generator) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Columns that feed the logistic model, and columns that it hides."""
-    inputs = np.sort(rng.choice(columns, max(int(share * columns), 1), replace=False))
-    return inputs, np.setdiff1d(np.arange(columns), inputs)
+def _split_columns(
+    n_columns: int, fraction: float, rng: np.random.Generator
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Choose the columns that the logistic model depends on, and return them and the others."""
+    inputs = np.sort(rng.choice(n_columns, max(int(fraction * n_columns), 1), replace=False))
+    return inputs, np.setdiff1d(np.arange(n_columns), inputs)
 
 
-def _logistic(X: Matrix, outputs: int, rate: float, rng: np.random.Generator) -> Mask:
-    """Each output column hidden with a probability that depends on X, at the given rate."""
-    weights = rng.standard_normal((X.shape[1], outputs))
-    deviations = (X @ weights).std(axis=0)
-    scores = X @ (weights / np.where(deviations > 0, deviations, 1.0))
-    probabilities = _sigmoid(scores + np.array([_intercept(scores[:, j], rate) for j in range(outputs)]))
-    return rng.random(probabilities.shape) < probabilities
+def _logistic_mask(X: Matrix, n_outputs: int, rate: float, rng: np.random.Generator) -> Mask:
+    """Sample a mask, (n, outputs), from a random logistic model of X; each column has the given expected rate."""
+    from scipy.special import expit
+
+    weights = rng.standard_normal((X.shape[1], n_outputs))
+    std = (X @ weights).std(axis=0)
+    scores = X @ (weights / np.where(std > 0, std, 1.0))
+    probabilities = expit(scores + np.array([_intercept(scores[:, j], rate) for j in range(n_outputs)]))
+    return np.asarray(rng.random(probabilities.shape) < probabilities, dtype=np.bool_)
 
 
 def _intercept(scores: Matrix, rate: float) -> float:
-    """The b for which the mean of sigmoid(scores + b) is the rate, by bisection."""
+    """Return the b for which the mean of sigmoid(scores + b) is the rate, at most `MAX_INTERCEPT` from the centre."""
+    from scipy.optimize import brentq
+    from scipy.special import expit
+
+    def excess(b: float) -> float:
+        return float(expit(scores + b).mean()) - rate
+
     centre = float(scores.mean())
-    low, high = -WIDEST - centre, WIDEST - centre
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        low, high = (middle, high) if _sigmoid(scores + middle).mean() < rate else (low, middle)
-    return (low + high) / 2
-
-
-def _sigmoid(x: Matrix) -> Matrix:
-    return np.exp(-np.logaddexp(0, -x))
+    low, high = -MAX_INTERCEPT - centre, MAX_INTERCEPT - centre
+    if excess(low) >= 0 or excess(high) <= 0:  # a rate of 0, 1 or more
+        return low if excess(low) >= 0 else high
+    return float(brentq(excess, low, high, xtol=1e-14))
 
 
 MECHANISMS: dict[str, Callable[[Matrix, float, np.random.Generator], Mask]] = {"MCAR": mcar, "MAR": mar, "MNAR": mnar}

@@ -1,9 +1,9 @@
-"""Drawn rows against real ones by where they lie: the three scores of Alaa et al. (2022), distances, and privacy.
+"""Scores by distances between synthetic and real rows: fidelity, coverage and privacy.
 
-Rows are points: each number goes from 0 to 1 over the range of the real rows, each label is a column of its own. This
-is the encoding in which such scores are published (synthcity's "naive" variant, without a learnt embedding), so ours
-can stand beside them. It has a price: a number with a few extreme values spans little of its range and weighs little
-against the labels. `detection` has no such blind spot.
+Rows are points: numeric values are scaled to [0, 1] over the range of the real rows, categories are one-hot. Published
+scores use this encoding (synthcity's "naive" variant, without a learnt embedding), so the values are comparable. A
+numeric column with a few extreme values has little weight in it against the categories; `detection` does not have this
+weakness.
 """
 
 from __future__ import annotations
@@ -15,19 +15,19 @@ from harpoon.data.schema import Schema
 from harpoon.exceptions import InvalidTable
 from harpoon.metrics.arrays import Floats, encode_onehot, read_tables
 
-LEVELS = np.linspace(0.0, 1.0, 30)
-FEWEST = 2
+LEVELS = np.linspace(0.0, 1.0, 30)  # of α and β
+MIN_REAL_ROWS = 2
 
 
 def alpha_precision(schema: Schema, real: object, synthetic: object) -> float:
-    """Whether drawn rows lie where real ones do: the α-score, from 0 to 1.
+    """Return the α-precision score (Alaa et al., 2022), from 0 to 1: whether synthetic rows lie where real rows do.
 
-    For a share α, the smallest ball around the centre of the real rows that holds this share of them should hold the
-    same share of the drawn rows. The score is 1 minus the difference, summed over 30 values of α from 0 to 1 and
-    divided by their sum. Drawn rows that crowd in the centre lose as much as rows that lie too far out.
+    For each fraction α, the smallest ball around the centre of the real rows that contains a fraction α of them should
+    contain the same fraction of the synthetic rows. The score is 1 minus the sum of the absolute differences over 30
+    values of α, divided by the sum of α. Synthetic rows that are too central lower it as much as outliers.
 
-    Half of a table against the other half scores about 0.98. Where few different rows exist, many lie at one
-    distance, and even a table against itself scores less than 1.
+    One half of a table against the other scores about 0.98. If a table has few distinct rows, many have the same
+    distance, and even the table against itself scores below 1.
 
     >>> import pyarrow as pa
     >>> real = pa.table({"x": np.random.default_rng(0).normal(size=1000)})
@@ -39,18 +39,18 @@ def alpha_precision(schema: Schema, real: object, synthetic: object) -> float:
     points, others = _points(schema, real, synthetic)
     centre = points.mean(axis=0)
     radii = np.quantile(_length(points - centre), LEVELS)
-    return _agreement(_shares_within(_length(others - centre), radii))
+    return _agreement(_fractions_within(_length(others - centre), radii))
 
 
 def beta_recall(schema: Schema, real: object, synthetic: object) -> float:
-    """Whether real rows all have a drawn one near them, from 0 to 1.
+    """Return the β-recall score (Alaa et al., 2022), from 0 to 1: whether synthetic rows cover the real rows.
 
-    A real row is reached if its nearest drawn row is no farther than its nearest real one. For a share β, those reached
-    by one of the β most central of these drawn rows should be β of all; the score sums the differences up as
-    `alpha_precision` does. The β most central rows are found as synthcity finds them: among the drawn rows that are
-    nearest to some real row.
+    A real row is covered if its nearest synthetic row is at most as far as its nearest other real row. For each
+    fraction β, the real rows that are covered by one of the β most central synthetic rows should be a fraction β of
+    all. The score adds up the differences as `alpha_precision` does. As in synthcity, the most central rows are chosen
+    among the synthetic rows that are nearest to some real row.
 
-    Two halves of a table reach half of each other, which scores about 0.5; only copies score 1.
+    Two halves of a table cover half of each other, which scores about 0.5; only copies score 1.
 
     >>> import pyarrow as pa
     >>> real = pa.table({"x": np.random.default_rng(0).normal(size=1000)})
@@ -59,19 +59,18 @@ def beta_recall(schema: Schema, real: object, synthetic: object) -> float:
     """
     points, others = _points(schema, real, synthetic)
     nearest, distance = _nearest(points, others)
-    reached = distance <= _nearest_other(points)
-    outward = _length(others[nearest] - others.mean(axis=0))
-    radii = np.quantile(outward, LEVELS)
-    return _agreement(_shares_within(outward[reached], radii) * reached.mean())
+    covered = distance <= _nearest_other(points)
+    from_centre = _length(others[nearest] - others.mean(axis=0))
+    radii = np.quantile(from_centre, LEVELS)
+    return _agreement(_fractions_within(from_centre[covered], radii) * covered.mean())
 
 
 def authenticity(schema: Schema, real: object, synthetic: object) -> float:
-    """The share of drawn rows that are no copies of real ones.
+    """Return the fraction of synthetic rows that are not copies of real rows (Alaa et al., 2022).
 
-    A drawn row counts as a copy if it is nearer to its nearest real row than any other real row is. This is the
-    definition of the publication; synthcity asks the question from the side of the real rows. Give the rows that the
-    model was trained on as the real ones: it is those that a model could copy. New rows of the same law score about
-    one half.
+    A synthetic row counts as a copy if it is nearer to its nearest real row than any other real row is. This is the
+    published definition; synthcity compares from the side of the real rows. Pass the training rows as `real`, because
+    those could be copied. New rows of the same distribution score about 0.5.
 
     >>> import pyarrow as pa
     >>> real = pa.table({"x": np.random.default_rng(0).normal(size=1000)})
@@ -84,13 +83,13 @@ def authenticity(schema: Schema, real: object, synthetic: object) -> float:
 
 
 def nearest_distances(schema: Schema, real: object, synthetic: object) -> tuple[Floats, Floats]:
-    """The distance of each drawn row to the nearest real one, and of each real row to the nearest other real one.
+    """Return the distance of each synthetic row to the nearest real row, and of each real row to the nearest other.
 
-    Where a model copies, the first are much smaller than the second. Each number counts from 0 to 1 over its range.
+    If a model copies training rows, the first are much smaller than the second.
 
     >>> import pyarrow as pa
-    >>> real, drawn = pa.table({"x": [0.0, 1.0, 4.0]}), pa.table({"x": [4.0, 2.0]})
-    >>> [distances.tolist() for distances in nearest_distances(Schema.infer(real), real, drawn)]
+    >>> real, synthetic = pa.table({"x": [0.0, 1.0, 4.0]}), pa.table({"x": [4.0, 2.0]})
+    >>> [distances.tolist() for distances in nearest_distances(Schema.infer(real), real, synthetic)]
     [[0.0, 0.25], [0.25, 0.25, 0.75]]
     """
     points, others = _points(schema, real, synthetic)
@@ -98,14 +97,14 @@ def nearest_distances(schema: Schema, real: object, synthetic: object) -> tuple[
 
 
 def identifiability(schema: Schema, real: object, synthetic: object) -> float:
-    """The share of real rows that have a drawn one nearer to them than any other real row (Yoon et al., 2020).
+    """Return the fraction of real rows with a synthetic row nearer than any other real row (Yoon et al., 2020).
 
-    Every column weighs the same, which is what synthcity does with this score too. New rows of the same law score
-    about one half, copies 1 (unless a row stands twice in the real table: nothing is nearer than its twin).
+    Every column has the same weight, as in synthcity. New rows of the same distribution score about 0.5, copies 1
+    (less if the real table has duplicate rows).
 
     >>> import pyarrow as pa
-    >>> real, drawn = pa.table({"x": [0.0, 1.0, 5.0, 9.0]}), pa.table({"x": [0.5, 4.0]})
-    >>> identifiability(Schema.infer(real), real, drawn)
+    >>> real, synthetic = pa.table({"x": [0.0, 1.0, 5.0, 9.0]}), pa.table({"x": [0.5, 4.0]})
+    >>> identifiability(Schema.infer(real), real, synthetic)
     0.75
     """
     points, others = _points(schema, real, synthetic)
@@ -114,27 +113,27 @@ def identifiability(schema: Schema, real: object, synthetic: object) -> float:
 
 
 def distance_to_closest(schema: Schema, real: object, synthetic: object) -> float:
-    """The distance of a drawn row to the closest real one: the median over the drawn rows.
+    """Return the median distance of a synthetic row to the closest real row (DCR).
 
-    Give the rows that the model was trained on as the real ones, and hold the result against that of test rows: much
-    less than theirs says that rows were copied, much more that they lie off the data.
+    Pass the training rows as `real`, and compare with the result for test rows in place of the synthetic ones. A much
+    smaller distance means that rows were copied; a much larger one, that they are unlike the data.
 
     >>> import pyarrow as pa
-    >>> real, drawn = pa.table({"x": [0.0, 1.0, 2.0, 10.0]}), pa.table({"x": [0.5, 8.0, 10.0]})
-    >>> distance_to_closest(Schema.infer(real), real, drawn)
+    >>> real, synthetic = pa.table({"x": [0.0, 1.0, 2.0, 10.0]}), pa.table({"x": [0.5, 8.0, 10.0]})
+    >>> distance_to_closest(Schema.infer(real), real, synthetic)
     0.05
     """
     return float(np.median(nearest_distances(schema, real, synthetic)[0]))
 
 
 def _points(schema: Schema, real: object, synthetic: object) -> tuple[Floats, Floats]:
-    """Both tables in the unit cube of the real one."""
-    (values, spread), (other_values, other_spread) = encode_onehot(schema, read_tables(schema, real, synthetic))
-    if len(values) < FEWEST:
-        raise InvalidTable(f"The real table must have at least {FEWEST} rows to be compared with, got {len(values)}.")
-    low, high = (values.min(axis=0), values.max(axis=0)) if values.shape[1] else (np.zeros(0), np.zeros(0))
+    """Encode both tables, (n, d), with numeric values scaled to the range of the real table."""
+    (numeric, onehot), (other_numeric, other_onehot) = encode_onehot(schema, read_tables(schema, real, synthetic))
+    if len(numeric) < MIN_REAL_ROWS:
+        raise InvalidTable(f"The real table must have at least {MIN_REAL_ROWS} rows, got {len(numeric)}.")
+    low, high = (numeric.min(axis=0), numeric.max(axis=0)) if numeric.shape[1] else (np.zeros(0), np.zeros(0))
     width = np.where(high > low, high - low, 1.0)
-    return np.hstack([(values - low) / width, spread]), np.hstack([(other_values - low) / width, other_spread])
+    return np.hstack([(numeric - low) / width, onehot]), np.hstack([(other_numeric - low) / width, other_onehot])
 
 
 def _length(rows: Floats) -> Floats:
@@ -142,7 +141,7 @@ def _length(rows: Floats) -> Floats:
     return length
 
 
-def _shares_within(distances: Floats, radii: Floats) -> Floats:
+def _fractions_within(distances: Floats, radii: Floats) -> Floats:
     return np.array([(distances <= radius).mean() if len(distances) else 0.0 for radius in radii])
 
 
@@ -151,19 +150,19 @@ def _agreement(curve: Floats) -> float:
 
 
 def _nearest(rows: Floats, among: Floats) -> tuple[NDArray[np.int64], Floats]:
-    """The nearest of other rows, and its distance."""
+    """Return the index of the nearest of other rows, and its distance."""
     from sklearn.neighbors import NearestNeighbors
 
-    found = NearestNeighbors(n_neighbors=1).fit(among).kneighbors(rows, return_distance=False)[:, 0]
-    return found, _length(rows - among[found])
+    nearest = NearestNeighbors(n_neighbors=1).fit(among).kneighbors(rows, return_distance=False)[:, 0]
+    return nearest, _length(rows - among[nearest])
 
 
 def _nearest_other(rows: Floats) -> Floats:
-    """The distance of each row to the nearest of the others.
+    """Return the distance of each row to the nearest other row.
 
-    It is measured again from the rows: a fast search rounds, and would tell a row from its copy.
+    The distance is computed from the rows, because that of the search is rounded and not exactly 0 for a copy.
     """
     from sklearn.neighbors import NearestNeighbors
 
-    found = NearestNeighbors(n_neighbors=1).fit(rows).kneighbors(return_distance=False)[:, 0]
-    return _length(rows - rows[found])
+    nearest = NearestNeighbors(n_neighbors=1).fit(rows).kneighbors(return_distance=False)[:, 0]
+    return _length(rows - rows[nearest])

@@ -1,7 +1,8 @@
-"""Every metric by name: what it is called, what is better, and between what it lies."""
+"""Registry of metrics: name, function, direction, range and one line of help."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -16,14 +17,14 @@ from harpoon.metrics.neighbours import alpha_precision, authenticity, beta_recal
 
 @dataclass(frozen=True)
 class Metric:
-    """A score of an answer.
+    """A score.
 
     Attributes:
-        title: In tables.
-        function: What works it out; the first argument is the schema.
-        better: "higher", "lower", or "level" where a given value is wanted and not an extreme one.
-        lowest: The lowest value it can have.
-        highest: The highest.
+        title: The name in tables.
+        function: Takes the schema and the `inputs`, and returns a float.
+        direction: "higher" or "lower" is better; "level": a certain value is best, not an extreme one.
+        minimum: The smallest possible value.
+        maximum: The largest possible value.
     """
 
     title: str
@@ -32,16 +33,37 @@ class Metric:
     minimum: float = 0.0
     maximum: float = 1.0
 
+    @property
+    def help(self) -> str:
+        """What it measures, in one line: the first line of the docstring of the function.
+
+        >>> METRICS["violation"].help
+        'The fraction of rows that do not satisfy a condition.'
+        """
+        function = self.function.func if isinstance(self.function, partial) else self.function
+        text = (inspect.getdoc(function) or "").partition("\n")[0].removeprefix("Return ")
+        return text[:1].upper() + text[1:]
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """The required arguments of the function after the schema.
+
+        >>> METRICS["ks"].inputs, METRICS["violation"].inputs
+        (('real', 'synthetic'), ('rows', 'where'))
+        """
+        parameters = list(inspect.signature(self.function).parameters.values())
+        return tuple(parameter.name for parameter in parameters[1:] if parameter.default is parameter.empty)
+
     def best(self, values: list[float]) -> float | None:
-        """The best of some values, if there is such a thing.
+        """Return the best of some values, or None if there is none.
 
         >>> METRICS["mse"].best([0.5, float("nan"), 0.4]), METRICS["coverage"].best([0.5])
         (0.4, None)
         """
-        there = [value for value in values if value == value]  # noqa: PLR0124 - NaN is not itself
-        if not there or self.direction == "level":
+        numbers = [value for value in values if value == value]  # noqa: PLR0124 - NaN differs from itself
+        if not numbers or self.direction == "level":
             return None
-        return max(there) if self.direction == "higher" else min(there)
+        return max(numbers) if self.direction == "higher" else min(numbers)
 
 
 METRICS = {

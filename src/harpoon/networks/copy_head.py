@@ -61,11 +61,13 @@ class CopyHead(nn.Module):
 
     def forward(self, h: Tensor, predicted: RelationValues) -> CopyDistribution:
         """Return the copy distributions of all numeric columns, (n, columns, ...), from h, (n, hidden)."""
-        no_copy, per_column = h.new_zeros(len(h), self.relations.numbers, 1), self.relations.each
-        if not len(predicted.use):
+        no_copy, per_column = h.new_zeros(len(h), self.relations.n_columns, 1), self.relations.per_column
+        if not len(predicted.relation_index):
             empty = no_copy[:, :, 1:]
             return CopyDistribution(no_copy, empty, empty.long(), empty.bool())
-        logits = functional.linear(h, self.logits.weight[predicted.use], self.logits.bias[predicted.use])
+        logits = functional.linear(
+            h, self.logits.weight[predicted.relation_index], self.logits.bias[predicted.relation_index]
+        )
         logits = self._scatter(logits.masked_fill(~predicted.observed, -torch.inf), predicted, -torch.inf)
         log_p = torch.cat([no_copy, logits.view(len(h), -1, per_column)], dim=2).log_softmax(dim=2)
         relations = torch.arange(len(self.relations), device=h.device).view(1, -1, per_column).expand(len(h), -1, -1)
@@ -99,16 +101,16 @@ class CopyHead(nn.Module):
     @property
     def constrained(self) -> tuple[Tensor, Tensor]:
         """Whether each column is the target of a deterministic sum, and of a deterministic product, (columns,) each."""
-        is_sum = (self.relations.weights[:, : self.relations.numbers] != 0).any(dim=1)
+        is_sum = (self.relations.weights[:, : self.relations.n_columns] != 0).any(dim=1)
         by_sums, by_products = (
-            (self.deterministic & kind).view(self.relations.numbers, self.relations.each).any(dim=1)
+            (self.deterministic & kind).view(self.relations.n_columns, self.relations.per_column).any(dim=1)
             for kind in (is_sum, ~is_sum)
         )
         return by_sums, by_products
 
     def _scatter(self, values: Tensor, predicted: RelationValues, fill: float) -> Tensor:
         """Write values of the relations in use, (n, used), into the columns of all relations, (n, relations)."""
-        return values.new_full((len(values), len(self.relations)), fill).index_copy(1, predicted.use, values)
+        return values.new_full((len(values), len(self.relations)), fill).index_copy(1, predicted.relation_index, values)
 
     def log_likelihood(self, copies: CopyDistribution, standardised: Tensor, no_copy: Tensor) -> Tensor:
         """Return the log likelihood of standardised values, (m,); `no_copy` is that of values that are no copy."""
@@ -121,9 +123,9 @@ class CopyHead(nn.Module):
 
     def relation_features(self, predicted: RelationValues, standardised: Tensor, observed: Tensor) -> Tensor:
         """Return 1 where an observed value equals a relation of observed values, else 0, (n, n_relation_features)."""
-        if not len(predicted.use):
+        if not len(predicted.relation_index):
             return standardised.new_zeros(len(standardised), len(self.relations))
-        matches = self.relations.matches(predicted.values, standardised[:, predicted.target], predicted.use)
+        matches = self.relations.matches(predicted.values, standardised[:, predicted.target], predicted.relation_index)
         matches &= observed[:, predicted.target] & predicted.observed
         return self._scatter(matches.to(standardised.dtype), predicted, 0.0)
 
@@ -136,8 +138,8 @@ class CopyHead(nn.Module):
     def initialize(self, rows: RelationData, candidates: Sequence[Relation]) -> None:
         """Store the relations that hold often, with initial probabilities as in the training rows."""
         exact = [relation for relation in candidates if relation.is_representable(rows.units[relation.target])]
-        predicted, matches = rows.of(exact)
-        applicable = predicted.observed & rows.free[:, predicted.target]
+        predicted, matches = rows.evaluate(exact)
+        applicable = predicted.observed & rows.not_spike[:, predicted.target]
         min_rows = (MIN_COPY_FRACTION * applicable.sum(dim=0)).clamp(min=MIN_COPY_ROWS)
         selected = select_relations(exact, matches, applicable, min_rows, MAX_RELATIONS_PER_COLUMN)
         self.relations.store(selected, rows.units)
@@ -150,8 +152,8 @@ class CopyHead(nn.Module):
 
     def _fit_fractions(self, rows: RelationData) -> None:
         """Set the fraction of rows in which each relation holds, including rows where both sides are spikes."""
-        predicted = self.relations.predict(rows.means, rows.known)
-        matches = self.relations.matches(predicted.values, rows.means[:, predicted.target], predicted.use)
-        applicable = predicted.observed & rows.known[:, predicted.target]
+        predicted = self.relations.predict(rows.values, rows.observed)
+        matches = self.relations.matches(predicted.values, rows.values[:, predicted.target], predicted.relation_index)
+        applicable = predicted.observed & rows.observed[:, predicted.target]
         fractions = (matches & applicable).sum(dim=0) / applicable.sum(dim=0).clamp(min=1)
-        self.relations.fractions[predicted.use] = fractions.to(self.relations.fractions.dtype)
+        self.relations.fractions[predicted.relation_index] = fractions.to(self.relations.fractions.dtype)

@@ -61,8 +61,8 @@ class PointerHead(nn.Module):
     def predict(self, standardised: Tensor, observed: Tensor) -> PointerTargets:
         """Return the bins that relations predict from standardised values; both are (n, columns)."""
         predicted = self.relations.predict(standardised, observed)
-        if not len(predicted.use):
-            return PointerTargets(predicted, predicted.use, predicted.use)
+        if not len(predicted.relation_index):
+            return PointerTargets(predicted, predicted.relation_index, predicted.relation_index)
         return PointerTargets(predicted, *self._bins(predicted, standardised))
 
     def _bins(self, predicted: RelationValues, standardised: Tensor) -> tuple[Tensor, Tensor]:
@@ -131,10 +131,10 @@ class PointerHead(nn.Module):
         self.gates.weight.mul_(OUTPUT_INIT_SCALE)
         self.gates.bias.zero_()
         self.bin_edges.copy_(bin_edges)
-        predicted, _ = rows.of(candidates)
-        bins, own = self._bins(predicted, rows.means)
+        predicted, _ = rows.evaluate(candidates)
+        bins, own = self._bins(predicted, rows.values)
         of_other_rows = own.roll(len(own) // 2, dims=0)
-        applicable = predicted.observed & rows.free[:, predicted.target]
+        applicable = predicted.observed & rows.not_spike[:, predicted.target]
         close, by_chance = (applicable & ((bins - values).abs() <= 1) for values in (own, of_other_rows))
         min_rows = by_chance.sum(dim=0) + MIN_EXCESS_FRACTION * len(own)
         selected = select_relations(candidates, close, applicable, min_rows, MAX_RELATIONS_PER_COLUMN)

@@ -22,7 +22,7 @@ from harpoon.networks.copy_head import COPY_CERTAIN_PROBABILITY, CopyDistributio
 from harpoon.networks.layers import OUTPUT_INIT_SCALE, ColumnIndex, Linear
 from harpoon.networks.pointer_head import PointerHead, PointerTargets
 from harpoon.relations.relation import ColumnScales, RelationValues
-from harpoon.relations.search import ROWS, RelationData, search_relations
+from harpoon.relations.search import MAX_SEARCH_ROWS, RelationData, search_relations
 
 MIN_GAUSSIAN_STD = 1e-3  # of a normal score
 
@@ -211,7 +211,7 @@ class RankHead(nn.Module):
         for layer in (self.histogram, self.gaussian):
             layer.weight.mul_(OUTPUT_INIT_SCALE)
             layer.bias.zero_()
-        data = data[:: max(1, len(data.x) // ROWS)]
+        data = data[:: max(1, len(data.x) // MAX_SEARCH_ROWS)]
         standardised, observed = self.standardised.select(data.x), self.standardised.select(data.observed)
         not_spike = self.target_weights(data.x, data.observed.to(data.x.dtype)) > 0
         units = {i: unit for i, column in enumerate(self.columns) if (unit := scales.unit(column))}

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from harpoon._text import format_percent
 from harpoon.data.column_array import NO_INDEX, Columns
 from harpoon.encoding.row_codec import RowCodec
 
@@ -54,40 +55,36 @@ class Formula(NamedTuple):
 
 def describe(target: str, formula: Formula, names: Sequence[str], fraction: float) -> str:
     """Return one line for a relation, with the fraction of the rows in which it holds."""
-    return f"{_quote(target)} = {formula.describe(names)} ({_percent(fraction)})"
+    return f"{_quote(target)} = {formula.describe(names)} ({format_percent(fraction)})"
 
 
 def apply_formulas(
-    rows: Columns, codec: RowCodec, form_of: NDArray[np.int64], formulas: Mapping[int, Formula]
+    rows: Columns, codec: RowCodec, relation_of: NDArray[np.int64], formulas: Mapping[int, Formula]
 ) -> Columns:
-    """Replace each number that is a copy by the value of its formula, in the units and resolution of its column.
+    """Replace each value that is a copy by the value of its formula, rounded to what its column can hold.
 
     Args:
-        rows: Rows with other numbers in the place of copies.
+        rows: Rows with other values in the cells that are copies.
         codec: The codec of the rows.
-        form_of: Index of the relation that each number is a copy of, or `NOWHERE`, (n, ranks).
-        formulas: The formula of each relation.
+        relation_of: The index of the relation that each cell is a copy of, or `NO_INDEX`, (n, n_columns).
+        formulas: The formula of each relation, by its index.
     """
-    values, open_ = [rows[number.column.name].values for number in codec.numeric], form_of != NO_INDEX
-    while open_.any():  # copies of copies come after them
-        for place in np.flatnonzero(open_.any(axis=0)).tolist():
-            for form in np.unique(form_of[open_[:, place], place]).tolist():
-                formula = formulas[form]
-                ready = open_[:, place] & (form_of[:, place] == form) & ~open_[:, formula.sources].any(axis=1)
+    names, pending = [each.column.name for each in codec.numeric], relation_of != NO_INDEX
+    values = [rows[name].values for name in names]
+    while pending.any():  # the sources of a copy may be copies, which come first
+        for column in np.flatnonzero(pending.any(axis=0)).tolist():
+            for relation in np.unique(relation_of[pending[:, column], column]).tolist():
+                formula = formulas[relation]
+                is_copy = pending[:, column] & (relation_of[:, column] == relation)
+                ready = is_copy & ~pending[:, formula.sources].any(axis=1)
                 computed = formula.evaluate(values)
                 valid = ready & np.isfinite(computed)
-                carried = codec.numeric[place].to_column_units(np.where(valid, computed, 0))
-                values[place] = np.where(valid, carried, values[place])
-                open_[:, place] &= ~ready
-    names = [number.column.name for number in codec.numeric]
+                rounded = codec.numeric[column].to_column_units(np.where(valid, computed, 0))
+                values[column] = np.where(valid, rounded, values[column])
+                pending[:, column] &= ~ready
     return rows | {name: rows[name].with_values(value) for name, value in zip(names, values, strict=True)}
 
 
 def _quote(name: str) -> str:
     """Return a name as it is, or in quotes where it could be taken for something else."""
     return name if name.isidentifier() else json.dumps(name, ensure_ascii=False)
-
-
-def _percent(fraction: float) -> str:
-    """Return per cent; what does not always hold is never shown as 100 %."""
-    return "100 %" if fraction == 1 else f"{min(100 * fraction, 99.9):.3g} %"

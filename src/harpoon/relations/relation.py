@@ -1,7 +1,10 @@
-"""Forms: what some numbers of a row say of another, such as a balance: the one before, less what was paid.
+"""Relations between numeric columns: a value that is determined by one or two other values of the row.
 
-A form is a number of the row, the sum or difference of two, or a product of powers of one or two, in the units of the
-table. Which forms are worth looking at is found in the training rows (`harpoon.relations.search`).
+A relation is a copy (x = y), a sum or difference (x = y ± z), or a product of powers (x = c yᵃ zᵇ), in the table's
+units. Relations are searched in the training rows (`harpoon.relations.search`).
+
+Numeric columns are those with a normal score; they are numbered as in `RowCodec.numeric`. Values are standardised
+unless said otherwise. A value in standard deviations is the standardised value minus that of zero, `AffineUnit.zero`.
 """
 
 from __future__ import annotations
@@ -17,31 +20,32 @@ from harpoon.data.statistics import Floats
 from harpoon.encoding.units import AffineUnit
 from harpoon.relations.formula import Formula
 
-SMALLEST = 1e-9
-FAR_OUT = 3.0  # deviations from the mean
-ROUNDED, ROUNDED_LOGS = 4e-7, 3e-6  # apart, as a share of their sizes, are equal sums and products in single precision
-HALF_A_STEP = 0.501
-FINE = 0.01  # deviations
-LARGEST_ZERO = 1e30  # beyond, single precision might have no number for it
-HIGHEST_LOG, ONE = 700.0, 1e-5  # of a factor, and how close to one it is one
-FARTHEST, LARGEST = 1e4, 20.0  # what is said at the most, and the largest logarithm of it
+MIN_POSITIVE = 1e-9  # standard deviations: smaller values have no logarithm
+TYPICAL_RANGE = 3.0  # standard deviations from the mean
+SUM_ROUNDING, PRODUCT_ROUNDING = 4e-7, 3e-6  # relative difference of equal values in single precision
+STEP_TOLERANCE = 0.501  # steps: a product may be rounded to the resolution of its column
+MAX_PRODUCT_ERROR = 0.01  # standard deviations
+MAX_ZERO = 1e30  # standardised value of zero, within single precision
+MAX_LOG_FACTOR = 700.0
+UNIT_FACTOR_TOLERANCE = 1e-5  # factors this close to 1 are 1
+MAX_PREDICTION, MAX_LOG_PREDICTION = 1e4, 20.0  # predicted values are clipped to this
 
 
 class ColumnScales(Protocol):
-    """The scales of the numbers of columns, which it knows by their places."""
+    """The units and quantiles of columns, by the index of the codec (`RowCodec`)."""
 
     def unit(self, column: int) -> AffineUnit | None:
-        """The unit of a column's numbers, if their means are of one."""
+        """Return the unit of a column's standardised value, if it has one."""
 
     def bin_edges(self, column: int, n_bins: int) -> Floats:
-        """Where the slots of a column's ranks end on the scale of its means."""
+        """Return the standardised values at the inner edges of equiprobable bins, (n_bins - 1,)."""
 
 
 class Relation(NamedTuple):
-    """A number as others say it.
+    """A value as a function of one or two others.
 
-    Sums are on the scales of means: offset + Σ weight * mean. Products are of numbers in deviations, and their weights
-    are powers: log(number) = offset + Σ weight * log(number of the source).
+    A sum is linear in standardised values: offset + Σ weight * value. A product is linear in the logarithms of values
+    in standard deviations; its weights are powers: log(value) = offset + Σ weight * log(value of the source).
     """
 
     target: int
@@ -52,45 +56,49 @@ class Relation(NamedTuple):
 
     @property
     def is_finite(self) -> bool:
-        """Whether single precision has numbers for it."""
+        """Whether single precision can hold its weights and offset."""
         single = torch.finfo(torch.float32)
         return abs(self.offset) < single.max and all(single.tiny < abs(weight) < single.max for weight in self.weights)
 
     def tolerance(self, unit: AffineUnit) -> float:
-        """How far what it says may be from what it means, near the mean of its target: by rounding, or half a step."""
+        """Return the largest rounding error of a prediction near the mean: in single precision, or half a step."""
         if self.is_product:
-            return HALF_A_STEP * unit.step / unit.scale
-        return ROUNDED * (1 + abs(self.offset) + FAR_OUT * sum(map(abs, self.weights)))
+            return STEP_TOLERANCE * unit.step / unit.scale
+        return SUM_ROUNDING * (1 + abs(self.offset) + TYPICAL_RANGE * sum(map(abs, self.weights)))
 
     def is_representable(self, unit: AffineUnit) -> bool:
-        """Whether single precision tells what it says from what is next to it, on the grid or else nearby."""
+        """Return whether single precision can distinguish the prediction from its neighbours at the resolution."""
         if self.is_product:
-            return ROUNDED_LOGS * (abs(unit.zero) + FAR_OUT) < FINE
-        return unit.step == 0 or unit.step / unit.scale > 2 * self.tolerance(unit) + FAR_OUT * ROUNDED
+            return PRODUCT_ROUNDING * (abs(unit.zero) + TYPICAL_RANGE) < MAX_PRODUCT_ERROR
+        return unit.step == 0 or unit.step / unit.scale > 2 * self.tolerance(unit) + TYPICAL_RANGE * SUM_ROUNDING
 
 
 class RelationValues(NamedTuple):
-    """What forms say of rows.
+    """The predictions of k relations in n rows.
 
     Attributes:
-        use: Which forms, (forms,).
-        target: The number that each is for, (forms,).
-        there: Whether all that it needs is known, (n, forms).
-        means: What it says, (n, forms).
+        relation_index: The index of each relation in its bank, (k,).
+        target: The numeric column that each predicts, (k,).
+        observed: Whether all sources are observed, and positive for a product, (n, k).
+        values: The predicted values, (n, k).
     """
 
-    use: Tensor
+    relation_index: Tensor
     target: Tensor
     observed: Tensor
     values: Tensor
 
     def first(self, rows: int) -> RelationValues:
-        """The same of the first rows."""
-        return RelationValues(self.use, self.target, self.observed[:rows], self.values[:rows])
+        """Return the predictions of the first rows."""
+        return RelationValues(self.relation_index, self.target, self.observed[:rows], self.values[:rows])
 
 
 class RelationBank(nn.Module):
-    """Some forms for each number, as weights of all means and of the logarithms of all numbers."""
+    """At most `per_column` relations for each of `n_columns` numeric columns.
+
+    Relation i predicts column i // per_column. Its weights are those of all standardised values, then of the logarithms
+    of all values: (n_columns * per_column, 2 * n_columns).
+    """
 
     weights: Tensor
     offsets: Tensor
@@ -98,76 +106,79 @@ class RelationBank(nn.Module):
     fractions: Tensor
     zeros: Tensor
 
-    def __init__(self, numbers: int, each: int) -> None:
+    def __init__(self, n_columns: int, per_column: int) -> None:
         super().__init__()
-        self.numbers, self.each = numbers, each
-        self.register_buffer("weights", torch.zeros(numbers * each, 2 * numbers))
-        self.register_buffer("offsets", torch.zeros(numbers * each))
-        self.register_buffer("tolerances", torch.zeros(numbers * each))
-        self.register_buffer("fractions", torch.zeros(numbers * each))
-        self.register_buffer("zeros", torch.zeros(numbers))
+        self.n_columns, self.per_column = n_columns, per_column
+        self.register_buffer("weights", torch.zeros(n_columns * per_column, 2 * n_columns))
+        self.register_buffer("offsets", torch.zeros(n_columns * per_column))
+        self.register_buffer("tolerances", torch.zeros(n_columns * per_column))
+        self.register_buffer("fractions", torch.zeros(n_columns * per_column))
+        self.register_buffer("zeros", torch.zeros(n_columns))
 
     def __len__(self) -> int:
-        return self.numbers * self.each
+        return self.n_columns * self.per_column
 
-    def predict(self, means: Tensor, known: Tensor) -> RelationValues:
-        """What is said of rows by the forms that there are; means and what is known of them are (n, numbers)."""
-        use = (self.weights != 0).any(dim=1).nonzero()[:, 0]
-        weights, target = self.weights[use], use.div(self.each, rounding_mode="floor")
-        product = (weights[:, self.numbers :] != 0).any(dim=1)
-        if not product.any():
-            weights, inputs, sure = weights[:, : self.numbers], means, known
+    def predict(self, values: Tensor, observed: Tensor) -> RelationValues:
+        """Evaluate the stored relations on standardised values and the mask of observed ones, both (n, n_columns)."""
+        stored = (self.weights != 0).any(dim=1).nonzero()[:, 0]
+        weights, target = self.weights[stored], stored.div(self.per_column, rounding_mode="floor")
+        is_product = (weights[:, self.n_columns :] != 0).any(dim=1)
+        if not is_product.any():
+            weights, inputs, available = weights[:, : self.n_columns], values, observed
         else:
-            numbers = means - self.zeros
-            inputs = torch.cat([means, numbers.clamp(min=SMALLEST).log()], dim=1)
-            sure = torch.cat([known, known & (numbers > SMALLEST)], dim=1)
-        needed = (weights != 0).to(means.dtype)
-        there = sure.to(means.dtype) @ needed.T == needed.sum(dim=1)
-        said = torch.addmm(self.offsets[use], inputs, weights.T)
-        said = torch.where(product, self.zeros[target] + said.clamp(max=LARGEST).exp(), said)
-        return RelationValues(use, target, there, said.clamp(-FARTHEST, FARTHEST))
+            from_zero = values - self.zeros
+            inputs = torch.cat([values, from_zero.clamp(min=MIN_POSITIVE).log()], dim=1)
+            available = torch.cat([observed, observed & (from_zero > MIN_POSITIVE)], dim=1)
+        needed = (weights != 0).to(values.dtype)
+        has_sources = available.to(values.dtype) @ needed.T == needed.sum(dim=1)
+        predicted = torch.addmm(self.offsets[stored], inputs, weights.T)
+        products = self.zeros[target] + predicted.clamp(max=MAX_LOG_PREDICTION).exp()
+        predicted = torch.where(is_product, products, predicted)
+        return RelationValues(stored, target, has_sources, predicted.clamp(-MAX_PREDICTION, MAX_PREDICTION))
 
-    def matches(self, said: Tensor, means: Tensor, which: Tensor) -> Tensor:
-        """Whether means are just what forms say, up to how that is rounded."""
-        product = (self.weights[:, self.numbers :] != 0).any(dim=1)
-        share = torch.where(product, ROUNDED_LOGS, ROUNDED)[which]
-        zeros = self.zeros[which.div(self.each, rounding_mode="floor")] * product[which]
-        return (said - means).abs() <= self.tolerances[which] + share * (means.abs() + zeros.abs())
+    def matches(self, predicted: Tensor, values: Tensor, index: Tensor) -> Tensor:
+        """Return whether values equal the predictions of relations `index`, up to rounding. All shapes broadcast."""
+        is_product = (self.weights[:, self.n_columns :] != 0).any(dim=1)
+        rounding = torch.where(is_product, PRODUCT_ROUNDING, SUM_ROUNDING)[index]
+        zeros = self.zeros[index.div(self.per_column, rounding_mode="floor")] * is_product[index]
+        return (predicted - values).abs() <= self.tolerances[index] + rounding * (values.abs() + zeros.abs())
 
     def formulas(self, units: Mapping[int, AffineUnit]) -> dict[int, Formula]:
-        """How each form that there is makes a number of others, in the units of the table."""
-        kept = (self.weights != 0).any(dim=1).nonzero()[:, 0].tolist()
-        return {form: self._formula(form, units) for form in kept}
+        """Return the stored relations in the table's units, by their index."""
+        stored = (self.weights != 0).any(dim=1).nonzero()[:, 0].tolist()
+        return {index: self._formula(index, units) for index in stored}
 
-    def _formula(self, form: int, units: Mapping[int, AffineUnit]) -> Formula:
-        signs, powers = self.weights[form].double().view(2, self.numbers)
+    def _formula(self, index: int, units: Mapping[int, AffineUnit]) -> Formula:
+        signs, powers = self.weights[index].double().view(2, self.n_columns)
         if signs.any():
             sources = signs.nonzero()[:, 0].tolist()
             return Formula(tuple(sources), tuple(signs[sources].sign().tolist()), None)
         sources = powers.nonzero()[:, 0].tolist()
-        factor = float(self.offsets[form]) + math.log(units[form // self.each].scale)
-        factor -= sum(float(powers[source]) * math.log(units[source].scale) for source in sources)
-        factor = math.exp(max(-HIGHEST_LOG, min(factor, HIGHEST_LOG)))
-        return Formula(tuple(sources), tuple(powers[sources].tolist()), 1.0 if abs(factor - 1) < ONE else factor)
+        log_factor = float(self.offsets[index]) + math.log(units[index // self.per_column].scale)
+        log_factor -= sum(float(powers[source]) * math.log(units[source].scale) for source in sources)
+        factor = math.exp(max(-MAX_LOG_FACTOR, min(log_factor, MAX_LOG_FACTOR)))
+        factor = 1.0 if abs(factor - 1) < UNIT_FACTOR_TOLERANCE else factor
+        return Formula(tuple(sources), tuple(powers[sources].tolist()), factor)
 
     @torch.no_grad()
-    def store(self, found: Iterable[tuple[Relation, float]], units: Mapping[int, AffineUnit]) -> None:
-        """Keep forms, the first of each number, each with the share of the rows that it explains."""
+    def store(self, relations: Iterable[tuple[Relation, float]], units: Mapping[int, AffineUnit]) -> None:
+        """Store the first relations of each column, each with the fraction of rows in which it holds."""
         for buffer in self.buffers():
             buffer.zero_()
-        for place, unit in units.items():
-            self.zeros[place] = max(-LARGEST_ZERO, min(unit.zero, LARGEST_ZERO))
-        kept = [0] * self.numbers
-        for form, share in found:
-            if kept[form.target] < self.each:
-                place = form.target * self.each + kept[form.target]
-                kept[form.target] += 1
-                sources = [source + self.numbers * form.is_product for source in form.sources]
-                self.weights[place, sources] = self.weights.new_tensor(form.weights)
-                self.offsets[place], self.tolerances[place] = form.offset, form.tolerance(units[form.target])
-                self.fractions[place] = share
+        for column, unit in units.items():
+            self.zeros[column] = max(-MAX_ZERO, min(unit.zero, MAX_ZERO))
+        n_stored = [0] * self.n_columns
+        for relation, fraction in relations:
+            target = relation.target
+            if n_stored[target] < self.per_column:
+                index = target * self.per_column + n_stored[target]
+                n_stored[target] += 1
+                sources = [source + self.n_columns * relation.is_product for source in relation.sources]
+                self.weights[index, sources] = self.weights.new_tensor(relation.weights)
+                self.offsets[index], self.tolerances[index] = relation.offset, relation.tolerance(units[target])
+                self.fractions[index] = fraction
 
     def validate_state(self) -> None:
-        """Refuse forms that are no numbers."""
+        """Raise ValueError if a buffer is not finite."""
         if not all(buffer.isfinite().all() for buffer in self.buffers()):
-            raise ValueError("what numbers say of others is no number")
+            raise ValueError("the relations between numeric columns are not finite")

@@ -1,4 +1,4 @@
-"""Searching training rows for forms: sums that hold in some rows, products of powers that hold in all."""
+"""Search for relations in the training rows: sums that hold in some rows, products of powers that hold in all."""
 
 from __future__ import annotations
 
@@ -11,242 +11,268 @@ import torch
 from torch import Tensor
 
 from harpoon.encoding.units import DIMENSIONLESS, AffineUnit
-from harpoon.relations.relation import ONE, SMALLEST, Relation, RelationBank, RelationValues
+from harpoon.relations.relation import (
+    MIN_POSITIVE,
+    UNIT_FACTOR_TOLERANCE,
+    Relation,
+    RelationBank,
+    RelationValues,
+)
 
-FIRSTS, SECONDS = 8, 2  # numbers that may begin a sum for another, and that may go with each of them
-MOST_NUMBERS = 128  # beyond, forms are single numbers
-ROWS, PRODUCT_ROWS = 4096, 1024  # to tell by
-MOST_FACTORS, MOST_PRODUCTS = 24, 6  # numbers that may be factors of another, and products for it, at the most
-NOTHING, NEARLY = 1e-6, 0.01  # a share of the variance that is left open, and how close powers are to halves
-ALWAYS = 0.99  # the share of the rows in which a product that always holds does, as some may be wrong
-TURNED = 0.05  # the share of the rows in which a sum holds that is worth turning round
-FEWEST_ROWS, MOSTLY = 50, 0.5  # rows to tell a product by, and the share of a number that is positive
+MAX_FIRST_SOURCES, MAX_SECOND_SOURCES = 8, 2  # candidates for a target, and for a target with its first source
+MAX_PAIR_COLUMNS = 128  # in wider tables only copies are searched
+MAX_SEARCH_ROWS, MAX_PRODUCT_ROWS = 4096, 1024
+MAX_FACTORS, MAX_PRODUCTS = 24, 6  # candidates for the factors of a target, and for its products
+MAX_UNEXPLAINED_VARIANCE = 1e-6  # fraction, of the logarithm of a product
+POWER_TOLERANCE = 0.01  # powers must be this close to multiples of 1/2
+MIN_PRODUCT_FRACTION = 0.99  # of the rows: some may be wrong
+MIN_INVERSE_FRACTION = 0.05  # of the rows: sums that hold in fewer are not inverted
+MIN_PRODUCT_ROWS = 50
+MIN_POSITIVE_FRACTION = 0.5  # of the observed values of a factor
 
 
 class RelationData(NamedTuple):
-    """Rows by which forms are chosen.
+    """Training rows in which relations are searched.
 
     Attributes:
-        means: Of the numbers, (n, numbers).
-        known: Which of them are known, likewise.
-        free: Which of them are no point masses either, likewise.
-        units: Of the numbers that have one.
+        values: Standardised values, (n, n_columns).
+        observed: Which of them are observed, (n, n_columns).
+        not_spike: Which of them are observed and not spikes, (n, n_columns).
+        units: The units of the columns that have one.
     """
 
-    means: Tensor
-    known: Tensor
-    free: Tensor
+    values: Tensor
+    observed: Tensor
+    not_spike: Tensor
     units: Mapping[int, AffineUnit]
 
-    def of(self, forms: Sequence[Relation]) -> tuple[RelationValues, Tensor]:
-        """What forms, in the order of their targets, say of the rows, and whether that is what is there, (n, forms)."""
-        most = max(Counter(form.target for form in forms).values(), default=0)
-        all_of_them = RelationBank(self.means.shape[1], most).to(self.means.device, self.means.dtype)
-        all_of_them.store(((form, 1.0) for form in forms), self.units)
-        said = all_of_them.predict(self.means, self.known)
-        same = all_of_them.matches(said.values, self.means[:, said.target], said.use)
-        return said, said.observed & self.free[:, said.target] & same
+    def evaluate(self, relations: Sequence[Relation]) -> tuple[RelationValues, Tensor]:
+        """Evaluate k relations, in the order of their targets: predictions, and where they hold, (n, k)."""
+        per_column = max(Counter(relation.target for relation in relations).values(), default=0)
+        bank = RelationBank(self.values.shape[1], per_column).to(self.values.device, self.values.dtype)
+        bank.store(((relation, 1.0) for relation in relations), self.units)
+        predicted = bank.predict(self.values, self.observed)
+        matches = bank.matches(predicted.values, self.values[:, predicted.target], predicted.relation_index)
+        return predicted, predicted.observed & self.not_spike[:, predicted.target] & matches
 
 
-def search_relations(rows: RelationData, ranks: Tensor) -> list[Relation]:
-    """Forms to choose from, in the order of their targets; ranks are (n, numbers)."""
-    products = [form for form in _products(rows) if form.is_finite and form.is_representable(rows.units[form.target])]
-    products = [form for form in products if not _identity(form, rows.units)]  # that is a sum already
-    products.sort(key=lambda form: form.target)
-    said, same = rows.of(products)
-    there = said.observed & rows.free[:, said.target]
-    always = (same.sum(dim=0) >= ALWAYS * there.sum(dim=0)).tolist()
-    products = [form for form, holds in zip(products, always, strict=True) if holds]
-    sums = [form for form in _sums(rows, ranks * rows.known) if form.is_finite]
-    sums = _add_inverses(sums, rows)
-    return sorted([*sums, *products], key=lambda form: form.target)
+def search_relations(data: RelationData, scores: Tensor) -> list[Relation]:
+    """Return candidates in the order of their targets. `scores`: the normal scores, (n, n_columns)."""
+    units = data.units
+    products = [
+        relation
+        for relation in _search_products(data)
+        if relation.is_finite
+        and relation.is_representable(units[relation.target])
+        and not _is_identity(relation, units)  # a copy is a sum already
+    ]
+    products.sort(key=lambda relation: relation.target)
+    predicted, holds = data.evaluate(products)
+    applies = predicted.observed & data.not_spike[:, predicted.target]
+    always = (holds.sum(dim=0) >= MIN_PRODUCT_FRACTION * applies.sum(dim=0)).tolist()
+    products = [relation for relation, is_exact in zip(products, always, strict=True) if is_exact]
+    sums = [relation for relation in _search_sums(data, scores * data.observed) if relation.is_finite]
+    return sorted([*_add_inverses(sums, data), *products], key=lambda relation: relation.target)
 
 
 def select_relations(
-    forms: Sequence[Relation], rows: Tensor, there: Tensor, least: Tensor, most: tuple[int, int]
+    relations: Sequence[Relation],
+    holds: Tensor,
+    applies: Tensor,
+    min_rows: Tensor,
+    max_per_column: tuple[int, int],
 ) -> list[tuple[Relation, float]]:
-    """Of each number the forms that explain enough rows, those that explain most before the others.
+    """Select for each column the relations that hold in enough rows, those with most rows first.
 
-    A number alone may be all that is known, so that it only has to be good for itself. What is said of two has to be so
-    in rows that neither of them explains.
+    A relation with two sources must hold in enough rows in which neither source alone is a relation. One with a single
+    source is judged by itself, because its source may be all that is observed.
 
     Args:
-        forms: To choose from.
-        rows: Which rows each explains, (n, forms).
-        there: Which rows each says something of, likewise; with a form comes the share of these that it explains.
-        least: How many it has to explain, (forms,).
-        most: How many forms of one number and of two are chosen for another, at the most.
+        relations: The candidates.
+        holds: The rows in which each holds, (n, k).
+        applies: The rows in which each makes a prediction, (n, k).
+        min_rows: The number of rows in which each must hold, (k,).
+        max_per_column: The most relations with one source and with two for a column.
+
+    Returns:
+        Relations in the order of their targets, each with the fraction of rows with a prediction in which it holds.
     """
-    alone = {(form.target, *form.sources): place for place, form in enumerate(forms) if len(form.sources) == 1}
-    left = rows.clone()
-    for place, form in enumerate(forms):
-        if len(form.sources) > 1:
-            of_one = [alone[form.target, source] for source in form.sources if (form.target, source) in alone]
-            left[:, place] &= ~rows[:, of_one].any(dim=1)
-    counts = left.sum(dim=0)
-    enough, kept = (counts >= least).tolist(), Counter[tuple[int, int]]()
-    shares = (rows.sum(dim=0) / there.sum(dim=0).clamp(min=1)).tolist()
-    best: list[tuple[Relation, float]] = []
-    for place in counts.argsort(descending=True, stable=True).tolist():
-        kind = forms[place].target, len(forms[place].sources)
-        if enough[place] and kept[kind] < most[kind[1] - 1]:
-            kept[kind] += 1
-            best.append((forms[place], shares[place]))
-    return sorted(best, key=lambda one: one[0].target)
+    singles = {(each.target, *each.sources): index for index, each in enumerate(relations) if len(each.sources) == 1}
+    explained = holds.clone()
+    for index, relation in enumerate(relations):
+        if len(relation.sources) > 1:
+            keys = [(relation.target, source) for source in relation.sources]
+            explained[:, index] &= ~holds[:, [singles[key] for key in keys if key in singles]].any(dim=1)
+    n_rows = explained.sum(dim=0)
+    enough, n_selected = (n_rows >= min_rows).tolist(), Counter[tuple[int, int]]()
+    fractions = (holds.sum(dim=0) / applies.sum(dim=0).clamp(min=1)).tolist()
+    selected: list[tuple[Relation, float]] = []
+    for index in n_rows.argsort(descending=True, stable=True).tolist():
+        target, n_sources = relations[index].target, len(relations[index].sources)
+        if enough[index] and n_selected[target, n_sources] < max_per_column[n_sources - 1]:
+            n_selected[target, n_sources] += 1
+            selected.append((relations[index], fractions[index]))
+    return sorted(selected, key=lambda each: each[0].target)
 
 
-def _sums(rows: RelationData, ranks: Tensor) -> list[Relation]:
-    """Single numbers, and two of which one is added to the other or taken from it, that go with another."""
-    units, together = rows.units, _combine(ranks, ranks)
-    forms: dict[tuple[object, ...], Relation] = {}
+def _search_sums(data: RelationData, scores: Tensor) -> list[Relation]:
+    """Return copies, sums and differences of columns that are associated with the target."""
+    units, association = data.units, _association(scores, scores)
+    relations: dict[tuple[object, ...], Relation] = {}
     for target, unit in units.items():
-        alike = [place for place, other in units.items() if place != target and other.kind == unit.kind]
-        for first in sorted(alike, key=lambda place: -abs(together[target][place]))[:FIRSTS]:
-            single = _sum(units, target, (first,), (1,))
-            others = [place for place in alike if place != first]
-            more = unit.additive and len(units) <= MOST_NUMBERS
-            for form in [single, *(_add_second_source(rows, ranks, single, others) if more else [])]:
-                forms.setdefault(_signed(form), form)
-    return list(forms.values())
+        comparable = [column for column, other in units.items() if column != target and other.kind == unit.kind]
+        for first in sorted(comparable, key=lambda column: -abs(association[target][column]))[:MAX_FIRST_SOURCES]:
+            candidates = [_sum(units, target, (first,), (1,))]
+            if unit.additive and len(units) <= MAX_PAIR_COLUMNS:
+                others = [column for column in comparable if column != first]
+                candidates += _add_second_source(data, scores, candidates[0], others)
+            for relation in candidates:
+                relations.setdefault(_signature(relation), relation)
+    return list(relations.values())
 
 
-def _add_inverses(sums: Sequence[Relation], rows: RelationData) -> list[Relation]:
-    """Sums, and with each of two numbers that often holds what it says of these two.
+def _add_inverses(sums: Sequence[Relation], data: RelationData) -> list[Relation]:
+    """Return sums, and those of two sources that often hold also solved for each source.
 
-    What a number that is mostly a point mass goes with is not seen by its ranks: a total is found as a price and its
-    postage, but the price not as the total less the postage.
+    Normal scores do not show the association of a column that is mostly spikes: total = price + postage is found, but
+    price = total - postage is not.
     """
-    of_two = [form for form in sums if len(form.sources) > 1]
-    _, same = rows.of(of_two)
-    often = (same.sum(dim=0) >= TURNED * rows.known[:, [form.target for form in of_two]].sum(dim=0)).tolist()
-    all_of_them = {_signed(form): form for form in sums}
-    for form in (form for form, holds in zip(of_two, often, strict=True) if holds):
-        (one, other), sign = form.sources, math.copysign(1, form.weights[1])
+    pairs = [relation for relation in sums if len(relation.sources) > 1]
+    _, holds = data.evaluate(pairs)
+    n_observed = data.observed[:, [relation.target for relation in pairs]].sum(dim=0)
+    often = (holds.sum(dim=0) >= MIN_INVERSE_FRACTION * n_observed).tolist()
+    relations = {_signature(relation): relation for relation in sums}
+    for relation in (relation for relation, is_frequent in zip(pairs, often, strict=True) if is_frequent):
+        (one, other), sign = relation.sources, math.copysign(1, relation.weights[1])
         for target, source, signs in ((one, other, (1, -sign)), (other, one, (sign, -sign))):
-            turned = _sum(rows.units, target, (form.target, source), signs)
-            if rows.units[target].additive and turned.is_finite:
-                all_of_them.setdefault(_signed(turned), turned)
-    return list(all_of_them.values())
+            inverse = _sum(data.units, target, (relation.target, source), signs)
+            if data.units[target].additive and inverse.is_finite:
+                relations.setdefault(_signature(inverse), inverse)
+    return list(relations.values())
 
 
-def _signed(form: Relation) -> tuple[object, ...]:
-    """What is the same for sums that are: the target, and each source with its sign."""
-    return form.target, *sorted(zip(form.sources, (weight > 0 for weight in form.weights), strict=True))
+def _signature(relation: Relation) -> tuple[object, ...]:
+    """Return the target, and each source with its sign: equal for equal sums."""
+    return relation.target, *sorted(zip(relation.sources, (weight > 0 for weight in relation.weights), strict=True))
 
 
-def _add_second_source(rows: RelationData, ranks: Tensor, single: Relation, others: Sequence[int]) -> list[Relation]:
-    """A sum with the numbers added to it, or taken from it, that go with what it leaves open."""
-    first = single.sources[0]
-    left = rows.means[:, single.target] - single.offset - single.weights[0] * rows.means[:, first]
-    order = left.argsort().argsort().to(ranks.dtype)
-    both = rows.known[:, single.target] & rows.known[:, first]
-    goes_with = _combine(((order - order.mean()) * both)[:, None], ranks)[0]
-    seconds = sorted(others, key=lambda place: -abs(goes_with[place]))[:SECONDS]
-    signs = (math.copysign(1, goes_with[second]) for second in seconds)
+def _add_second_source(data: RelationData, scores: Tensor, copy: Relation, others: Sequence[int]) -> list[Relation]:
+    """Return sums of a first source and those columns that are most associated with its residual."""
+    first = copy.sources[0]
+    residual = data.values[:, copy.target] - copy.offset - copy.weights[0] * data.values[:, first]
+    rank = residual.argsort().argsort().to(scores.dtype)
+    observed = data.observed[:, copy.target] & data.observed[:, first]
+    association = _association(((rank - rank.mean()) * observed)[:, None], scores)[0]
+    seconds = sorted(others, key=lambda column: -abs(association[column]))[:MAX_SECOND_SOURCES]
+    signs = (math.copysign(1, association[second]) for second in seconds)
     pairs = zip(seconds, signs, strict=True)
-    return [_sum(rows.units, single.target, (first, second), (1, sign)) for second, sign in pairs]
+    return [_sum(data.units, copy.target, (first, second), (1, sign)) for second, sign in pairs]
 
 
 def _sum(units: Mapping[int, AffineUnit], target: int, sources: tuple[int, ...], signs: tuple[float, ...]) -> Relation:
-    """The sum of some numbers, on the scales of means."""
-    of = [units[source] for source in sources]
-    weights = tuple(sign * (unit.scale / units[target].scale) for unit, sign in zip(of, signs, strict=True))
-    offset = units[target].zero - sum(weight * unit.zero for unit, weight in zip(of, weights, strict=True))
-    return Relation(target, sources, weights, offset)
+    """Return a signed sum as a linear function of standardised values."""
+    source_units = [units[source] for source in sources]
+    scale = units[target].scale
+    weights = tuple(sign * (unit.scale / scale) for unit, sign in zip(source_units, signs, strict=True))
+    zeros = sum(weight * unit.zero for unit, weight in zip(source_units, weights, strict=True))
+    return Relation(target, sources, weights, units[target].zero - zeros)
 
 
-def _combine(one: Tensor, other: Tensor) -> list[list[float]]:
-    """How much numbers go together, up to a factor for each of the first."""
-    together: list[list[float]] = (one.T @ other / other.norm(dim=0).clamp(min=SMALLEST)).tolist()
-    return together
+def _association(one: Tensor, other: Tensor) -> list[list[float]]:
+    """Return the correlation of columns, (columns of one, columns of other), up to a factor for each of the first."""
+    association: list[list[float]] = (one.T @ other / other.norm(dim=0).clamp(min=MIN_POSITIVE)).tolist()
+    return association
 
 
-def _identity(form: Relation, units: Mapping[int, AffineUnit]) -> bool:
-    """Whether a product is nothing but another number."""
-    of, own = units[form.sources[0]].scale, units[form.target].scale
-    return form.weights == (1.0,) and abs(form.offset + math.log(own) - math.log(of)) < ONE
+def _is_identity(product: Relation, units: Mapping[int, AffineUnit]) -> bool:
+    """Return whether a product is a copy of its source."""
+    source, target = units[product.sources[0]].scale, units[product.target].scale
+    log_factor = product.offset + math.log(target) - math.log(source)
+    return product.weights == (1.0,) and abs(log_factor) < UNIT_FACTOR_TOLERANCE
 
 
-def _products(rows: RelationData) -> list[Relation]:
-    """Powers of a number, and products of powers of two, that another number always is where all are positive."""
-    units, some = rows.units, slice(None, None, max(1, len(rows.means) // PRODUCT_ROWS))
-    plain = [place for place, unit in units.items() if unit.kind == DIMENSIONLESS]
-    zeros = torch.tensor([units[place].zero for place in plain], dtype=torch.float64)
-    numbers = rows.means[some][:, plain].double() - zeros
-    known = rows.known[some][:, plain]
-    there = known & (numbers > SMALLEST)
-    positive = (there.sum(dim=0) > MOSTLY * known.sum(dim=0)).nonzero()[:, 0].tolist()
-    if len(positive) > MOST_NUMBERS:
+def _search_products(data: RelationData) -> list[Relation]:
+    """Return products of powers of one or two columns that always equal a third where all are positive."""
+    units, subset = data.units, slice(None, None, max(1, len(data.values) // MAX_PRODUCT_ROWS))
+    columns = [column for column, unit in units.items() if unit.kind == DIMENSIONLESS]
+    zeros = torch.tensor([units[column].zero for column in columns], dtype=torch.float64)
+    values = data.values[subset][:, columns].double() - zeros
+    observed = data.observed[subset][:, columns]
+    positive = observed & (values > MIN_POSITIVE)
+    factors = (positive.sum(dim=0) > MIN_POSITIVE_FRACTION * observed.sum(dim=0)).nonzero()[:, 0].tolist()
+    if len(factors) > MAX_PAIR_COLUMNS:
         return []
-    logs = LogLinearSearch.of(numbers[:, positive], there[:, positive])
+    search = LogLinearSearch.from_values(values[:, factors], positive[:, factors])
+    column_of = [columns[factor] for factor in factors]
     return [
-        Relation(
-            plain[positive[target]],
-            tuple(plain[positive[source]] for source in sources),
-            powers,
-            offset,
-            is_product=True,
-        )
-        for target in range(len(positive))
-        for sources, powers, offset in logs.products(target)
+        Relation(column_of[target], tuple(column_of[source] for source in sources), powers, offset, is_product=True)
+        for target in range(len(factors))
+        for sources, powers, offset in search.products(target)
     ]
 
 
 class LogLinearSearch(NamedTuple):
-    """Logarithms of numbers less their mean, which is kept, and which are there: (n, numbers), nothing elsewhere."""
+    """Search for columns whose logarithm is linear in the logarithms of one or two others.
+
+    Attributes:
+        x: Centred logarithms of values, (n, columns); 0 where a value is not positive.
+        positive: 1 where a value is positive, else 0, (n, columns).
+        mean: The mean that was subtracted, (columns,).
+    """
 
     x: Tensor
-    there: Tensor
+    positive: Tensor
     mean: Tensor
 
     @classmethod
-    def of(cls, numbers: Tensor, there: Tensor) -> LogLinearSearch:
-        """Of numbers, where they are positive."""
-        weight = there.double()
-        x = numbers.clamp(min=SMALLEST).log() * weight
+    def from_values(cls, values: Tensor, positive: Tensor) -> LogLinearSearch:
+        """Take the logarithms of positive values, both arguments (n, columns)."""
+        weight = positive.double()
+        x = values.clamp(min=MIN_POSITIVE).log() * weight
         mean = x.sum(dim=0) / weight.sum(dim=0).clamp(min=1)
         return cls((x - mean) * weight, weight, mean)
 
     def products(self, target: int) -> list[tuple[tuple[int, ...], tuple[float, ...], float]]:
-        """Sources, powers and the logarithm of a factor of the products that a number is."""
-        together = (self.x.T @ self.x[:, target]).abs() / self.x.norm(dim=0).clamp(min=SMALLEST)
-        others = [place for place in together.argsort(descending=True, stable=True).tolist() if place != target]
-        others = others[:MOST_FACTORS]
-        alone = [[source] for source in others if self._unexplained_variance(target, [[source]])[0] < NOTHING]
-        free = [place for place in others if [place] not in alone]
-        pairs = [[one, other] for at, one in enumerate(free) for other in free[at + 1 :]]
+        """Return the sources, powers and log-factor of the products that equal a column."""
+        association = (self.x.T @ self.x[:, target]).abs() / self.x.norm(dim=0).clamp(min=MIN_POSITIVE)
+        order = association.argsort(descending=True, stable=True).tolist()
+        candidates = [column for column in order if column != target][:MAX_FACTORS]
+        singles = [[c] for c in candidates if self._unexplained_variance(target, [[c]])[0] < MAX_UNEXPLAINED_VARIANCE]
+        rest = [column for column in candidates if [column] not in singles]
+        pairs = [[one, other] for index, one in enumerate(rest) for other in rest[index + 1 :]]
         if pairs:
-            left = self._unexplained_variance(target, pairs)
-            pairs = [pairs[place] for place in left.argsort(stable=True).tolist() if left[place] < NOTHING]
-        said = (self._fit_exponents(target, sources) for sources in [*alone, *pairs[:MOST_PRODUCTS]])
-        return [product for product in said if product is not None]
+            variance = self._unexplained_variance(target, pairs)
+            best = variance.argsort(stable=True).tolist()
+            pairs = [pairs[index] for index in best if variance[index] < MAX_UNEXPLAINED_VARIANCE]
+        fitted = (self._fit_exponents(target, sources) for sources in [*singles, *pairs[:MAX_PRODUCTS]])
+        return [product for product in fitted if product is not None]
 
     def _unexplained_variance(self, target: int, sources: Sequence[Sequence[int]]) -> Tensor:
-        """The share of a number's variance that one or two others leave open, in rows where all are there."""
-        one, other = (torch.tensor([pair[place] for pair in sources]) for place in (0, -1))
-        weight = self.there[:, [target]] * self.there[:, one] * self.there[:, other]
-        rows = weight.sum(dim=0).clamp(min=1)
-        parts = self.x[:, [target]], self.x[:, one], self.x[:, other]
-        means = [(weight * part).sum(dim=0) / rows for part in parts]
-        t, a, b = ((part - mean) * weight for part, mean in zip(parts, means, strict=True))
+        """Return 1 - R² of the regressions on each pair of sources, or on each single one, (len(sources),)."""
+        one, other = (torch.tensor([pair[index] for pair in sources]) for index in (0, -1))
+        weight = self.positive[:, [target]] * self.positive[:, one] * self.positive[:, other]
+        n_rows = weight.sum(dim=0).clamp(min=1)
+        columns = self.x[:, [target]], self.x[:, one], self.x[:, other]
+        means = [(weight * column).sum(dim=0) / n_rows for column in columns]
+        t, a, b = ((column - mean) * weight for column, mean in zip(columns, means, strict=True))
         tt, aa, bb, ta, tb, ab = ((p * q).sum(dim=0) for p, q in ((t, t), (a, a), (b, b), (t, a), (t, b), (a, b)))
         if len(sources[0]) == 1:
-            left = 1 - ta**2 / (tt * aa)
+            variance = 1 - ta**2 / (tt * aa)
         else:
-            apart = aa * bb - ab**2
-            left = 1 - (ta**2 * bb + tb**2 * aa - 2 * ta * tb * ab) / (tt * apart)
-            left = torch.where(apart > NEARLY**2 * aa * bb, left, torch.inf)
-        return torch.where(rows >= FEWEST_ROWS, left.nan_to_num(nan=torch.inf), torch.inf)
+            determinant = aa * bb - ab**2
+            variance = 1 - (ta**2 * bb + tb**2 * aa - 2 * ta * tb * ab) / (tt * determinant)
+            variance = torch.where(determinant > POWER_TOLERANCE**2 * aa * bb, variance, torch.inf)
+        return torch.where(n_rows >= MIN_PRODUCT_ROWS, variance.nan_to_num(nan=torch.inf), torch.inf)
 
     def _fit_exponents(
         self, target: int, sources: Sequence[int]
     ) -> tuple[tuple[int, ...], tuple[float, ...], float] | None:
-        """The powers of a product, if they are halves."""
-        rows = self.there[:, [target, *sources]].all(dim=1)
+        """Fit powers by least squares; None unless they are multiples of 1/2 and not 0."""
+        rows = self.positive[:, [target, *sources]].all(dim=1)
         x, y = self.x[rows][:, list(sources)], self.x[rows, target]
         powers = torch.linalg.lstsq(x - x.mean(dim=0), (y - y.mean())[:, None]).solution[:, 0]
-        halves = (2 * powers).round() / 2
-        if (halves == 0).any() or (powers - halves).abs().max() > NEARLY:
+        rounded = (2 * powers).round() / 2
+        if (rounded == 0).any() or (powers - rounded).abs().max() > POWER_TOLERANCE:
             return None
-        offset = (y + self.mean[target] - (x + self.mean[list(sources)]) @ halves).mean()
-        return tuple(sources), tuple(halves.tolist()), float(offset)
+        offset = (y + self.mean[target] - (x + self.mean[list(sources)]) @ rounded).mean()
+        return tuple(sources), tuple(rounded.tolist()), float(offset)

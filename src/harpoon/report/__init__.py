@@ -1,11 +1,11 @@
-"""Reports: what a model or a table is worth, as plain data and as one page of HTML.
+"""Reports: the quality of a model or of a synthetic table, as plain data and as one page of HTML.
 
-    evaluated(model, test)         a model on rows that it was not trained on
-    compared(real, synthetic)      two tables, no model
-    described(model)               a model alone
+    evaluate(model, test)       a model on rows that it was not trained on
+    compare(real, synthetic)    two tables, no model
+    describe(model)             a model alone
 
-Each gives a summary: a dictionary that JSON can hold, whose names `harpoon.report.summary` lists. `Page(summary)` is
-the page, which the extra "report" brings Jinja2 for.
+Each returns a summary: a dictionary that JSON can hold, with the keys of `harpoon.report.summary`. `Page(summary)` is
+the page; it needs the extra "report" (Jinja2). `harpoon.report.plots` draws figures; it needs the extra "plots".
 """
 
 from harpoon.report.build import compare, describe, evaluate

@@ -1,10 +1,10 @@
-"""The three summaries: of a model and test rows, of two tables, and of a model alone."""
+"""Build a summary: of a model and test rows, of two tables, or of a model alone."""
 
 from __future__ import annotations
 
 import copy
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -20,68 +20,68 @@ from harpoon.data.dataframe import Table
 from harpoon.data.schema import Schema, check_columns
 from harpoon.exceptions import InvalidTable, SchemaMismatch, UnknownCategoryWarning
 from harpoon.report.distributions import marginals
-from harpoon.report.fidelity import FEWEST, MOST_LABELS, comparable_columns, fidelity
+from harpoon.report.fidelity import MAX_CATEGORIES, MIN_ROWS, Reference, comparable_columns, fidelity
 from harpoon.report.headlines import headlines
 from harpoon.report.imputation import imputation, intervals
-from harpoon.report.overview import associations, facts, missingness
-from harpoon.report.rows import complete, finite, some
-from harpoon.report.summary import Likeness, Pass, Rows, Summary, Training
+from harpoon.report.overview import associations, column_facts, complete_rows, missingness, sample_rows
+from harpoon.report.summary import Epoch, Fidelity, Rows, Summary, Training, finite_or_none
 from harpoon.report.what_if import what_if
 
 if TYPE_CHECKING:
     from harpoon.estimator import Harpoon
 
 
-ROWS = 5000
-ROWS_UNDER_A_CONDITION = 2000
-ROWS_WITH_INTERVALS = 1000
-ROWS_IF_SLOW = 200  # of a model that draws each cell by many guided steps
-MOST_PASSES = 200
+DEFAULT_ROWS = 5000
+MAX_CONDITION_ROWS = 2000
+MAX_INTERVAL_ROWS = 1000
+MAX_ROWS_IF_SLOW = 200  # for a model that samples each cell in many guided steps
+MAX_EPOCHS_SHOWN = 200
 
 
 def evaluate(
     model: Harpoon,
     test: object,
     *,
+    train: object = None,
     where: str | Predicate | None = None,
-    rows: int = ROWS,
+    rows: int = DEFAULT_ROWS,
     random_state: RandomState = None,
 ) -> Summary:
-    """How well a model does on rows that it was not trained on.
+    """Evaluate a model on rows that it was not trained on.
 
-    Real cells are hidden and filled, drawn rows are compared with the real ones, and under a condition every column is
-    shown before and after.
+    Real cells are hidden and imputed, synthetic rows are compared with real ones, and a condition shows its effect on
+    every column.
 
     Args:
         model: A fitted model.
-        test: Real rows, a frame with the columns of the training table.
+        test: Real rows, a dataframe with the columns of the training table.
+        train: The training table, to search it for copies. Without it, authenticity and the distance to the closest
+            record are not computed: a model keeps no training rows.
         where: A condition, as for `Harpoon.sample`.
-        rows: How many real rows to look at, at the most, and how many to draw.
+        rows: Number of rows to sample, and of real rows to use at most.
         random_state: A seed or a NumPy generator; the model's own by default.
 
     >>> import pyarrow as pa
     >>> from harpoon import Harpoon
     >>> table = pa.table({"x": [1.0, 2.0, 3.0, 4.0] * 20, "c": ["a", "a", "b", "b"] * 20})
     >>> model = Harpoon(hidden=16, max_epochs=2, random_state=0, progress=False).fit(table)
-    >>> summary = evaluated(model, table, rows=50)
+    >>> summary = evaluate(model, table, rows=50)
     >>> summary["rows"]
-    {'real': 80, 'used': 50, 'complete': 50, 'drawn': 50}
+    {'real': 80, 'used': 50, 'complete': 50, 'synthetic': 50}
     """
-    model, seed = _quiet(model), _seed(model, random_state)
-    whole = dataframe.read(test)
-    check_columns(whole.names, model.schema_.names)
-    if not whole.n_rows:
-        raise InvalidTable("A table to evaluate a model on must have rows, got one without any.")
-    most = _affordable(model, check_count(rows, "rows, the number of rows to look at,"))
-    real = some(whole, most, np.random.default_rng(seed))
+    model, seed = _without_progress(model), _seed(model, random_state)
+    whole = _read(model, test, "test")
+    reference = _training_reference(model, train)
+    max_rows = _affordable_rows(model, check_count(rows, "rows"))
+    real = sample_rows(whole, max_rows, np.random.default_rng(seed))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", UnknownCategoryWarning)  # the page says so
-        drawn = dataframe.read(model.sample(most, random_state=seed))
-        return _finished(_evaluated(model, whole, real, drawn, where=where, seed=seed))
+        warnings.simplefilter("ignore", UnknownCategoryWarning)  # the notes of the summary name them
+        synthetic = dataframe.read(model.sample(max_rows, random_state=seed))
+        return _add_headlines(_evaluate(model, whole, real, synthetic, reference=reference, where=where, seed=seed))
 
 
 def compare(real: object, synthetic: object, *, random_state: RandomState = None) -> Summary:
-    """How alike two tables are, wherever the second one comes from.
+    """Compare a synthetic table, from any source, with a real one.
 
     Args:
         real: Real rows.
@@ -90,192 +90,214 @@ def compare(real: object, synthetic: object, *, random_state: RandomState = None
 
     >>> import pyarrow as pa
     >>> table = pa.table({"x": [1.0, 2.0, 3.0, 4.0], "c": ["a", "a", "b", "b"]})
-    >>> [column["distance"] for column in compared(table, table)["marginals"]]
+    >>> [column["distance"] for column in compare(table, table)["marginals"]]
     [0.0, 0.0]
     """
     seed = to_seed(check_random_state(random_state)) % 2**32
     whole, other = dataframe.read(real), dataframe.read(synthetic)
     if not all(table.n_rows and table.names for table in (whole, other)):
-        raise InvalidTable("Tables to compare must have rows and columns, got one without any.")
-    schema, notes = _in_common(whole, other)
+        raise InvalidTable("Both `real` and `synthetic` must have rows and columns.")
+    schema, notes = _common_columns(whole, other)
     rng = np.random.default_rng(seed)
-    left, right = some(whole, ROWS, rng), some(other, ROWS, rng)
-    summary = _of_tables("compared", schema, whole, left, right)
+    left, right = sample_rows(whole, DEFAULT_ROWS, rng), sample_rows(other, DEFAULT_ROWS, rng)
+    summary = _summarize_tables("comparison", schema, whole, left, right)
     summary["notes"] += notes
-    _with_likeness(summary, schema, fidelity(schema, left, right, against="real rows", seed=seed))
-    return _finished(summary)
+    _add_fidelity(summary, schema, fidelity(schema, left, right, reference=Reference(left, "real rows"), seed=seed))
+    return _add_headlines(summary)
 
 
 def describe(
-    model: Harpoon, *, where: str | Predicate | None = None, rows: int = ROWS, random_state: RandomState = None
+    model: Harpoon, *, where: str | Predicate | None = None, rows: int = DEFAULT_ROWS, random_state: RandomState = None
 ) -> Summary:
-    """What a model alone can tell: its columns, its training, rows drawn from it, and what a condition does to them.
+    """Describe a model alone: its columns, its training, rows sampled from it, and the effect of a condition on them.
 
     Args:
         model: A fitted model.
         where: A condition, as for `Harpoon.sample`.
-        rows: How many rows to draw, at the most.
+        rows: Number of rows to sample.
         random_state: A seed or a NumPy generator; the model's own by default.
     """
-    model, seed = _quiet(model), _seed(model, random_state)
-    most = _affordable(model, check_count(rows, "rows, the number of rows to draw,"))
-    drawn = dataframe.read(model.sample(most, random_state=seed))
-    summary = _of_tables("described", model.schema_, None, None, drawn)
+    model, seed = _without_progress(model), _seed(model, random_state)
+    max_rows = _affordable_rows(model, check_count(rows, "rows"))
+    synthetic = dataframe.read(model.sample(max_rows, random_state=seed))
+    summary = _summarize_tables("description", model.schema_, None, None, synthetic)
     summary["training"] = _training(model)
     if where is not None:
-        summary["condition"] = what_if(model, where, drawn, None, rows=min(most, ROWS_UNDER_A_CONDITION), seed=seed)
-    return _finished(summary)
+        condition_rows = min(max_rows, MAX_CONDITION_ROWS)
+        summary["condition"] = what_if(model, where, synthetic, None, rows=condition_rows, seed=seed)
+    return _add_headlines(summary)
 
 
-def _evaluated(
-    model: Harpoon, whole: Table, real: Table, drawn: Table, *, where: str | Predicate | None, seed: int
+def _evaluate(
+    model: Harpoon,
+    whole: Table,
+    real: Table,
+    synthetic: Table,
+    *,
+    reference: Reference,
+    where: str | Predicate | None,
+    seed: int,
 ) -> Summary:
-    schema, trained_on = model.schema_, _training_rows(model)
-    summary = _of_tables("evaluated", schema, whole, real, drawn)
-    if where is not None:  # before what takes longer: a condition may be impossible
-        rows = min(drawn.n_rows, ROWS_UNDER_A_CONDITION)
-        summary["condition"] = what_if(model, where, drawn, real, rows=rows, seed=seed)
-    summary["notes"] += _unseen(schema, real)
-    summary["filling"] = imputation(model, real, seed)
+    schema = model.schema_
+    summary = _summarize_tables("evaluation", schema, whole, real, synthetic)
+    if where is not None:  # first, because a condition may be infeasible and the rest takes longer
+        rows = min(synthetic.n_rows, MAX_CONDITION_ROWS)
+        summary["condition"] = what_if(model, where, synthetic, real, rows=rows, seed=seed)
+    summary["notes"] += _unknown_category_notes(schema, real)
+    summary["imputation"] = imputation(model, real, seed)
     if not model.denoiser_.is_conditional:
-        summary["notes"].append(f"The preset {model.preset!r} draws slowly: few rows were looked at, and no intervals.")
+        summary["notes"].append(f"The preset {model.preset!r} samples slowly: few rows are used, without intervals.")
     elif any(column.kind.numeric for column in schema.modelled):
-        summary["intervals"] = intervals(model, some(real, ROWS_WITH_INTERVALS, np.random.default_rng(seed)), seed)
-    against = "test rows" if trained_on is None else "training rows"
-    found = fidelity(schema, real, drawn, trained_on=trained_on, against=against, seed=seed)
-    _with_likeness(summary, schema, found)
+        rows_used = sample_rows(real, MAX_INTERVAL_ROWS, np.random.default_rng(seed))
+        summary["intervals"] = intervals(model, rows_used, seed)
+    _add_fidelity(summary, schema, fidelity(schema, real, synthetic, reference=reference, seed=seed))
     summary["training"] = _training(model)
     return summary
 
 
-def _of_tables(kind: str, schema: Schema, whole: Table | None, real: Table | None, drawn: Table) -> Summary:
-    """What two tables, or one, tell by themselves."""
+def _summarize_tables(
+    kind: Literal["evaluation", "comparison", "description"],
+    schema: Schema,
+    whole: Table | None,
+    real: Table | None,
+    synthetic: Table,
+) -> Summary:
+    """Build the parts that need no model, from one or two tables."""
     summary = Summary(
-        kind=kind,  # type: ignore[typeddict-item]
+        kind=kind,
         version=__version__,
         rows=Rows(
             real=None if whole is None else whole.n_rows,
             used=None if real is None else real.n_rows,
-            complete=None if real is None else complete(real, schema).n_rows,
-            drawn=drawn.n_rows,
+            complete=None if real is None else complete_rows(real, schema).n_rows,
+            synthetic=synthetic.n_rows,
         ),
         notes=[],
         headlines=[],
-        columns=facts(schema, whole),
+        columns=column_facts(schema, whole),
     )
     if whole is not None and real is not None:
         summary["missingness"] = missingness(whole)
         if real.n_rows < whole.n_rows:
-            summary["notes"].append(
-                f"{real.n_rows:,} of the {whole.n_rows:,} real rows were looked at, chosen at random."
-            )
+            summary["notes"].append(f"{real.n_rows:,} of the {whole.n_rows:,} real rows are used, chosen at random.")
     if schema.modelled:
-        pair = {"drawn": drawn} if real is None else {"real": real, "drawn": drawn}
-        summary["marginals"] = marginals(schema, pair)
-        summary["associations"] = associations(schema, real, drawn)
+        tables = {"synthetic": synthetic} if real is None else {"real": real, "synthetic": synthetic}
+        summary["marginals"] = marginals(schema, tables)
+        summary["associations"] = associations(schema, real, synthetic)
     return summary
 
 
-def _with_likeness(summary: Summary, schema: Schema, found: Likeness | None) -> None:
-    """Add the scores of whole rows, and what they do not say."""
-    if found is None:
-        why = f"There are too few complete rows to judge rows as wholes: at least {FEWEST} of each are needed."
-        summary["notes"].append(why)
+def _add_fidelity(summary: Summary, schema: Schema, result: Fidelity | None) -> None:
+    """Add the scores of whole rows, and notes about what they leave out."""
+    if result is None:
+        summary["notes"].append(
+            f"Whole rows are not scored: this needs at least {MIN_ROWS} complete rows of each table."
+        )
         return
-    summary["likeness"] = found
-    fewer = len(schema.modelled) - len(comparable_columns(schema).modelled)
-    if fewer:
-        columns = f"{fewer} column{'s' if fewer > 1 else ''} with more than {MOST_LABELS} labels"
+    summary["fidelity"] = result
+    n_left_out = len(schema.modelled) - len(comparable_columns(schema).modelled)
+    if n_left_out:
+        columns = f"{n_left_out} column{'s' if n_left_out > 1 else ''} with more than {MAX_CATEGORIES} categories"
         summary["notes"].append(f"Scores of whole rows leave out {columns}.")
 
 
-def _unseen(schema: Schema, table: Table) -> list[str]:
-    """A sentence for each column with labels that the model does not know."""
+def _unknown_category_notes(schema: Schema, table: Table) -> list[str]:
     found = {column.name: unknown_categories(table.column(column.name), column) for column in schema.modelled}
     return [
-        f"Column {shorten(name)!r} holds {format_list(labels)}, unknown to the model: taken as missing."
-        for name, labels in found.items()
-        if labels
+        f"Column {shorten(name)!r} has categories that the model does not know: {format_list(categories)}. "
+        "They are treated as missing."
+        for name, categories in found.items()
+        if categories
     ]
 
 
-def _finished(summary: Summary) -> Summary:
+def _add_headlines(summary: Summary) -> Summary:
     summary["headlines"] = headlines(summary)
     return summary
 
 
-def _in_common(real: Table, synthetic: Table) -> tuple[Schema, list[str]]:
-    """The columns that can be compared, and a sentence for each reason to leave one out."""
+def _common_columns(real: Table, synthetic: Table) -> tuple[Schema, list[str]]:
+    """Return the columns that can be compared, and a note for each reason to leave one out."""
     notes = []
-    for table, other, where in ((real, synthetic, "real"), (synthetic, real, "synthetic")):
+    for table, other, which in ((real, synthetic, "real"), (synthetic, real, "synthetic")):
         alone = [name for name in table.names if name not in set(other.names)]
         if alone:
-            notes.append(f"Only the {where} table has {format_list([shorten(name) for name in alone])}.")
+            notes.append(f"Only the {which} table has {format_list([shorten(name) for name in alone])}.")
     columns: list[Column] = []
     for column in Schema.infer(real):
         if column.name not in synthetic.names:
             continue
         try:
-            columns.append(_fitting(column, real, synthetic))
+            columns.append(_common_column(column, real, synthetic))
         except SchemaMismatch as error:
-            columns.append(Column(column.name, Kind.SKIPPED, note="the two tables hold different things in it"))
+            columns.append(Column(column.name, Kind.SKIPPED, note="its cells differ in kind between the two tables"))
             notes.append(str(error))
     return Schema(tuple(columns)), notes
 
 
-def _fitting(column: Column, real: Table, synthetic: Table) -> Column:
-    """The column as both tables hold it: integers that the other table has as fractions are numbers."""
+def _common_column(column: Column, real: Table, synthetic: Table) -> Column:
+    """Return a column that fits both tables: integers that the other table has as fractions are numbers."""
     if not column.kind.modelled:
         return column
     cells = synthetic.column(column.name)
     if column.kind is Kind.INTEGER and cells.storage == "float":
-        column = Schema.infer(_one_column(real, column.name), kinds={column.name: Kind.NUMBER})[column.name]
+        arrow = real.arrow.select([column.name])
+        table = Table(arrow, "pyarrow", arrow)
+        column = Schema.infer(table, kinds={column.name: Kind.NUMBER})[column.name]
     coerce(cells, column)
     return column
 
 
-def _one_column(table: Table, name: str) -> Table:
-    """One column of a table."""
-    arrow = table.arrow.select([name])
-    return Table(arrow, "pyarrow", arrow)
+def _read(model: Harpoon, data: object, name: str) -> Table:
+    """Read a table that must have rows and the columns of the model."""
+    table = dataframe.read(data)
+    check_columns(table.names, model.schema_.names)
+    if not table.n_rows:
+        raise InvalidTable(f"`{name}` must have rows, got none.")
+    return table
 
 
-def _quiet(model: Harpoon) -> Harpoon:
-    """The same model without progress bars, whose `report_` is its own: a report changes nothing."""
-    model._fitted()
-    quiet = copy.copy(model)
-    quiet.progress = False
-    return quiet
+def _training_reference(model: Harpoon, train: object) -> Reference:
+    """Return the complete training rows, or a note that explains why there are none."""
+    if train is None:
+        note = "a model does not keep its training rows. Pass the training table as `train`."
+        return Reference(None, "training rows", f"Not computed: {note}")
+    rows = complete_rows(_read(model, train, "train"), comparable_columns(model.schema_))
+    if rows.n_rows < MIN_ROWS:
+        note = f"Not computed: this needs at least {MIN_ROWS} complete training rows, got {rows.n_rows}."
+        return Reference(None, "training rows", note)
+    return Reference(rows, "training rows")
+
+
+def _without_progress(model: Harpoon) -> Harpoon:
+    """Return a shallow copy without progress bars, so that `sampling_info_` of the model itself stays."""
+    model._check_fitted()
+    model = copy.copy(model)
+    model.progress = False
+    return model
 
 
 def _seed(model: Harpoon, random_state: RandomState) -> int:
     return to_seed(model.random_state if random_state is None else check_random_state(random_state)) % 2**32
 
 
-def _affordable(model: Harpoon, rows: int) -> int:
-    return rows if model.denoiser_.is_conditional else min(rows, ROWS_IF_SLOW)
-
-
-def _training_rows(model: Harpoon) -> Table | None:
-    """Complete rows that the model was trained on, where it was fitted here and not read from a file."""
-    rows = getattr(model, "_trained_on", None)
-    table = None if rows is None else complete(dataframe.read(model.template_.build(rows)), model.schema_)
-    return table if table is not None and table.n_rows >= FEWEST else None
+def _affordable_rows(model: Harpoon, rows: int) -> int:
+    return rows if model.denoiser_.is_conditional else min(rows, MAX_ROWS_IF_SLOW)
 
 
 def _training(model: Harpoon) -> Training:
     history = model.history_
-    every = max(len(history.epochs) // MOST_PASSES, 1)
+    every = max(len(history.epochs) // MAX_EPOCHS_SHOWN, 1)
     shown = [epoch for i, epoch in enumerate(history.epochs) if i % every == 0 or epoch is history.epochs[-1]]
     return Training(
         preset=model.preset,
         seconds=round(history.seconds, 1),
         stopped_by=history.stopped_by,
-        curve=[
-            Pass(
+        epochs=[
+            Epoch(
                 number=epoch.number,
-                loss=finite(epoch.loss) or 0.0,
-                held_out_loss=None if epoch.validation_loss is None else finite(epoch.validation_loss),
+                loss=finite_or_none(epoch.loss) or 0.0,
+                validation_loss=None if epoch.validation_loss is None else finite_or_none(epoch.validation_loss),
                 seconds=round(epoch.seconds, 1),
             )
             for epoch in shown

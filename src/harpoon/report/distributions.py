@@ -1,34 +1,144 @@
-"""The distribution of a column in several tables at once, as numbers that a chart can be drawn from."""
+"""Histograms and category fractions of a column in one or more tables, for the report, the plots and the server.
+
+Bins and categories are shared by the tables that are compared. Missing cells are left out.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harpoon import metrics
-from harpoon._text import shorten
+from harpoon._text import format_rounded, shorten
 from harpoon.data.coercion import coerce, factorize
-from harpoon.data.column import Column
-from harpoon.data.column_array import ColumnArray
+from harpoon.data.column import Column, Kind, format_time
+from harpoon.data.column_array import NANOSECONDS, ColumnArray
 from harpoon.data.dataframe import Table
 from harpoon.data.schema import Schema
-from harpoon.report.rows import finite, only, written
-from harpoon.report.summary import Marginal, Picture, Spike
+from harpoon.report.summary import Marginal, Picture, Spike, finite_or_none
 
-BINS = (8, 40)  # at the least, and at the most
-TAIL = 0.005  # of the rows at either end, which go into the last bin
-FINEST = 1e9  # steps of a grid that is as good as none
-MOST_LABELS = 10
-LONGEST_LABEL = 80
-COMMON = 0.25  # a value that more rows have is told apart
+MIN_BINS, MAX_BINS = 8, 40
+TAIL_FRACTION = 0.005  # of the values at either end
+LONG_TAIL_RATIO = 4.0  # tails are cut off if the full range is this much longer than the range without them
+MAX_RESOLUTION_STEPS = 1e9  # a resolution with more steps than this is ignored
+SPIKE_FRACTION = 0.25  # values at least this frequent are spikes ...
+MAX_DISTINCT_WITHOUT_SPIKES = 32  # ... unless the column has so few values that each has a bin
+MAX_CATEGORIES = 10
+MAX_CATEGORY_CHARACTERS = 80
+DURATION_UNITS = {"days": 86_400 * 10**9, "hours": 3_600 * 10**9, "minutes": 60 * 10**9, "seconds": 10**9}
 Floats = NDArray[np.float64]
 
 
+@dataclass(frozen=True)
+class Histogram:
+    """Counts of the observed cells of one table: in bins, below and above them, and at spikes."""
+
+    counts: NDArray[np.int64]  # (bins,)
+    below: int
+    above: int
+    at_spikes: NDArray[np.int64]  # (spikes,)
+    total: int
+
+    @property
+    def counts_with_tails(self) -> NDArray[np.int64]:
+        """The counts, with the tails added to the first and the last bin, (bins,)."""
+        counts = self.counts.copy()
+        counts[0] += self.below
+        counts[-1] += self.above
+        return counts
+
+
+@dataclass(frozen=True)
+class Bins:
+    """Bins of a numeric or temporal column, in its units (days or ticks for times), from `low` to `high`.
+
+    Spikes, which are frequent values, are counted apart from the bins.
+    """
+
+    edges: Floats  # (bins + 1,), ascending
+    low: float
+    high: float
+    spikes: Floats
+
+    @classmethod
+    def fit(cls, column: Column, *tables: ColumnArray, max_bins: int = MAX_BINS, find_spikes: bool = True) -> Bins:
+        """Choose bins for a column of one or more tables; spikes are those of the first.
+
+        The number of bins grows with the cube root of the number of cells (the rule of Rice) of the smallest table.
+        Long tails lie outside the bins.
+        """
+        values = [_observed(column, cells) for cells in tables]
+        spikes = _spikes(values[0]) if find_spikes else np.zeros(0)
+        rest = np.concatenate([each[~np.isin(each, spikes)] for each in values])
+        low, high = _range_without_long_tails(rest)
+        n_bins = int(np.clip(2 * min(map(len, values)) ** (1 / 3), min(MIN_BINS, max_bins), max_bins))
+        return cls(_bin_edges(low, high, float(column.step or 0), n_bins), low, high, spikes)
+
+    def count(self, column: Column, cells: ColumnArray) -> Histogram:
+        """Count the observed cells of one table."""
+        values = _observed(column, cells)
+        rest = values[~np.isin(values, self.spikes)]
+        return Histogram(
+            counts=np.histogram(rest, self.edges)[0],
+            below=int((rest < self.edges[0]).sum()),
+            above=int((rest > self.edges[-1]).sum()),
+            at_spikes=np.array([(values == spike).sum() for spike in self.spikes], dtype=np.int64),
+            total=len(values),
+        )
+
+
+@dataclass(frozen=True)
+class CategoryFractions:
+    """The fraction of each category among the observed cells of one or more tables.
+
+    Ordered categories and booleans keep their order; others are sorted by their largest fraction.
+    """
+
+    categories: list[Any]
+    fractions: Floats  # (tables, categories), and one more for the others
+    n_others: int = 0  # rare categories that are counted together
+
+    @classmethod
+    def count(cls, column: Column, *tables: ColumnArray, max_categories: int = MAX_CATEGORIES) -> CategoryFractions:
+        """Count categories; if there are more than `max_categories`, the rare ones are counted together."""
+        by_table = [category_fractions(column, cells) for cells in tables]
+        found = list(dict.fromkeys(category for one in by_table for category in one))
+        all_fractions = np.array([[one.get(category, 0.0) for category in found] for one in by_table])
+        top, total = all_fractions.max(axis=0, initial=0.0), all_fractions.sum(axis=0)
+        order = sorted(range(len(found)), key=lambda i: (-top[i], -total[i], str(found[i])))
+        # A single rare category has a bar of its own: "1 other" would take as much room and say less.
+        n_shown = len(order) if len(order) <= max_categories + 1 else max_categories
+        shown, others = order[:n_shown], order[n_shown:]
+        if column.ordered or column.kind is Kind.BOOLEAN:
+            rank = {category: i for i, category in enumerate(column.categories or (False, True))}
+            shown.sort(key=lambda i: rank.get(found[i], len(rank)))
+        fractions = all_fractions[:, shown]
+        if others:
+            fractions = np.column_stack([fractions, all_fractions[:, others].sum(axis=1)])
+        return cls([found[i] for i in shown], fractions, len(others))
+
+    def texts(self, max_characters: int = MAX_CATEGORY_CHARACTERS) -> list[str]:
+        """Return the categories as text, one for each column of `fractions`."""
+        texts = [shorten(str(category), shown=max_characters) for category in self.categories]
+        return [*texts, f"{self.n_others} others"] if self.n_others else texts
+
+
+def category_fractions(column: Column, cells: ColumnArray) -> dict[Any, float]:
+    """Return the fraction of each category that occurs among the observed cells."""
+    coerce(cells, column)
+    coded = factorize(cells)
+    codes, counts = np.unique(coded.observed, return_counts=True)
+    return {
+        coded.categories[code]: float(count) / len(coded.observed) for code, count in zip(codes, counts, strict=True)
+    }
+
+
 def marginals(schema: Schema, tables: Mapping[str, Table]) -> list[Marginal]:
-    """Every modelled column of one or two tables, the least alike first."""
+    """Describe every modelled column of one or two tables, the largest distance first."""
     found = [
         Marginal(
             name=column.name,
@@ -43,107 +153,117 @@ def marginals(schema: Schema, tables: Mapping[str, Table]) -> list[Marginal]:
 
 
 def distance(column: Column, left: Table, right: Table) -> float | None:
-    """KS or total variation; None where a column has no cell at all."""
+    """Return the KS or total variation distance of a column; None if it is empty in one table."""
     if any(table.column(column.name).missing.all() for table in (left, right)):
         return None
-    return finite(1.0 - metrics.similarity(only(column), left, right)[column.name])
+    return finite_or_none(1.0 - metrics.similarity(Schema((column,)), left, right)[column.name])
 
 
 def picture(column: Column, tables: Mapping[str, Table]) -> Picture:
-    """The shares of bins or labels in each table, missing cells left out."""
+    """Describe the distribution of a column in each table, as plain data to draw a chart from."""
     cells = {name: table.column(column.name) for name, table in tables.items()}
-    return _bars(column, cells) if column.kind.discrete else _steps(column, cells)
+    return _bar_picture(column, cells) if column.kind.discrete else _histogram_picture(column, cells)
 
 
-def _steps(column: Column, cells: Mapping[str, ColumnArray]) -> Picture:
-    values = {name: coerce(one, column).observed.astype(np.float64) for name, one in cells.items()}
-    spike = _spike(column, values)
-    rest = {name: one[one != spike[0]] if spike else one for name, one in values.items()}
-    together = np.concatenate(list(rest.values()))
-    bins = int(np.clip(2 * min(map(len, values.values())) ** (1 / 3), *BINS))  # fewer rows, fewer bins
-    low, high = span(together)
-    edges = edges_of(low, high, float(column.step or 0), bins)
+def format_value(column: Column, value: float, digits: int = 4, *, largest: float | None = None) -> str:
+    """Return a value of a numeric or temporal column as text; a duration in the unit that suits the `largest` value."""
+    if column.kind is Kind.DURATION:
+        unit, ticks = duration_unit(column, value if largest is None else largest)
+        return f"{format_rounded(value / ticks, digits)} {unit}"
+    if column.kind.temporal:
+        return format_time(column, value).removesuffix(":00").replace("T00:00", "").replace("T", " ")[:16]
+    return format_rounded(value, digits)
+
+
+def duration_unit(column: Column, ticks: float) -> tuple[str, float]:
+    """Return the largest unit of time that a duration is at least two of, and how many ticks of the column it has."""
+    nanoseconds = NANOSECONDS[column.unit]
+    unit = next((name for name, size in DURATION_UNITS.items() if abs(ticks) * nanoseconds >= 2 * size), "seconds")
+    return unit, DURATION_UNITS[unit] / nanoseconds
+
+
+def _histogram_picture(column: Column, cells: Mapping[str, ColumnArray]) -> Picture:
+    bins = Bins.fit(column, *cells.values())
+    histograms = {name: bins.count(column, one) for name, one in cells.items()}
+    fractions = {name: one.counts_with_tails / max(one.total, 1) for name, one in histograms.items()}
+    spikes = [
+        Spike(
+            value=format_value(column, float(value)),
+            fractions={name: float(one.at_spikes[i]) / max(one.total, 1) for name, one in histograms.items()},
+        )
+        for i, value in enumerate(bins.spikes)
+    ]
     return Picture(
-        shape="steps",
-        shares={name: _binned(one, edges, len(values[name])) for name, one in rest.items()},
-        edges=edges.tolist(),
-        ticks=_ticks(column, together, low, high) if len(together) else [],
-        labels=[],
-        spike=spike[1] if spike else None,
+        shape="histogram",
+        fractions={name: _to_json(one) for name, one in fractions.items()},
+        edges=bins.edges.tolist(),
+        ticks=_ticks(column, bins, list(histograms.values())) if any(one.total for one in histograms.values()) else [],
+        categories=[],
+        spikes=spikes,
     )
 
 
-def _spike(column: Column, values: Mapping[str, Floats]) -> tuple[float, Spike] | None:
-    """The value that many rows of the first table have, if the others are too many for bars of their own."""
-    first = next(iter(values.values()))
-    distinct, counts = np.unique(first, return_counts=True)
-    if len(distinct) <= BINS[1] or counts.max() < COMMON * len(first):
-        return None
-    value = float(distinct[counts.argmax()])
-    shares = {name: finite(float((one == value).mean())) or 0.0 if len(one) else 0.0 for name, one in values.items()}
-    return value, Spike(value=written(column, value), shares=shares)
+def _bar_picture(column: Column, cells: Mapping[str, ColumnArray]) -> Picture:
+    found = CategoryFractions.count(column, *cells.values())
+    return Picture(
+        shape="bars",
+        fractions={name: _to_json(one) for name, one in zip(cells, found.fractions, strict=True)},
+        edges=[],
+        ticks=[],
+        categories=found.texts(),
+        spikes=[],
+    )
 
 
-def span(values: Floats) -> tuple[float, float]:
-    """From tail to tail, by values that occur; all of them where the rest are equal."""
+def _ticks(column: Column, bins: Bins, histograms: Sequence[Histogram]) -> list[str]:
+    """Return the first, the middle and the last value that the bins show, as text."""
+    middle = bins.low + (bins.high - bins.low) / 2
+    middle = float(np.round(middle)) if column.step and column.step >= 1 else middle
+    largest = max(abs(bins.low), abs(bins.high))
+    low, middle_text, high = (format_value(column, value, largest=largest) for value in (bins.low, middle, bins.high))
+    below = "≤ " if any(one.below for one in histograms) else ""
+    above = "≥ " if any(one.above for one in histograms) else ""
+    return [below + low, middle_text, above + high]
+
+
+def _observed(column: Column, cells: ColumnArray) -> Floats:
+    return coerce(cells, column).observed.astype(np.float64)
+
+
+def _spikes(values: Floats) -> Floats:
+    """Return the values that would hide the others in a histogram, ascending."""
+    distinct, counts = np.unique(values, return_counts=True)
+    if len(distinct) <= MAX_DISTINCT_WITHOUT_SPIKES:
+        return distinct[:0]
+    return distinct[counts >= SPIKE_FRACTION * len(values)]
+
+
+def _range_without_long_tails(values: Floats) -> tuple[float, float]:
+    """Return the smallest and the largest value; if the tails are long, those of the values between them."""
     if not len(values):
         return 0.0, 1.0
-    low, high = np.quantile(values, [TAIL, 1 - TAIL], method="closest_observation")
-    return (float(low), float(high)) if low < high else (float(values.min()), float(values.max()))
+    low, high = float(values.min()), float(values.max())
+    inner_low, inner_high = np.quantile(values, [TAIL_FRACTION, 1 - TAIL_FRACTION], method="closest_observation")
+    if high - low > LONG_TAIL_RATIO * (inner_high - inner_low) > 0:
+        return float(inner_low), float(inner_high)
+    return low, high
 
 
-def edges_of(low: float, high: float, step: float, bins: int) -> Floats:
-    """Bins of equal width, on a grid each as many steps wide as the others: a comb would be no news."""
-    if step > 0 and (high - low) / step < FINEST:
-        width = max(np.ceil(((high - low) / step + 1) / bins), 1.0) * step
+def _bin_edges(low: float, high: float, step: float, n_bins: int) -> Floats:
+    """Return the edges of at most `n_bins` bins of equal width.
+
+    With a resolution, `step`, each bin holds the same number of steps, so that no bin is fuller by its width alone.
+    """
+    if step > 0 and (high - low) / step < MAX_RESOLUTION_STEPS:
+        width = max(np.ceil(((high - low) / step + 1) / n_bins), 1.0) * step
         count = int(np.ceil((high - low + step) / width - 1e-9))
         edges = low - step / 2 + width * np.arange(count + 1)
     else:
-        edges = np.linspace(low, high, bins + 1)
-    distinct: Floats = np.unique(edges)  # far from zero, neighbours may be the same number
-    around = 0.5 * max(abs(low), 1.0)
-    return distinct if len(distinct) > 1 else np.array([low - around, low + around])
+        edges = np.linspace(low, high, n_bins + 1)
+    distinct: Floats = np.unique(edges)  # far from zero, neighbouring edges may be the same float
+    margin = max(abs(low) * 1e-3, 0.5)
+    return distinct if len(distinct) > 1 else np.array([low - margin, low + margin])
 
 
-def _binned(values: Floats, edges: Floats, height: int) -> list[float]:
-    counts, _ = np.histogram(np.clip(values, edges[0], edges[-1]), edges)
-    return [finite(float(count)) or 0.0 for count in counts / max(height, 1)]
-
-
-def _ticks(column: Column, values: Floats, low: float, high: float) -> list[str]:
-    middle = low + (high - low) / 2
-    middle = float(np.round(middle)) if column.step and column.step >= 1 else middle
-    return [
-        f"{'≤ ' if values.min() < low else ''}{written(column, low)}",
-        written(column, middle),
-        f"{'≥ ' if values.max() > high else ''}{written(column, high)}",
-    ]
-
-
-def _bars(column: Column, cells: Mapping[str, ColumnArray]) -> Picture:
-    shares = {name: label_shares(one, column) for name, one in cells.items()}
-    totals: dict[Any, float] = {}
-    for one in shares.values():
-        for label, share in one.items():
-            totals[label] = totals.get(label, 0.0) + share
-    first = next(iter(shares.values()))
-    order = sorted(totals, key=lambda label: (-first.get(label, 0.0), -totals[label], str(label)))
-    shown, others = order[:MOST_LABELS], order[MOST_LABELS:]
-    labels = [shorten(str(label), shown=LONGEST_LABEL) for label in shown]
-    columns = {name: [one.get(label, 0.0) for label in shown] for name, one in shares.items()}
-    if others:
-        labels.append(f"{len(others)} other{'s' if len(others) > 1 else ''}")
-        for name, one in shares.items():
-            columns[name].append(sum(one.get(label, 0.0) for label in others))
-    rounded = {name: [finite(share) or 0.0 for share in one] for name, one in columns.items()}
-    return Picture(shape="bars", shares=rounded, edges=[], ticks=[], labels=labels, spike=None)
-
-
-def label_shares(cells: ColumnArray, column: Column) -> dict[Any, float]:
-    """The share of each label in use among the cells that are not missing."""
-    coerce(cells, column)
-    coded = factorize(cells)
-    places, counts = np.unique(coded.observed, return_counts=True)
-    return {
-        coded.categories[place]: float(count) / len(coded.observed) for place, count in zip(places, counts, strict=True)
-    }
+def _to_json(fractions: Floats) -> list[float]:
+    return [finite_or_none(float(one)) or 0.0 for one in fractions]

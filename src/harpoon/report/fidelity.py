@@ -1,130 +1,137 @@
-"""Drawn rows against real ones as wholes, each number with a sentence of what it means."""
+"""Scores of whole synthetic rows, each with a sentence that explains its value."""
 
 from __future__ import annotations
 
 import importlib.util
+from typing import NamedTuple
 
 import numpy as np
 
 from harpoon import metrics
+from harpoon._text import format_percent
 from harpoon.data.dataframe import Table
 from harpoon.data.schema import Schema
-from harpoon.report.rows import complete, finite, percent, some
-from harpoon.report.summary import Closest, Likeness, Score
+from harpoon.report.overview import complete_rows, sample_rows
+from harpoon.report.summary import ClosestRecord, Fidelity, Score, finite_or_none
 
-FEWEST = 20  # rows of each table, below which such scores are noise
-MOST_LABELS = 256  # of a column, beyond which each row has a label almost of its own
-FOLDS = 5
-FOOLED = 0.45  # an area that only equal rows with different answers lead to
-BINS = 30
-FURTHEST = 0.99  # the share of the distances that the picture shows
+MIN_ROWS = 20  # of each table; with fewer the scores are noise
+MAX_CATEGORIES = 256  # a column with more is left out: its categories hardly repeat
+DETECTION_FOLDS = 5
+REPEATED_ROWS_AUC = 0.45  # an AUC below this means that equal rows are in both tables
+DISTANCE_BINS = 30
+MAX_DISTANCE_QUANTILE = 0.99  # larger distances are counted in the last bin
 DETECTORS = {"xgboost": "XGBoost", "boosted": "a boosted classifier of scikit-learn", "linear": "a logistic regression"}
 
 
+class Reference(NamedTuple):
+    """Rows in which copies are searched for: the real rows themselves, or complete training rows."""
+
+    rows: Table | None
+    name: str
+    note: str = ""  # why there are no rows
+
+
 def comparable_columns(schema: Schema) -> Schema:
-    """The columns that scores of whole rows look at."""
-    return Schema(tuple(column for column in schema.modelled if len(column.categories or ()) <= MOST_LABELS))
+    """Return the columns that scores of whole rows use."""
+    return Schema(tuple(column for column in schema.modelled if len(column.categories or ()) <= MAX_CATEGORIES))
 
 
-def fidelity(
-    schema: Schema, real: Table, drawn: Table, *, trained_on: Table | None = None, against: str, seed: int
-) -> Likeness | None:
-    """Every score of rows, or None where there are too few complete rows to score.
-
-    Args:
-        schema: What the columns are.
-        real: Real rows.
-        drawn: Drawn rows.
-        trained_on: Complete rows to look for copies in; the real ones by default.
-        against: What to call those rows.
-        seed: For the choice of rows and the classifiers.
-    """
+def fidelity(schema: Schema, real: Table, synthetic: Table, *, reference: Reference, seed: int) -> Fidelity | None:
+    """Score whole rows, and search `reference` for copies; None if there are too few complete rows."""
     schema = comparable_columns(schema)
     if not schema.modelled:
         return None
-    pair = [complete(table, schema) for table in (real, drawn)]
-    size, rng = min(table.n_rows for table in pair), np.random.default_rng(seed)
-    if size < FEWEST:
+    complete = [complete_rows(table, schema) for table in (real, synthetic)]
+    size, rng = min(table.n_rows for table in complete), np.random.default_rng(seed)
+    if size < MIN_ROWS:
         return None
-    left, right = (some(table, size, rng) for table in pair)
-    copied = some(trained_on, size, rng) if trained_on is not None else left
-    return Likeness(
+    left, right = (sample_rows(table, size, rng) for table in complete)
+    result = Fidelity(
         rows=size,
-        against=against,
         scores=[
-            *(_detection(schema, left, right, name, seed) for name in (_strong(), "linear")),
-            _alpha(metrics.alpha_precision(schema, left, right)),
-            _beta(metrics.beta_recall(schema, left, right)),
-            _authenticity(metrics.authenticity(schema, copied, right), against),
+            *(_detection(schema, left, right, classifier, seed) for classifier in (_strong_classifier(), "linear")),
+            _alpha_precision(metrics.alpha_precision(schema, left, right)),
+            _beta_recall(metrics.beta_recall(schema, left, right)),
         ],
-        closest=_closest(schema, copied, right),
+        copies_of=None,
+        copies_note=reference.note,
+        closest=None,
     )
+    if reference.rows is not None:
+        originals = left if reference.rows is real else sample_rows(reference.rows, size, rng)
+        result["scores"].append(_authenticity(metrics.authenticity(schema, originals, right), reference.name))
+        result["copies_of"] = reference.name
+        result["closest"] = _closest_record(schema, originals, right)
+    return result
 
 
-def _strong() -> str:
-    """XGBoost where it is installed."""
+def _strong_classifier() -> str:
+    """Return XGBoost if it is installed."""
     return "xgboost" if importlib.util.find_spec("xgboost") else "boosted"
 
 
-def _detection(schema: Schema, real: Table, drawn: Table, name: str, seed: int) -> Score:
-    area = metrics.detection(schema, real, drawn, classifier=name, folds=FOLDS, random_state=seed % 2**32)
-    in_pairs = f"tells the drawn from the real row in {100 * area:.0f} of 100 pairs; 50 would be a coin toss"
-    in_pairs += ", and fewer say that rows stand in both tables" if area < FOOLED else ""
-    who = DETECTORS[name][0].upper() + DETECTORS[name][1:]
+def _detection(schema: Schema, real: Table, synthetic: Table, classifier: str, seed: int) -> Score:
+    auc = metrics.detection(
+        schema, real, synthetic, classifier=classifier, folds=DETECTION_FOLDS, random_state=seed % 2**32
+    )
+    name = DETECTORS[classifier]
+    meaning = (
+        f"Given a real and a synthetic row, {name} picks the synthetic one in {100 * auc:.0f} of 100 pairs. "
+        "Guessing would be right in 50."
+    )
+    if auc < REPEATED_ROWS_AUC:
+        meaning += " Fewer than 50 mean that the same rows are in both tables."
     return Score(
-        name=f"Told apart by {DETECTORS[name]}",
-        value=finite(area) or 0.0,
+        key="linear_detection" if classifier == "linear" else "detection",
+        name=f"Detection by {name}",
+        value=finite_or_none(auc) or 0.0,
         ideal=0.5,
-        meaning=f"{who} {in_pairs}.",
+        meaning=meaning,
     )
 
 
-def _alpha(value: float) -> Score:
+def _alpha_precision(value: float) -> Score:
     return Score(
+        key="alpha_precision",
         name="Plausible rows (α-precision)",
-        value=finite(value) or 0.0,
+        value=finite_or_none(value) or 0.0,
         ideal=0.98,
-        meaning=f"Drawn rows lie where real rows lie to {percent(value)}: they are as central, and as far out. Half of "
-        "a table against the other half scores about 98 %.",
+        meaning=f"Synthetic rows are as typical, and as extreme, as real rows to {format_percent(value)}. "
+        "One half of a real table scores about 98 % against the other half.",
     )
 
 
-def _beta(value: float) -> Score:
+def _beta_recall(value: float) -> Score:
     return Score(
+        key="beta_recall",
         name="Variety (β-recall)",
-        value=finite(value) or 0.0,
+        value=finite_or_none(value) or 0.0,
         ideal=0.5,
-        meaning=f"Of 100 real rows about {100 * value:.0f} have a drawn row at least as near as any other real one. "
-        "New real rows would reach about 50; only copies reach 100.",
+        meaning=f"{100 * value:.0f} of 100 real rows have a synthetic row at least as close as the closest other real "
+        "row. New real rows would reach about 50. Only copies reach 100.",
     )
 
 
-def _authenticity(value: float, against: str) -> Score:
-    seen = {
-        "training rows": "Far fewer than 50 would say that the model copies.",
-        "test rows": "If the model was not trained on these rows, that is what chance gives, and no sign of copying; "
-        "if it was, far fewer than 50 would say that it copies.",
-        "real rows": "New rows of the same law score about 50; far fewer say that rows were copied.",
-    }
+def _authenticity(value: float, originals: str) -> Score:
     return Score(
+        key="authenticity",
         name="No copies (authenticity)",
-        value=finite(value) or 0.0,
+        value=finite_or_none(value) or 0.0,
         ideal=0.5,
-        meaning=f"{100 * value:.0f} of 100 drawn rows are farther from the nearest of the {against} than that row is "
-        f"from its own neighbours. {seen[against]}",
+        meaning=f"{100 * value:.0f} of 100 synthetic rows are farther from the closest of the {originals} than that "
+        "row is from its own closest neighbour. New rows of the same distribution score about 50; far fewer is a sign "
+        "of copies.",
     )
 
 
-def _closest(schema: Schema, real: Table, drawn: Table) -> Closest:
-    found = dict(zip(("drawn", "real"), metrics.nearest_distances(schema, real, drawn), strict=True))
-    furthest = float(np.quantile(np.concatenate(list(found.values())), FURTHEST)) or 1.0
-    edges = np.linspace(0.0, furthest, BINS + 1)
-    return Closest(
-        edges=[finite(edge) or 0.0 for edge in edges.tolist()],
-        shares={
-            name: [finite(share) or 0.0 for share in np.histogram(np.minimum(one, furthest), edges)[0] / len(one)]
-            for name, one in found.items()
-        },
-        median={name: finite(float(np.median(one))) or 0.0 for name, one in found.items()},
-        same={name: finite(float((one == 0).mean())) or 0.0 for name, one in found.items()},
+def _closest_record(schema: Schema, real: Table, synthetic: Table) -> ClosestRecord:
+    found = dict(zip(("synthetic", "real"), metrics.nearest_distances(schema, real, synthetic), strict=True))
+    largest = float(np.quantile(np.concatenate(list(found.values())), MAX_DISTANCE_QUANTILE)) or 1.0
+    edges = np.linspace(0.0, largest, DISTANCE_BINS + 1)
+    fractions = {name: np.histogram(np.minimum(one, largest), edges)[0] / len(one) for name, one in found.items()}
+    return ClosestRecord(
+        edges=[finite_or_none(edge) or 0.0 for edge in edges.tolist()],
+        fractions={name: [finite_or_none(value) or 0.0 for value in one] for name, one in fractions.items()},
+        median={name: finite_or_none(float(np.median(one))) or 0.0 for name, one in found.items()},
+        equal={name: finite_or_none(float((one == 0).mean())) or 0.0 for name, one in found.items()},
     )

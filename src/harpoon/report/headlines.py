@@ -1,169 +1,181 @@
-"""The few numbers that matter, each with a sentence of verdict, read off the other parts of a summary."""
+"""Headlines: the few numbers that matter most, each with a verdict and a sentence, from the parts of a summary."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harpoon._text import shorten
-from harpoon.report.rows import figure, known, mean, percent
-from harpoon.report.summary import Grade, Headline, Intervals, Marginal, Summary, Training
+from harpoon._text import format_percent, format_rounded, shorten
+from harpoon.report.summary import (
+    Associations,
+    Fidelity,
+    Grade,
+    Headline,
+    Imputation,
+    Intervals,
+    Marginal,
+    Score,
+    Summary,
+    Training,
+    mean_or_none,
+    nan_if_none,
+)
 
-NAME = 40
-BOUNDS = {  # up to the first it is good, up to the second fair
-    "columns": (0.05, 0.15),
+MAX_NAME_CHARACTERS = 40
+# A loss up to the first bound is good, up to the second fair. Scores that should be large have their sign changed.
+GRADE_BOUNDS = {
+    "marginals": (0.05, 0.15),
     "associations": (0.03, 0.08),
     "detection": (0.6, 0.75),
     "intervals": (0.03, 0.08),
-    "filling": (-0.15, -0.02),
-    "copies": (-0.45, -0.3),
-    "variety": (-0.4, -0.25),
+    "imputation": (-0.15, -0.02),
+    "authenticity": (-0.45, -0.3),
+    "beta_recall": (-0.4, -0.25),
 }
 
 
 def headlines(summary: Summary) -> list[Headline]:
-    """Five at the most; which ones depends on what the summary holds."""
-    return list(_all(summary))
+    """Return at most five headlines, depending on the parts of the summary."""
+    return list(_headlines(summary))
 
 
-def _all(summary: Summary) -> Iterator[Headline]:
-    if "likeness" in summary or summary["kind"] != "described":
-        yield from _columns(summary.get("marginals", []))
-        yield from _associations(summary)
-        yield from _detection(summary)
-    if summary["kind"] == "compared":
-        yield from _variety_and_copies(summary)
-    yield from _filling(summary)
+def _headlines(summary: Summary) -> Iterator[Headline]:
+    if summary["kind"] != "description":
+        yield from _marginals(summary.get("marginals", []))
+        if "associations" in summary:
+            yield from _associations(summary["associations"])
+        if "fidelity" in summary:
+            yield from _detection(summary["fidelity"])
+    if summary["kind"] == "comparison" and "fidelity" in summary:
+        yield from _variety_and_copies(summary["fidelity"])
+    if "imputation" in summary:
+        yield from _imputation(summary["imputation"])
     if "intervals" in summary:
         yield from _intervals(summary["intervals"])
-    if summary["kind"] == "described":
-        modelled = sum(fact["modelled"] for fact in summary["columns"])
-        meaning = f"The model learnt {modelled} of the {len(summary['columns'])} columns of its training table."
-        yield Headline(name="Columns", value=modelled, shown=str(modelled), meaning=meaning, grade="plain")
+    if summary["kind"] == "description":
+        modelled = sum(column["modelled"] for column in summary["columns"])
+        meaning = f"The model has learnt {modelled} of the {len(summary['columns'])} columns of its training table."
+        yield Headline(name="Columns", value=modelled, text=str(modelled), meaning=meaning, grade="none")
         yield from _training(summary["training"])
 
 
-def _columns(marginals: list[Marginal]) -> Iterator[Headline]:
-    away = mean([one["distance"] for one in marginals])
-    if away is None:
+def _marginals(marginals: list[Marginal]) -> Iterator[Headline]:
+    distance = mean_or_none(one["distance"] for one in marginals)
+    if distance is None:
         return
-    worst = shorten(marginals[0]["name"], shown=NAME)
+    worst = marginals[0]
+    yield Headline(
+        name="Column similarity",
+        value=1 - distance,
+        text=format_percent(1 - distance),
+        meaning=f"The distribution of a column differs by {format_percent(distance)} on average between synthetic and "
+        f"real rows. The largest difference is {format_percent(nan_if_none(worst['distance']))}, in "
+        f"{_name(worst['name'])}.",
+        grade=_grade("marginals", distance),
+    )
+
+
+def _associations(associations: Associations) -> Iterator[Headline]:
+    difference = associations["difference"]
+    if difference is None:
+        return
+    pair = associations["pairs"][0]
+    yield Headline(
+        name="Association error",
+        value=difference,
+        text=f"{difference:.3f}",
+        meaning="The association of two columns, on a scale from 0 to 1, differs by this much on average. "
+        f"The largest difference is between {_name(pair['left'])} and {_name(pair['right'])}: "
+        f"{_signed(pair['real'])} in real rows, {_signed(pair['synthetic'])} in synthetic rows.",
+        grade=_grade("associations", difference),
+    )
+
+
+def _detection(fidelity: Fidelity) -> Iterator[Headline]:
+    """Yield the result of the classifier that does best."""
+    best = max((score for score in fidelity["scores"] if "detection" in score["key"]), key=lambda score: score["value"])
+    yield _of_100("Detection", best, _grade("detection", best["value"]))
+
+
+def _variety_and_copies(fidelity: Fidelity) -> Iterator[Headline]:
+    scores = {score["key"]: score for score in fidelity["scores"]}
+    for key, name in (("beta_recall", "Variety"), ("authenticity", "No copies")):
+        if key in scores:
+            yield _of_100(name, scores[key], _grade(key, -scores[key]["value"]))
+
+
+def _of_100(name: str, score: Score, grade: Grade) -> Headline:
+    text = f"{100 * score['value']:.0f} of 100"
+    return Headline(name=name, value=score["value"], text=text, meaning=score["meaning"], grade=grade)
+
+
+def _imputation(imputation: Imputation) -> Iterator[Headline]:
+    gain = imputation["gain"]
+    if gain is None:
+        return
+    score = next(one for one in imputation["scores"] if one["hidden"] == imputation["gain_at"])
+    more_or_less = "less" if gain >= 0 else "more"
     meaning = (
-        f"The distributions of a column in drawn and in real rows differ by {percent(away)} on average. The farthest "
-        f"is {worst}, by {percent(known(marginals[0]['distance']))}."
+        f"With {format_percent(score['hidden'])} of the cells hidden, the error is {format_percent(abs(gain))} "
+        f"{more_or_less} than with means and modes."
     )
+    if score["mse"] is not None:
+        of_mean = nan_if_none(score["mse_of_mean"])
+        meaning += f" Numeric columns: {score['mse']:.2f} of the variance remains (means: {of_mean:.2f})."
+    if score["accuracy"] is not None:
+        of_mode = 100 * nan_if_none(score["accuracy_of_mode"])
+        meaning += f" Categories: {100 * score['accuracy']:.0f} of 100 are right (modes: {of_mode:.0f})."
     yield Headline(
-        name="Columns alike", value=1 - away, shown=percent(1 - away), meaning=meaning, grade=_grade("columns", away)
-    )
-
-
-def _associations(summary: Summary) -> Iterator[Headline]:
-    found = summary.get("associations")
-    apart = found["difference"] if found else None
-    if found is None or apart is None:
-        return
-    pair = found["pairs"][0]
-    names = " and ".join(shorten(name, shown=NAME) for name in (pair["left"], pair["right"]))
-    meaning = (
-        "How strongly two columns go together differs by this much on average, on a scale from 0 to 1. Most for "
-        f"{names}: {_signed(pair['real'])} in real rows, {_signed(pair['drawn'])} in drawn ones."
-    )
-    yield Headline(
-        name="Relations off by",
-        value=apart,
-        shown=f"{apart:.3f}",
-        meaning=meaning,
-        grade=_grade("associations", apart),
-    )
-
-
-def _detection(summary: Summary) -> Iterator[Headline]:
-    if "likeness" in summary:
-        score = max(summary["likeness"]["scores"][:2], key=lambda one: one["value"])
-        yield Headline(
-            name="Told apart",
-            value=score["value"],
-            shown=f"{100 * score['value']:.0f} in 100",
-            meaning=score["meaning"],
-            grade=_grade("detection", score["value"]),
-        )
-
-
-def _variety_and_copies(summary: Summary) -> Iterator[Headline]:
-    if "likeness" not in summary:
-        return
-    variety, copies = summary["likeness"]["scores"][3:5]
-    for key, name, score in (("variety", "Variety", variety), ("copies", "No copies", copies)):
-        yield Headline(
-            name=name,
-            value=score["value"],
-            shown=f"{100 * score['value']:.0f} in 100",
-            meaning=score["meaning"],
-            grade=_grade(key, -score["value"]),
-        )
-
-
-def _filling(summary: Summary) -> Iterator[Headline]:
-    found = summary.get("filling")
-    if found is None or found["gain"] is None:
-        return
-    gain = found["gain"]
-    at = next(one for one in found["by_share"] if one["missing"] == found["gain_at"])
-    details = []
-    if at["error"] is not None:
-        details.append(
-            f"numbers have {at['error']:.2f} of their variance as error (means: {known(at['error_of_mean']):.2f})"
-        )
-    if at["accuracy"] is not None:
-        details.append(
-            f"{100 * at['accuracy']:.0f} of 100 labels are right (modes: {100 * known(at['accuracy_of_mode']):.0f})"
-        )
-    amount = f"{percent(abs(gain))} {'less' if gain >= 0 else 'more'} is lost than by filling in means and modes"
-    yield Headline(
-        name="Filled cells",
+        name="Imputation",
         value=gain,
-        shown=f"{100 * abs(gain):.0f} % {'less' if gain >= 0 else 'more'} lost",
-        meaning=f"With {percent(at['missing'])} of the cells hidden, {amount}: {', and '.join(details)}.",
-        grade=_grade("filling", -gain),
-    )
-
-
-def _intervals(found: Intervals) -> Iterator[Headline]:
-    inside, attainable, level = found["inside"], found["attainable"], found["level"]
-    if inside is None or attainable is None:
-        return
-    repeat = ", since values repeat" if attainable > level + BOUNDS["intervals"][0] else ""
-    meaning = (
-        f"{100 * inside:.0f} of 100 hidden numbers lie inside their {percent(level)} interval. If the draws were "
-        f"perfect, {100 * attainable:.0f} would{repeat}."
-    )
-    grade = _grade("intervals", abs(inside - attainable))
-    yield Headline(
-        name=f"{percent(level)} intervals",
-        value=inside,
-        shown=percent(inside),
+        text=f"{100 * abs(gain):.0f} % {more_or_less} error",
         meaning=meaning,
-        grade=grade,
+        grade=_grade("imputation", -gain),
+    )
+
+
+def _intervals(intervals: Intervals) -> Iterator[Headline]:
+    coverage, attainable, level = intervals["coverage"], intervals["attainable"], intervals["level"]
+    if coverage is None or attainable is None:
+        return
+    because = ", because values repeat" if attainable > level + GRADE_BOUNDS["intervals"][0] else ""
+    yield Headline(
+        name=f"{format_percent(level)} intervals",
+        value=coverage,
+        text=format_percent(coverage),
+        meaning=f"{100 * coverage:.0f} of 100 hidden numbers are inside their {format_percent(level)} interval. With a "
+        f"perfect model {100 * attainable:.0f} would be{because}.",
+        grade=_grade("intervals", abs(coverage - attainable)),
     )
 
 
 def _training(training: Training) -> Iterator[Headline]:
-    seconds = training["seconds"]
-    passes = training["curve"][-1]["number"] if training["curve"] else 0
-    meaning = f"{figure(passes)} passes over the training rows, ended by {training['stopped_by']}."
-    yield Headline(name="Training", value=seconds, shown=f"{figure(round(seconds))} s", meaning=meaning, grade="plain")
-    held_out = next(
-        (one["held_out_loss"] for one in reversed(training["curve"]) if one["held_out_loss"] is not None), None
+    seconds, epochs = training["seconds"], training["epochs"]
+    n_epochs = epochs[-1]["number"] if epochs else 0
+    yield Headline(
+        name="Training",
+        value=seconds,
+        text=f"{format_rounded(round(seconds))} s",
+        meaning=f"{format_rounded(n_epochs)} epochs, stopped by {training['stopped_by']}.",
+        grade="none",
     )
-    if held_out is not None:
-        meaning = "The loss on rows that the training did not see, at its end. It falls as the model learns."
+    losses = [epoch["validation_loss"] for epoch in epochs if epoch["validation_loss"] is not None]
+    if losses:
         yield Headline(
-            name="Held-out loss", value=held_out, shown=figure(float(f"{held_out:.3g}")), meaning=meaning, grade="plain"
+            name="Validation loss",
+            value=losses[-1],
+            text=format_rounded(losses[-1], digits=3),
+            meaning="The loss at the end of the training, on rows that were not used for it.",
+            grade="none",
         )
 
 
-def _grade(what: str, value: float) -> Grade:
-    good, fair = BOUNDS[what]
-    return "good" if value <= good else "fair" if value <= fair else "poor"
+def _grade(key: str, loss: float) -> Grade:
+    good, fair = GRADE_BOUNDS[key]
+    return "good" if loss <= good else "fair" if loss <= fair else "poor"
+
+
+def _name(name: str) -> str:
+    return shorten(name, shown=MAX_NAME_CHARACTERS)
 
 
 def _signed(value: float | None) -> str:

@@ -1,251 +1,245 @@
-"""The names in a summary, in one place: what a report holds, as plain data that JSON can hold.
+"""The types of a summary: the content of a report, as plain data that JSON can hold.
 
-A number is finite or None; None says that there is no such number, for example because every cell is missing. A share
-is from 0 to 1. Which parts there are depends on what was asked:
+A number is finite or None. None means that it could not be computed, for example because every cell is missing.
+A fraction is from 0 to 1. "Real" rows are the user's. "Synthetic" rows are sampled from the model, or are the second
+table of a comparison. The parts depend on the kind of the summary:
 
-    evaluated    a model and test rows:  all parts but `condition`, which needs one
-    compared     two tables, no model:   columns, missingness, marginals, associations, likeness
-    described    a model alone:          columns, marginals, associations, training, and `condition` with one
+    evaluation   a model and test rows:  all parts; `condition` only if one is given
+    comparison   two tables, no model:   columns, missingness, marginals, associations, fidelity
+    description  a model alone:          columns, marginals, associations, training; `condition` only if one is given
 """
 
+import math
+from collections.abc import Iterable
 from typing import Literal, NotRequired, TypedDict
 
-# No `from __future__ import annotations` here: it would hide which names need not be there.
-Grade = Literal["good", "fair", "poor", "plain"]
-Shares = dict[str, list[float]]
+# No `from __future__ import annotations` here: it would hide which keys are not required.
+Grade = Literal["good", "fair", "poor", "none"]
+Fractions = dict[str, list[float]]
+SIGNIFICANT_DIGITS = 6
 
 
 class Headline(TypedDict):
-    """One of the few numbers that matter."""
+    """One of the few numbers that matter most."""
 
     name: str
-    """What is judged, in a word or two."""
     value: float | None
-    """The number itself."""
-    shown: str
-    """The number as people write it."""
+    text: str
     meaning: str
-    """A sentence that says what this value means."""
     grade: Grade
-    """A rough verdict; "plain" where there is none to give."""
+    """A rough verdict; "none" for values that are neither good nor bad."""
 
 
 class Rows(TypedDict):
-    """How many rows went into the report."""
+    """Numbers of rows: of the real table, those used, the complete among these, and of the synthetic table."""
 
     real: int | None
-    """Rows of the real table; None without one."""
     used: int | None
-    """Those of them that were looked at, chosen at random."""
     complete: int | None
-    """Those of the used ones that have no missing cell."""
-    drawn: int
-    """Drawn rows that they were compared with."""
+    synthetic: int
 
 
-class Fact(TypedDict):
-    """What a column is."""
+class ColumnFacts(TypedDict):
+    """Kind and content of a column."""
 
     name: str
     kind: str
-    about: str
-    """Range, labels, grid, or why it is not modelled."""
+    description: str
+    """Range, categories, resolution, or why the column is not modelled."""
     modelled: bool
     missing: float | None
-    """Share of the real rows in which it is missing; of the training rows where there are no real ones."""
+    """Fraction of missing cells in the real rows; in the training rows if there are no real rows."""
 
 
-class Pattern(TypedDict):
+class MissingPattern(TypedDict):
     """Columns that are missing together, and no others."""
 
     columns: list[str]
     rows: int
-    share: float
+    fraction: float
 
 
 class Missingness(TypedDict):
-    """Which cells of the real rows are missing."""
+    """Missing cells of the real rows."""
 
-    share: float
-    """Of all cells."""
+    fraction: float
     complete: float
-    """The share of rows without a missing cell."""
-    patterns: list[Pattern]
-    """The most frequent patterns, complete rows first if there are any."""
-    others: int
-    """How many more patterns there are."""
+    """Fraction of rows without a missing cell."""
+    patterns: list[MissingPattern]
+    """The most frequent patterns; complete rows come first."""
+    more_patterns: int
 
 
 class Spike(TypedDict):
-    """A value that so many rows have that it is told apart from the rest of the picture."""
+    """A value of a numeric column that is so frequent that it is left out of the histogram."""
 
     value: str
-    shares: dict[str, float]
+    fractions: dict[str, float]
 
 
 class Picture(TypedDict):
-    """The distribution of a column in one or more tables, as shares that sum to 1 (with the spike)."""
+    """The distribution of a column in one or more tables. Fractions sum to 1, spikes included."""
 
-    shape: Literal["steps", "bars"]
-    """Numbers and times come in steps, labels in bars."""
-    shares: Shares
-    """For each table, the share of each bin or label."""
+    shape: Literal["histogram", "bars"]
+    """Numeric and temporal columns have a histogram, categories have bars."""
+    fractions: Fractions
+    """For each table, the fraction of each bin or category."""
     edges: list[float]
-    """The ends of the bins, in the units of the table (days or ticks for times); empty for labels."""
+    """Edges of the bins, in the units of the table (days or ticks for times); empty for categories."""
     ticks: list[str]
-    """The first, the middle and the last edge as text; "≤" and "≥" say that the tail is in the last bin."""
-    labels: list[str]
-    """The labels, the most frequent first; empty for numbers."""
-    spike: Spike | None
+    """First, middle and last value as text. "≤" and "≥" mean that the first and the last bin hold a long tail."""
+    categories: list[str]
+    spikes: list[Spike]
 
 
 class Marginal(TypedDict):
-    """One column, real against drawn."""
+    """One column, real and synthetic."""
 
     name: str
     kind: str
     measure: Literal["KS", "TV"]
-    """The Kolmogorov–Smirnov distance of numbers and times, the total variation of labels; 0 is the same."""
+    """Kolmogorov–Smirnov distance of numeric and temporal columns, total variation of categories."""
     distance: float | None
+    """From 0 (the same distribution) to 1."""
     picture: Picture
 
 
-class Pair(TypedDict):
-    """Two columns, and how strongly they go together."""
+class ColumnPair(TypedDict):
+    """The association of two columns."""
 
     left: str
     right: str
     real: float | None
-    drawn: float | None
+    synthetic: float | None
 
 
 class Associations(TypedDict):
-    """How strongly columns go together: Spearman, Cramér's V or correlation ratio (`harpoon.metrics.association`)."""
+    """Associations of columns: Spearman, Cramér's V or correlation ratio (`harpoon.metrics.association`)."""
 
     columns: list[str]
-    """The columns of the squares below; of many columns, those that differ most."""
+    """The columns of the matrices below. If there are many columns, those that differ most."""
     real: list[list[float | None]] | None
-    drawn: list[list[float | None]]
+    synthetic: list[list[float | None]]
     difference: float | None
-    """The mean of |drawn - real| over all pairs of columns, those left out of the squares too."""
-    pairs: list[Pair]
-    """The pairs that differ most; without real rows, those that go together most."""
-    left_out: int
+    """Mean of |synthetic - real| over all pairs of columns, also those that are not in the matrices."""
+    pairs: list[ColumnPair]
+    """The pairs that differ most; without real rows, the strongest associations."""
+    columns_left_out: int
 
 
-class Filled(TypedDict):
-    """How well hidden cells were filled; a number that there is no cell for is None."""
+class ImputationScore(TypedDict):
+    """Scores of imputed cells that had been hidden; None without such cells."""
 
-    missing: float
-    """The share of cells that was hidden, completely at random."""
+    hidden: float
+    """Fraction of cells that were hidden, completely at random."""
     cells: int
-    error: float | None
-    """Mean squared error of numbers, in variances of their columns."""
-    error_of_mean: float | None
-    """The same if each is filled with the mean of the cells that were left."""
+    mse: float | None
+    """Mean squared error of numeric cells, in variances of their columns."""
+    mse_of_mean: float | None
+    """The same if each cell is imputed by the mean of the observed cells."""
     accuracy: float | None
-    """The share of labels that were filled with the true one."""
+    """Fraction of categories that were imputed correctly."""
     accuracy_of_mode: float | None
-    """The same if each is filled with the most frequent label that was left."""
+    """The same if each cell is imputed by the most frequent observed category."""
 
 
-class FilledColumn(TypedDict):
-    """One column: numbers have errors, labels have accuracies."""
+class ColumnImputation(TypedDict):
+    """One column: numeric columns have errors, categories have accuracies."""
 
     name: str
     kind: str
-    by_share: list[Filled]
+    scores: list[ImputationScore]
 
 
-class Filling(TypedDict):
-    """Imputation, scored on real cells that were hidden."""
+class Imputation(TypedDict):
+    """Imputation of real cells that had been hidden."""
 
     rows: int
     gain: float | None
-    """The loss that filling with means and modes has and the model has not, a share, averaged over columns."""
+    """Fraction of the loss of mean and mode imputation that the model avoids, averaged over columns."""
     gain_at: float
-    """The share of hidden cells that `gain` is for."""
-    by_share: list[Filled]
-    columns: list[FilledColumn]
+    """The fraction of hidden cells that `gain` refers to."""
+    scores: list[ImputationScore]
+    columns: list[ColumnImputation]
 
 
-class Covered(TypedDict):
-    """Hidden numbers inside their intervals."""
+class ColumnCoverage(TypedDict):
+    """Prediction intervals of one numeric column."""
 
     name: str
     cells: int
-    inside: float | None
+    coverage: float | None
     attainable: float | None
-    """The share of draws inside the interval of the other draws: what true values drawn alike would reach. It is more
-    than the level where values repeat, such as zeros."""
+    """Fraction of draws inside the interval of the other draws: the coverage if the truth were one of the draws. It is
+    more than the level if values repeat, such as zeros."""
 
 
 class Intervals(TypedDict):
-    """Whether several draws say how sure they are."""
+    """Prediction intervals from several draws."""
 
     level: float
     draws: int
     rows: int
-    missing: float
-    """The share of cells that was hidden."""
-    inside: float | None
-    """The share of hidden numbers inside their interval."""
+    hidden: float
+    coverage: float | None
     attainable: float | None
-    columns: list[Covered]
+    columns: list[ColumnCoverage]
 
 
 class Score(TypedDict):
-    """A number that judges whole rows."""
+    """A score of whole rows."""
 
+    key: str
+    """Which score it is: "detection", "linear_detection", "alpha_precision", "beta_recall" or "authenticity"."""
     name: str
     value: float
     ideal: float | None
-    """What rows of the same law would score, about."""
+    """The score of new rows from the same distribution, approximately."""
     meaning: str
 
 
-class Closest(TypedDict):
-    """How far rows are from the nearest real one, in a cube of side 1."""
+class ClosestRecord(TypedDict):
+    """Distances to the closest real row, in the unit cube."""
 
     edges: list[float]
-    shares: Shares
-    """Of "drawn" rows to the nearest real one, and of "real" rows to the nearest other one."""
+    fractions: Fractions
+    """Of "synthetic" rows to the closest real row, and of "real" rows to the closest other real row."""
     median: dict[str, float]
-    same: dict[str, float]
-    """The share of rows that are equal to a real one."""
+    equal: dict[str, float]
+    """Fraction of rows that are equal to a real row."""
 
 
-class Likeness(TypedDict):
-    """Drawn rows against real ones, as wholes."""
+class Fidelity(TypedDict):
+    """Whole synthetic rows compared with whole real rows."""
 
     rows: int
-    """Complete rows of each table that were compared."""
-    against: str
-    """Which real rows copies were looked for in: "training rows", "test rows" or "real rows"."""
     scores: list[Score]
-    closest: Closest
+    copies_of: str | None
+    """The rows in which copies were searched for, "training rows" or "real rows"; None if not (see `copies_note`)."""
+    copies_note: str
+    closest: ClosestRecord | None
 
 
-class Pass(TypedDict):
-    """The state after some passes over the training rows."""
+class Epoch(TypedDict):
+    """Losses after an epoch."""
 
     number: int
     loss: float
-    held_out_loss: float | None
+    validation_loss: float | None
     seconds: float
 
 
 class Training(TypedDict):
-    """How the model was trained."""
+    """The training of the model."""
 
     preset: str
     seconds: float
     stopped_by: str
-    curve: list[Pass]
+    epochs: list[Epoch]
 
 
 class Change(TypedDict):
-    """What a condition did to one column: "before" are plain rows, "after" those that meet it."""
+    """The effect of a condition on one column: rows "before" it is applied, and rows "after"."""
 
     name: str
     kind: str
@@ -253,54 +247,68 @@ class Change(TypedDict):
     effect: float | None
     """The distance between before and after: 0 is no change, 1 is nothing in common."""
     shift: str
-    """The change of the mean, or of the share that changed most, in words."""
+    """The change of the mean, or of the fraction that changed most, as text."""
     shift_size: float | None
-    """The change of the mean in deviations of before, or the largest change of a share."""
-    from_real: float | None
-    """The distance between drawn and real rows that meet the condition; None with few of these."""
+    """The change of the mean in standard deviations of before, or the largest change of a fraction."""
+    distance_to_real: float | None
+    """The distance between synthetic and real rows that satisfy the condition; None if there are few of the latter."""
     picture: Picture
 
 
 class Condition(TypedDict):
-    """What a condition asks, how it was met, and what it did."""
+    """A condition, how it was satisfied, and its effect."""
 
     text: str
     strategy: str
     rows: int
-    tried: int
+    sampled: int
     violations: float
     guided_violations: float | None
-    """The share of rows that failed straight out of the guided loop (Algorithm 1)."""
+    """Fraction of guided rows (Algorithm 1) that do not satisfy it, before any check."""
     guided_rows: int
-    """How many rows were drawn to see that."""
     seconds: float
-    share_of_drawn: float
-    """The share of plain drawn rows that meet it."""
-    share_of_real: float | None
+    synthetic_fraction: float
+    """Fraction of unconditional samples that satisfy it."""
+    real_fraction: float | None
     real_rows: int | None
-    """How many of the used real rows meet it."""
     meanings: list[str]
     region: list[Change]
-    """The columns that the condition names; before is the real table where there is one."""
+    """The columns in the condition; "before" is the real table if there is one."""
     what_if: list[Change]
     """All other columns, the strongest change first."""
 
 
 class Summary(TypedDict):
-    """Everything that a report shows."""
+    """The content of a report."""
 
-    kind: Literal["evaluated", "compared", "described"]
+    kind: Literal["evaluation", "comparison", "description"]
     version: str
     rows: Rows
     notes: list[str]
-    """What was cut, left out or could not be measured, in sentences."""
+    """Sentences about what was left out or could not be computed."""
     headlines: list[Headline]
-    columns: list[Fact]
+    columns: list[ColumnFacts]
     missingness: NotRequired[Missingness]
     marginals: NotRequired[list[Marginal]]
     associations: NotRequired[Associations]
-    filling: NotRequired[Filling]
+    imputation: NotRequired[Imputation]
     intervals: NotRequired[Intervals]
-    likeness: NotRequired[Likeness]
+    fidelity: NotRequired[Fidelity]
     training: NotRequired[Training]
     condition: NotRequired[Condition]
+
+
+def finite_or_none(value: float) -> float | None:
+    """Round a number to the digits that a summary keeps; None if it is not finite."""
+    return float(f"{value:.{SIGNIFICANT_DIGITS}g}") if math.isfinite(value) else None
+
+
+def nan_if_none(value: float | None) -> float:
+    """Undo `finite_or_none`, to compute with the number."""
+    return math.nan if value is None else value
+
+
+def mean_or_none(values: Iterable[float | None]) -> float | None:
+    """Return the mean of the numbers that are not None; None without any."""
+    numbers = [value for value in values if value is not None]
+    return finite_or_none(sum(numbers) / len(numbers)) if numbers else None

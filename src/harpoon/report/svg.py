@@ -1,7 +1,6 @@
-"""Charts as SVG: small functions from numbers to markup.
+"""Charts as inline SVG, without text: axes and legends are HTML around them, so that a chart can be stretched.
 
-A chart holds no text, so that it can be stretched to any width; axes and legends are HTML around it. Colours come from
-the page's style by class, so that they follow light and dark.
+Colours come from the style sheet of the page by class, so that they follow its light and dark scheme.
 """
 
 from __future__ import annotations
@@ -10,87 +9,86 @@ from collections.abc import Mapping, Sequence
 
 from markupsafe import Markup, escape
 
-from harpoon.report.summary import Pass
+from harpoon.report.summary import Epoch
 
 WIDTH, HEIGHT = 400, 100
-LARGEST_DIFFERENCE = 0.25  # of two associations, which has the full colour
-FAINT = 0.02  # less colour than this is none
+MAX_DIFFERENCE = 0.25  # a difference of two associations that has the full colour
+MIN_OPACITY = 0.02  # paler cells have no colour
+Matrix = Sequence[Sequence[float | None]]
 
 
-def steps(shares: Mapping[str, Sequence[float]], label: str) -> Markup:
-    """Distributions over the same bins: the first as an area, the others as lines."""
-    most = max((share for one in shares.values() for share in one), default=0.0) or 1.0
-    parts = []
-    for number, one in enumerate(shares.values()):
-        heights = [HEIGHT - (HEIGHT - 4) * share / most for share in one]
+def histogram(fractions: Mapping[str, Sequence[float]], label: str) -> Markup:
+    """Draw distributions over the same bins: the first as an area, the others as lines."""
+    highest = max((fraction for one in fractions.values() for fraction in one), default=0.0) or 1.0
+    paths = []
+    for number, one in enumerate(fractions.values()):
+        heights = [HEIGHT - (HEIGHT - 4) * fraction / highest for fraction in one]
         width = WIDTH / max(len(one), 1)
-        path = "".join(f"V{_short(y)}H{_short((i + 1) * width)}" for i, y in enumerate(heights))
-        parts.append(f'<path class="series-{number}" d="M0 {HEIGHT}{path}V{HEIGHT}"/>')
-    return _svg("steps", "".join(parts), label)
+        path = "".join(f"V{_coordinate(y)}H{_coordinate((i + 1) * width)}" for i, y in enumerate(heights))
+        paths.append(f'<path class="series-{number}" d="M0 {HEIGHT}{path}V{HEIGHT}"/>')
+    return _svg("histogram", "".join(paths), label)
 
 
-def curve(passes: Sequence[Pass], label: str) -> Markup:
-    """The loss of training rows, and of held-out rows where there are some, pass by pass."""
-    series: list[list[float | None]] = [[one["loss"] for one in passes], [one["held_out_loss"] for one in passes]]
+def loss_curve(epochs: Sequence[Epoch], label: str) -> Markup:
+    """Draw the loss, and the validation loss if there is one, by epoch."""
+    series: list[list[float | None]] = [[one["loss"] for one in epochs], [one["validation_loss"] for one in epochs]]
     values = [value for one in series for value in one if value is not None]
     low, high = min(values, default=0.0), max(values, default=1.0)
-    first, last = passes[0]["number"], passes[-1]["number"]
-    parts = []
+    first, last = epochs[0]["number"], epochs[-1]["number"]
+    lines = []
     for number, one in enumerate(series):
         points = [
-            f"{_short(WIDTH * (at['number'] - first) / max(last - first, 1))},"
-            f"{_short(HEIGHT - 4 - (HEIGHT - 8) * (value - low) / ((high - low) or 1.0))}"
-            for at, value in zip(passes, one, strict=True)
+            f"{_coordinate(WIDTH * (epoch['number'] - first) / max(last - first, 1))},"
+            f"{_coordinate(HEIGHT - 4 - (HEIGHT - 8) * (value - low) / ((high - low) or 1.0))}"
+            for epoch, value in zip(epochs, one, strict=True)
             if value is not None
         ]
-        parts.append(f'<polyline class="line-{number}" points="{" ".join(points)}"/>')
-    return _svg("curve", "".join(parts), label)
+        lines.append(f'<polyline class="line-{number}" points="{" ".join(points)}"/>')
+    return _svg("curve", "".join(lines), label)
 
 
-def heat(names: Sequence[str], square: Sequence[Sequence[float | None]], label: str, *, full: float = 1.0) -> Markup:
-    """A square of numbers: one colour above zero, another below, fainter towards it; `full` has the full colour."""
+def heat_map(names: Sequence[str], matrix: Matrix, label: str, *, full: float = 1.0) -> Markup:
+    """Draw a matrix: one colour above zero, another below, paler towards zero; `full` has the full colour."""
     cells = [
-        f'<rect x="{j}" y="{i}"{_shade(value, full)}><title>{escape(_pair(names[i], names[j], value))}</title></rect>'
-        for i, row in enumerate(square)
+        f'<rect x="{j}" y="{i}"{_shade(value, full)}><title>{_cell_text(names[i], names[j], value)}</title></rect>'
+        for i, row in enumerate(matrix)
         for j, value in enumerate(row)
     ]
-    size = len(square)
+    size = len(matrix)
     return Markup(  # noqa: S704  # of numbers and escaped text
         f'<svg class="heat" viewBox="0 0 {size} {size}" role="img" aria-label="{escape(label)}">{"".join(cells)}</svg>'
     )
 
 
-def _shade(value: float | None, full: float) -> str:
-    if value is None or abs(value) / full < FAINT:
-        return ' class="none"'
-    return f' class="{"above" if value > 0 else "below"}" fill-opacity="{_short(min(abs(value) / full, 1.0))}"'
-
-
-def _pair(left: str, right: str, value: float | None) -> str:
-    return f"{left} · {right}: {'none' if value is None else f'{value:.2f}'}"
-
-
-def barcode(names: Sequence[str], missing: Sequence[str]) -> Markup:
-    """One small square per column, filled where it is missing."""
-    gone = set(missing)
+def missing_pattern(names: Sequence[str], missing: Sequence[str]) -> Markup:
+    """Draw one small square per column, filled if the column is missing."""
+    is_missing = set(missing)
     cells = "".join(
-        f'<rect class="{"gone" if name in gone else "there"}" x="{10 * i}" width="8" height="14" rx="1.5"/>'
+        f'<rect class="{"missing" if name in is_missing else "observed"}" x="{10 * i}" width="8" height="14" rx="1.5"/>'
         for i, name in enumerate(names)
     )
     return Markup(  # noqa: S704  # of numbers alone
-        f'<svg class="barcode" viewBox="0 0 {10 * len(names)} 14" preserveAspectRatio="xMinYMid meet" '
+        f'<svg class="pattern" viewBox="0 0 {10 * len(names)} 14" preserveAspectRatio="xMinYMid meet" '
         f'aria-hidden="true">{cells}</svg>'
     )
 
 
-def differences(
-    left: Sequence[Sequence[float | None]], right: Sequence[Sequence[float | None]]
-) -> list[list[float | None]]:
-    """The second square minus the first, where both have a number."""
+def subtract(left: Matrix, right: Matrix) -> list[list[float | None]]:
+    """Return the second matrix minus the first; None if either number is None."""
     return [
         [None if a is None or b is None else b - a for a, b in zip(row, other, strict=True)]
         for row, other in zip(left, right, strict=True)
     ]
+
+
+def _shade(value: float | None, full: float) -> str:
+    if value is None or abs(value) / full < MIN_OPACITY:
+        return ' class="pale"'
+    return f' class="{"above" if value > 0 else "below"}" fill-opacity="{_coordinate(min(abs(value) / full, 1.0))}"'
+
+
+def _cell_text(left: str, right: str, value: float | None) -> Markup:
+    return escape(f"{left} · {right}: {'none' if value is None else f'{value:.2f}'}")
 
 
 def _svg(name: str, content: str, label: str) -> Markup:
@@ -100,6 +98,6 @@ def _svg(name: str, content: str, label: str) -> Markup:
     )
 
 
-def _short(value: float) -> str:
-    """A coordinate without digits that nobody could see."""
+def _coordinate(value: float) -> str:
+    """Return a coordinate with two decimals at most; more cannot be seen."""
     return f"{value:.2f}".rstrip("0").rstrip(".")

@@ -1,17 +1,18 @@
-"""What a condition asks, how it was met, and what it did to every column."""
+"""The effect of a condition on every column, and how the condition was satisfied."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
-from harpoon._text import shorten
+from harpoon._text import format_percent, shorten
 from harpoon.conditions.binder import bind
 from harpoon.conditions.evaluate import evaluate
 from harpoon.conditions.expressions import Predicate, column_names
-from harpoon.conditions.parser import to_predicate as tree_of
+from harpoon.conditions.parser import to_predicate
 from harpoon.data import dataframe
 from harpoon.data.coercion import coerce
 from harpoon.data.column import Column
@@ -19,72 +20,62 @@ from harpoon.data.dataframe import Table
 from harpoon.data.reader import read_columns
 from harpoon.exceptions import SamplingFailed
 from harpoon.inference.diagnostics import SamplingInfo
-from harpoon.report.distributions import distance, label_shares, picture
-from harpoon.report.rows import finite, percent, rows_of, written
-from harpoon.report.summary import Change, Condition
+from harpoon.report.distributions import category_fractions, distance, format_value, picture
+from harpoon.report.overview import take_rows
+from harpoon.report.summary import Change, Condition, finite_or_none
 
 if TYPE_CHECKING:
     from harpoon.estimator import Harpoon
 
 
-GUIDED_ROWS = 256  # drawn by guidance alone, to see how many fail straight out of it
-FEWEST_REAL = 30  # rows that meet the condition, below which distances to them are noise
-HOW = {
-    "rejection": "plain rows were drawn, and those that meet it were kept",
-    "conditioning": "the columns it restricts were drawn first, and the rest of each row knowing them",
-    "guidance": "rows were pulled by the gradient of a penalty, and weighted to take back how this bends their law",
-    "paper": "rows were pulled by Algorithm 1 of the paper, and come back as they are",
+GUIDED_ROWS = 256  # sampled by guidance alone, to measure its violations
+MIN_REAL_ROWS = 30  # rows that satisfy the condition; with fewer the distances to them are noise
+MAX_CATEGORY_CHARACTERS = 40
+MAX_DIGITS = 8
+STRATEGY_TEXTS = {
+    "rejection": "unconditional rows were sampled, and those that satisfy the condition were kept",
+    "conditioning": "the columns in the condition were sampled first, and the rest of each row given them",
+    "guidance": "rows were guided by the gradient of a penalty, and the bias of this was corrected by weights",
+    "paper": "rows were guided by Algorithm 1 of the paper, and returned unchecked",
 }
 
 
 def what_if(
-    model: Harpoon, where: str | Predicate, plain: Table, real: Table | None, *, rows: int, seed: int
+    model: Harpoon, where: str | Predicate, unconditional: Table, real: Table | None, *, rows: int, seed: int
 ) -> Condition:
-    """Draw rows under a condition and lay them beside plain ones.
-
-    Args:
-        model: The model.
-        where: The condition.
-        plain: Rows drawn without it.
-        real: Real rows, if there are any.
-        rows: How many rows to draw.
-        seed: For the draws.
-    """
-    tree, schema = tree_of(where), model.schema_
+    """Sample `rows` rows under a condition, and compare them with unconditional samples and with real rows."""
+    tree, schema = to_predicate(where), model.schema_
     after = dataframe.read(model.sample(rows, where=tree, random_state=seed))
-    report = model.sampling_info_
-    failed, guided = _guidance(model, tree, report, seed)
-    inside = None if real is None else rows_of(real, _met(model, tree, real))
-    ours = float(_met(model, tree, plain).mean())
-    theirs = None if real is None or inside is None else inside.n_rows / real.n_rows
-    compared = inside if inside is not None and inside.n_rows >= FEWEST_REAL else None
-    whole, asked = plain if real is None else real, column_names(tree)
-    changes = [_change(c, plain, after, compared) for c in schema.modelled if c.name not in asked]
+    info = model.sampling_info_
+    guided_violations, guided_rows = _measure_guidance(model, tree, info, seed)
+    synthetic_fraction = float(_satisfied(model, tree, unconditional).mean())
+    real_inside = None if real is None else take_rows(real, _satisfied(model, tree, real))
+    real_fraction = None if real is None or real_inside is None else real_inside.n_rows / real.n_rows
+    truth = real_inside if real_inside is not None and real_inside.n_rows >= MIN_REAL_ROWS else None
+    whole, restricted = unconditional if real is None else real, column_names(tree)
+    changes = [_change(c, unconditional, after, truth) for c in schema.modelled if c.name not in restricted]
     return Condition(
         text=str(tree),
-        strategy=report.strategy,
-        rows=report.rows,
-        tried=report.sampled,
-        violations=finite(report.violations) or 0.0,
-        guided_violations=None if failed is None else finite(failed),
-        guided_rows=guided,
-        seconds=round(report.seconds, 2),
-        share_of_drawn=finite(ours) or 0.0,
-        share_of_real=None if theirs is None else finite(theirs),
-        real_rows=None if inside is None else inside.n_rows,
-        meanings=list(_meanings(report, failed, ours, theirs)),
-        region=[_change(c, whole, after, compared) for c in schema.modelled if c.name in asked],
+        strategy=info.strategy,
+        rows=info.rows,
+        sampled=info.sampled,
+        violations=finite_or_none(info.violations) or 0.0,
+        guided_violations=None if guided_violations is None else finite_or_none(guided_violations),
+        guided_rows=guided_rows,
+        seconds=round(info.seconds, 2),
+        synthetic_fraction=finite_or_none(synthetic_fraction) or 0.0,
+        real_fraction=None if real_fraction is None else finite_or_none(real_fraction),
+        real_rows=None if real_inside is None else real_inside.n_rows,
+        meanings=list(_meanings(info, guided_violations, synthetic_fraction, real_fraction)),
+        region=[_change(c, whole, after, truth) for c in schema.modelled if c.name in restricted],
         what_if=sorted(changes, key=lambda change: -(change["effect"] or 0.0)),
     )
 
 
-def _guidance(model: Harpoon, tree: Predicate, report: SamplingInfo, seed: int) -> tuple[float | None, int]:
-    """The share of rows that fail straight out of the guided loop, and how many rows say so.
-
-    Where no row had to be guided, some are, to see it.
-    """
-    if report.guided_violations is not None:
-        return report.guided_violations, report.sampled
+def _measure_guidance(model: Harpoon, tree: Predicate, info: SamplingInfo, seed: int) -> tuple[float | None, int]:
+    """Return the fraction of guided rows that violate the condition, and their number; guide some if none were."""
+    if info.guided_violations is not None:
+        return info.guided_violations, info.sampled
     try:
         model.sample(GUIDED_ROWS, where=tree, strategy="guidance", on_shortfall="return", random_state=seed)
     except SamplingFailed:
@@ -92,57 +83,63 @@ def _guidance(model: Harpoon, tree: Predicate, report: SamplingInfo, seed: int) 
     return model.sampling_info_.guided_violations, model.sampling_info_.sampled
 
 
-def _met(model: Harpoon, tree: Predicate, table: Table) -> np.ndarray[Any, np.dtype[np.bool_]]:
+def _satisfied(model: Harpoon, tree: Predicate, table: Table) -> NDArray[np.bool_]:
     return evaluate(bind(tree, model.schema_), read_columns(table, model.schema_, partial=True))
 
 
-def _change(column: Column, before: Table, after: Table, inside: Table | None) -> Change:
-    size, words = shift(column, before, after)
+def _change(column: Column, before: Table, after: Table, truth: Table | None) -> Change:
+    size, text = shift(column, before, after)
     return Change(
         name=column.name,
         kind=column.kind.value,
         measure="KS" if column.kind.numeric else "TV",
         effect=distance(column, before, after),
-        shift=words,
+        shift=text,
         shift_size=size,
-        from_real=None if inside is None else distance(column, inside, after),
+        distance_to_real=None if truth is None else distance(column, truth, after),
         picture=picture(column, {"before": before, "after": after}),
     )
 
 
-def shift(column: Column, before: Table, after: Table) -> tuple[float | None, str]:
-    """How far the mean moved, or the share that changed most, as a number and in words."""
+def shift(column: Column, before: Table, after: Table, *, digits: int = 4) -> tuple[float | None, str]:
+    """Return how far the mean moved, or the category fraction that changed most, as a number and as text."""
     cells = [table.column(column.name) for table in (before, after)]
     if any(one.missing.all() for one in cells):
         return None, "no cells"
     if column.kind.discrete:
-        old, new = (label_shares(one, column) for one in cells)
-        moved = {label: new.get(label, 0.0) - old.get(label, 0.0) for label in {**old, **new}}
-        label = max(moved, key=lambda one: (abs(moved[one]), str(one)))
-        ends = f"{percent(old.get(label, 0.0))} → {percent(new.get(label, 0.0))}"
-        return finite(moved[label]), f"{shorten(str(label), shown=40)}: {ends}"
+        old, new = (category_fractions(column, one) for one in cells)
+        changes = {category: new.get(category, 0.0) - old.get(category, 0.0) for category in {**old, **new}}
+        category = max(changes, key=lambda one: (abs(changes[one]), str(one)))
+        ends = " → ".join(format_percent(one.get(category, 0.0), min(digits, 3)) for one in (old, new))
+        return finite_or_none(changes[category]), f"{shorten(str(category), shown=MAX_CATEGORY_CHARACTERS)}: {ends}"
     values = [coerce(one, column).observed.astype(np.float64) for one in cells]
-    means, deviation = [one.mean() for one in values], float(values[0].std())
-    size = finite(float(means[1] - means[0]) / deviation) if deviation > 0 else None
-    return size, f"mean {' → '.join(_told_apart(column, means))}"
+    means = [float(one.mean()) for one in values]
+    with np.errstate(over="ignore"):
+        deviation = float(values[0].std())
+    size = finite_or_none((means[1] - means[0]) / deviation) if 0 < deviation < np.inf else None
+    return size, f"mean {' → '.join(_format_distinct(column, means, digits))}"
 
 
-def _told_apart(column: Column, values: list[float]) -> list[str]:
-    """Values with as many digits as it takes to see that they differ."""
-    texts = [[written(column, value, digits) for value in values] for digits in range(4, 9)]
+def _format_distinct(column: Column, values: list[float], digits: int) -> list[str]:
+    """Return values as text, with as many digits as they need to look different."""
+    largest = max(map(abs, values))
+    texts = [
+        [format_value(column, value, n, largest=largest) for value in values] for n in range(digits, MAX_DIGITS + 1)
+    ]
     return next((text for text in texts if len(set(text)) == len(text)), texts[0])
 
 
-def _meanings(report: SamplingInfo, failed: float | None, ours: float, theirs: float | None) -> Iterator[str]:
-    """What was done and found, in sentences."""
-    yield f"{report.rows:,} rows were drawn ({report.strategy}): {HOW[report.strategy]}."
-    if report.violations:
-        yield f"{percent(report.violations)} of them do not meet the condition."
+def _meanings(
+    info: SamplingInfo, guided_violations: float | None, synthetic_fraction: float, real_fraction: float | None
+) -> Iterator[str]:
+    """Yield sentences about the result."""
+    yield f"{info.rows:,} rows were sampled by {info.strategy}: {STRATEGY_TEXTS[info.strategy]}."
+    if info.violations:
+        yield f"{format_percent(info.violations)} of them do not satisfy the condition."
     else:
-        yield "Every one of them meets the condition; each was checked."
-    if failed is not None:
-        yield f"For comparison: of rows only pulled by guidance, as in the paper, {percent(failed)} would fail it."
-    if theirs is None:
-        yield f"Of rows drawn without it, {percent(ours)} meet it."
-    else:
-        yield f"Of rows drawn without it {percent(ours)} meet it, of the real rows {percent(theirs)}."
+        yield "Each of them was checked and satisfies the condition."
+    if guided_violations is not None:
+        yield f"Guidance alone, as in the paper, would violate it in {format_percent(guided_violations)} of the rows."
+    yield f"Without the condition, {format_percent(synthetic_fraction)} of the sampled rows satisfy it."
+    if real_fraction is not None:
+        yield f"Of the real rows, {format_percent(real_fraction)} satisfy it."

@@ -135,14 +135,19 @@ class ModelFitter:
                 f"With incomplete_rows='drop' a table to train on must have at least {MIN_ROWS} complete rows, got "
                 f"{len(complete.x)}. Use incomplete_rows='mask' to train on all rows.",
                 code="too_few_complete_rows",
-                rows=len(complete.x),
+                complete=len(complete.x),
+                required=MIN_ROWS,
             )
         dropped = len(encoded.x) - len(complete.x)
         if dropped > WARN_DROPPED_FRACTION * len(encoded.x):
             warnings.warn(
-                f"Only {len(complete.x)} of {len(encoded.x)} rows are complete, and with incomplete_rows='drop' the "
-                "model trains on these alone, as in the paper. Use incomplete_rows='mask' to train on all rows.",
-                RowsDroppedWarning,
+                RowsDroppedWarning(
+                    f"Only {len(complete.x)} of {len(encoded.x)} rows are complete, and with incomplete_rows='drop' "
+                    "the model trains on these only. Use incomplete_rows='mask' to train on all rows.",
+                    code="rows_dropped",
+                    complete=len(complete.x),
+                    rows=len(encoded.x),
+                ),
                 stacklevel=4,
             )
         return complete

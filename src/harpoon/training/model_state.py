@@ -71,6 +71,6 @@ def _check_dtypes(tensors: Mapping[str, Tensor], denoiser: Denoiser) -> None:
 def _check_template(template: FrameTemplate, schema: Schema) -> None:
     """Raise ValueError unless the dataframe template can hold the columns of the schema."""
     for column in schema:
-        template.check(column.name, column.kind.value)
+        template.check(column.name, column.kind)
         if column.kind.numeric and (column.minimum is None) != (column.maximum is None):
             raise ValueError(f"column {column.name!r} has only one end of its range")

@@ -1,4 +1,4 @@
-"""Conditions and controls say the same: there and back, by DuckDB."""
+"""Conditions as controls and back select the same rows, by DuckDB."""
 
 import datetime as dt
 
@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harpoon import InvalidCondition, Schema
-from harpoon.apps.server.controls import beyond, condition_of, controls_of
+from harpoon.apps.server.controls import from_controls, remainder, to_controls
 from harpoon.conditions.parser import parse
 
 DAY, MOMENT = dt.date(2024, 1, 31), dt.datetime(2024, 1, 31, 12, 30)
@@ -35,16 +35,16 @@ ENDS = {
     "zoned": st.integers(-2, 45).map(lambda hours: (MOMENT + dt.timedelta(hours=hours)).isoformat()),
     "wait": st.integers(0, 4000),
 }
-LABELS = {"job": ["chef", "nurse", "pilot", "it's"], "grade": [1, 2, 3, 4], "member": [False, True]}
+CATEGORIES = {"job": ["chef", "nurse", "pilot", "it's"], "grade": [1, 2, 3, 4], "member": [False, True]}
 
 
 @st.composite
 def controls(draw):
-    chosen = draw(st.lists(st.sampled_from([*ENDS, *LABELS]), min_size=1, max_size=4, unique=True))
+    chosen = draw(st.lists(st.sampled_from([*ENDS, *CATEGORIES]), min_size=1, max_size=4, unique=True))
     made = {}
     for name in chosen:
-        if name in LABELS:
-            made[name] = {"labels": draw(st.lists(st.sampled_from(LABELS[name]), min_size=1, unique=True))}
+        if name in CATEGORIES:
+            made[name] = {"categories": draw(st.lists(st.sampled_from(CATEGORIES[name]), min_size=1, unique=True))}
         else:
             low, high = (draw(st.none() | ENDS[name]) for _ in range(2))
             made[name] = {"low": low, "high": high, "low_open": draw(st.booleans()), "high_open": draw(st.booleans())}
@@ -63,13 +63,13 @@ def met():
 @settings(deadline=None, max_examples=60)
 @given(asked=controls())
 def test_controls_come_back_from_the_text_they_make(asked, met):
-    tree = condition_of(asked, SCHEMA)
+    tree = from_controls(asked, SCHEMA)
     if tree is None:
         return
-    shown, complete = controls_of(parse(str(tree)), SCHEMA)
+    shown, complete = to_controls(parse(str(tree)), SCHEMA)
     assert complete
-    assert met(condition_of(shown, SCHEMA)) == met(tree)
-    assert controls_of(condition_of(shown, SCHEMA), SCHEMA) == (shown, True)
+    assert met(from_controls(shown, SCHEMA)) == met(tree)
+    assert to_controls(from_controls(shown, SCHEMA), SCHEMA) == (shown, True)
 
 
 @pytest.mark.parametrize(
@@ -79,9 +79,9 @@ def test_controls_come_back_from_the_text_they_make(asked, met):
         ("age > 5 and age >= 7 and age < 20 and age <= 30", {"age": {"low": 7, "high": 20, "high_open": True}}),
         ("age >= 5 and age > 5", {"age": {"low": 5, "low_open": True}}),
         ("age = 5", {"age": {"low": 5, "high": 5}}),
-        ("not (age < 5 or member)", {"age": {"low": 5}, "member": {"labels": [False]}}),
-        ("job = 'chef' or job like 'p%'", {"job": {"labels": ["chef", "pilot"]}}),
-        ("job in ('chef', 'nurse') and job != 'nurse'", {"job": {"labels": ["chef"]}}),
+        ("not (age < 5 or member)", {"age": {"low": 5}, "member": {"categories": [False]}}),
+        ("job = 'chef' or job like 'p%'", {"job": {"categories": ["chef", "pilot"]}}),
+        ("job in ('chef', 'nurse') and job != 'nurse'", {"job": {"categories": ["chef"]}}),
         ("\"odd name\" >= '2024-02-01'", {"odd name": {"low": "2024-02-01"}}),
         ("wait between interval '2' minute and interval '1' hour", {"wait": {"low": 120, "high": 3600}}),
         (
@@ -91,8 +91,8 @@ def test_controls_come_back_from_the_text_they_make(asked, met):
     ],
 )
 def test_what_controls_can_show_they_show(text, shown, met):
-    assert controls_of(parse(text), SCHEMA) == (shown, True)
-    assert met(condition_of(shown, SCHEMA)) == met(parse(text))
+    assert to_controls(parse(text), SCHEMA) == (shown, True)
+    assert met(from_controls(shown, SCHEMA)) == met(parse(text))
 
 
 @pytest.mark.parametrize(
@@ -102,11 +102,11 @@ def test_what_controls_can_show_they_show(text, shown, met):
         ("age > 3 and (age < 9 or member)", {"age": {"low": 3, "low_open": True}}),
         ("age != 3", {}),
         ("age + 1 > 3", {}),
-        ("job = 'chef' and job = 'nurse'", {"job": {"labels": []}}),
+        ("job = 'chef' and job = 'nurse'", {"job": {"categories": []}}),
     ],
 )
 def test_what_they_cannot_show_is_said(text, shown):
-    assert controls_of(parse(text), SCHEMA) == (shown, False)
+    assert to_controls(parse(text), SCHEMA) == (shown, False)
 
 
 @pytest.mark.parametrize(
@@ -119,9 +119,9 @@ def test_what_they_cannot_show_is_said(text, shown):
 )
 def test_the_rest_besides_the_controls_makes_the_condition_whole(text, rest, met):
     tree = parse(text)
-    besides = beyond(tree, SCHEMA)
+    besides = remainder(tree, SCHEMA)
     assert str(besides) == rest
-    assert met(condition_of(controls_of(tree, SCHEMA)[0], SCHEMA, besides)) == met(tree)
+    assert met(from_controls(to_controls(tree, SCHEMA)[0], SCHEMA, besides)) == met(tree)
 
 
 @pytest.mark.parametrize(
@@ -134,14 +134,14 @@ def test_the_rest_besides_the_controls_makes_the_condition_whole(text, rest, met
         {"age": {"low": "9"}},
         {"price": {"low": True}},
         {"job": {"low": 3}},
-        {"job": {"labels": []}},
+        {"job": {"categories": []}},
     ],
 )
 def test_controls_that_make_no_sense_are_refused(control):
     with pytest.raises(InvalidCondition):
-        condition_of(control, SCHEMA)
+        from_controls(control, SCHEMA)
 
 
 def test_no_controls_no_condition():
-    assert condition_of({}, SCHEMA) is None
-    assert condition_of({"age": {}, "job": {"labels": LABELS["job"]}}, SCHEMA) is None
+    assert from_controls({}, SCHEMA) is None
+    assert from_controls({"age": {}, "job": {"categories": CATEGORIES["job"]}}, SCHEMA) is None

@@ -1,4 +1,4 @@
-"""Conditions as operators build them: what they are, how they are spelled, and what cannot be one."""
+"""Expression trees: operators, text in SQL and Python, and errors."""
 
 import datetime as dt
 import operator
@@ -15,7 +15,7 @@ from harpoon.conditions.parser import parse, to_predicate
 from harpoon.conditions.sql import RESERVED, quote_name
 
 age, job = col("age"), col("job")
-SPELLINGS = {
+TREES = {
     "age >= 50": (age >= 50, 'col("age") >= 50'),
     "age = 50": (age == 50, 'col("age") == 50'),
     "age != 50": (age != 50, 'col("age") != 50'),
@@ -65,20 +65,20 @@ SPELLINGS = {
 }
 
 
-@pytest.mark.parametrize("text", SPELLINGS)
-def test_a_tree_has_two_spellings_and_text_gives_an_equal_one(text):
-    tree, in_python = SPELLINGS[text]
+@pytest.mark.parametrize("text", TREES)
+def test_str_is_sql_and_repr_is_python(text):
+    tree, in_python = TREES[text]
     assert str(tree) == text
     assert repr(tree) == in_python
     assert parse(text) == tree
 
 
-def test_a_literal_on_the_left_changes_sides():
+def test_a_literal_on_the_left_moves_to_the_right():
     assert (50 <= age) == (age >= 50) == parse("50 <= age")  # noqa: SIM300
     assert (np.int64(3) > age) == (age < 3)
 
 
-def test_joined_conditions_are_flat():
+def test_junctions_are_flat():
     a, b, c = age > 1, age > 2, age > 3
     assert (a & b) & c == a & (b & c) == And((a, b, c)) == parse("age > 1 and (age > 2 and age > 3)")
     assert (a | b) | c == a | (b | c) == Or((a, b, c))
@@ -86,7 +86,7 @@ def test_joined_conditions_are_flat():
     assert (a & b) | c != a & (b | c)
 
 
-def test_trees_are_values():
+def test_trees_are_immutable_and_hashable():
     tree = (age >= 50) & job.is_in(["a"])
     assert tree == (age >= 50) & job.is_in(["a"])
     assert len({tree, (age >= 50) & job.is_in(["a"]), tree & (age < 90)}) == 2
@@ -128,13 +128,13 @@ def test_a_bare_column_means_that_it_is_true():
         ),
     ],
 )
-def test_scalars_of_numpy_and_pandas_become_plain(scalar, plain):
+def test_scalars_of_numpy_and_pandas_become_python_values(scalar, plain):
     literal = (age == scalar).right
     assert (type(literal.value), literal.value) == (type(plain), plain)
 
 
 @pytest.mark.parametrize("missing", [None, float("nan"), np.float32("nan"), pd.NaT, np.datetime64("NaT")])
-def test_nothing_compares_with_a_missing_value(missing):
+def test_a_missing_value_cannot_be_compared(missing):
     with pytest.raises(InvalidCondition, match="is_null"):
         age == missing  # noqa: B015
 
@@ -150,15 +150,15 @@ MISTAKES = {
     "no parentheses": (lambda: (age > 1) & job.is_null() & 1, "parentheses"),
     "no parentheses before": (lambda: 1 & (age > 2), "parentheses"),
     "a value joined": (lambda: (age + 1) | (age > 2), "parentheses"),
-    "comparing a condition": (lambda: age > (age > 1), "Join conditions"),
-    "a list for a value": (lambda: age == [1, 2], "compares with numbers"),
+    "comparing a condition": (lambda: age > (age > 1), "Combine conditions"),
+    "a list for a value": (lambda: age == [1, 2], "must be a number"),
     "a text for a list": (lambda: age.is_in("abc"), r"\.is_in\(\[\.\.\.\]\)"),
     "a number for a list": (lambda: age.is_in(3), "list"),
     "an empty list": (lambda: age.is_in([]), "at least one"),
     "an infinite number": (lambda: float("inf") > age, "finite"),
     "a number too large": (lambda: age < 10**400, "finite"),
-    "a name that is no text": (lambda: col(3), "as text"),
-    "a pattern that is no text": (lambda: job.like(3), "pattern as text"),
+    "a name that is not text": (lambda: col(3), "as text"),
+    "a pattern that is not text": (lambda: job.like(3), "pattern as text"),
     "least of nothing": (least, "least"),
     "one part": (lambda: And((age > 1,)), "two"),
     "an unknown function": (lambda: Call("sin", (age,)), "abs, least"),
@@ -166,13 +166,13 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_told_with_what_is_right(mistake):
+def test_a_mistake_is_an_error_with_the_correct_form(mistake):
     make, message = MISTAKES[mistake]
     with pytest.raises(InvalidCondition, match=message):
         make()
 
 
-def test_a_tree_cannot_grow_beyond_what_can_be_walked():
+def test_the_depth_of_a_tree_is_limited():
     deep = reduce(operator.add, [1] * 98, age)
     assert str(deep > 1).count("+") == 98
     with pytest.raises(InvalidCondition, match="100 levels"):
@@ -188,7 +188,7 @@ def test_a_long_list_of_conditions_is_not_deep():
 @pytest.mark.parametrize(
     "word", [*sorted(RESERVED), "date", "year", "index", "Select", "NULL", "größe", "a.b", "", "1a"]
 )
-def test_any_name_can_be_spelled(word):
+def test_any_name_can_be_quoted(word):
     assert parse(f"{quote_name(word)} >= 1 and abs({quote_name(word)}) < 3 or {quote_name(word)} is null") == (
         (col(word) >= 1) & (abs(col(word)) < 3) | col(word).is_null()
     )
@@ -198,7 +198,7 @@ def test_plain_names_are_not_quoted():
     assert [quote_name(name) for name in ("age", "Age_2", "_x", "date")] == ["age", "Age_2", "_x", "date"]
 
 
-def test_condition_takes_text_and_expressions():
+def test_to_predicate_takes_text_and_expressions():
     assert to_predicate("age >= 50") == to_predicate(age >= 50) == (age >= 50)
     assert to_predicate(col("married")) == parse("married")
 
@@ -215,12 +215,12 @@ def test_condition_takes_text_and_expressions():
         (["age > 3"], "list"),
     ],
 )
-def test_condition_refuses_all_else(given, message):
+def test_to_predicate_rejects_other_types(given, message):
     with pytest.raises(InvalidCondition, match=message):
         to_predicate(given)
 
 
-def test_nodes_are_plain_records():
+def test_nodes_are_dataclasses():
     assert isinstance(age, ColumnName)
     assert (age >= 50).key == Comparison(">=", ColumnName("age"), Literal(50)).key
     assert job.is_in(["a"]) == In(ColumnName("job"), (Literal("a"),))

@@ -1,4 +1,4 @@
-"""Text as conditions: what is understood, and what is refused by name."""
+"""Parser: what is supported, and errors that quote the rest."""
 
 import datetime as dt
 
@@ -8,7 +8,7 @@ from harpoon import InvalidCondition, col, least, lit
 from harpoon.conditions.parser import MAX_LENGTH, parse
 
 a, b, c = col("a"), col("b"), col("c")
-UNDERSTOOD = {
+SUPPORTED = {
     "a == 1": a == 1,
     "a <> 1": a != 1,
     "A > 1": col("A") > 1,
@@ -56,9 +56,9 @@ UNDERSTOOD = {
 }
 
 
-@pytest.mark.parametrize("text", UNDERSTOOD)
-def test_text_is_understood_as_people_mean_it(text):
-    assert parse(text) == UNDERSTOOD[text]
+@pytest.mark.parametrize("text", SUPPORTED)
+def test_supported_text_is_parsed(text):
+    assert parse(text) == SUPPORTED[text]
 
 
 UNSUPPORTED = {
@@ -118,13 +118,13 @@ UNSUPPORTED = {
 
 
 @pytest.mark.parametrize("text", UNSUPPORTED)
-def test_what_is_not_supported_is_quoted(text):
+def test_an_unsupported_part_is_quoted(text):
     with pytest.raises(InvalidCondition, match=UNSUPPORTED[text]) as caught:
         parse(text)
     assert len(str(caught.value)) < 600
 
 
-UNREADABLE = {
+SYNTAX_ERRORS = {
     "a >": r"near '>' \(line 1, column 3\)",
     "a b": r"near 'b' \(line 1, column 3\)",
     "age >= 50 limit 3": r"near 'limit' \(line 1, column 11\)",
@@ -138,16 +138,16 @@ UNREADABLE = {
     "a = 1, b = 2": "near ','",
     "abs(a, b) > 1": r"near '\)'",
     "lambda x: x": "near",
-    "__import__('os').system('true')": "not understood|near",
+    "__import__('os').system('true')": "not supported|near",
     "": "empty",
     " \n ": "empty",
     "-- a remark": "One condition",
 }
 
 
-@pytest.mark.parametrize("text", UNREADABLE)
-def test_what_cannot_be_read_names_the_spot(text):
-    with pytest.raises(InvalidCondition, match=UNREADABLE[text]):
+@pytest.mark.parametrize("text", SYNTAX_ERRORS)
+def test_a_syntax_error_names_its_position(text):
+    with pytest.raises(InvalidCondition, match=SYNTAX_ERRORS[text]):
         parse(text)
 
 
@@ -169,12 +169,12 @@ def test_only_text_is_parsed(given):
     ],
     ids=["parentheses", "not", "negatives", "a sum", "calls", "spaces"],
 )
-def test_deep_or_enormous_text_is_an_error_of_ours(text):
+def test_deep_or_long_text_is_an_invalid_condition(text):
     with pytest.raises(InvalidCondition, match=r"deep|characters") as caught:
         parse(text)
     assert len(str(caught.value)) < 600
 
 
-def test_a_chain_may_be_long():
+def test_a_long_chain_is_parsed():
     assert len(parse(" < ".join(["a"] * 1500)).members) == 1499
     assert len(parse(f"a in ({', '.join(map(str, range(1500)))})").options) == 1500

@@ -1,4 +1,4 @@
-"""Frames are read into plain cells, whatever the library."""
+"""Frames of every library are read into the same column arrays."""
 
 import datetime as dt
 
@@ -27,11 +27,11 @@ COLUMNS = {
     "datetime": pa.array([0, None, 10**6], pa.timestamp("us")),
     "duration": pa.array([0, None, 10**6], pa.duration("us")),
 }
-HELD_AS_FLOATS = {"integer": "float"}  # what holes make of a pandas column
+HELD_AS_FLOATS = {"integer": "float"}  # missing cells make floats of a pandas column
 
 
 @pytest.mark.parametrize("storage", COLUMNS)
-def test_each_kind_of_column_is_recognised_with_its_holes(frame_of, library, storage):
+def test_each_storage_is_recognised_with_its_missing_cells(frame_of, library, storage):
     cells = dataframe.read(frame_of({storage: COLUMNS[storage]})).column(storage)
     assert cells.storage == (HELD_AS_FLOATS.get(storage, storage) if library == "pandas" else storage)
     assert cells.missing.tolist() == [False, True, False]
@@ -74,7 +74,7 @@ def test_nan_is_missing_in_polars_and_arrow():
     [[1, "a"], [[1, 2], [3]], [{"a": 1}, {"b": 2}], [object(), object()], [1 + 2j, 3j], [b"x", b"y"]],
     ids=["mixed", "lists", "records", "objects", "complex", "bytes"],
 )
-def test_columns_of_no_plain_type_are_opaque_and_not_missing(values):
+def test_columns_of_mixed_or_nested_types_are_opaque_and_not_missing(values):
     cells = dataframe.read(pd.DataFrame({"x": pd.Series(values, dtype=object)})).column("x")
     assert cells.storage == "other"
     assert not cells.missing.any()
@@ -140,8 +140,8 @@ def test_a_slice_of_an_arrow_table_is_read_as_the_slice():
     table = pa.table({"x": [1.5, None, 2.5, 3.5], "y": pa.array(["a", "b", "c", "d"]).dictionary_encode()}).slice(1, 2)
     read = dataframe.read(table)
     assert read.column("x").missing.tolist() == [True, False]
-    labels = read.column("y").categories
-    assert [labels[v] for v in read.column("y").values] == ["b", "c"]
+    categories = read.column("y").categories
+    assert [categories[v] for v in read.column("y").values] == ["b", "c"]
 
 
 def test_arrow_chunks_make_no_difference():
@@ -204,14 +204,14 @@ def test_the_end_of_an_integer_type_is_never_rounded_beyond_it():
     cells = ColumnArray("float", np.array([2.0**64, 5.4, 0.0]), np.array([False, False, True]))
     assert to_arrow(cells, pa.uint64()).to_pylist() == [2**64 - 2048, 5, None]
     further = ColumnArray("float", np.array([2.0**65]), np.array([False]))
-    assert to_arrow(further, pa.uint64()).to_pylist() == [2.0**65]  # the wider type is the honest answer
+    assert to_arrow(further, pa.uint64()).to_pylist() == [2.0**65]
     assert (
         to_arrow(ColumnArray("float", np.array([-129.0, 1.0]), np.array([False, False])), pa.int8()).type
         == pa.float64()
     )
 
 
-def test_a_whole_number_in_the_upper_half_of_an_unsigned_type_stays_itself():
+def test_an_integer_in_the_upper_half_of_an_unsigned_type_is_kept():
     one = pa.table({"id": pa.array([2**63 + 2048] * 40, pa.uint64()), "x": [float(i) for i in range(40)]})
     with pytest.warns(ColumnLeftOutWarning, match="constant"):
         drawn = Harpoon(max_epochs=1, hidden=8, progress=False, random_state=0).fit(one).sample(3)

@@ -10,9 +10,9 @@ from harpoon.config import PRESETS
 from harpoon.diffusion.denoiser import initialize_linear
 from harpoon.diffusion.guidance import Guidance, constant, linear, tangential_gradient
 from harpoon.diffusion.penalties import reconstruction_penalty
-from harpoon.diffusion.samplers import STARTS, matched_start, reverse_process, standard_start
+from harpoon.diffusion.samplers import INITIAL_NOISE, matched_noise, reverse_process, standard_noise
 from harpoon.diffusion.schedules import LinearSchedule
-from harpoon.diffusion.solvers import STEPS
+from harpoon.diffusion.solvers import SOLVERS, StepInputs
 from harpoon.encoding.base import ColumnSlice, PartType
 from harpoon.encoding.batch import EncodedRows
 from harpoon.networks.layers import sinusoidal_embedding
@@ -51,12 +51,12 @@ def test_the_forward_process_does_not_end_at_pure_noise():
     assert LinearSchedule().level(T).signal ** 2 == pytest.approx(0.1322, abs=1e-3)
 
 
-def test_the_preset_holds_the_paper_s_numbers():
+def test_the_preset_has_the_options_of_the_paper():
     s = PRESETS["paper"]
-    assert (s.hidden, s.steps, s.beta_start, s.beta_end) == (1024, 200, 1e-4, 0.02)
+    assert (s.hidden, s.diffusion_steps, s.beta_start, s.beta_end) == (1024, 200, 1e-4, 0.02)
     assert (s.batch_size, s.learning_rate, s.max_epochs) == (1024, 1e-4, 1000)
-    assert (s.loss, s.strength, s.strength_schedule) == ("mae", 0.2, "constant")
-    assert (s.encoding, s.scaling, s.noise_scale, s.start) == ("onehot", "standard", "variance", "standard")
+    assert (s.reconstruction_loss, s.guidance_scale, s.guidance_schedule) == ("mae", 0.2, "constant")
+    assert (s.encoding, s.scaling, s.solver, s.initial_noise) == ("onehot", "standard", "ddpm_printed", "standard")
 
 
 @pytest.mark.parametrize("width", [3, 107])
@@ -115,9 +115,9 @@ class LinearNoise(PaperDenoiser):
         self.noise = LinearMap(matrix)
 
 
-@pytest.mark.parametrize("noise_scale", ["variance", "deviation"])
+@pytest.mark.parametrize("solver", ["ddpm_printed", "ddpm"])
 @pytest.mark.parametrize("t", [200, 57, 2, 1])
-def test_one_step_of_algorithm_1_agrees_with_the_paper(noise_scale, t):
+def test_one_step_of_algorithm_1_agrees_with_the_paper(solver, t):
     matrix = torch.tensor([[0.4, -0.2], [0.1, 0.3]])
     denoiser = LinearNoise(matrix, LinearSchedule())
     x_t, target, z = np.array([0.7, -1.2]), np.array([0.5, 9.9]), np.array([0.25, -0.5])
@@ -132,23 +132,17 @@ def test_one_step_of_algorithm_1_agrees_with_the_paper(noise_scale, t):
     jacobian = (np.eye(2) - math.sqrt(1 - bar) * M) / math.sqrt(bar)
     g = jacobian.T @ np.array([np.sign(x0_hat[0] - target[0]), 0.0])
     sigma = (1 - alpha) * (1 - bar_before) / (1 - bar)
-    sigma = math.sqrt(sigma) if noise_scale == "deviation" else sigma
+    sigma = math.sqrt(sigma) if solver == "ddpm" else sigma
     x_denoised = (x_t - (1 - alpha) / math.sqrt(1 - bar) * epsilon) / math.sqrt(alpha) + sigma * z
     expected = x_denoised - eta * g
 
     estimate, gradient = tangential_gradient(
         denoiser, torch.tensor(x_t[None], dtype=torch.float32), t, reconstruction_penalty("mae", given, ())
     )
-    step = STEPS[noise_scale]
-    schedule = denoiser.schedule
-    moved = step(
-        torch.tensor(x_t[None], dtype=torch.float32),
-        estimate,
-        schedule.level(t),
-        schedule.level(t - 1),
-        torch.tensor(z[None], dtype=torch.float32),
-    )
-    got = (moved - eta * gradient)[0]
+    now, after = denoiser.schedule.level(t), denoiser.schedule.level(t - 1)
+    rows, noise = (torch.tensor(value[None], dtype=torch.float32) for value in (x_t, z))
+    inputs = StepInputs(rows, estimate, now, after, noise, None, denoiser, (t, t - 1))
+    got = (SOLVERS[solver].step(inputs) - eta * gradient)[0]
     assert estimate[0].tolist() == pytest.approx(x0_hat.tolist(), rel=1e-4)
     assert got.tolist() == pytest.approx(expected.tolist(), rel=1e-3, abs=1e-5)
 
@@ -162,8 +156,8 @@ def test_the_whole_loop_is_algorithm_1():
         denoiser,
         noise,
         times=denoiser.schedule.times(12),
-        initial_noise=standard_start,
-        step=STEPS["variance"],
+        initial_noise=standard_noise,
+        solver=SOLVERS["ddpm_printed"],
         guidance=Guidance(reconstruction_penalty("mse", given, ()), linear(0.2)),
     )
 
@@ -188,21 +182,21 @@ def test_the_training_loss_is_the_mean_squared_error_of_the_noise():
     denoiser = LinearNoise(torch.zeros(2, 2), LinearSchedule())
     data = EncodedRows(torch.zeros(50_000, 2), torch.ones(50_000, 2, dtype=torch.bool))
     loss = denoiser.loss(data, torch.Generator().manual_seed(0))
-    assert loss.item() == pytest.approx(1.0, abs=0.02)  # predicting nothing leaves the variance of the noise
+    assert loss.item() == pytest.approx(1.0, abs=0.02)  # a prediction of 0 leaves the variance of the noise
 
 
 def test_a_missing_cell_is_never_a_target():
     denoiser = PaperDenoiser(2, 8, LinearSchedule())
     initialize_linear(denoiser, torch.Generator().manual_seed(0))
-    known = torch.tensor([[True, False]] * 6)
+    observed = torch.tensor([[True, False]] * 6)
     x = torch.randn(6, 2, generator=torch.Generator().manual_seed(1))
-    denoiser.loss(EncodedRows(torch.where(known, x, 0.0), known), torch.Generator().manual_seed(2)).backward()
+    denoiser.loss(EncodedRows(torch.where(observed, x, 0.0), observed), torch.Generator().manual_seed(2)).backward()
     last = denoiser.noise.layers[-1]
     assert last.weight.grad[0].abs().sum() > 0
     assert last.weight.grad[1].abs().sum() == 0
 
 
-BLOCKS = (ColumnSlice("x", 0, 0, 1, PartType.CONTINUOUS), ColumnSlice("c", 1, 1, 4, PartType.CATEGORICAL))
+SLICES = (ColumnSlice("x", 0, 0, 1, PartType.CONTINUOUS), ColumnSlice("c", 1, 1, 4, PartType.CATEGORICAL))
 
 
 @pytest.mark.parametrize(
@@ -217,13 +211,13 @@ BLOCKS = (ColumnSlice("x", 0, 0, 1, PartType.CONTINUOUS), ColumnSlice("c", 1, 1,
 def test_the_four_losses_by_hand(loss, expected):
     given = EncodedRows(torch.tensor([[2.0, 1.0, 0.0, 0.0]]), torch.ones(1, 4, dtype=torch.bool))
     x0_hat = torch.tensor([[0.5, 0.8, 0.3, -0.1]])
-    assert reconstruction_penalty(loss, given, BLOCKS)(x0_hat).item() == pytest.approx(expected, rel=1e-5)
+    assert reconstruction_penalty(loss, given, SLICES)(x0_hat).item() == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("loss", ["mae", "mse", "mae+ce", "mse+ce"])
-def test_cells_that_are_not_known_do_not_count(loss):
+def test_missing_cells_do_not_count(loss):
     nothing = EncodedRows(torch.zeros(1, 4), torch.zeros(1, 4, dtype=torch.bool))
-    assert reconstruction_penalty(loss, nothing, BLOCKS)(torch.tensor([[5.0, 1.0, 2.0, 3.0]])).item() == 0
+    assert reconstruction_penalty(loss, nothing, SLICES)(torch.tensor([[5.0, 1.0, 2.0, 3.0]])).item() == 0
 
 
 def test_guidance_schedules():
@@ -231,16 +225,16 @@ def test_guidance_schedules():
     assert [linear(0.2)(p) for p in (0.0, 0.5)] == [0.0, 0.1]
 
 
-def test_the_matched_start_has_the_moments_that_the_forward_process_ends_with():
+def test_matched_noise_has_the_moments_at_the_end_of_the_forward_process():
     schedule = LinearSchedule()
     denoiser = PaperDenoiser(2, 4, schedule)
     rng = np.random.default_rng(0)
     rows = torch.tensor(np.stack([rng.normal(3, 0.5, 20_000), rng.random(20_000) < 0.1], axis=1), dtype=torch.float32)
     denoiser.fit_moments(EncodedRows(rows, torch.ones_like(rows, dtype=torch.bool)))
     z = torch.randn(200_000, 2, generator=torch.Generator().manual_seed(0))
-    started = matched_start(denoiser, z)
+    x_T = matched_noise(denoiser, z)
     level = schedule.level(T)
-    assert started.mean(dim=0).tolist() == pytest.approx([level.signal * 3, level.signal * 0.1], abs=0.01)
+    assert x_T.mean(dim=0).tolist() == pytest.approx([level.signal * 3, level.signal * 0.1], abs=0.01)
     expected = [math.sqrt(level.signal**2 * v + level.noise**2) for v in (0.25, 0.09)]
-    assert started.std(dim=0).tolist() == pytest.approx(expected, abs=0.01)
-    assert torch.equal(STARTS["standard"](denoiser, z), z)
+    assert x_T.std(dim=0).tolist() == pytest.approx(expected, abs=0.01)
+    assert torch.equal(INITIAL_NOISE["standard"](denoiser, z), z)

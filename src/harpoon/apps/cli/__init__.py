@@ -1,4 +1,4 @@
-"""The command line: arguments to model to file. One small module per group of commands, and errors as one sentence.
+"""The command line: one module per group of commands.
 
 Nothing heavy is imported before a command runs, so that `harpoon --help` answers at once.
 """
@@ -12,13 +12,13 @@ from typing import Annotated
 import typer
 
 from harpoon._version import __version__
-from harpoon.apps.cli import demo, evaluate, fit, impute, info, sample, serve
-from harpoon.apps.cli.console import Commands, stand_in_for_closed_streams
+from harpoon.apps.cli import demo, evaluate, fit, impute, info, options, sample, serve
+from harpoon.apps.cli.console import Commands, replace_closed_streams
 
 EXIT_CODES = (
-    "Exit codes: 0 all went well, 1 something cannot be read, written or done, 2 wrong usage (an option, or a "
-    "condition that makes no sense), 3 the condition cannot be met, 130 stopped by Ctrl-C, 141 whoever read the output "
-    "has seen enough (as head does), 143 stopped by a polite kill."
+    "Exit codes: 0 success, 1 something cannot be read, written or done, 2 wrong usage (an option, or a condition that "
+    "makes no sense), 3 the condition cannot be met, 130 stopped by Ctrl-C, 141 the reader of the output closed the "
+    "pipe (as head does), 143 stopped by SIGTERM."
 )
 
 
@@ -40,10 +40,10 @@ def _version(show: bool) -> None:
 @app.callback()
 def root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and stop.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """Train one diffusion model on a table, then fill any hole and draw rows under any condition.
+    """Train one diffusion model on a table, then fill its missing cells and sample rows under any condition.
 
     Tables are CSV, TSV, Parquet, Feather or JSON lines, gzipped or not; - is a
     standard stream; duckdb:///file.db#table and sqlite:///file.db#table are
@@ -61,16 +61,17 @@ for _command, _examples in (
     (serve.serve, serve.SERVE),
     (info.info, info.INFO),
     (info.schema, info.SCHEMA),
+    (options.options, options.OPTIONS),
     (demo.demo, demo.DEMO),
 ):
-    # Lines of a docstring end where the code says; those of a paragraph where the terminal does.
+    # One line per paragraph of the docstring: the terminal breaks it.
     _help = "\n\n".join(" ".join(paragraph.split()) for paragraph in str(_command.__doc__).split("\n\n"))
     app.command(help=_help, epilog="Examples:\n\n" + "\n\n".join(_examples))(_command)
 
 
 def main() -> None:
-    """Run a command. A polite request to end is like Ctrl-C: what is half-written goes away."""
-    stand_in_for_closed_streams()
+    """Run a command. SIGTERM ends it like Ctrl-C: files that are half written are removed."""
+    replace_closed_streams()
     if hasattr(signal, "SIGTERM"):
         signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     app()

@@ -1,4 +1,4 @@
-"""What the command line says: answers on the standard output, everything else on the standard error."""
+"""Output of the command line: results on the standard output, everything else on the standard error."""
 
 from __future__ import annotations
 
@@ -31,73 +31,84 @@ if TYPE_CHECKING:
 
 DEBUG = "harpoon.debug"
 INTERRUPTED, PIPE_CLOSED = 130, 141
-CODES: tuple[tuple[type[Exception], int], ...] = (
+EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
     (InfeasibleCondition, 3),
     (InvalidCondition, 2),
     (InvalidOption, 2),
     (HarpoonError, 1),
 )
-AS_TYPED = {  # Python to shell
-    'on_shortfall="return"': "--fewer",
-    "incomplete='mask'": "--preset anchored",
-    "n must be left out when given is a frame": "-n must be left out when --given is a table",
-    "name that one (such as latin-1)": "give it as --encoding latin-1",
-    "or name the format": "or give --format",
+SENTENCES = {  # of the command line, by the code of an error or a warning; the fields are its facts
+    "already_exists": "{what}. Choose another name, or replace it with --force.",
+    "checkpoint_not_model": "{path!r} is the checkpoint of a training, not a model. Resume the training with "
+    "harpoon fit --checkpoint, which saves the model.",
+    "invalid_cell": "{problem} Fix the cell, empty it, or declare it missing: --missing {value!r}.",
+    "local_engine_workers": "The local engine is one process, not {workers}. Use --engine ray for more workers.",
+    "n_with_table": "-n must be left out if --given is a table: one row is sampled for each of its rows.",
+    "rows_dropped": "Only {complete} of {rows} rows are complete, and the model trains on those only. Train on all "
+    "rows with --option incomplete_rows=mask.",
+    "shortfall_of_given_rows": "--allow-fewer is for -n rows; given rows are all completed, or none are.",
+    "too_few_complete_rows": "The model trains on complete rows only, and the table has {complete} of them; it needs "
+    "at least {required}. Train on all rows with --option incomplete_rows=mask.",
+    "too_few_rows_found": "{problem} Relax it, or take these rows with --allow-fewer.",
+    "unknown_encoding": "{name} is neither {tried} text nor a Parquet, Arrow or gzip file. If it is text in another "
+    "encoding, give it as --encoding latin-1; otherwise save the table as CSV or Parquet.",
+    "unknown_format": "The name {name!r} does not tell the format of the table. End it with one of {suffixes} (and "
+    ".gz), or give --format.",
 }
-MOST_NOTES = 20
+MAX_NOTES = 20
 
 
 class Commands(TyperGroup):
-    """The commands; what goes wrong in one of them is one red sentence, and an exit code."""
+    """The commands. An error in one of them becomes one red sentence and an exit code."""
 
     def invoke(self, ctx: Any) -> Any:  # noqa: ANN401
         """Run the command."""
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            complain("Stopped. Nothing was written.")
+            print_error("Stopped. Nothing was written.")
             raise typer.Exit(INTERRUPTED) from None
-        except BrokenPipeError:  # whoever read has seen enough, as `head` does
+        except BrokenPipeError:  # the reader has closed the pipe, as `head` does
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
             raise typer.Exit(PIPE_CLOSED) from None
         except Exception as error:
-            if hasattr(error, "exit_code"):  # typer's own
+            if hasattr(error, "exit_code"):  # an exception of typer
                 raise
             if ctx.meta.get(DEBUG):
                 sys.stderr.write(traceback.format_exc())
-            complain(_sentence(error))
-            raise typer.Exit(next((code for kind, code in CODES if isinstance(error, kind)), 1)) from None
+            print_error(sentence(error))
+            raise typer.Exit(next((code for kind, code in EXIT_CODES if isinstance(error, kind)), 1)) from None
 
 
-class Closed(io.TextIOBase):
-    """Stands in for a standard stream that the shell has closed (`>&-`): whoever needs it gets a sentence."""
+class ClosedStream(io.TextIOBase):
+    """Replacement for a standard stream that the shell has closed (`>&-`); any use of it is an error."""
 
     def __init__(self, name: str) -> None:
-        self._about = f"The standard {name} is closed. Name a file instead, or leave the stream open."
+        self._message = f"The standard {name} is closed. Name a file instead, or leave the stream open."
 
     @property
     def buffer(self) -> Any:  # noqa: ANN401
         """The bytes of the stream."""
-        raise TableFileError(self._about)
+        raise TableFileError(self._message)
 
     def write(self, _text: str) -> int:
-        """Refuse."""
-        raise TableFileError(self._about)
+        """Raise TableFileError."""
+        raise TableFileError(self._message)
 
 
-def stand_in_for_closed_streams() -> None:
-    """Python has None for a stream that is closed. The standard error may be: then nobody wants to hear."""
+def replace_closed_streams() -> None:
+    """Replace standard streams that are closed, for which Python has None. A closed standard error is silent."""
     if sys.stdin is None:
-        sys.stdin = Closed("input")
+        sys.stdin = ClosedStream("input")
     if sys.stdout is None:
-        sys.stdout = Closed("output")
+        sys.stdout = ClosedStream("output")
     if sys.stderr is None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
 
 
 @dataclass(frozen=True)
 class Console:
-    """How a command talks: to people, to machines (`json`), or not at all (`quiet`)."""
+    """Output of one command: for people, for programs (`json`), or only the result (`quiet`)."""
 
     json: bool = False
     quiet: bool = False
@@ -107,77 +118,75 @@ class Console:
         """Whether to show progress bars."""
         return not self.quiet
 
-    def say(self, *what: Any) -> None:  # noqa: ANN401
-        """Something worth knowing, on the standard error, line by line."""
-        for part in () if self.quiet else what:
-            console(stderr=True).print(part)
+    def message(self, *parts: Any) -> None:  # noqa: ANN401
+        """Print messages on the standard error, one line each."""
+        for part in () if self.quiet else parts:
+            rich_console(stderr=True).print(part)
 
-    def note(self, words: str) -> None:
-        """Something that may be amiss."""
-        self.say(_labelled("Note: ", "yellow", words))
+    def note(self, text: str) -> None:
+        """Print a message about a possible problem."""
+        self.message(_labelled("Note: ", "yellow", text))
 
-    def answer(self, data: Mapping[str, Any], *words: Any) -> None:  # noqa: ANN401
-        """What was asked for, on the standard output: one JSON document, or words."""
+    def result(self, data: Mapping[str, Any], *parts: Any) -> None:  # noqa: ANN401
+        """Print the result on the standard output: one JSON document, or text."""
         if self.json:
             sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=False, default=str) + "\n")
-            sys.stdout.flush()  # here, and not at the end, it is known who asked
+            sys.stdout.flush()  # a closed pipe is noticed here, where it is handled
         else:
-            for part in words:
-                console().print(part)
+            for part in parts:
+                rich_console().print(part)
 
-    def told(self, data: Mapping[str, Any], *words: Any) -> None:  # noqa: ANN401
-        """What was done: for machines on the standard output, for people on the standard error."""
-        self.answer(data) if self.json else self.say(*words)
+    def summary(self, data: Mapping[str, Any], *parts: Any) -> None:  # noqa: ANN401
+        """Print what was done: JSON on the standard output, or text on the standard error."""
+        self.result(data) if self.json else self.message(*parts)
 
     @contextmanager
-    def notes(self, *, besides: tuple[type[Warning], ...] = ()) -> Iterator[None]:
-        """Our warnings as lines, each once, but for those in `besides`; those of other packages are for developers."""
+    def warnings_as_notes(self, *, hide: tuple[type[Warning], ...] = ()) -> Iterator[None]:
+        """Print Harpoon's warnings as notes, each once. Those in `hide` and those of other packages are not shown."""
         shown: set[str] = set()
 
         def show(message: Warning | str, category: type[Warning], *_where: object, **_more: object) -> None:
-            about = str(message).partition(" in ")[0]
-            if issubclass(category, HarpoonWarning) and about not in shown and len(shown) < MOST_NOTES:
-                shown.add(about)
-                self.note(str(message))
+            subject = str(message).partition(" in ")[0]
+            if issubclass(category, HarpoonWarning) and subject not in shown and len(shown) < MAX_NOTES:
+                shown.add(subject)
+                self.note(sentence(message) if isinstance(message, HarpoonWarning) else str(message))
 
         with warnings.catch_warnings():
             warnings.simplefilter("always")
-            for category in besides:
+            for category in hide:
                 warnings.simplefilter("ignore", category)
             warnings.showwarning = show
             yield
 
 
-def console(*, stderr: bool = False) -> RichConsole:
-    """A console that prints text as it is: names of columns may look like markup."""
+def rich_console(*, stderr: bool = False) -> RichConsole:
+    """Return a console that prints text unchanged: names of columns may look like markup."""
     from rich.console import Console as RichConsole
 
-    class Told(RichConsole):
+    class PlainConsole(RichConsole):
         def on_broken_pipe(self) -> None:
-            raise BrokenPipeError  # for `Commands`, which ends all commands alike
+            raise BrokenPipeError  # handled by `Commands`
 
-    return Told(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=True)
-
-
-def complain(sentence: str) -> None:
-    """What went wrong, in one red sentence."""
-    console(stderr=True).print(_labelled("Error: ", "bold red", sentence))
+    return PlainConsole(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 
-def _labelled(label: str, style: str, words: str) -> Any:  # noqa: ANN401
-    from rich.text import Text
+def print_error(text: str) -> None:
+    """Print an error as one red sentence."""
+    rich_console(stderr=True).print(_labelled("Error: ", "bold red", text))
 
-    return Text.assemble((label, style), words)
 
-
-def _sentence(error: Exception) -> str:
-    if isinstance(error, HarpoonError):
-        text = str(error)
-        for python, shell in AS_TYPED.items():
-            text = text.replace(python, shell)
-        return text
+def sentence(error: Exception) -> str:
+    """Return the sentence of the command line for an error or a warning."""
+    if isinstance(error, HarpoonError | HarpoonWarning):
+        return SENTENCES[error.code].format(**error.facts) if error.code in SENTENCES else str(error)
     if isinstance(error, OSError):
         return f"{error.strerror or error}{'' if error.filename is None else f': {error.filename}'}"
     if isinstance(error, MemoryError):
-        return "There is not enough memory. Use a smaller --batch, or fewer rows."
-    return f"{type(error).__name__}: {error}. This is a fault of Harpoon; run it again with --debug and report it."
+        return "There is not enough memory. Use a smaller --block-size, or fewer rows."
+    return f"{type(error).__name__}: {error}. This is a bug in Harpoon; run it again with --debug and report it."
+
+
+def _labelled(label: str, style: str, text: str) -> Any:  # noqa: ANN401
+    from rich.text import Text
+
+    return Text.assemble((label, style), text)

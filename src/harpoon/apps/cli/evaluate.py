@@ -1,4 +1,4 @@
-"""`harpoon evaluate` and `harpoon report`: how good a model is and how real its rows look, as a page to send on."""
+"""`harpoon evaluate` and `harpoon report`: the quality of a model and of its rows, as one HTML page."""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ EVALUATE = (
 REPORT = (
     "harpoon report real.csv synthetic.csv -o comparison.html",
     "harpoon report penguins.harpoon -o model.html",
-    "harpoon report penguins.harpoon penguins.csv -o drawn.html",
+    "harpoon report penguins.harpoon penguins.csv -o sampled.html",
 )
 
 
-ROWS = 5000  # that of `harpoon.report`, which is too heavy to ask for a help text
+DEFAULT_ROWS = 5000  # that of `harpoon.report`, which is too heavy to import for a help text
 
 
-Page = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="The page, one HTML file.")]
+Page = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="The page, an HTML file.")]
 Rows = Annotated[
     int | None,
-    typer.Option("--rows", min=1, help=f"How many rows to draw and to look at; {ROWS:,} by default."),
+    typer.Option("--rows", min=1, help=f"Rows to sample and to evaluate; {DEFAULT_ROWS:,} by default."),
 ]
-RowsDrawn = Annotated[
+RowsSampled = Annotated[
     int | None,
     typer.Option(
-        "--rows", min=1, help=f"How many rows the model draws: by default as many as TABLE has, without one {ROWS:,}."
+        "--rows", min=1, help=f"Rows to sample; by default as many as TABLE has, or {DEFAULT_ROWS:,} without a table."
     ),
 ]
 
@@ -62,16 +62,16 @@ def evaluate(
     quiet: options.Quiet = False,
     debug: options.Debug = False,  # noqa: ARG001
 ) -> None:
-    """Hide cells of a test table and score what the model makes of them, and compare drawn rows with real ones."""
-    talk = Console(json, quiet)
+    """Hide cells of a test table and score how the model fills them, and compare sampled rows with real rows."""
+    console = Console(json, quiet)
     _check_output(output, json=json, force=force)
-    loaded = load_model(model, talk)
-    table = _like_model(test, loaded, options.reading(delimiter, encoding, missing), talk)
-    with talk.notes():
+    loaded = load_model(model, console)
+    table = _read_like_model(test, loaded, options.read_options(delimiter, encoding, missing), console)
+    with console.warnings_as_notes():
         from harpoon import report
 
-        summary = report.evaluate(loaded, table, where=where, random_state=seed, **_given(rows=rows))
-    _show(summary, output, talk, force=force)
+        summary = report.evaluate(loaded, table, where=where, random_state=seed, **_drop_none(rows=rows))
+    _show(summary, output, console, force=force)
 
 
 def report(
@@ -81,7 +81,7 @@ def report(
     ] = None,
     output: Page = None,
     where: options.Where = None,
-    rows: RowsDrawn = None,
+    rows: RowsSampled = None,
     delimiter: options.Delimiter = None,
     encoding: options.Encoding = None,
     missing: options.Missing = None,
@@ -91,75 +91,75 @@ def report(
     quiet: options.Quiet = False,
     debug: options.Debug = False,  # noqa: ARG001
 ) -> None:
-    """Describe a model, or compare two tables: real rows with synthetic ones, or with rows that the model draws."""
-    talk = Console(json, quiet)
+    """Describe a model, or compare two tables: real rows with synthetic rows, or with rows that the model samples."""
+    console = Console(json, quiet)
     _check_output(output, json=json, force=force)
-    how = options.reading(delimiter, encoding, missing)
-    with talk.notes():
+    how = options.read_options(delimiter, encoding, missing)
+    with console.warnings_as_notes():
         if is_model(first):
-            summary = _of_model(Path(first), second, where, rows, seed, how, talk)
+            summary = _report_model(Path(first), second, where, rows, seed, how, console)
         elif second is None:
-            raise InvalidOption(f"{first!r} is no model. Compare it with a second table, or give a model.")
+            raise InvalidOption(f"{first!r} is not a model. Compare it with a second table, or give a model.")
         elif where is not None or rows is not None:
             unused = "--where" if where is not None else "--rows"
             raise InvalidOption(f"{unused} needs a model; two tables are compared as they are, with all their rows.")
         else:
-            summary = _of_tables(first, second, seed, how, talk)
-    _show(summary, output, talk, force=force)
+            summary = _compare_tables(first, second, seed, how, console)
+    _show(summary, output, console, force=force)
 
 
-def _of_model(
+def _report_model(
     path: Path,
     second: str | None,
     where: str | None,
     rows: int | None,
     seed: int | None,
     how: ReadOptions,
-    talk: Console,
+    console: Console,
 ) -> Mapping[str, Any]:
     from harpoon import report
     from harpoon.data import dataframe
 
-    model = load_model(path, talk)
+    model = load_model(path, console)
     if second is None:
-        return report.describe(model, where=where, random_state=seed, **_given(rows=rows))
-    real = _like_model(second, model, how, talk)
-    drawn = dataframe.read(model.sample(rows or max(real.num_rows, 1), where=where, random_state=seed)).arrow
-    return report.compare(real, drawn, random_state=seed)
+        return report.describe(model, where=where, random_state=seed, **_drop_none(rows=rows))
+    real = _read_like_model(second, model, how, console)
+    sampled = dataframe.read(model.sample(rows or max(real.num_rows, 1), where=where, random_state=seed)).arrow
+    return report.compare(real, sampled, random_state=seed)
 
 
-def _of_tables(first: str, second: str, seed: int | None, how: ReadOptions, talk: Console) -> Mapping[str, Any]:
+def _compare_tables(first: str, second: str, seed: int | None, how: ReadOptions, console: Console) -> Mapping[str, Any]:
     import pyarrow as pa
 
     from harpoon import report
 
-    real = read_table(first, how, talk)
+    real = read_table(first, how, console)
     types = {f.name: f.type for f in real.schema if not pa.types.is_null(f.type) and not pa.types.is_dictionary(f.type)}
-    return report.compare(real, read_table(second, replace(how, types=types), talk), random_state=seed)
+    return report.compare(real, read_table(second, replace(how, types=types), console), random_state=seed)
 
 
-def _like_model(place: str, model: Harpoon, how: ReadOptions, talk: Console) -> Any:  # noqa: ANN401
+def _read_like_model(location: str, model: Harpoon, how: ReadOptions, console: Console) -> Any:  # noqa: ANN401
     from harpoon.data.arrow_types import text_types
 
-    return read_table(place, replace(how, types=text_types(model.schema_)), talk)
+    return read_table(location, replace(how, types=text_types(model.schema_)), console)
 
 
-def _given(**arguments: Any) -> dict[str, Any]:  # noqa: ANN401
-    """The arguments that were given."""
+def _drop_none(**arguments: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return the arguments that are not None."""
     return {name: value for name, value in arguments.items() if value is not None}
 
 
 def _check_output(output: Path | None, *, json: bool, force: bool) -> None:
     if output is None and not json:
-        raise InvalidOption("Say where the page goes, with -o report.html, or ask for numbers with --json.")
+        raise InvalidOption("Give a file for the page, with -o report.html, or print the numbers with --json.")
     if output is not None:
-        options.check_free(output, force=force)
+        options.check_output(output, force=force)
 
 
-def _show(summary: Mapping[str, Any], output: Path | None, talk: Console, *, force: bool) -> None:
+def _show(summary: Mapping[str, Any], output: Path | None, console: Console, *, force: bool) -> None:
     if output is not None:
         from harpoon.report import Page
 
         Page(summary).save(output, force=force)
-    words = [f"{line['name']}: {line['shown']}. {line['meaning']}" for line in summary.get("headlines", ())]
-    talk.told(summary, *words, f"Report: {output}")
+    lines = [f"{line['name']}: {line['text']}. {line['meaning']}" for line in summary.get("headlines", ())]
+    console.summary(summary, *lines, f"Report: {output}")

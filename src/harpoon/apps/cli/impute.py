@@ -1,4 +1,4 @@
-"""`harpoon impute`: a table with holes in, the same table without them out, part by part."""
+"""`harpoon impute`: fill the missing cells of a table, block by block."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 IMPUTE = (
     "harpoon impute penguins.harpoon penguins.csv -o filled.csv",
-    "harpoon impute sales.harpoon holes.parquet -o filled.parquet --only price,region",
+    "harpoon impute sales.harpoon sales.parquet -o filled.parquet --only price,region",
     "harpoon impute penguins.harpoon penguins.csv -o draws.csv --draws 5   (writes draws.1.csv to draws.5.csv)",
     "zcat rows.csv.gz | harpoon impute rows.harpoon - | gzip > filled.csv.gz",
-    "harpoon impute sales.harpoon holes/ -o filled/ --engine ray --workers 8   (folders of Parquet or CSV files)",
+    "harpoon impute sales.harpoon parts/ -o filled/ --engine ray --workers 8   (folders of Parquet or CSV files)",
     "harpoon impute shop.harpoon 'duckdb:///shop.db#orders' -o 'duckdb:///shop.db#filled' --where 'price > cost'",
 )
 
@@ -33,25 +33,28 @@ IMPUTE = (
 def impute(
     model: options.ModelFile,
     table: options.TableOrFolder,
-    output: options.ToTable = "-",
+    output: options.OutputTable = "-",
     draws: Annotated[
         int | None,
-        typer.Option(min=1, help="Draw so many tables instead of the best value of each cell, one file each."),
+        typer.Option(min=1, help="Sample this many completed tables instead of the best values, one file each."),
     ] = None,
-    stacked: Annotated[
+    stack_draws: Annotated[
         bool,
-        typer.Option("--stacked", help="With --draws, one table: a first column `draw`, the draws of a row together."),
+        typer.Option(
+            "--stack-draws", help="With --draws, write one table: a first column `draw`, the draws of a row together."
+        ),
     ] = False,
     where: Annotated[
         str | None,
         typer.Option(
-            metavar="RULE", help="A rule that every completed row has to meet, as in SQL. It chooses no rows."
+            metavar="RULE", help="A rule that every completed row satisfies, as in SQL. It does not select rows."
         ),
     ] = None,
     only: Annotated[
         list[str] | None, typer.Option(metavar="COLUMN,COLUMN", help="Fill these columns only. May be repeated.")
     ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Rows in memory at a time.")] = 20_000,
+    option: options.OptionValues = None,
+    block_size: Annotated[int, typer.Option("--block-size", min=1, help="Rows in memory at a time.")] = 20_000,
     engine: options.Engine = None,
     workers: options.Workers = None,
     format: options.Format = "",  # noqa: A002
@@ -64,41 +67,42 @@ def impute(
     quiet: options.Quiet = False,
     debug: options.Debug = False,  # noqa: ARG001
 ) -> None:
-    """Fill the missing cells of a table; all others stay as they are, in their order.
+    """Fill the missing cells of a table; all other cells and the order of the rows stay.
 
-    Columns that the model does not know are passed on; a label that it does not know counts as missing, and a note
-    names it. A table of any length will do, also a folder of Parquet or CSV files: it is read and written part by
-    part, and what a row gets does not depend on the size of the parts.
+    Columns that the model does not know are copied. A category that it does not know counts as missing, and a note
+    names it. The table can have any length, and can be a folder of Parquet or CSV files: it is read and written block
+    by block, and the result does not depend on the size of the blocks.
     """
     from harpoon import io
     from harpoon._utils.progress import row_counter
     from harpoon.data.arrow_types import text_types
-    from harpoon.engines.block_imputer import BlockImputer, stack_draws
+    from harpoon.engines import block_imputer
     from harpoon.engines.job import ImputeJob
     from harpoon.io.source import TEXTUAL, parts_of, spelled_truths
 
-    talk, began, rows = Console(json, quiet), perf_counter(), 0
-    options.check_table_target(output, json=json)
-    if stacked and draws is None:
-        raise InvalidOption("--stacked puts several draws into one table, so it needs --draws: add --draws 5.")
+    console, started, rows = Console(json, quiet), perf_counter(), 0
+    options.check_table_output(output, json=json)
+    values = options.parse_options(option, ["sampling", "guidance"])
+    if stack_draws and draws is None:
+        raise InvalidOption("--stack-draws puts several draws into one table, so it needs --draws: add --draws 5.")
     if engine is not None or Path(table).is_dir():
-        from harpoon.apps.cli import engines
-
-        engine = engines.checked(engine or "local", output, format)
-        if draws is not None and not stacked:
-            raise InvalidOption("An engine puts all draws into one table: add --stacked.")
-        with talk.notes():
-            filling = engines.filling(model, where=where, draws=draws, only=only or (), seed=seed)
-            how = options.reading(delimiter, encoding, missing)
-            engines.run(ImputeJob.of(table, filling, block=batch, how=how), output, talk, engine, workers, force=force)
+        engine = options.check_engine(engine or "local", output, format)
+        if draws is not None and not stack_draws:
+            raise InvalidOption("An engine writes all draws into one table: add --stack-draws.")
+        with console.warnings_as_notes():
+            sent = options.model_for_engine(model, console, values)
+            request = options.impute_request(sent, where=where, draws=draws, only=only or (), seed=seed)
+            how = options.read_options(delimiter, encoding, missing)
+            job = ImputeJob.of(table, request, block=block_size, how=how)
+            options.run_job(job, output, console, engine, workers, force=force)
         return
     target = io.Location.parse(output).to_write(format)
-    loaded = load_model(model, talk, progress=False)
-    how = options.reading(delimiter, encoding, missing, text_types(loaded.schema_))
-    with talk.notes(), io.open_source(table, how) as source, ExitStack() as stack:
-        only = options.named(only or (), source.schema.names)
+    loaded = load_model(model, console, progress=False)
+    how = options.read_options(delimiter, encoding, missing, text_types(loaded.schema_))
+    with console.warnings_as_notes(), io.open_source(table, how) as source, ExitStack() as stack:
+        only = options.split_names(only or (), source.schema.names)
         truths = spelled_truths(source) if target.format in TEXTUAL else {}
-        filler = BlockImputer(
+        imputer = block_imputer.BlockImputer(
             loaded,
             source.schema,
             only=only,
@@ -107,40 +111,43 @@ def impute(
             seed=seed,
             format=target.format,
             truths=truths,
+            options=values,
         )
-        if filler.passed_on:
-            talk.say(f"Passed on, for the model does not know them: {', '.join(filler.passed_on)}")
-        outs = [stack.enter_context(out) for out in _outs(target, source, draws, stacked=stacked, force=force)]
-        advance = stack.enter_context(row_counter("Imputing", show=talk.progress))
-        for part in parts_of(source, batch):
-            made = filler.of(part, rows)
-            made = [stack_draws(made)] if draws is not None and len(outs) == 1 else made
-            for out, filled in zip(outs, made, strict=True):
-                out.write(filled)
-            rows += part.table.num_rows
+        if imputer.passed_on:
+            console.message(f"Copied, because the model does not know them: {', '.join(imputer.passed_on)}")
+        writers = [
+            stack.enter_context(w) for w in _writers(target, source, draws, stack_draws=stack_draws, force=force)
+        ]
+        advance = stack.enter_context(row_counter("Imputing", show=console.progress))
+        for chunk in parts_of(source, block_size):
+            tables = imputer.of(chunk, rows)
+            tables = [block_imputer.stack_draws(tables)] if draws is not None and len(writers) == 1 else tables
+            for writer, imputed in zip(writers, tables, strict=True):
+                writer.write(imputed)
+            rows += chunk.table.num_rows
             advance(rows)
-    done = {
+    summary = {
         "output": output,
         "rows": rows,
         "draws": draws,
-        "filled": filler.filled,
-        "seconds": round(perf_counter() - began, 3),
+        "filled": imputer.filled,
+        "seconds": round(perf_counter() - started, 3),
     }
-    talk.told(done, _in_words(rows, filler.filled))
+    console.summary(summary, _describe(rows, imputer.filled))
 
 
-def _outs(
-    target: Location, source: Source, draws: int | None, *, stacked: bool, force: bool
+def _writers(
+    target: Location, source: Source, draws: int | None, *, stack_draws: bool, force: bool
 ) -> list[AbstractContextManager[Writer]]:
-    """One output, or one for each draw."""
+    """Return one writer, or one for each draw."""
     from harpoon import io
 
-    several = draws is not None and not stacked and not target.is_stream
-    places = [target.numbered(number) for number in range(1, (draws or 1) + 1)] if several else [target]
-    return [io.open_writer(place, force, delimiter=source.delimiter) for place in places]
+    several = draws is not None and not stack_draws and not target.is_stream
+    targets = [target.numbered(number) for number in range(1, (draws or 1) + 1)] if several else [target]
+    return [io.open_writer(each, force, delimiter=source.delimiter) for each in targets]
 
 
-def _in_words(rows: int, filled: dict[str, int]) -> str:
+def _describe(rows: int, filled: dict[str, int]) -> str:
     total = sum(filled.values())
-    each = ", ".join(f"{name} {count:,}" for name, count in filled.items() if count)
-    return f"{total:,} cells filled in {rows:,} rows{f': {each}' if each else ''}"
+    by_column = ", ".join(f"{name} {count:,}" for name, count in filled.items() if count)
+    return f"{total:,} cells filled in {rows:,} rows{f': {by_column}' if by_column else ''}"

@@ -1,4 +1,4 @@
-"""Models and tables that commands start from."""
+"""Models and tables that commands read."""
 
 from __future__ import annotations
 
@@ -18,67 +18,74 @@ if TYPE_CHECKING:
     from harpoon.io import ReadOptions, Source
 
 
-ROWS = 2**16
-DOUBTFUL = ("?", "-", "--", ".", "*", "na", "n/a", "n.a.", "none", "nil", "missing", "unknown", "not available")
-HEADER = b"__metadata__"
+CHUNK_ROWS = 2**16
+LIKELY_MISSING = ("?", "-", "--", ".", "*", "na", "n/a", "n.a.", "none", "nil", "missing", "unknown", "not available")
+MODEL_HEADER = b"__metadata__"
 
 
-def load_model(path: Path, talk: Console, *, progress: bool = True) -> Harpoon:
-    """A model from its file."""
+def load_model(path: Path, console: Console, *, progress: bool = True) -> Harpoon:
+    """Load a model from its file."""
     from harpoon.estimator import load
 
-    return load(path, progress=progress and talk.progress)
+    return load(path, progress=progress and console.progress)
 
 
-def is_model(place: str) -> bool:
-    """Whether a file is a model and no table."""
-    path = Path(place)
+def is_model(location: str) -> bool:
+    """Whether a file is a model and not a table."""
+    path = Path(location)
     if path.suffix == ".harpoon":
         return True
     try:
         with path.open("rb") as file:
-            return HEADER in file.read(64)
+            return MODEL_HEADER in file.read(64)
     except (OSError, ValueError):
         return False
 
 
-def read_table(place: str, how: ReadOptions, talk: Console, *, unknown: bool = False) -> pa.Table:
-    """A whole table, and a word on what is open to doubt: of a table of which nothing is known there is more."""
+def read_table(location: str, how: ReadOptions, console: Console, *, check_texts: bool = False) -> pa.Table:
+    """Read a whole table, with notes about what looks doubtful.
+
+    Args:
+        location: A path, "-" or the URL of a table in a database.
+        how: Delimiter, encoding, texts for missing cells, types.
+        console: Receives the notes.
+        check_texts: Whether to look for texts that often stand for a missing cell; for a table without a schema.
+    """
     import pyarrow as pa
 
     from harpoon import io
 
-    with io.open_source(place, how) as source:
-        _note_delimiter(source, talk)
-        parts = list(source.chunks(ROWS))
+    with io.open_source(location, how) as source:
+        _note_delimiter(source, console)
+        chunks = list(source.chunks(CHUNK_ROWS))
         if source.met - {""}:
-            talk.say(f"Missing cells are written {format_list(sorted(source.met), shown=20)}.")
-        if unknown and all(part.texts is not None for part in parts):
-            _note_doubtful([part.table for part in parts], talk)
-        return pa.concat_tables(part.table for part in parts) if parts else source.schema.empty_table()
+            console.message(f"Missing cells are written {format_list(sorted(source.met), shown=20)}.")
+        if check_texts and all(chunk.texts is not None for chunk in chunks):
+            _note_likely_missing([chunk.table for chunk in chunks], console)
+        return pa.concat_tables(chunk.table for chunk in chunks) if chunks else source.schema.empty_table()
 
 
-def _note_delimiter(source: Source, talk: Console) -> None:
-    """A single column is mostly several that were not told apart."""
+def _note_delimiter(source: Source, console: Console) -> None:
+    """Note that a table of one column may have another delimiter."""
     from harpoon.io.delimited import DELIMITERS
 
     only = source.schema.names[0] if len(source.schema.names) == 1 else ""
     for other in DELIMITERS:
         if other in only and other != source.delimiter:
-            talk.note(f"Only one column was found, and its name holds {other!r}; is that the delimiter?")
+            console.note(f"Only one column was found, and its name holds {other!r}; is that the delimiter?")
 
 
-def _note_doubtful(parts: Sequence[pa.Table], talk: Console) -> None:
-    """Texts that stand for a missing cell in many tables, and in some for themselves."""
+def _note_likely_missing(tables: Sequence[pa.Table], console: Console) -> None:
+    """Note texts that stand for a missing cell in many tables, and in some for themselves."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     found: dict[str, list[str]] = {}
-    for f in parts[0].schema if parts else ():
-        if pa.types.is_string(f.type):
-            cells = pa.chunked_array([chunk for part in parts for chunk in part[f.name].chunks], type=f.type)
-            for word in pc.unique(pc.utf8_trim_whitespace(cells)).to_pylist():
-                if word is not None and word.casefold() in DOUBTFUL:
-                    found.setdefault(word, []).append(f.name)
-    for word, names in found.items():
-        talk.note(f"{word!r} in {format_list(names)} looks like a missing cell. If it is one: --missing {quote(word)}")
+    for field in tables[0].schema if tables else ():
+        if pa.types.is_string(field.type):
+            cells = pa.chunked_array([chunk for table in tables for chunk in table[field.name].chunks], type=field.type)
+            for text in pc.unique(pc.utf8_trim_whitespace(cells)).to_pylist():
+                if text is not None and text.casefold() in LIKELY_MISSING:
+                    found.setdefault(text, []).append(field.name)
+    for text, names in found.items():
+        console.note(f"{text!r} in {format_list(names)} looks like a missing cell. If it is: --missing {quote(text)}")

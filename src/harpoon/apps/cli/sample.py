@@ -1,4 +1,4 @@
-"""`harpoon sample` and `harpoon check`: rows under a condition, and whether there are any."""
+"""`harpoon sample` and `harpoon check`: rows under a condition, and the probability of a condition."""
 
 from __future__ import annotations
 
@@ -29,9 +29,10 @@ SAMPLE = (
 )
 CHECK = (
     "harpoon check penguins.harpoon --where \"body_mass_g >= 6000 and species = 'Adelie'\"",
+    "harpoon check penguins.harpoon --where 'bill_length_mm > 50' --data penguins.csv",
     "harpoon check penguins.harpoon --where 'bill_length_mm > 50' --given sex=female --json",
 )
-ROWS = 100
+DEFAULT_ROWS = 100
 IMPOSSIBLE = 3
 
 
@@ -40,8 +41,8 @@ Given = Annotated[
     typer.Option(
         "--given",
         metavar="COLUMN=VALUE|TABLE",
-        help="What is decided: COLUMN=VALUE, which all rows share (may be repeated), or a TABLE of partial rows, which "
-        "are completed one by one.",
+        help="COLUMN=VALUE: a value that all rows share (may be repeated). TABLE: partial rows, each of which is "
+        "completed.",
     ),
 ]
 GivenValues = Annotated[
@@ -53,21 +54,22 @@ GivenValues = Annotated[
 def sample(
     model: options.ModelFile,
     n: Annotated[
-        int | None, typer.Option("-n", min=1, help=f"How many rows; {ROWS} by default.", show_default=False)
+        int | None, typer.Option("-n", min=1, help=f"Number of rows; {DEFAULT_ROWS} by default.", show_default=False)
     ] = None,
     where: options.Where = None,
     given: Given = None,
-    output: options.ToTable = "-",
+    output: options.OutputTable = "-",
     strategy: Annotated[
         str,
         typer.Option(
-            help="How to meet the condition: auto, kept, known, guided or paper.",
-            autocompletion=options.completed("auto", "rejection", "conditioning", "guidance", "paper"),
+            help="How to satisfy the condition: auto, rejection, conditioning, guidance or paper.",
+            autocompletion=options.complete_from(options.strategy_names),
         ),
     ] = "auto",
-    fewer: Annotated[
-        bool, typer.Option("--fewer", help="Take what there is if too few rows meet the condition.")
+    allow_fewer: Annotated[
+        bool, typer.Option("--allow-fewer", help="Accept fewer than -n rows if the condition is too rare.")
     ] = False,
+    option: options.OptionValues = None,
     engine: options.Engine = None,
     workers: options.Workers = None,
     format: options.Format = "",  # noqa: A002
@@ -80,83 +82,92 @@ def sample(
     quiet: options.Quiet = False,
     debug: options.Debug = False,  # noqa: ARG001
 ) -> None:
-    """Draw new rows, as many as asked for, each of which meets the condition."""
+    """Sample new rows, each of which satisfies the condition."""
     from harpoon import io
     from harpoon.data import dataframe
     from harpoon.engines.job import SampleJob
 
-    talk = Console(json, quiet)
-    options.check_table_target(output, json=json)
+    console = Console(json, quiet)
+    options.check_table_output(output, json=json)
+    values = options.parse_options(option, ["sampling", "guidance"])
     if engine is not None:
-        from harpoon.apps.cli import engines
-
-        engine = engines.checked(engine, output, format)
-        if fewer:
-            raise InvalidOption("An engine draws all rows or none. Leave --fewer out.")
-        with talk.notes():
-            values = _values(given or (), load_model(model, talk))
-            job = SampleJob.of(
-                ROWS if n is None else n, model, where=where, given=values, strategy=strategy, random_state=seed
-            )
-            engines.run(job, output, talk, engine, workers, force=force)
+        engine = options.check_engine(engine, output, format)
+        if allow_fewer:
+            raise InvalidOption("An engine samples all rows or none. Leave --allow-fewer out.")
+        with console.warnings_as_notes():
+            cells = _parse_given(given or (), load_model(model, console))
+            sent = options.model_for_engine(model, console, values)
+            rows = DEFAULT_ROWS if n is None else n
+            job = SampleJob.of(rows, sent, where=where, given=cells, strategy=strategy, random_state=seed)
+            options.run_job(job, output, console, engine, workers, force=force)
         return
     target = io.Location.parse(output).to_write(format)
     io.check_free(target, force=force)
-    loaded = load_model(model, talk)
-    with talk.notes():
-        decided = _decided(given or (), loaded, options.reading(delimiter, encoding, missing), talk)
-        drawn = loaded.sample(
-            n if n is not None or not isinstance(decided, dict) else ROWS,
+    loaded = load_model(model, console)
+    with console.warnings_as_notes():
+        observed = _read_given(given or (), loaded, options.read_options(delimiter, encoding, missing), console)
+        frame = loaded.sample(
+            n if n is not None or not isinstance(observed, dict) else DEFAULT_ROWS,
             where=where,
-            given=decided,
+            given=observed,
             strategy=strategy,
-            on_shortfall="return" if fewer else "raise",
+            on_shortfall="return" if allow_fewer else "raise",
             random_state=seed,
+            **values,
         )
-    rows = dataframe.read(drawn).arrow
-    io.write_table(target, rows, force)
-    report = getattr(loaded, "sampling_info_", None)
-    told = {"output": output, "rows": rows.num_rows, "report": None if report is None else asdict(report)}
-    talk.told(told, f"{rows.num_rows:,} rows drawn" if report is None else str(report))
+    table = dataframe.read(frame).arrow
+    io.write_table(target, table, force)
+    info = getattr(loaded, "sampling_info_", None)
+    summary = {"output": output, "rows": table.num_rows, "sampling_info": None if info is None else asdict(info)}
+    console.summary(summary, f"{table.num_rows:,} rows sampled" if info is None else str(info))
 
 
 def check(
     model: options.ModelFile,
     where: Annotated[str, typer.Option("--where", metavar="CONDITION", help="The condition, as in SQL.")],
     given: GivenValues = None,
+    data: Annotated[
+        str | None,
+        typer.Option("--data", metavar="TABLE", help="A table in which to count the rows that satisfy it, too."),
+    ] = None,
     seed: options.Seed = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
     debug: options.Debug = False,  # noqa: ARG001
 ) -> None:
-    """Say how likely a condition is, which part of it is unlikely, and what would be within reach.
+    """Estimate the probability of a condition, and show which part is unlikely and what to relax.
 
-    The exit code is 3 if no row meets it.
+    The exit code is 3 if no row satisfies it.
     """
-    talk = Console(json, quiet)
-    loaded = load_model(model, talk)
-    with talk.notes():
-        values = _values(given or (), loaded)
-        found = loaded.feasibility(where, given=values, random_state=seed)
-    talk.answer(asdict(found), str(found))
+    from harpoon.data.arrow_types import text_types
+
+    console = Console(json, quiet)
+    loaded = load_model(model, console)
+    with console.warnings_as_notes():
+        cells = _parse_given(given or (), loaded)
+        how = options.read_options(None, None, None, text_types(loaded.schema_))
+        table = None if data is None else read_table(data, how, console)
+        found = loaded.feasibility(where, given=cells, data=table, random_state=seed)
+    facts = {name: value for name, value in asdict(found).items() if name != "training_fraction" or value is not None}
+    console.result(facts, str(found))
     if not found.probability:
         raise typer.Exit(IMPOSSIBLE)
 
 
-def _decided(given: Sequence[str], model: Harpoon, how: ReadOptions, talk: Console) -> Any:  # noqa: ANN401
-    """Values that all rows share, or a table of partial rows."""
+def _read_given(given: Sequence[str], model: Harpoon, how: ReadOptions, console: Console) -> Any:  # noqa: ANN401
+    """Return values that all rows share, or a table of partial rows."""
     files = [text for text in given if "=" not in text or Path(text).exists() or "://" in text]
     if not files:
-        return _values(given, model)
+        return _parse_given(given, model)
     if len(given) > 1:
         raise InvalidOption("--given takes one table of partial rows, or values only: --given column=value.")
     from harpoon.data.arrow_types import text_types
 
-    return read_table(files[0], replace(how, types=text_types(model.schema_)), talk)
+    return read_table(files[0], replace(how, types=text_types(model.schema_)), console)
 
 
-def _values(given: Sequence[str], model: Harpoon) -> dict[str, Any]:
-    """Values of columns, read as the model's columns hold them."""
+def _parse_given(given: Sequence[str], model: Harpoon) -> dict[str, Any]:
+    """Return the values of `--given COLUMN=VALUE`, in the types of the model's columns."""
     import pyarrow as pa
 
     from harpoon.data.arrow_types import text_types
@@ -169,10 +180,11 @@ def _values(given: Sequence[str], model: Harpoon) -> dict[str, Any]:
             raise InvalidOption(f"--given takes COLUMN=VALUE, such as sex=female, got {text!r}.")
         if name in values:
             raise InvalidOption(
-                f'--given decides {name} twice. Give one value, or several with --where "{name} in (...)".'
+                f'--given has two values for {name}. Give one value, or several with --where "{name} in (...)".'
             )
         column = model.schema_[name]
         cell = pa.chunked_array([[value]])
-        plain = value if column.name not in types else cast_texts(cell, types[name], name=name, missing=())[0].as_py()
-        values[name] = plain
+        values[name] = (
+            value if column.name not in types else cast_texts(cell, types[name], name=name, missing=())[0].as_py()
+        )
     return values

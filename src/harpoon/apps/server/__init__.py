@@ -1,9 +1,9 @@
-"""A model over HTTP, and Studio, a page to ask it what-if questions. The extra "serve" brings what they need.
+"""A model over HTTP, and Studio, its page for what-if questions. The extra "serve" brings what they need.
 
-app         the addresses; `create_app` makes the application, for any server of ASGI
-guards      who may come in, and how large a request may be
-uploads     tables that come in            formats     answers that go out
-answers     one function per question      replies     at once or as events, as long as somebody waits
-controls    conditions as controls         columns     how rows spread over a column
-work        threads that can be ended      running     the server itself
+app           routes; `create_app` returns an ASGI application
+schemas       request and response bodies         handlers      what each route does
+uploads       tables in requests                  responses     formats, events
+served_model  the model and its description       controls      conditions as form controls
+middleware    token, headers, body size           workers       threads, deadlines
+errors, limits, access_log, openapi, static       run           the HTTP server
 """

@@ -1,4 +1,4 @@
-"""The log: one line of JSON for each request, which holds no cell and no condition."""
+"""The access log: one line of JSON for each request, without cells and conditions."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from time import monotonic
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from harpoon.apps.server.errors import ApiError, response_of
+from harpoon.apps.server.errors import ApiError, to_response
 
 LOG = logging.getLogger("harpoon.apps.server")
 
 
 class LogFormatter(logging.Formatter):
-    """A line of JSON for each record."""
+    """Formats a record as a line of JSON."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line."""
+        """Return the line."""
         facts = {"time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"), "level": record.levelname.lower()}
         return json.dumps({**facts, "message": record.getMessage(), **getattr(record, "facts", {})})
 
 
 class AccessLog:
-    """Writes down what became of each request, and answers whatever happens."""
+    """Middleware that logs each request, and answers if anything raises."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
@@ -38,39 +38,39 @@ class AccessLog:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        began, number = monotonic(), secrets.token_hex(4)
+        started, request_id = monotonic(), secrets.token_hex(4)
         status = size = 0
 
-        async def noted(message: Message) -> None:
+        async def counting_send(message: Message) -> None:
             nonlocal status, size
             if message["type"] == "http.response.start":
                 status = message["status"]
-                MutableHeaders(scope=message)["X-Request-ID"] = number
+                MutableHeaders(scope=message)["X-Request-ID"] = request_id
             size += len(message.get("body", b""))
             await send(message)
 
         try:
-            await self.app(scope, receive, noted)
-        except Exception as error:  # noqa: BLE001  # whatever it is, the client is owed an answer and the log a line
-            fault = fault_of(error)
+            await self.app(scope, receive, counting_send)
+        except Exception as raised:  # noqa: BLE001  # the client gets an answer whatever it is
+            error = log_error(raised)
             if not status:
-                await response_of(fault)(scope, receive, noted)
+                await to_response(error)(scope, receive, counting_send)
         finally:
-            facts = {"id": number, "method": scope["method"], "path": scope["path"], "status": status, "bytes": size}
-            LOG.info("request", extra={"facts": {**facts, "seconds": round(monotonic() - began, 4)}})
+            facts = {"id": request_id, "method": scope["method"], "path": scope["path"], "status": status}
+            LOG.info("request", extra={"facts": {**facts, "bytes": size, "seconds": round(monotonic() - started, 4)}})
 
 
-def fault_of(error: BaseException) -> ApiError:
-    """Any error as a fault; where one of ours comes from is written down, but not its words, which may hold cells."""
-    fault = ApiError.of(error)
-    if fault.status == HTTPStatus.INTERNAL_SERVER_ERROR:
-        last = traceback.extract_tb(error.__traceback__)[-1]
-        LOG.error("fault", extra={"facts": {"error": type(error).__name__, "at": f"{last.filename}:{last.lineno}"}})
-    return fault
+def log_error(raised: BaseException) -> ApiError:
+    """Return an exception as an error response. The place of a bug is logged, not its text, which may hold cells."""
+    error = ApiError.from_exception(raised)
+    if error.status == HTTPStatus.INTERNAL_SERVER_ERROR:
+        last = traceback.extract_tb(raised.__traceback__)[-1]
+        LOG.error("bug", extra={"facts": {"error": type(raised).__name__, "at": f"{last.filename}:{last.lineno}"}})
+    return error
 
 
 def log_to_stderr(*, quiet: bool) -> None:
-    """Our log, and what the server complains of, on the standard error."""
+    """Write the log and the warnings of the server to the standard error."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(LogFormatter())
     for name, level in ((LOG.name, logging.INFO), ("uvicorn.error", logging.WARNING)):

@@ -1,4 +1,4 @@
-"""The application: addresses, what they take and what they answer."""
+"""The application: its routes, what they take and what they return."""
 
 from __future__ import annotations
 
@@ -13,14 +13,13 @@ from fastapi.security import HTTPBearer
 from harpoon._version import __version__
 from harpoon.apps.server import handlers, openapi, schemas, static
 from harpoon.apps.server.access_log import AccessLog
-from harpoon.apps.server.controls import beyond, condition_of, controls_of
-from harpoon.apps.server.errors import EXPECTED, ApiError, response_of
-from harpoon.apps.server.formats import JSON, TABLES, Payload, accepted, as_json
+from harpoon.apps.server.controls import from_controls, remainder, to_controls
+from harpoon.apps.server.errors import EXPECTED, ApiError, to_response
 from harpoon.apps.server.limits import LOCAL, Limits
 from harpoon.apps.server.middleware import BodyLimit, SecurityHeaders, TokenAuth
-from harpoon.apps.server.responses import Dispatcher
+from harpoon.apps.server.responses import JSON, TABLE_FORMATS, Dispatcher, Payload, accepted_format, as_json
 from harpoon.apps.server.served_model import ServedModel
-from harpoon.apps.server.uploads import opened, received, unsupported
+from harpoon.apps.server.uploads import open_upload, receive_table, unsupported_media_type
 from harpoon.apps.server.workers import JobControl, Workers
 from harpoon.conditions.expressions import Predicate
 from harpoon.conditions.parser import parse
@@ -35,16 +34,16 @@ def create_app(
     name: str = "model",
     hosts: Collection[str] = LOCAL,
 ) -> FastAPI:
-    """The service of one model, for any server of ASGI.
+    """Return the service of one model, for any ASGI server.
 
     Args:
-        model: A model that has been trained or loaded.
-        limits: What one request may cost.
-        token: What clients have to send. Without one, only programs and pages of this machine are answered.
-        name: Of the model, for people.
-        hosts: The names by which this machine may be called where there is no token.
+        model: A fitted model.
+        limits: Limits of requests.
+        token: A secret that clients have to send. Without one, only programs and pages of this machine are answered.
+        name: The name of the model, for people.
+        hosts: The host names of this machine, for a service without a token.
     """
-    served = ServedModel.of(model, name, limits or Limits())
+    served = ServedModel.prepare(model, name, limits or Limits())
     workers = Workers(served.limits)
 
     @asynccontextmanager
@@ -62,12 +61,12 @@ def create_app(
         lifespan=lifespan,
     )
     app.state.workers = workers
-    described = [] if token is None else [Depends(HTTPBearer(auto_error=False))]  # the door is elsewhere
-    for router in (_facts(served), _questions(served, Dispatcher(workers, served.limits))):
+    described = [] if token is None else [Depends(HTTPBearer(auto_error=False))]  # TokenAuth is what checks it
+    for router in (_fast_routes(served), _job_routes(served, Dispatcher(workers, served.limits))):
         app.include_router(router, dependencies=described)
     static.add_pages(app)
     for kind in (ApiError, *EXPECTED):
-        app.add_exception_handler(kind, _answered)
+        app.add_exception_handler(kind, _error_response)
     app.add_middleware(BodyLimit, limits=served.limits, large=["/impute"])
     app.add_middleware(TokenAuth, token=token, hosts=hosts, open_paths=["/health", *static.files()])
     app.add_middleware(SecurityHeaders)
@@ -75,97 +74,98 @@ def create_app(
     return app
 
 
-def _facts(served: ServedModel) -> APIRouter:
-    """What is answered at once."""
+def _fast_routes(served: ServedModel) -> APIRouter:
+    """Return the routes that answer at once."""
     router, schema = APIRouter(), served.model.schema_
-    described = as_json(served.described())
+    description = as_json(served.describe())
 
-    @router.get("/health", summary="Whether the service is there", response_model=schemas.Health)
+    @router.get("/health", summary="Whether the service is running", response_model=schemas.Health)
     async def health() -> Any:  # noqa: ANN401
         return {"version": __version__}
 
     @router.get(
         "/schema",
-        summary="The columns, and how plain rows spread over them",
-        responses={200: {"model": schemas.Described}, **openapi.errors(401, 403)},
+        summary="The columns and their unconditional distributions",
+        responses={200: {"model": schemas.ModelDescription}, **openapi.error_responses(401, 403)},
     )
     async def columns() -> Response:
-        return Response(described, media_type=JSON)
+        return Response(description, media_type=JSON)
 
     @router.post(
         "/condition",
         summary="A condition as controls for each column, and back",
-        dependencies=[Depends(_takes_json)],
-        response_model=schemas.Condition,
-        responses=openapi.errors(),
+        dependencies=[Depends(_require_json)],
+        response_model=schemas.ConditionResponse,
+        responses=openapi.error_responses(),
     )
     def condition(body: schemas.ConditionBody) -> Any:  # noqa: ANN401
-        asked = {name: control.model_dump() for name, control in (body.controls or {}).items()}
-        written = _parsed(body.where)
-        tree = condition_of(asked, schema, _parsed(body.rest)) if written is None else written
-        controls, complete = ({}, True) if tree is None else controls_of(tree, schema)
-        rest = None if tree is None else beyond(tree, schema)
+        chosen = {name: control.model_dump() for name, control in (body.controls or {}).items()}
+        written = _parse(body.where)
+        tree = from_controls(chosen, schema, _parse(body.rest)) if written is None else written
+        controls, complete = ({}, True) if tree is None else to_controls(tree, schema)
+        rest = None if tree is None else remainder(tree, schema)
         return {"where": _text(tree), "controls": controls, "complete": complete, "rest": _text(rest)}
 
     return router
 
 
-def _questions(served: ServedModel, desk: Dispatcher) -> APIRouter:
-    """What takes a while."""
-    router, json_only = APIRouter(), [Depends(_takes_json)]
-    schema, most = served.model.schema_, served.limits.rows
+def _job_routes(served: ServedModel, dispatcher: Dispatcher) -> APIRouter:
+    """Return the routes that run a job."""
+    router, json_only = APIRouter(), [Depends(_require_json)]
+    schema, max_rows = served.model.schema_, served.limits.rows
 
     @router.post(
         "/sample",
-        summary="Draw rows",
+        summary="Sample rows",
         dependencies=json_only,
-        responses=openapi.answers(schemas.Rows, tables=True),
+        responses=openapi.job_responses(schemas.SampleResponse, tables=True),
     )
     async def sample(request: Request, body: schemas.SampleBody) -> Response:
-        return await desk.reply(
-            request, lambda watch: handlers.sample(served, body, watch), _format(request, tables=True)
-        )
+        media = _accepted(request, tables=True)
+        return await dispatcher.respond(request, lambda control: handlers.sample(served, body, control), media)
 
     @router.post(
         "/feasibility",
-        summary="How likely a condition is, and what to relax",
+        summary="The probability of a condition, and what to relax",
         dependencies=json_only,
-        responses=openapi.answers(schemas.Likelihood),
+        responses=openapi.job_responses(schemas.FeasibilityResponse),
     )
     async def feasibility(request: Request, body: schemas.FeasibilityBody) -> Response:
-        return await desk.reply(request, lambda watch: handlers.feasibility(served, body, watch), _format(request))
+        media = _accepted(request)
+        return await dispatcher.respond(request, lambda control: handlers.feasibility(served, body, control), media)
 
     @router.post(
         "/profile",
-        summary="What a condition does to every column",
+        summary="The effect of a condition on every column",
         dependencies=json_only,
-        responses=openapi.answers(schemas.Profile),
+        responses=openapi.job_responses(schemas.ProfileResponse),
     )
     async def profile(request: Request, body: schemas.ProfileBody) -> Response:
-        return await desk.reply(request, lambda watch: handlers.profile(served, body, watch), _format(request))
+        media = _accepted(request)
+        return await dispatcher.respond(request, lambda control: handlers.profile(served, body, control), media)
 
     @router.post(
         "/impute",
-        summary="Fill the holes of a table",
+        summary="Fill the missing cells of a table",
         openapi_extra=openapi.TABLE_BODY,
-        responses=openapi.answers(schemas.Filled, tables=True),
+        responses=openapi.job_responses(schemas.ImputeResponse, tables=True),
     )
-    async def impute(request: Request, asked: Annotated[schemas.Filling, Query()]) -> Response:
-        media = _format(request, tables=True)
-        kind, content = await received(request)
+    async def impute(request: Request, query: Annotated[schemas.ImputeParameters, Query()]) -> Response:
+        media = _accepted(request, tables=True)
+        upload_media, content = await receive_table(request)
 
-        def job(watch: JobControl) -> Payload:
-            upload, how = opened(kind, content, asked, schema, most)
-            if media in TABLES:
-                return handlers.filled(served, upload, how, watch, media)
-            return handlers.filled_and_told(served, upload, how, watch)
+        def job(control: JobControl) -> Payload:
+            upload, parameters = open_upload(upload_media, content, query, schema, max_rows)
+            if media in TABLE_FORMATS:
+                return handlers.impute_table(served, upload, parameters, control, media)
+            return handlers.impute_cells(served, upload, parameters, control)
 
-        return await desk.reply(request, job, media)
+        return await dispatcher.respond(request, job, media)
 
     return router
 
 
-def _parsed(text: str | None) -> Predicate | None:
+def _parse(text: str | None) -> Predicate | None:
     return parse(text) if text and text.strip() else None
 
 
@@ -173,14 +173,14 @@ def _text(tree: Predicate | None) -> str | None:
     return None if tree is None else str(tree)
 
 
-def _format(request: Request, *, tables: bool = False) -> str:
-    return accepted(request.headers.get("accept", ""), tables=tables)
+def _accepted(request: Request, *, tables: bool = False) -> str:
+    return accepted_format(request.headers.get("accept", ""), tables=tables)
 
 
-async def _takes_json(request: Request) -> None:
+async def _require_json(request: Request) -> None:
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
-        raise unsupported([JSON])
+        raise unsupported_media_type([JSON])
 
 
-async def _answered(_request: Request, error: Exception) -> Response:
-    return response_of(ApiError.of(error))
+async def _error_response(_request: Request, error: Exception) -> Response:
+    return to_response(ApiError.from_exception(error))

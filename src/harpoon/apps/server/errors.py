@@ -1,4 +1,4 @@
-"""What goes wrong, as an answer: a status and a sentence, never a traceback."""
+"""Errors as HTTP responses: a status and a sentence, never a traceback."""
 
 from __future__ import annotations
 
@@ -14,29 +14,29 @@ from starlette.responses import Response
 
 from harpoon.exceptions import HarpoonError
 
-GONE = 499  # nobody reads it; it is for the log
-MOST_TOLD = 20  # faults of one body
-AS_SENT = {  # Python and shell to JSON
-    'on_shortfall="return"': '"fewer": true',
-    ", empty it, or name it with --missing": ", or empty it",
+CLIENT_GONE = 499  # only for the log
+MAX_FIELD_ERRORS = 20  # of one body
+SENTENCES = {  # of the service, by the code of an error; the fields are its facts
+    "invalid_cell": "{problem} Fix the cell, or empty it.",
+    "too_few_rows_found": '{problem} Relax it, or take these rows with "allow_fewer": true.',
 }
-SAID = {
-    404: "There is nothing at this address. What there is, /openapi.json describes.",
-    405: "This address takes another method. What it takes, /openapi.json describes.",
+STATUS_SENTENCES = {
+    404: "There is nothing at this address. All addresses are described in /openapi.json.",
+    405: "This address takes another method. All addresses are described in /openapi.json.",
 }
-CELL = {"str", "bool", "int", "float"}  # what pydantic calls the ways to read a cell
+CELL_TYPES = {"str", "bool", "int", "float"}  # pydantic's names for the types of a cell
 EXPECTED = (HarpoonError, HTTPException, RequestValidationError, ValidationError)
 
 
 class ApiError(Exception):
-    """An answer that is not what was asked for.
+    """An error response.
 
     Attributes:
-        status: Of HTTP.
-        kind: A word for programs.
+        status: The HTTP status.
+        kind: A name for programs.
         message: A sentence for people.
-        headers: Besides the usual ones.
-        more: What else a program may want to know.
+        headers: Headers besides the usual ones.
+        details: Further facts for programs.
     """
 
     def __init__(
@@ -45,105 +45,105 @@ class ApiError(Exception):
         kind: str,
         message: str,
         headers: Mapping[str, str] | None = None,
-        **more: Any,  # noqa: ANN401
+        **details: Any,  # noqa: ANN401
     ) -> None:
         super().__init__(message)
         self.status, self.kind, self.message = int(status), kind, message
-        self.headers, self.more = dict(headers or {}), more
+        self.headers, self.details = dict(headers or {}), details
 
     @property
     def body(self) -> bytes:
-        """The answer. Plain ASCII, for a name that was sent may hold half a character."""
-        return json.dumps({"error": {"kind": self.kind, "message": self.message, **self.more}}).encode()
+        """The response as JSON in ASCII: a name in it may hold an unpaired surrogate."""
+        return json.dumps({"error": {"kind": self.kind, "message": self.message, **self.details}}).encode()
 
     @classmethod
-    def of(cls, error: BaseException) -> ApiError:
-        """Any error as a fault. The words of one that nobody expected may hold cells, so they are not passed on.
+    def from_exception(cls, error: BaseException) -> ApiError:
+        """Return any exception as an error response. The text of an unexpected one may hold cells and is not sent.
 
         >>> from harpoon import InvalidCondition
-        >>> Fault.of(InvalidCondition("The condition is empty.")).body
+        >>> ApiError.from_exception(InvalidCondition("The condition is empty.")).body
         b'{"error": {"kind": "InvalidCondition", "message": "The condition is empty."}}'
-        >>> Fault.of(ZeroDivisionError("of 17")).message
-        'This is a fault of Harpoon; its log says where it was.'
+        >>> ApiError.from_exception(ZeroDivisionError("of 17")).message
+        'This is a bug in Harpoon; the log of the service shows where.'
         """
         match error:
             case ApiError():
                 return error
             case HarpoonError():
-                return cls(HTTPStatus.BAD_REQUEST, type(error).__name__, _as_sent(str(error)))
+                return cls(HTTPStatus.BAD_REQUEST, type(error).__name__, sentence(error))
             case RequestValidationError() | ValidationError():
-                return _misfit(list(error.errors()))
+                return _invalid_body(list(error.errors()))
             case HTTPException():
-                kind = HTTPStatus(error.status_code).phrase.title().replace(" ", "")
-                message = SAID.get(error.status_code, f"{str(error.detail).rstrip('.')}.")
+                kind = "".join(HTTPStatus(error.status_code).phrase.title().split())
+                message = STATUS_SENTENCES.get(error.status_code, f"{str(error.detail).rstrip('.')}.")
                 return cls(error.status_code, kind, message, error.headers)
             case MemoryError():
-                return too_large("There is not enough memory for this. Ask for fewer rows.")
-        return cls(HTTPStatus.INTERNAL_SERVER_ERROR, "Fault", "This is a fault of Harpoon; its log says where it was.")
+                return too_large("There is not enough memory for this request. Ask for fewer rows.")
+        message = "This is a bug in Harpoon; the log of the service shows where."
+        return cls(HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", message)
 
 
-def response_of(fault: ApiError) -> Response:
-    """A fault as a response."""
-    return Response(fault.body, fault.status, fault.headers, "application/json")
+def sentence(error: HarpoonError) -> str:
+    """Return the sentence of the service for an error of the library."""
+    return SENTENCES[error.code].format(**error.facts) if error.code in SENTENCES else str(error)
+
+
+def to_response(error: ApiError) -> Response:
+    """Return an error as a response."""
+    return Response(error.body, error.status, error.headers, "application/json")
 
 
 def too_large(message: str, headers: Mapping[str, str] | None = None) -> ApiError:
-    """More than one client may ask for."""
+    """Return the error of a request above a limit."""
     return ApiError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "TooLarge", message, headers)
 
 
-def busy(why: str, headers: Mapping[str, str] | None = None) -> ApiError:
-    """Too many want something at the same time."""
-    message = f"{why} Try again in a moment."
+def busy(reason: str, headers: Mapping[str, str] | None = None) -> ApiError:
+    """Return the error of too many requests at the same time."""
+    message = f"{reason} Try again in a moment."
     return ApiError(HTTPStatus.TOO_MANY_REQUESTS, "Busy", message, {"Retry-After": "1", **(headers or {})})
 
 
-def gone() -> ApiError:
-    """Nobody waits for the answer any more."""
-    return ApiError(GONE, "Gone", "The client went away.")
+def client_gone() -> ApiError:
+    """Return the error of a request whose client has disconnected."""
+    return ApiError(CLIENT_GONE, "ClientGone", "The client has disconnected.")
 
 
-def ending() -> ApiError:
-    """An answer that the service does not live to give."""
-    return ApiError(HTTPStatus.SERVICE_UNAVAILABLE, "Ending", "The service is ending. Ask again when it is back.")
+def shutting_down() -> ApiError:
+    """Return the error of a request that the service does not finish before it ends."""
+    message = "The service is shutting down. Try again when it is back."
+    return ApiError(HTTPStatus.SERVICE_UNAVAILABLE, "ShuttingDown", message)
 
 
-def took_too_long(seconds: float) -> ApiError:
-    """An answer that would take longer than any may."""
+def timed_out(seconds: float) -> ApiError:
+    """Return the error of an answer that takes too long."""
     # Not 408: browsers send such a request again by themselves.
     return ApiError(
         HTTPStatus.BAD_REQUEST,
-        "TookTooLong",
-        f"An answer may take {seconds:g} s here, waiting for others included, and this one would take longer. Ask for "
-        "fewer rows or a less rare condition, or try again when fewer are asking.",
+        "TimedOut",
+        f"The answer would take more than {seconds:g} s, which is the limit here, including the time in the queue. Ask "
+        "for fewer rows or a less rare condition, or try again later.",
     )
 
 
-def _misfit(errors: list[Any]) -> ApiError:
-    """A body that does not fit its description: the first field in a sentence, all of them in a list."""
-    fields = [_told(one["loc"], str(one["msg"]).removeprefix("Value error, ")) for one in errors[:MOST_TOLD]]
-    first = fields[0]
+def _invalid_body(errors: list[Any]) -> ApiError:
+    """Return the error of an invalid body: the first field in the sentence, up to 20 in a list."""
+    fields = [_field_error(one["loc"], str(one["msg"]).removeprefix("Value error, ")) for one in errors]
+    fields = fields[:MAX_FIELD_ERRORS]
     if errors[0]["type"] == "json_invalid":
-        sentence = "The body cannot be read as JSON."
+        message = "The body is not valid JSON."
     else:
-        sentence = f"{first['field']} does not fit: {first['message']}."
-    return ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, "InvalidBody", sentence, fields=fields)
+        message = f"{fields[0]['field']} is not valid: {fields[0]['message'].rstrip('.')}."
+    return ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, "InvalidBody", message, fields=fields)
 
 
-def _told(location: tuple[Any, ...], message: str) -> dict[str, str]:
-    """A field and what is wrong with it.
+def _field_error(location: tuple[Any, ...], message: str) -> dict[str, str]:
+    """Return a field and what is wrong with it.
 
-    >>> _told(("body", "rows", 0, "age", "str"), "Input should be a valid string")
+    >>> _field_error(("body", "rows", 0, "age", "str"), "Input should be a valid string")
     {'field': 'rows.0.age', 'message': 'a cell is a text, a finite number, true, false or null'}
     """
-    inside = [str(part) for part in location if part not in ("body", "query")]
-    if len(inside) > 1 and inside[-1] in CELL:
-        return {"field": ".".join(inside[:-1]), "message": "a cell is a text, a finite number, true, false or null"}
-    return {"field": ".".join(inside) or "The body", "message": message[:1].lower() + message[1:]}
-
-
-def _as_sent(sentence: str) -> str:
-    """A sentence about arguments of Python as one about fields of JSON."""
-    for python, sent in AS_SENT.items():
-        sentence = sentence.replace(python, sent)
-    return sentence
+    path = [str(part) for part in location if part not in ("body", "query")]
+    if len(path) > 1 and path[-1] in CELL_TYPES:
+        return {"field": ".".join(path[:-1]), "message": "a cell is a text, a finite number, true, false or null"}
+    return {"field": ".".join(path) or "The body", "message": message[:1].lower() + message[1:]}

@@ -1,20 +1,22 @@
-"""The answers: each takes a model that is served, a question and a watch, and runs in a thread of its own."""
+"""What each route does. A handler takes the model, the request and the control of its job, and runs in a thread."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from harpoon.apps.server.columns import Spread
+from harpoon._text import format_percent
 from harpoon.apps.server.errors import too_large
-from harpoon.apps.server.filled_cells import cells_filled, with_spread
-from harpoon.apps.server.formats import CSV, Payload, records
-from harpoon.apps.server.schemas import LARGEST_SEED, FeasibilityBody, Filling, ProfileBody, SampleBody
-from harpoon.apps.server.served_model import ServedModel
+from harpoon.apps.server.responses import CSV, Payload, to_records
+from harpoon.apps.server.schemas import MAX_SEED, FeasibilityBody, ImputeParameters, ProfileBody, SampleBody
+from harpoon.apps.server.served_model import ColumnDistribution, ServedModel
 from harpoon.apps.server.uploads import Upload
 from harpoon.apps.server.workers import JobControl
 from harpoon.conditions.binder import bind
@@ -30,153 +32,192 @@ from harpoon.data.schema import Schema
 from harpoon.engines.block_imputer import BlockImputer, stack_draws
 from harpoon.exceptions import InvalidOption, InvalidTable
 from harpoon.inference.feasibility import wilson_interval
+from harpoon.inference.imputation import MultipleImputation
+from harpoon.io.cells import plain
 from harpoon.io.source import spelled_truths
 from harpoon.io.text_types import cast_texts
 from harpoon.report.distributions import distance
-from harpoon.report.rows import percent
 from harpoon.report.what_if import shift
 
-
-def sample(served: ServedModel, body: SampleBody, watch: JobControl) -> Payload:
-    """Rows, each of which meets the condition."""
-    table, report, seed = _drawn(served, body, watch, fewer=body.fewer)
-    return Payload({"report": report, "seed": seed}, table)
+FilledCell = dict[str, Any]
 
 
-def feasibility(served: ServedModel, body: FeasibilityBody, watch: JobControl) -> Payload:
-    """How likely a condition is, and what to relax."""
-    model, seed = served.watched(watch), _seed(body.seed)
-    watch.drawings = 1
-    found = model.feasibility(body.where, given=_values(body.given, model.schema_), random_state=seed)
-    low, high = (percent(end) for end in found.interval)
-    met = f"{percent(found.probability)} of drawn rows meet it; with 95 % confidence it is {low} to {high}."
-    return Payload({**asdict(found), "message": " ".join([met, found.suggestion]).strip(), "seed": seed})
+def sample(served: ServedModel, body: SampleBody, control: JobControl) -> Payload:
+    """Sample rows, each of which satisfies the condition."""
+    table, info, seed = _sample(served, body, control, allow_fewer=body.allow_fewer)
+    return Payload({"sampling_info": info, "seed": seed}, table)
 
 
-def profile(served: ServedModel, body: ProfileBody, watch: JobControl) -> Payload:
-    """What a condition does to every column, the strongest change first."""
-    table, report, seed = _drawn(served, body, watch, fewer=True)
+def feasibility(served: ServedModel, body: FeasibilityBody, control: JobControl) -> Payload:
+    """Estimate the probability of a condition, and say what to relax."""
+    model, seed = served.for_job(control), _choose_seed(body.seed)
+    control.passes = 1
+    found = model.feasibility(body.where, given=_given_values(body.given, model.schema_), random_state=seed)
+    low, high = (format_percent(end) for end in found.interval)
+    message = f"{format_percent(found.probability)} of sampled rows satisfy it (95 % confidence: {low} to {high})."
+    facts = {name: value for name, value in asdict(found).items() if name != "training_fraction"}  # there are no rows
+    return Payload({**facts, "message": " ".join([message, found.suggestion]).strip(), "seed": seed})
+
+
+def profile(served: ServedModel, body: ProfileBody, control: JobControl) -> Payload:
+    """Compare every column under a condition with unconditional samples, the strongest change first."""
+    table, info, seed = _sample(served, body, control, allow_fewer=True)
     after, tree = dataframe.read(table), None if body.where is None else parse(body.where)
-    asked = {*(body.given or ()), *(() if tree is None else column_names(tree))}
-    changes = [_change(column, served.plain, after) for column in served.model.schema_.modelled]
+    in_condition = {*(body.given or ()), *(() if tree is None else column_names(tree))}
+    changes = [_compare(column, served.reference, after) for column in served.model.schema_.modelled]
     changes.sort(key=lambda change: -(change["change"] or 0.0))
-    probability, interval = _likelihood(served, tree)
+    probability, interval = _estimate_probability(served, tree)
     return Payload(
         {
             "where": None if tree is None else str(tree),
             "probability": probability,
             "interval": interval,
             "rows": after.n_rows,
-            "report": report,
-            "columns": [{**change, "asked": change["name"] in asked} for change in changes],
-            "drawn": records(table.slice(0, body.show)),
+            "sampling_info": info,
+            "columns": [{**change, "in_condition": change["name"] in in_condition} for change in changes],
+            "sampled": to_records(table.slice(0, body.show)),
             "seed": seed,
         }
     )
 
 
-def filled(served: ServedModel, upload: Upload, how: Filling, watch: JobControl, media: str) -> Payload:
-    """A table without its holes, or several draws of it, stacked. From CSV to CSV, other cells stay as they were."""
-    seed = _prepared(served, how, watch, drawings=how.draws or 1)
-    csv = media == CSV
-    filler = BlockImputer(
-        served.watched(watch),
+def impute_table(
+    served: ServedModel, upload: Upload, parameters: ImputeParameters, control: JobControl, media: str
+) -> Payload:
+    """Return the completed table, or several draws of it, stacked. From CSV to CSV, other cells are copied as text."""
+    seed = _prepare_imputation(served, parameters, control, passes=parameters.draws or 1)
+    is_csv = media == CSV
+    imputer = BlockImputer(
+        served.for_job(control),
         upload.source.schema,
-        draws=how.draws,
-        where=how.where,
+        draws=parameters.draws,
+        where=parameters.where,
         seed=seed,
-        format="csv" if csv else "",
-        truths=spelled_truths(upload.source) if csv else None,
+        format="csv" if is_csv else "",
+        truths=spelled_truths(upload.source) if is_csv else None,
+        options=parameters.call_options,
     )
-    tables = filler.of(upload.part, 0)
+    tables = imputer.of(upload.chunk, 0)
     facts = {"seed": seed, "notes": upload.notes}
-    return Payload(facts, tables[0] if how.draws is None else stack_draws(tables))
+    return Payload(facts, tables[0] if parameters.draws is None else stack_draws(tables))
 
 
-def filled_and_told(served: ServedModel, upload: Upload, how: Filling, watch: JobControl) -> Payload:
-    """A table without its holes, and each cell that was filled; with draws, how sure that is."""
-    seed = _prepared(served, how, watch, drawings=1 + (how.draws or 0))
-    model = served.watched(watch)
-    filler = BlockImputer(model, upload.source.schema, where=how.where, seed=seed)
-    (table,) = filler.of(upload.part, 0)
-    cells = cells_filled(upload.part.table, table, list(filler.filled))
-    if how.draws is not None:
-        known = upload.part.table.select(filler.known)
-        draws = model.impute(known, draws=how.draws, where=how.where, random_state=seed)
-        cells = with_spread(cells, draws, how.level)
-    return Payload({"filled": cells, "passed_on": filler.passed_on, "notes": upload.notes, "seed": seed}, table)
+def impute_cells(served: ServedModel, upload: Upload, parameters: ImputeParameters, control: JobControl) -> Payload:
+    """Return the completed table and each filled cell; with draws, also the uncertainty of each."""
+    seed = _prepare_imputation(served, parameters, control, passes=1 + (parameters.draws or 0))
+    model, options = served.for_job(control), parameters.call_options
+    is_sampled = parameters.where is not None or not model.denoiser_.is_conditional
+    first = options if is_sampled or parameters.draws is None else {}  # the best values are not sampled
+    imputer = BlockImputer(model, upload.source.schema, where=parameters.where, seed=seed, options=first)
+    (table,) = imputer.of(upload.chunk, 0)
+    cells = filled_cells(upload.chunk.table, table, list(imputer.filled))
+    if parameters.draws is not None:
+        known = upload.chunk.table.select(imputer.known)
+        draws = model.impute(known, draws=parameters.draws, where=parameters.where, random_state=seed, **options)
+        cells = add_uncertainty(cells, draws, parameters.level)
+    facts = {"filled": cells, "copied_columns": imputer.passed_on, "notes": upload.notes, "seed": seed}
+    return Payload(facts, table)
 
 
-def _drawn(
-    served: ServedModel, body: SampleBody | ProfileBody, watch: JobControl, *, fewer: bool
+def filled_cells(before: pa.Table, after: pa.Table, names: Sequence[str]) -> list[FilledCell]:
+    """Return the cells of some columns that were missing, row by row.
+
+    >>> filled_cells(pa.table({"x": [1, None], "y": [None, "b"]}), pa.table({"x": [1, 2], "y": ["a", "b"]}), ["x", "y"])
+    [{'row': 0, 'column': 'y', 'value': 'a'}, {'row': 1, 'column': 'x', 'value': 2}]
+    """
+    found: list[FilledCell] = []
+    for name in names:
+        rows = np.flatnonzero(pc.is_null(before[name], nan_is_null=True))
+        values = zip(rows.tolist(), plain(after[name].take(rows)), strict=True)
+        found += [{"row": row, "column": name, "value": value} for row, value in values]
+    return sorted(found, key=lambda cell: cell["row"])
+
+
+def add_uncertainty(cells: Sequence[FilledCell], draws: MultipleImputation, level: float) -> list[FilledCell]:
+    """Return the cells with an interval, or with the fraction of the draws that have each category."""
+    low, high = ({name: plain(end[name]) for name in end.column_names} for end in draws.interval(level, quiet=True))
+    discrete = {cell["column"] for cell in cells} - set(low)
+    by_draw = {name: [plain(table[name]) for table in draws] for name in discrete}
+
+    def uncertainty(name: str, row: int, value: object) -> FilledCell:
+        if name in low:
+            return {"low": low[name][row], "high": high[name][row]}
+        counts = Counter(values[row] for values in by_draw[name])
+        fractions = {category: count / len(draws) for category, count in counts.most_common()}
+        return {"probability": fractions.get(value, 0.0), "probabilities": fractions}
+
+    return [{**cell, **uncertainty(cell["column"], cell["row"], cell["value"])} for cell in cells]
+
+
+def _sample(
+    served: ServedModel, body: SampleBody | ProfileBody, control: JobControl, *, allow_fewer: bool
 ) -> tuple[pa.Table, dict[str, Any], int]:
-    """Rows, what it took, and the seed."""
+    """Return rows, diagnostics and the seed."""
     if body.n > served.limits.rows:
-        raise too_large(
-            f"At most {served.limits.rows:,} rows can be drawn at once here, and {body.n:,} were asked for."
-        )
-    model, seed = served.watched(watch), _seed(body.seed)
-    watch.drawings = 1 if body.where is None else None
+        raise too_large(f"At most {served.limits.rows:,} rows can be sampled at once here, got {body.n:,}.")
+    model, seed = served.for_job(control), _choose_seed(body.seed)
+    control.passes = 1 if body.where is None else None
     table = model.sample(
         body.n,
         where=body.where,
-        given=_values(body.given, model.schema_),
+        given=_given_values(body.given, model.schema_),
         strategy=body.strategy,
-        on_shortfall="return" if fewer else "raise",
+        on_shortfall="return" if allow_fewer else "raise",
         random_state=seed,
+        **body.options,
     )
     return table, asdict(model.sampling_info_), seed
 
 
-def _likelihood(served: ServedModel, tree: Predicate | None) -> tuple[float, tuple[float, float]]:
-    """The share of plain rows that meet a condition, and where it lies with 95 % confidence."""
+def _estimate_probability(served: ServedModel, tree: Predicate | None) -> tuple[float, tuple[float, float]]:
+    """Return the fraction of unconditional samples that satisfy a condition, and its 95 % confidence interval."""
     if tree is None:
         return 1.0, (1.0, 1.0)
-    met = evaluate(bind(tree, served.model.schema_), read_columns(served.plain, served.model.schema_, partial=True))
-    return float(met.mean()), wilson_interval(int(met.sum()), len(met))
+    schema = served.model.schema_
+    satisfied = evaluate(bind(tree, schema), read_columns(served.reference, schema, partial=True))
+    return float(satisfied.mean()), wilson_interval(int(satisfied.sum()), len(satisfied))
 
 
-def _change(column: Column, before: Table, after: Table) -> dict[str, Any]:
-    spread = Spread.of(column, before)
+def _compare(column: Column, before: Table, after: Table) -> dict[str, Any]:
+    distribution = ColumnDistribution.fit(column, before)
     return {
         "name": column.name,
         "kind": column.kind.value,
         "change": distance(column, before, after),
         "sentence": shift(column, before, after)[1],
-        "before": spread.counted(before),
-        "after": spread.counted(after),
+        "before": distribution.count(before),
+        "after": distribution.count(after),
     }
 
 
-def _values(given: Mapping[str, Any] | None, schema: Schema) -> dict[str, Any]:
-    """Values of columns as the model's columns hold them."""
-    return {name: _value(schema[name], value) for name, value in (given or {}).items()}
+def _given_values(given: Mapping[str, Any] | None, schema: Schema) -> dict[str, Any]:
+    """Return values in the types of the model's columns."""
+    return {name: _from_json(schema[name], value) for name, value in (given or {}).items()}
 
 
-def _value(column: Column, value: Any) -> Any:  # noqa: ANN401
-    """In JSON, dates and times are text, and durations whole numbers of the column's unit."""
+def _from_json(column: Column, value: Any) -> Any:  # noqa: ANN401
+    """Return a JSON value in the type of a column. Dates and times are text, durations integers in its unit."""
     if not column.kind.temporal or value is None:
         return value
     dtype = text_types(Schema((column,)))[column.name]
     try:
         if column.kind is Kind.DURATION:
             return pa.array([value], pa.int64()).cast(dtype)[0].as_py()
-        return cast_texts(pa.chunked_array([pa.array([value], pa.string())]), dtype, name=column.name, missing=())[
-            0
-        ].as_py()
+        text = pa.chunked_array([pa.array([value], pa.string())])
+        return cast_texts(text, dtype, name=column.name, missing=())[0].as_py()
     except (pa.ArrowException, OverflowError, ValueError) as error:
         if isinstance(error, InvalidTable):
             raise
         raise InvalidOption(f"Column {column.name!r} ({column.kind}) cannot have the value {value!r}.") from None
 
 
-def _prepared(served: ServedModel, how: Filling, watch: JobControl, *, drawings: int) -> int:
-    """Refuse too many draws, let the watch know how many there are, and choose a seed."""
-    if (how.draws or 0) > served.limits.draws:
-        raise too_large(f"At most {served.limits.draws:,} draws can be had here, and {how.draws:,} were asked for.")
-    watch.drawings = drawings if how.where is None else None
-    return _seed(how.seed)
+def _prepare_imputation(served: ServedModel, parameters: ImputeParameters, control: JobControl, *, passes: int) -> int:
+    """Check the number of draws, set the passes of the job, and return a seed."""
+    if (parameters.draws or 0) > served.limits.draws:
+        raise too_large(f"At most {served.limits.draws:,} draws are possible here, got {parameters.draws:,}.")
+    control.passes = passes if parameters.where is None else None
+    return _choose_seed(parameters.seed)
 
 
-def _seed(asked: int | None) -> int:
-    return secrets.randbelow(LARGEST_SEED) if asked is None else asked
+def _choose_seed(given: int | None) -> int:
+    return secrets.randbelow(MAX_SEED) if given is None else given

@@ -1,27 +1,27 @@
-"""What one client may ask for, so that the others are not kept waiting."""
+"""Limits of one request, so that no client keeps the others waiting."""
 
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
 
 MEGABYTE = 2**20
-MOST_COLUMNS, MOST_CELLS = 2_000, 10_000_000  # of a table that is sent
-LOCAL = ("127.0.0.1", "localhost", "::1")  # names by which no other machine is called
+MAX_COLUMNS, MAX_CELLS = 2_000, 10_000_000  # of an uploaded table
+LOCAL = ("127.0.0.1", "localhost", "::1")  # host names that only this machine has
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What one request may cost.
+    """Limits of one request, and of all requests together.
 
     Attributes:
-        rows: Rows that are drawn, or sent to be filled.
+        rows: Rows to sample, or to send for imputation.
         body: Bytes of a request.
-        seconds: How long an answer may take, waiting for others included.
-        upload_seconds: How long a client may take to send a request, its head and its body each.
-        draws: Completed tables for one table with holes.
-        at_once: Answers that are worked on at the same time, each in a thread of its own.
-        waiting: Answers that may wait for their turn.
-        held: Bytes of requests, of all clients together, that are held at the same time.
+        seconds: Time for an answer, including the time in the queue.
+        upload_seconds: Time for a client to send the body of a request.
+        draws: Completed tables per imputation.
+        workers: Requests that are computed at the same time, each in its own thread.
+        queue: Requests that may wait for a worker.
+        buffered: Bytes of request bodies in memory, of all clients together.
         connections: Open connections.
     """
 
@@ -30,11 +30,11 @@ class Limits:
     seconds: float = 60.0
     upload_seconds: float = 30.0
     draws: int = 200
-    at_once: int = 2
-    waiting: int = 64
-    held: int = 128 * MEGABYTE
+    workers: int = 2
+    queue: int = 64
+    buffered: int = 128 * MEGABYTE
     connections: int = 512
 
     def to_json(self) -> dict[str, float]:
-        """As plain data."""
+        """Return the limits as plain data."""
         return asdict(self)

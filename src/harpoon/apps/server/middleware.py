@@ -1,4 +1,4 @@
-"""What every request passes before it reaches the model: the headers of the answer, the door, and the scales."""
+"""Middleware: security headers, the token, and the size of a body."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from urllib.parse import urlsplit
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from harpoon.apps.server.errors import ApiError, busy, gone, response_of, too_large
+from harpoon.apps.server.errors import ApiError, busy, client_gone, to_response, too_large
 from harpoon.apps.server.limits import Limits
 
-SMALL = 2**20  # bytes of a question that brings no table
-PATIENCE = 2.0  # seconds that a body which is too large is listened to, so that its sender hears why
-SAFE = {
+MAX_JSON_BYTES = 2**20  # of a request without a table
+DRAIN_SECONDS = 2.0  # reading a body that is too large, so that its sender sees the answer
+SECURITY_HEADERS = {
     "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Referrer-Policy": "no-referrer",
@@ -28,122 +28,123 @@ CLOSE = {"Connection": "close"}
 
 
 class SecurityHeaders:
-    """Tells browsers to load nothing from elsewhere, to guess nothing, and to tell nobody."""
+    """Adds headers that let browsers load nothing from other sites and send no referrer."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and its answer with more headers."""
+        """Pass a request on, and add headers to its answer."""
 
         async def with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(SAFE)
+                MutableHeaders(scope=message).update(SECURITY_HEADERS)
             await send(message)
 
         await self.app(scope, receive, with_headers)
 
 
 class TokenAuth:
-    """Who may come in: whoever has the token, or, where there is none, programs and pages of this machine alone.
+    """Admits requests with the token. Without a token, only requests from this machine.
 
-    A page of another site could else ask in the name of who looks at it, by a name of its own for this machine.
+    The checks of Host and Origin keep out pages of other sites, which a browser on this machine may show (DNS
+    rebinding).
     """
 
     def __init__(self, app: ASGIApp, *, token: str | None, hosts: Collection[str], open_paths: Collection[str]) -> None:
         self.app, self.token, self.hosts, self.open_paths = app, token, set(hosts), set(open_paths)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Let a request in, or say why not."""
-        fault = self._objection(scope["path"], Headers(scope=scope)) if scope["type"] == "http" else None
-        await (self.app if fault is None else response_of(fault))(scope, receive, send)
+        """Pass a request on, or answer with an error."""
+        error = self._check(scope["path"], Headers(scope=scope)) if scope["type"] == "http" else None
+        await (self.app if error is None else to_response(error))(scope, receive, send)
 
-    def _objection(self, path: str, headers: Headers) -> ApiError | None:
+    def _check(self, path: str, headers: Headers) -> ApiError | None:
         if self.token is None:
-            return None if self._is_near(headers) else _stranger()
+            return None if self._is_local(headers) else _forbidden()
         scheme, _, sent = headers.get("authorization", "").partition(" ")
-        known = scheme.lower() == "bearer" and hmac.compare_digest(sent.strip().encode(), self.token.encode())
-        return None if known or path in self.open_paths else _unknown(sent=bool(sent.strip()))
+        valid = scheme.lower() == "bearer" and hmac.compare_digest(sent.strip().encode(), self.token.encode())
+        return None if valid or path in self.open_paths else _unauthorized(sent=bool(sent.strip()))
 
-    def _is_near(self, headers: Headers) -> bool:
+    def _is_local(self, headers: Headers) -> bool:
         host, origin = headers.get("host", ""), headers.get("origin")
         return _split(f"//{host}")[0] in self.hosts and (origin is None or _split(origin)[1] == host)
 
 
 class BodyLimit:
-    """Reads the whole body of a request before anything else is done, if it is not too large and comes in time."""
+    """Reads the body of a request before anything else is done, up to a limit of bytes and of time."""
 
     def __init__(self, app: ASGIApp, *, limits: Limits, large: Collection[str]) -> None:
-        self.app, self.limits, self.large, self.held = app, limits, set(large), 0
+        self.app, self.limits, self.large, self.buffered = app, limits, set(large), 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on with its body, or say why not."""
+        """Pass a request on with its body, or answer with an error."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        most = self.limits.body if scope["path"] in self.large else min(SMALL, self.limits.body)
+        max_bytes = self.limits.body if scope["path"] in self.large else min(MAX_JSON_BYTES, self.limits.body)
         body = bytearray()
         try:
-            await self._fill(body, most, Headers(scope=scope), receive)
-        except ApiError as fault:
-            self.held -= len(body)
-            await response_of(fault)(scope, receive, send)
+            await self._read(body, max_bytes, Headers(scope=scope), receive)
+        except ApiError as error:
+            self.buffered -= len(body)
+            await to_response(error)(scope, receive, send)
             return
         try:
-            await self.app(scope, _replayed(bytes(body), receive), send)
+            await self.app(scope, _replay(bytes(body), receive), send)
         finally:
-            self.held -= len(body)
+            self.buffered -= len(body)
 
-    async def _fill(self, body: bytearray, most: int, headers: Headers, receive: Receive) -> None:
+    async def _read(self, body: bytearray, max_bytes: int, headers: Headers, receive: Receive) -> None:
         if headers.get("content-encoding", "identity") != "identity":
-            raise ApiError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "Packed", "Send the body as it is, without packing it.")
+            raise ApiError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "EncodedBody", "Send the body without Content-Encoding.")
         announced = headers.get("content-length", "")
-        if announced.isdecimal() and int(announced) > most:
+        if announced.isdecimal() and int(announced) > max_bytes:
             if headers.get("expect", "").lower() != "100-continue":
-                await _listened(receive)
-            raise _heavy(most)
+                await _drain(receive)
+            raise _body_too_large(max_bytes)
         try:
             async with asyncio.timeout(self.limits.upload_seconds):
-                while await self._more(body, receive):
-                    if len(body) > most:
-                        await _listened(receive)
-                        raise _heavy(most)
+                while await self._read_part(body, receive):
+                    if len(body) > max_bytes:
+                        await _drain(receive)
+                        raise _body_too_large(max_bytes)
         except TimeoutError:
-            raise _slow(self.limits.upload_seconds) from None
+            raise _body_too_slow(self.limits.upload_seconds) from None
 
-    async def _more(self, body: bytearray, receive: Receive) -> bool:
-        """Take the next part of a body; whether there are more."""
+    async def _read_part(self, body: bytearray, receive: Receive) -> bool:
+        """Read the next part of a body, and return whether there are more."""
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise gone()
+            raise client_gone()
         part = message.get("body", b"")
-        if self.held + len(part) > self.limits.held:
+        if self.buffered + len(part) > self.limits.buffered:
             raise busy("Too much is being sent at once.", CLOSE)
         body += part
-        self.held += len(part)
+        self.buffered += len(part)
         return bool(message.get("more_body"))
 
 
-async def _listened(receive: Receive) -> None:
-    """Hear a client out for a while: one that is cut short does not see the answer."""
+async def _drain(receive: Receive) -> None:
+    """Read on for a while: a client whose upload is cut short does not see the answer."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(PATIENCE):
+        async with asyncio.timeout(DRAIN_SECONDS):
             while (await receive()).get("more_body"):
                 pass
 
 
-def _replayed(body: bytes, receive: Receive) -> Receive:
-    """The body in one piece, and then whatever comes."""
-    pieces: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+def _replay(body: bytes, receive: Receive) -> Receive:
+    """Return a receive function that gives the body in one message, then later messages."""
+    messages: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
 
     async def replay() -> Message:
-        return pieces.pop() if pieces else await receive()
+        return messages.pop() if messages else await receive()
 
     return replay
 
 
 def _split(url: str) -> tuple[str, str]:
-    """The name of a machine, and the same with its port; nothing for what is no address.
+    """Return the host of a URL without and with its port, or empty texts if it is not a URL.
 
     >>> _split("//[::1]:8420"), _split("http://[")
     (('::1', '[::1]:8420'), ('', ''))
@@ -155,21 +156,23 @@ def _split(url: str) -> tuple[str, str]:
     return parts.hostname or "", parts.netloc
 
 
-def _unknown(*, sent: bool) -> ApiError:
-    message = "This service wants a token: send the header `Authorization: Bearer TOKEN`."
+def _unauthorized(*, sent: bool) -> ApiError:
+    message = "This service needs a token: send the header `Authorization: Bearer TOKEN`."
     message = "This is not the token that the service was started with." if sent else message
     return ApiError(HTTPStatus.UNAUTHORIZED, "Unauthorized", message, {"WWW-Authenticate": "Bearer"})
 
 
-def _stranger() -> ApiError:
-    message = "Without a token this service answers programs and pages of its own machine alone."
+def _forbidden() -> ApiError:
+    message = "Without a token this service answers only programs and pages of its own machine."
     return ApiError(HTTPStatus.FORBIDDEN, "Forbidden", message)
 
 
-def _heavy(most: int) -> ApiError:
-    return too_large(f"The body of this request may have {most:,} bytes, and it has more. Send less at once.", CLOSE)
+def _body_too_large(max_bytes: int) -> ApiError:
+    return too_large(
+        f"The body of this request has more than {max_bytes:,} bytes, which is the limit. Send less at once.", CLOSE
+    )
 
 
-def _slow(seconds: float) -> ApiError:
-    message = f"A request has {seconds:g} s to arrive, and this one took longer."
+def _body_too_slow(seconds: float) -> ApiError:
+    message = f"The body of this request took longer than {seconds:g} s to arrive, which is the limit."
     return ApiError(HTTPStatus.REQUEST_TIMEOUT, "SlowBody", message, CLOSE)

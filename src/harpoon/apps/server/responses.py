@@ -1,93 +1,124 @@
-"""From a job to a response: at once or as events, and never longer than somebody waits for it."""
+"""From a job to a response: content negotiation, tables as bytes, and events for progress."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
+from decimal import Decimal
+from http import HTTPStatus
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from fastapi import Request
 from fastapi.responses import Response, StreamingResponse
+from pydantic_core import to_json
 
-from harpoon.apps.server.access_log import fault_of
-from harpoon.apps.server.errors import gone, took_too_long
-from harpoon.apps.server.formats import EVENTS, JSON, Payload, as_json
+from harpoon.apps.server.access_log import log_error
+from harpoon.apps.server.errors import ApiError, client_gone, timed_out
 from harpoon.apps.server.limits import Limits
 from harpoon.apps.server.workers import JobControl, Workers
+from harpoon.io.cells import plain
+from harpoon.io.writers import TextWriter
+
+JSON = "application/json"
+EVENTS = "text/event-stream"
+ARROW = "application/vnd.apache.arrow.stream"
+CSV = "text/csv"
+PARQUET = "application/vnd.apache.parquet"
+KEEP_ALIVE_SECONDS = 10.0  # a stream without events sends a comment this often
+NO_STORE = {"Cache-Control": "no-store"}
+
+
+@dataclass(frozen=True)
+class Payload:
+    """The content of an answer: facts, among them the seed, and for some requests a table."""
+
+    facts: Mapping[str, Any]
+    table: pa.Table | None = None
+
+    def encode(self, media: str) -> tuple[bytes, dict[str, str]]:
+        """Return the content in a format, and headers for facts that the format cannot hold."""
+        if self.table is not None and media in TABLE_FORMATS:
+            notes = self.facts.get("notes")
+            note_header = {"X-Harpoon-Notes": json.dumps(notes)} if notes else {}  # ASCII, as headers are
+            return TABLE_FORMATS[media](self.table), {"X-Harpoon-Seed": str(self.facts["seed"]), **note_header}
+        rows = {} if self.table is None else {"rows": to_records(self.table)}
+        return as_json({**rows, **self.facts}), {}
+
 
 Job = Callable[[JobControl], Payload]
-News = asyncio.Queue[bytes | None]
-SILENCE = 10.0  # seconds, after which a stream shows that it is alive
-NOT_KEPT = {"Cache-Control": "no-store"}
+EventQueue = asyncio.Queue[bytes | None]
 
 
 @dataclass(frozen=True)
 class Dispatcher:
-    """Where jobs are handed in and answers given out."""
+    """Runs jobs in the workers and sends their results."""
 
     workers: Workers
     limits: Limits
 
-    async def reply(self, request: Request, job: Job, media: str) -> Response:
-        """Do a job, and answer in a format. It ends early if the client goes away or the time is up."""
+    async def respond(self, request: Request, job: Job, media: str) -> Response:
+        """Run a job and return its result in a format. The job ends early if the client disconnects."""
         if media == EVENTS:
-            return self._streamed(request, job)
-        watch = JobControl(self.limits.seconds)
-        future = self.workers.start(lambda watch: job(watch).written(media), watch)
-        left = asyncio.ensure_future(_left(request))
-        both: set[asyncio.Future[Any]] = {future, left}
+            return self._stream(request, job)
+        control = JobControl(self.limits.seconds)
+        future = self.workers.submit(lambda control: job(control).encode(media), control)
+        disconnected = asyncio.ensure_future(_disconnect(request))
+        both: set[asyncio.Future[Any]] = {future, disconnected}
         try:
             await asyncio.wait(both, timeout=self.limits.seconds, return_when=asyncio.FIRST_COMPLETED)
             if future.done():
                 content, headers = future.result()
-                return Response(content, media_type=media, headers={**NOT_KEPT, **headers})
-            raise gone() if left.done() else took_too_long(self.limits.seconds)
+                return Response(content, media_type=media, headers={**NO_STORE, **headers})
+            raise client_gone() if disconnected.done() else timed_out(self.limits.seconds)
         finally:
-            _let_go(watch, future, left)
+            _release(control, future, disconnected)
 
-    def _streamed(self, request: Request, job: Job) -> Response:
-        """Progress as it is made, then the answer or the error."""
-        loop, news = asyncio.get_running_loop(), News()
+    def _stream(self, request: Request, job: Job) -> Response:
+        """Run a job and stream events: progress, then the result or the error."""
+        loop, queue = asyncio.get_running_loop(), EventQueue()
 
-        def tell(done: int, of: int | None) -> None:
-            loop.call_soon_threadsafe(news.put_nowait, event("progress", as_json({"done": done, "of": of})))
+        def on_progress(done: int, total: int | None) -> None:
+            loop.call_soon_threadsafe(queue.put_nowait, event("progress", as_json({"done": done, "of": total})))
 
-        watch = JobControl(self.limits.seconds, tell)
-        future = self.workers.start(lambda watch: job(watch).written(JSON)[0], watch)
-        return StreamingResponse(_events(request, future, news, watch), media_type=EVENTS, headers=NOT_KEPT)
+        control = JobControl(self.limits.seconds, on_progress)
+        future = self.workers.submit(lambda control: job(control).encode(JSON)[0], control)
+        return StreamingResponse(_events(request, future, queue, control), media_type=EVENTS, headers=NO_STORE)
 
 
 async def _events(
-    request: Request, future: asyncio.Future[bytes], news: News, watch: JobControl
+    request: Request, future: asyncio.Future[bytes], queue: EventQueue, control: JobControl
 ) -> AsyncIterator[bytes]:
-    """News until there are no more, because the job is done or nobody listens, and then how it ended."""
-    left = asyncio.ensure_future(_left(request))
-    for end in (future, left):
-        end.add_done_callback(lambda _: news.put_nowait(None))
+    """Yield events until the job ends or the client disconnects, then the result or the error."""
+    disconnected = asyncio.ensure_future(_disconnect(request))
+    for end in (future, disconnected):
+        end.add_done_callback(lambda _: queue.put_nowait(None))
     try:
-        while (told := await _next(news)) is not None:
-            yield told
-        if not left.done():
-            yield _last(future)
+        while (sent := await _next_event(queue)) is not None:
+            yield sent
+        if not disconnected.done():
+            yield _last_event(future)
     finally:
-        _let_go(watch, future, left)
+        _release(control, future, disconnected)
 
 
-async def _next(news: News) -> bytes | None:
+async def _next_event(queue: EventQueue) -> bytes | None:
     try:
-        return await asyncio.wait_for(news.get(), SILENCE)
+        return await asyncio.wait_for(queue.get(), KEEP_ALIVE_SECONDS)
     except TimeoutError:
-        return b": still at it\n\n"
+        return b": keep-alive\n\n"
 
 
-def _last(future: asyncio.Future[bytes]) -> bytes:
+def _last_event(future: asyncio.Future[bytes]) -> bytes:
     error = future.exception()
-    return event("result", future.result()) if error is None else event("error", fault_of(error).body)
+    return event("result", future.result()) if error is None else event("error", log_error(error).body)
 
 
 def event(name: str, data: bytes) -> bytes:
-    r"""A server-sent event; JSON has no line breaks.
+    r"""Return a server-sent event; JSON has no line breaks.
 
     >>> event("progress", b'{"done":1}')
     b'event: progress\ndata: {"done":1}\n\n'
@@ -95,15 +126,90 @@ def event(name: str, data: bytes) -> bytes:
     return b"event: " + name.encode() + b"\ndata: " + data + b"\n\n"
 
 
-async def _left(request: Request) -> None:
-    """Wait until the client goes away."""
+async def _disconnect(request: Request) -> None:
+    """Wait until the client disconnects."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
-def _let_go(watch: JobControl, future: asyncio.Future[Any], left: asyncio.Future[None]) -> None:
-    """Nobody waits any more: a job that has not begun never does, and one that has ends at its next step."""
-    watch.end()
-    left.cancel()
+def _release(control: JobControl, future: asyncio.Future[Any], disconnected: asyncio.Future[None]) -> None:
+    """Cancel what is left: a job that has not begun never does, and one that has ends at its next step."""
+    control.cancel()
+    disconnected.cancel()
     if not future.cancel() and not future.cancelled():
-        future.exception()  # looked at, or asyncio would complain that nobody has
+        future.exception()  # retrieved, or asyncio would log that nobody has
+
+
+def accepted_format(header: str, *, tables: bool) -> str:
+    """Return the format that a client prefers among those of the service.
+
+    >>> accepted_format("text/csv;q=0.5, application/json", tables=True), accepted_format("*/*", tables=True)
+    ('application/json', 'application/json')
+    >>> accepted_format("text/html, application/*;q=0.8", tables=False)
+    'application/json'
+    """
+    offered = (JSON, EVENTS, *TABLE_FORMATS) if tables else (JSON, EVENTS)
+    for pattern in _by_preference(header or "*/*"):
+        for media in offered:
+            if pattern in (media, "*/*", f"{media.partition('/')[0]}/*"):
+                return media
+    raise ApiError(
+        HTTPStatus.NOT_ACCEPTABLE,
+        "NotAcceptable",
+        f"The header Accept must allow one of {', '.join(offered)}.",
+    )
+
+
+def to_records(table: pa.Table) -> list[dict[str, Any]]:
+    """Return the rows as objects: dates and times as text, durations as integers.
+
+    >>> import datetime as dt
+    >>> to_records(pa.table({"day": [dt.date(2024, 1, 31)], "price": [Decimal("1.50")]}))
+    [{'day': '2024-01-31', 'price': 1.5}]
+    """
+    names = table.column_names
+    columns = [[_to_float(cell) for cell in plain(column)] for column in table.columns]
+    return [dict(zip(names, cells, strict=True)) for cells in zip(*columns, strict=True)]
+
+
+def as_json(data: Any) -> bytes:  # noqa: ANN401
+    """Return data as standard JSON: NaN and infinity become null."""
+    return to_json(data, inf_nan_mode="null", bytes_mode="base64")
+
+
+def _to_float(cell: object) -> object:
+    return float(cell) if isinstance(cell, Decimal) else cell
+
+
+def _by_preference(header: str) -> list[str]:
+    """Return the media types of the header Accept, the preferred ones first."""
+    found = []
+    for index, part in enumerate(header.lower().split(",")):
+        media, *parameters = (word.strip() for word in part.split(";"))
+        weight = next((word[2:] for word in parameters if word.startswith("q=")), "1")
+        quality = float(weight) if weight.replace(".", "", 1).isdecimal() else 0.0
+        if quality > 0:
+            found.append((-quality, index, media))
+    return [media for _, _, media in sorted(found)]
+
+
+def _to_arrow(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table.unify_dictionaries())
+    return bytes(sink.getvalue())
+
+
+def _to_csv(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    TextWriter(sink, ",").write(table)
+    return bytes(sink.getvalue())
+
+
+def _to_parquet(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    pq.write_table(table, sink)
+    return bytes(sink.getvalue())
+
+
+TABLE_FORMATS: dict[str, Callable[[pa.Table], bytes]] = {CSV: _to_csv, ARROW: _to_arrow, PARQUET: _to_parquet}

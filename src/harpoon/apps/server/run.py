@@ -1,4 +1,4 @@
-"""The server: one socket, one process, and a quiet end."""
+"""The HTTP server: one socket, one process, graceful shutdown."""
 
 from __future__ import annotations
 
@@ -8,89 +8,55 @@ import socket
 
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from harpoon.apps.server.access_log import log_to_stderr
 from harpoon.apps.server.limits import Limits
 from harpoon.exceptions import InvalidOption
 
-GRACE = 5.0  # seconds that answers under way have when the server is asked to end
-LONGEST_HEAD = 2**18  # bytes of a request before its body: an address may hold a condition, in hexadecimal
-LAST = 5  # seconds after which connections are closed whatever is under way
+GRACE_SECONDS = 5.0  # for running requests, at shutdown
+CLOSE_SECONDS = 5  # after the grace time, until connections are closed
+MAX_HEADER_BYTES = 2**18  # an address may hold a condition, percent-encoded
 
 
-def listening(host: str, port: int) -> socket.socket:
-    """A socket that listens, or a sentence why none can."""
+def listen(host: str, port: int) -> socket.socket:
+    """Return a listening socket."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family)
     except OSError as error:
-        why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+        reason = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
         raise InvalidOption(
-            f"The service cannot listen at {host}, port {port}: {why}. Choose another port with --port, or any that "
-            "is free with --port 0."
+            f"The service cannot listen at {host}, port {port}: {reason}. Choose another port, or port 0 for any that "
+            "is free."
         ) from None
 
 
 def run(app: FastAPI, sock: socket.socket, limits: Limits, *, quiet: bool = False) -> None:
-    """Serve until Ctrl-C or a polite kill; answers that are under way then have some seconds to finish."""
+    """Serve until Ctrl-C or SIGTERM."""
     log_to_stderr(quiet=quiet)
-    server_of(app, limits).run(sockets=[sock])
+    make_server(app, limits).run(sockets=[sock])
 
 
 class Server(uvicorn.Server):
-    """Lets answers finish when it is asked to end, and after a while tells those who wait that it ends."""
+    """A server that lets running requests finish at shutdown, and cancels them after the grace time."""
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End."""
-        asyncio.get_running_loop().call_later(GRACE, self.config.app.state.workers.end)  # type: ignore[union-attr]
+        """Shut down."""
+        workers = self.config.app.state.workers  # type: ignore[union-attr]
+        asyncio.get_running_loop().call_later(GRACE_SECONDS, workers.cancel_all)
         await super().shutdown(sockets)
 
 
-class Patient(H11Protocol):
-    """A connection that is closed if the head of a request does not come in time, or none comes at all."""
-
-    _waiting: asyncio.TimerHandle | None = None
-    seconds = Limits.upload_seconds
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin to wait for a request."""
-        super().connection_made(transport)
-        self._wait()
-
-    def data_received(self, data: bytes) -> None:
-        """Wait on, unless a request has come."""
-        super().data_received(data)
-        self._wait()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Nobody is there to be waited for."""
-        super().connection_lost(exc)
-        self._stop()
-
-    def _wait(self) -> None:
-        under_way = self.cycle is not None and not self.cycle.response_complete
-        if under_way:
-            self._stop()
-        elif self._waiting is None:
-            self._waiting = self.loop.call_later(self.seconds, self.transport.close)
-
-    def _stop(self) -> None:
-        if self._waiting is not None:
-            self._waiting.cancel()
-            self._waiting = None
-
-
-def server_of(app: FastAPI, limits: Limits) -> uvicorn.Server:
-    """The server with our settings."""
+def make_server(app: FastAPI, limits: Limits) -> uvicorn.Server:
+    """Return the server of an application."""
     config = uvicorn.Config(
         app,
-        http=type("Connection", (Patient,), {"seconds": limits.upload_seconds}),
-        h11_max_incomplete_event_size=LONGEST_HEAD,
+        http="h11",
+        h11_max_incomplete_event_size=MAX_HEADER_BYTES,
         log_config=None,
         access_log=False,
         server_header=False,
         limit_concurrency=limits.connections,
-        timeout_graceful_shutdown=int(GRACE) + LAST,
+        timeout_graceful_shutdown=int(GRACE_SECONDS) + CLOSE_SECONDS,
     )
     return Server(config)

@@ -1,159 +1,220 @@
-"""What can be asked: records that are checked when they arrive, and described in the OpenAPI document."""
+"""Request and response bodies: validated on arrival, and described in the OpenAPI document."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from itertools import islice
-from math import isfinite
+from math import isfinite, isinf
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
-from harpoon.apps.server.limits import MOST_CELLS, MOST_COLUMNS
+from harpoon.apps.server.limits import MAX_CELLS, MAX_COLUMNS
+from harpoon.config import GROUPS, Option, declared
+from harpoon.exceptions import InvalidOption
+from harpoon.inference.conditional import STRATEGIES, check_strategy
 
-MOST_FIELDS = 50  # of a body; there are fewer that mean something
-MOST_FAULTS = 20  # that are described one by one
-LONGEST_CONDITION = 20_000
-LARGEST_SEED = 2**53 - 1  # the largest number that JavaScript counts to
+MAX_FIELDS = 50  # of a body
+MAX_CELL_ERRORS = 20  # that are described one by one
+MAX_CONDITION_LENGTH = 20_000
+MAX_SEED = 2**53 - 1  # the largest integer that JavaScript counts to
+SERVER_SIDE = ("sampling_batch_size",)  # decides about the memory of the server, so that no client may set it
+CALL_OPTIONS: dict[str, Option] = {
+    name: option
+    for group in ("sampling", "guidance")
+    for name, option in declared(GROUPS[group])
+    if name not in SERVER_SIDE
+}
 
 
-def one_row(row: Any) -> Any:  # noqa: ANN401
-    """Refuse what is far from a row before each of its faults is described, which for a million takes a minute."""
+def check_row(row: Any) -> Any:  # noqa: ANN401
+    """Refuse a row with very many errors before pydantic describes each, which for a million takes a minute."""
     if isinstance(row, dict):
-        _not_too_many(len(row))
-        _mostly_cells(row.values())
+        _check_column_count(len(row))
+        _check_cells(row.values())
     return row
 
 
-def some_rows(rows: Any) -> Any:  # noqa: ANN401
-    """Refuse what is far from a table, or wider than a table is."""
+def check_rows(rows: Any) -> Any:  # noqa: ANN401
+    """Refuse a table with very many errors, or with too many columns or cells."""
     if isinstance(rows, list):
         names = set[str]()
         for row in rows:
             names.update(row if isinstance(row, dict) else ())
-            _not_too_many(len(names))
-        if len(rows) * len(names) > MOST_CELLS:
-            raise ValueError(f"a table has at most {MOST_CELLS:,} cells")
-        _mostly_cells(cell for row in rows for cell in (row.values() if isinstance(row, dict) else (row,)))
+            _check_column_count(len(names))
+        if len(rows) * len(names) > MAX_CELLS:
+            raise ValueError(f"a table has at most {MAX_CELLS:,} cells")
+        _check_cells(cell for row in rows for cell in (row.values() if isinstance(row, dict) else (row,)))
     return rows
 
 
-def some_cells(cells: Any) -> Any:  # noqa: ANN401
-    """Refuse what is far from a list of cells."""
+def check_cell_list(cells: Any) -> Any:  # noqa: ANN401
+    """Refuse a list of cells with very many errors."""
     if isinstance(cells, list):
-        _mostly_cells(cells)
+        _check_cells(cells)
     return cells
 
 
-def some_columns(columns: Any) -> Any:  # noqa: ANN401
-    """Refuse what names more columns than a table has."""
+def check_columns(columns: Any) -> Any:  # noqa: ANN401
+    """Refuse more columns than a table may have."""
     if isinstance(columns, dict):
-        _not_too_many(len(columns))
+        _check_column_count(len(columns))
     return columns
 
 
-def _mostly_cells(cells: Iterable[Any]) -> None:
-    faults = (1 for cell in cells if isinstance(cell, list | dict) or (isinstance(cell, float) and not isfinite(cell)))
-    if sum(islice(faults, MOST_FAULTS + 1)) > MOST_FAULTS:
-        raise ValueError("many of its cells are no text, finite number, true, false or null")
+def check_options(options: Any) -> Any:  # noqa: ANN401
+    """Refuse options that `harpoon.config` does not declare for one call, and values out of their range."""
+    if isinstance(options, dict):
+        for name, value in options.items():
+            if name not in CALL_OPTIONS:
+                raise InvalidOption.one_of("an option", name, CALL_OPTIONS)
+            CALL_OPTIONS[name].validate(name, value)
+    return options
 
 
-def _not_too_many(columns: int) -> None:
-    if columns > MOST_COLUMNS:
-        raise ValueError(f"a table has at most {MOST_COLUMNS:,} columns")
+def option_schema(option: Option) -> dict[str, Any]:
+    """Return the JSON schema of an option.
+
+    >>> option_schema(Option("Width.", 1, 64, integer=True))
+    {'type': 'integer', 'minimum': 1, 'maximum': 64, 'description': 'Width.'}
+    """
+    if option.choices:
+        return {"type": "string", "enum": list(option.choices), "description": option.help}
+    if option.boolean:
+        return {"type": "boolean", "description": option.help}
+    ends = {"minimum": option.low, "maximum": option.high}
+    schema = {"type": "integer" if option.integer else "number", **{k: v for k, v in ends.items() if not isinf(v)}}
+    return {**schema, "description": option.help}
+
+
+OPTIONS_SCHEMA = {
+    "type": "object",
+    "description": "Sampling and guidance options of this call.",
+    "properties": {name: option_schema(option) for name, option in CALL_OPTIONS.items()},
+    "additionalProperties": False,
+}
+
+
+def _check_cells(cells: Iterable[Any]) -> None:
+    wrong = (1 for cell in cells if isinstance(cell, list | dict) or (isinstance(cell, float) and not isfinite(cell)))
+    if sum(islice(wrong, MAX_CELL_ERRORS + 1)) > MAX_CELL_ERRORS:
+        raise ValueError("many of its cells are not a text, a finite number, true, false or null")
+
+
+def _check_column_count(columns: int) -> None:
+    if columns > MAX_COLUMNS:
+        raise ValueError(f"a table has at most {MAX_COLUMNS:,} columns")
+
+
+def _check_strategy(strategy: str) -> str:
+    check_strategy(strategy)
+    return strategy
 
 
 Cell = str | bool | int | float | None
 Row = dict[str, Cell]
-Where = Annotated[str | None, Field(description="A condition, as in SQL.", max_length=LONGEST_CONDITION)]
-Given = Annotated[Row | None, BeforeValidator(one_row), Field(description="Values that all rows have.")]
+Where = Annotated[str | None, Field(description="A condition, as in SQL.", max_length=MAX_CONDITION_LENGTH)]
+Given = Annotated[Row | None, BeforeValidator(check_row), Field(description="Values that all rows have.")]
+Options = Annotated[dict[str, Any], BeforeValidator(check_options), WithJsonSchema(OPTIONS_SCHEMA)]
 Strategy = Annotated[
-    Literal["auto", "rejection", "conditioning", "guidance", "paper"],
-    Field(description="How to meet the condition; `known` is the fastest for one that few rows meet."),
+    str,
+    AfterValidator(_check_strategy),
+    Field(
+        description="How to satisfy the condition; `conditioning` is fast for a rare one.",
+        json_schema_extra={"enum": list(STRATEGIES)},
+    ),
 ]
 Seed = Annotated[
     int | None,
-    Field(
-        ge=0, le=LARGEST_SEED, description="The same seed gives the same answer; without one, one is chosen and told."
-    ),
+    Field(ge=0, le=MAX_SEED, description="The same seed gives the same answer. Without one, the answer has its own."),
 ]
-
-
 Interval = Annotated[list[float], Field(min_length=2, max_length=2)]
 
 
 class Body(BaseModel):
-    """Fields that nobody knows are refused: most of them are misspelt."""
+    """A request. Unknown fields are errors."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
 
     @model_validator(mode="before")
     @classmethod
-    def _few(cls, fields: Any) -> Any:  # noqa: ANN401
-        if isinstance(fields, dict) and len(fields) > MOST_FIELDS:
-            raise ValueError(f"a body has at most {MOST_FIELDS} fields")
+    def _check_field_count(cls, fields: Any) -> Any:  # noqa: ANN401
+        if isinstance(fields, dict) and len(fields) > MAX_FIELDS:
+            raise ValueError(f"a body has at most {MAX_FIELDS} fields")
         return fields
 
 
 class SampleBody(Body):
-    """Rows to draw."""
+    """Rows to sample."""
 
-    n: Annotated[int, Field(ge=1, description="How many rows.")] = 100
+    n: Annotated[int, Field(ge=1, description="Number of rows.")] = 100
     where: Where = None
     given: Given = None
     strategy: Strategy = "auto"
-    fewer: Annotated[bool, Field(description="Take what there is if too few rows meet the condition.")] = False
+    allow_fewer: Annotated[bool, Field(description="Accept fewer rows if the condition is too rare.")] = False
+    options: Options = Field(default_factory=dict)
     seed: Seed = None
 
     model_config = ConfigDict(json_schema_extra={"examples": [{"n": 100, "where": "age >= 60", "seed": 0}]})
 
 
 class FeasibilityBody(Body):
-    """A condition to judge."""
+    """A condition whose probability is wanted."""
 
-    where: Annotated[str, Field(description="A condition, as in SQL.", max_length=LONGEST_CONDITION)]
+    where: Annotated[str, Field(description="A condition, as in SQL.", max_length=MAX_CONDITION_LENGTH)]
     given: Given = None
     seed: Seed = None
 
 
 class ProfileBody(Body):
-    """A condition whose effects to look at."""
+    """A condition whose effect on every column is wanted."""
 
     where: Where = None
     given: Given = None
-    n: Annotated[int, Field(ge=1, description="How many rows to draw under it.")] = 2000
+    n: Annotated[int, Field(ge=1, description="Number of rows to sample under it.")] = 2000
     strategy: Strategy = "auto"
-    show: Annotated[int, Field(ge=0, le=1000, description="How many of them to send along.")] = 0
+    options: Options = Field(default_factory=dict)
+    show: Annotated[int, Field(ge=0, le=1000, description="Number of these rows to return.")] = 0
     seed: Seed = 0
 
 
-class Filling(Body):
-    """How to fill holes. Where the table is no JSON, these stand in the address."""
+class ImputeParameters(Body):
+    """How to impute. For a table that is not JSON, these are query parameters."""
 
-    draws: Annotated[int | None, Field(ge=1, description="Completed tables to draw, to see how sure a value is.")] = (
-        None
-    )
-    level: Annotated[float, Field(gt=0, lt=1, description="Of the intervals of numbers.")] = 0.9
+    draws: Annotated[int | None, Field(ge=1, description="Completed tables to sample, for the uncertainty.")] = None
+    level: Annotated[float, Field(gt=0, lt=1, description="Level of the intervals of numeric cells.")] = 0.9
     where: Annotated[
-        str | None, Field(description="A rule that every completed row has to meet.", max_length=LONGEST_CONDITION)
+        str | None,
+        Field(description="A rule that every completed row satisfies.", max_length=MAX_CONDITION_LENGTH),
     ] = None
     seed: Seed = None
 
+    @property
+    def call_options(self) -> dict[str, Any]:
+        """The sampling and guidance options, which only a JSON body can have."""
+        return {}
 
-class ImputeBody(Filling):
-    """A table with holes: null, or a key that is not there, is a missing cell."""
 
-    rows: Annotated[list[Row], BeforeValidator(some_rows)]
+class ImputeBody(ImputeParameters):
+    """A table with missing cells: null, or a key that is not there."""
+
+    rows: Annotated[list[Row], BeforeValidator(check_rows)]
+    options: Options = Field(default_factory=dict)
+
+    @property
+    def call_options(self) -> dict[str, Any]:
+        """The sampling and guidance options."""
+        return self.options
 
 
 class Control(Body):
-    """What is asked of one column: a range of numbers or times, or some of its labels."""
+    """The condition on one column: a range of numbers or times, or some of its categories."""
 
     low: Cell = None
     high: Cell = None
-    low_open: Annotated[bool, Field(description="Whether the low end itself is outside.")] = False
-    high_open: Annotated[bool, Field(description="Whether the high end itself is outside.")] = False
-    labels: Annotated[list[Cell] | None, BeforeValidator(some_cells)] = None
+    low_open: Annotated[bool, Field(description="Whether the low end itself is excluded.")] = False
+    high_open: Annotated[bool, Field(description="Whether the high end itself is excluded.")] = False
+    categories: Annotated[list[Cell] | None, BeforeValidator(check_cell_list)] = None
 
 
 class ConditionBody(Body):
@@ -161,33 +222,33 @@ class ConditionBody(Body):
 
     where: Where = None
     controls: Annotated[
-        dict[str, Control] | None, BeforeValidator(some_columns), Field(description="By the names of columns.")
+        dict[str, Control] | None, BeforeValidator(check_columns), Field(description="By the names of columns.")
     ] = None
-    rest: Annotated[Where, Field(description="What no control can show, to be asked for besides them.")] = None
+    rest: Annotated[Where, Field(description="The part of the condition that no control can show.")] = None
 
 
-class Told(BaseModel):
-    """An error: a word for programs and a sentence for people."""
+class ErrorContent(BaseModel):
+    """A name for programs and a sentence for people."""
 
     kind: str
     message: str
 
 
 class Error(BaseModel):
-    """Every answer but a good one."""
+    """An error response."""
 
-    error: Told
+    error: ErrorContent
 
 
 class Health(BaseModel):
-    """The service is there."""
+    """The service is running."""
 
     status: Literal["ok"] = "ok"
     version: str
 
 
-class Described(BaseModel):
-    """The model, its columns, how plain rows spread over them, and what may be asked."""
+class ModelDescription(BaseModel):
+    """The model, its columns with their unconditional distributions, and the limits."""
 
     name: str
     preset: str
@@ -197,53 +258,52 @@ class Described(BaseModel):
     limits: dict[str, float]
 
 
-class Rows(BaseModel):
-    """Rows, what it took to draw them, and the seed that draws them again."""
+class SampleResponse(BaseModel):
+    """Rows, diagnostics of the sampling, and the seed."""
 
     rows: list[dict[str, Any]]
-    report: dict[str, Any]
+    sampling_info: dict[str, Any]
     seed: int
 
 
-class Likelihood(BaseModel):
-    """How likely a condition is, each of its parts by itself, and what to relax."""
+class FeasibilityResponse(BaseModel):
+    """The probability of a condition and of each of its parts, and what to relax."""
 
     condition: str
     probability: float
     interval: Interval
     parts: list[dict[str, Any]]
-    training_share: float | None
     rows: int
     suggestion: str
     message: str
     seed: int
 
 
-class Profile(BaseModel):
-    """What a condition does to every column, the strongest change first; how likely it is among plain rows."""
+class ProfileResponse(BaseModel):
+    """The effect of a condition on every column, the strongest first, and its probability in unconditional samples."""
 
     where: str | None
     probability: float
     interval: Interval
     rows: int
-    report: dict[str, Any]
+    sampling_info: dict[str, Any]
     columns: list[dict[str, Any]]
-    drawn: list[dict[str, Any]]
+    sampled: list[dict[str, Any]]
     seed: int
 
 
-class Filled(BaseModel):
-    """A table without holes, and each cell that was filled."""
+class ImputeResponse(BaseModel):
+    """A completed table, and each cell that was filled."""
 
     rows: list[dict[str, Any]]
     filled: list[dict[str, Any]]
-    passed_on: list[str]
+    copied_columns: list[str]
     notes: list[str]
     seed: int
 
 
-class Condition(BaseModel):
-    """A condition as text, what controls can show of it, whether that is all, and the rest where it is not."""
+class ConditionResponse(BaseModel):
+    """A condition as text and as controls; `rest` is the part that no control can show."""
 
     where: str | None
     controls: dict[str, dict[str, Any]]

@@ -1,4 +1,4 @@
-"""The files of Studio, each under its name. There are no others, whatever an address looks like."""
+"""The files of Studio. Each is served under its own name, and nothing else is."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FOLDER = Path(__file__).parent / "studio"
 
 
 def files() -> dict[str, Path]:
-    """The paths of addresses, and the files that are there."""
+    """Return the file of each address."""
     found = {f"/{path.relative_to(FOLDER).as_posix()}": path for path in sorted(FOLDER.rglob("*")) if path.is_file()}
     return {"/": FOLDER / "index.html", **found}
 

@@ -1,4 +1,4 @@
-"""Tables that come in: JSON rows, CSV, or a stream of Arrow. They stay in memory; no name of a file is ever read."""
+"""Tables in requests: JSON rows, CSV, or an Arrow stream. They stay in memory, and file names are ignored."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
 from harpoon._text import format_list
-from harpoon.apps.server.arrow_stream import from_arrow
 from harpoon.apps.server.errors import ApiError, too_large
-from harpoon.apps.server.formats import ARROW, CSV, JSON
-from harpoon.apps.server.limits import MOST_COLUMNS
-from harpoon.apps.server.schemas import Filling, ImputeBody
+from harpoon.apps.server.limits import MAX_COLUMNS
+from harpoon.apps.server.responses import ARROW, CSV, JSON
+from harpoon.apps.server.schemas import ImputeBody, ImputeParameters
 from harpoon.data.arrow_types import text_types
 from harpoon.data.coercion import coerce, unknown_categories
 from harpoon.data.column import Column, Kind
@@ -30,30 +29,37 @@ from harpoon.io import Chunk, ReadOptions, Source
 from harpoon.io.byte_source import GZIP, InMemoryBytes
 from harpoon.io.delimited import DelimitedSource
 from harpoon.io.json_lines import RecordSource
-from harpoon.io.source import parts_of
+from harpoon.io.source import check_names, parts_of
 
 FORM = "multipart/form-data"
-NAME = "The table that was sent"
-MARKS_OF_16_BITS = (b"\xff\xfe", b"\xfe\xff")
-NO_TEXT = {b"PAR1": "a Parquet file", b"ARROW1": "an Arrow file", b"PK\x03\x04": "a zip or Excel file", GZIP: "gzipped"}
+NAME = "The uploaded table"
+MAX_ARROW_BYTES = 2**28  # of a decompressed Arrow stream
+MAX_TEXT_BYTES = 2**26  # of all texts of a dictionary column
+UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
+NOT_TEXT = {
+    b"PAR1": "a Parquet file",
+    b"ARROW1": "an Arrow file",
+    b"PK\x03\x04": "a zip or Excel file",
+    GZIP: "gzipped",
+}
 
 
 @dataclass(frozen=True)
 class Upload:
-    """A table that was sent, all of it in one part.
+    """An uploaded table.
 
     Attributes:
         source: What it was read from.
-        part: Its rows; labels that the model does not know are missing.
-        notes: A sentence about each column with such labels.
+        chunk: Its rows, in which categories that the model does not know are missing.
+        notes: A sentence about each column with such categories.
     """
 
     source: Source
-    part: Chunk
+    chunk: Chunk
     notes: tuple[str, ...]
 
 
-class Whole:
+class TableSource:
     """A table in memory, as a source."""
 
     delimiter = ","
@@ -67,100 +73,168 @@ class Whole:
         return self.table.schema
 
     def chunks(self, size: int) -> Iterator[Chunk]:
-        """The rows in their order, so many at a time."""
+        """Yield the rows, `size` at a time."""
         yield from (Chunk(self.table.slice(start, size)) for start in range(0, self.table.num_rows, size))
 
 
-async def received(request: Request) -> tuple[str, bytes]:
-    """The body of a request, or the file in its form, and of what type it is."""
-    kind = _media(request.headers.get("content-type", ""))
-    if kind == FORM:
+async def receive_table(request: Request) -> tuple[str, bytes]:
+    """Return the media type and the content of a body, or of the file in a form."""
+    media = _media_type(request.headers.get("content-type", ""))
+    if media == FORM:
         async with request.form(max_files=1, max_fields=1) as form:
             file = next((value for value in form.values() if isinstance(value, UploadFile)), None)
             if file is None:
-                raise InvalidTable("The form brings no file. Send one, as a field of any name.")
-            named = _media(file.content_type or "")
-            return named if named in (JSON, ARROW) else CSV, await file.read()
-    if kind not in (JSON, CSV, ARROW):
-        raise unsupported((JSON, CSV, ARROW, FORM))
-    return kind, await request.body()
+                raise InvalidTable("The form has no file. Send one, in a field of any name.")
+            file_media = _media_type(file.content_type or "")
+            return file_media if file_media in (JSON, ARROW) else CSV, await file.read()
+    if media not in (JSON, CSV, ARROW):
+        raise unsupported_media_type((JSON, CSV, ARROW, FORM))
+    return media, await request.body()
 
 
-def opened(kind: str, content: bytes, asked: Filling, schema: Schema, most: int) -> tuple[Upload, Filling]:
-    """A table that was sent, and what to do with it: JSON says so itself."""
-    if kind == JSON:
+def open_upload(
+    media: str, content: bytes, parameters: ImputeParameters, schema: Schema, max_rows: int
+) -> tuple[Upload, ImputeParameters]:
+    """Return an uploaded table and the parameters of its imputation, which a JSON body holds itself."""
+    if media == JSON:
         body = ImputeBody.model_validate_json(content)
-        return _upload(from_rows(body.rows, schema), schema, most), body
-    source: Source = Whole(from_arrow(content, most)) if kind == ARROW else from_text(content, schema)
-    return _upload(source, schema, most), asked
+        return _to_upload(_read_rows(body.rows, schema), schema, max_rows), body
+    source: Source = TableSource(read_arrow(content, max_rows)) if media == ARROW else _read_text(content, schema)
+    return _to_upload(source, schema, max_rows), parameters
 
 
-def from_rows(rows: Sequence[Mapping[str, Any]], schema: Schema) -> Source:
-    """Objects of JSON; a key that is nowhere is a column of missing cells."""
-    loose = RecordSource(lambda: iter(rows), text_types(schema), dict.fromkeys(schema.names, ""))
-    parts = [part.table for part in loose.chunks(max(len(rows), 1))]
-    table = pa.concat_tables(parts) if parts else loose.schema.empty_table()
+def read_arrow(content: bytes, max_rows: int) -> pa.Table:
+    """Read an Arrow stream batch by batch, and stop at the limits.
+
+    A few bytes can become very many: a stream can be compressed, and a dictionary can repeat one long text. The limits
+    hold after decompression. A single batch is decompressed before it can be measured.
+    """
+    try:
+        with pa.ipc.open_stream(content) as stream:
+            _check_arrow_schema(stream.schema)
+            table = pa.Table.from_batches(_read_batches(stream, max_rows), stream.schema)
+    except (pa.ArrowException, OSError, IndexError, UnicodeDecodeError) as error:
+        if isinstance(error, InvalidTable):
+            raise
+        raise InvalidTable("The Arrow stream cannot be read: it is incomplete, or not an Arrow stream.") from None
+    for name in table.column_names:
+        _check_dictionary(name, table[name])
+    return table
+
+
+def _read_batches(stream: pa.RecordBatchReader, max_rows: int) -> list[pa.RecordBatch]:
+    batches, rows, size = [], 0, 0
+    for batch in stream:
+        rows += batch.num_rows
+        if rows > max_rows:
+            raise _too_many_rows(max_rows)
+        batch.validate(full=True)  # before anything else reads its buffers
+        size += batch.nbytes
+        if size > MAX_ARROW_BYTES:
+            raise too_large(f"The Arrow stream has more than {MAX_ARROW_BYTES:,} bytes of cells. Send it in parts.")
+        batches.append(batch)
+    return batches
+
+
+def _check_arrow_schema(schema: pa.Schema) -> None:
+    check_names(schema.names, "The Arrow stream")
+    nested = [f.name for f in schema if not _is_flat(f.type)]
+    if nested:
+        raise InvalidTable(
+            f"The cells of {format_list(nested)} in the Arrow stream are not numbers, texts, booleans or times. Leave "
+            "these columns out."
+        )
+
+
+def _is_flat(dtype: pa.DataType) -> bool:
+    if pa.types.is_dictionary(dtype):
+        return _is_flat(dtype.value_type) and not pa.types.is_dictionary(dtype.value_type)
+    is_text = pa.types.is_string(dtype) or pa.types.is_large_string(dtype)
+    return bool(is_text or pa.types.is_primitive(dtype) or pa.types.is_decimal(dtype) or pa.types.is_null(dtype))
+
+
+def _check_dictionary(name: str, column: pa.ChunkedArray) -> None:
+    """Refuse a dictionary column whose decoded texts would be too long."""
+    if not pa.types.is_dictionary(column.type):
+        return
+    for chunk in column.chunks:
+        if not pa.types.is_primitive(chunk.type.value_type) and len(chunk.dictionary):
+            decoded = pc.sum(pc.binary_length(chunk.dictionary).take(chunk.indices)).as_py() or 0
+            if decoded > MAX_TEXT_BYTES:
+                raise too_large(f"The categories of column {name!r} are too long. Leave the column out.")
+
+
+def _read_rows(rows: Sequence[Mapping[str, Any]], schema: Schema) -> Source:
+    """Read JSON objects. A column that no object has is missing everywhere."""
+    records = RecordSource(lambda: iter(rows), text_types(schema), dict.fromkeys(schema.names, ""))
+    tables = [chunk.table for chunk in records.chunks(max(len(rows), 1))]
+    table = pa.concat_tables(tables) if tables else records.schema.empty_table()
     for column in schema:
         if column.kind is Kind.DURATION and pa.types.is_integer(table.schema.field(column.name).type):
-            table = _replaced(table, column, table[column.name].cast(pa.duration(column.unit)))
-    return Whole(table)
+            table = _set_column(table, column, table[column.name].cast(pa.duration(column.unit)))
+    return TableSource(table)
 
 
-def from_text(content: bytes, schema: Schema) -> Source:
-    """CSV and its relatives."""
-    what = next((what for sign, what in NO_TEXT.items() if content.startswith(sign)), "")
-    if what:
-        raise InvalidTable(f"{NAME} is {what}. Send it as CSV, or as a stream of Arrow.")
-    if not content.startswith(MARKS_OF_16_BITS):
+def _read_text(content: bytes, schema: Schema) -> Source:
+    """Read CSV, TSV and the like."""
+    other = next((name for magic, name in NOT_TEXT.items() if content.startswith(magic)), "")
+    if other:
+        raise InvalidTable(f"{NAME} is {other}. Send it as CSV, or as an Arrow stream.")
+    if not content.startswith(UTF_16_MARKS):
         try:
             content.decode("utf-8")
         except UnicodeDecodeError as error:
             raise InvalidTable(
-                f"{NAME} is no text in UTF-8: byte {error.start + 1:,} does not belong there. Save it as CSV in UTF-8, "
-                "or send a stream of Arrow."
+                f"{NAME} is not UTF-8 text: byte {error.start + 1:,} is not valid. Save it as CSV in UTF-8, or send an "
+                "Arrow stream."
             ) from None
-    head = content.split(b"\n", 1)[0]
-    columns = 1 + max(head.count(mark) for mark in (b",", b";", b"\t", b"|"))
-    if columns > MOST_COLUMNS:
-        raise InvalidTable(f"{NAME} may have {MOST_COLUMNS:,} columns, and its first line has about {columns:,}.")
+    header = content.split(b"\n", 1)[0]
+    columns = 1 + max(header.count(delimiter) for delimiter in (b",", b";", b"\t", b"|"))
+    if columns > MAX_COLUMNS:
+        raise InvalidTable(f"{NAME} may have {MAX_COLUMNS:,} columns; its first line has about {columns:,}.")
     return DelimitedSource(InMemoryBytes(NAME, content), ReadOptions(types=text_types(schema)))
 
 
-def unsupported(offered: Sequence[str]) -> ApiError:
-    """A body of a type that is not understood."""
+def unsupported_media_type(offered: Sequence[str]) -> ApiError:
+    """Return the error of a body in an unknown format."""
     message = f"The header Content-Type must be {', '.join(offered[:-1])}{' or ' * (len(offered) > 1)}{offered[-1]}."
     return ApiError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
 
 
-def _upload(source: Source, schema: Schema, most: int) -> Upload:
-    """All rows of a source, if there are not too many."""
-    if len(source.schema) > MOST_COLUMNS:
-        raise InvalidTable(f"{NAME} may have {MOST_COLUMNS:,} columns, and it has {len(source.schema):,}.")
-    part = next(parts_of(source, most + 1))
-    if part.table.num_rows > most:
-        raise too_large(f"A table may have {most:,} rows here, and this one has more. Send it in parts.")
-    table, notes, whole = part.table, [], read(part.table)
+def _to_upload(source: Source, schema: Schema, max_rows: int) -> Upload:
+    """Read all rows of a source, up to the limit."""
+    if len(source.schema) > MAX_COLUMNS:
+        raise InvalidTable(f"{NAME} may have {MAX_COLUMNS:,} columns; it has {len(source.schema):,}.")
+    chunk = next(parts_of(source, max_rows + 1))
+    if chunk.table.num_rows > max_rows:
+        raise _too_many_rows(max_rows)
+    table, notes, frame = chunk.table, [], read(chunk.table)
     for column in schema.modelled:
-        if not column.kind.discrete or column.name not in whole.names:
+        if not column.kind.discrete or column.name not in frame.names:
             continue
-        cells = whole.column(column.name)
-        strange = coerce(cells, column).missing & ~cells.missing
-        if strange.any():
-            table = _replaced(table, column, _without(table[column.name], strange))
-            said = f"Column {column.name!r} holds {format_list(unknown_categories(cells, column))}, which the model has never seen"
-            notes.append(f"{said}: those cells were filled as if they were empty.")
-    return Upload(source, replace(part, table=table), tuple(notes))
+        cells = frame.column(column.name)
+        unknown = coerce(cells, column).missing & ~cells.missing
+        if unknown.any():
+            table = _set_column(table, column, _set_missing(table[column.name], unknown))
+            names = format_list(unknown_categories(cells, column))
+            notes.append(
+                f"Column {column.name!r} holds {names}, which the model does not know: these cells were filled."
+            )
+    return Upload(source, replace(chunk, table=table), tuple(notes))
 
 
-def _without(cells: pa.ChunkedArray, where: NDArray[np.bool_]) -> pa.ChunkedArray:
-    """The cells, some of them missing."""
-    plain = cells.cast(cells.type.value_type) if pa.types.is_dictionary(cells.type) else cells
-    return pc.if_else(pa.array(where), None, plain)
+def _set_missing(cells: pa.ChunkedArray, where: NDArray[np.bool_]) -> pa.ChunkedArray:
+    decoded = cells.cast(cells.type.value_type) if pa.types.is_dictionary(cells.type) else cells
+    return pc.if_else(pa.array(where), None, decoded)
 
 
-def _replaced(table: pa.Table, column: Column, cells: pa.ChunkedArray) -> pa.Table:
+def _set_column(table: pa.Table, column: Column, cells: pa.ChunkedArray) -> pa.Table:
     return table.set_column(table.schema.get_field_index(column.name), column.name, cells)
 
 
-def _media(header: str) -> str:
+def _too_many_rows(max_rows: int) -> ApiError:
+    return too_large(f"The table has more than {max_rows:,} rows, which is the limit. Send it in parts.")
+
+
+def _media_type(header: str) -> str:
     return header.partition(";")[0].strip().lower()

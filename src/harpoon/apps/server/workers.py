@@ -1,4 +1,4 @@
-"""Work in threads: a few jobs at once, a few more that wait, and all of them can be ended between two steps."""
+"""Jobs in threads: a limited number at a time, a limited queue, and cancellation between two sampling steps."""
 
 from __future__ import annotations
 
@@ -10,86 +10,89 @@ from time import monotonic
 from typing import TypeVar
 
 from harpoon._utils.progress import ProgressStep
-from harpoon.apps.server.errors import ApiError, busy, ending, gone, took_too_long
+from harpoon.apps.server.errors import ApiError, busy, client_gone, shutting_down, timed_out
 from harpoon.apps.server.limits import Limits
 
 T = TypeVar("T")
-EVERY = 0.1  # seconds between two words on progress
+OnProgress = Callable[[int, int | None], None]
+PROGRESS_SECONDS = 0.1  # between two progress reports
 
 
 class JobControl:
-    """Looks on while a job is done: says how far it is, and ends it when nobody waits for it any more.
+    """Reports the progress of a job, and ends it if its time is up or nobody waits for it.
 
     Attributes:
-        seconds: How long the job may take, from now.
-        tell: Is called with how many rows are done, and of how many, where that is known.
-        drawings: Of how many drawings the job consists, all of the same rows; under a condition nobody knows.
+        seconds: The time that the job has, from now.
+        on_progress: Called with the rows that are done and their total, or None where the total is unknown.
+        passes: How often the job samples the same rows; None if unknown, as under a condition.
     """
 
-    def __init__(self, seconds: float, tell: Callable[[int, int | None], None] = lambda _done, _of: None) -> None:
-        self.seconds, self.tell = seconds, tell
-        self.drawings: int | None = None
-        self._deadline, self._ended = monotonic() + seconds, Event()
-        self._told, self._finished = 0.0, 0
-        self._why = gone
+    def __init__(
+        self, seconds: float, on_progress: Callable[[int, int | None], None] = lambda _done, _of: None
+    ) -> None:
+        self.seconds, self.on_progress = seconds, on_progress
+        self.passes: int | None = None
+        self._deadline, self._cancelled = monotonic() + seconds, Event()
+        self._last_report, self._finished_rows = 0.0, 0
+        self._reason = client_gone
 
-    def end(self, why: Callable[[], ApiError] = gone) -> None:
-        """Let the job end at its next step."""
-        if not self._ended.is_set():
-            self._why = why
-            self._ended.set()
+    def cancel(self, reason: Callable[[], ApiError] = client_gone) -> None:
+        """End the job at its next step."""
+        if not self._cancelled.is_set():
+            self._reason = reason
+            self._cancelled.set()
 
     def check(self) -> None:
-        """Raise if the job should end."""
-        if self._ended.is_set():
-            raise self._why()
+        """Raise ApiError if the job is cancelled or its time is up."""
+        if self._cancelled.is_set():
+            raise self._reason()
         if monotonic() > self._deadline:
-            raise took_too_long(self.seconds)
+            raise timed_out(self.seconds)
 
-    def step(self, step: ProgressStep) -> None:
-        """Called by the model after each step."""
+    def on_step(self, step: ProgressStep) -> None:
+        """Check and report; the model calls this after each sampling step."""
         self.check()
-        done = self._finished + step.rows * step.done // step.total
+        done = self._finished_rows + step.rows * step.done // step.total
         if step.done == step.total:
-            self._finished = done
-        if monotonic() - self._told >= EVERY:
-            self._told = monotonic()
-            self.tell(done, None if self.drawings is None else self.drawings * step.rows)
+            self._finished_rows = done
+        if monotonic() - self._last_report >= PROGRESS_SECONDS:
+            self._last_report = monotonic()
+            self.on_progress(done, None if self.passes is None else self.passes * step.rows)
 
 
 class Workers:
-    """The threads. A job that has begun keeps its place until it has ended, whether or not somebody waits for it."""
+    """A pool of threads. A job that has begun occupies its thread until it ends, even if nobody waits for it."""
 
     def __init__(self, limits: Limits) -> None:
-        self._places = limits.at_once + limits.waiting
-        self._pool = ThreadPoolExecutor(limits.at_once, thread_name_prefix="harpoon-worker")
-        self._watches: set[JobControl] = set()
+        self._max_jobs = limits.workers + limits.queue
+        self._pool = ThreadPoolExecutor(limits.workers, thread_name_prefix="harpoon-worker")
+        self._controls: set[JobControl] = set()
 
     @property
     def jobs(self) -> int:
-        """How many jobs are under way or waiting."""
-        return len(self._watches)
+        """The number of jobs that run or wait."""
+        return len(self._controls)
 
-    def start(self, job: Callable[[JobControl], T], watch: JobControl) -> asyncio.Future[T]:
-        """Begin a job as soon as there is a thread for it."""
-        if self.jobs >= self._places:
-            raise busy("Too many requests are waiting for an answer already.")
+    def submit(self, job: Callable[[JobControl], T], control: JobControl) -> asyncio.Future[T]:
+        """Run a job as soon as a thread is free."""
+        if self.jobs >= self._max_jobs:
+            raise busy("Too many requests are waiting for an answer.")
 
         def run() -> T:
-            watch.check()
-            return job(watch)
+            control.check()
+            return job(control)
 
-        self._watches.add(watch)
+        self._controls.add(control)
         future = self._pool.submit(run)
-        future.add_done_callback(lambda _: self._watches.discard(watch))
+        future.add_done_callback(lambda _: self._controls.discard(control))
         return asyncio.wrap_future(future)
 
-    def end(self) -> None:
-        """Let all jobs end at their next step."""
-        for watch in tuple(self._watches):
-            watch.end(ending)
+    def cancel_all(self) -> None:
+        """End all jobs at their next step."""
+        for control in tuple(self._controls):
+            control.cancel(shutting_down)
 
     def close(self) -> None:
         """End all jobs and all threads."""
-        self.end()
+        self.cancel_all()
         self._pool.shutdown(wait=True, cancel_futures=True)

@@ -1,8 +1,8 @@
-"""Pictures: what is missing, what is drawn, what changes under a condition, and how a model came to be.
+"""Plots: missing cells, marginal distributions, the effect of a condition, guidance angles and the training loss.
 
-Every function returns a matplotlib figure that belongs to no window: save it with `figure.savefig("file.png")`, or let
-a notebook show it. No global state of matplotlib is changed, and of a style in use only the font shows. Needs the extra
-`plots`.
+Each function returns a matplotlib figure that belongs to no window: save it with `figure.savefig("file.png")`, or let
+a notebook show it. No global state of matplotlib is changed; of a style in use only the font is taken over. Needs the
+extra "plots".
 """
 
 from __future__ import annotations
@@ -13,14 +13,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from harpoon._text import format_percent
 from harpoon._utils.validation import check_count
 from harpoon.data import dataframe
 from harpoon.data.dataframe import Table
 from harpoon.diffusion.penalties import RECONSTRUCTION_LOSSES
 from harpoon.estimator import Harpoon
-from harpoon.exceptions import InvalidOption, InvalidTable, NotFitted
-from harpoon.report.plots.pairs import ColumnPair, pair_columns, percent
-from harpoon.report.plots.panels import grid
+from harpoon.exceptions import InvalidOption, InvalidTable, MissingExtra
+
+try:
+    import matplotlib as mpl  # noqa: F401
+except ImportError:
+    raise MissingExtra.for_package("matplotlib", "plots", "Drawing") from None
+
+from harpoon.report.plots.panels import draw_grid, pair_columns
 from harpoon.report.plots.style import (
     COLOURS,
     FAINT,
@@ -30,14 +36,14 @@ from harpoon.report.plots.style import (
     SEA,
     SMALL,
     WHITE_TO_BLUE,
-    footnote,
-    headed,
-    in_numbers,
-    in_percent,
-    labelled,
-    picture,
-    short,
-    tidied,
+    add_footnote,
+    format_number_axis,
+    format_percent_axis,
+    label_axes,
+    new_figure,
+    set_title,
+    shorten_line,
+    style_axes,
 )
 
 if TYPE_CHECKING:
@@ -45,73 +51,82 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-MOST_PANELS, MOST_COLUMNS = 24, 40
-BANDS = 240
-STEPS = 40
+__all__ = ["angles", "marginals", "missingness", "training", "what_if"]
+
+MAX_PANELS, MAX_COLUMNS = 24, 40
+MAX_BANDS = 240  # of rows, from left to right
+MAX_ANGLE_STEPS = 40
 RIGHT_ANGLE = 90
-LONGEST_TITLE = 70
-FEW = 4
-FAR = 20.0  # losses so far apart are drawn on a scale of factors
-
-
+MAX_TITLE_CHARACTERS = 70
+MAX_REASONS = 4
+LOG_SCALE_RATIO = 20.0  # losses that differ by more are drawn on a logarithmic scale
+MIN_MINUTES = 2
 Size = tuple[float, float]
 
 
-def missingness(data: object, *, most: int = MOST_COLUMNS, size: Size | None = None) -> Figure:
-    """Where cells are missing: each column from its first row to its last, and its share.
+def missingness(data: object, *, max_columns: int = MAX_COLUMNS, size: Size | None = None) -> Figure:
+    """Draw which cells are missing: each column from its first row to its last, and its missing fraction.
 
     Args:
-        data: A pandas, polars or pyarrow frame.
-        most: Columns at the most; those with the most missing cells are drawn, in the order of the table.
-        size: Inches, width and height.
+        data: A pandas, polars or pyarrow dataframe.
+        max_columns: Maximum number of columns; those with the most missing cells are drawn, in the order of the table.
+        size: Width and height in inches.
 
     >>> import pyarrow as pa
     >>> figure = missingness(pa.table({"x": [1.5, None, 3.0, None], "y": ["a", "b", "c", None]}))
     >>> [float(bar.get_width()) for bar in figure.axes[1].patches]
     [0.5, 0.25]
     """
-    table = _with_rows(data)
-    holes = np.stack([table.column(name).missing for name in table.names])
-    shares = holes.mean(axis=1)
-    chosen = np.sort(np.argsort(-shares, kind="stable")[: check_count(most, "most, the number of columns,")])
-    total = f"{holes.sum():,} of {holes.size:,} cells are missing" if holes.any() else "No cell is missing"
-    figure = picture(size or (9.0, 1.3 + 0.26 * len(chosen)), total)
+    table = _read_with_rows(data)
+    missing = np.stack([table.column(name).missing for name in table.names])
+    fractions = missing.mean(axis=1)
+    shown = np.sort(np.argsort(-fractions, kind="stable")[: check_count(max_columns, "max_columns")])
+    title = f"{missing.sum():,} of {missing.size:,} cells are missing" if missing.any() else "No cell is missing"
+    figure = new_figure(size or (9.0, 1.3 + 0.26 * len(shown)), title)
     left, right = figure.subplots(1, 2, width_ratios=[4, 1])
-    _bands(tidied(left), holes[chosen], [table.names[place] for place in chosen])
-    _missing_shares(tidied(right), shares[chosen])
-    if len(chosen) < len(shares):
-        rest = np.delete(shares, chosen)
-        footnote(figure, f"Not drawn: {len(rest)} more columns, of which {percent(rest.max())} or less is missing.")
+    _draw_missing_cells(style_axes(left), missing[shown], [table.names[i] for i in shown])
+    _draw_missing_fractions(style_axes(right), fractions[shown])
+    if len(shown) < len(fractions):
+        rest = np.delete(fractions, shown)
+        most = format_percent(rest.max(), digits=2)
+        add_footnote(figure, f"Not shown: {len(rest)} more columns, with at most {most} missing cells.")
     return figure
 
 
 def marginals(
     real: object,
-    drawn: object,
+    synthetic: object,
     *,
     columns: Sequence[str] | None = None,
-    most: int = MOST_PANELS,
-    names: tuple[str, str] = ("real", "drawn"),
+    max_panels: int = MAX_PANELS,
+    names: tuple[str, str] = ("real", "synthetic"),
     size: Size | None = None,
 ) -> Figure:
-    """Each column of two tables, one distribution upon the other.
+    """Draw the distribution of each column in two tables.
 
-    The score is their distance, from 0 (the same) to 1: Kolmogorov and Smirnov's for numbers, dates and times, total
-    variation for labels. Missing cells are left out of it, and their share is told.
+    The subtitle of a panel is the distance of the two distributions, from 0 (the same) to 1: Kolmogorov-Smirnov (KS)
+    for numeric and temporal columns, total variation (TV) for categories. Missing cells are left out; their fraction
+    is given below the panel.
 
     Args:
-        real: A frame, in grey.
-        drawn: A frame with columns of the same names, in blue.
-        columns: Which columns; by default those that both have and that hold something to compare.
-        most: Panels at the most; a note says how many columns are not drawn.
-        names: What the two tables are called.
-        size: Inches, width and height.
+        real: A dataframe, in grey.
+        synthetic: A dataframe with columns of the same names, in blue.
+        columns: Names of columns; by default all that both tables have and that can be compared.
+        max_panels: Maximum number of panels; a note gives the number of columns that are not shown.
+        names: Names of the two tables.
+        size: Width and height in inches.
     """
-    tables = _with_rows(real), _with_rows(drawn)
+    tables = _read_with_rows(real), _read_with_rows(synthetic)
     pairs, left_out = pair_columns(*tables, columns)
-    shown = pairs[: check_count(most, "most, the number of panels,")]
-    note, called = _note(shown, pairs, left_out), _called(names, tables)
-    return grid(shown, [pair.score for pair in shown], between=" | ", names=called, note=note, size=size)
+    shown = pairs[: check_count(max_panels, "max_panels")]
+    return draw_grid(
+        shown,
+        [pair.distance_text for pair in shown],
+        separator=" | ",
+        names=_legend_names(names, tables),
+        note=_note(len(pairs) - len(shown), left_out),
+        size=size,
+    )
 
 
 def what_if(
@@ -120,27 +135,33 @@ def what_if(
     *,
     where: object = None,
     columns: Sequence[str] | None = None,
-    most: int = MOST_PANELS,
+    max_panels: int = MAX_PANELS,
     names: tuple[str, str] = ("before", "after"),
     size: Size | None = None,
 ) -> Figure:
-    """What a condition does to every column, the most changed first.
+    """Draw the effect of a condition on every column, the strongest first.
 
     Args:
-        before: Rows without the condition: the training table, or plain draws.
+        before: Rows without the condition: the training table, or unconditional samples.
         after: Rows under the condition.
-        where: The condition, to be written above the picture.
-        columns: Which columns; by default those that both have and that hold something to compare.
-        most: Panels at the most; a note says how many columns are not drawn.
-        names: What the two tables are called.
-        size: Inches, width and height.
+        where: The condition, for the title.
+        columns: Names of columns; by default all that both tables have and that can be compared.
+        max_panels: Maximum number of panels; a note gives the number of columns that are not shown.
+        names: Names of the two tables.
+        size: Width and height in inches.
     """
-    tables = _with_rows(before), _with_rows(after)
+    tables = _read_with_rows(before), _read_with_rows(after)
     pairs, left_out = pair_columns(*tables, columns)
-    shown = sorted(pairs, key=lambda pair: -pair.distance)[: check_count(most, "most, the number of panels,")]
-    title = "" if where is None else f"What if {short(where, LONGEST_TITLE)}?"
-    note, called = _note(shown, pairs, left_out), _called(names, tables)
-    return grid(shown, [pair.change for pair in shown], between=" → ", names=called, title=title, note=note, size=size)
+    shown = sorted(pairs, key=lambda pair: -pair.distance)[: check_count(max_panels, "max_panels")]
+    return draw_grid(
+        shown,
+        [pair.shift_text for pair in shown],
+        separator=" → ",
+        names=_legend_names(names, tables),
+        title="" if where is None else f"What if {shorten_line(where, MAX_TITLE_CHARACTERS)}?",
+        note=_note(len(pairs) - len(shown), left_out),
+        size=size,
+    )
 
 
 def angles(
@@ -152,125 +173,125 @@ def angles(
     random_state: int = 0,
     ax: Axes | None = None,
 ) -> Figure:
-    """How close guidance gradients are to the tangent space: 90 degrees from the denoising direction (Theorem 3.2).
+    """Draw the angle between guidance gradients and the denoising direction, 90 degrees in Theorem 3.2.
 
-    The lines are means over rows, the bands one deviation on each side; see `harpoon.diffusion.geometry.gradient_angles`.
+    Lines are means over rows, bands one standard deviation; see `harpoon.diffusion.geometry.gradient_angles`.
 
     Args:
         model: A fitted model.
         data: A table like the training table; its complete rows are used.
-        losses: Of "mae", "mse", "mae+ce" and "mse+ce".
-        rows: How many rows to use at the most.
+        losses: Any of "mae", "mse", "mae+ce" and "mse+ce".
+        rows: Maximum number of rows.
         random_state: The seed of the noise.
-        ax: Axes to draw on, in a figure of your own.
+        ax: Axes to draw on.
     """
     from harpoon.diffusion.geometry import gradient_angles
 
     _check_fitted(model)
-    steps = model.denoiser_.schedule.times(min(STEPS, model.config_.diffusion_steps))[:-1]
+    times = model.denoiser_.schedule.times(min(MAX_ANGLE_STEPS, model.config_.diffusion_steps))[:-1]
     found = gradient_angles(
         model.denoiser_,
         model.encode(data),
         model.codec_.slices,
         losses=losses,
         rows=rows,
-        times=steps,
+        times=times,
         random_state=random_state,
     )
-    axes = tidied(picture((7.0, 4.0)).subplots() if ax is None else ax)
+    axes = style_axes(new_figure((7.0, 4.0)).subplots() if ax is None else ax)
     axes.axhline(RIGHT_ANGLE, color=FAINT, linewidth=1, linestyle=(0, (4, 3)))
     for (loss, angle), colour in zip(found.items(), COLOURS, strict=False):
         axes.plot(angle.times, angle.mean, color=colour, linewidth=1.8, label=loss)
         low, high = angle.mean - angle.std, angle.mean + angle.std
         axes.fill_between(angle.times, low, high, facecolor=(colour, 0.06), edgecolor=(colour, 0.5), linewidth=0.6)
-    axes.set_xlim(max(steps), 0)
-    headed(axes, "Gradients of guidance: along the manifold at 90°", f"{rows} rows at the most")
-    labelled(axes, "time t: from noise to a clean row", "angle to the denoising direction (degrees)")
+    axes.set_xlim(max(times), 0)
+    set_title(axes, "Guidance gradients: tangent to the data manifold at 90°", f"at most {rows} rows")
+    label_axes(axes, "time t, from noise to data", "angle to the denoising direction (degrees)")
     axes.legend(frameon=False, fontsize=SMALL, labelcolor=INK)
     return _figure_of(axes)
 
 
 def training(model: Harpoon, *, ax: Axes | None = None) -> Figure:
-    """The loss while the model was trained, on its rows and on held-out ones.
+    """Draw the training and validation loss by epoch.
 
     Args:
         model: A fitted or loaded model.
-        ax: Axes to draw on, in a figure of your own.
+        ax: Axes to draw on.
     """
     _check_fitted(model)
     history = model.history_
-    axes = tidied(picture((7.0, 3.6)).subplots() if ax is None else ax)
-    passes = [epoch.number for epoch in history.epochs]
-    marker = "o" if len(passes) == 1 else ""
-    on_rows = [epoch.loss for epoch in history.epochs]
-    axes.plot(passes, on_rows, color=SAND, linewidth=1.8, marker=marker, label="training")
-    held = [(epoch.number, epoch.validation_loss) for epoch in history.epochs if epoch.validation_loss is not None]
-    if held:
-        axes.plot(*zip(*held, strict=True), color=SEA, linewidth=1.8, marker=marker, label="held out")
-        best = min(held, key=lambda point: point[1])
+    axes = style_axes(new_figure((7.0, 3.6)).subplots() if ax is None else ax)
+    epochs = [epoch.number for epoch in history.epochs]
+    marker = "o" if len(epochs) == 1 else ""
+    losses = [epoch.loss for epoch in history.epochs]
+    axes.plot(epochs, losses, color=SAND, linewidth=1.8, marker=marker, label="training")
+    validated = [(epoch.number, epoch.validation_loss) for epoch in history.epochs if epoch.validation_loss is not None]
+    if validated:
+        axes.plot(*zip(*validated, strict=True), color=SEA, linewidth=1.8, marker=marker, label="validation")
+        best = min(validated, key=lambda point: point[1])
         axes.plot(*best, color=SEA, marker="o", markersize=5, linestyle="", label=f"lowest: {best[1]:.4g}")
-    losses = [*on_rows, *(loss for _, loss in held)]
-    if losses and min(losses) > 0 and max(losses) > FAR * min(losses):
+    losses += [loss for _, loss in validated]
+    if losses and min(losses) > 0 and max(losses) > LOG_SCALE_RATIO * min(losses):
         axes.set_yscale("log")
-    headed(axes, "Training", f"{_lasted(history.seconds)}, stopped by {history.stopped_by or 'nothing'}")
-    labelled(axes, "passes over the rows", "loss")
+    set_title(axes, "Training", f"{_format_seconds(history.seconds)}, stopped by {history.stopped_by or 'nothing'}")
+    label_axes(axes, "epoch", "loss")
     axes.legend(frameon=False, fontsize=SMALL, labelcolor=INK)
     return _figure_of(axes)
 
 
-def _bands(axes: Axes, holes: NDArray[np.bool_], names: Sequence[str]) -> None:
-    """The rows of each column from left to right, as many together as a picture has room for."""
-    height = holes.shape[1]
-    starts = np.linspace(0, height, min(BANDS, height), endpoint=False).astype(np.int64)
-    shares = np.add.reduceat(holes.astype(np.float64), starts, axis=1) / np.diff(starts, append=height)
-    edges = np.append(starts, height)
-    axes.pcolormesh(edges, np.arange(len(names) + 1), shares, cmap=WHITE_TO_BLUE, vmin=0, vmax=1)
-    axes.set_yticks(np.arange(len(names)) + 0.5, [short(name) for name in names], parse_math=False)
-    axes.hlines(np.arange(1, len(names)), 0, height, color=PAPER, linewidth=2)
+def _draw_missing_cells(axes: Axes, missing: NDArray[np.bool_], names: Sequence[str]) -> None:
+    """Draw the rows of each column from left to right; neighbouring rows share a band if there are many."""
+    n_rows = missing.shape[1]
+    starts = np.linspace(0, n_rows, min(MAX_BANDS, n_rows), endpoint=False).astype(np.int64)
+    fractions = np.add.reduceat(missing.astype(np.float64), starts, axis=1) / np.diff(starts, append=n_rows)
+    edges = np.append(starts, n_rows)
+    axes.pcolormesh(edges, np.arange(len(names) + 1), fractions, cmap=WHITE_TO_BLUE, vmin=0, vmax=1)
+    axes.set_yticks(np.arange(len(names)) + 0.5, [shorten_line(name) for name in names], parse_math=False)
+    axes.hlines(np.arange(1, len(names)), 0, n_rows, color=PAPER, linewidth=2)
     axes.set_ylim(len(names), 0)
-    in_numbers(axes.xaxis, whole=True)
+    format_number_axis(axes.xaxis, integer=True)
     axes.tick_params(axis="y", length=0)
-    labelled(axes, "row")
+    label_axes(axes, "row")
 
 
-def _missing_shares(axes: Axes, shares: NDArray[np.float64]) -> None:
-    """How much of each column is missing, beside its rows."""
-    places = np.arange(len(shares)) + 0.5
-    axes.barh(places, shares, height=0.7, color=SEA)
-    for place, share in zip(places, shares, strict=True):
+def _draw_missing_fractions(axes: Axes, fractions: NDArray[np.float64]) -> None:
+    """Draw the missing fraction of each column as a bar beside its rows."""
+    positions = np.arange(len(fractions)) + 0.5
+    axes.barh(positions, fractions, height=0.7, color=SEA)
+    for position, fraction in zip(positions, fractions, strict=True):
         axes.annotate(
-            percent(share) if share else "–",
-            (share, place),
+            format_percent(fraction, digits=2) if fraction else "–",
+            (fraction, position),
             xytext=(3, 0),
             textcoords="offset points",
             va="center",
             fontsize=SMALL,
-            color=INK if share else FAINT,
+            color=INK if fraction else FAINT,
         )
-    axes.set_ylim(len(shares), 0)
+    axes.set_ylim(len(fractions), 0)
     axes.set_yticks([])
-    axes.set_xlim(0, max(float(shares.max()) * 1.35, 0.01))
-    in_percent(axes.xaxis)
-    labelled(axes, "missing")
+    axes.set_xlim(0, max(float(fractions.max()) * 1.35, 0.01))
+    format_percent_axis(axes.xaxis)
+    label_axes(axes, "missing")
 
 
-def _note(shown: Sequence[ColumnPair], pairs: Sequence[ColumnPair], left_out: Sequence[str]) -> str:
-    """Which columns are not in the picture."""
-    rest = len(pairs) - len(shown)
-    more = [f"{rest} more column{'s' * (rest > 1)}"] if rest else []
-    kept = [short(name, LONGEST_TITLE) for name in left_out[:FEW]]
-    beyond = [f"{len(left_out) - FEW} others that cannot be compared"] if len(left_out) > FEW else []
-    words = [*more, *kept, *beyond]
-    return f"Not drawn: {', '.join(words)}." if words else ""
+def _note(n_more: int, left_out: Sequence[str]) -> str:
+    """Return a note about columns that are not shown."""
+    more = [f"{n_more} more column{'s' * (n_more > 1)}"] if n_more else []
+    reasons = [shorten_line(reason, MAX_TITLE_CHARACTERS) for reason in left_out[:MAX_REASONS]]
+    n_others = len(left_out) - MAX_REASONS
+    others = [f"{n_others} others that cannot be compared"] if n_others > 0 else []
+    texts = [*more, *reasons, *others]
+    return f"Not shown: {', '.join(texts)}." if texts else ""
 
 
-def _called(names: tuple[str, str], tables: tuple[Table, Table]) -> list[str]:
+def _legend_names(names: tuple[str, str], tables: tuple[Table, Table]) -> list[str]:
     if isinstance(names, str) or len(names) != len(tables):
-        raise InvalidOption(f"names must be two, one for each table, got {names!r}.")
+        raise InvalidOption(f"names must be two names, one for each table, got {names!r}.")
     return [f"{name} ({table.n_rows:,} rows)" for name, table in zip(names, tables, strict=True)]
 
 
-def _with_rows(data: object) -> Table:
+def _read_with_rows(data: object) -> Table:
     table = dataframe.read(data)
     if not table.names or not table.n_rows:
         raise InvalidTable(
@@ -281,13 +302,12 @@ def _with_rows(data: object) -> Table:
 
 def _check_fitted(model: Harpoon) -> None:
     if not isinstance(model, Harpoon):
-        raise InvalidOption(f"A model must be a Harpoon, got {type(model).__name__}.")
-    if not hasattr(model, "history_"):
-        raise NotFitted("This model has not been trained. Call fit(table) first, or load a saved model.")
+        raise InvalidOption(f"model must be a Harpoon, got {type(model).__name__}.")
+    model._check_fitted()
 
 
-def _lasted(seconds: float) -> str:
-    return f"{seconds / 60:.1f} min" if seconds >= 2 * 60 else f"{seconds:.0f} s"
+def _format_seconds(seconds: float) -> str:
+    return f"{seconds / 60:.1f} min" if seconds >= MIN_MINUTES * 60 else f"{seconds:.0f} s"
 
 
 def _figure_of(axes: Axes) -> Figure:

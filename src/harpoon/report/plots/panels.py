@@ -1,9 +1,10 @@
-"""Two distributions in one panel, and a grid of such panels."""
+"""Panels: the distributions of one column in two tables, and a grid of panels."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,177 +12,206 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from harpoon.data.column import Kind, format_time
-from harpoon.report.plots.pairs import ColumnPair, Floats, percent
+from harpoon._text import closest_matches, format_list, format_percent
+from harpoon.data.coercion import coerce
+from harpoon.data.column import Column, Kind
+from harpoon.data.column_array import NANOSECONDS
+from harpoon.data.dataframe import Table
+from harpoon.data.schema import Schema
+from harpoon.exceptions import InvalidOption, InvalidTable
+from harpoon.report.distributions import Bins, CategoryFractions, distance, duration_unit, format_value
 from harpoon.report.plots.style import (
     INK,
     SAND,
     SEA,
     SMALL,
-    footnote,
-    headed,
-    in_numbers,
-    in_percent,
-    labelled,
-    legend,
-    picture,
-    short,
-    tidied,
+    add_footnote,
+    add_legend,
+    format_number_axis,
+    format_percent_axis,
+    label_axes,
+    new_figure,
+    set_title,
+    shorten_line,
+    style_axes,
 )
+from harpoon.report.what_if import shift
 
-ACROSS, WIDTH, HEIGHT = 4, 3.0, 2.3
-BINS = 30
-MOST_LABELS = 8
-MASS, FEW_VALUES = 0.25, 32  # a value that so many cells have hides the others, unless it is one of a few
-TAIL, LONG = 0.005, 4.0  # what is cut off on each side where the range is so much longer than the rest
+PANELS_PER_ROW, PANEL_WIDTH, PANEL_HEIGHT = 4, 3.0, 2.3  # inches
+MAX_BINS = 30
+MAX_CATEGORIES = 8
+DIGITS = 3  # a panel is narrow
 MARGIN = 0.02
 CALENDAR = np.array(["0001-01-01", "9999-12-31"], dtype="datetime64[D]")
-FINEST = 30_000  # points of a grid; a finer one is as good as none
+NANOSECONDS_PER_DAY = 86_400 * 10**9
 
 
-def grid(
+@dataclass(frozen=True)
+class ColumnPair:
+    """One column of two tables, and the distance of its two distributions (0 to 1)."""
+
+    column: Column
+    tables: tuple[Table, Table]
+    distance: float
+
+    @property
+    def distance_text(self) -> str:
+        """The name and the value of the distance."""
+        return f"{'KS' if self.column.kind.numeric else 'TV'} {self.distance:.2f}"
+
+    @property
+    def shift_text(self) -> str:
+        """The change of the mean, or of the category fraction that changed most."""
+        return shift(self.column, *self.tables, digits=DIGITS)[1]
+
+
+def pair_columns(
+    first: Table, second: Table, columns: Sequence[str] | None = None
+) -> tuple[list[ColumnPair], list[str]]:
+    """Return the columns that two tables have in common and that can be compared, and why others cannot."""
+    names = first.names if columns is None else [str(name) for name in columns]
+    unknown = [name for name in names if name not in first.names]
+    if unknown:
+        near = closest_matches(unknown[0], first.names)
+        hint = f"Did you mean {near[0]!r}?" if near else f"It has {format_list(first.names)}."
+        raise InvalidOption(f"The table has no column {unknown[0]!r}. {hint}")
+    found = [_pair_column(first, second, name) for name in names]
+    pairs = [pair for pair in found if isinstance(pair, ColumnPair)]
+    left_out = [reason for reason in found if isinstance(reason, str)]
+    if not pairs:
+        raise InvalidTable(f"The tables have no column that can be compared. Left out: {format_list(left_out)}.")
+    return pairs, left_out
+
+
+def draw_grid(
     pairs: Sequence[ColumnPair],
-    asides: Sequence[str],
+    subtitles: Sequence[str],
     *,
-    between: str,
+    separator: str,
     names: Sequence[str],
     title: str = "",
     note: str = "",
     size: tuple[float, float] | None = None,
 ) -> Figure:
-    """One panel for each pair, a legend above them and a note below."""
-    across = min(ACROSS, len(pairs))
-    down = -(-len(pairs) // across)
-    figure = picture(size or (max(WIDTH * across, 2 * WIDTH), HEIGHT * down + 0.8), title)
-    legend(figure, names)
-    places = figure.subplots(down, across, squeeze=False).ravel().tolist()
-    for axes, pair, aside in zip(places, pairs, asides, strict=False):
-        draw(axes, pair, aside, between)
-    for axes in places[len(pairs) :]:
+    """Draw one panel for each pair, a legend above them and a note below."""
+    n_columns = min(PANELS_PER_ROW, len(pairs))
+    n_rows = -(-len(pairs) // n_columns)
+    default_size = max(PANEL_WIDTH * n_columns, 2 * PANEL_WIDTH), PANEL_HEIGHT * n_rows + 0.8
+    figure = new_figure(size or default_size, title)
+    add_legend(figure, names)
+    panels = figure.subplots(n_rows, n_columns, squeeze=False).ravel().tolist()
+    for axes, pair, subtitle in zip(panels, pairs, subtitles, strict=False):
+        _draw_panel(axes, pair, subtitle, separator)
+    for axes in panels[len(pairs) :]:
         axes.remove()
     if note:
-        footnote(figure, note)
+        add_footnote(figure, note)
     return figure
 
 
-def draw(axes: Axes, pair: ColumnPair, aside: str, between: str) -> None:
-    """Both distributions in one panel: the first as grey ground, the second in blue upon it."""
-    notes = (_labels if pair.column.kind.discrete else _numbers)(tidied(axes), pair, between)
-    missing = [float(cells.missing.mean()) for cells in pair.cells]
+def _pair_column(first: Table, second: Table, name: str) -> ColumnPair | str:
+    """Return one column of two tables, or why it cannot be compared."""
+    if name not in second.names:
+        return f"{name} (in one table only)"
+    candidates = [Schema.infer(table.arrow.select([name])).columns[0] for table in (first, second)]
+    column = candidates[0] if candidates[0].kind.modelled else candidates[1]
+    if {each.kind for each in candidates} == {Kind.INTEGER, Kind.NUMBER}:
+        column = next(each for each in candidates if each.kind is Kind.NUMBER)
+    if not column.kind.modelled:
+        return f"{name} ({column.kind.value})"
+    for table in (first, second):
+        coerce(table.column(name), column)
+    apart = distance(column, first, second)
+    return f"{name} (empty in one table)" if apart is None else ColumnPair(column, (first, second), apart)
+
+
+def _draw_panel(axes: Axes, pair: ColumnPair, subtitle: str, separator: str) -> None:
+    """Draw the first distribution as a grey area, and the second in blue on top of it."""
+    draw = _draw_bars if pair.column.kind.discrete else _draw_histogram
+    notes = draw(style_axes(axes), pair, separator)
+    missing = [float(table.column(pair.column.name).missing.mean()) for table in pair.tables]
     if any(missing):
-        notes.append(f"missing: {_both(missing, between)}")
-    headed(axes, short(pair.column.name), aside)
-    labelled(axes, "   ".join(notes))
+        notes.append(f"missing: {_format_fractions(missing, separator)}")
+    set_title(axes, shorten_line(pair.column.name), subtitle)
+    label_axes(axes, "   ".join(notes))
 
 
-def _labels(axes: Axes, pair: ColumnPair, _between: str) -> list[str]:
-    """Bars of shares, the commonest label on top unless they have an order; rare ones are one bar together."""
-    labels, *both = pair.shares()
-    common = np.argsort(-np.maximum(*both), kind="stable")
-    few = len(labels) <= MOST_LABELS + 1
-    shown, rest = (common, common[:0]) if few else (common[:MOST_LABELS], common[MOST_LABELS:])
-    if pair.column.ordered or pair.column.kind is Kind.BOOLEAN:
-        shown = np.sort(shown)
-    words = [short(labels[place]) for place in shown] + ([] if few else [f"{len(rest)} others"])
-    places = np.arange(len(words))
-    for values, colour, height in zip(both, (SAND, SEA), (0.8, 0.34), strict=True):
-        lengths = values[shown] if few else np.append(values[shown], values[rest].sum())
-        axes.barh(places, lengths, height=height, color=colour)
-    axes.set_yticks(places, words, parse_math=False)
-    axes.set_ylim(len(words) - 0.4, -0.6)
+def _draw_bars(axes: Axes, pair: ColumnPair, _separator: str) -> list[str]:
+    cells = (table.column(pair.column.name) for table in pair.tables)
+    found = CategoryFractions.count(pair.column, *cells, max_categories=MAX_CATEGORIES)
+    positions = np.arange(found.fractions.shape[1])
+    for fractions, colour, height in zip(found.fractions, (SAND, SEA), (0.8, 0.34), strict=True):
+        axes.barh(positions, fractions, height=height, color=colour)
+    axes.set_yticks(positions, [shorten_line(text) for text in found.texts()], parse_math=False)
+    axes.set_ylim(len(positions) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
-    in_percent(axes.xaxis)
+    format_percent_axis(axes.xaxis)
     return []
 
 
-def _numbers(axes: Axes, pair: ColumnPair, between: str) -> list[str]:
-    """Histograms over the same bins; a value that hides all others is told in words."""
-    ticks = [cells.observed for cells in pair.cells]
-    masses = _masses(ticks[0])
-    values = [_on_axis(pair, t[~np.isin(t, masses)]) for t in ticks]
-    both = np.concatenate(values)
-    edges = _edges(both, _grid_of(pair))
-    for i, colour in enumerate((SAND, SEA)):
-        heights = np.histogram(values[i], edges)[0] / len(ticks[i])
-        axes.stairs(heights, edges, fill=i == 0, color=colour, linewidth=1.8, baseline=0)
-    room = MARGIN * (edges[-1] - edges[0])
-    axes.set_xlim(*_within_the_calendar(pair, edges[0] - room, edges[-1] + room))
+def _draw_histogram(axes: Axes, pair: ColumnPair, separator: str) -> list[str]:
+    """Draw histograms over the same bins; return notes about spikes and about values outside the bins."""
+    column, cells = pair.column, [table.column(pair.column.name) for table in pair.tables]
+    bins = Bins.fit(column, *cells, max_bins=MAX_BINS)
+    histograms = [bins.count(column, one) for one in cells]
+    scale = _axis_scale(column, bins)
+    edges = scale.offset + bins.edges / scale.ticks_per_unit
+    for histogram, colour, fill in zip(histograms, (SAND, SEA), (True, False), strict=True):
+        axes.stairs(histogram.counts / histogram.total, edges, fill=fill, color=colour, linewidth=1.8, baseline=0)
+    margin = MARGIN * (edges[-1] - edges[0])
+    axes.set_xlim(*_clip_to_calendar(column, edges[0] - margin, edges[-1] + margin))
     axes.set_ylim(bottom=0)
-    in_percent(axes.yaxis)
-    _number_axis(axes, pair.column.kind)
-    notes = [pair.span()[0]] if pair.column.kind is Kind.DURATION else []
-    notes += [f"at {_written(pair, m)}: {_both([float((t == m).mean()) for t in ticks], between)}" for m in masses]
-    outside = [float(((v < edges[0]) | (v > edges[-1])).sum() / len(t)) for v, t in zip(values, ticks, strict=True)]
-    return [*notes, f"outside: {_both(outside, between)}"] if any(outside) else notes
+    format_percent_axis(axes.yaxis)
+    if column.kind in (Kind.DATE, Kind.DATETIME):
+        _format_date_axis(axes)
+    else:
+        format_number_axis(axes.xaxis, integer=column.kind is Kind.INTEGER)
+    notes = [scale.unit] if scale.unit else []
+    for i, spike in enumerate(bins.spikes):
+        at_spike = _format_fractions([float(one.at_spikes[i]) / one.total for one in histograms], separator)
+        notes.append(f"at {format_value(column, float(spike), digits=6)}: {at_spike}")
+    outside = [(one.below + one.above) / one.total for one in histograms]
+    return [*notes, f"outside: {_format_fractions(outside, separator)}"] if any(outside) else notes
 
 
-def _number_axis(axes: Axes, kind: Kind) -> None:
-    """Few ticks, dates as dates, thousands with commas."""
-    if kind in (Kind.DATE, Kind.DATETIME):
-        locator = AutoDateLocator(minticks=2, maxticks=5)  # type: ignore[no-untyped-call]
-        axes.xaxis.set_major_locator(locator)
-        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
-        axes.xaxis.get_offset_text().set(fontsize=SMALL, color=INK)
-        return
-    in_numbers(axes.xaxis, whole=kind is Kind.INTEGER)
+class _AxisScale(NamedTuple):
+    """How values of a column are shown on an axis: position = offset + value / ticks_per_unit."""
+
+    offset: float
+    ticks_per_unit: float
+    unit: str = ""
 
 
-def _masses(ticks: NDArray[Any]) -> NDArray[Any]:
-    """The values that hide the others: each is a large share of a column with many values."""
-    values, counts = np.unique(ticks, return_counts=True)
-    return values[counts >= MASS * counts.sum()] if len(values) > FEW_VALUES else values[:0]
+def _axis_scale(column: Column, bins: Bins) -> _AxisScale:
+    """Return the scale of an axis: matplotlib's days for dates, a suitable unit of time for durations."""
+    if column.kind is Kind.DURATION:
+        unit, ticks = duration_unit(column, float(np.abs(bins.edges).max()))
+        return _AxisScale(0.0, ticks, unit)
+    if column.kind in (Kind.DATE, Kind.DATETIME):
+        epoch = float(_to_matplotlib_days(np.array(0, dtype="datetime64[D]")))
+        ticks_per_day = NANOSECONDS_PER_DAY / NANOSECONDS[column.unit] if column.unit else 1.0
+        return _AxisScale(epoch, ticks_per_day)
+    return _AxisScale(0.0, 1.0)
 
 
-def _edges(values: Floats, unit: float) -> Floats:
-    """Bins over all values but for long tails; on a grid, each bin has the same number of its points."""
-    if not len(values):
-        return np.array([0.0, 1.0])
-    low, high = float(values.min()), float(values.max())
-    inner = np.quantile(values, [TAIL, 1 - TAIL], method="closest_observation")
-    if high - low > LONG * (inner[1] - inner[0]) > 0:
-        low, high = map(float, inner)
-    if unit and (high - low) / unit < FINEST:
-        width = max(np.ceil(((high - low) / unit + 1) / BINS), 1.0) * unit
-        count = int(np.ceil((high - low + unit) / width - 1e-9))
-        return np.asarray(low - unit / 2 + width * np.arange(count + 1), dtype=np.float64)
-    if low == high:
-        reach = max(abs(low) * 1e-3, 0.5)
-        low, high = low - reach, high + reach
-    return np.linspace(low, high, BINS + 1)
+def _format_date_axis(axes: Axes) -> None:
+    locator = AutoDateLocator(minticks=2, maxticks=5)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    axes.xaxis.get_offset_text().set(fontsize=SMALL, color=INK)
 
 
-def _grid_of(pair: ColumnPair) -> float:
-    """The distance of neighbouring values, as the axis counts; 0: none."""
-    if not pair.column.step:
-        return 0.0
-    zero, one = _on_axis(pair, np.array([0, pair.column.step]))
-    return float(one - zero)
-
-
-def _on_axis(pair: ColumnPair, ticks: NDArray[Any]) -> Floats:
-    """Values as the axis counts them: days for dates and times, a unit that suits for spans of time."""
-    kind, unit = pair.column.kind, pair.column.unit or "D"
-    if kind is Kind.DURATION:
-        return np.asarray(ticks / pair.span()[1], dtype=np.float64)
-    if kind.temporal:
-        moments = ticks.astype(np.int64).astype(f"datetime64[{unit}]")
-        return np.asarray(date2num(moments), dtype=np.float64)  # type: ignore[no-untyped-call]
-    return ticks.astype(np.float64)
-
-
-def _within_the_calendar(pair: ColumnPair, low: float, high: float) -> tuple[float, float]:
-    """The ends of an axis, which of dates must lie in the years that have four digits."""
-    if pair.column.kind not in (Kind.DATE, Kind.DATETIME):
+def _clip_to_calendar(column: Column, low: float, high: float) -> tuple[float, float]:
+    """Keep the ends of an axis of dates within the years 1 to 9999, which matplotlib can draw."""
+    if column.kind not in (Kind.DATE, Kind.DATETIME):
         return low, high
-    first, last = date2num(CALENDAR)  # type: ignore[no-untyped-call]
+    first, last = _to_matplotlib_days(CALENDAR)
     return max(low, float(first)), min(high, float(last))
 
 
-def _written(pair: ColumnPair, value: float) -> str:
-    if pair.column.kind in (Kind.DATE, Kind.DATETIME):
-        return format_time(pair.column, value)
-    return f"{float(_on_axis(pair, np.array([value]))[0]):,.6g}"
+def _to_matplotlib_days(moments: NDArray[np.datetime64]) -> NDArray[np.float64]:
+    return np.asarray(date2num(moments), dtype=np.float64)  # type: ignore[no-untyped-call]
 
 
-def _both(values: Sequence[float], between: str) -> str:
-    return between.join(percent(value) for value in values)
+def _format_fractions(fractions: Sequence[float], separator: str) -> str:
+    return separator.join(format_percent(fraction, digits=2) for fraction in fractions)

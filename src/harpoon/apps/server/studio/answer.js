@@ -1,4 +1,4 @@
-/** The right side: what the model answers to each scenario. An answer is shown beside the question it belongs to. */
+/** The right side: the answer to each scenario. An answer is shown only beside its own question. */
 
 import { feasibility, profile } from "./api.js";
 import { showChanges } from "./changes.js";
@@ -19,8 +19,8 @@ export class Answer {
     this.rows = new RowsView(state, schema);
     this.peek = new Peek();
     this.asking = { a: new Latest(), b: new Latest() };
-    this.found = { a: null, b: null }; // the answers that are there, each with the question it belongs to
-    this.unread = { a: false, b: false }; // whether the last text that was asked for made no sense
+    this.found = { a: null, b: null }; // the answers, each with its question
+    this.unread = { a: false, b: false }; // whether the condition cannot be read
     this.verdicts = { a: this.#verdict("a"), b: this.#verdict("b") };
     one("#verdicts").replaceChildren(this.verdicts.a.node, this.verdicts.b.node);
     this.#settings();
@@ -74,7 +74,7 @@ export class Answer {
       answered: (answer) => {
         this.found[key] = answer;
         this.unread[key] = false;
-        this.verdicts[key].tell(this.found[key]);
+        this.verdicts[key].show(this.found[key]);
         this.#show();
       },
       refused: (error) => {
@@ -87,7 +87,7 @@ export class Answer {
 
   #stopped(key) {
     this.#forget(key);
-    this.verdicts[key].rest();
+    this.verdicts[key].stop();
     this.#show();
   }
 
@@ -107,17 +107,17 @@ export class Answer {
   }
 }
 
-/** What is asked of the server. Without a condition there is only one way to draw. */
+/** The request for a scenario. Without a condition there is no strategy. */
 function questionOf(values, key) {
   const { n, seed, strategy } = values;
   const where = values[key].trim();
   return where ? { where, n, seed, strategy } : { where: null, n, seed };
 }
 
-/** The answer to a question; where there are fewer rows than asked for, with the reason. */
+/** The answer to a question; if there are too few rows, with the reason. */
 async function explained(question, { signal, progress }) {
   const answer = await profile({ ...question, show: SHOWN_ROWS }, { signal, progress });
   if (answer.rows === question.n) return { ...answer, question, reason: "" };
   const { suggestion } = await feasibility({ where: question.where, seed: question.seed }, signal);
-  return { ...answer, question, reason: suggestion }; // its message would tell again, from other rows, how likely it is
+  return { ...answer, question, reason: suggestion }; // its message would repeat the probability, from other rows
 }

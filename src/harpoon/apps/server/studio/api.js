@@ -1,6 +1,6 @@
-/** The questions that the Studio asks of its server, and of nobody else. */
+/** The requests of Studio, all of them to its own server. */
 
-import { rest } from "./latest.js";
+import { wait } from "./latest.js";
 import { currentToken, newToken } from "./token.js";
 
 export const CSV = "text/csv";
@@ -8,9 +8,9 @@ export const PARQUET = "application/vnd.apache.parquet";
 const JSON_TYPE = "application/json";
 const EVENTS = "text/event-stream";
 const BUSY = [429, 503];
-const MOST_TRIES = 8;
+const MAX_TRIES = 8;
 
-/** A refusal that can be shown: its message is a sentence. */
+/** An error of the server, whose message can be shown. */
 export class Refusal extends Error {
   constructor(kind, message, status = 0) {
     super(message);
@@ -19,101 +19,101 @@ export class Refusal extends Error {
   }
 }
 
-/** What is known of the model and its columns. */
-export const schema = async () => (await sent("schema", { method: "GET" })).json();
+/** The model, its columns and limits. */
+export const schema = async () => (await send("schema", { method: "GET" })).json();
 
-/** A condition as text, as controls, and what only text can say of it. */
-export const condition = async (body, signal) => (await posted("condition", body, { signal })).json();
+/** A condition as text and as controls, and the part that no control can show. */
+export const condition = async (body, signal) => (await post("condition", body, { signal })).json();
 
-/** What a condition does to every column; `progress` hears how many rows are drawn. */
-export const profile = (body, options) => streamed("profile", body, options);
+/** The effect of a condition on every column; `progress` is called with the rows that are done. */
+export const profile = (body, options) => stream("profile", body, options);
 
-/** Why a condition is hardly met, and what to relax. */
-export const feasibility = async (body, signal) => (await posted("feasibility", body, { signal })).json();
+/** The probability of a condition, and what to relax. */
+export const feasibility = async (body, signal) => (await post("feasibility", body, { signal })).json();
 
-/** Drawn rows. */
-export const sample = async (body, signal) => (await posted("sample", body, { signal })).json();
+/** Sampled rows. */
+export const sample = async (body, signal) => (await post("sample", body, { signal })).json();
 
-/** Drawn rows as a file. */
-export const sampleFile = async (body, accept, signal) => (await posted("sample", body, { accept, signal })).blob();
+/** Sampled rows as a file. */
+export const sampleFile = async (body, accept, signal) => (await post("sample", body, { accept, signal })).blob();
 
-/** A table with its holes filled, and how sure each cell is. */
-export const impute = (csv, query, options) => streamed(`impute?${new URLSearchParams(query)}`, csv, options);
+/** A completed table, with the uncertainty of each filled cell. */
+export const impute = (csv, query, options) => stream(`impute?${new URLSearchParams(query)}`, csv, options);
 
 /** The same table as a file. */
 export const imputeFile = async (csv, query, accept, signal) =>
-  (await posted(`impute?${new URLSearchParams(query)}`, csv, { accept, signal })).blob();
+  (await post(`impute?${new URLSearchParams(query)}`, csv, { accept, signal })).blob();
 
-/** A plain object goes as JSON, a file or text as CSV. */
-function posted(path, body, { accept = JSON_TYPE, signal } = {}) {
+/** Send an object as JSON, a file or a text as CSV. */
+function post(path, body, { accept = JSON_TYPE, signal } = {}) {
   const table = typeof body === "string" || body instanceof Blob;
   const headers = { Accept: accept, "Content-Type": table ? CSV : JSON_TYPE };
-  return sent(path, { method: "POST", headers, body: table ? body : JSON.stringify(body), signal });
+  return send(path, { method: "POST", headers, body: table ? body : JSON.stringify(body), signal });
 }
 
-/** A response that is not an error. Asks for a token where one is wanted, and again where the server is busy. */
-async function sent(path, options, tries = 1) {
+/** Send a request. Asks for a token if one is needed, and tries again if the server is busy. */
+async function send(path, options, tries = 1) {
   const token = currentToken();
   const headers = { ...options.headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
-  const response = await reached(path, { ...options, headers });
+  const response = await fetchFromServer(path, { ...options, headers });
   if (response.ok) return response;
-  const refusal = await refusalOf(response);
+  const refusal = await toRefusal(response);
   if (response.status === 401) {
     await newToken(token, refusal.message);
-    return sent(path, options, tries);
+    return send(path, options, tries);
   }
-  if (BUSY.includes(response.status) && tries < MOST_TRIES) {
-    await rest(1000 * Math.min(Number(response.headers.get("Retry-After")) || 1, 10));
+  if (BUSY.includes(response.status) && tries < MAX_TRIES) {
+    await wait(1000 * Math.min(Number(response.headers.get("Retry-After")) || 1, 10));
     options.signal?.throwIfAborted();
-    return sent(path, options, tries + 1);
+    return send(path, options, tries + 1);
   }
   throw refusal;
 }
 
-async function reached(path, options) {
+async function fetchFromServer(path, options) {
   try {
     return await fetch(new URL(path, document.baseURI), options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Refusal("Unreachable", "The server does not answer. Look whether harpoon serve is still running.");
+    throw new Refusal("Unreachable", "The server does not answer. Check that harpoon serve is still running.");
   }
 }
 
-async function refusalOf(response) {
+async function toRefusal(response) {
   const body = await response.json().catch(() => ({}));
   return asRefusal(body, response.status);
 }
 
 function asRefusal(body, status) {
-  const { kind = "Error", message = `The server refused, with status ${status}, and did not say why.` } =
+  const { kind = "Error", message = `The server answered with status ${status} and no reason.` } =
     body.error ?? {};
   return new Refusal(kind, message, status);
 }
 
-/** The result of a question that takes long enough to count along. */
-async function streamed(path, body, { signal, progress }) {
-  const response = await posted(path, body, { accept: EVENTS, signal });
+/** Send a request that reports its progress, and return its result. */
+async function stream(path, body, { signal, progress }) {
+  const response = await post(path, body, { accept: EVENTS, signal });
   for await (const { event, data } of events(response.body)) {
     if (event === "progress") progress?.(data);
     else if (event === "error") throw asRefusal(data, response.status);
     else if (event === "result") return data;
   }
-  throw new Refusal("Unreachable", "The server ended before its answer was complete. Ask again.");
+  throw new Refusal("Unreachable", "The server stopped before its answer was complete. Try again.");
 }
 
-/** Server-sent events as they arrive: each ends with an empty line. */
-async function* events(stream) {
+/** Server-sent events; each ends with an empty line. */
+async function* events(body) {
   let text = "";
-  for await (const piece of pieces(stream.pipeThrough(new TextDecoderStream()))) {
-    const blocks = (text + piece).replaceAll("\r\n", "\n").split("\n\n");
+  for await (const part of parts(body.pipeThrough(new TextDecoderStream()))) {
+    const blocks = (text + part).replaceAll("\r\n", "\n").split("\n\n");
     text = blocks.pop();
     for (const block of blocks) if (block.includes("data:")) yield eventOf(block);
   }
 }
 
-/** A stream as something to loop over, which not every browser makes of it by itself. */
-async function* pieces(stream) {
-  const reader = stream.getReader();
+/** Iterate over a stream; not every browser can do so by itself. */
+async function* parts(body) {
+  const reader = body.getReader();
   for (let part = await reader.read(); !part.done; part = await reader.read()) yield part.value;
 }
 

@@ -1,34 +1,34 @@
-/** Every column before and after the condition, the strongest changes first. */
+/** Every column without and with the condition, the strongest changes first. */
 
-import { chart, sharesOf } from "./charts.js";
+import { chart } from "./charts.js";
 import { html, one, unseen } from "./dom.js";
 import { roughly } from "./formats.js";
 
-const LONG = 70; // letters of a condition, that a heading cannot hold
-let last = { order: [], asked: new Set() }; // of the last answer: while the next one is under way, nothing jumps
+const MAX_HEADING = 70; // letters of a condition in the heading
+let last = { order: [], inCondition: new Set() }; // of the last answer, so that nothing jumps before the next
 
 /**
- * @param schema     as /schema tells it
+ * @param schema     from /schema
  * @param all        the scenarios that can be read, of "a" and "b"
  * @param found      the answer of each, or null while there is none
  * @param values     of the state
  */
 export function showChanges(schema, all, found, values) {
-  const scenarios = all.filter((key) => values[key].trim()); // without a condition a difference would be chance alone
+  const scenarios = all.filter((key) => values[key].trim()); // without a condition a difference would only be noise
   const answers = scenarios.filter((key) => found[key]).map((key) => [key, byName(found[key])]);
   const columns = ordered(
     schema.columns.filter((column) => column.before),
     scenarios,
     answers,
   );
-  const asked = (column) => last.asked.has(column.name);
+  const inCondition = (column) => last.inCondition.has(column.name);
   heading(scenarios, values);
   legend(scenarios);
   const cards = (chosen) => chosen.map((column) => card(column, answers, scenarios));
   one("#changes").setAttribute("aria-busy", String(answers.length < scenarios.length));
-  one("#changes").replaceChildren(...cards(columns.filter((column) => !asked(column))));
-  one("#asked-columns").replaceChildren(...cards(columns.filter(asked)));
-  one("#asked-part").hidden = !columns.some(asked);
+  one("#changes").replaceChildren(...cards(columns.filter((column) => !inCondition(column))));
+  one("#condition-columns").replaceChildren(...cards(columns.filter(inCondition)));
+  one("#condition-part").hidden = !columns.some(inCondition);
 }
 
 const byName = (answer) => Object.fromEntries(answer.columns.map((column) => [column.name, column]));
@@ -36,15 +36,15 @@ const byName = (answer) => Object.fromEntries(answer.columns.map((column) => [co
 function ordered(columns, scenarios, answers) {
   const names = columns.map(({ name }) => name);
   const changes = (name) => Math.max(0, ...answers.map(([, answer]) => answer[name]?.change ?? 0));
-  const asked = (name) => answers.some(([, answer]) => answer[name]?.asked);
+  const inCondition = (name) => answers.some(([, answer]) => answer[name]?.in_condition);
   if (answers.length || !scenarios.length) {
     last = {
       order: names.toSorted((one, other) => changes(other) - changes(one)),
-      asked: new Set(names.filter(asked)),
+      inCondition: new Set(names.filter(inCondition)),
     };
   }
-  const place = ({ name }) => last.order.indexOf(name);
-  return columns.toSorted((one, other) => place(one) - place(other));
+  const index = ({ name }) => last.order.indexOf(name);
+  return columns.toSorted((one, other) => index(one) - index(other));
 }
 
 function heading(scenarios, values) {
@@ -53,28 +53,28 @@ function heading(scenarios, values) {
   );
 }
 
-function question(asked) {
-  if (!asked) return ["The columns, before any condition"];
-  if (asked.length > LONG) return ["What else changes under this condition?"];
-  return ["What else changes when ", html("code", {}, asked), "?"];
+function question(where) {
+  if (!where) return ["The columns, without a condition"];
+  if (where.length > MAX_HEADING) return ["What else changes under this condition?"];
+  return ["What else changes when ", html("code", {}, where), "?"];
 }
 
 function legend(scenarios) {
   const keys = [
-    ["before", "before, without a condition"],
+    ["before", "without a condition"],
     ...scenarios.map((key) => [key, `scenario ${key.toUpperCase()}`]),
   ];
-  if (scenarios.length) keys.push(["change", "change: from 0 %, the same, to 100 %, nothing in common"]);
+  if (scenarios.length) keys.push(["change", "change: 0 % is the same distribution, 100 % has nothing in common"]);
   one("#legend").replaceChildren(...keys.map(([key, words]) => html("span", { class: `key ${key}` }, words)));
 }
 
 function card(column, answers, scenarios) {
-  const series = [{ key: "before", name: "before", shares: sharesOf(column.before) }];
+  const series = [{ key: "before", name: "before", fractions: column.before.fractions }];
   for (const [key, answer] of answers) {
-    series.push({ key, name: key.toUpperCase(), shares: sharesOf(answer[column.name].after) });
+    series.push({ key, name: key.toUpperCase(), fractions: answer[column.name].after.fractions });
   }
   const sentences = answers.map(([key, answer]) => [key, answer[column.name]]);
-  const said = sentences.map(([key, { sentence }]) =>
+  const texts = sentences.map(([key, { sentence }]) =>
     scenarios.length > 1 ? `${key.toUpperCase()}: ${sentence}` : sentence,
   );
   return html(
@@ -86,11 +86,11 @@ function card(column, answers, scenarios) {
       { class: "shifts" },
       scenarios.map((key) => shift(key, sentences.find(([one]) => one === key)?.[1])),
     ),
-    chart(column, series, said.join("; ") || "before the condition"),
+    chart(column, series, texts.join("; ") || "without a condition"),
   );
 }
 
-/** How far a column moved, as a sentence and as a measure; room is kept for what is not known yet. */
+/** The change of a column as a sentence and as a bar; an answer that is not there yet has its place. */
 function shift(key, change) {
   const measure = html("span", { class: "measure", "aria-hidden": "true" }, html("i", {}));
   measure.firstChild.style.width = `${100 * (change?.change ?? 0)}%`;

@@ -1,8 +1,8 @@
-/** The lines of Python and of the shell that draw the same rows. */
+/** Code in Python and in the shell that samples the same rows. */
 
 import { html, one } from "./dom.js";
 
-/** Show the lines for each scenario that can be read. */
+/** Show the code of each scenario whose condition can be read. */
 export function showCode(schema, scenarios, values) {
   const file = `${schema.name}.harpoon`;
   const { n, seed, strategy } = values;
@@ -24,18 +24,18 @@ export function listing(lines, name) {
   const text = lines.join("\n");
   const button = html(
     "button",
-    { type: "button", class: "copy", "aria-label": `Copy the ${name} lines`, onclick: () => copied(button, text) },
+    { type: "button", class: "copy", "aria-label": `Copy the ${name} lines`, onclick: () => copy(button, text) },
     "Copy",
   );
   return [html("pre", { tabindex: 0, "aria-label": `${name} lines` }, html("code", {}, text)), button];
 }
 
-async function copied(button, text) {
+async function copy(button, text) {
   try {
     await navigator.clipboard.writeText(text);
     button.textContent = "Copied";
   } catch {
-    getSelection().selectAllChildren(button.previousElementSibling); // a page without https may not copy by itself
+    getSelection().selectAllChildren(button.previousElementSibling); // a page without https may not use the clipboard
     button.textContent = "Selected";
   }
   setTimeout(() => (button.textContent = "Copy"), 1500);
@@ -55,7 +55,7 @@ function inShell(file, { name, where, n, seed, strategy }) {
   return ["harpoon sample", quoted(file), `-n ${n}`, ...condition, `--seed ${seed}`, `-o ${name}.csv`].join(" ");
 }
 
-/** A text as Python writes it: JSON's spelling is one of Python's. */
+/** A text as a Python literal, which JSON is too. */
 export const literal = (text) => JSON.stringify(text);
 
 /** A text as one word of the shell. */

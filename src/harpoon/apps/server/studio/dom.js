@@ -1,15 +1,15 @@
-/** Elements made in one expression. Text is always text: nothing here, or anywhere in the Studio, writes HTML. */
+/** Elements made in one expression. Text is always text: nothing in Studio writes HTML. */
 
 const SVG = "http://www.w3.org/2000/svg";
 
-/** An element of HTML: attributes by name, listeners as `onclick`, children as elements, texts or null. */
+/** Make an HTML element: attributes by name, listeners as `onclick`, children as elements, texts or null. */
 export function html(tag, attributes = {}, ...children) {
-  return furnished(document.createElement(tag), attributes, children);
+  return fill(document.createElement(tag), attributes, children);
 }
 
-/** The same for a drawing. */
+/** Make an SVG element. */
 export function svg(tag, attributes = {}, ...children) {
-  return furnished(document.createElementNS(SVG, tag), attributes, children);
+  return fill(document.createElementNS(SVG, tag), attributes, children);
 }
 
 /** The one element that a selector names. */
@@ -22,12 +22,12 @@ export function put(field, value) {
   if (field !== document.activeElement) field.value = value;
 }
 
-/** Text for those who listen to the page, without a place of its own on it. */
+/** Text for screen readers only. */
 export function unseen(text) {
   return html("span", { class: "unseen" }, text);
 }
 
-function furnished(node, attributes, children) {
+function fill(node, attributes, children) {
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === "function") node.addEventListener(name.slice(2), value);
     else if (value === true) node.setAttribute(name, "");

@@ -1,10 +1,10 @@
-/** Two buttons that fetch a file, and a third that stops fetching. */
+/** Two buttons that download a file, and one that stops the download. */
 
 import { html } from "./dom.js";
 import { Latest } from "./latest.js";
 
 export class Download {
-  /** @param on  {csv, parquet}: each promises a Blob; {name}: what to call the file */
+  /** @param on  {csv, parquet}: each returns a promise of a Blob; {name}: returns the name of the file */
   constructor(place, on) {
     this.on = on;
     this.fetching = new Latest();
@@ -17,32 +17,32 @@ export class Download {
     );
     this.stop = html(
       "button",
-      { type: "button", class: "stop", hidden: true, onclick: () => this.#rest("Stopped.") },
+      { type: "button", class: "stop", hidden: true, onclick: () => this.#stop("Stopped.") },
       "Stop",
     );
     this.words = html("span", { class: "quiet", role: "status" });
     place.replaceChildren(...this.buttons, this.stop, this.words);
   }
 
-  /** Whether there is something to fetch; what is being fetched for an older question is dropped. */
-  allow(there) {
-    if (!there) this.#rest("");
-    for (const button of this.buttons) button.disabled = !there;
+  /** Enable or disable the buttons; a download of an older answer is stopped. */
+  enable(available) {
+    if (!available) this.#stop("");
+    for (const button of this.buttons) button.disabled = !available;
   }
 
   #fetch(format) {
     this.stop.hidden = false;
-    this.words.textContent = "Drawing the file";
+    this.words.textContent = "Preparing the file";
     this.fetching.ask(this.on[format], {
       answered: (blob) => {
         save(blob, `${this.on.name()}.${format}`);
-        this.#rest("");
+        this.#stop("");
       },
-      refused: (error) => this.#rest(error.message),
+      refused: (error) => this.#stop(error.message),
     });
   }
 
-  #rest(words) {
+  #stop(words) {
     this.fetching.stop();
     this.stop.hidden = true;
     this.words.textContent = words;

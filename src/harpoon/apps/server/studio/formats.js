@@ -1,11 +1,11 @@
-/** Values as people read them, and times as the numbers that a slider needs. */
+/** Values as text, and times as the numbers that a slider needs. */
 
 export const DAY = 86_400_000; // milliseconds
 const CLOCK = [1, 60, 300, 900, 3600, 21_600, 86_400].map((seconds) => 1000 * seconds);
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
-const plain = new Intl.NumberFormat("en", { maximumFractionDigits: 0, useGrouping: "min2" }); // a year is no 2,009
+const plain = new Intl.NumberFormat("en", { maximumFractionDigits: 0, useGrouping: "min2" }); // a year has no comma
 const rounded = new Intl.NumberFormat("en", { maximumSignificantDigits: 4, useGrouping: "min2" });
-const [TINY, HUGE] = [1e-4, 1e12]; // beyond which a number is written with an exponent
+const [TINY, HUGE] = [1e-4, 1e12]; // outside of this range numbers have an exponent
 
 const TICKS = { s: 1, ms: 1e3, us: 1e6, ns: 1e9 };
 const SPANS = [
@@ -15,7 +15,7 @@ const SPANS = [
   ["s", 1],
 ];
 
-/** How each kind of column that lives on a line is counted, written back and typed. */
+/** For each numeric or temporal kind: value to number, number to value, and the type of its input field. */
 const LINES = {
   number: { count: Number, write: (x) => x, input: "number" },
   integer: { count: Number, write: (x) => Math.round(x), input: "number" },
@@ -24,10 +24,10 @@ const LINES = {
   datetime: { count: (text) => Date.parse(zoned(text) ? text : `${text}Z`), write: iso, input: "datetime-local" },
 };
 
-/** How a column is counted; undefined for one of labels. */
+/** The entry of a column in LINES; undefined for categories. */
 export const lineOf = (column) => LINES[column.kind];
 
-/** The grid of a column in the numbers of its line: milliseconds for dates and times. */
+/** The resolution of a column: milliseconds for dates and times. */
 export function stepOf(column) {
   if (column.kind === "date") return DAY * column.step;
   return column.kind === "datetime" ? (1000 * column.step) / TICKS[column.unit] : (column.step ?? 0);
@@ -47,15 +47,15 @@ export function listed(names, most = 12) {
   return new Intl.ListFormat("en-GB").format(shown);
 }
 
-/** A share, with as many digits as it has to say; what is above nothing is never shown as nothing. */
-export function percent(share) {
-  const value = 100 * share;
+/** A fraction as percent; a positive one is never shown as zero. */
+export function percent(fraction) {
+  const value = 100 * fraction;
   if (value > 0 && value < 0.01) return "< 0.01 %";
   return `${value.toFixed(value < 1 ? 2 : value < 99.95 && value > 0 ? 1 : 0)} %`.replace(/^0\.00 /, "0 ");
 }
 
-/** A share where a digit more would be noise. */
-export const roughly = (share) => (share > 0 && share < 0.005 ? "< 1 %" : `${Math.round(100 * share)} %`);
+/** A fraction as whole percent. */
+export const roughly = (fraction) => (fraction > 0 && fraction < 0.005 ? "< 1 %" : `${Math.round(100 * fraction)} %`);
 
 /** A value of a cell, in full. */
 export function cell(value, column) {
@@ -65,7 +65,7 @@ export function cell(value, column) {
   return typeof value === "string" && column?.kind === "datetime" ? value.replace("T", " ") : String(value);
 }
 
-/** A value of a column's line, in short: at the end of an axis or beside a slider. */
+/** A value in short, for an axis or a slider. */
 export function short(value, column) {
   if (value === null || value === undefined) return "";
   if (column.kind === "duration") return span(value, column);
@@ -75,22 +75,22 @@ export function short(value, column) {
   return Number.isInteger(value) && size < 1e6 ? plain.format(value) : rounded.format(value);
 }
 
-/** A span of time, from the ticks that its column counts. */
+/** A duration, from the ticks of its column. */
 function span(ticks, column) {
   const seconds = ticks / TICKS[column.unit];
   const [name, size] = SPANS.find(([, size]) => Math.abs(seconds) >= size) ?? SPANS.at(-1);
   return `${rounded.format(seconds / size)} ${name}`;
 }
 
-/** A friendly step (1, 2 or 5 times a power of ten, or a unit of time) that leaves a few hundred places on a slider. */
-export function friendly(span, column) {
+/** A round step (1, 2 or 5 times a power of ten, or a unit of time) with a few hundred positions on a slider. */
+export function roundStep(span, column) {
   const finest = Math.max(stepOf(column), span / 400) * (1 - 1e-9);
   if (isTime(column)) return CLOCK.find((step) => step >= finest) ?? Math.ceil(finest / DAY) * DAY;
   const power = 10 ** Math.floor(Math.log10(finest));
   return clean([1, 2, 5, 10].map((times) => times * power).find((step) => step >= finest));
 }
 
-/** A number without the dust of binary fractions. */
+/** A number without binary rounding errors. */
 export const clean = (number) => Number(number.toPrecision(12));
 
 function iso(milliseconds) {

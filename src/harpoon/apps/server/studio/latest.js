@@ -1,12 +1,12 @@
-/** The last question counts: asking again ends the one before, and nobody ever sees its answer. */
+/** Keeps only the latest request: a new one ends the one before, whose answer is never shown. */
 export class Latest {
   #number = 0;
   #controller = null;
 
   /**
-   * Ask, after a pause in which a newer question may come.
-   * @param work   takes an AbortSignal and promises an answer
-   * @param heard  {answered, refused}: at most one of the two is called, and only for the newest question
+   * Start a request after a pause.
+   * @param work     takes an AbortSignal and returns a promise
+   * @param on       {answered, refused}: at most one of them is called, and only for the latest request
    */
   async ask(work, { answered, refused, pause = 0 }) {
     this.stop();
@@ -14,7 +14,7 @@ export class Latest {
     const { signal } = (this.#controller = new AbortController());
     const newest = () => number === this.#number;
     try {
-      await rest(pause);
+      await wait(pause);
       const answer = newest() && (await work(signal));
       if (newest()) answered(answer);
     } catch (error) {
@@ -22,14 +22,14 @@ export class Latest {
     }
   }
 
-  /** End what is under way; neither an answer nor an error will come of it. */
+  /** End the request; neither callback is called. */
   stop() {
     this.#number += 1;
     this.#controller?.abort();
   }
 }
 
-/** A promise that is kept after so many milliseconds. */
-export function rest(milliseconds) {
-  return new Promise((kept) => setTimeout(kept, milliseconds));
+/** Wait for some milliseconds. */
+export function wait(milliseconds) {
+  return new Promise((resolve) => setTimeout(resolve, milliseconds));
 }

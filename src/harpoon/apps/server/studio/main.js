@@ -1,9 +1,9 @@
-/** The page: what is known of the model, then its two tabs. */
+/** The page: the description of the model, then the two tabs. */
 
-import { schema as asked } from "./api.js";
+import { schema as fetchSchema } from "./api.js";
 import { Answer } from "./answer.js";
 import { one } from "./dom.js";
-import { Filling } from "./filling.js";
+import { Imputation } from "./imputation.js";
 import { counted } from "./formats.js";
 import { Question } from "./question.js";
 import { State } from "./state.js";
@@ -14,17 +14,17 @@ import { adoptToken } from "./token.js";
 async function start() {
   startTheme(one("#theme"));
   adoptToken();
-  const schema = await asked();
+  const schema = await fetchSchema();
   const modelled = schema.columns.filter((column) => column.before);
   document.title = `${schema.name} · Harpoon Studio`;
   one("#name").textContent = schema.name;
   one("#about").textContent =
-    `A model of ${counted(modelled.length, "column")}. Ask it what goes with what, or let it fill a table's holes.`;
+    `A model of ${counted(modelled.length, "column")}. Ask what-if questions, or fill the missing cells of a table.`;
   const state = new State(schema.limits.rows);
   startTabs(state);
   new Question(state, schema);
   new Answer(state, schema);
-  new Filling(schema);
+  new Imputation(schema);
   one("main").hidden = false;
 }
 

@@ -1,4 +1,4 @@
-/** The left side: the condition of a scenario, as text and as a control for each column, in step with each other. */
+/** The left side: the condition of a scenario as text and as one control per column. Each follows the other. */
 
 import { condition } from "./api.js";
 import { ChipControl } from "./chips.js";
@@ -7,26 +7,26 @@ import { lineOf, roughly, short } from "./formats.js";
 import { Latest } from "./latest.js";
 import { RangeControl, upperQuarter } from "./range.js";
 
-const TYPING = 350; // milliseconds without a key, after which a text is read
+const TYPING = 350; // milliseconds after the last key, before the text is read
 const SLIDING = 90;
 const MANY_COLUMNS = 8;
-const NOTHING = { controls: {}, rest: "" }; // what an empty text says
+const NOTHING = { controls: {}, rest: "" }; // an empty text
 
 export class Question {
   constructor(state, schema) {
     this.state = state;
     this.text = one("#where");
-    this.chosen = {}; // what the controls say, by column
-    this.rest = ""; // what only the text can say
-    this.unsettled = false; // whether something was moved or typed that has not been asked for
-    this.read = true; // whether a new text is read, which one that the controls made need not be
+    this.chosen = {}; // the controls, by column
+    this.rest = ""; // what no control can show
+    this.unsettled = false; // whether a change has not been sent yet
+    this.read = true; // whether to read a new text; one that the controls made need not be read
     this.reading = new Latest();
     this.writing = new Latest();
     this.controls = new Map(
       schema.columns.filter((column) => column.before).map((column) => [column.name, this.#control(column)]),
     );
     this.#columns(schema);
-    this.text.addEventListener("input", () => this.#typed());
+    this.text.addEventListener("input", () => this.#type());
     this.#suggest(schema.columns.find((column) => column.before && lineOf(column)));
     one("#clear").addEventListener("click", () => this.#ask(""));
     for (const key of ["a", "b"]) one(`#edit-${key}`).addEventListener("click", () => this.#edit(key));
@@ -35,7 +35,7 @@ export class Question {
       state.change({ b: null, editing: "a" });
     });
     state.addEventListener("change", ({ detail }) => this.#follow(detail));
-    this.#shown();
+    this.#show();
     this.#read();
   }
 
@@ -44,7 +44,7 @@ export class Question {
   }
 
   #control(column) {
-    const changed = (choice) => this.#chose(column.name, choice);
+    const changed = (choice) => this.#choose(column.name, choice);
     return lineOf(column) ? new RangeControl(column, changed) : new ChipControl(column, changed);
   }
 
@@ -64,14 +64,14 @@ export class Question {
   }
 
   #card(column) {
-    const missing = column.missing_share > 0 ? `, ${roughly(column.missing_share)} missing` : "";
+    const missing = column.missing_fraction > 0 ? `, ${roughly(column.missing_fraction)} missing` : "";
     const free = html(
       "button",
       {
         type: "button",
         class: "free",
         "aria-label": `Any ${column.name}`,
-        onclick: () => this.#chose(column.name, null, { show: true }),
+        onclick: () => this.#choose(column.name, null, { show: true }),
       },
       "any",
     );
@@ -89,13 +89,13 @@ export class Question {
     );
   }
 
-  /** A first question, for who has none yet: the upper quarter of a column. */
+  /** Suggest a first condition: the upper quarter of a column. */
   #suggest(column) {
     const button = one("#suggestion");
     if (!column) return;
     const low = upperQuarter(column);
     button.textContent = `${column.name} at least ${short(low, column)}`;
-    button.addEventListener("click", () => this.#chose(column.name, { low, high: null }, { show: true }));
+    button.addEventListener("click", () => this.#choose(column.name, { low, high: null }, { show: true }));
   }
 
   #edit(key) {
@@ -106,18 +106,18 @@ export class Question {
   }
 
   /** A control was moved: the server writes the text. */
-  #chose(name, choice, { show = false } = {}) {
+  #choose(name, choice, { show = false } = {}) {
     this.chosen = { ...this.chosen, [name]: choice };
     if (choice === null) delete this.chosen[name];
     if (show) this.controls.get(name).show(choice);
-    this.#marked();
+    this.#mark();
     this.reading.stop();
     this.#pending();
     const wanted = { controls: this.chosen, ...(this.rest && { rest: this.rest }) };
     this.writing.ask((signal) => condition(wanted, signal), {
       pause: SLIDING,
-      answered: ({ where }) => this.#wrote(where ?? ""),
-      refused: (error) => this.#told(error.message),
+      answered: ({ where }) => this.#setText(where ?? ""),
+      refused: (error) => this.#showError(error.message),
     });
   }
 
@@ -125,20 +125,20 @@ export class Question {
     one("#question").setAttribute("aria-busy", String(busy));
   }
 
-  #wrote(where) {
+  #setText(where) {
     this.text.value = where;
-    this.#told("");
+    this.#showError("");
     this.#ask(where, { read: false });
   }
 
-  #typed() {
+  #type() {
     this.writing.stop();
     this.#pending();
     const where = this.text.value;
     this.reading.ask(async () => where, { pause: TYPING, answered: () => this.#ask(where), refused: () => {} });
   }
 
-  /** The text is what counts: it goes into the address, and the answer follows it. */
+  /** Put the text into the address; the answer follows it. */
   #ask(where, { read = true } = {}) {
     this.unsettled = false;
     this.read = read;
@@ -148,7 +148,7 @@ export class Question {
     if (same) this.state.dispatchEvent(new CustomEvent("change", { detail: new Set([editing]) }));
   }
 
-  /** Before another scenario is changed, this one is asked for as its text stands. */
+  /** Send the text of this scenario before another one is edited. */
   #settle() {
     if (this.unsettled) this.#ask(this.text.value);
   }
@@ -161,56 +161,56 @@ export class Question {
 
   #follow(changed) {
     const { editing } = this.state.values;
-    this.#shown();
+    this.#show();
     if (!changed.has("editing") && !changed.has(editing)) return;
     if (this.read) this.#read();
     this.read = true;
   }
 
-  /** The server reads the text: the controls show what they can of it. */
+  /** Let the server read the text, and show it in the controls. */
   #read() {
     const where = this.where;
     if (this.text.value !== where) this.text.value = where; // an equal value would move the cursor
     this.writing.stop();
     this.#busy(true);
     this.reading.ask(async (signal) => (where.trim() ? condition({ where }, signal) : NOTHING), {
-      answered: ({ controls, rest }) => this.#understood(controls, rest ?? ""),
-      refused: (error) => this.#puzzled(error.message),
+      answered: ({ controls, rest }) => this.#showControls(controls, rest ?? ""),
+      refused: (error) => this.#showUnreadable(error.message),
     });
   }
 
-  /** What the text says is not known: a control that moved now would write over it. */
-  #puzzled(sentence) {
-    this.#understood({}, "");
-    this.#told(sentence);
+  /** The text cannot be read: a control that moved now would overwrite it. */
+  #showUnreadable(sentence) {
+    this.#showControls({}, "");
+    this.#showError(sentence);
     one("#columns").inert = true;
   }
 
-  #understood(controls, rest) {
+  #showControls(controls, rest) {
     this.chosen = controls;
     this.rest = rest;
     for (const [name, control] of this.controls) control.show(Object.hasOwn(controls, name) ? controls[name] : null);
-    this.#told("");
-    this.#marked();
+    this.#showError("");
+    this.#mark();
     one("#columns").inert = false;
   }
 
-  #marked() {
+  #mark() {
     for (const card of one("#columns").children) {
-      card.classList.toggle("asked", Object.hasOwn(this.chosen, card.dataset.column));
+      card.classList.toggle("restricted", Object.hasOwn(this.chosen, card.dataset.column));
     }
-    const beyond = one("#beyond");
-    beyond.hidden = !this.rest;
-    beyond.textContent = `Only the text can say this, and it is kept: ${this.rest}`;
+    const rest = one("#rest");
+    rest.hidden = !this.rest;
+    rest.textContent = `Also required, as text only: ${this.rest}`;
   }
 
-  #told(sentence) {
+  #showError(sentence) {
     this.#busy(false);
     one("#where-error").textContent = sentence;
     this.text.setAttribute("aria-invalid", String(Boolean(sentence)));
   }
 
-  #shown() {
+  #show() {
     const { editing, b } = this.state.values;
     one("#question").dataset.scenario = editing;
     one("#hint").hidden = Boolean(this.where) || !one("#suggestion").textContent;

@@ -1,49 +1,49 @@
-/** A column on a line: a histogram, a slider with two thumbs under it, and two fields for who knows the number. */
+/** The control of a numeric or temporal column: a histogram, a slider with two thumbs, and two input fields. */
 
-import { axis, outline, places, sharesOf } from "./charts.js";
+import { axis, edgePositions, outline } from "./charts.js";
 import { html, put, svg } from "./dom.js";
-import { clean, friendly, isTime, lineOf, short, stepOf } from "./formats.js";
+import { clean, isTime, lineOf, roundStep, short, stepOf } from "./formats.js";
 
 const WIDTH = 400;
 const HEIGHT = 56;
-const DUST = 1e-6; // of a step
+const TOLERANCE = 1e-6; // of a step
 
 export class RangeControl {
   /**
-   * @param column   as /schema tells it
-   * @param changed  called with {low, high}, or null where the column is free
+   * @param column   from /schema
+   * @param changed  called with {low, high}, or null for no condition
    */
   constructor(column, changed) {
     this.column = column;
     this.changed = changed;
     this.line = lineOf(column);
     const edges = column.before.edges.map(this.line.count);
-    [this.least, this.most] = [this.line.count(column.low), this.line.count(column.high)];
+    [this.min, this.max] = [this.line.count(column.low), this.line.count(column.high)];
     [this.from, this.to] = [edges[0], edges.at(-1)];
-    this.step = friendly(this.to - this.from || 1, column);
+    this.step = roundStep(this.to - this.from || 1, column);
     this.low = this.high = null; // no bound
-    this.open = {}; // the sides whose bound itself is not allowed, which only text can ask for
-    this.node = this.#built();
+    this.open = {}; // the sides whose end is excluded, which only text can set
+    this.node = this.#build();
     this.show(null);
   }
 
-  /** Show a range, or that there is none. */
+  /** Show a range, or none. */
   show(range) {
     this.low = range?.low == null ? null : this.line.count(range.low);
     this.high = range?.high == null ? null : this.line.count(range.high);
     this.open = { low: range?.low_open, high: range?.high_open };
-    this.#painted();
+    this.#paint();
   }
 
-  #built() {
+  #build() {
     this.thumbs = ["low", "high"].map((side) =>
       html("input", {
         type: "range",
         min: 0,
-        max: this.#places,
+        max: this.#positions,
         step: 1,
         "aria-label": `${this.column.name}, ${WORDS[side]}`,
-        oninput: (event) => this.#slid(side, Number(event.target.value)),
+        oninput: (event) => this.#slide(side, Number(event.target.value)),
       }),
     );
     this.fields = ["low", "high"].map((side) =>
@@ -52,7 +52,7 @@ export class RangeControl {
         step: this.#fieldStep(),
         "aria-label": `${this.column.name}, ${WORDS[side]}, as a value`,
         placeholder: short(this.column[side], this.column),
-        onchange: (event) => this.#typed(side, event.target.value),
+        onchange: (event) => this.#type(side, event.target.value),
       }),
     );
     this.chosen = html("i", { class: "chosen" });
@@ -74,9 +74,9 @@ export class RangeControl {
   }
 
   #histogram() {
-    const x = places(this.column, WIDTH);
-    const shares = sharesOf(this.column.before);
-    const d = outline(x, shares, Math.max(...shares, 1e-9), HEIGHT);
+    const x = edgePositions(this.column, WIDTH);
+    const { fractions } = this.column.before;
+    const d = outline(x, fractions, Math.max(...fractions, 1e-9), HEIGHT);
     const clip = `clip-${RangeControl.#made++}`;
     this.window = svg("rect", { y: 0, height: HEIGHT });
     return svg(
@@ -90,7 +90,7 @@ export class RangeControl {
 
   static #made = 0;
 
-  get #places() {
+  get #positions() {
     return Math.max(Math.ceil((this.to - this.from) / this.step - 1e-9), 1);
   }
 
@@ -100,74 +100,74 @@ export class RangeControl {
     return isTime(this.column) ? Math.max(1, step / 1000) : step || "any";
   }
 
-  /** A thumb at its own end says nothing about the column. */
-  #slid(side, place) {
-    const places = this.#places;
-    const other = this.#place(side === "low" ? "high" : "low");
-    const held = side === "low" ? Math.min(place, other) : Math.max(place, other);
-    const open = side === "low" ? held === 0 : held === places;
-    this[side] = open ? null : this.#friendly(side, this.from + held * this.step);
-    this.#told(side);
+  /** A thumb at its end is no condition. */
+  #slide(side, position) {
+    const positions = this.#positions;
+    const other = this.#position(side === "low" ? "high" : "low");
+    const held = side === "low" ? Math.min(position, other) : Math.max(position, other);
+    const open = side === "low" ? held === 0 : held === positions;
+    this[side] = open ? null : this.#toRound(side, this.from + held * this.step);
+    this.#notify(side);
   }
 
-  #typed(side, text) {
+  #type(side, text) {
     const number = text === "" ? null : this.line.count(text);
     this[side] = Number.isNaN(number) ? null : number;
-    this.#told(side);
+    this.#notify(side);
   }
 
-  /** The friendly number next to a place, inwards: bins of whole numbers begin between two of them. */
-  #friendly(side, number) {
+  /** The next round number inwards: bins of integers begin between two of them. */
+  #toRound(side, number) {
     const steps = number / this.step;
-    const snapped = this.step * (side === "low" ? Math.ceil(steps - DUST) : Math.floor(steps + DUST));
-    return clean(Math.min(Math.max(snapped, this.least), this.most));
+    const snapped = this.step * (side === "low" ? Math.ceil(steps - TOLERANCE) : Math.floor(steps + TOLERANCE));
+    return clean(Math.min(Math.max(snapped, this.min), this.max));
   }
 
-  /** The place of a bound, outwards, so that it is the one that it was chosen at. */
-  #place(side) {
-    const places = this.#places;
-    if (this[side] === null) return side === "low" ? 0 : places;
+  /** The position of a bound, outwards, so that it is the one where it was chosen. */
+  #position(side) {
+    const positions = this.#positions;
+    if (this[side] === null) return side === "low" ? 0 : positions;
     const steps = (this[side] - this.from) / this.step;
-    return Math.min(Math.max(side === "low" ? Math.floor(steps + DUST) : Math.ceil(steps - DUST), 0), places);
+    return Math.min(Math.max(side === "low" ? Math.floor(steps + TOLERANCE) : Math.ceil(steps - TOLERANCE), 0), positions);
   }
 
-  #told(side) {
+  #notify(side) {
     this.open[side] = false;
-    this.#painted();
-    const range = { low: this.#written(this.low), high: this.#written(this.high) };
+    this.#paint();
+    const range = { low: this.#toValue(this.low), high: this.#toValue(this.high) };
     for (const one of ["low", "high"]) if (this.open[one]) range[`${one}_open`] = true;
     this.changed(range.low === null && range.high === null ? null : range);
   }
 
-  #written(number) {
+  #toValue(number) {
     return number === null ? null : this.line.write(number);
   }
 
-  #painted() {
-    const places = this.#places;
-    const [low, high] = ["low", "high"].map((side) => this.#place(side));
+  #paint() {
+    const positions = this.#positions;
+    const [low, high] = ["low", "high"].map((side) => this.#position(side));
     ["low", "high"].forEach((side, i) => {
-      const value = this.#written(this[side]);
-      this.thumbs[i].value = this.#place(side);
+      const value = this.#toValue(this[side]);
+      this.thumbs[i].value = this.#position(side);
       this.thumbs[i].setAttribute("aria-valuetext", value === null ? "no bound" : short(value, this.column));
       put(this.fields[i], value ?? "");
     });
-    this.thumbs[0].classList.toggle("above", low > places / 2); // both at the right end: the left one must move
-    this.chosen.style.left = `${(100 * low) / places}%`;
-    this.chosen.style.right = `${100 - (100 * high) / places}%`;
-    this.window.setAttribute("x", (WIDTH * low) / places);
-    this.window.setAttribute("width", (WIDTH * Math.max(high - low, 0)) / places);
+    this.thumbs[0].classList.toggle("above", low > positions / 2); // both at the right end: the left one must move
+    this.chosen.style.left = `${(100 * low) / positions}%`;
+    this.chosen.style.right = `${100 - (100 * high) / positions}%`;
+    this.window.setAttribute("x", (WIDTH * low) / positions);
+    this.window.setAttribute("width", (WIDTH * Math.max(high - low, 0)) / positions);
     this.node.classList.toggle("set", this.low !== null || this.high !== null);
   }
 }
 
-/** The friendly value next to the point above which a quarter of the rows lies. */
+/** A round value near the upper quartile. */
 export function upperQuarter(column) {
   const { count, write } = lineOf(column);
   const edges = column.before.edges.map(count);
   let left = 0.25;
-  const bin = sharesOf(column.before).findLastIndex((share) => (left -= share) < 0);
-  const step = friendly(20 * (edges.at(-1) - edges[0]), column); // a round number is enough
+  const bin = column.before.fractions.findLastIndex((fraction) => (left -= fraction) < 0);
+  const step = roundStep(20 * (edges.at(-1) - edges[0]), column); // a round number is enough
   return write(clean(Math.min(Math.round(edges[Math.max(bin, 1)] / step) * step, count(column.high))));
 }
 

@@ -1,4 +1,4 @@
-/** The drawn rows as a table, and as a file. */
+/** The sampled rows as a table, and as a file. */
 
 import { CSV, PARQUET, sampleFile } from "./api.js";
 import { html, one } from "./dom.js";
@@ -19,7 +19,7 @@ export class RowsView {
     for (const key of ["a", "b"]) one(`#rows-${key}`).addEventListener("click", () => this.#choose(key));
   }
 
-  /** Show the rows of one scenario; none while its answer is under way. */
+  /** Show the rows of one scenario; none until its answer is there. */
   show(found) {
     this.found = found;
     if (!this.state.scenarios.includes(this.shown)) this.shown = "a";
@@ -27,9 +27,9 @@ export class RowsView {
     for (const key of ["a", "b"]) one(`#rows-${key}`).setAttribute("aria-pressed", String(this.shown === key));
     one("#rows-part").dataset.scenario = this.shown;
     const answer = found[this.shown];
-    this.download.allow(Boolean(answer));
-    one("#rows-table").replaceChildren(answer?.drawn.length ? table(answer.drawn, this.columns) : "");
-    one("#rows-words").textContent = answer ? told(answer.drawn.length, answer.rows) : "There are no rows yet.";
+    this.download.enable(Boolean(answer));
+    one("#rows-table").replaceChildren(answer?.sampled.length ? table(answer.sampled, this.columns) : "");
+    one("#rows-words").textContent = answer ? describe(answer.sampled.length, answer.rows) : "There are no rows yet.";
   }
 
   #choose(key) {
@@ -42,21 +42,21 @@ export class RowsView {
   }
 }
 
-function told(shown, rows) {
-  if (shown === rows) return `All ${counted(rows, "row")} that were drawn.`;
-  return `The first ${counted(shown, "row")} of ${counted(rows, "row")} that were drawn. A file has all of them.`;
+function describe(shown, rows) {
+  if (shown === rows) return `All ${counted(rows, "row")} that were sampled.`;
+  return `The first ${counted(shown, "row")} of ${counted(rows, "row")} that were sampled. A file has all of them.`;
 }
 
 /**
  * Rows as a table.
- * @param numbers  of the rows, where they are not simply the first ones
- * @param mark     may give the cell of a row, by its place, and a column
+ * @param numbers  row numbers to show, if any
+ * @param mark     may return the cell for the index of a row and a column
  */
 export function table(rows, columns, { numbers = null, mark = () => false } = {}) {
   const names = Object.keys(rows[0]);
   const side = (name) => ["number", "integer", "duration"].includes(columns[name]?.kind) && "numeric";
-  const cells = (row, place) =>
-    names.map((name) => mark(place, name) || html("td", { class: side(name) }, cell(row[name], columns[name])));
+  const cells = (row, index) =>
+    names.map((name) => mark(index, name) || html("td", { class: side(name) }, cell(row[name], columns[name])));
   return html(
     "table",
     {},
@@ -73,12 +73,12 @@ export function table(rows, columns, { numbers = null, mark = () => false } = {}
     html(
       "tbody",
       {},
-      rows.map((row, place) =>
+      rows.map((row, index) =>
         html(
           "tr",
           {},
-          numbers && html("th", { scope: "row", class: "numeric" }, count(numbers[place])),
-          cells(row, place),
+          numbers && html("th", { scope: "row", class: "numeric" }, count(numbers[index])),
+          cells(row, index),
         ),
       ),
     ),

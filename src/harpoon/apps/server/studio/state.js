@@ -1,21 +1,21 @@
 /**
- * What the page is about, in the address: whoever opens it sees the same page.
+ * The state of the page, kept in its address: the same address shows the same page.
  *
- * It is kept behind the #, which a browser never sends, so no condition ends up in the log of a server or a proxy.
+ * It stands after the #, which a browser never sends, so that no condition gets into a log.
  */
 
 const DEFAULTS = { tab: "ask", editing: "a", a: "", b: null, n: 1000, seed: 0, strategy: "auto" };
-const STRATEGIES = ["auto", "known"]; // by the model's law where that can be, or quick
+const STRATEGIES = ["auto", "conditioning"]; // exact where possible, or fast
 
 export class State extends EventTarget {
-  constructor(mostRows) {
+  constructor(maxRows) {
     super();
-    this.defaults = { ...DEFAULTS, n: Math.min(DEFAULTS.n, mostRows) };
+    this.defaults = { ...DEFAULTS, n: Math.min(DEFAULTS.n, maxRows) };
     this.values = this.#read();
     addEventListener("hashchange", () => this.#adopt(this.#read()));
   }
 
-  /** The scenarios that are there: a, or a and b. */
+  /** The scenarios in use: a, or a and b. */
   get scenarios() {
     return this.values.b === null ? ["a"] : ["a", "b"];
   }
@@ -25,16 +25,16 @@ export class State extends EventTarget {
     const before = this.values;
     this.values = { ...before, ...changes };
     history.replaceState(null, "", this.#address());
-    this.#tell(before);
+    this.#notify(before);
   }
 
   #adopt(values) {
     const before = this.values;
     this.values = values;
-    this.#tell(before);
+    this.#notify(before);
   }
 
-  #tell(before) {
+  #notify(before) {
     const changed = Object.keys(this.values).filter((name) => this.values[name] !== before[name]);
     if (changed.length) this.dispatchEvent(new CustomEvent("change", { detail: new Set(changed) }));
   }
@@ -53,7 +53,7 @@ export class State extends EventTarget {
   }
 
   #address() {
-    const told = Object.entries(this.values).filter(([name, value]) => value !== null && value !== this.defaults[name]);
-    return told.length ? `#${new URLSearchParams(told)}` : location.pathname + location.search;
+    const changed = Object.entries(this.values).filter(([name, value]) => value !== null && value !== this.defaults[name]);
+    return changed.length ? `#${new URLSearchParams(changed)}` : location.pathname + location.search;
   }
 }

@@ -1,4 +1,4 @@
-/** Two tabs: arrow keys move between them, and the address knows which one is open. */
+/** Two tabs: arrow keys move between them, and the address names the open one. */
 
 import { one } from "./dom.js";
 

@@ -1,4 +1,4 @@
-/** Light or dark as the system has it, or as the reader wants it on this machine. */
+/** Light or dark colours: those of the system, or those that were chosen on this machine. */
 
 const KEY = "harpoon-theme";
 const dark = matchMedia("(prefers-color-scheme: dark)");

@@ -1,23 +1,23 @@
-/** How likely one scenario is, how many rows were drawn for it, and what is going on meanwhile. */
+/** The probability of one scenario, the number of its rows, and the progress of its request. */
 
 import { html } from "./dom.js";
 import { count, counted, percent } from "./formats.js";
 
-const HOW = {
-  kept: "plain rows were drawn, and those that meet it kept",
-  known: "the columns of the condition were drawn first, the rest of each row knowing them",
-  guided: "rows were pulled towards the condition, and weighted to undo the bend",
-  paper: "rows were pulled by the paper's algorithm",
+const STRATEGIES = {
+  rejection: "rows that do not satisfy the condition were rejected",
+  conditioning: "the columns of the condition were sampled first, the others given them",
+  guidance: "rows were guided towards the condition, and reweighted",
+  paper: "rows were guided by the paper's algorithm",
 };
 
 export class Verdict {
   /** @param on  {stop, again}: what the two buttons do */
   constructor(key, on) {
-    this.where = html("code", { class: "asked-for" });
+    this.where = html("code", { class: "where-text" });
     this.number = html("p", { class: "number" });
     this.scale = html("p", { class: "scale", "aria-hidden": "true" }, html("i", {}));
     this.words = html("p", { class: "words" });
-    this.bar = html("progress", { max: 1, "aria-label": `Rows drawn for scenario ${key.toUpperCase()}` });
+    this.bar = html("progress", { max: 1, "aria-label": `Rows sampled for scenario ${key.toUpperCase()}` });
     this.counter = html("span", { class: "counter" });
     this.work = html(
       "div",
@@ -27,7 +27,7 @@ export class Verdict {
       html("button", { type: "button", class: "stop", onclick: on.stop }, "Stop"),
     );
     this.sentence = html("p", { class: "error", role: "alert" });
-    this.again = html("button", { type: "button", class: "again", onclick: on.again }, "Ask again");
+    this.again = html("button", { type: "button", class: "again", onclick: on.again }, "Try again");
     this.node = html(
       "article",
       { class: "verdict", id: `verdict-${key}`, "data-scenario": key, "aria-label": `Scenario ${key.toUpperCase()}` },
@@ -41,33 +41,33 @@ export class Verdict {
     );
   }
 
-  /** The question, as it stands in the text. */
+  /** Show the condition. */
   ask(where) {
     const text = where.trim();
-    this.where.textContent = text || "every row: no condition";
+    this.where.textContent = text || "no condition";
     this.where.classList.toggle("none", !text);
   }
 
   wait() {
     this.#state("waiting");
     this.bar.removeAttribute("value");
-    this.counter.textContent = "Asking";
+    this.counter.textContent = "Waiting";
   }
 
-  /** Under a condition nobody knows how many rows it takes: then there is no end to count to. */
+  /** Show the progress. Under a condition the total is unknown. */
   count({ done, of }) {
     if (of) this.bar.value = done / of;
-    this.counter.textContent = of ? `${count(done)} of ${count(of)}` : `${counted(done, "row")} tried`;
+    this.counter.textContent = of ? `${count(done)} of ${count(of)}` : `${counted(done, "row")} sampled`;
   }
 
-  tell({ probability, interval, rows, report, question, reason }) {
+  show({ probability, interval, rows, sampling_info: info, question, reason }) {
     this.#state("answered");
     this.node.dataset.where = question.where ?? "";
     this.number.textContent = probability === 0 && rows > 0 ? `< ${percent(interval[1])}` : percent(probability);
     this.scale.firstChild.style.width = `${100 * probability}%`;
-    const [free, drawn] = [question.where === null, `${counted(rows, "row")} drawn`];
-    const met = free ? "of rows: nothing is asked of them." : `of rows meet it${between(interval)}.`;
-    this.words.textContent = `${met} ${drawn}${free || !rows ? "" : `: ${HOW[report.strategy]}`}.`;
+    const [free, sampled] = [question.where === null, `${counted(rows, "row")} sampled`];
+    const probable = free ? "of rows: there is no condition." : `of rows satisfy it${between(interval)}.`;
+    this.words.textContent = `${probable} ${sampled}${free || !rows ? "" : `: ${STRATEGIES[info.strategy]}`}.`;
     this.sentence.textContent = reason;
   }
 
@@ -77,10 +77,10 @@ export class Verdict {
     this.sentence.textContent = error.message;
   }
 
-  /** Stopped by the reader. */
-  rest() {
+  /** Show that the request was stopped. */
+  stop() {
     this.#state("stopped");
-    this.sentence.textContent = "Stopped. Nothing is shown for this condition until you ask again.";
+    this.sentence.textContent = "Stopped. Try again to see this condition.";
   }
 
   #state(name) {
@@ -94,9 +94,9 @@ export class Verdict {
   }
 }
 
-/** Whether a refusal is about the text of a condition, and not about its answer. */
+/** Whether an error is about the text of a condition. */
 export const unreadable = ({ kind }) => kind === "InvalidCondition";
 
 function between([low, high]) {
-  return ` (between ${percent(low)} and ${percent(high)}, with 95 % confidence)`;
+  return ` (95 % confidence interval: ${percent(low)} to ${percent(high)})`;
 }

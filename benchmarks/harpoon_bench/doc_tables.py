@@ -1,0 +1,300 @@
+"""Tables of measured numbers in the Markdown files of the repository, written from the records.
+
+A Markdown file marks the place of a table with two comments. `harpoon-bench tables` replaces the text between them:
+
+    <!-- table: speed -->
+    <!-- end -->
+
+The names are the keys of `TABLES`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from harpoon.exceptions import InvalidOption
+from harpoon_bench.cache import write_atomically
+from harpoon_bench.pages import PUBLISHED
+from harpoon_bench.tables import Value, read_published
+
+PAGES = ("README.md", "docs/*.md")
+MARKED = re.compile(r"^<!-- table: (\w+) -->\n.*?^<!-- end -->$", flags=re.MULTILINE | re.DOTALL)
+DEFAULT_SAMPLER = "autoregressive"
+MIB = 2**20
+
+
+def write_tables(paths: Iterable[Path], results: Path) -> list[Path]:
+    """Write the marked tables of Markdown files; return the files that changed."""
+    changed = []
+    for path in paths:
+        before = path.read_text(encoding="utf-8")
+        after = fill_tables(before, results)
+        if after != before:
+            with write_atomically(path) as file:
+                file.write_text(after, encoding="utf-8")
+            changed.append(path)
+    return changed
+
+
+def fill_tables(markdown: str, results: Path) -> str:
+    """Return Markdown with its marked tables made from a folder of results."""
+
+    def fill(match: re.Match[str]) -> str:
+        name = match[1]
+        if name not in TABLES:
+            raise InvalidOption.one_of("The name of a table", name, TABLES)
+        return f"<!-- table: {name} -->\n\n{TABLES[name](results)}\n\n<!-- end -->"
+
+    return MARKED.sub(fill, markdown)
+
+
+def imputation_mse(results: Path) -> str:
+    """Return the MSE of imputed numbers by data set, mechanism and fraction of hidden cells."""
+    return _imputation(results, "mse", factor=1, digits=3)
+
+
+def imputation_accuracy(results: Path) -> str:
+    """Return the accuracy of imputed categories in %, by data set, mechanism and fraction of hidden cells."""
+    return _imputation(results, "accuracy", factor=100, digits=1)
+
+
+def conditions(results: Path) -> str:
+    """Return scores under the paper's twelve conditions: ours, guided rows, real rows and the paper."""
+    headings = ["data set", "condition", "rows", "violations", "paper’s, %"]
+    headings += [f"{score} {kind}".strip() for score in ("α", "detection") for kind in ("", "guided", "real", "paper")]
+    published = read_published(PUBLISHED / "constraints.csv", ("constraint", "method", "dataset", "metric"))
+
+    def paper(dataset: str, kind: str, metric: str) -> str:
+        value = published[kind, "Harpoon", dataset, metric]
+        return f"{value.mean:.2f}" if isinstance(value, Value) else value
+
+    rows = []
+    for record in _records(results, "conditions"):
+        dataset = record["dataset"]
+        for kind, task in record["tasks"].items():
+            row = [dataset, kind, task["rows"], task["violations"], paper(dataset, kind, "violation_pct")]
+            for score, metric in (("alpha", "alpha"), ("detection_linear", "detection")):
+                row += [f"{task[rows_of][score]:.3f}" for rows_of in ("sampled", "guided", "ceiling")]
+                row.append(paper(dataset, kind, metric))
+            rows.append(row)
+    return _markdown(headings, rows)
+
+
+def hard_conditions(results: Path) -> str:
+    """Return rows, violations and seconds under harder conditions on Adult."""
+    headings = ["", "condition", "training rows that satisfy it", "rows", "violations", "strategy", "seconds"]
+    rows = [
+        [found["name"], f"`{found['where']}`", found["training_rows"], found.get("rows", "an error with the reason")]
+        + [found.get(key, "") for key in ("violations", "strategy", "seconds")]
+        for found in _record(results, "conditions/adult")["hard"]
+    ]
+    return _markdown(headings, rows)
+
+
+def fidelity(results: Path) -> str:
+    """Return scores of unconditional samples and of real rows."""
+    scores = {
+        "detection_xgboost": "detection, boosted trees",
+        "detection_linear": "detection, linear",
+        "alpha_precision": "α-precision",
+        "beta_recall": "β-recall",
+        "similarity_mean": "similarity of columns",
+        "valid_pairs": "valid pairs of categories",
+        "authenticity": "authenticity",
+    }
+    rows = []
+    for record in _records(results, "fidelity"):
+        sampled, real = record["sampled_rows"][DEFAULT_SAMPLER], record["real_rows"]
+        rows += [
+            [record["dataset"], name, f"{sampled[key]:.3f}", f"{real[key]:.3f}"]
+            for key, name in scores.items()
+            if key in sampled
+        ]
+    return _markdown(["data set", "score", "sampled rows", "real rows"], rows)
+
+
+def multiple_imputation(results: Path) -> str:
+    """Return the coverage of intervals and pooled estimates, in %."""
+    columns = {
+        "coverage": "inside",
+        "attainable_coverage": "attainable",
+        "rank_coverage": "by rank",
+        "unanimous": "all draws agree",
+        "unanimous_correct": "of these right",
+        "other_coverage": "others inside",
+        "coefficient_coverage": "coefficients covered",
+    }
+    rows = [
+        [
+            record["dataset"],
+            *(f"{100 * record[key]:.1f}" for key in columns),
+            *(f"{100 * bound(record['coverage_by_mask'].values()):.1f}" for bound in (min, max)),
+        ]
+        for record in _records(results, "multiple_imputation")
+    ]
+    return _markdown(["data set, %", *columns.values(), "lowest", "highest"], rows)
+
+
+def incomplete_rows(results: Path) -> str:
+    """Return the scores after training with 30 % missing cells, relative to complete rows."""
+    rows = [
+        [record["dataset"], *(f"{record['quotients'][key]:.3f}" for key in ("mse", "accuracy"))]
+        for record in _records(results, "incomplete_rows")
+    ]
+    return _markdown(["data set", "MSE, relative", "accuracy, relative"], rows)
+
+
+def sampling_steps(results: Path) -> str:
+    """Return scores against training rows and seconds by the number of sampling steps."""
+
+    def describe(variant: dict[str, Any]) -> str:
+        if variant["ar_steps"]:
+            return f"autoregressive, {variant['ar_steps']} steps"
+        return f"diffusion, {variant['sampling_steps']} steps"
+
+    rows = [
+        [record["dataset"], describe(v), f"{v['detection']:.3f}", f"{v['similarity']:.4f}", f"{v['seconds']:.1f}"]
+        for record in _records(results, "sampling_steps")
+        for v in record["variants"]
+    ]
+    return _markdown(["data set", "sampler", "detection, boosted trees", "similarity of columns", "seconds"], rows)
+
+
+def speed(results: Path) -> str:
+    """Return the seconds of both presets."""
+    record = _record(results, "speed")
+    tasks = {
+        "impute": ("impute", "paper_s_scaled"),
+        "sample": ("sample", "paper_s_scaled"),
+        "condition": (f"sample where {record['condition']['where']}", "algorithm_1_s_scaled"),
+    }
+    rows = [
+        [name, f"{record[key]['rows']:,}", record[key]["anchored_s"], record[key][paper], record[f"{key}_ratio"]]
+        for key, (name, paper) in tasks.items()
+    ]
+    return _markdown(["task", "rows", "anchored, s", "paper preset, s", "ratio"], rows)
+
+
+def engines(results: Path) -> str:
+    """Return throughput and memory of the engines."""
+    headings = ["engine", "workers", "rows per second", "CPU per row, µs", "seconds", "peak memory, MiB"]
+    keys = ("engine", "workers", "rows_per_second", "cpu_microseconds_per_row", "seconds", "peak_mib")
+    runs = _record(results, "engines")["runs"]
+    return _markdown(headings, ([f"{run[key]:,}" if key != "engine" else run[key] for key in keys] for run in runs))
+
+
+def engines_setup(results: Path) -> str:
+    """Return the set-up of the measurement of engines, and their ratios."""
+    record = _record(results, "engines")
+    rows = [
+        ["rows", f"{record['rows']:,}"],
+        ["rows per block", f"{record['block_size']:,}"],
+        ["cores", record["cores"]],
+        ["Ray, speed-up by a second worker", record.get("ray_2_workers_to_1", "–")],
+        ["Spark, speed-up by a second worker", record.get("spark_2_workers_to_1", "–")],
+        ["CPU per row, Ray relative to local", record.get("ray_cost_to_local", "–")],
+        ["CPU per row, Spark relative to local", record.get("spark_cost_to_local", "–")],
+    ]
+    return _markdown(["", ""], [*rows, ["note", record["note"]]] if record["note"] else rows)
+
+
+def engines_estimate(
+    results: Path, rows: int = 10**9, machines: int = 100, cores: int = 8, block_size: int = 100_000
+) -> str:
+    """Return an estimate for a billion rows on a cluster with cores like the measured one."""
+    record = _record(results, "engines")
+    local, ray = (next(run for run in record["runs"] if run["engine"] == name) for name in ("local", "ray"))
+    local_cost, ray_cost = (run["cpu_microseconds_per_row"] for run in (local, ray))
+    # Ray's overhead is per block.
+    rate = 1e6 / (local_cost + (ray_cost - local_cost) * record["block_size"] / block_size)
+    read, written = (mib * MIB / record["rows"] for mib in (record["input_mib"], ray["output_mib"]))
+    seconds, blocks = rows / rate / machines / cores, rows // block_size
+    startup = ray["seconds"] - record["rows"] / ray["rows_per_second"]
+    planning = 2 * rows / block_size * record["planning_ms_per_file"] / 1000
+    lines = [
+        ["CPU per row", f"{1e6 / rate:.0f} µs"],
+        ["one core", f"{rows / rate / 3600:.1f} hours"],
+        ["the cluster", f"{seconds:.0f} seconds"],
+        ["start-up, once", f"{startup:.0f} seconds"],
+        ["reading the metadata of all files, twice", f"{planning:.0f} seconds"],
+        ["read and written per row", f"{read:.0f} and {written:.0f} bytes"],
+        ["read and written in total", f"{rows * read / 1e9:.0f} and {rows * written / 1e9:.0f} GB"],
+        ["network traffic of one machine", f"{(read + written) * rate * cores / 1e6:.1f} MB per second"],
+        ["traffic of a shared disk", f"{(read + written) * rate * cores * machines / 1e6:.0f} MB per second"],
+        ["the model, sent once to each worker", f"{record['model_mib'] * machines * cores / 1024:.1f} GiB in total"],
+        [f"blocks of {block_size:,} rows", f"{blocks:,}, {rows / block_size / seconds:.0f} finished per second"],
+    ]
+    return _markdown(["", ""], lines)
+
+
+def serve(results: Path) -> str:
+    """Return throughput and latency of the service."""
+    headings = ["clients", "requests per second", "median, ms", "95th percentile, ms", "CPU per request, ms"]
+    keys = ("requests_per_second", "median_ms", "p95_ms", "cpu_ms")
+    clients = _record(results, "serve")["clients"]
+    return _markdown(headings, ([count, *(found[key] for key in keys)] for count, found in clients.items()))
+
+
+def row_trace(results: Path) -> str:
+    """Return the modules and rooms that one row passes, in version 0.1 and now."""
+    record = _record(results, "row_trace")
+    headings = ["call", "module changes, version 0.1", "module changes", "modules", "room changes", "rooms"]
+    rows = [
+        [call, record["before"][call]["module_changes"]]
+        + [found[key] for key in ("module_changes", "modules", "room_changes", "rooms")]
+        for call, found in record["after"].items()
+    ]
+    return _markdown(headings, rows)
+
+
+def _imputation(results: Path, metric: str, *, factor: float, digits: int) -> str:
+    """Return the mean over masks of a score of the anchored preset."""
+    scores: dict[str, dict[str, list[float]]] = {}
+    for path in sorted(results.glob("experiments/imputation/*/anchored,*/*.json")):
+        record = json.loads(path.read_text(encoding="utf-8"))
+        cell, score = record["cell"], record["metrics"].get(metric)
+        if score is not None:
+            masks = scores.setdefault(cell["dataset"], {})
+            masks.setdefault(f"{cell['mask']} {100 * cell['ratio']:.0f} %", []).append(factor * score)
+    headings = list(next(iter(scores.values())))
+    rows = ([name, *(f"{fmean(masks[mask]):.{digits}f}" for mask in headings)] for name, masks in scores.items())
+    return _markdown(["data set", *headings], rows)
+
+
+def _record(results: Path, name: str) -> Any:  # noqa: ANN401
+    """Read a record of a script."""
+    return json.loads((results / "scripts" / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def _records(results: Path, script: str) -> Iterator[Any]:
+    """Yield the records of a script, one per data set."""
+    return (_record(results, f"{script}/{path.stem}") for path in sorted((results / "scripts" / script).glob("*.json")))
+
+
+def _markdown(headings: Iterable[Any], rows: Iterable[Iterable[Any]]) -> str:
+    names = list(headings)
+    lines = [names, ["---"] * len(names), *rows]
+    return "\n".join(f"| {' | '.join(str(cell) for cell in line)} |" for line in lines)
+
+
+TABLES: dict[str, Callable[[Path], str]] = {
+    "imputation_mse": imputation_mse,
+    "imputation_accuracy": imputation_accuracy,
+    "conditions": conditions,
+    "own_conditions": hard_conditions,
+    "fidelity": fidelity,
+    "draws": multiple_imputation,
+    "incomplete": incomplete_rows,
+    "steps": sampling_steps,
+    "speed": speed,
+    "serve": serve,
+    "engines": engines,
+    "engines_about": engines_setup,
+    "engines_on_paper": engines_estimate,
+    "trace": row_trace,
+}
