@@ -9,10 +9,10 @@ from time import sleep
 def serving(app, limits=None):
     """Serve an application on a real socket, in a thread, until the block ends; yield its address."""
     from harpoon.apps.server.limits import Limits
-    from harpoon.apps.server.run import listening, server_of
+    from harpoon.apps.server.run import listen, make_server
 
-    with listening("127.0.0.1", 0) as sock:
-        server = server_of(app, limits or Limits())
+    with listen("127.0.0.1", 0) as sock:
+        server = make_server(app, limits or Limits())
         thread = Thread(target=server.run, kwargs={"sockets": [sock]})
         thread.start()
         try:
