@@ -19,7 +19,7 @@ import harpoon
 import harpoon.data.dataframe
 from harpoon import Harpoon, ModelFileError
 from harpoon._text import shorten
-from harpoon._utils import tensor_file
+from harpoon._utils import model_file
 
 
 @pytest.fixture(scope="session")
@@ -62,7 +62,7 @@ def with_metadata(data, text):
     """Return the file with another text in its header and the same tensors."""
     header, tensors = parts(data)
     content = json.loads(header)
-    content["__metadata__"] = {tensor_file.KEY: text}
+    content["__metadata__"] = {model_file.KEY: text}
     return join(json.dumps(content).encode(), tensors)
 
 
@@ -71,12 +71,12 @@ def signed(saved, tmp_path_factory):
     """A function that puts any text into the file with a valid checksum, as an attacker would."""
     path = tmp_path_factory.mktemp("signed") / "m"
     path.write_bytes(saved)
-    tensors, _ = tensor_file.read_tensors(path)
-    return lambda text: with_metadata(saved, f"{tensor_file._checksum(text, tensors)} {text}")
+    tensors, _ = model_file.read_tensors(path)
+    return lambda text: with_metadata(saved, f"{model_file._checksum(text, tensors)} {text}")
 
 
 def test_a_signed_copy_is_read(saved, signed, tmp_path):
-    text = json.loads(parts(saved)[0])["__metadata__"][tensor_file.KEY].partition(" ")[2]
+    text = json.loads(parts(saved)[0])["__metadata__"][model_file.KEY].partition(" ")[2]
     (tmp_path / "m").write_bytes(signed(text))
     assert harpoon.load(tmp_path / "m", progress=False).sample(2) is not None
 
@@ -281,10 +281,10 @@ def rewritten(saved, tmp_path_factory):
 
     def rewrite(change, data=saved):
         path.write_bytes(data)
-        tensors, content = tensor_file.read_tensors(path)
+        tensors, content = model_file.read_tensors(path)
         content = {k: v for k, v in content.items() if k not in ("format", "version", "checksum")}
         change(content, tensors)
-        tensor_file.write_tensors(path, tensors, content)
+        model_file.write_tensors(path, tensors, content)
         return path.read_bytes()
 
     return rewrite
@@ -307,7 +307,7 @@ def with_codec(saved, tools, tmp_path_factory):
 
 
 def test_a_newer_format_is_refused_with_advice(rewritten, refused):
-    newer = {"format": tensor_file.FORMAT + 1, "version": "99.9"}
+    newer = {"format": model_file.FORMAT + 1, "version": "99.9"}
     message = refused(rewritten(lambda content, tensors: content.update(newer)))
     assert "99.9" in message
     assert "Update" in message
