@@ -113,7 +113,7 @@ def planning_ms(files: int = 300) -> float:
         for path in paths:
             pq.write_table(table, path)
         began = process_time()
-        FileSet.of(name)
+        FileSet.from_path(name)
         for path in paths:
             pq.read_metadata(path)
         return round(1000 * (process_time() - began) / files, 2)

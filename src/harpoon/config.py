@@ -261,11 +261,11 @@ class SamplingConfig:
 
 @dataclass(frozen=True)
 class GuidanceConfig:
-    """Gradient guidance (Algorithm 1, line 9) and the penalty of a condition (eq. 5, 6)."""
+    """Gradient guidance (Algorithm 1, line 9) and the penalty of a condition (eq. 9, 10)."""
 
     reconstruction_loss: str = _choice(
         "mae",
-        "Loss that guides observed cells, for networks that are not conditioned on them (eq. 4).",
+        "Loss that guides observed cells, for networks that are not conditioned on them (eq. 7).",
         "mae",
         "mse",
         "mae+ce",

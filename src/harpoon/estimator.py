@@ -13,7 +13,7 @@ import torch
 
 from harpoon import config
 from harpoon._text import format_list
-from harpoon._utils import tensor_file
+from harpoon._utils import model_file
 from harpoon._utils.progress import Progress, sampling_bar
 from harpoon._utils.rng import RandomState, check_random_state, partition_seed, to_seed
 from harpoon._utils.validation import check_count, resolve_device
@@ -30,16 +30,16 @@ from harpoon.data.dataframe import FrameTemplate, Table
 from harpoon.data.reader import read_columns
 from harpoon.data.schema import Schema
 from harpoon.diffusion.denoiser import Denoiser
-from harpoon.diffusion.penalties import sum_penalties
+from harpoon.diffusion.reconstruction import sum_penalties
 from harpoon.encoding.batch import EncodedRows
 from harpoon.encoding.row_codec import RowCodec
 from harpoon.exceptions import InvalidCondition, InvalidOption, ModelFileError, NotFitted
-from harpoon.inference.conditional import check_strategy
 from harpoon.inference.diagnostics import SamplingInfo
 from harpoon.inference.feasibility import Feasibility, feasibility
 from harpoon.inference.imputation import Expectation, MultipleImputation
 from harpoon.inference.query import ON_SHORTFALL, Query, sample_unconditional
 from harpoon.inference.row_sampler import RowSampler
+from harpoon.inference.strategies import check_strategy
 from harpoon.relations.formula import describe
 from harpoon.training.checkpoints import CHECKPOINT_KEY, Checkpoint
 from harpoon.training.distributed import SingleProcess
@@ -229,7 +229,7 @@ class Harpoon:
             given: Cells that are decided beforehand: a mapping of columns to values that all n rows share, or a table
                 of partial rows, each of which is completed (its missing cells and the columns it lacks are sampled).
             strategy: How to satisfy a condition: "auto", "rejection", "conditioning", "guidance" or "paper"; see
-                `harpoon.inference.conditional`.
+                `harpoon.inference.strategies`.
             on_shortfall: "raise" an `InfeasibleCondition` if fewer rows than n are found, or "return" those.
             row_offset: The number of the first row, if the rows are part of a longer table. The parts then equal the
                 whole. Under a condition or a loss each part is a sample of its own instead, because the rows that are
@@ -345,12 +345,12 @@ class Harpoon:
             "given_schema": None if self.schema is None else self.schema.to_json(),
             **to_content(fitted, self.template_),
         }
-        tensor_file.write_tensors(path, self.denoiser_.state_dict(), content)
+        model_file.write_tensors(path, self.denoiser_.state_dict(), content)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, device: str = "auto", progress: Progress = True) -> Self:
         """Read a model from a file that `save` wrote. Nothing in the file is ever executed."""
-        tensors, content = tensor_file.read_tensors(path)
+        tensors, content = model_file.read_tensors(path)
         if CHECKPOINT_KEY in content:
             raise ModelFileError(
                 f"{str(path)!r} is the checkpoint of a training, not a model. Give it to fit(checkpoint=...) to resume "
@@ -365,7 +365,7 @@ class Harpoon:
             model.schema = None if given is None else Schema.from_json(given)
             model._set_fitted(*from_content(model.config, content, tensors))
         except INVALID_CONTENT as error:
-            raise tensor_file.damaged_file(path, f"{type(error).__name__}: {error}") from None
+            raise model_file.damaged_file(path, f"{type(error).__name__}: {error}") from None
         model.denoiser_.to(model.device).eval()
         return model
 

@@ -17,6 +17,7 @@
       ColumnLeftOutWarning     a column is not modelled
       RowsDroppedWarning       many rows are incomplete and not used for training
       CategoriesGroupedWarning a column has so many categories that rare ones are modelled in groups
+      MixedTypesWarning        a column of a file holds values of several types
       UnknownCategoryWarning   a category that the model does not have is treated as missing
       TooFewDrawsWarning       there are too few draws for an interval of this level
 
@@ -37,6 +38,7 @@ CODES = (
     "checkpoint_not_model",  # path
     "invalid_cell",  # problem, value
     "local_engine_workers",  # workers
+    "model_instead_of_table",
     "n_with_table",
     "option_out_of_range",  # option
     "option_without_effect",  # options
@@ -185,6 +187,10 @@ class CategoriesGroupedWarning(HarpoonWarning):
 
 class UnknownCategoryWarning(HarpoonWarning):
     """A category that the model does not have is treated as missing."""
+
+
+class MixedTypesWarning(HarpoonWarning):
+    """A column of a file holds values of several types, and is read as one type."""
 
 
 class TooFewDrawsWarning(HarpoonWarning):

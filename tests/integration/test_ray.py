@@ -65,14 +65,14 @@ def held(data) -> pa.Table:
 
 def test_a_folder_is_filled_as_on_one_machine(cluster, work, tmp_path):
     source, out = work.folder / "holes", tmp_path / "filled"
-    data = engine.impute(source, work.model, output=out, workers=1, block=10_000, **work.asked)
+    data = engine.impute(source, work.model, output=out, workers=1, block_size=10_000, **work.asked)
     assert held(data).equals(work.filled)
     assert [path.name for path in tmp_path.iterdir()] == ["filled"]
 
 
 def test_a_dataset_is_filled_in_its_order(cluster, work):
     data = ray.data.from_arrow([work.table.slice(start, 170) for start in range(0, ROWS, 170)])
-    assert held(engine.impute(data, work.model, block=100, **work.asked)).equals(work.filled)
+    assert held(engine.impute(data, work.model, block_size=100, **work.asked)).equals(work.filled)
 
 
 def test_there_is_room_to_read_beside_as_many_workers_as_cpus(cluster, work):
@@ -90,7 +90,7 @@ def test_the_index_of_pandas_is_a_column_of_a_dataset(cluster, work, tmp_path):
 
 
 def test_rows_are_drawn_as_on_one_machine(cluster, work, tmp_path, monkeypatch):
-    monkeypatch.setattr(job, "STRETCH", 40)
+    monkeypatch.setattr(job, "CONDITION_BLOCK_ROWS", 40)
     asked = {"where": "age >= 40", "random_state": 4}
     here = pq.read_table(local.sample(100, work.model, tmp_path / "here", **asked))
     assert held(engine.sample(100, work.model, workers=2, **asked)).equals(here)
@@ -126,7 +126,7 @@ def test_a_worker_that_is_killed_costs_no_row(cluster, work, tmp_path):
     killer = threading.Thread(target=kill, daemon=True)
     killer.start()
     source, out = work.folder / "holes", tmp_path / "filled"
-    engine.impute(source, work.model, output=out, workers=2, block=100, **work.asked)
+    engine.impute(source, work.model, output=out, workers=2, block_size=100, **work.asked)
     killer.join(timeout=1)
     assert killed
     rows = duckdb.sql(f"select count(*), count(distinct (key, draw)), min(key), max(key) from '{out}/*.parquet'")  # noqa: S608
@@ -161,7 +161,7 @@ def test_the_command_names_a_bad_file_and_nothing_stays(cluster, work, tmp_path)
     content[4:60] = b"\xff" * 56
     bad.write_bytes(content)
     work.model.save(tmp_path / "model.harpoon")
-    words = ["impute", tmp_path / "model.harpoon", bad.parent, "-o", tmp_path / "filled", "--batch", 300]
+    words = ["impute", tmp_path / "model.harpoon", bad.parent, "-o", tmp_path / "filled", "--block-size", 300]
     done = CliRunner().invoke(app, [*map(str, words), "--engine", "ray", "--workers", "2"])
     assert done.exit_code == 1
     assert "b.parquet' cannot be read" in done.stderr.replace("\n", "")

@@ -111,7 +111,7 @@ def test_times_without_a_zone_are_what_the_clock_says(spark):
 
 
 def test_rows_are_drawn_as_on_one_machine(spark, work, tmp_path, monkeypatch):
-    monkeypatch.setattr(job, "STRETCH", 40)
+    monkeypatch.setattr(job, "CONDITION_BLOCK_ROWS", 40)
     asked = {"where": "age >= 40", "random_state": 4}
     here = pq.read_table(local.sample(100, work.model, tmp_path / "here", **asked))
     drawn = engine.sample(spark, 100, work.model, **asked)
@@ -121,8 +121,8 @@ def test_rows_are_drawn_as_on_one_machine(spark, work, tmp_path, monkeypatch):
 
 def test_the_command_fills_a_folder_and_names_a_bad_file(spark, work, tmp_path):
     def run(source):
-        words = ["impute", work.folder / "model.harpoon", source, "-o", tmp_path / "filled", "--batch", "300"]
-        words += ["--engine", "spark", "--workers", "2", "--draws", "2", "--stacked", "--seed", "4"]
+        words = ["impute", work.folder / "model.harpoon", source, "-o", tmp_path / "filled", "--block-size", "300"]
+        words += ["--engine", "spark", "--workers", "2", "--draws", "2", "--stack-draws", "--seed", "4"]
         return CliRunner().invoke(app, list(map(str, words)))
 
     bad = tmp_path / "bad.parquet"

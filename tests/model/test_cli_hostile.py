@@ -17,7 +17,7 @@ from harpoon import io
 from harpoon.apps.cli import app, console, main, options
 from harpoon.config import PRESETS
 from harpoon.engines.runner import ENGINES
-from harpoon.inference.conditional import STRATEGIES
+from harpoon.inference.strategies import STRATEGIES
 from harpoon.inference.diagnostics import SamplingInfo
 from harpoon.io.location import FORMATS
 from harpoon.report.build import DEFAULT_ROWS

@@ -21,7 +21,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from harpoon import HarpoonError, InvalidCondition, InvalidOption, InvalidTable, SchemaMismatch, TableFileError
+from harpoon import HarpoonError, InvalidCondition, InvalidOption, InvalidTable, SchemaMismatch, TableFileError, engines
 from harpoon.apps.cli import app
 from harpoon.engines import block_store, job, local
 from harpoon.engines.blocks import FileSet
@@ -69,7 +69,7 @@ def cells(table: pa.Table) -> dict:
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 @pytest.mark.parametrize("block", [7, 100, 10_000])
 def test_a_folder_is_filled_as_the_table_would_be(work, tmp_path, kind, block):
-    out = local.impute(work.folder / kind, work.model, tmp_path / "filled", draws=2, block=block, random_state=4)
+    out = local.impute(work.folder / kind, work.model, tmp_path / "filled", draws=2, block_size=block, random_state=4)
     filled = pq.read_table(out)
     whole = work.model.impute(work.known, draws=2, random_state=4)
     for number, drawn in enumerate(whole, start=1):
@@ -82,7 +82,7 @@ def test_a_folder_is_filled_as_the_table_would_be(work, tmp_path, kind, block):
 def test_one_file_is_a_table_and_may_be_the_output(work, tmp_path):
     source = work.folder / "parquet" / "2.parquet"
     for name in ("filled.parquet", "filled.csv"):
-        local.impute(source, work.folder / "model.harpoon", tmp_path / name, block=50)
+        local.impute(source, work.folder / "model.harpoon", tmp_path / name, block_size=50)
     filled = pq.read_table(tmp_path / "filled.parquet")
     expected = work.model.impute(work.known.slice(101))
     assert cells(filled.select(expected.column_names)) == cells(expected)
@@ -93,10 +93,10 @@ def test_one_file_is_a_table_and_may_be_the_output(work, tmp_path):
 
 
 def test_the_index_of_pandas_and_the_columns_asked_for_are_kept(work, tmp_path):
-    frame = work.known.to_pandas().set_index(np.arange(ROWS) * 7)
+    frame = work.known.to_pandas().set_index(np.random.default_rng(0).permutation(ROWS))
     frame.to_parquet(tmp_path / "holes.parquet")
     filled = pq.read_table(
-        local.impute(tmp_path / "holes.parquet", work.model, tmp_path / "filled", only=["job"], block=60)
+        local.impute(tmp_path / "holes.parquet", work.model, tmp_path / "filled", only=["job"], block_size=60)
     ).to_pandas()
     assert filled.index.tolist() == frame.index.tolist()
     assert filled["job"].notna().all()
@@ -107,26 +107,27 @@ def test_the_index_of_pandas_and_the_columns_asked_for_are_kept(work, tmp_path):
 @given(size=st.integers(1, 300), picked=st.data())
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_blocks_are_the_rows_that_their_numbers_say(work, kind, size, picked):
-    shards = FileSet.of(work.folder / kind)
+    shards = FileSet.from_path(work.folder / kind)
     blocks = shards.blocks(size)
-    assert sum(block.rows for block in blocks) == shards.rows == ROWS
+    assert sum(block.n_rows for block in blocks) == shards.n_rows == ROWS
     some = [block for block in blocks if picked.draw(st.booleans())]
     for block, table in shards.read(some):
-        expected = np.arange(block.row_offset, block.row_offset + block.rows) * 3
+        expected = np.arange(block.row_offset, block.row_offset + block.n_rows) * 3
         assert table["key"].to_pylist() == expected.tolist()
 
 
 @pytest.mark.parametrize("block", [100, 10_000])
 def test_drawn_rows_do_not_depend_on_the_block(work, tmp_path, block):
-    drawn = pq.read_table(local.sample(ROWS, work.model, tmp_path / "drawn", block=block, random_state=4))
+    drawn = pq.read_table(local.sample(ROWS, work.model, tmp_path / "drawn", block_size=block, random_state=4))
     assert cells(drawn) == cells(work.model.sample(ROWS, random_state=4))
 
 
 def test_rows_under_a_condition_do_not_depend_on_the_block(work, tmp_path, monkeypatch):
-    monkeypatch.setattr(job, "STRETCH", 30)
+    monkeypatch.setattr(job, "CONDITION_BLOCK_ROWS", 30)
     asked = {"where": "age >= 40 or job = 'chef'", "given": {"member": True}, "random_state": 4}
     drawn = [
-        pq.read_table(local.sample(70, work.model, tmp_path / str(block), block=block, **asked)) for block in (9, 1000)
+        pq.read_table(local.sample(70, work.model, tmp_path / str(block), block_size=block, **asked))
+        for block in (9, 1000)
     ]
     assert cells(drawn[0]) == cells(drawn[1])
     assert cells(drawn[0].slice(0, 30)) != cells(drawn[0].slice(30, 30))  # each stretch is a draw of its own
@@ -135,12 +136,12 @@ def test_rows_under_a_condition_do_not_depend_on_the_block(work, tmp_path, monke
 
 
 def test_holes_under_a_condition_do_not_depend_on_the_block(work, tmp_path, monkeypatch):
-    monkeypatch.setattr(job, "STRETCH", 60)
+    monkeypatch.setattr(job, "CONDITION_BLOCK_ROWS", 60)
     holes = tmp_path / "holes"
     holes.mkdir()
     pq.write_table(work.known.filter(pc.greater_equal(pc.fill_null(work.known["age"], 99), 30)), holes / "0.parquet")
     filled = [
-        pq.read_table(local.impute(holes, work.model, tmp_path / str(block), where="age >= 30", block=block))
+        pq.read_table(local.impute(holes, work.model, tmp_path / str(block), where="age >= 30", block_size=block))
         for block in (9, 1000)
     ]
     assert cells(filled[0]) == cells(filled[1])
@@ -149,7 +150,7 @@ def test_holes_under_a_condition_do_not_depend_on_the_block(work, tmp_path, monk
 
 def test_a_killed_run_goes_on_at_the_block_it_was_in(work, tmp_path, monkeypatch):
     """Blocks that were done are not done again, and those that are missing are."""
-    options = {"draws": 3, "block": 10, "random_state": None}
+    options = {"draws": 3, "block_size": 10, "random_state": None}
     script = (
         "import sys; from harpoon.engines import local\n"
         f"local.impute({str(work.folder / 'parquet')!r}, {str(work.folder / 'model.harpoon')!r}, 'filled', **{options})"
@@ -173,14 +174,14 @@ def test_a_killed_run_goes_on_at_the_block_it_was_in(work, tmp_path, monkeypatch
 
 
 def test_what_a_killed_run_left_behind_is_looked_at(work, tmp_path):
-    asked = job.ImputeJob.of(
+    asked = job.ImputeJob.create(
         work.folder / "parquet",
-        ImputeRequest.of(work.model, where=None, draws=None, only=(), random_state=None),
-        block=100,
+        ImputeRequest.create(work.model, where=None, draws=None, only=(), random_state=None),
+        block_size=100,
     )
 
     def killed():
-        with block_store.collect(asked, tmp_path / "filled") as (seeded, kept):
+        with block_store.assemble_output(asked, tmp_path / "filled") as (seeded, kept):
             list(local.run(seeded, kept, asked.blocks))
             raise KeyboardInterrupt
 
@@ -193,28 +194,29 @@ def test_what_a_killed_run_left_behind_is_looked_at(work, tmp_path):
     )
     (hidden / "job.json").write_bytes(b"?")
     with pytest.raises(TableFileError, match="is damaged"):
-        local.impute(work.folder / "parquet", work.model, tmp_path / "filled", block=100)
+        local.impute(work.folder / "parquet", work.model, tmp_path / "filled", block_size=100)
     (hidden / "job.json").write_bytes(about)
     next(iter(before)).write_bytes(b"?")
-    filled = local.impute(work.folder / "parquet", work.model, tmp_path / "filled", block=100)
+    filled = local.impute(work.folder / "parquet", work.model, tmp_path / "filled", block_size=100)
     assert pq.read_table(filled)["key"].to_pylist() == work.table["key"].to_pylist()
     kept = [path for path, time in before.items() if (filled / path.name).stat().st_mtime_ns == time]
     assert len(kept) == len(before) - 1  # only what was damaged is done again
 
 
-def test_an_index_that_is_a_range_is_kept_through_blocks_and_files(work, tmp_path):
+def test_a_range_index_of_pandas_is_dropped_and_no_row_or_column_is_lost(work, tmp_path):
     frame = work.table.to_pandas().rename_axis("number")
     assert isinstance(frame.index, pd.RangeIndex)
-    for name, rows in (("named", frame), ("nameless", frame.rename_axis(None))):
-        (tmp_path / name).mkdir()
-        rows[:90].to_parquet(tmp_path / name / "0.parquet")
-        rows[90:].to_parquet(tmp_path / name / "1.parquet")
-    named = pd.read_parquet(local.impute(tmp_path / "named", work.model, tmp_path / "0", block=40))
-    assert named.index.equals(frame.index)
-    assert named.index.name == "number"
-    counted = pd.read_parquet(local.impute(tmp_path / "nameless", work.model, tmp_path / "1", block=40))
-    assert counted.index.equals(pd.RangeIndex(len(named)))  # pandas counts for itself
-    assert list(counted.columns) == list(frame.columns)
+    (tmp_path / "rows").mkdir()
+    frame[:90].to_parquet(tmp_path / "rows" / "0.parquet")
+    frame[90:].to_parquet(tmp_path / "rows" / "1.parquet")
+    out = local.impute(tmp_path / "rows", work.model, tmp_path / "filled", block_size=45)
+    filled = pd.read_parquet(out)
+    assert filled.index.equals(pd.RangeIndex(ROWS))
+    assert filled["key"].tolist() == frame["key"].tolist()
+    assert list(filled.columns) == list(frame.columns)
+    for path in sorted(out.iterdir()):  # no block claims the row numbers of another one
+        block = pd.read_parquet(path)
+        assert block.index.equals(pd.RangeIndex(len(block)))
 
 
 def test_an_output_may_be_a_link(work, tmp_path):
@@ -253,7 +255,7 @@ def test_files_may_store_a_column_in_ways_that_go_together(work, tmp_path):
 
 
 def test_rows_that_break_a_condition_are_numbered_through_all_blocks(work, tmp_path, monkeypatch):
-    monkeypatch.setattr(job, "STRETCH", 40)
+    monkeypatch.setattr(job, "CONDITION_BLOCK_ROWS", 40)
     rows = work.table.set_column(
         work.table.schema.get_field_index("age"),
         "age",
@@ -293,7 +295,7 @@ def spoiled(work, tmp_path, how: str) -> Path:
 def test_a_bad_shard_is_named_and_nothing_stays(work, tmp_path, how):
     folder = spoiled(work, tmp_path, how)
     with pytest.raises(HarpoonError, match=r"b\.parquet"):
-        local.impute(folder, work.model, tmp_path / "filled", block=20)
+        local.impute(folder, work.model, tmp_path / "filled", block_size=20)
     assert left_in(tmp_path) == ["holes"]
 
 
@@ -350,7 +352,7 @@ def test_a_folder_must_hold_one_table(work, tmp_path):
     (tmp_path / "holes" / "_SUCCESS").touch()
     refused("is empty")
     (tmp_path / "holes" / "notes.md").touch()
-    refused(r"notes\.md.*neither")
+    refused(r"notes\.md' does not end like a table file")
     (tmp_path / "holes" / "notes.md").unlink()
     pq.write_table(work.table, tmp_path / "holes" / "a.parquet")
     pyarrow.csv.write_csv(work.table, tmp_path / "holes" / "b.csv")
@@ -377,7 +379,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(work, tmp_pat
     refused(tmp_path / "mine", r"thesis\.tex", force=True)
     refused("/proc/filled", "cannot be written")
     for place in (source / "deep" / "filled", work.folder):
-        with pytest.raises(InvalidOption, match="one lies in the other"):
+        with pytest.raises(InvalidOption, match="must not contain each other"):
             local.impute(source, work.model, place, force=True)
     with pytest.raises(InvalidOption, match="s3://"):
         local.impute(source, work.model, "s3://bucket/filled")
@@ -387,7 +389,7 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(work, tmp_pat
 
 
 def test_an_earlier_output_is_replaced_on_request_only(work, tmp_path):
-    local.sample(30, work.model, tmp_path / "rows", block=10, random_state=0)
+    local.sample(30, work.model, tmp_path / "rows", block_size=10, random_state=0)
     with pytest.raises(TableFileError, match="already there"):
         local.sample(20, work.model, tmp_path / "rows", random_state=0)
     local.sample(20, work.model, tmp_path / "rows", random_state=0, force=True)
@@ -402,7 +404,7 @@ def test_slips_are_named_before_any_work(work, tmp_path):
     with pytest.raises(InvalidOption, match="'agee'"):
         local.impute(source, work.model, out, only=["agee"])
     with pytest.raises(InvalidOption, match="block"):
-        local.impute(source, work.model, out, block=0, where="age > 2")
+        local.impute(source, work.model, out, block_size=0, where="age > 2")
     with pytest.raises(InvalidOption, match="draws"):
         local.impute(source, work.model, out, draws=0)
     with pytest.raises(InvalidOption, match="given"):
@@ -416,7 +418,9 @@ def test_slips_are_named_before_any_work(work, tmp_path):
 def test_a_job_is_told_from_others_by_all_that_matters(work, tmp_path):
     def identity(seed=1, block=20, source=work.folder / "csv", how=None, **options):
         asked = {"where": None, "draws": None, "only": (), "random_state": seed, **options}
-        return job.ImputeJob.of(source, ImputeRequest.of(work.model, **asked), block=block, how=how).identity()
+        return job.ImputeJob.create(
+            source, ImputeRequest.create(work.model, **asked), block_size=block, read_options=how
+        ).fingerprint()
 
     other = tmp_path / "other.parquet"
     pq.write_table(work.table, other)
@@ -448,7 +452,7 @@ def command(*words):
 
 def test_the_command_takes_folders_and_engines(work, tmp_path):
     model, source = work.folder / "model.harpoon", work.folder / "csv"
-    done = command("impute", model, source, "-o", tmp_path / "filled", "--batch", 50, "--only", "age,job", "--json")
+    done = command("impute", model, source, "-o", tmp_path / "filled", "--block-size", 50, "--only", "age,job", "--json")
     assert '"engine": "local"' in done.stdout
     filled = pq.read_table(tmp_path / "filled")
     assert (filled.num_rows, filled["age"].null_count, filled["height"].null_count > 0) == (ROWS, 0, True)
@@ -464,7 +468,7 @@ def test_the_command_takes_folders_and_engines(work, tmp_path):
         (["--engine", "local"], "add -o FOLDER"),
         (["--engine", "local", "--workers", 2, "-o", "x"], "one process"),
         (["--engine", "local", "--format", "csv", "-o", "x"], "leave --format out"),
-        (["--engine", "local", "--draws", 2, "-o", "x"], "add --stacked"),
+        (["--engine", "local", "--draws", 2, "-o", "x"], "add --stack-draws"),
     ],
 )
 def test_the_command_refuses_what_engines_do_not_do(work, tmp_path, monkeypatch, words, match):
@@ -473,3 +477,27 @@ def test_the_command_refuses_what_engines_do_not_do(work, tmp_path, monkeypatch,
     assert done.exit_code == 2
     assert match in done.stderr.replace("\n", " ")
     assert left_in(tmp_path) == []
+
+
+def test_an_engine_is_an_entry_of_the_registry(work, tmp_path, monkeypatch):
+    """It may process tasks in any order."""
+    seen = []
+
+    def start(workers):
+        def run(job, store, blocks):
+            seen.append((workers, len(blocks)))
+            for task in reversed(job.tasks(blocks)):
+                yield from store.process(job, task)
+
+        return run
+
+    monkeypatch.setitem(engines.ENGINES, "reverse", start)
+    asked = {"engine": "reverse", "workers": 3, "block_size": 50, "random_state": 4}
+    filled = engines.impute(work.folder / "parquet", work.model, tmp_path / "filled", draws=2, **asked)
+    expected = local.impute(work.folder / "parquet", work.model, tmp_path / "local", draws=2, random_state=4)
+    assert pq.read_table(filled).equals(pq.read_table(expected))
+    sampled = engines.sample(120, work.model, tmp_path / "new.parquet", **asked)
+    assert cells(pq.read_table(sampled)) == cells(work.model.sample(120, random_state=4))
+    assert seen == [(3, 6), (3, 3)]
+    with pytest.raises(InvalidOption, match="engine must be one of 'local', 'ray', 'reverse', 'spark'"):
+        engines.sample(3, work.model, tmp_path / "x", engine="rey")

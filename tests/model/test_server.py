@@ -14,7 +14,7 @@ import requests
 
 from harpoon.apps.server.app import create_app
 from harpoon.apps.server.limits import Limits
-from harpoon.inference.conditional import STRATEGIES
+from harpoon.inference.strategies import STRATEGIES
 
 ARROW, CSV, PARQUET = "application/vnd.apache.arrow.stream", "text/csv", "application/vnd.apache.parquet"
 EVENTS = "text/event-stream"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from harpoon._utils.sql import quote_identifier
+
 RESERVED_WORDS = """
 all alter analyse analyze and anti any array as asc asof asymmetric at authorization between binary both by call
 case cast check collate collation column concurrently connect_by_root constraint create cross current_date
@@ -21,7 +23,7 @@ RESERVED = frozenset(RESERVED_WORDS.split())  # unquoted, sqlglot or DuckDB woul
 def quote_name(name: str) -> str:
     """Return a column name in SQL, in double quotes unless it is a plain identifier."""
     plain = re.fullmatch("[A-Za-z_][A-Za-z0-9_]*", name) and name.lower() not in RESERVED
-    return name if plain else '"' + name.replace('"', '""') + '"'
+    return name if plain else quote_identifier(name)
 
 
 def text_literal(text: str) -> str:

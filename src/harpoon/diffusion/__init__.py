@@ -6,7 +6,7 @@ Harpoon paper unless another one is named.
 
 from harpoon.diffusion.denoiser import Denoiser, DenoiserFn, MaxNoiseModel
 from harpoon.diffusion.guidance import GUIDANCE_SCHEDULES, Guidance, TwistedGuidance
-from harpoon.diffusion.penalties import RECONSTRUCTION_LOSSES, reconstruction_penalty, sum_penalties
+from harpoon.diffusion.reconstruction import RECONSTRUCTION_LOSSES, reconstruction_penalty, sum_penalties
 from harpoon.diffusion.samplers import INITIAL_NOISE, reverse_process
 from harpoon.diffusion.schedules import CosineSchedule, LinearSchedule, NoiseLevel, Schedule
 from harpoon.diffusion.smc import SMCResampler

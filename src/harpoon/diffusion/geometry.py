@@ -19,7 +19,7 @@ from torch import Tensor
 
 from harpoon.diffusion.denoiser import Denoiser, DenoiserFn
 from harpoon.diffusion.guidance import tangential_gradient
-from harpoon.diffusion.penalties import RECONSTRUCTION_LOSSES, reconstruction_penalty
+from harpoon.diffusion.reconstruction import RECONSTRUCTION_LOSSES, reconstruction_penalty
 from harpoon.diffusion.schedules import NoiseLevel
 from harpoon.encoding.base import ColumnSlice, PartType
 from harpoon.encoding.batch import EncodedRows, Penalty

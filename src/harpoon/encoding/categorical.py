@@ -76,15 +76,6 @@ class OneHotCodec(CategoricalCodec):
         """Return the features as they are, so that the distance does not vanish between corners."""
         return x
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the codec as plain data."""
-        return super().to_json()
-
-    @classmethod
-    def from_json(cls, columns: Sequence[Column], data: Mapping[str, Any]) -> Self:  # noqa: ARG003
-        """Restore from `to_json`."""
-        return cls(columns[0])
-
 
 @dataclass(frozen=True)
 class HierarchicalCodec(CategoricalCodec):

@@ -57,7 +57,7 @@ class RowView(Mapping[str, Any]):
         return codec.soft_columns(part)[name]
 
     def category_coordinates(self, name: str) -> Tensor:
-        """Return points, (n, categories), whose distance to a corner of the simplex is a penalty (eq. 6)."""
+        """Return points, (n, categories), whose distance to a corner of the simplex is a penalty (eq. 9)."""
         codec, part = self._encoded(name)
         return codec.category_coordinates(part, name)
 

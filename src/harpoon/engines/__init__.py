@@ -1,5 +1,174 @@
-"""The same model on tables of any length: on this machine (`local`), on Ray (`ray`) and on Spark (`spark`).
+"""Engines: impute and sample tables of any length, on this machine or on a cluster.
 
-Every engine cuts the work into the same blocks of numbered rows, and fills or draws a block with the same few lines; so
-all of them give the same rows, with any number of workers. They add no scheduler: Ray and Spark do that.
+Every engine cuts the work into the same blocks of numbered rows and processes a block with the same code. So all
+engines give the same rows, with any number of workers. Ray and Spark schedule the blocks; Harpoon has no scheduler.
+
+>>> import pyarrow as pa, pyarrow.parquet as pq, tempfile
+>>> from pathlib import Path
+>>> from harpoon import Harpoon
+>>> table = pa.table({"x": [0.1, 0.9, 0.2, None] * 25, "kind": ["low", "high", None, "low"] * 25})
+>>> model = Harpoon(hidden=16, max_epochs=2, random_state=0, progress=False).fit(table)
+>>> with tempfile.TemporaryDirectory() as folder:
+...     source = Path(folder, "incomplete")
+...     source.mkdir()
+...     for number in range(3):
+...         pq.write_table(table, source / f"{number}.parquet")
+...     filled = pq.read_table(impute(source, model, Path(folder, "filled"), block_size=40))
+>>> filled.num_rows, filled["x"].null_count
+(300, 0)
 """
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from harpoon.exceptions import InvalidOption
+
+if TYPE_CHECKING:
+    import os
+    from pathlib import Path
+
+    from harpoon._utils.rng import RandomState
+    from harpoon.engines.block_store import BlockStore
+    from harpoon.engines.blocks import Block
+    from harpoon.engines.job import Job, Model, Where
+    from harpoon.io import ReadOptions
+
+    Run = Callable[[Job, BlockStore, list[Block]], Iterator[Block]]
+
+__all__ = ["ENGINES", "impute", "sample"]
+
+DEFAULT_BLOCK_ROWS = 20_000
+
+
+def impute(
+    source: str | os.PathLike[str],
+    model: Model,
+    output: str | os.PathLike[str],
+    *,
+    engine: str = "local",
+    workers: int | None = None,
+    where: Where = None,
+    draws: int | None = None,
+    only: Sequence[str] = (),
+    random_state: RandomState = None,
+    block_size: int = DEFAULT_BLOCK_ROWS,
+    read_options: ReadOptions | None = None,
+    force: bool = False,
+    progress: bool = False,
+) -> Path:
+    """Impute the missing cells of files that may be larger than memory.
+
+    A run that was killed continues with the unfinished blocks when it is started again with the same arguments. Any
+    other error leaves nothing behind. A `RangeIndex` of pandas is not a column of a Parquet file and is not kept; to
+    keep it, call `reset_index()` before the file is written.
+
+    Args:
+        source: A file, or a folder of files of one format, read in the order of their names.
+        model: A fitted model, or the path of its file.
+        output: A folder for Parquet files, one per block; or one file, if the name ends like a table file.
+        engine: A key of `ENGINES`: "local", "ray" or "spark".
+        workers: Number of workers on Ray and Spark; by default as many as there are CPUs.
+        where: A condition that every completed row satisfies.
+        draws: Number of rows to sample for each row, instead of the best values; a first column `draw` numbers them.
+        only: The columns to impute; all columns of the model by default. Other columns pass through.
+        random_state: A seed or a NumPy generator.
+        block_size: Rows in memory at a time. The result does not depend on it.
+        read_options: Delimiter, encoding and the like of CSV files, where they should not be detected.
+        force: Whether to replace an earlier output.
+        progress: Whether to show a progress bar.
+
+    Returns:
+        The output.
+    """
+    from harpoon.engines.job import ImputeJob, ImputeRequest
+    from harpoon.engines.runner import run_job
+
+    run = start_engine(engine, workers)
+    request = ImputeRequest.create(model, where=where, draws=draws, only=only, random_state=random_state)
+    job = ImputeJob.create(source, request, block_size=block_size, read_options=read_options)
+    return run_job(job, output, run, force=force, progress=progress)
+
+
+def sample(
+    n: int,
+    model: Model,
+    output: str | os.PathLike[str],
+    *,
+    engine: str = "local",
+    workers: int | None = None,
+    where: Where = None,
+    given: Mapping[str, object] | None = None,
+    strategy: str = "auto",
+    random_state: RandomState = None,
+    block_size: int = DEFAULT_BLOCK_ROWS,
+    force: bool = False,
+    progress: bool = False,
+) -> Path:
+    """Sample rows to files, also more rows than memory holds.
+
+    Args:
+        n: Number of rows.
+        model: A fitted model, or the path of its file.
+        output: As for `impute`.
+        engine: As for `impute`.
+        workers: As for `impute`.
+        where: A condition that every row satisfies. Rows under a condition are sampled in blocks of 10,000 rows.
+        given: Values of columns that all rows share.
+        strategy: How to satisfy the condition, as for `Harpoon.sample`.
+        random_state: A seed or a NumPy generator.
+        block_size: Rows in memory at a time. The result does not depend on it.
+        force: Whether to replace an earlier output.
+        progress: Whether to show a progress bar.
+
+    Returns:
+        The output.
+    """
+    from harpoon.engines.job import SampleJob
+    from harpoon.engines.runner import run_job
+
+    run = start_engine(engine, workers)
+    job = SampleJob.create(
+        n, model, where=where, given=given, strategy=strategy, random_state=random_state, block_size=block_size
+    )
+    return run_job(job, output, run, force=force, progress=progress)
+
+
+def start_engine(engine: str, workers: int | None = None) -> Run:
+    """Start the engine of that name and return its `run`."""
+    if engine not in ENGINES:
+        raise InvalidOption.one_of("engine", engine, ENGINES)
+    return ENGINES[engine](workers)
+
+
+def _start_local(workers: int | None) -> Run:
+    from harpoon.engines import local
+
+    if workers not in (None, 1):
+        raise InvalidOption(
+            f'The local engine is one process, got workers={workers}. Use engine="ray" for more workers.',
+            code="local_engine_workers",
+            workers=workers,
+        )
+    return local.run
+
+
+def _start_ray(workers: int | None) -> Run:
+    from harpoon.engines import ray
+
+    ray.connect(workers)
+    return partial(ray.run, workers=workers)
+
+
+def _start_spark(workers: int | None) -> Run:
+    from harpoon.engines import spark
+
+    return partial(spark.run, workers=workers)
+
+
+# An engine is a function that gets ready for a number of workers (None: the engine decides) and returns its `run`.
+# `run(job, store, blocks)` processes `job.tasks(blocks)` in any order, each with `store.process(job, task)`, and yields
+# every block when its file is in the store.
+ENGINES: dict[str, Callable[[int | None], Run]] = {"local": _start_local, "ray": _start_ray, "spark": _start_spark}

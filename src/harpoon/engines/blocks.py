@@ -1,7 +1,11 @@
-"""The files of a long table: all looked at before any work is done, numbered through, and read block by block."""
+"""Files as one long table, cut into blocks of consecutive rows.
+
+All files are checked before any work is done: each must be readable, and all must have the same columns.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -13,138 +17,147 @@ import pyarrow as pa
 
 from harpoon import io
 from harpoon._text import format_list
-from harpoon.engines.range_index import RangeIndex, counted_out
 from harpoon.exceptions import HarpoonError, InvalidOption, InvalidTable, TableFileError
-from harpoon.io import Location, ReadOptions, Source
-from harpoon.io.columnar import ParquetSource
-from harpoon.io.delimited import DelimitedSource
+from harpoon.io import FORMATS, Format, Location, ReadOptions, Source
 from harpoon.io.text_types import TypeInference
 from harpoon.io.writers import cast_to_schema
 
-FORMATS = {"parquet": "Parquet", "csv": "CSV", "tsv": "CSV"}
-READ = 2**14  # rows at a time
+READ_ROWS = 2**14  # rows at a time
+PANDAS_METADATA = b"pandas"
 
 
 @dataclass(frozen=True)
 class Block:
-    """Some rows that are worked on together.
+    """Consecutive rows that are processed together.
 
     Attributes:
-        first_row: The number of the first row in the whole table.
-        rows: How many there are.
-        path: The file that they are read from; empty for rows that are drawn.
-        start: The number of the first row in that file.
+        row_offset: The number of the first row in the whole table.
+        n_rows: Number of rows.
+        path: The file that holds them; empty for rows that are sampled.
+        file_offset: The number of the first row in that file.
     """
 
     row_offset: int
-    rows: int
+    n_rows: int
     path: str = ""
-    start: int = 0
+    file_offset: int = 0
 
 
 @dataclass(frozen=True)
 class TableFile:
-    """A file, and how many rows it has."""
+    """A file and its number of rows."""
 
     path: str
-    rows: int
+    n_rows: int
 
 
 @dataclass(frozen=True)
 class FileSet:
-    """Files that together are one table, in the order of their names.
+    """Files that form one table, in the order of their names.
 
     Attributes:
         root: The folder, or the one file.
-        schema: The columns that every file has.
+        schema: The columns that all files have.
         files: The files.
-        how: How to read them, with the types of all columns if they are text.
+        read_options: How to read them; for text files with the types of all columns.
+        has_row_offsets: Whether rows in the middle of a file can be read without the rows before them.
     """
 
     root: Path
     schema: pa.Schema
     files: tuple[TableFile, ...]
-    how: ReadOptions
+    read_options: ReadOptions
+    has_row_offsets: bool = False
 
     @classmethod
-    def of(cls, source: str | os.PathLike[str], how: ReadOptions | None = None) -> FileSet:
-        """A file, or a folder of them, of which every one is looked at."""
-        paths = _found(source)
-        first = {FORMATS[Location.parse(path).format]: path for path in reversed(paths)}  # of each kind
-        if len(first) > 1:
-            names = " and ".join(f"{str(path.name)!r}, a {kind} file" for kind, path in sorted(first.items()))
-            raise InvalidTable(f"{str(source)!r} holds {names} by their names. Put each kind into its own folder.")
-        root = Path(source).resolve()
-        return _columnar(root, paths) if "Parquet" in first else _delimited(root, paths, how or ReadOptions())
+    def from_path(cls, source: str | os.PathLike[str], read_options: ReadOptions | None = None) -> FileSet:
+        """Open a file or a folder, and check every file."""
+        paths = _find_files(source)
+        formats = {_format_of(path): path for path in reversed(paths)}  # the first file of each format
+        if len(formats) > 1 and not all(format_.keeps_text for format_ in formats):
+            pairs = sorted((format_.title, path.name) for format_, path in formats.items())
+            names = " and ".join(f"{name!r}, a {title} file" for title, name in pairs)
+            raise InvalidTable(f"{str(source)!r} holds {names} by their names. Put each format into its own folder.")
+        open_files = _open_text if next(iter(formats)).keeps_text else _open_typed
+        schema, files, options = open_files(paths, read_options or ReadOptions())
+        has_row_offsets = all(format_.has_row_offsets for format_ in formats)
+        return cls(Path(source).resolve(), schema, files, options, has_row_offsets)
 
     @property
-    def rows(self) -> int:
-        """How many rows there are altogether."""
-        return sum(shard.rows for shard in self.files)
+    def n_rows(self) -> int:
+        """Number of rows of all files."""
+        return sum(file.n_rows for file in self.files)
 
     def blocks(self, size: int) -> list[Block]:
-        """All rows in blocks of so many, none across two files; a table without rows has one block."""
-        ends = list(accumulate((shard.rows for shard in self.files), initial=0))
-        found = [
-            Block(first_row + start, min(size, shard.rows - start), shard.path, start)
-            for shard, first_row in zip(self.files, ends, strict=False)
-            for start in range(0, shard.rows, size)
+        """Cut all rows into blocks of at most `size` rows, none across two files. An empty table has one block."""
+        offsets = list(accumulate((file.n_rows for file in self.files), initial=0))
+        blocks = [
+            Block(row_offset + start, min(size, file.n_rows - start), file.path, start)
+            for file, row_offset in zip(self.files, offsets, strict=False)
+            for start in range(0, file.n_rows, size)
         ]
-        return found or [Block(0, 0, self.files[0].path)]
+        return blocks or [Block(0, 0, self.files[0].path)]
 
     def read(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, pa.Table]]:
-        """The rows of some blocks, file after file; no more of them is held than a block needs."""
-        for path, some in groupby(blocks, key=lambda block: block.path):
-            with naming(path), io.open_source(path, self.how) as source:
-                wanted = list(some)
-                yield from _cut(source, wanted, self.schema)
+        """Yield blocks with their rows, file after file. Memory holds one block at a time."""
+        for path, group in groupby(blocks, key=lambda block: block.path):
+            with errors_name_file(path), io.open_source(path, self.read_options) as source:
+                yield from _read_blocks(source, list(group), self.schema)
 
     def tasks(self, blocks: Iterable[Block]) -> list[list[Block]]:
-        """The blocks that belong into one hand: text is read from its start, so a text file is one task."""
-        if self.how.types:
-            return [list(some) for _, some in groupby(blocks, key=lambda block: block.path)]
-        return [[block] for block in blocks]
+        """Group blocks by worker. A file that is read from its start is one task, otherwise a block is one."""
+        if self.has_row_offsets:
+            return [[block] for block in blocks]
+        return [list(group) for _, group in groupby(blocks, key=lambda block: block.path)]
 
 
 @contextmanager
-def naming(path: str | Path, first_row: int = 0) -> Iterator[None]:
-    """What is wrong with a file, said with its name, and with the number of its first row unless it is 0."""
+def errors_name_file(path: str | Path, row_offset: int = 0) -> Iterator[None]:
+    """Add the name of the file to errors, and the number of its first row unless it is 0."""
     try:
         yield
     except HarpoonError as error:
         if str(path) in str(error):
             raise
-        begins = f", which begins with row {first_row}" if first_row else ""
-        raise type(error)(f"{str(path)!r}{begins}: {error}") from None
+        where = f"{str(path)!r}{f', which begins with row {row_offset}' if row_offset else ''}"
+        if "problem" not in error.facts:  # a sentence by code would not name the file
+            raise type(error)(f"{where}: {error}") from None
+        facts = {**error.facts, "problem": f"{where}: {error.facts['problem']}"}
+        raise type(error)(f"{where}: {error}", code=error.code, **facts) from None
 
 
-def check_here(place: str | os.PathLike[str]) -> None:
-    """Refuse what is no path: engines open files, and Ray and Spark open the rest."""
-    if "://" in str(place) or not str(place):
+def check_local_path(path: str | os.PathLike[str]) -> None:
+    """Raise InvalidOption for a URL: engines open files, and Ray and Spark open the rest."""
+    if "://" in str(path) or not str(path):
         raise InvalidOption(
-            f"Engines read and write files, by paths that every machine knows, got {str(place)!r}. For what is "
-            "elsewhere, give a Ray Dataset or a Spark DataFrame, and write what you get back."
+            f"Engines read and write files, by paths that every machine sees, got {str(path)!r}. For tables elsewhere, "
+            "use a Ray Dataset or a Spark DataFrame, and write what you get back."
         )
 
 
-def _found(place: str | os.PathLike[str]) -> list[Path]:
-    """The files of a folder, in the order of their names, or the file itself."""
-    check_here(place)
-    source = Path(place)
-    if not source.exists():
-        raise TableFileError(f"There is no file and no folder {str(source)!r}.")
-    whole = source.absolute()  # workers may be elsewhere
-    paths = sorted(_visible(whole)) if whole.is_dir() else [whole]
+def _find_files(source: str | os.PathLike[str]) -> list[Path]:
+    """Return the files of a folder in the order of their names, or the file itself."""
+    check_local_path(source)
+    root = Path(source)
+    if not root.exists():
+        raise TableFileError(f"There is no file and no folder {str(root)!r}.")
+    absolute = root.absolute()  # workers may have another working directory
+    paths = sorted(_visible_files(absolute)) if absolute.is_dir() else [absolute]
     if not paths:
-        raise InvalidTable(f"The folder {str(source)!r} is empty. It should hold Parquet or CSV files.")
+        raise InvalidTable(f"The folder {str(root)!r} is empty. It should hold files such as Parquet or CSV.")
     for path in paths:
         if Location.parse(path).format not in FORMATS:
-            raise InvalidTable(f"{str(path)!r} is neither a Parquet nor a CSV file by its name. Move it elsewhere.")
+            titles = ", ".join(format_.title for format_ in FORMATS.values())
+            raise InvalidTable(f"{str(path)!r} does not end like a table file ({titles}). Move it elsewhere.")
     return paths
 
 
-def _visible(folder: Path) -> Iterator[Path]:
-    """All files below a folder but those that Spark and others mean to hide."""
+def _format_of(path: Path) -> Format:
+    return FORMATS[Location.parse(path).format]
+
+
+def _visible_files(folder: Path) -> Iterator[Path]:
+    """Yield all files below a folder except those that Spark and others hide."""
     for path in folder.iterdir():
         if path.name.startswith((".", "_")):
             continue
@@ -156,141 +169,138 @@ def _visible(folder: Path) -> Iterator[Path]:
                 "would be lost. Read it with Ray or Spark, and give the Dataset or DataFrame."
             )
         else:
-            yield from _visible(path)
+            yield from _visible_files(path)
 
 
-def _columnar(root: Path, paths: Sequence[Path]) -> FileSet:
-    """Parquet files know their columns and rows."""
-    shards, schema = [], None
+Opened = tuple[pa.Schema, tuple[TableFile, ...], ReadOptions]
+
+
+def _open_typed(paths: Sequence[Path], options: ReadOptions) -> Opened:
+    """Open files that have types of their own, and agree on common types."""
+    files, schema = [], None
     for path in paths:
-        with naming(path), io.open_source(path) as source:
-            here = counted_out(source.schema)
-            schema = here if schema is None else _agreed(schema, here, paths[0])
-            shards.append(TableFile(str(path), _parquet(source).file.metadata.num_rows))
-    return FileSet(root, schema, tuple(shards), ReadOptions())
+        with errors_name_file(path), io.open_source(path, options) as source:
+            own = _without_range_index(source.schema)
+            schema = own if schema is None else _common_schema(schema, own, paths[0])
+            counted = source.n_rows
+            n_rows = sum(chunk.table.num_rows for chunk in source.chunks(READ_ROWS)) if counted is None else counted
+            files.append(TableFile(str(path), n_rows))
+    return schema, tuple(files), options
 
 
-def _delimited(root: Path, paths: Sequence[Path], how: ReadOptions) -> FileSet:
-    """Text has to be read to know how many rows there are, and what they hold."""
-    shards, names, survey = [], list[str](), TypeInference([])
+def _open_text(paths: Sequence[Path], options: ReadOptions) -> Opened:
+    """Read text files once, to count their rows and to infer common types."""
+    files, names, inference = [], list[str](), TypeInference([])
     for path in paths:
-        with naming(path):
-            with io.open_source(path, how) as source:
-                here = _text(source).names
+        with errors_name_file(path):
+            with io.open_source(path, options) as source:
+                own = source.column_names
             if not names:
-                names = here
-                survey = TypeInference([name for name in names if name not in how.types], how.missing_words)
-            _agreed(_untyped(names), _untyped(here), paths[0])
-            shards.append(TableFile(str(path), _surveyed(path, _as_texts(how, names), survey)))
-    types = {name: how.types.get(name) or survey.types[name] for name in names}
-    return FileSet(root, pa.schema(list(types.items())), tuple(shards), replace(how, types=types))
+                names = own
+                inference = TypeInference([name for name in names if name not in options.types], options.missing_words)
+            _common_schema(_untyped(names), _untyped(own), paths[0])
+            as_text = replace(options, types={name: options.types.get(name, pa.string()) for name in names})
+            files.append(TableFile(str(path), _scan(path, as_text, inference)))
+    types = {name: options.types.get(name) or inference.types[name] for name in names}
+    return pa.schema(list(types.items())), tuple(files), replace(options, types=types)
 
 
-def _surveyed(path: Path, how: ReadOptions, survey: TypeInference) -> int:
-    """How many rows a text file has; every cell of it is looked at."""
-    rows = 0
-    with io.open_source(path, how) as source:
-        for part in source.chunks(READ):
-            survey.look(part.texts)
-            rows += part.table.num_rows
-    return rows
-
-
-def _as_texts(how: ReadOptions, names: Sequence[str]) -> ReadOptions:
-    return replace(how, types={name: how.types.get(name, pa.string()) for name in names})
+def _scan(path: Path, options: ReadOptions, inference: TypeInference) -> int:
+    """Add all cells of a text file to the inference of types, and count its rows."""
+    n_rows = 0
+    with io.open_source(path, options) as source:
+        for chunk in source.chunks(READ_ROWS):
+            if chunk.texts is None:
+                raise InvalidTable("It is not a text file, although its name says so.")
+            inference.update(chunk.texts)
+            n_rows += chunk.table.num_rows
+    return n_rows
 
 
 def _untyped(names: Sequence[str]) -> pa.Schema:
     return pa.schema([(name, pa.string()) for name in names])
 
 
-def _agreed(one: pa.Schema, other: pa.Schema, first: Path) -> pa.Schema:
-    """What two files have in common: the same columns, of types that go together."""
+def _without_range_index(schema: pa.Schema) -> pa.Schema:
+    """Drop the RangeIndex of pandas from the metadata: it counts the rows of one file, not those of a block.
+
+    >>> notes = {"index_columns": ["key", {"kind": "range", "name": None, "start": 5, "stop": 8, "step": 1}]}
+    >>> kept = _without_range_index(pa.schema([("key", pa.int8())], {"pandas": json.dumps(notes)}))
+    >>> kept.metadata
+    {b'pandas': b'{"index_columns": ["key"]}'}
+    """
+    try:
+        notes = json.loads((schema.metadata or {})[PANDAS_METADATA])
+        notes["index_columns"] = [index for index in notes["index_columns"] if not isinstance(index, dict)]
+    except (KeyError, TypeError, ValueError):  # pandas did not write the file
+        return schema
+    return schema.with_metadata({**schema.metadata, PANDAS_METADATA: json.dumps(notes).encode()})
+
+
+def _common_schema(one: pa.Schema, other: pa.Schema, first: Path) -> pa.Schema:
+    """Return the columns of two files with types that hold the values of both, or raise InvalidTable."""
     lacking = [name for name in one.names if name not in other.names]
     more = [name for name in other.names if name not in one.names]
     problems = [f"it lacks {format_list(lacking)}"] * bool(lacking) + [f"it adds {format_list(more)}"] * bool(more)
     for f in [] if problems else one:
-        here = other.field(f.name).type
-        common = _common(f.type, here)
+        own = other.field(f.name).type
+        common = _common_type(f.type, own)
         if common is None:
-            problems.append(f"{f.name!r} is {here}, not {f.type}")
+            problems.append(f"{f.name!r} is {own}, not {f.type}")
         elif common != f.type:
             one = one.set(one.get_field_index(f.name), f.with_type(common))
     if problems:
         raise InvalidTable(
             f"Its columns are not those of {str(first)!r}: {'; '.join(problems)}. All files of a folder must have the "
-            "same columns; mend it or move it elsewhere."
+            "same columns; fix it or move it elsewhere."
         )
     return one
 
 
-def _common(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
-    """A type that holds the values of both, if there is one: integers are floats where a file has holes.
+def _common_type(one: pa.DataType, other: pa.DataType) -> pa.DataType | None:
+    """Return a type that holds the values of both. Integers are floats where a file has missing cells.
 
-    >>> _common(pa.int64(), pa.float64()), _common(pa.string(), pa.null()), _common(pa.string(), pa.int64())
-    (DataType(double), DataType(string), None)
+    >>> _common_type(pa.int64(), pa.float64()), _common_type(pa.string(), pa.null())
+    (DataType(double), DataType(string))
+    >>> _common_type(pa.string(), pa.int64())
     """
     if one == other:
         return one
-    pair = [pa.schema([("", _plain(dtype))]) for dtype in (one, other)]
+    pair = [pa.schema([("", _value_type(dtype))]) for dtype in (one, other)]
     try:
         return pa.unify_schemas(pair, promote_options="permissive").field(0).type
     except pa.ArrowTypeError:
         return None
 
 
-def _plain(dtype: pa.DataType) -> pa.DataType:
-    """The type of the values, however they are stored."""
+def _value_type(dtype: pa.DataType) -> pa.DataType:
+    """Return the type of the values, independent of how they are stored."""
     if pa.types.is_dictionary(dtype):
-        return _plain(dtype.value_type)
+        return _value_type(dtype.value_type)
     return pa.string() if pa.types.is_string_view(dtype) else dtype
 
 
-def _cut(source: Source, blocks: Sequence[Block], schema: pa.Schema) -> Iterator[tuple[Block, pa.Table]]:
-    """The rows of each block, out of rows that follow each other."""
-    at = blocks[0].start if isinstance(source, ParquetSource) else 0
-    parts = _indexed(source, at) if isinstance(source, ParquetSource) else (part.table for part in source.chunks(READ))
-    held = schema.empty_table()
+def _read_blocks(source: Source, blocks: Sequence[Block], schema: pa.Schema) -> Iterator[tuple[Block, pa.Table]]:
+    """Yield the rows of each block of one file."""
+    start = blocks[0].file_offset
+    chunks, held = source.chunks(READ_ROWS, start), schema.empty_table()
     for block in blocks:
-        while at + held.num_rows < block.start + block.rows:
-            part = next(parts, None)
-            if part is None:
+        while start + held.num_rows < block.file_offset + block.n_rows:
+            chunk = next(chunks, None)
+            if chunk is None:
                 raise TableFileError(f"{block.path!r} has fewer rows than before; was it changed meanwhile?")
-            held = pa.concat_tables([held, _as_agreed(part, schema, block.path)])
-            passed = min(max(block.start - at, 0), held.num_rows)
-            held, at = held.slice(passed), at + passed
-        yield block, held.slice(block.start - at, block.rows)
+            held = pa.concat_tables([held, _cast(chunk.table, schema, block.path)])
+            passed = min(max(block.file_offset - start, 0), held.num_rows)
+            held, start = held.slice(passed), start + passed
+        yield block, held.slice(block.file_offset - start, block.n_rows)
 
 
-def _indexed(source: ParquetSource, first_row: int) -> Iterator[pa.Table]:
-    """The rows of a Parquet file from one of them on, with the index of pandas as a column."""
-    index = RangeIndex.of(source.schema)
-    for part in source.chunks(READ, first_row):
-        rows = part.table
-        if index is not None:
-            rows = rows.append_column(index.name, index.column(first_row, rows.num_rows))
-        yield rows
-        first_row += rows.num_rows
-
-
-def _as_agreed(table: pa.Table, schema: pa.Schema, path: str) -> pa.Table:
-    """The columns with the types of all files."""
+def _cast(table: pa.Table, schema: pa.Schema, path: str) -> pa.Table:
+    """Cast the columns of one file to the types of all files."""
     try:
         return cast_to_schema(table.select(schema.names), schema)
     except pa.ArrowInvalid as error:
         raise InvalidTable(
-            f"{path!r} holds values that the type of another file cannot tell apart: {error}. Give the column the same "
+            f"{path!r} holds values that the type of another file cannot represent: {error}. Give the column the same "
             "type in all files."
         ) from None
-
-
-def _parquet(source: Source) -> ParquetSource:
-    if not isinstance(source, ParquetSource):
-        raise InvalidTable("It is no Parquet file, whatever its name says.")
-    return source
-
-
-def _text(source: Source) -> DelimitedSource:
-    if not isinstance(source, DelimitedSource):
-        raise InvalidTable("It is no CSV file, whatever its name says.")
-    return source

@@ -1,4 +1,7 @@
-"""What is asked of a model, in a form that can be sent to workers: its file as bytes, a seed, a condition as text."""
+"""Jobs: work on blocks of rows, in a form that can be sent to workers.
+
+A job holds the file of the model as bytes, a seed, and the condition as text.
+"""
 
 from __future__ import annotations
 
@@ -23,28 +26,29 @@ from harpoon.conditions.parser import to_predicate
 from harpoon.data import dataframe
 from harpoon.data.arrow_types import text_types
 from harpoon.data.dataframe import check_names
+from harpoon.engines import DEFAULT_BLOCK_ROWS
 from harpoon.engines.block_imputer import BlockImputer
-from harpoon.engines.blocks import Block, FileSet, naming
+from harpoon.engines.blocks import Block, FileSet, errors_name_file
 from harpoon.estimator import Harpoon, load
 from harpoon.exceptions import InvalidOption
-from harpoon.inference.conditional import check_strategy
+from harpoon.inference.strategies import check_strategy
 from harpoon.io import ReadOptions
 
 Model = Harpoon | str | os.PathLike[str]
 Where = str | Predicate | None
-ROW = "harpoon: row"  # the column that numbers rows on their way
+ROW_NUMBER = "harpoon: row"  # a column that numbers rows between two steps of Ray or Spark
 
 
 @dataclass(frozen=True)
 class ImputeRequest:
-    """How holes are to be filled.
+    """How to impute rows.
 
     Attributes:
-        model: The model's file.
-        seed: Of all draws; None if nobody has chosen one yet.
-        where: A condition that every completed row meets.
-        draws: How many rows to draw for each, instead of the best values.
-        only: The columns to fill.
+        model: The file of the model.
+        seed: The seed of all draws; None if it is not chosen yet.
+        where: A condition that every completed row satisfies.
+        draws: Number of rows to sample for each row, instead of the best values.
+        only: The columns to impute.
     """
 
     model: bytes
@@ -54,40 +58,40 @@ class ImputeRequest:
     only: tuple[str, ...] = ()
 
     @classmethod
-    def of(
+    def create(
         cls, model: Model, *, where: Where, draws: int | None, only: Sequence[str], random_state: RandomState
     ) -> ImputeRequest:
-        """The same, once it is known to make sense."""
+        """Check the arguments of `harpoon.engines.impute` and make a request of them."""
         content = serialize_model(model)
         fitted = deserialize_model(content)
-        listed = (only,) if isinstance(only, str) else tuple(only)
+        columns = (only,) if isinstance(only, str) else tuple(only)
         if draws is not None:
-            check_count(draws, "draws, the number of tables to draw,")
-        return cls(content, job_seed(fitted, random_state), check_where(where, fitted), draws, listed)
+            check_count(draws, "draws, the number of tables to sample,")
+        return cls(content, job_seed(fitted, random_state), check_where(where, fitted), draws, columns)
 
     @property
-    def numbered(self) -> bool:
-        """Whether what a row gets depends on its number: something is drawn."""
+    def depends_on_row_number(self) -> bool:
+        """Whether the result of a row depends on its number: true if cells are sampled."""
         return bool(self.draws or self.where or not deserialize_model(self.model).denoiser_.is_conditional)
 
     def check_columns(self, names: Sequence[str]) -> None:
-        """Refuse a table that lacks columns, or has some twice, or one called as rows are numbered."""
+        """Raise an error for columns that are absent, repeated, or named like the column of row numbers."""
         check_names(names)
-        if self.numbered and ROW in names:
-            raise InvalidOption(f"The table has a column {ROW!r}, by which rows are numbered on their way. Rename it.")
-        self.filler(pa.schema([(name, pa.null()) for name in names]))
+        if self.depends_on_row_number and ROW_NUMBER in names:
+            raise InvalidOption(f"The table has a column {ROW_NUMBER!r}, which Harpoon uses to number rows. Rename it.")
+        self.block_imputer(pa.schema([(name, pa.null()) for name in names]))
 
-    def filler(self, schema: pa.Schema) -> BlockImputer:
-        """What fills rows with these columns."""
+    def block_imputer(self, schema: pa.Schema) -> BlockImputer:
+        """Return the imputer of rows with these columns."""
         return BlockImputer(
             deserialize_model(self.model), schema, only=self.only, draws=self.draws, where=self.where, seed=self.seed
         )
 
 
 def serialize_model(model: Model) -> bytes:
-    """The file of a model, to be sent to workers that do not see it."""
+    """Return the file of a model as bytes, for workers that do not see it."""
     if not isinstance(model, Harpoon):
-        load(model, progress=False)  # which complains in our words
+        load(model, progress=False)  # raises a ModelFileError if it is not a model
         return Path(model).read_bytes()
     with tempfile.TemporaryDirectory(prefix="harpoon-") as folder:
         path = Path(folder, "model.harpoon")
@@ -97,7 +101,7 @@ def serialize_model(model: Model) -> bytes:
 
 @lru_cache(maxsize=2)
 def deserialize_model(content: bytes) -> Harpoon:
-    """The model out of its file: once for each process, however many blocks it works on."""
+    """Return the model of a file. It is loaded once per process."""
     with tempfile.TemporaryDirectory(prefix="harpoon-") as folder:
         path = Path(folder, "model.harpoon")
         path.write_bytes(content)
@@ -105,13 +109,13 @@ def deserialize_model(content: bytes) -> Harpoon:
 
 
 def job_seed(model: Harpoon, random_state: RandomState) -> int | None:
-    """A seed that all workers share, if there is one: of the call, or of the model."""
+    """Return the seed of the call, or of the model, or None: all workers must share it."""
     chosen = model.random_state if random_state is None else check_random_state(random_state)
     return chosen if isinstance(chosen, int | None) else to_seed(chosen)
 
 
 def check_where(where: Where, model: Harpoon) -> str | None:
-    """A condition as text, once it is known to make sense for the model."""
+    """Check that a condition fits the model and return it as text."""
     if where is None:
         return None
     tree = to_predicate(where)
@@ -119,122 +123,123 @@ def check_where(where: Where, model: Harpoon) -> str | None:
     return str(tree)
 
 
-BLOCK = 20_000  # rows, unless others are asked for
-STRETCH = 10_000  # rows that are worked on together under a condition, whatever is asked for
+CONDITION_BLOCK_ROWS = 10_000  # rows of a block under a condition
 
 
 class Job(Protocol):
-    """Work on blocks. It can be sent to any worker."""
+    """Work on blocks, which can be sent to any worker."""
 
     @property
     def seed(self) -> int | None:
-        """Of all random numbers; None if nobody has chosen one yet."""
+        """The seed of all random numbers; None if it is not chosen yet."""
 
     @property
     def blocks(self) -> list[Block]:
-        """All blocks, in their order."""
+        """All blocks, in order."""
 
-    def identity(self) -> str:
-        """What tells this job from others that would give other rows or other blocks."""
+    def fingerprint(self) -> str:
+        """Return a digest of everything that determines the rows and the blocks."""
 
-    def seeded(self, seed: int) -> Self:
-        """The job with a seed that has been chosen."""
+    def with_seed(self, seed: int) -> Self:
+        """Return the job with this seed."""
 
     def tasks(self, blocks: Iterable[Block]) -> list[list[Block]]:
-        """The blocks that belong into one hand."""
+        """Group blocks by worker."""
 
-    def rows_of(self, block: Block) -> int:
-        """How many rows a block becomes."""
+    def n_output_rows(self, block: Block) -> int:
+        """Return the number of rows that a block gives."""
 
-    def check_apart(self, target: Path) -> None:
-        """Refuse an output that the job would read."""
+    def check_output(self, target: Path) -> None:
+        """Raise InvalidOption for an output that the job would read."""
 
-    def made(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, pa.Table]]:
-        """What blocks become, one after the other."""
+    def process(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, pa.Table]]:
+        """Yield blocks with the rows they give."""
 
 
 @dataclass(frozen=True)
 class ImputeJob:
-    """Files whose holes are filled."""
+    """Imputation of files."""
 
     source: FileSet
-    filling: ImputeRequest
-    size: int
+    request: ImputeRequest
+    block_size: int
 
     @classmethod
-    def of(
+    def create(
         cls,
         source: str | os.PathLike[str],
-        filling: ImputeRequest,
+        request: ImputeRequest,
         *,
-        block: int = BLOCK,
-        how: ReadOptions | None = None,
+        block_size: int = DEFAULT_BLOCK_ROWS,
+        read_options: ReadOptions | None = None,
     ) -> ImputeJob:
-        """The job, all of whose files have been looked at."""
-        types = text_types(deserialize_model(filling.model).schema_)
-        shards = FileSet.of(source, replace(how or ReadOptions(), types=types))
-        filling.filler(shards.schema)  # which complains of columns that are not there
-        return cls(shards, filling, block_size(block, filling.where))
+        """Check all files and make a job of them."""
+        types = text_types(deserialize_model(request.model).schema_)
+        files = FileSet.from_path(source, replace(read_options or ReadOptions(), types=types))
+        request.block_imputer(files.schema)  # raises an error if columns are absent
+        return cls(files, request, effective_block_size(block_size, request.where))
 
     @property
     def seed(self) -> int | None:
-        """Of all random numbers."""
-        return self.filling.seed
+        """The seed of all random numbers."""
+        return self.request.seed
 
     @property
     def blocks(self) -> list[Block]:
-        """All blocks, in their order."""
-        return self.source.blocks(self.size)
+        """All blocks, in order."""
+        return self.source.blocks(self.block_size)
 
-    def identity(self) -> str:
-        """What tells this job from others."""
-        files = [(shard.path, shard.rows, *_state(shard.path)) for shard in self.source.files]
-        return _digest(self.filling.model, replace(self.filling, model=b""), self.size, files, self.source.how)
+    def fingerprint(self) -> str:
+        """Return a digest of everything that determines the rows and the blocks."""
+        files = [(file.path, file.n_rows, *_file_state(file.path)) for file in self.source.files]
+        return _digest(
+            self.request.model, replace(self.request, model=b""), self.block_size, files, self.source.read_options
+        )
 
-    def seeded(self, seed: int) -> ImputeJob:
-        """The job with a seed that has been chosen."""
-        return replace(self, filling=replace(self.filling, seed=seed))
+    def with_seed(self, seed: int) -> ImputeJob:
+        """Return the job with this seed."""
+        return replace(self, request=replace(self.request, seed=seed))
 
     def tasks(self, blocks: Iterable[Block]) -> list[list[Block]]:
-        """The blocks that belong into one hand."""
+        """Group blocks by worker."""
         return self.source.tasks(blocks)
 
-    def rows_of(self, block: Block) -> int:
-        """How many rows a block becomes: one for each draw."""
-        return block.rows * (self.filling.draws or 1)
+    def n_output_rows(self, block: Block) -> int:
+        """Return the number of rows that a block gives: one for each row and draw."""
+        return block.n_rows * (self.request.draws or 1)
 
-    def check_apart(self, target: Path) -> None:
-        """Refuse an output that would be a part of the source, or the other way round."""
+    def check_output(self, target: Path) -> None:
+        """Raise InvalidOption if the output is inside the source, or the source inside the output."""
         root = self.source.root
         if root in target.parents or target in root.parents:
             raise InvalidOption(
-                f"Of the output {str(target)!r} and the source {str(root)!r} one lies in the other, and would be read "
-                "or replaced with it. Choose a place apart."
+                f"The output {str(target)!r} and the source {str(root)!r} must not contain each other. Choose another "
+                "output."
             )
 
-    def made(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, pa.Table]]:
-        """The filled rows of blocks, one after the other."""
-        filler = self.filling.filler(self.source.schema)
+    def process(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, pa.Table]]:
+        """Yield blocks with their imputed rows."""
+        imputer = self.request.block_imputer(self.source.schema)
         for block, table in self.source.read(blocks):
-            with naming(block.path, first_row=block.row_offset - block.start):
-                filled = filler.stacked(table, block.row_offset)
-            yield block, filled
+            with errors_name_file(block.path, row_offset=block.row_offset - block.file_offset):
+                imputed = imputer.impute_stacked(table, block.row_offset)
+            yield block, imputed
 
 
 @dataclass(frozen=True)
 class SampleJob:
-    """Rows that are drawn."""
+    """Sampling of rows."""
 
     model: bytes
     n: int
     seed: int | None
-    size: int
+    block_size: int
     where: str | None = None
     given: Mapping[str, Any] | None = None
     strategy: str = "auto"
 
     @classmethod
-    def of(
+    def create(
         cls,
         n: int,
         model: Model,
@@ -243,67 +248,67 @@ class SampleJob:
         given: Mapping[str, object] | None = None,
         strategy: str = "auto",
         random_state: RandomState = None,
-        block: int = BLOCK,
+        block_size: int = DEFAULT_BLOCK_ROWS,
     ) -> SampleJob:
-        """The job, whose options have been looked at."""
+        """Check the arguments of `harpoon.engines.sample` and make a job of them."""
         if not isinstance(given, Mapping | None):
             raise InvalidOption("given must be a mapping of columns to values; impute completes partial rows.")
         check_strategy(strategy)
-        packed_model = serialize_model(model)
-        fitted = deserialize_model(packed_model)
-        asked = check_where(where, fitted)
-        seed, size = job_seed(fitted, random_state), block_size(block, asked)
-        return cls(packed_model, check_count(n), seed, size, asked, None if given is None else dict(given), strategy)
+        content = serialize_model(model)
+        fitted = deserialize_model(content)
+        condition = check_where(where, fitted)
+        seed, size = job_seed(fitted, random_state), effective_block_size(block_size, condition)
+        return cls(content, check_count(n), seed, size, condition, None if given is None else dict(given), strategy)
 
     @property
     def blocks(self) -> list[Block]:
-        """All blocks, in their order."""
-        return [Block(start, min(self.size, self.n - start)) for start in range(0, self.n, self.size)]
+        """All blocks, in order."""
+        return [Block(start, min(self.block_size, self.n - start)) for start in range(0, self.n, self.block_size)]
 
-    def identity(self) -> str:
-        """What tells this job from others."""
-        return _digest(self.model, self.seed, self.size, self.where, self.n, self.given, self.strategy)
+    def fingerprint(self) -> str:
+        """Return a digest of everything that determines the rows and the blocks."""
+        return _digest(self.model, self.seed, self.block_size, self.where, self.n, self.given, self.strategy)
 
-    def seeded(self, seed: int) -> SampleJob:
-        """The job with a seed that has been chosen."""
+    def with_seed(self, seed: int) -> SampleJob:
+        """Return the job with this seed."""
         return replace(self, seed=seed)
 
     def tasks(self, blocks: Iterable[Block]) -> list[list[Block]]:
-        """Every block can be drawn by itself."""
+        """Group blocks by worker: each block is a task."""
         return [[block] for block in blocks]
 
-    def rows_of(self, block: Block) -> int:
-        """As many as were asked for."""
-        return block.rows
+    def n_output_rows(self, block: Block) -> int:
+        """Return the number of rows of a block."""
+        return block.n_rows
 
-    def check_apart(self, target: Path) -> None:
-        """Nothing is read."""
+    def check_output(self, target: Path) -> None:
+        """Do nothing: the job reads no files."""
 
-    def made(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, pa.Table]]:
-        """The rows of blocks, one after the other."""
+    def process(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, pa.Table]]:
+        """Yield blocks with their sampled rows."""
         for block in blocks:
-            drawn = deserialize_model(self.model).sample(
-                block.rows,
+            sampled = deserialize_model(self.model).sample(
+                block.n_rows,
                 where=self.where,
                 given=self.given,
                 strategy=self.strategy,
                 row_offset=block.row_offset,
                 random_state=self.seed,
             )
-            yield block, dataframe.read(drawn).arrow
+            yield block, dataframe.read(sampled).arrow
 
 
-def block_size(block: int, where: str | None) -> int:
-    """Rows of a block. Under a condition rows depend on what they are drawn with, so there it is always the same."""
-    size = check_count(block, "block, the number of rows in memory at a time,")
-    return size if where is None else STRETCH
+def effective_block_size(block: int, where: str | None) -> int:
+    """Return the rows of a block. Under a condition rows depend on their block, so its size is fixed there."""
+    size = check_count(block, "block_size, the number of rows in memory at a time,")
+    return size if where is None else CONDITION_BLOCK_ROWS
 
 
-def _state(path: str) -> tuple[int, int]:
-    about = Path(path).stat()
-    return about.st_size, about.st_mtime_ns
+def _file_state(path: str) -> tuple[int, int]:
+    status = Path(path).stat()
+    return status.st_size, status.st_mtime_ns
 
 
 def _digest(model: bytes, *facts: object) -> str:
-    said = json.dumps([__version__, hashlib.sha256(model).hexdigest(), *facts], default=str)
-    return hashlib.sha256(said.encode()).hexdigest()[:16]
+    content = json.dumps([__version__, hashlib.sha256(model).hexdigest(), *facts], default=str)
+    return hashlib.sha256(content.encode()).hexdigest()[:16]

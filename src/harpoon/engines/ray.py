@@ -1,26 +1,25 @@
-"""Ray: blocks of a long table on an actor pool of Ray Data, with the model once in each worker.
+"""The Ray engine: impute and sample on an actor pool of Ray Data, train on Ray Train.
 
     import harpoon.engines.ray as engine
 
-    filled = engine.impute("holes/", "penguins.harpoon", output="filled/", workers=8)  # files to files
-    filled = engine.impute(ray.data.read_parquet("holes/"), model)  # a Dataset to a Dataset, when it is asked for
-    drawn = engine.sample(1_000_000, model, where="body_mass_g >= 5000")
+    filled = engine.impute("incomplete/", "penguins.harpoon", output="filled/", workers=8)  # files to files
+    filled = engine.impute(ray.data.read_parquet("incomplete/"), model)  # a Dataset to a Dataset, computed on use
+    sampled = engine.sample(1_000_000, model, where="body_mass_g >= 5000")
+    model = engine.fit(harpoon.Harpoon(max_time=3600), "sales/", workers=8)
 
-A worker reads the rows of a block, and writes what it makes of them, by itself: rows travel between storage and worker
-only. Every machine has to see the files. If a worker dies, Ray starts another one and gives it the block again; a block
-is a file that appears whole, so none is lost or there twice.
+Each worker has one copy of the model. It reads the rows of a block and writes the result itself, so rows travel only
+between storage and worker, and every machine has to see the files. If a worker dies, Ray starts another one and gives
+it the block again. The file of a block appears complete or not at all, so no row is lost or duplicated.
 """
 
 from __future__ import annotations
 
 import logging
 import os
-import pickle
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import accumulate, pairwise
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -28,9 +27,19 @@ import pyarrow as pa
 
 from harpoon._utils.rng import RandomState, to_seed
 from harpoon._utils.validation import check_count
+from harpoon.engines import DEFAULT_BLOCK_ROWS
 from harpoon.engines.block_store import BlockStore
 from harpoon.engines.blocks import Block
-from harpoon.engines.job import BLOCK, ROW, ImputeJob, ImputeRequest, Job, Model, SampleJob, Where, block_size
+from harpoon.engines.job import (
+    ROW_NUMBER,
+    ImputeJob,
+    ImputeRequest,
+    Job,
+    Model,
+    SampleJob,
+    Where,
+    effective_block_size,
+)
 from harpoon.engines.runner import run_job
 from harpoon.estimator import Harpoon
 from harpoon.exceptions import HarpoonError, InvalidOption, MissingExtra
@@ -41,12 +50,14 @@ try:
     import ray
     import ray.data
     from ray.data import ActorPoolStrategy, DataContext, Dataset
+
+    from harpoon.engines.ray_data import blocks_of_tasks, in_order, number_rows, preserved_order, tasks_to_dataset
 except ImportError:
     raise MissingExtra.for_package("ray", "ray", "The engine Ray") from None
 
+__all__ = ["connect", "fit", "impute", "run", "sample"]
 
-TASK = "task"
-GIVEN_UP = -1  # in the place of the number of a block
+FAILED = -1  # instead of the row offset of a block
 
 
 def impute(
@@ -60,40 +71,41 @@ def impute(
     random_state: RandomState = None,
     workers: int | None = None,
     gpus: float = 0.0,
-    block: int = BLOCK,
+    block_size: int = DEFAULT_BLOCK_ROWS,
     ordered: bool = True,
-    how: ReadOptions | None = None,
+    read_options: ReadOptions | None = None,
     force: bool = False,
     progress: bool = False,
 ) -> Dataset:
-    """Fill the holes of a table on a Ray cluster.
+    """Impute the missing cells of files or of a Ray Dataset.
 
     Args:
-        source: A Parquet or CSV file, a folder of them, or a Ray Dataset.
-        model: A fitted model, or its file.
-        output: A folder to write Parquet files to, or one file; None gives a Dataset that is computed when it is used.
-        where: A condition that every completed row meets.
-        draws: Draw so many rows for each, instead of the best values; a first column `draw` numbers them.
-        only: The columns to fill; all that the model knows by default. All others are passed on.
+        source: A file, a folder of files, or a Ray Dataset.
+        model: A fitted model, or the path of its file.
+        output: A folder for Parquet files, or one Parquet file; None returns a Dataset that is computed on use.
+        where: As for `harpoon.engines.impute`.
+        draws: As for `harpoon.engines.impute`.
+        only: As for `harpoon.engines.impute`.
         random_state: A seed or a NumPy generator.
-        workers: Actors with a model each; by default as many as the cluster has CPUs.
-        gpus: GPUs, or a share of one, for each worker.
-        block: Rows that a worker has in memory at a time. What a row gets does not depend on it.
-        ordered: Whether the rows of the Dataset come back in their order. Files are always in order.
-        how: Delimiter, encoding and the like of CSV files, where they should not be found out.
+        workers: Number of actors, each with a copy of the model; by default as many as the cluster has CPUs.
+        gpus: GPUs of each worker; may be a fraction.
+        block_size: Rows that a worker has in memory at a time. The result does not depend on it.
+        ordered: Whether the rows of the Dataset come in the order of the source. Files are always in order.
+        read_options: As for `harpoon.engines.impute`.
         force: Whether to replace an earlier output.
-        progress: Whether to show a bar.
+        progress: Whether to show a progress bar.
 
     Returns:
-        The filled rows, with all columns of the source.
+        The imputed rows, with all columns of the source.
     """
-    filling = ImputeRequest.of(model, where=where, draws=draws, only=only, random_state=random_state)
+    request = ImputeRequest.create(model, where=where, draws=draws, only=only, random_state=random_state)
+    pool = ActorPool(workers, gpus)
     if not isinstance(source, ray.data.Dataset):
-        job = ImputeJob.of(source, filling, block=block, how=how)
-        return _answered(job, output, Pool(workers, gpus), ordered=ordered, force=force, progress=progress)
+        job = ImputeJob.create(source, request, block_size=block_size, read_options=read_options)
+        return _run_to_dataset(job, output, pool, ordered=ordered, force=force, progress=progress)
     if output is not None:
-        raise InvalidOption("A Dataset is written by itself: leave output out, and call write_parquet on the answer.")
-    return _filled(source, filling, Pool(workers, gpus), block=block, ordered=ordered)
+        raise InvalidOption("output is for files. Leave it out for a Dataset, and call write_parquet on the result.")
+    return _impute_dataset(source, request, pool, block_size=block_size, ordered=ordered)
 
 
 def sample(
@@ -107,14 +119,16 @@ def sample(
     random_state: RandomState = None,
     workers: int | None = None,
     gpus: float = 0.0,
-    block: int = BLOCK,
+    block_size: int = DEFAULT_BLOCK_ROWS,
     ordered: bool = True,
     force: bool = False,
     progress: bool = False,
 ) -> Dataset:
-    """Draw rows on a Ray cluster; the arguments are those of `impute` and of `harpoon.engines.local.sample`."""
-    job = SampleJob.of(n, model, where=where, given=given, strategy=strategy, random_state=random_state, block=block)
-    return _answered(job, output, Pool(workers, gpus), ordered=ordered, force=force, progress=progress)
+    """Sample rows on a Ray cluster. The arguments are those of `impute` and of `harpoon.engines.sample`."""
+    job = SampleJob.create(
+        n, model, where=where, given=given, strategy=strategy, random_state=random_state, block_size=block_size
+    )
+    return _run_to_dataset(job, output, ActorPool(workers, gpus), ordered=ordered, force=force, progress=progress)
 
 
 def fit(
@@ -161,18 +175,20 @@ def fit(
 
 
 def run(
-    job: Job, parts: BlockStore, blocks: list[Block], workers: int | None = None, gpus: float = 0.0
+    job: Job, store: BlockStore, blocks: list[Block], workers: int | None = None, gpus: float = 0.0
 ) -> Iterator[Block]:
-    """Blocks on an actor pool, each told of when its part has been written."""
-    by_number = {block.row_offset: block for block in blocks}
-    for receipt in _worked(job, parts, blocks, Pool(workers, gpus), ordered=False).iter_rows() if blocks else ():
-        if receipt["first_row"] == GIVEN_UP:
-            raise parts.problem() or parts.unseen()
-        yield by_number[receipt["first_row"]]
+    """Process blocks on an actor pool and yield each when its file is written."""
+    by_offset = {block.row_offset: block for block in blocks}
+    if not blocks:
+        return
+    for receipt in _process(job, store, blocks, ActorPool(workers, gpus), ordered=False).iter_rows():
+        if receipt["row_offset"] == FAILED:
+            raise store.worker_error() or store.invisible_error()
+        yield by_offset[receipt["row_offset"]]
 
 
 def connect(workers: int | None = None) -> None:
-    """Join the cluster that RAY_ADDRESS names, or start one on this machine, without Ray's own bars and messages."""
+    """Join the cluster of RAY_ADDRESS, or start one on this machine, without progress bars and messages of Ray."""
     logging.getLogger("ray.data").setLevel(logging.ERROR)
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     DataContext.get_current().enable_progress_bars = False
@@ -182,155 +198,112 @@ def connect(workers: int | None = None) -> None:
     if os.environ.get("RAY_ADDRESS"):
         ray.init(**quiet)
     else:
-        room = max(workers or 1, os.cpu_count() or 1)
-        ray.init(address="local", num_cpus=room, include_dashboard=False, **quiet)
+        n_cpus = max(workers or 1, os.cpu_count() or 1)
+        ray.init(address="local", num_cpus=n_cpus, include_dashboard=False, **quiet)
 
 
 @dataclass(frozen=True)
-class Pool:
-    """How many workers there are to be, and what each of them needs."""
+class ActorPool:
+    """The number of workers and the GPUs of each."""
 
     workers: int | None = None
     gpus: float = 0.0
 
-    def mapped(self, data: Dataset, worker: type, *arguments: object, size: int, alone: bool) -> Dataset:
-        """The batches of a Dataset, each given to a worker.
+    def map_batches(self, data: Dataset, worker: type, *arguments: object, size: int, exclusive: bool) -> Dataset:
+        """Give each batch of a Dataset to a worker.
 
-        Workers that are alone have the CPUs to themselves. Otherwise tasks of Ray's own make the rows: if workers took
-        all CPUs, as Ray counts them, everybody would wait for ever.
+        Exclusive workers reserve the CPUs. Otherwise the rows come from tasks of Ray's own: if workers reserved all
+        CPUs, these tasks would never start.
         """
         if self.workers is not None:
             check_count(self.workers, "workers, the number of workers,")
-        room = max(1, int(ray.cluster_resources().get("CPU", 1)))
-        wanted = self.workers or room
+        n_cpus = max(1, int(ray.cluster_resources().get("CPU", 1)))
+        n_workers = self.workers or n_cpus
         return data.map_batches(
             worker,
             fn_constructor_args=(ray.put(arguments),),
             batch_size=size,
             batch_format="pyarrow",
-            compute=ActorPoolStrategy(min_size=min(wanted, room) if alone else 1, max_size=wanted),
-            num_cpus=1 if alone else 0,
+            compute=ActorPoolStrategy(min_size=min(n_workers, n_cpus) if exclusive else 1, max_size=n_workers),
+            num_cpus=1 if exclusive else 0,
             num_gpus=self.gpus,
             scheduling_strategy="SPREAD",
         )
 
 
-class Worker:
-    """Does tasks: to files, of which it sends receipts, or into a Dataset."""
+class TaskWorker:
+    """Processes tasks to files, for which it returns receipts, or to rows of a Dataset."""
 
     def __init__(self, arguments: Any) -> None:  # noqa: ANN401
         self.job: Job
-        self.parts: BlockStore | None
-        self.job, self.parts = ray.get(arguments)
+        self.store: BlockStore | None
+        self.job, self.store = ray.get(arguments)
 
     def __call__(self, batch: pa.Table) -> Iterator[pa.Table]:
-        """Do each task of a batch, block by block."""
-        for blocks in blocks_of(batch):
-            if self.parts is None:
-                # With what pandas says of its index Ray would take that out of the columns, and lose it.
-                yield from (table.replace_schema_metadata() for _, table in self.job.made(blocks))
+        """Process each task of a batch, block by block."""
+        for blocks in blocks_of_tasks(batch):
+            if self.store is None:
+                # Ray would take an index that the pandas metadata names out of the columns, and lose it.
+                yield from (table.replace_schema_metadata() for _, table in self.job.process(blocks))
                 continue
             try:
-                for block in self.parts.work(self.job, blocks):
+                for block in self.store.process(self.job, blocks):
                     yield _receipt(block.row_offset)
-            except HarpoonError:  # no worker could do better, so Ray need not try again
-                yield _receipt(GIVEN_UP)
+            except HarpoonError:  # every worker would fail, so Ray need not try again
+                yield _receipt(FAILED)
 
 
-class FillingWorker:
-    """Fills batches of a Dataset."""
+class ImputeWorker:
+    """Imputes batches of a Dataset."""
 
     def __init__(self, arguments: Any) -> None:  # noqa: ANN401
-        self.filling: ImputeRequest
-        (self.filling,) = ray.get(arguments)
+        self.request: ImputeRequest
+        (self.request,) = ray.get(arguments)
 
     def __call__(self, batch: pa.Table) -> pa.Table:
-        """Fill a batch, in which rows may follow each other that are no neighbours."""
-        numbered = self.filling.numbered
-        numbers = batch[ROW].to_numpy() if numbered else np.arange(batch.num_rows)
-        own = batch.drop_columns([ROW]) if numbered else batch
-        filler = self.filling.filler(own.schema)
+        """Impute a batch. Its rows need not be consecutive."""
+        numbered = self.request.depends_on_row_number
+        numbers = batch[ROW_NUMBER].to_numpy() if numbered else np.arange(batch.num_rows)
+        rows = batch.drop_columns([ROW_NUMBER]) if numbered else batch
+        imputer = self.request.block_imputer(rows.schema)
         starts = [0, *(np.flatnonzero(np.diff(numbers) != 1) + 1).tolist(), len(numbers)]
-        runs = [filler.stacked(own.slice(a, b - a), int(numbers[a])) for a, b in pairwise(starts) if a < b]
-        return pa.concat_tables(runs) if runs else own
+        runs = [imputer.impute_stacked(rows.slice(a, b - a), int(numbers[a])) for a, b in pairwise(starts) if a < b]
+        return pa.concat_tables(runs) if runs else rows
 
 
-def _filled(data: Dataset, filling: ImputeRequest, pool: Pool, *, block: int, ordered: bool) -> Dataset:
-    """The rows of a Dataset, filled; they are numbered first where what a row gets depends on its number."""
-    filling.check_columns(data.columns() or ())
-    seeded = replace(filling, seed=to_seed(None)) if filling.seed is None else filling
-    rows = in_order(data) if ordered or filling.numbered else data
-    if filling.numbered:
-        rows = _numbered(rows)
-    return pool.mapped(rows, FillingWorker, seeded, size=block_size(block, filling.where), alone=False)
-
-
-def in_order(data: Dataset) -> Dataset:
-    """The same rows, which come in their order."""
-    copy = Dataset.copy(data, _deep_copy=True)
-    copy.context.execution_options.preserve_order = True
-    return copy
-
-
-def of_tasks(tasks: Sequence[Sequence[Block]], *, ordered: bool) -> Dataset:
-    """Tasks as a Dataset, each a block of it, which a worker reads with `blocks_of`."""
-    with _context(ordered=ordered):
-        return ray.data.from_items([{TASK: pickle.dumps(task)} for task in tasks], override_num_blocks=len(tasks))
-
-
-def blocks_of(batch: pa.Table) -> Iterator[list[Block]]:
-    """The blocks of each task in a batch."""
-    return map(pickle.loads, batch[TASK].to_pylist())
-
-
-def _numbered(data: Dataset) -> Dataset:
-    """The rows with their numbers. Ray has none, so all blocks are computed first, and kept where Ray keeps them."""
-    refs = data.to_arrow_refs()
-    rows = ray.get([ray.remote(_rows_of).remote(ref) for ref in refs])
-    firsts = accumulate(rows, initial=0)
-    blocks: Any = [ray.remote(_with_numbers).remote(ref, first) for ref, first in zip(refs, firsts, strict=False)]
-    with _context(ordered=True):
-        return ray.data.from_arrow_refs(blocks)
-
-
-def _rows_of(table: pa.Table) -> int:
-    return int(table.num_rows)
-
-
-def _with_numbers(table: pa.Table, first_row: int) -> pa.Table:
-    return table.append_column(ROW, pa.array(np.arange(first_row, first_row + table.num_rows)))
-
-
-def _answered(
-    job: Job, output: str | os.PathLike[str] | None, pool: Pool, *, ordered: bool, force: bool, progress: bool
+def _impute_dataset(
+    data: Dataset, request: ImputeRequest, pool: ActorPool, *, block_size: int, ordered: bool
 ) -> Dataset:
-    """Files, and a Dataset that reads them; or a Dataset that is computed when it is used."""
+    """Impute a Dataset. Its rows are numbered first if the result of a row depends on its number."""
+    request.check_columns(data.columns() or ())
+    seeded = replace(request, seed=to_seed(None)) if request.seed is None else request
+    rows = in_order(data) if ordered or request.depends_on_row_number else data
+    if request.depends_on_row_number:
+        rows = number_rows(rows)
+    size = effective_block_size(block_size, request.where)
+    return pool.map_batches(rows, ImputeWorker, seeded, size=size, exclusive=False)
+
+
+def _run_to_dataset(
+    job: Job, output: str | os.PathLike[str] | None, pool: ActorPool, *, ordered: bool, force: bool, progress: bool
+) -> Dataset:
+    """Write files and return a Dataset that reads them; without an output return a Dataset that is computed on use."""
     if output is None:
-        seeded = job.seeded(to_seed(None)) if job.seed is None else job
-        return _worked(seeded, None, job.blocks, pool, ordered=ordered)
+        seeded = job.with_seed(to_seed(None)) if job.seed is None else job
+        return _process(seeded, None, job.blocks, pool, ordered=ordered)
     if Location.parse(output).format not in ("", "parquet"):
-        raise InvalidOption(f"Ray reads what it wrote, so the output is a folder or a .parquet file, got {output!r}.")
-    work = partial(run, workers=pool.workers, gpus=pool.gpus)
-    target = run_job(job, output, work, force=force, progress=progress)
-    with _context(ordered=ordered):
-        return ray.data.read_parquet(str(target.resolve()))  # workers may be elsewhere
+        raise InvalidOption(f"output must be a folder or a .parquet file, which Ray can read back, got {output!r}.")
+    run_on_pool = partial(run, workers=pool.workers, gpus=pool.gpus)
+    target = run_job(job, output, run_on_pool, force=force, progress=progress)
+    with preserved_order(ordered=ordered):
+        return ray.data.read_parquet(str(target.resolve()))  # workers may have another working directory
 
 
-def _worked(job: Job, parts: BlockStore | None, blocks: list[Block], pool: Pool, *, ordered: bool) -> Dataset:
-    """A Dataset of what tasks become: rows, or receipts of parts."""
-    return pool.mapped(of_tasks(job.tasks(blocks), ordered=ordered), Worker, job, parts, size=1, alone=True)
+def _process(job: Job, store: BlockStore | None, blocks: list[Block], pool: ActorPool, *, ordered: bool) -> Dataset:
+    """Return a Dataset of the results of tasks: rows, or receipts of files."""
+    tasks = tasks_to_dataset(job.tasks(blocks), ordered=ordered)
+    return pool.map_batches(tasks, TaskWorker, job, store, size=1, exclusive=True)
 
 
-def _receipt(first_row: int) -> pa.Table:
-    return pa.table({"first_row": [first_row]})
-
-
-@contextmanager
-def _context(*, ordered: bool) -> Iterator[None]:
-    """The settings that a Dataset is made with, and keeps."""
-    options = DataContext.get_current().execution_options
-    before, options.preserve_order = options.preserve_order, ordered or options.preserve_order
-    try:
-        yield
-    finally:
-        options.preserve_order = before
+def _receipt(row_offset: int) -> pa.Table:
+    return pa.table({"row_offset": [row_offset]})

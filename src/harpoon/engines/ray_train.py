@@ -23,12 +23,11 @@ from harpoon._utils.rng import to_seed
 from harpoon._utils.validation import check_count
 from harpoon.data import dataframe
 from harpoon.data.statistics import TableCounts, count_columns, merge_counts
+from harpoon.engines import DEFAULT_BLOCK_ROWS
 from harpoon.engines.blocks import FileSet
-from harpoon.engines.job import BLOCK
 from harpoon.estimator import Harpoon
 from harpoon.exceptions import HarpoonError, InvalidTable, MissingExtra, TrainingFailed
-from harpoon.training import checkpoints
-from harpoon.training.checkpoints import Checkpoint, TrainingState
+from harpoon.training.checkpoints import SAVE_INTERVAL_SECONDS, Checkpoint, TrainingState
 from harpoon.training.distributed import ProcessGroup
 from harpoon.training.fit import TrainingData
 
@@ -40,20 +39,20 @@ try:
     from ray.data import Dataset
     from ray.train.torch import TorchTrainer
 
-    from harpoon.engines.ray import blocks_of, in_order, of_tasks
+    from harpoon.engines.ray_data import blocks_of_tasks, in_order, tasks_to_dataset
 except ImportError:
     raise MissingExtra.for_package("ray", "ray", "Training on Ray") from None
 
 
-SAMPLE = 20_000  # rows to set the network up with
-ROWS = "rows"
-WORKER_CPUS = 0.5  # as Ray counts: what is left reads the rows, without which all would wait for ever
-NAME, STATE, MODEL = "training", "training.checkpoint", "model.harpoon"
+SAMPLE_ROWS = 20_000  # rows that initialize the network
+DATASET = "rows"
+WORKER_CPUS = 0.5  # the rest reads the rows; if workers reserved all CPUs, reading would never start
+RUN_NAME, STATE_FILE, MODEL_FILE = "training", "training.checkpoint", "model.harpoon"
 
 
 def fit(
     model: Harpoon,
-    source: object,
+    data: object,
     *,
     workers: int,
     gpus: float,
@@ -63,75 +62,75 @@ def fit(
 ) -> Harpoon:
     """Train a model; the arguments are those of `harpoon.engines.ray.fit`."""
     check_count(workers, "workers, the number of workers,")
-    data = _dataset(source)
+    dataset = _to_dataset(data)
     try:
-        tallies, sample = count_dataset(data)
+        counts, sample = count_dataset(dataset)
     except ray.exceptions.RayError as error:
-        raise _untangled(error) from error
-    job = _Job(model, to_seed(model.random_state) % 2**63, tallies, sample, checkpoint_seconds)
-    with nullcontext(checkpoint) if checkpoint else tempfile.TemporaryDirectory(prefix="harpoon-") as place:
+        raise _to_harpoon_error(error) from error
+    job = _TrainingJob(model, to_seed(model.random_state) % 2**63, counts, sample, checkpoint_seconds)
+    with nullcontext(checkpoint) if checkpoint else tempfile.TemporaryDirectory(prefix="harpoon-") as folder:
         trainer = TorchTrainer(
-            _work,
+            _train,
             train_loop_config={"job": ray.put(job)},
-            datasets={ROWS: data},
+            datasets={DATASET: dataset},
             scaling_config=ray.train.ScalingConfig(
                 num_workers=workers, use_gpu=gpus > 0, resources_per_worker={"CPU": WORKER_CPUS, "GPU": gpus}
             ),
             run_config=ray.train.RunConfig(
-                name=NAME,  # by which Ray finds the checkpoints of an earlier call
-                storage_path=str(place) if "://" in str(place) else str(Path(place).absolute()),
+                name=RUN_NAME,  # by which Ray finds the checkpoints of an earlier call
+                storage_path=str(folder) if "://" in str(folder) else str(Path(folder).absolute()),
                 failure_config=ray.train.FailureConfig(max_failures=max_failures),
                 checkpoint_config=ray.train.CheckpointConfig(num_to_keep=1),
             ),
         )
         try:
-            with _own_ctrl_c():
-                kept: Any = trainer.fit().checkpoint
+            with _restore_sigint():
+                result: Any = trainer.fit().checkpoint
         except ray.train.TrainingFailedError as error:
-            raise _untangled(error) from error
-        with kept.as_directory() as found:
-            trained = Harpoon.load(Path(found, MODEL), device=model.device.type, progress=model.progress)
+            raise _to_harpoon_error(error) from error
+        with result.as_directory() as found:
+            trained = Harpoon.load(Path(found, MODEL_FILE), device=model.device.type, progress=model.progress)
     vars(model).update({name: value for name, value in vars(trained).items() if name.endswith("_")})
-    if not isinstance(source, ray.data.Dataset | str | os.PathLike):
-        model.template_ = dataframe.read(source).template
+    if not isinstance(data, ray.data.Dataset | str | os.PathLike):
+        model.template_ = dataframe.read(data).template
     return model
 
 
 def count_dataset(data: Dataset) -> tuple[TableCounts, pa.Table]:
-    """What a Dataset holds, counted where its blocks are, and evenly spaced rows of it."""
-    rows = data.count()
-    if not rows:
+    """Count the values of a Dataset where its blocks are, and take evenly spaced rows of it."""
+    n_rows = data.count()
+    if not n_rows:
         raise InvalidTable("A table to train on must have rows, and this Dataset has none.")
-    count = partial(_count, share=SAMPLE / rows)
+    count = partial(_count, fraction=SAMPLE_ROWS / n_rows)
     parts = in_order(data).map_batches(count, batch_format="pyarrow", batch_size=None)
     found = [pickle.loads(row["part"]) for row in parts.iter_rows()]  # noqa: S301 - made by our own workers
-    return merge_counts(tallies for tallies, _ in found), _together(sample for _, sample in found)
+    return merge_counts(counts for counts, _ in found), _concat(sample for _, sample in found)
 
 
-def _together(tables: Iterable[pa.Table]) -> pa.Table:
-    """Tables of which one may lack the cells of a column, and so its type."""
+def _concat(tables: Iterable[pa.Table]) -> pa.Table:
+    """Concatenate tables. A column without observed cells has no type in one of them."""
     return pa.concat_tables(tables, promote_options="permissive")
 
 
-def _dataset(source: object) -> Dataset:
-    """A Dataset, files or a frame as a Dataset."""
-    if isinstance(source, ray.data.Dataset):
-        return source
-    if not isinstance(source, str | os.PathLike):
-        return ray.data.from_arrow(dataframe.read(source).arrow)
-    shards = FileSet.of(source)  # which looks at every file
-    tasks = of_tasks(shards.tasks(shards.blocks(BLOCK)), ordered=True)
-    return tasks.map_batches(partial(_read, shards=shards), batch_format="pyarrow", batch_size=1)
+def _to_dataset(data: object) -> Dataset:
+    """Return files or a table in memory as a Dataset."""
+    if isinstance(data, ray.data.Dataset):
+        return data
+    if not isinstance(data, str | os.PathLike):
+        return ray.data.from_arrow(dataframe.read(data).arrow)
+    files = FileSet.from_path(data)  # checks every file
+    tasks = tasks_to_dataset(files.tasks(files.blocks(DEFAULT_BLOCK_ROWS)), ordered=True)
+    return tasks.map_batches(partial(_read, files=files), batch_format="pyarrow", batch_size=1)
 
 
-def _read(batch: pa.Table, shards: FileSet) -> Iterator[pa.Table]:
-    for blocks in blocks_of(batch):
-        yield from (table for _, table in shards.read(blocks))
+def _read(batch: pa.Table, files: FileSet) -> Iterator[pa.Table]:
+    for blocks in blocks_of_tasks(batch):
+        yield from (table for _, table in files.read(blocks))
 
 
 @contextmanager
-def _own_ctrl_c() -> Iterator[None]:
-    """Ray takes Ctrl-C while it trains; afterwards it is again whose it was."""
+def _restore_sigint() -> Iterator[None]:
+    """Restore the handler of Ctrl-C, which Ray replaces while it trains."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -142,75 +141,77 @@ def _own_ctrl_c() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _untangled(error: BaseException) -> HarpoonError:
-    """What went wrong in a worker: our own error, or the last line of what Ray says."""
+def _to_harpoon_error(error: BaseException) -> HarpoonError:
+    """Return the error of a worker: a Harpoon error, or the last line of Ray's message."""
     cause = getattr(error, "cause", None)
     if isinstance(cause, HarpoonError):
         return cause
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    said = shorten(lines[-1], shown=300) if lines else type(error).__name__
-    return TrainingFailed(f"The training on Ray did not come to its end: {said}")
+    message = shorten(lines[-1], shown=300) if lines else type(error).__name__
+    return TrainingFailed(f"The training on Ray failed: {message}")
 
 
-def _count(batch: pa.Table, share: float) -> pa.Table:
-    wanted = min(batch.num_rows, int(np.ceil(share * batch.num_rows)))
-    places = np.linspace(0, batch.num_rows - 1, wanted).astype(np.int64)
-    part = pickle.dumps((count_columns(dataframe.read(batch)), batch.take(places)))
+def _count(batch: pa.Table, fraction: float) -> pa.Table:
+    n_sample = min(batch.num_rows, int(np.ceil(fraction * batch.num_rows)))
+    index = np.linspace(0, batch.num_rows - 1, n_sample).astype(np.int64)
+    part = pickle.dumps((count_columns(dataframe.read(batch)), batch.take(index)))
     return pa.table({"part": pa.array([part], pa.large_binary())})
 
 
 @dataclass(frozen=True)
-class _Job:
-    """What every worker needs."""
+class _TrainingJob:
+    """The input of every worker."""
 
     model: Harpoon
     seed: int
-    tallies: TableCounts
+    counts: TableCounts
     sample: pa.Table
-    every: float
+    checkpoint_seconds: float
 
 
 @dataclass
-class Reported(Checkpoint):
-    """A checkpoint that Ray keeps. All workers report each epoch, and the first of them brings the state."""
+class ReportedCheckpoint(Checkpoint):
+    """A checkpoint that Ray stores. All workers report each epoch; the worker of rank 0 adds the state."""
 
-    brings: bool = True
-    every: float = checkpoints.SAVE_INTERVAL_SECONDS
+    adds_state: bool = True
+    interval_seconds: float = SAVE_INTERVAL_SECONDS
 
     @classmethod
-    def resumed(cls, seed: int, training: str, *, brings: bool, every: float) -> Reported:
-        """With what was kept before a worker died, if one has."""
-        before = ray.train.get_checkpoint()
-        if before is None:
-            return cls(None, seed, training, brings=brings, every=every)
-        with before.as_directory() as folder:
-            kept = Checkpoint.open(Path(folder, STATE), seed, training)
-        return cls(None, kept.seed, training, kept.state, brings=brings, every=every)
+    def resume(cls, seed: int, fingerprint: str, *, adds_state: bool, interval_seconds: float) -> ReportedCheckpoint:
+        """Return the state that Ray stored before a worker died, or an empty checkpoint."""
+        stored, before = Checkpoint(None, seed, fingerprint), ray.train.get_checkpoint()
+        if before is not None:
+            with before.as_directory() as folder:
+                stored = Checkpoint.open(Path(folder, STATE_FILE), seed, fingerprint)
+        return cls(
+            None, stored.seed, fingerprint, stored.state, adds_state=adds_state, interval_seconds=interval_seconds
+        )
 
-    def keep(self, state: Callable[[], TrainingState], epoch: Mapping[str, Any], *, now: bool = False) -> None:
-        """Tell Ray how far the training is."""
+    def save(self, state: Callable[[], TrainingState], epoch: Mapping[str, Any], *, now: bool = False) -> None:
+        """Report an epoch to Ray, with the state if `now` or if the interval has passed."""
         with tempfile.TemporaryDirectory() as folder:
-            brought = None
-            if self.brings and (now or self.is_due(self.every)):
-                self.write(Path(folder, STATE), state())
-                brought = ray.train.Checkpoint.from_directory(folder)
-            ray.train.report(dict(epoch), checkpoint=brought)
+            checkpoint = None
+            if self.adds_state and (now or self.is_due(self.interval_seconds)):
+                self.write(Path(folder, STATE_FILE), state())
+                checkpoint = ray.train.Checkpoint.from_directory(folder)
+            ray.train.report(dict(epoch), checkpoint=checkpoint)
 
 
-def _work(config: dict[str, Any]) -> None:
-    """What one worker does."""
-    job: _Job = ray.get(config["job"])
-    team, model = ProcessGroup(), job.model
+def _train(config: dict[str, Any]) -> None:
+    """Train in one worker."""
+    job: _TrainingJob = ray.get(config["job"])
+    processes, model = ProcessGroup(), job.model
     model.random_state, model.progress = job.seed, False
-    shard = ray.train.get_dataset_shard(ROWS)
-    part = _together(shard.iter_batches(batch_format="pyarrow", batch_size=None))
-    lesson = TrainingData(dataframe.read(part), job.tallies, dataframe.read(job.sample))
-    keeper = partial(Reported.resumed, brings=team.rank == 0, every=job.every)
-    model._take(model._learner(team).fit(lesson, keeper), lesson.sample.template)
+    shard = ray.train.get_dataset_shard(DATASET)
+    rows = _concat(shard.iter_batches(batch_format="pyarrow", batch_size=None))
+    data = TrainingData(dataframe.read(rows), job.counts, dataframe.read(job.sample))
+    is_first = processes.rank == 0
+    open_checkpoint = partial(ReportedCheckpoint.resume, adds_state=is_first, interval_seconds=job.checkpoint_seconds)
+    model._set_fitted(model._fitter(processes).fit(data, open_checkpoint), data.sample.template)
     with tempfile.TemporaryDirectory() as folder:
-        if team.rank == 0:
-            model.save(Path(folder, MODEL))
-            with ray.train.get_checkpoint().as_directory() as before:  # from which another call may go on
-                shutil.copy(Path(before, STATE), folder)
-        done = ray.train.Checkpoint.from_directory(folder) if team.rank == 0 else None
-        ray.train.report({}, checkpoint=done)
+        if is_first:
+            model.save(Path(folder, MODEL_FILE))
+            with ray.train.get_checkpoint().as_directory() as before:  # another call may continue from it
+                shutil.copy(Path(before, STATE_FILE), folder)
+        checkpoint = ray.train.Checkpoint.from_directory(folder) if is_first else None
+        ray.train.report({}, checkpoint=checkpoint)

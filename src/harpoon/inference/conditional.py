@@ -1,19 +1,4 @@
-"""Rows that satisfy a condition: as many as were asked for, each of them checked.
-
-A strategy is a way to find them:
-
-    rejection     Sample unconditionally and keep the rows that satisfy the condition: the conditional distribution of
-                  the model, exactly.
-    conditioning  Split the condition into disjoint branches. In each, sample the restricted columns from their
-                  truncated marginals, condition the rest of the row on them, and reject rows that violate terms of
-                  several columns.
-    guidance      Guide rows by the gradient of a penalty (Algorithm 1) and correct the bias by importance weights.
-                  Then resample the columns that the condition does not name, and run Gibbs steps, which leave the
-                  conditional distribution unchanged.
-    paper         Algorithm 1 with the paper's penalties alone: rows may violate the condition.
-    auto          The first that works: rejection for common conditions, conditioning for rare ones, guidance for
-                  branches that are rare themselves.
-"""
+"""Sampling under a condition: the methods from which strategies are built (`harpoon.inference.strategies`)."""
 
 from __future__ import annotations
 
@@ -24,12 +9,12 @@ from time import perf_counter
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon._utils.rng import Stream, generator, stream_key
+from harpoon._utils.rng import Stream, stream_key
 from harpoon.conditions.bound import BoundPredicate, Constant, columns_of
 from harpoon.conditions.evaluate import evaluate
 from harpoon.data.column_array import ColumnArray, Columns, concat, n_rows, repeat_row, scatter, take
 from harpoon.encoding.batch import Penalty
-from harpoon.exceptions import InvalidOption, SamplingFailed
+from harpoon.exceptions import SamplingFailed
 from harpoon.inference.completion import is_unsatisfiable
 from harpoon.inference.diagnostics import SamplingInfo
 from harpoon.inference.guided import N_PARTICLES, GuidedSampler
@@ -38,9 +23,6 @@ from harpoon.inference.row_sampler import RowSampler
 
 PILOT_ROWS = 2048  # unconditional rows from which the probability of a condition is estimated
 BRANCH_PILOT_ROWS = 512  # the same for a branch
-COMMON_PROBABILITY = 0.5  # conditions above it are always met by rejection
-RARE_PROBABILITY = 0.005  # conditions below it never are
-MAX_REJECTION_ROWS = 25_000  # rows that rejection may sample in between: its rows have the exact distribution
 MAX_ROWS_PER_ROUND = 32_768
 MAX_SAMPLED_PER_ROW = 400
 MAX_BRANCH_ROWS = 100_000  # rows that rejection may sample in a branch before guidance takes over
@@ -49,13 +31,8 @@ GIBBS_FRACTIONS = (0.5, 0.3, 0.4, 0.2, 0.5, 0.3, 0.4, 0.2)  # fraction of the ce
 OVERSAMPLING = 1.25  # rows sampled for each row that is expected to be kept
 
 Proposal = Callable[[int, int], Columns]  # the number of the first row and the number of rows, to rows
+Strategy = Callable[["ConditionalSampler", int], Columns]
 BranchPilot = tuple[BranchProposal, Columns, NDArray[np.bool_]]
-
-
-def check_strategy(strategy: str) -> None:
-    """Raise InvalidOption unless there is such a strategy."""
-    if strategy not in STRATEGIES:
-        raise InvalidOption.one_of("strategy", strategy, STRATEGIES)
 
 
 @dataclass
@@ -84,14 +61,13 @@ class ConditionalSampler:
     pilot: Columns | None = field(default=None, init=False)
     strategy: str = field(default="rejection", init=False)
 
-    def sample(self, n: int, strategy: str = "auto") -> tuple[Columns, SamplingInfo]:
-        """Return at most n rows, all of which satisfy the condition (except for "paper"), and diagnostics."""
-        check_strategy(strategy)
+    def sample(self, n: int, name: str, strategy: Strategy) -> tuple[Columns, SamplingInfo]:
+        """Run a strategy; return at most n rows, which all satisfy the condition (not for "paper"), and diagnostics."""
         started, evaluations = perf_counter(), self.sampler.evaluations
         rows = self.no_rows()
         if not is_unsatisfiable(self.predicate, self.base):
-            self.strategy = self._applicable(strategy)
-            rows = take(STRATEGIES[self.strategy](self, n), slice(0, n))
+            self.strategy = name
+            rows = take(strategy(self, n), slice(0, n))
         count = n_rows(rows)
         info = SamplingInfo(
             strategy=self.strategy,
@@ -109,14 +85,6 @@ class ConditionalSampler:
         """Estimate the probability of the condition branch by branch, for one that unconditional rows hardly meet."""
         pilots = self.branch_pilots()
         return float(sum(proposal.probability * float(satisfied.mean()) for proposal, _, satisfied in pilots))
-
-    def _applicable(self, strategy: str) -> str:
-        """Return the strategy, or guidance where that is the only one: for a loss, or an unconditional network."""
-        if strategy == "paper":
-            return strategy
-        needs_conditioning = strategy in ("auto", "conditioning")
-        only_guidance = self.loss is not None or (needs_conditioning and not self.sampler.denoiser.is_conditional)
-        return "guidance" if only_guidance else strategy
 
     def reject(self, n: int, propose: Proposal, accepted: Columns | None = None, sampled: int = 0) -> Columns:
         """Sample from a proposal until n rows satisfy the condition."""
@@ -242,65 +210,9 @@ class ConditionalSampler:
         }
 
 
-def auto(query: ConditionalSampler, n: int) -> Columns:
-    """Reject if the condition is common enough, else condition on its branches."""
-    query.strategy = "rejection"
-    pilot = query.pilot = query.unconditional(0, PILOT_ROWS)
-    satisfied = evaluate(query.predicate, pilot)
-    p = float(satisfied.mean())
-    if p >= COMMON_PROBABILITY or (p >= RARE_PROBABILITY and n / p <= MAX_REJECTION_ROWS):
-        return query.reject(n, query.unconditional, take(pilot, satisfied), len(satisfied))
-    return conditioning(query, n)
-
-
-def rejection(query: ConditionalSampler, n: int) -> Columns:
-    """Keep the unconditional rows that satisfy the condition."""
-    return query.reject(n, query.unconditional)
-
-
-def conditioning(query: ConditionalSampler, n: int) -> Columns:
-    """Sample from every branch in proportion to its probability."""
-    query.strategy = "conditioning"
-    pilots = query.branch_pilots()
-    if not pilots:
-        return query.no_rows()
-    p = np.array([branch.probability * (hits.sum() + 0.5) / (len(hits) + 1) for branch, _, hits in pilots])
-    random = generator(query.sampler.seed, Stream.BRANCHES)
-    counts = random.multinomial(n, p / p.sum())
-    rows = concat([query.sample_branch(int(count), *pilot) for pilot, count in zip(pilots, counts, strict=True)])
-    if n_rows(rows) < n:
-        rows = concat([rows, query.ignore_given(n - n_rows(rows))])
-    return take(rows, random.permutation(n_rows(rows)))
-
-
-def guidance(query: ConditionalSampler, n: int) -> Columns:
-    """Guide by the whole condition; fill up by rejection."""
-    rows = query.guide(n, lambda _start, count: repeat_row(query.base, count), query.predicate)
-    is_short = n_rows(rows) < n and query.loss is None
-    return query.reject(n, query.unconditional, rows) if is_short else rows
-
-
-def paper(query: ConditionalSampler, n: int) -> Columns:
-    """Run Algorithm 1 on the whole condition and return its rows as they are."""
-    guided = GuidedSampler(query.sampler, query.predicate, query.loss)
-    rows = query.count(guided.sample(repeat_row(query.base, n), np.arange(n)))
-    violated = ~evaluate(query.predicate, rows)
-    query.guided = [len(violated), int(violated.sum())]
-    return rows
-
-
 def _whole_groups(rows: float) -> int:
     return int(np.ceil(rows / N_PARTICLES)) * N_PARTICLES
 
 
 def _all_missing(cells: ColumnArray) -> ColumnArray:
     return replace(cells, values=np.zeros_like(cells.values), missing=np.ones(len(cells), dtype=np.bool_))
-
-
-STRATEGIES: dict[str, Callable[[ConditionalSampler, int], Columns]] = {
-    "auto": auto,
-    "rejection": rejection,
-    "conditioning": conditioning,
-    "guidance": guidance,
-    "paper": paper,
-}

@@ -12,7 +12,7 @@ class SamplingInfo:
     """How rows were sampled.
 
     Attributes:
-        strategy: The strategy in use: one of `harpoon.inference.conditional.STRATEGIES`, "unconditional", or
+        strategy: The strategy in use: one of `harpoon.inference.strategies.STRATEGIES`, "unconditional", or
             "completion" for given rows.
         rows: Number of rows returned.
         sampled: Number of rows sampled.

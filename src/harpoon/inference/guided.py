@@ -18,7 +18,7 @@ from harpoon._utils.rng import Stream
 from harpoon.conditions.bound import BoundPredicate
 from harpoon.conditions.penalty import ConditionPenalty
 from harpoon.data.column_array import Columns, Index, n_rows
-from harpoon.diffusion.penalties import sum_penalties
+from harpoon.diffusion.reconstruction import sum_penalties
 from harpoon.diffusion.smc import SMCResampler
 from harpoon.encoding.batch import Penalty
 from harpoon.inference.row_sampler import RowSampler

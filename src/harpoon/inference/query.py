@@ -20,6 +20,7 @@ from harpoon.inference.conditional import PILOT_ROWS, ConditionalSampler
 from harpoon.inference.diagnostics import SamplingInfo
 from harpoon.inference.feasibility import explain
 from harpoon.inference.row_sampler import RowSampler
+from harpoon.inference.strategies import sample_conditional
 
 ON_SHORTFALL = ("raise", "return")
 Complete = Callable[..., Columns]  # (rows, index, draw=) to rows without missing cells
@@ -56,7 +57,7 @@ class Query:
         base = take(rows, slice(0, 1))
         check_satisfiable(base, self.predicate, self.text)
         conditional = ConditionalSampler(sampler, self.predicate, base, self.loss)
-        found, info = conditional.sample(n, strategy)
+        found, info = sample_conditional(conditional, n, strategy)
         if n_rows(found) < n and self.on_shortfall == "raise":
             raise self._shortfall(conditional, n_rows(found), n)
         return found, info

@@ -18,7 +18,7 @@ from harpoon.data.column_array import Columns, Index, concat, fill_missing, n_ro
 from harpoon.data.statistics import Floats
 from harpoon.diffusion.denoiser import Denoiser, MaxNoiseModel
 from harpoon.diffusion.guidance import GUIDANCE_SCHEDULES, Guidance, TwistedGuidance
-from harpoon.diffusion.penalties import reconstruction_penalty, sum_penalties
+from harpoon.diffusion.reconstruction import reconstruction_penalty, sum_penalties
 from harpoon.diffusion.samplers import INITIAL_NOISE, reverse_process
 from harpoon.diffusion.smc import SMCResampler
 from harpoon.diffusion.solvers import SOLVERS

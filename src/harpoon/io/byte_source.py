@@ -1,4 +1,4 @@
-"""Bytes of files and of the standard input, to be read as often as needed."""
+"""Bytes of files, pipes and uploads, which can be read repeatedly."""
 
 from __future__ import annotations
 
@@ -10,61 +10,63 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from harpoon.exceptions import InvalidTable, TableFileError
-from harpoon.io.location import Location
 
-HEAD = 2**16  # Python's csv module, which looks at the first lines, takes cells up to twice that
-GZIP = b"\x1f\x8b"
-LINELESS = "A table has at least a line with the names of its columns."
-NAMELESS = "JSON lines without a line have no columns; CSV or Parquet can hold a table without rows."
+if TYPE_CHECKING:
+    from harpoon.io.location import Location
+
+HEAD_BYTES = 2**16  # below the limit of Python's csv module for one cell
+GZIP_MAGIC = b"\x1f\x8b"
+NO_HEADER = "A table needs at least a line with the names of its columns."
+NO_JSON_LINE = "JSON lines without a line have no columns; CSV or Parquet can hold a table without rows."
 
 
 class ByteSource:
-    """The bytes of a table, unpacked. What cannot be read twice, such as a pipe, is kept in a temporary file.
+    """The decompressed bytes of a file. A pipe can be read only once, so it is copied to a temporary file.
 
     Attributes:
-        name: For messages.
+        name: The name in messages.
         head: The first bytes.
     """
 
-    def __init__(self, place: Location, stack: ExitStack) -> None:
-        self.name = "The standard input" if place.path is None else repr(place.text)
+    def __init__(self, location: Location, stack: ExitStack) -> None:
+        self.name = "The standard input" if location.path is None else repr(location.text)
         self._stack = stack
-        with self.complaints():
-            self._path = self._kept(sys.stdin.buffer) if place.path is None else self._whole(place.path)
+        with self.translate_errors():
+            self._path = self._copy(sys.stdin.buffer) if location.path is None else self._to_file(location.path)
             with pa.OSFile(str(self._path)) as file:
-                self._gzipped = file.read(2) == GZIP
-            with self.opened() as file:
-                self.head: bytes = file.read(HEAD)
+                self._gzipped = file.read(2) == GZIP_MAGIC
+            with self.open() as file:
+                self.head: bytes = file.read(HEAD_BYTES)
         if not self.head.strip():
-            raise InvalidTable(f"{self.name} is empty. {NAMELESS if place.format == 'jsonl' else LINELESS}")
+            raise InvalidTable(f"{self.name} is empty. {NO_JSON_LINE if location.format == 'jsonl' else NO_HEADER}")
 
     @contextmanager
-    def opened(self) -> Iterator[Any]:
-        """The bytes from the start, one after the other."""
+    def open(self) -> Iterator[Any]:
+        """Open the bytes for sequential reading."""
         with pa.OSFile(str(self._path)) as raw:
             if not self._gzipped:
                 yield raw
             else:
-                with pa.CompressedInputStream(raw, "gzip") as unpacked:
-                    yield unpacked
+                with pa.CompressedInputStream(raw, "gzip") as decompressed:
+                    yield decompressed
 
     @contextmanager
-    def seekable(self) -> Iterator[Any]:
-        """The bytes in any order."""
+    def open_seekable(self) -> Iterator[Any]:
+        """Open the bytes for random access."""
         if self._gzipped:
-            with self.opened() as unpacked:
-                self._path, self._gzipped = self._kept(unpacked), False
+            with self.open() as decompressed:
+                self._path, self._gzipped = self._copy(decompressed), False
         with pa.OSFile(str(self._path)) as raw:
             yield raw
 
     @contextmanager
-    def complaints(self) -> Iterator[None]:
-        """What goes wrong in here, said as ours."""
+    def translate_errors(self) -> Iterator[None]:
+        """Raise errors of the operating system and of Arrow as TableFileError."""
         try:
             yield
         except (OSError, pa.ArrowException, EOFError) as error:
@@ -72,34 +74,37 @@ class ByteSource:
                 raise
             raise TableFileError.unreadable(self.name, error) from None
 
-    def _whole(self, path: Path) -> Path:
-        """The file, or what came out of a pipe; a folder, and what is not there, complain when they are opened."""
+    def _to_file(self, path: Path) -> Path:
+        """Return the file, or a copy of what a pipe gives. Folders and missing files raise when they are opened."""
         if path.is_file():
             return path
         with path.open("rb") as pipe:
             mode = os.fstat(pipe.fileno()).st_mode
             if (stat.S_ISCHR(mode) or stat.S_ISBLK(mode)) and not pipe.isatty():
-                raise TableFileError(f"{self.name} is a device, which may have no end. Pipe what it holds to '-'.")
-            return self._kept(pipe)
+                raise TableFileError(f"{self.name} is a device, which may be endless. Pipe its content to '-'.")
+            return self._copy(pipe)
 
-    def _kept(self, source: Any) -> Path:  # noqa: ANN401
-        held = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="harpoon-")), "table")
-        with held.open("wb") as file:
+    def _copy(self, source: Any) -> Path:  # noqa: ANN401
+        path = Path(self._stack.enter_context(tempfile.TemporaryDirectory(prefix="harpoon-")), "table")
+        with path.open("wb") as file:
             shutil.copyfileobj(source, file, 2**20)
-        return held
+        return path
 
 
 class InMemoryBytes(ByteSource):
-    """Bytes in memory, such as those of an upload. They are never unpacked: a few could become very many."""
+    """Bytes in memory, such as an upload. They are never decompressed: a few bytes could become very many."""
 
     def __init__(self, name: str, content: bytes) -> None:
-        self.name, self.head, self._content = name, content[:HEAD], content
+        self.name, self.head, self._content = name, content[:HEAD_BYTES], content
         if not self.head.strip():
-            raise InvalidTable(f"{name} is empty. {LINELESS}")
+            raise InvalidTable(f"{name} is empty. {NO_HEADER}")
 
     @contextmanager
-    def opened(self) -> Iterator[Any]:
-        """The bytes from the start, one after the other."""
+    def open(self) -> Iterator[Any]:
+        """Open the bytes."""
         yield pa.BufferReader(self._content)
 
-    seekable = opened
+    @contextmanager
+    def open_seekable(self) -> Iterator[Any]:
+        """Open the bytes."""
+        yield pa.BufferReader(self._content)

@@ -1,61 +1,64 @@
-"""Parquet and Arrow files, which know their types."""
+"""Parquet and Arrow files, which store the types of their columns."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harpoon.io.byte_source import ByteSource
-from harpoon.io.source import Chunk, check_names, resized
+from harpoon.io.source import Chunk, Source, check_column_names, rebatch
 
 
-class ParquetSource:
-    """A Parquet file, read some rows of a row group at a time."""
-
-    delimiter = ","
+class ParquetSource(Source):
+    """A Parquet file. Row groups before the row offset are not read."""
 
     def __init__(self, content: ByteSource, stack: ExitStack) -> None:
-        self.content, self.met = content, set[str]()
-        with content.complaints():
-            self.file = pq.ParquetFile(stack.enter_context(content.seekable()))
-            self.schema: pa.Schema = self.file.schema_arrow
-        check_names(self.schema.names, content.name)
+        super().__init__()
+        self.content = content
+        with content.translate_errors():
+            self.file = pq.ParquetFile(stack.enter_context(content.open_seekable()))
+            self._schema: pa.Schema = self.file.schema_arrow
+            self.n_rows = int(self.file.metadata.num_rows)
+        check_column_names(self._schema.names, content.name)
 
-    def chunks(self, size: int, first: int = 0) -> Iterator[Chunk]:
-        """The rows in their order from the first one on, so many at a time; earlier groups of rows are not read."""
-        with self.content.complaints():
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns and their types."""
+        return self._schema
+
+    def chunks(self, size: int, row_offset: int = 0) -> Iterator[Chunk]:
+        """Yield the rows from `row_offset` on, in order, `size` rows at a time."""
+        with self.content.translate_errors():
             groups = list(range(self.file.num_row_groups))
-            while groups and first >= self.file.metadata.row_group(groups[0]).num_rows:
-                first -= self.file.metadata.row_group(groups.pop(0)).num_rows
+            while groups and row_offset >= self.file.metadata.row_group(groups[0]).num_rows:
+                row_offset -= self.file.metadata.row_group(groups.pop(0)).num_rows
             batches = self.file.iter_batches(batch_size=size, row_groups=groups)
-            yield from map(Chunk, resized(_without(batches, first, self.schema), size))
+            tables = (pa.Table.from_batches([batch], self._schema) for batch in batches)
+            yield from map(Chunk, rebatch(tables, size, row_offset))
 
 
-def _without(batches: Iterable[pa.RecordBatch], first: int, schema: pa.Schema) -> Iterator[pa.Table]:
-    """The rows of batches but the first ones."""
-    for batch in batches:
-        yield pa.Table.from_batches([batch.slice(min(first, batch.num_rows))], schema)
-        first -= min(first, batch.num_rows)
-
-
-class ArrowSource:
-    """An Arrow file (Feather), read batch by batch."""
-
-    delimiter = ","
+class ArrowSource(Source):
+    """An Arrow file (Feather), read by record batch."""
 
     def __init__(self, content: ByteSource, stack: ExitStack) -> None:
-        self.content, self.met = content, set[str]()
-        with content.complaints():
-            self.file = pa.ipc.open_file(stack.enter_context(content.seekable()))
-            self.schema: pa.Schema = self.file.schema
-        check_names(self.schema.names, content.name)
+        super().__init__()
+        self.content = content
+        with content.translate_errors():
+            self.file = pa.ipc.open_file(stack.enter_context(content.open_seekable()))
+            self._schema: pa.Schema = self.file.schema
+        check_column_names(self._schema.names, content.name)
 
-    def chunks(self, size: int) -> Iterator[Chunk]:
-        """The rows in their order, so many at a time."""
-        with self.content.complaints():
-            numbers = range(self.file.num_record_batches)
-            batches = (pa.Table.from_batches([self.file.get_batch(number)]) for number in numbers)
-            yield from map(Chunk, resized(batches, size))
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns and their types."""
+        return self._schema
+
+    def chunks(self, size: int, row_offset: int = 0) -> Iterator[Chunk]:
+        """Yield the rows from `row_offset` on, in order, `size` rows at a time."""
+        with self.content.translate_errors():
+            indices = range(self.file.num_record_batches)
+            tables = (pa.Table.from_batches([self.file.get_batch(index)]) for index in indices)
+            yield from map(Chunk, rebatch(tables, size, row_offset))

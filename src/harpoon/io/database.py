@@ -1,57 +1,112 @@
-"""Tables in database files: DuckDB and SQLite."""
+"""Tables of database files: their names, and the checks that all databases share."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from harpoon._text import closest_matches, format_list
 from harpoon.exceptions import TableFileError
-from harpoon.io import duckdb, sqlite
 from harpoon.io.location import Location
+from harpoon.io.registry import DATABASES
 from harpoon.io.source import ReadOptions, Source
-from harpoon.io.table_names import table_to_replace
 
-SIGNS = {"duckdb": (8, b"DUCK", "DuckDB"), "sqlite": (0, b"SQLite format 3\0", "SQLite")}
+ErrorFactory = Callable[[str, object], TableFileError]  # TableFileError.unreadable or .unwritable
 
 
-def source(place: Location, how: ReadOptions, stack: ExitStack) -> Source:
-    """A table of a database, to read."""
-    path = place.path or Path()
+@dataclass(frozen=True)
+class TableName:
+    """A table or a view.
+
+    Attributes:
+        name: As a user writes it.
+        quoted: As SQL needs it.
+        is_view: Whether it is a view.
+    """
+
+    name: str
+    quoted: str
+    is_view: bool = False
+
+
+def open_source(location: Location, options: ReadOptions, stack: ExitStack) -> Source:
+    """Open a table of a database for reading."""
+    path = location.path or Path()
     if not path.is_file():
-        raise TableFileError(f"There is no database {str(path)!r}. The path after {place.format}:/// starts here.")
-    problem = _problem(place)
+        raise TableFileError(f"There is no database {str(path)!r}. The path after {location.format}:/// starts here.")
+    problem = _file_problem(location)
     if problem:
-        raise TableFileError.unreadable(repr(place.text), problem)
-    return duckdb.source(place, stack) if place.format == "duckdb" else sqlite.source(place, how, stack)
+        raise TableFileError.unreadable(repr(location.text), problem)
+    source: Source = DATABASES[location.format].load().open_source(location, options, stack)
+    return source
 
 
-def writer(place: Location, *, force: bool) -> AbstractContextManager[duckdb.DuckDBWriter | sqlite.SQLiteWriter]:
-    """A new table of a database: there when all has gone well, and not at all when not."""
-    return duckdb.writer(place, force=force) if place.format == "duckdb" else sqlite.writer(place, force=force)
+def open_writer(location: Location, *, force: bool) -> AbstractContextManager[Any]:
+    """Open a new table of a database for writing. It appears at the end, or not at all if an error is raised."""
+    writer: AbstractContextManager[Any] = DATABASES[location.format].load().open_writer(location, force=force)
+    return writer
 
 
-def check_free(place: Location, *, force: bool) -> None:
-    """Refuse, before any work is done, a table that is there, and a file that is no database or may not be written."""
-    path = place.path or Path()
+def check_writable(location: Location, *, force: bool) -> None:
+    """Raise TableFileError if the table exists and is not to be replaced, or if the file cannot take it."""
+    path, database = location.path or Path(), DATABASES[location.format]
     if not path.exists():
         return
-    empty_is_fine = place.format == "sqlite" and not path.stat().st_size
-    problem = "" if empty_is_fine else _problem(place)
+    problem = "" if database.accepts_empty_file and not path.stat().st_size else _file_problem(location)
     if not os.access(path, os.W_OK):
         problem = "you may not write to the file"
     if problem:
-        raise TableFileError.unwritable(repr(place.text), problem)
-    with (duckdb if place.format == "duckdb" else sqlite).opened(place, TableFileError.unwritable) as tables:
-        table_to_replace(place, tables(), force=force)
+        raise TableFileError.unwritable(repr(location.text), problem)
+    table_to_replace(location, database.load().list_tables(location), force=force)
 
 
-def _problem(place: Location) -> str:
-    """What a file lacks to be a database; DuckDB also opens text files, as databases with one table."""
-    start, sign, name = SIGNS[place.format]
+def find_table(location: Location, tables: Sequence[TableName]) -> TableName | None:
+    """Return the table of a location. Databases ignore the case of ASCII letters."""
+    exact = [table for table in tables if table.name == location.table]
+    similar = [table for table in tables if _fold(table.name) == _fold(location.table)]
+    return next(iter(exact + similar), None)
+
+
+def table_to_read(location: Location, tables: Sequence[TableName]) -> TableName:
+    """Return the table of a location, or raise an error that lists the tables of the database."""
+    table = find_table(location, tables)
+    if table is not None:
+        return table
+    names = [other.name for other in tables]
+    near = closest_matches(location.table, names)
+    hint = f"Did you mean {near[0]!r}?" if near else f"It has {format_list(sorted(names))}."
+    raise TableFileError(f"The database {str(location.path)!r} has no table {location.table!r}. {hint}")
+
+
+def table_to_replace(location: Location, tables: Sequence[TableName], *, force: bool) -> TableName | None:
+    """Return the table that a new one replaces, if there is one and `force` is set."""
+    table = find_table(location, tables)
+    if table is None:
+        return None
+    if table.is_view:
+        raise TableFileError(
+            f"In the database {str(location.path)!r}, {table.name!r} is a view, and views are not replaced. "
+            "Choose another name."
+        )
+    if not force:
+        raise TableFileError.already_exists(f"The database {str(location.path)!r} already has a table {table.name!r}")
+    return table
+
+
+def _file_problem(location: Location) -> str:
+    """Return why a file is not a database of its format. DuckDB would also open a text file, as a table."""
+    database = DATABASES[location.format]
     try:
-        with (place.path or Path()).open("rb") as file:
-            head = file.read(start + len(sign))
+        with (location.path or Path()).open("rb") as file:
+            head = file.read(database.magic_offset + len(database.magic))
     except OSError as error:
         return error.strerror or str(error)
-    return "" if head[start:] == sign else f"the file is no {name} database"
+    return "" if head[database.magic_offset :] == database.magic else f"the file is not a {database.title} database"
+
+
+def _fold(name: str) -> bytes:
+    return name.encode(errors="surrogatepass").lower()

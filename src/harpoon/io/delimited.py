@@ -1,7 +1,8 @@
-"""CSV and its relatives. Every cell is read as text, and what a column holds is found out from all of its cells.
+"""CSV and other delimited text.
 
-So no column changes its type half-way through a file, and a cell that stays can be written as it was: a cell with
-nothing in it is null, and one with nothing between two quotes is an empty text.
+Every cell is read as text, and the type of a column is inferred from all of its cells. So no column changes its type
+within a file, and a cell that is not imputed can be written as it was spelled. A cell without characters is null; a
+cell with two quotes and nothing between them is an empty text.
 """
 
 from __future__ import annotations
@@ -18,76 +19,89 @@ import pyarrow.csv
 from harpoon._text import shorten
 from harpoon.exceptions import InvalidOption, InvalidTable, TableFileError
 from harpoon.io.byte_source import ByteSource
-from harpoon.io.source import Chunk, ReadOptions, check_names, resized
+from harpoon.io.source import Chunk, ReadOptions, Source, check_column_names, rebatch
 from harpoon.io.text_types import TypeInference, cast_texts
 
 DELIMITERS = ",;\t|"
-BLOCK = 2**23  # no row may be longer, the header included
-LOOKED_AT = 2**16  # rows at a time, to find out what the columns hold
-BOMS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
+MAX_ROW_BYTES = 2**23  # the header included
+SCAN_ROWS = 2**16  # rows at a time, to infer types
+BYTE_ORDER_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
 
-class DelimitedSource:
-    """A table as text."""
+class DelimitedSource(Source):
+    """A table as delimited text.
 
-    def __init__(self, content: ByteSource, how: ReadOptions, *, delimiter: str | None = None) -> None:
-        self.content, self.how = content, how
-        self.encoding = how.encoding or BOMS.get(content.head[:2], "utf-8")
-        _check_usable(self.encoding, how.delimiter)
-        sample = self._sample()
-        self.delimiter = how.delimiter or delimiter or sniff_delimiter(sample)
+    Args:
+        content: The bytes.
+        options: How to read them.
+        delimiter: The delimiter, if the format implies it and the options do not name one.
+    """
+
+    def __init__(self, content: ByteSource, options: ReadOptions, *, delimiter: str | None = None) -> None:
+        super().__init__()
+        self.content, self.options = content, options
+        self.encoding = options.encoding or BYTE_ORDER_MARKS.get(content.head[:2], "utf-8")
+        _check_options(self.encoding, options.delimiter)
+        sample = self._first_lines()
+        self.delimiter = options.delimiter or delimiter or sniff_delimiter(sample)
         self.names = self._header(sample)
-        self.met: set[str] = set()
-        check_names(self.names, content.name)
+        check_column_names(self.names, content.name)
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns, from the header."""
+        return self.names
 
     @cached_property
     def schema(self) -> pa.Schema:
-        """The columns and their types; where nobody knows them, all rows are looked at once."""
-        types = {name: self.how.types[name] for name in self.names if name in self.how.types}
-        survey = TypeInference([name for name in self.names if name not in types], self.how.missing_words)
-        if survey.names:
-            for texts in self._texts(LOOKED_AT):
-                survey.look(texts)
-        self.met |= survey.met
-        types |= survey.types
+        """The columns and their types. Types that the options do not name are inferred from all rows."""
+        types = {name: self.options.types[name] for name in self.names if name in self.options.types}
+        inference = TypeInference([name for name in self.names if name not in types], self.options.missing_words)
+        if inference.names:
+            for texts in self._texts(SCAN_ROWS):
+                inference.update(texts)
+        self.missing_spellings |= inference.missing_spellings
+        types |= inference.types
         return pa.schema([(name, types[name]) for name in self.names])
 
-    def chunks(self, size: int) -> Iterator[Chunk]:
-        """The rows in their order, so many at a time."""
-        first, missing = 0, self.how.missing_words
-        for texts in self._texts(size):
+    def chunks(self, size: int, row_offset: int = 0) -> Iterator[Chunk]:
+        """Yield the rows from `row_offset` on, in order, `size` rows at a time."""
+        missing = self.options.missing_words
+        for texts in self._texts(size, row_offset):
             columns = [
-                cast_texts(texts[f.name], f.type, name=f.name, missing=missing, first_row=first) for f in self.schema
+                cast_texts(texts[f.name], f.type, name=f.name, missing=missing, row_offset=row_offset)
+                for f in self.schema
             ]
             yield Chunk(pa.Table.from_arrays(columns, schema=self.schema), texts)
-            first += texts.num_rows
+            row_offset += texts.num_rows
 
-    def _texts(self, size: int) -> Iterator[pa.Table]:
+    def _texts(self, size: int, row_offset: int = 0) -> Iterator[pa.Table]:
         ragged: list[pyarrow.csv.InvalidRow] = []
 
-        def refused(row: pyarrow.csv.InvalidRow) -> str:
+        def remember(row: pyarrow.csv.InvalidRow) -> str:
             ragged.append(row)
             return "error"
 
         try:
-            with self.content.opened() as file, self._reader(file, refused) as reader:
+            with self.content.open() as file, self._reader(file, remember) as reader:
                 texts = None
-                for texts in resized((pa.Table.from_batches([batch]) for batch in reader), size):
+                tables = (pa.Table.from_batches([batch]) for batch in reader)
+                for texts in rebatch(tables, size, row_offset):
                     yield texts
-            self._check_closed(texts)
+            self._check_last_quote(texts)
         except (pa.ArrowInvalid, UnicodeError, OSError) as error:
             if isinstance(error, TableFileError | InvalidTable):
                 raise
-            if "Empty CSV" in str(error):  # a header, and not even the end of its line
+            if "Empty CSV" in str(error):  # a header without the end of its line
                 return
-            raise self._complaint(error, ragged) from None
+            raise self._read_error(error, ragged) from None
 
-    def _reader(self, file: pa.NativeFile, refused: object) -> pyarrow.csv.CSVStreamingReader:
+    def _reader(self, file: pa.NativeFile, on_invalid_row: object) -> pyarrow.csv.CSVStreamingReader:
         return pyarrow.csv.open_csv(
             file,
-            read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=BLOCK, encoding=self.encoding),
+            read_options=pyarrow.csv.ReadOptions(use_threads=False, block_size=MAX_ROW_BYTES, encoding=self.encoding),
             parse_options=pyarrow.csv.ParseOptions(
-                delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=refused
+                delimiter=self.delimiter, newlines_in_values=True, invalid_row_handler=on_invalid_row
             ),
             convert_options=pyarrow.csv.ConvertOptions(
                 column_types=dict.fromkeys(self.names, pa.string()),
@@ -97,50 +111,50 @@ class DelimitedSource:
             ),
         )
 
-    def _check_closed(self, last: pa.Table | None) -> None:
-        """A quote that is never closed swallows the rest of the file, line by line, into its last cell."""
+    def _check_last_quote(self, last: pa.Table | None) -> None:
+        """Raise InvalidTable for a quote that is never closed: the last cell then holds the rest of the file."""
         cell = "" if last is None else last.column(-1)[-1].as_py() or ""
         if not cell.endswith("\n") or self.encoding.startswith("utf-16"):
             return
-        with self.content.opened() as file:
+        with self.content.open() as file:
             end = b""
-            while block := file.read(BLOCK):
-                end = (end + block)[-BLOCK:]
+            while block := file.read(MAX_ROW_BYTES):
+                end = (end + block)[-MAX_ROW_BYTES:]
         if not end.rstrip(b"\r\n").endswith(b'"'):
             raise InvalidTable(f"A quote in {self.content.name} is not closed: the last cell goes on to the end.")
 
-    def _complaint(self, error: Exception, ragged: list[pyarrow.csv.InvalidRow]) -> InvalidTable | TableFileError:
+    def _read_error(self, error: Exception, ragged: list[pyarrow.csv.InvalidRow]) -> InvalidTable | TableFileError:
         if ragged:
             row = ragged[0]
             return InvalidTable(
                 f"Row {row.number} of {self.content.name} has {row.actual_columns} cells instead of "
-                f"{row.expected_columns} as in row 1, the header: {shorten(row.text)!r}. Mend the row, or name the "
+                f"{row.expected_columns} as in row 1, the header: {shorten(row.text)!r}. Fix the row, or name the "
                 f"delimiter, if it is not {self.delimiter!r}."
             )
         if "UTF8" in str(error) or isinstance(error, UnicodeError):
-            return self._not_text()
+            return self._not_text_error()
         if "straddl" in str(error):
-            return self._too_long()
+            return self._too_long_error()
         return TableFileError.unreadable(self.content.name, error)
 
-    def _sample(self) -> str:
-        """The first lines: one at least, however long it is."""
-        text = self._decoded(self.content.head)
+    def _first_lines(self) -> str:
+        """Return the first lines, at least one."""
+        text = self._decode(self.content.head)
         if not _end_of_lines(text):
-            with self.content.complaints(), self.content.opened() as file:
-                start = file.read(BLOCK)
-            text = self._decoded(start)
-            if len(start) == BLOCK and not _end_of_lines(text):
-                raise self._too_long()
+            with self.content.translate_errors(), self.content.open() as file:
+                start = file.read(MAX_ROW_BYTES)
+            text = self._decode(start)
+            if len(start) == MAX_ROW_BYTES and not _end_of_lines(text):
+                raise self._too_long_error()
         return text[: _end_of_lines(text) or None]
 
-    def _decoded(self, start: bytes) -> str:
+    def _decode(self, start: bytes) -> str:
         try:
             text = codecs.getincrementaldecoder(self.encoding)().decode(start)
         except UnicodeError:
-            raise self._not_text() from None
+            raise self._not_text_error() from None
         if "\0" in text:
-            raise self._not_text()
+            raise self._not_text_error()
         return text.removeprefix("\ufeff").lstrip("\r\n")
 
     def _header(self, sample: str) -> list[str]:
@@ -149,10 +163,10 @@ class DelimitedSource:
         except csv.Error as error:
             raise InvalidTable(f"The names of the columns of {self.content.name} cannot be read: {error}.") from None
 
-    def _too_long(self) -> InvalidTable:
-        return InvalidTable(f"{self.content.name} has a row beyond {BLOCK:,} bytes; is a quote not closed?")
+    def _too_long_error(self) -> InvalidTable:
+        return InvalidTable(f"{self.content.name} has a row beyond {MAX_ROW_BYTES:,} bytes; is a quote not closed?")
 
-    def _not_text(self) -> InvalidTable:
+    def _not_text_error(self) -> InvalidTable:
         tried = self.encoding.upper()
         return InvalidTable(
             f"{self.content.name} is neither {tried} text nor a Parquet, Arrow or gzip file. If it is text in another "
@@ -164,9 +178,9 @@ class DelimitedSource:
 
 
 def sniff_delimiter(sample: str) -> str:
-    r"""The delimiter that cuts the first lines into the same number of cells, the more the better.
+    r"""Return the delimiter that splits all first lines into the same number of cells, the more cells the better.
 
-    >>> sniffed("name;price\nbread;1,50\nmilk;0,99\n"), sniffed("one column\n1\n")
+    >>> sniff_delimiter("name;price\nbread;1,50\nmilk;0,99\n"), sniff_delimiter("one column\n1\n")
     (';', ',')
     """
 
@@ -181,21 +195,21 @@ def sniff_delimiter(sample: str) -> str:
 
 
 def _rows(sample: str, delimiter: str) -> Iterator[list[str]]:
-    """The cells of each line; lines end as on Unix, Windows or old Macs."""
+    """Yield the cells of each line, with line ends of Unix, Windows or old Macs."""
     return csv.reader(io.StringIO(sample, newline=""), delimiter=delimiter)
 
 
 def _end_of_lines(text: str) -> int:
-    """How much of a text is whole lines."""
+    """Return the length of the complete lines of a text."""
     return max(text.rfind("\n"), text.rfind("\r")) + 1
 
 
-def _check_usable(encoding: str, delimiter: str | None) -> None:
+def _check_options(encoding: str, delimiter: str | None) -> None:
     try:
-        "a".encode(encoding)  # which refuses codecs that are not of text, such as hex
+        "a".encode(encoding)  # refuses codecs that are not of text, such as hex
     except (LookupError, UnicodeError):
-        raise InvalidOption(f"There is no encoding {encoding!r} of text. Try utf-8, latin-1 or utf-16.") from None
+        raise InvalidOption(f"There is no text encoding {encoding!r}. Try utf-8, latin-1 or utf-16.") from None
     if delimiter is not None and not delimiter.isascii():
         raise InvalidOption(
-            f"A delimiter is a plain character, such as ; or | or a tab, got {delimiter!r}. Replace it in the file."
+            f"delimiter must be an ASCII character, such as ; or | or a tab, got {delimiter!r}. Replace it in the file."
         )

@@ -1,160 +1,171 @@
-"""Tables of DuckDB, which know their types. Any number of connections of one process may read and write a file."""
+"""Tables of DuckDB, which store the types of their columns.
+
+Several connections of one process may read and write one file at the same time.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from harpoon._utils.sql import quote_identifier
 from harpoon.exceptions import MissingExtra, TableFileError
-from harpoon.io import table_names
+from harpoon.io.database import ErrorFactory, TableName, table_to_read, table_to_replace
 from harpoon.io.location import Location
-from harpoon.io.source import Chunk, Source, check_names, resized
-from harpoon.io.table_names import TableName, quoted
+from harpoon.io.source import Chunk, ReadOptions, Source, check_column_names, rebatch
 
-MAIN = "main"
-ROWS = "harpoon_rows"
-Complaint = Callable[[str, object], TableFileError]
+MAIN_SCHEMA = "main"
+ROWS_VIEW = "harpoon_rows"  # the name of the Arrow rows that are being inserted
 
 
-class DuckDBSource:
+class DuckDBSource(Source):
     """A table or a view."""
 
-    delimiter = ","
+    def __init__(self, connection: Any, location: Location) -> None:  # noqa: ANN401
+        super().__init__()
+        self.connection, self.location = connection, location
+        self.query = f"SELECT * FROM {table_to_read(location, _tables(connection)).quoted}"  # noqa: S608
+        with _translate_errors(location, TableFileError.unreadable):
+            self._schema: pa.Schema = connection.sql(f"{self.query} LIMIT 0").to_arrow_table().schema
+        check_column_names(self._schema.names, repr(location.text))
 
-    def __init__(self, connection: Any, place: Location) -> None:  # noqa: ANN401
-        self.connection, self.place, self.met = connection, place, set[str]()
-        self.query = f"SELECT * FROM {table_names.table_to_read(place, _tables(connection)).quoted}"  # noqa: S608
-        with _complaints(place, TableFileError.unreadable):
-            self.schema: pa.Schema = connection.sql(f"{self.query} LIMIT 0").to_arrow_table().schema
-        check_names(self.schema.names, repr(place.text))
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns and their types."""
+        return self._schema
 
-    def chunks(self, size: int) -> Iterator[Chunk]:
-        """The rows in their order, so many at a time."""
-        with _complaints(self.place, TableFileError.unreadable):
+    def chunks(self, size: int, row_offset: int = 0) -> Iterator[Chunk]:
+        """Yield the rows from `row_offset` on, in order, `size` rows at a time."""
+        with _translate_errors(self.location, TableFileError.unreadable):
             reader = self.connection.cursor().sql(self.query).to_arrow_reader(size)
-            yield from map(Chunk, resized((pa.Table.from_batches([batch]) for batch in reader), size))
+            tables = (pa.Table.from_batches([batch]) for batch in reader)
+            yield from map(Chunk, rebatch(tables, size, row_offset))
 
 
 class DuckDBWriter:
-    """Rows on their way into a new table."""
+    """Writes a new table within a transaction."""
 
-    def __init__(self, connection: Any, place: Location, *, force: bool) -> None:  # noqa: ANN401
-        self.connection, self.place, self.started = connection, place, False
-        old = table_names.table_to_replace(place, _tables(connection), force=force)
-        self.table = _new(connection, place) if old is None else old.quoted
+    def __init__(self, connection: Any, location: Location, *, force: bool) -> None:  # noqa: ANN401
+        self.connection, self.location, self.started = connection, location, False
+        old = table_to_replace(location, _tables(connection), force=force)
+        self.table = _new_table(connection, location) if old is None else old.quoted
         if old is not None:
-            with _complaints(place, TableFileError.unwritable):
+            with _translate_errors(location, TableFileError.unwritable):
                 connection.execute(f"DROP TABLE {old.quoted}")
 
     def write(self, table: pa.Table) -> None:
-        """Add rows; the first ones say what the columns are."""
-        _check_columns(self.place, table.column_names)
+        """Append rows; the first call sets the columns."""
+        _check_columns(self.location, table.column_names)
         verb = f"INSERT INTO {self.table}" if self.started else f"CREATE TABLE {self.table} AS"
-        with _complaints(self.place, TableFileError.unwritable):
-            self.connection.register(ROWS, table)
-            self.connection.execute(f"{verb} SELECT * FROM temp.{ROWS}")  # noqa: S608
-            self.connection.unregister(ROWS)
+        with _translate_errors(self.location, TableFileError.unwritable):
+            self.connection.register(ROWS_VIEW, table)
+            self.connection.execute(f"{verb} SELECT * FROM temp.{ROWS_VIEW}")  # noqa: S608
+            self.connection.unregister(ROWS_VIEW)
         self.started = True
 
 
-def source(place: Location, stack: ExitStack) -> Source:
-    """A table to read."""
-    return DuckDBSource(stack.enter_context(_connected(place, TableFileError.unreadable)), place)
+def open_source(location: Location, _: ReadOptions, stack: ExitStack) -> Source:
+    """Open a table or a view for reading."""
+    return DuckDBSource(stack.enter_context(_connect(location, TableFileError.unreadable)), location)
 
 
 @contextmanager
-def writer(place: Location, *, force: bool) -> Iterator[DuckDBWriter]:
-    """A new table, in one transaction. A file that was made for it goes away with it, unless others wrote there."""
-    path = place.path or Path()
-    new, forsaken = not path.exists(), False
+def open_writer(location: Location, *, force: bool) -> Iterator[DuckDBWriter]:
+    """Open a new table for writing, in one transaction.
+
+    If the file was created for the table, an error removes the file unless others wrote to it.
+    """
+    path = location.path or Path()
+    new, remove = not path.exists(), False
     try:
-        with _connected(place, TableFileError.unwritable) as connection:
+        with _connect(location, TableFileError.unwritable) as connection:
             try:
                 connection.execute("BEGIN")
-                yield DuckDBWriter(connection, place, force=force)
-                with _complaints(place, TableFileError.unwritable):
+                yield DuckDBWriter(connection, location, force=force)
+                with _translate_errors(location, TableFileError.unwritable):
                     connection.execute("COMMIT")
             except BaseException:
                 with suppress(_duckdb().Error):
                     connection.execute("ROLLBACK")
-                forsaken = new and not _tables(connection)
+                remove = new and not _tables(connection)
                 raise
     except BaseException:
-        if forsaken:
+        if remove:
             with suppress(OSError):
                 path.unlink(missing_ok=True)
         raise
 
 
-@contextmanager
-def opened(place: Location, complaint: Complaint) -> Iterator[Callable[[], list[TableName]]]:
-    """Lists the tables that are there."""
-    with _connected(place, complaint) as connection:
-        yield lambda: _tables(connection)
+def list_tables(location: Location) -> list[TableName]:
+    """List the tables and views of a file that is to be written."""
+    with _connect(location, TableFileError.unwritable) as connection:
+        return _tables(connection)
 
 
 @contextmanager
-def _connected(place: Location, complaint: Complaint) -> Iterator[Any]:
-    path = str(place.path)
-    there = os.path.exists(path)  # noqa: PTH110
-    with _complaints(place, complaint):
+def _connect(location: Location, error_factory: ErrorFactory) -> Iterator[Any]:
+    path = str(location.path)
+    exists = os.path.exists(path)  # noqa: PTH110
+    with _translate_errors(location, error_factory):
         # All connections of a process to one file must agree on whether they may write.
-        connection = _duckdb().connect(path, read_only=there and not os.access(path, os.W_OK))
+        connection = _duckdb().connect(path, read_only=exists and not os.access(path, os.W_OK))
     with connection:
         yield connection
 
 
 @contextmanager
-def _complaints(place: Location, complaint: Complaint) -> Iterator[None]:
+def _translate_errors(location: Location, error_factory: ErrorFactory) -> Iterator[None]:
     try:
         yield
     except _duckdb().Error as error:
-        raise complaint(repr(place.text), error) from None
+        raise error_factory(repr(location.text), error) from None
 
 
-def _check_columns(place: Location, columns: Sequence[str]) -> None:
-    """DuckDB would rename one of two columns that differ in capital letters only."""
+def _check_columns(location: Location, columns: Sequence[str]) -> None:
+    """Raise TableFileError for two names that differ in case only: DuckDB would rename one of them."""
     seen: dict[str, str] = {}
     for name in columns:
         other = seen.setdefault(name.lower(), name)
         if other != name:
-            problem = f"DuckDB does not tell the columns {other!r} and {name!r} apart; rename one of them"
-            raise TableFileError.unwritable(repr(place.text), problem)
+            problem = f"DuckDB does not distinguish the columns {other!r} and {name!r}; rename one of them"
+            raise TableFileError.unwritable(repr(location.text), problem)
 
 
 def _duckdb() -> Any:  # noqa: ANN401
     try:
         import duckdb
     except ImportError:
-        raise MissingExtra.for_package("duckdb", "sql", "A table of DuckDB") from None
+        raise MissingExtra.for_package("duckdb", "sql", "Reading or writing DuckDB") from None
     return duckdb
 
 
 def _tables(connection: Any) -> list[TableName]:  # noqa: ANN401
-    """The tables of all schemas, those of the main one first and by their mere names."""
+    """List the tables of all schemas. Those of the main schema come first, without the name of the schema."""
     rows = connection.execute(
         "SELECT table_catalog, table_schema, table_name, table_type = 'VIEW' FROM information_schema.tables "
         "WHERE table_catalog = current_database() ORDER BY table_schema <> ?, table_schema, table_name",
-        [MAIN],
+        [MAIN_SCHEMA],
     ).fetchall()
     return [
-        TableName(table if schema == MAIN else f"{schema}.{table}", quoted(catalog, schema, table), is_view)
+        TableName(
+            table if schema == MAIN_SCHEMA else f"{schema}.{table}", quote_identifier(catalog, schema, table), is_view
+        )
         for catalog, schema, table, is_view in rows
     ]
 
 
-def _new(connection: Any, place: Location) -> str:  # noqa: ANN401
-    """Where a new table goes: before a dot may stand a schema that is there."""
+def _new_table(connection: Any, location: Location) -> str:  # noqa: ANN401
+    """Return the quoted name of a new table. A part before a dot is a schema if there is one of that name."""
     rows = connection.execute(
         "SELECT catalog_name, schema_name FROM information_schema.schemata WHERE catalog_name = current_database()"
     ).fetchall()
     for catalog, schema in rows:
-        table = place.table.removeprefix(f"{schema}.")
-        if table and table != place.table:
-            return quoted(catalog, schema, table)
-    return quoted(rows[0][0], MAIN, place.table)
+        table = location.table.removeprefix(f"{schema}.")
+        if table and table != location.table:
+            return quote_identifier(catalog, schema, table)
+    return quote_identifier(rows[0][0], MAIN_SCHEMA, location.table)

@@ -1,81 +1,138 @@
-"""Rows of plain Python values: JSON lines, and SQLite, whose columns may hold anything.
+"""JSON lines, and tables of plain Python values in general (`RecordSource`), which SQLite uses too.
 
-What a column holds is found out from all of its cells. Text stays text, but for dates and times, which have no other
-way of being written in these. A cell that stays is written as it was.
+Such tables do not declare the type of a column, so it is inferred from all cells. Text stays text, except for dates and
+times. Lists, objects and integers beyond 64 bits become JSON texts. Their field is marked with `JSON_FIELD`, and the
+JSON lines writer writes them back as the values they were.
 """
 
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from datetime import date
+from decimal import Decimal
 from itertools import islice
+from math import isfinite
 from typing import Any
 
 import pyarrow as pa
 
-from harpoon._text import shorten
-from harpoon.exceptions import InvalidTable
+from harpoon._text import format_list, shorten
+from harpoon.exceptions import InvalidTable, MixedTypesWarning
 from harpoon.io.byte_source import ByteSource
-from harpoon.io.cells import ABSENT, kept
-from harpoon.io.source import Chunk
-from harpoon.io.text_types import TIMES, TypeInference, cast_texts
+from harpoon.io.source import Chunk, ReadOptions, Source
+from harpoon.io.text_types import TIME_TYPES, TypeInference, cast_texts
 
-LARGEST = 2**63
-LOOKED_AT = 2**14
-Row = Mapping[str, Any]
+INT64_END = 2**63
+FLOAT_EXACT_END = 2**53  # integers up to here are exact as floats
+SCAN_ROWS = 2**14  # rows at a time, to infer types
+JSON_FIELD = {b"harpoon": b"json"}  # metadata of a column of JSON texts
+Record = Mapping[str, Any]
 
 
-class RecordSource:
-    """A table of plain values, of which all rows are looked at once before they are read."""
+class RecordSource(Source):
+    """A table of records. All of them are read once to infer the types of the columns.
 
-    delimiter = ","
+    Args:
+        records: Starts reading the records.
+        types: Types of columns that are known.
+        columns: Names of columns that exist even if no record has them.
+
+    Attributes:
+        lossy: Columns that hold values of several types and are read as one type that does not distinguish them.
+    """
 
     def __init__(
-        self,
-        rows: Callable[[], Iterator[Row]],
-        types: Mapping[str, pa.DataType],
-        declared: Mapping[str, str] | None = None,
+        self, records: Callable[[], Iterator[Record]], types: Mapping[str, pa.DataType], columns: Iterable[str] = ()
     ) -> None:
-        self.rows, self.declared, self.met = rows, declared or {}, set[str]()
-        kinds: dict[str, set[str]] = {name: set() for name in self.declared}
+        super().__init__()
+        self.records = records
+        kinds: dict[str, set[str]] = {name: set() for name in columns}
         times: dict[str, TypeInference] = {}
-        for part in _chunks(rows(), LOOKED_AT):
-            for name in dict.fromkeys(key for row in part for key in row):
-                cells = [row.get(name) for row in part]
+        for rows in _batches(records(), SCAN_ROWS):
+            for name in dict.fromkeys(key for row in rows for key in row):
+                cells = [row.get(name) for row in rows]
                 kinds[name] = kinds.get(name, set()) | {_kind(cell) for cell in cells}
-                among = [types[name]] if types.get(name) in TIMES else () if name in types else TIMES
+                known = [types[name]] if types.get(name) in TIME_TYPES else () if name in types else TIME_TYPES
                 texts = pa.array([cell for cell in cells if isinstance(cell, str)], type=pa.string())
-                times.setdefault(name, TypeInference([name], (), among)).look({name: texts})
-        texts_of = {name: survey.types[name] for name, survey in times.items()}
-        found = {name: _type(kinds[name] - {""}, texts_of.get(name, pa.null())) for name in kinds}
-        self.schema = pa.schema(list(found.items()))
+                times.setdefault(name, TypeInference([name], (), known)).update({name: texts})
+        text_types = {name: inference.types[name] for name, inference in times.items()}
+        self.lossy = [name for name, found in kinds.items() if _is_lossy(found - {""})]
+        fields = [_field(name, found - {""}, text_types.get(name, pa.null())) for name, found in kinds.items()]
+        self._schema = pa.schema(fields)
 
-    def chunks(self, size: int) -> Iterator[Chunk]:
-        """The rows in their order, so many at a time."""
-        for part in _chunks(self.rows(), size):
-            columns = [_column([row.get(f.name) for row in part], f.type) for f in self.schema]
-            yield Chunk(pa.Table.from_arrays(columns, schema=self.schema), cells=partial(self._cells, part))
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns and their types."""
+        return self._schema
 
-    def _cells(self, rows: Sequence[Row]) -> pa.Table:
-        names = self.schema.names
-        columns = [kept((row.get(name, ABSENT) for row in rows), self.declared.get(name, "")) for name in names]
-        return pa.table(columns, names=names)
+    def chunks(self, size: int, row_offset: int = 0) -> Iterator[Chunk]:
+        """Yield the rows from `row_offset` on, in order, `size` rows at a time."""
+        for rows in _batches(islice(self.records(), row_offset, None), size):
+            columns = [_column([row.get(f.name) for row in rows], f.type) for f in self._schema]
+            yield Chunk(pa.Table.from_arrays(columns, schema=self._schema))
 
 
-def json_lines(content: ByteSource) -> Iterator[Row]:
-    """One object per line."""
-    with content.complaints(), content.opened() as file:
+def open_json_lines(content: ByteSource, options: ReadOptions) -> RecordSource:
+    """Open a file with one JSON object per line."""
+    source = RecordSource(lambda: _objects(content), options.types)
+    warn_if_lossy(source, content.name)
+    return source
+
+
+def warn_if_lossy(source: RecordSource, name: str) -> None:
+    """Warn of columns whose values are not all kept as they are."""
+    if source.lossy:
+        warnings.warn(
+            f"{name} holds values of several types in {format_list(source.lossy)}, such as 1 and '1'. They are read as "
+            "one type, and written as that.",
+            MixedTypesWarning,
+            stacklevel=2,
+        )
+
+
+def to_json(value: object) -> bytes:
+    """Encode a value as standard JSON, which has no NaN, no infinity and no bytes: null and hex digits.
+
+    >>> [to_json(value) for value in (1.5, float("nan"), b"1", Decimal("1.50"), [1, float("inf")])]
+    [b'1.5', b'null', b'"31"', b'1.50', b'[1, null]']
+    """
+    if isinstance(value, Decimal):
+        return format(value, "f").encode() if value.is_finite() else b"null"
+    if isinstance(value, float) and not isfinite(value):
+        return b"null"
+    try:
+        return _dump(value, allow_nan=False)
+    except ValueError:  # within a list or a structure
+        return _dump(json.loads(_dump(value), parse_constant=lambda _: None))
+
+
+def _dump(value: object, *, allow_nan: bool = True) -> bytes:
+    return json.dumps(value, ensure_ascii=False, default=_nested_value, allow_nan=allow_nan).encode()
+
+
+def _nested_value(value: object) -> object:
+    """Convert a value that JSON does not have, within a list or a structure."""
+    if isinstance(value, bytes):
+        return value.hex()
+    if isinstance(value, Decimal):
+        return float(value)
+    return value.isoformat() if isinstance(value, date) else str(value)
+
+
+def _objects(content: ByteSource) -> Iterator[Record]:
+    with content.translate_errors(), content.open() as file:
         for number, line in enumerate(_lines(file), start=1):
             if line.strip():
                 yield _object(line, f"Line {number} of {content.name}")
 
 
-def _object(line: bytes, where: str) -> Row:
+def _object(line: bytes, where: str) -> Record:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise InvalidTable(f"{where} is no JSON: {error}. JSON lines hold one object per line.") from None
+        raise InvalidTable(f"{where} is not JSON: {error}. JSON lines hold one object per line.") from None
     if b"\\u" in line:
         _check_text(row, where)
     if not isinstance(row, dict):
@@ -87,48 +144,57 @@ def _object(line: bytes, where: str) -> Row:
 
 
 def _check_text(row: object, where: str) -> None:
-    """JSON can name halves of characters, which no text holds by themselves."""
+    """Raise InvalidTable for an unpaired surrogate, which JSON can spell but no text can hold."""
     try:
         json.dumps(row, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
         half = ascii(error.object[error.start]).strip("'")
-        raise InvalidTable(f"{where} has {half}, which is half of a character. Mend the text.") from None
+        raise InvalidTable(f"{where} has {half}, which is half of a character. Fix the text.") from None
 
 
 def _lines(file: Any) -> Iterator[bytes]:  # noqa: ANN401
-    left = b""
+    rest = b""
     while block := file.read(2**20):
-        *lines, left = (left + block).split(b"\n")
+        *lines, rest = (rest + block).split(b"\n")
         yield from lines
-    if left:
-        yield left
+    if rest:
+        yield rest
 
 
-def _chunks(rows: Iterable[Row], size: int) -> Iterator[Sequence[Row]]:
-    rows = iter(rows)
-    while part := list(islice(rows, size)):
-        yield part
+def _batches(records: Iterable[Record], size: int) -> Iterator[Sequence[Record]]:
+    records = iter(records)
+    while batch := list(islice(records, size)):
+        yield batch
 
 
 def _kind(cell: object) -> str:
+    """Return the kind of a cell; empty if it is missing."""
     if cell is None or cell != cell:  # NaN  # noqa: PLR0124
         return ""
     if isinstance(cell, bool):
         return "boolean"
     if isinstance(cell, int):
-        return "integer" if -LARGEST <= cell < LARGEST else "other"
-    return "number" if isinstance(cell, float) else "text" if isinstance(cell, str) else "other"
+        return "integer" if abs(cell) <= FLOAT_EXACT_END else "long" if -INT64_END <= cell < INT64_END else "json"
+    simple = {float: "float", str: "text", bytes: "bytes"}
+    return simple.get(type(cell), "json")
 
 
-def _type(kinds: set[str], text: pa.DataType) -> pa.DataType:
+def _is_lossy(kinds: set[str]) -> bool:
+    """Whether values of these kinds cannot all be kept in one column."""
+    return kinds >= {"long", "float"} or (len(kinds) > 1 and bool(kinds & {"text", "bytes"}))
+
+
+def _field(name: str, kinds: set[str], text_type: pa.DataType) -> pa.Field:
+    """Return the type of a column with cells of these kinds; a JSON text if no other type holds them."""
     if not kinds:
-        return pa.null()
+        return pa.field(name, pa.null())
     if kinds == {"text"}:
-        return pa.string() if pa.types.is_null(text) else text
-    plain = {"boolean": pa.bool_(), "integer": pa.int64(), "number": pa.float64()}
-    if kinds == {"integer", "number"}:
-        return pa.float64()
-    return plain.get(next(iter(kinds)), pa.string()) if len(kinds) == 1 else pa.string()
+        return pa.field(name, pa.string() if pa.types.is_null(text_type) else text_type)
+    if kinds <= {"integer", "long", "float"}:
+        return pa.field(name, pa.float64() if "float" in kinds else pa.int64())
+    if kinds in ({"boolean"}, {"bytes"}):
+        return pa.field(name, pa.bool_() if kinds == {"boolean"} else pa.binary())
+    return pa.field(name, pa.string(), metadata=None if kinds & {"text", "bytes"} else JSON_FIELD)
 
 
 def _column(cells: list[Any], dtype: pa.DataType) -> pa.ChunkedArray:
@@ -145,4 +211,4 @@ def _column(cells: list[Any], dtype: pa.DataType) -> pa.ChunkedArray:
 def _text(cell: object) -> str | None:
     if cell is None or isinstance(cell, str):
         return cell
-    return cell.hex() if isinstance(cell, bytes) else json.dumps(cell)
+    return cell.hex() if isinstance(cell, bytes) else to_json(cell).decode()

@@ -1,4 +1,4 @@
-"""Where a table is: a file, a standard stream, or a table of a database, and in which format."""
+"""Locations of tables: a file, a standard stream, or a table of a database."""
 
 from __future__ import annotations
 
@@ -8,35 +8,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harpoon.exceptions import InvalidOption, TableFileError
+from harpoon.io.registry import DATABASES, FORMATS, format_of_suffix
 
-FORMATS = {
-    ".csv": "csv",
-    ".txt": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".feather": "arrow",
-    ".arrow": "arrow",
-    ".ipc": "arrow",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".json": "jsonl",
-}
-DATABASES = ("duckdb", "sqlite")
 URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<path>[^#]*)(#(?P<table>.+))?", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True)
 class Location:
-    """Where a table is.
+    """The location of a table.
 
     Attributes:
-        text: As the user wrote it.
+        text: The location as the user wrote it.
         path: The file; None for a standard stream.
-        format: Of the file, or the database; empty where the name does not tell.
+        format: The name of the file format or of the database system; empty if the file name does not tell it.
         table: The table of a database.
-        gzipped: Whether the name says so.
+        gzipped: Whether the file name ends with .gz.
     """
 
     text: str
@@ -46,29 +32,29 @@ class Location:
     gzipped: bool = False
 
     @classmethod
-    def parse(cls, place: str | os.PathLike[str] | Location) -> Location:
-        """What a user wrote.
+    def parse(cls, text: str | os.PathLike[str] | Location) -> Location:
+        """Parse a path, a database URL, or `-` for a standard stream.
 
-        >>> Place.of("folder/rows.csv.gz").format, Place.of("-").path
+        >>> Location.parse("folder/rows.csv.gz").format, Location.parse("-").path
         ('csv', None)
-        >>> found = Place.of("duckdb:///shop.db#orders")
-        >>> found.format, str(found.path), found.table
+        >>> location = Location.parse("duckdb:///shop.db#orders")
+        >>> location.format, str(location.path), location.table
         ('duckdb', 'shop.db', 'orders')
         """
-        if isinstance(place, Location):
-            return place
-        text = os.fspath(place)
-        if not isinstance(text, str) or not text or "\0" in text:
-            raise TableFileError(f"A table is named by a path or a URL, got {place!r}.")
-        if text == "-":
-            return cls(text, None, "")
-        url = URL.fullmatch(text)
+        if isinstance(text, Location):
+            return text
+        given = os.fspath(text)
+        if not isinstance(given, str) or not given or "\0" in given:
+            raise TableFileError(f"The location of a table must be a path or a URL, got {given!r}.")
+        if given == "-":
+            return cls(given, None, "")
+        url = URL.fullmatch(given)
         if url:
-            return _database(text, url)
-        suffixes = [suffix.lower() for suffix in Path(text).suffixes]
+            return _parse_database_url(given, url)
+        suffixes = [suffix.lower() for suffix in Path(given).suffixes]
         gzipped = suffixes[-1:] == [".gz"]
         last = (suffixes[:-1] if gzipped else suffixes)[-1:]
-        return cls(text, Path(text), FORMATS.get(last[0], "") if last else "", gzipped=gzipped)
+        return cls(given, Path(given), format_of_suffix(last[0]) if last else "", gzipped=gzipped)
 
     @property
     def in_database(self) -> bool:
@@ -80,43 +66,49 @@ class Location:
         """Whether it is the standard input or output."""
         return self.path is None
 
-    def to_write(self, format: str = "") -> Location:  # noqa: A002
-        """The place with a format to write, the given one before that of the name."""
-        if format and format not in FORMATS.values():
-            raise InvalidOption.one_of("The format of a table", format, set(FORMATS.values()))
+    @property
+    def keeps_text(self) -> bool:
+        """Whether cells are written there as text, in their own spelling."""
+        return self.format in FORMATS and FORMATS[self.format].keeps_text
+
+    def with_format(self, format: str = "") -> Location:  # noqa: A002
+        """Return the location with a format to write: `format` if given, else that of the file name."""
+        if format and format not in FORMATS:
+            raise InvalidOption.one_of("format", format, FORMATS)
         chosen = self.format if self.in_database else format or self.format or ("csv" if self.is_stream else "")
         if not chosen:
+            suffixes = ", ".join(suffix for format_ in FORMATS.values() for suffix in format_.suffixes)
             raise InvalidOption(
-                f"The name {self.text!r} does not tell the format of the table. "
-                f"End it with one of {', '.join(FORMATS)} (and .gz), or give the format.",
+                f"The name {self.text!r} does not tell the format of the table. End it with one of {suffixes} (and "
+                f".gz), or give the format: {', '.join(FORMATS)}.",
                 code="unknown_format",
                 name=self.text,
-                suffixes=", ".join(FORMATS),
+                suffixes=suffixes,
             )
         return replace(self, format=chosen)
 
     def numbered(self, number: int) -> Location:
-        """The place of one of several tables: filled.1.csv beside filled.csv.
+        """Return the location of one of several tables: filled.1.csv beside filled.csv.
 
-        >>> Place.of("out/filled.csv.gz").numbered(2).text
+        >>> Location.parse("out/filled.csv.gz").numbered(2).text
         'out/filled.2.csv.gz'
         """
         if self.in_database:
             return replace(self, text=f"{self.text}_{number}", table=f"{self.table}_{number}")
         if self.path is None:
             return self
-        ends = "".join(self.path.suffixes[-1 - self.gzipped :]) if self.format or self.gzipped else ""
-        path = self.path.with_name(f"{self.path.name.removesuffix(ends)}.{number}{ends}")
+        ending = "".join(self.path.suffixes[-1 - self.gzipped :]) if self.format or self.gzipped else ""
+        path = self.path.with_name(f"{self.path.name.removesuffix(ending)}.{number}{ending}")
         return replace(self, text=str(path), path=path)
 
 
-def _database(text: str, url: re.Match[str]) -> Location:
+def _parse_database_url(text: str, url: re.Match[str]) -> Location:
     scheme, path, table = url["scheme"].lower(), url["path"].removeprefix("/"), url["table"]
     if scheme not in DATABASES:
+        urls = " and ".join(f"{name}:///file.db#table" for name in DATABASES)
         raise TableFileError(
-            f"{text!r} cannot be used: tables are read from files, from '-', and from duckdb:///file.db#table and "
-            "sqlite:///file.db#table. Download it first."
+            f"{text!r} cannot be used: tables are read from files, from '-', and from {urls}. Download it first."
         )
     if not table or not path:
-        raise TableFileError(f"A table of a database is written {scheme}:///file.db#table, got {text!r}.")
+        raise TableFileError(f"The URL of a database table must be {scheme}:///file.db#table, got {text!r}.")
     return Location(text, Path(path), scheme, table)

@@ -1,11 +1,11 @@
-"""What every source of rows has in common."""
+"""Sources: tables that are read in chunks of rows."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,16 +14,18 @@ from harpoon._text import format_list
 from harpoon.exceptions import InvalidOption, InvalidTable
 from harpoon.io.text_types import MISSING
 
+SCAN_ROWS = 2**16  # rows at a time, to find the spellings of booleans
+
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """How to read what does not explain itself.
+    """How to read files that do not describe themselves, such as CSV.
 
     Attributes:
-        delimiter: Between the cells of a text table; found out by default.
-        encoding: Of a text table; UTF-8 by default.
-        missing: Which texts mean a missing cell, besides the usual ones (`harpoon.io.text_types.MISSING`).
-        types: The types of columns of text, where they need not be found out.
+        delimiter: Character between the cells of a text file; detected by default.
+        encoding: Encoding of a text file; UTF-8 by default.
+        missing: Texts that mean a missing cell, besides the usual ones (`harpoon.io.text_types.MISSING`).
+        types: Types of columns, where they should not be inferred.
     """
 
     delimiter: str | None = None
@@ -33,7 +35,7 @@ class ReadOptions:
 
     def __post_init__(self) -> None:
         if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
-            raise InvalidOption(f"A delimiter is a single character, such as ; or a tab, got {self.delimiter!r}.")
+            raise InvalidOption(f"delimiter must be a single character, such as ; or a tab, got {self.delimiter!r}.")
 
     @property
     def missing_words(self) -> tuple[str, ...]:
@@ -41,55 +43,74 @@ class ReadOptions:
         return (*MISSING, *(word.strip() for word in self.missing))
 
 
-TEXTUAL = ("csv", "tsv")
-LOOSE = ("jsonl", "sqlite")
-
-
 @dataclass(frozen=True)
 class Chunk:
-    """Some rows, and, where Arrow has not all that they are, how they were written.
+    """Consecutive rows of a table.
 
     Attributes:
         table: The rows.
-        texts: Their texts, if they are from a text table.
-        cells: Makes their `Cells`, if they are from one that holds anything in any column.
+        texts: The same cells as they are spelled, if the source is a text file.
     """
 
     table: pa.Table
     texts: pa.Table | None = None
-    cells: Callable[[], pa.Table] | None = None
-
-    def as_written(self, format: str) -> pa.Table | None:  # noqa: A002
-        """The rows as they were, if a table of this format can hold them so."""
-        if format in LOOSE:
-            return None if self.cells is None else self.cells()
-        return self.texts if format in TEXTUAL else None
 
 
-class Source(Protocol):
-    """A table that is read part by part.
+class Source(ABC):
+    """A table that is read in chunks.
 
     Attributes:
-        delimiter: Between its cells, where they are text.
-        met: The spellings of missing cells that were met, where they are text.
+        delimiter: Character between cells, if they are text.
+        missing_spellings: Spellings of missing cells that occurred, if cells are text.
+        n_rows: Number of rows, if it is known without reading them.
     """
 
-    delimiter: str
-    met: set[str]
+    delimiter = ","
+    n_rows: int | None = None
+
+    def __init__(self) -> None:
+        self.missing_spellings: set[str] = set()
+
+    @property
+    @abstractmethod
+    def schema(self) -> pa.Schema:
+        """The columns and their types."""
+
+    @property
+    def column_names(self) -> list[str]:
+        """The names of the columns, without reading rows."""
+        return list(self.schema.names)
+
+    @abstractmethod
+    def chunks(self, size: int, row_offset: int = 0) -> Iterator[Chunk]:
+        """Yield the rows from `row_offset` on, in order, `size` rows at a time. All chunks have the same types."""
+
+
+class TableSource(Source):
+    """A table in memory as a source."""
+
+    def __init__(self, table: pa.Table) -> None:
+        super().__init__()
+        self.table, self.n_rows = table, table.num_rows
 
     @property
     def schema(self) -> pa.Schema:
         """The columns and their types."""
+        return self.table.schema
 
-    def chunks(self, size: int) -> Iterator[Chunk]:
-        """The rows in their order, so many at a time."""
+    def chunks(self, size: int, row_offset: int = 0) -> Iterator[Chunk]:
+        """Yield the rows from `row_offset` on, in order, `size` rows at a time."""
+        for start in range(row_offset, self.table.num_rows, size):
+            yield Chunk(self.table.slice(start, size))
 
 
-def resized(tables: Iterable[pa.Table], size: int) -> Iterator[pa.Table]:
-    """The same rows, so many at a time."""
+def rebatch(tables: Iterable[pa.Table], size: int, row_offset: int = 0) -> Iterator[pa.Table]:
+    """Yield the rows of consecutive tables, `size` at a time, without the first `row_offset` ones."""
     held: list[pa.Table] = []
     for table in tables:
-        held.append(table)
+        skipped = min(row_offset, table.num_rows)
+        row_offset -= skipped
+        held.append(table.slice(skipped))
         while sum(part.num_rows for part in held) >= size:
             whole = pa.concat_tables(held)
             yield whole.slice(0, size)
@@ -98,36 +119,33 @@ def resized(tables: Iterable[pa.Table], size: int) -> Iterator[pa.Table]:
         yield pa.concat_tables(held)
 
 
-def check_names(names: Sequence[str], place: str) -> None:
-    """Every column has a name of its own."""
-    twice = [name for name, count in Counter(names).items() if count > 1]
-    if twice:
+def check_column_names(names: Sequence[str], source: str) -> None:
+    """Raise InvalidTable if two columns have the same name."""
+    repeated = [name for name, count in Counter(names).items() if count > 1]
+    if repeated:
         raise InvalidTable(
-            f"{place} has several columns called {format_list(twice)}. Give each column a name of its own."
+            f"{source} has several columns called {format_list(repeated)}. Give each column a name of its own."
         )
 
 
-LOOKED_AT = 2**16  # rows at a time, to find out how truth is spelled
-
-
-def spelled_truths(source: Source) -> dict[str, str]:
-    """The first truth value of each column as it is written, wherever in the table it stands: true, True or TRUE."""
-    sought = [f.name for f in source.schema if pa.types.is_boolean(f.type)]
+def boolean_spellings(source: Source) -> dict[str, str]:
+    """Return the spelling of the first boolean of each boolean column: true, True or TRUE."""
+    names = [f.name for f in source.schema if pa.types.is_boolean(f.type)]
     found: dict[str, str] = {}
-    parts = source.chunks(LOOKED_AT)
-    while sought and (part := next(parts, None)) is not None and part.texts is not None:
-        for name in sought:
-            there = part.texts[name].filter(pc.is_valid(part.table[name]))
-            found |= {name: there[0].as_py().strip()} if len(there) else {}
-        sought = [name for name in sought if name not in found]
+    chunks = source.chunks(SCAN_ROWS)
+    while names and (chunk := next(chunks, None)) is not None and chunk.texts is not None:
+        for name in names:
+            observed = chunk.texts[name].filter(pc.is_valid(chunk.table[name]))
+            found |= {name: observed[0].as_py().strip()} if len(observed) else {}
+        names = [name for name in names if name not in found]
     return found
 
 
-def parts_of(source: Source, size: int) -> Iterator[Chunk]:
-    """The parts of a table; a table without rows has one, so that its columns are known."""
+def chunks_or_empty(source: Source, size: int) -> Iterator[Chunk]:
+    """Yield the chunks of a table; a table without rows gives one empty chunk with its columns."""
     empty = True
-    for part in source.chunks(size):
+    for chunk in source.chunks(size):
         empty = False
-        yield part
+        yield chunk
     if empty:
         yield Chunk(source.schema.empty_table())

@@ -1,4 +1,4 @@
-"""Tables on their way out, part by part, into one file that appears whole or not at all."""
+"""Writers: a table is written in chunks to a file that appears complete or not at all."""
 
 from __future__ import annotations
 
@@ -16,85 +16,88 @@ import pyarrow.parquet as pq
 from harpoon._utils.files import replace_atomically
 from harpoon.exceptions import HarpoonError, InvalidOption, TableFileError
 from harpoon.io import database
-from harpoon.io.cells import as_json, dumped
+from harpoon.io.json_lines import JSON_FIELD, to_json
 from harpoon.io.location import Location
-from harpoon.io.text_types import format_texts
+from harpoon.io.registry import FORMATS, Format
+from harpoon.io.text_types import format_texts, plain_values
 
 
 class Writer(Protocol):
-    """Takes a table part by part."""
+    """Takes a table in chunks. If it has a method `close`, that is called at the end, also after an error."""
 
     def write(self, table: pa.Table) -> None:
-        """Add rows; the first ones say what the columns are."""
+        """Append rows; the first call sets the columns."""
 
 
 @contextmanager
-def writer(place: Location, *, force: bool = False, delimiter: str = ",") -> Iterator[Writer]:
-    """Somewhere to write a table to; it appears when all has gone well, and not at all when not."""
-    check_free(place, force=force)
-    if place.in_database:
-        with database.writer(place, force=force) as table:
-            yield table
+def open_writer(location: Location, *, force: bool = False, delimiter: str = ",") -> Iterator[Writer]:
+    """Open a location for writing. The table appears at the end, or not at all if an error is raised."""
+    check_writable(location, force=force)
+    if location.in_database:
+        with database.open_writer(location, force=force) as writer:
+            yield writer
         return
-    make = {**FORMATS, "csv": lambda sink: TextWriter(sink, delimiter)}[place.format]
-    if place.path is None:
-        yield from _written(make, _standard_output(place.format))
+    format_ = FORMATS[location.format]
+    if location.path is None:
+        with closing_writer(format_, _standard_output(format_), delimiter) as writer:
+            yield writer
         sys.stdout.flush()
         return
-    packed = "gzip" if place.gzipped else None
+    compression = "gzip" if location.gzipped else None
     with (
-        _complaints(place),
-        replace_atomically(_followed(place.path)) as temporary,
-        pa.output_stream(str(temporary), compression=packed) as sink,
+        _translate_errors(location),
+        replace_atomically(_follow_link(location.path)) as temporary,
+        pa.output_stream(str(temporary), compression=compression) as sink,
+        closing_writer(format_, sink, delimiter) as writer,
     ):
-        yield from _written(make, sink)
+        yield writer
 
 
-def check_free(place: Location, *, force: bool) -> None:
-    """Refuse, before any work is done, a place that cannot be written to or that holds something."""
-    path = place.path
+def check_writable(location: Location, *, force: bool) -> None:
+    """Raise TableFileError, before any work is done, if a location cannot be written or is already there."""
+    path = location.path
     if path is None:
         return
     if path.is_dir():
         raise TableFileError(f"{str(path)!r} is a folder. Name a file in it.")
     if not path.parent.is_dir():
-        raise TableFileError(f"The folder {str(path.parent)!r} does not exist. Make it first.")
+        raise TableFileError(f"The folder {str(path.parent)!r} does not exist. Create it first.")
     if not os.access(path.parent, os.W_OK):
         raise TableFileError(f"You may not write to the folder {str(path.parent)!r}. Choose another one.")
     if path.exists() and not path.is_file():
-        raise TableFileError(f"{str(path)!r} is no ordinary file. Write to '-' instead, and pipe that.")
-    if place.in_database:
-        database.check_free(place, force=force)
+        raise TableFileError(f"{str(path)!r} is not an ordinary file. Write to '-' instead, and pipe that.")
+    if location.in_database:
+        database.check_writable(location, force=force)
     elif path.exists() and not force:
         raise TableFileError.already_exists(f"{str(path)!r} is already there")
 
 
 class TextWriter:
-    """CSV: quotes only where they are needed, an empty cell for a missing one, and "" for an empty text."""
+    """CSV, with quotes only where they are needed. A missing cell is empty, an empty text is `""`."""
 
     def __init__(self, sink: Any, delimiter: str) -> None:  # noqa: ANN401
         self.sink, self.delimiter, self.started = sink, delimiter, False
 
     def write(self, table: pa.Table) -> None:
-        """Add rows; the first ones say what the columns are."""
+        """Append rows; the first call sets the columns."""
         if not self.started:
-            self._lines(pa.table([pa.array([name]) for name in table.column_names], names=table.column_names))
+            self._write_lines(pa.table([pa.array([name]) for name in table.column_names], names=table.column_names))
             self.started = True
-        self._lines(table)
+        self._write_lines(table)
 
-    def _lines(self, table: pa.Table) -> None:
+    def _write_lines(self, table: pa.Table) -> None:
         if not table.num_rows:
             return
-        cells = [self._quoted(format_texts(column)) for column in table.columns]
-        alone = '""' if len(cells) == 1 else ""  # a line with nothing on it would be skipped
+        cells = [self._quote(format_texts(column)) for column in table.columns]
+        missing = '""' if len(cells) == 1 else ""  # readers skip an empty line
         lines = pc.binary_join_element_wise(
-            *cells, self.delimiter, null_handling="replace", null_replacement=alone
+            *cells, self.delimiter, null_handling="replace", null_replacement=missing
         ).combine_chunks()
         whole = pa.ListArray.from_arrays(pa.array([0, len(lines)], type=pa.int32()), lines)
         self.sink.write(pc.binary_join(whole, "\n")[0].as_buffer())
         self.sink.write(b"\n")
 
-    def _quoted(self, texts: pa.ChunkedArray) -> pa.ChunkedArray:
+    def _quote(self, texts: pa.ChunkedArray) -> pa.ChunkedArray:
         special = pc.match_substring_regex(texts, f'^$|["\\r\\n\\{self.delimiter}]')
         if not pc.any(special).as_py():
             return texts
@@ -103,21 +106,28 @@ class TextWriter:
 
 
 class JsonLinesWriter:
-    """One object per line; dates and times in ISO format. A key that a line of the source lacked, it lacks here too."""
+    """One JSON object per line, with dates and times in ISO format."""
 
     def __init__(self, sink: Any) -> None:  # noqa: ANN401
         self.sink = sink
 
     def write(self, table: pa.Table) -> None:
-        """Add rows."""
-        keys = [dumped(name) for name in table.column_names]
-        for cells in zip(*map(as_json, table.columns), strict=True):
-            pairs = (key + b": " + cell for key, cell in zip(keys, cells, strict=True) if cell is not None)
+        """Append rows."""
+        keys = [to_json(name) for name in table.column_names]
+        columns = [self._encode(f, column) for f, column in zip(table.schema, table.columns, strict=True)]
+        for cells in zip(*columns, strict=True):
+            pairs = (key + b": " + cell for key, cell in zip(keys, cells, strict=True))
             self.sink.write(b"{" + b", ".join(pairs) + b"}\n")
+
+    @staticmethod
+    def _encode(f: pa.Field, column: pa.ChunkedArray) -> list[bytes]:
+        if JSON_FIELD.items() <= (f.metadata or {}).items():
+            return [b"null" if text is None else text.encode() for text in column.to_pylist()]
+        return [to_json(value) for value in plain_values(column)]
 
 
 class ColumnarWriter:
-    """A Parquet or an Arrow file, with a group of rows for each part."""
+    """A Parquet or Arrow file, with a row group or a record batch for each chunk."""
 
     def __init__(self, sink: Any, make: Callable[[Any, pa.Schema], Any]) -> None:  # noqa: ANN401
         self.sink, self.make = sink, make
@@ -125,55 +135,64 @@ class ColumnarWriter:
         self.writer: Any = None
 
     def write(self, table: pa.Table) -> None:
-        """Add rows; the first ones say what the columns are."""
+        """Append rows; the first call sets the columns."""
         if self.writer is None:
             self.schema, self.writer = table.schema, self.make(self.sink, table.schema)
         self.writer.write_table(cast_to_schema(table, self.schema))
 
     def close(self) -> None:
-        """Write what stands at the end of the file."""
+        """Write the end of the file."""
         if self.writer is not None:
             self.writer.close()
 
 
+class ParquetWriter(ColumnarWriter):
+    """A Parquet file."""
+
+    def __init__(self, sink: Any) -> None:  # noqa: ANN401
+        super().__init__(sink, pq.ParquetWriter)
+
+
 class ArrowWriter(ColumnarWriter):
-    """An Arrow file. It has one list of labels for each category, so a table with categories is held until its end."""
+    """An Arrow file. It stores one dictionary per column, so a table with dictionaries is held until the end."""
 
     def __init__(self, sink: Any) -> None:  # noqa: ANN401
         super().__init__(sink, pa.ipc.new_file)
         self.held: list[pa.Table] = []
 
     def write(self, table: pa.Table) -> None:
-        """Add rows; the first ones say what the columns are."""
+        """Append rows; the first call sets the columns."""
         if any(pa.types.is_dictionary(f.type) for f in table.schema):
             self.held.append(table)
         else:
             super().write(table)
 
     def close(self) -> None:
-        """Write what was held, and what stands at the end of the file."""
+        """Write the held rows and the end of the file."""
         if self.held:
             super().write(pa.concat_tables(self.held).unify_dictionaries())
         super().close()
 
 
-def _written(make: Callable[[Any], Any], sink: Any) -> Iterator[Any]:  # noqa: ANN401
-    made = make(sink)
+@contextmanager
+def closing_writer(format_: Format, sink: Any, delimiter: str = ",") -> Iterator[Writer]:  # noqa: ANN401
+    """Make a writer to an open binary file, and finish it at the end."""
+    writer = format_.make_writer(sink, delimiter)
     try:
-        yield made
+        yield writer
     finally:
-        if hasattr(made, "close"):
-            made.close()
+        if hasattr(writer, "close"):
+            writer.close()
 
 
-def _standard_output(format: str) -> Any:  # noqa: A002, ANN401
-    if sys.stdout.isatty() and format in ("parquet", "arrow"):
-        raise InvalidOption(f"A terminal shows text only, no {format}. Write to a file, or pipe it.")
-    return pa.PythonFile(_KeptOpen(sys.stdout.buffer), mode="w")
+def _standard_output(format_: Format) -> Any:  # noqa: ANN401
+    if sys.stdout.isatty() and format_.is_binary:
+        raise InvalidOption(f"A terminal cannot show {format_.title}. Write to a file, or pipe it.")
+    return pa.PythonFile(_StaysOpen(sys.stdout.buffer), mode="w")
 
 
-class _KeptOpen:
-    """A stream that outlives who writes to it."""
+class _StaysOpen:
+    """A stream that is flushed but not closed by its writer."""
 
     closed = False
 
@@ -185,33 +204,23 @@ class _KeptOpen:
 
 
 @contextmanager
-def _complaints(place: Location) -> Iterator[None]:
-    """Trouble with the disk, said as ours; what others raise goes on as it is."""
+def _translate_errors(location: Location) -> Iterator[None]:
+    """Raise errors of the disk and of Arrow as TableFileError; other errors pass."""
     try:
         yield
-    except pa.ArrowException as error:
-        raise TableFileError.unwritable(repr(place.text), error) from None
-    except OSError as error:
+    except (OSError, pa.ArrowException) as error:
         if isinstance(error, HarpoonError):
             raise
-        raise TableFileError.unwritable(repr(place.text), error) from None
+        raise TableFileError.unwritable(repr(location.text), error) from None
 
 
-def _followed(path: Path) -> Path:
-    """What a link points to: the link stays."""
+def _follow_link(path: Path) -> Path:
+    """Return the target of a link, so that the link itself stays."""
     return path.resolve() if path.is_symlink() else path
 
 
 def cast_to_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Columns of other types cast, the others left alone: Arrow cannot cast parts of a structure without values."""
+    """Cast columns whose type differs. The others are left alone: Arrow cannot cast structures with null fields."""
     pairs = zip(table.columns, schema, strict=True)
     columns = [column if column.type == f.type else column.cast(f.type) for column, f in pairs]
     return pa.Table.from_arrays(columns, schema=schema)
-
-
-FORMATS: dict[str, Callable[[Any], Any]] = {
-    "tsv": lambda sink: TextWriter(sink, "\t"),
-    "jsonl": JsonLinesWriter,
-    "parquet": lambda sink: ColumnarWriter(sink, pq.ParquetWriter),
-    "arrow": ArrowWriter,
-}

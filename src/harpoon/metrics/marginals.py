@@ -61,7 +61,7 @@ def total_variation(schema: Schema, real: object, synthetic: object) -> float:
 
 
 def correlation_similarity(schema: Schema, real: object, synthetic: object) -> float:
-    """Return the similarity of the correlations of numeric columns: 1 if all agree, 0 if all have the opposite sign.
+    """Return the similarity of the correlations of numeric columns: 1 if all agree, 0 if all change between 1 and -1.
 
     It is the mean over pairs of columns of 1 minus half the difference of Pearson's correlations. Pairs with a column
     that is constant in one of the tables are left out.

@@ -13,7 +13,7 @@ from typing import Any, Self
 
 from torch import Tensor
 
-from harpoon._utils import tensor_file
+from harpoon._utils import model_file
 from harpoon.encoding.batch import EncodedRows
 from harpoon.exceptions import InvalidOption
 
@@ -71,10 +71,10 @@ class Checkpoint:
     def open(cls, path: str | os.PathLike[str], seed: int, fingerprint: str) -> Self:
         """Open the checkpoint in a file, or a new one if the file does not exist."""
         if not Path(path).parent.is_dir():  # an error now, and not after the first minute of training
-            raise tensor_file.unwritable_file(path, "there is no such folder")
+            raise model_file.unwritable_file(path, "there is no such folder")
         if not Path(path).exists():
             return cls(Path(path), seed, fingerprint)
-        tensors, content = tensor_file.read_tensors(path)
+        tensors, content = model_file.read_tensors(path)
         stored = content.get(CHECKPOINT_KEY)
         if not isinstance(stored, dict) or stored.get("fingerprint") != fingerprint:
             raise InvalidOption(
@@ -97,7 +97,7 @@ class Checkpoint:
     def write(self, path: Path, state: TrainingState) -> None:
         """Write a state to a file."""
         content = {CHECKPOINT_KEY: {"seed": self.seed, "fingerprint": self.fingerprint, "numbers": state.numbers}}
-        tensor_file.write_tensors(path, state.tensors, content)
+        model_file.write_tensors(path, state.tensors, content)
         self._saved_at = time.monotonic()
 
 

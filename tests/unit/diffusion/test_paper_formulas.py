@@ -9,7 +9,7 @@ import torch
 from harpoon.config import PRESETS
 from harpoon.diffusion.denoiser import initialize_linear
 from harpoon.diffusion.guidance import Guidance, constant, linear, tangential_gradient
-from harpoon.diffusion.penalties import reconstruction_penalty
+from harpoon.diffusion.reconstruction import reconstruction_penalty
 from harpoon.diffusion.samplers import INITIAL_NOISE, matched_noise, reverse_process, standard_noise
 from harpoon.diffusion.schedules import LinearSchedule
 from harpoon.diffusion.solvers import SOLVERS, StepInputs

@@ -45,13 +45,6 @@ class SphereCodec(Codec):
         lat, lon = torch.atan2(x[:, 2], x[:, :2].norm(dim=1)), torch.atan2(x[:, 1], x[:, 0])
         return {self.latitude.name: torch.rad2deg(lat), self.longitude.name: torch.rad2deg(lon)}
 
-    def to_json(self):
-        return super().to_json()
-
-    @classmethod
-    def from_json(cls, columns, data):
-        return cls(*columns)
-
 
 @pytest.fixture(autouse=True)
 def registered(monkeypatch):

@@ -3,9 +3,7 @@
 A plain number would put 359° far from 1°. The kind needs a `KindSpec`, a codec and their registration.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -51,13 +49,6 @@ class AngleCodec(ColumnCodec):
 
     def soft_value(self, x: Tensor) -> Tensor:
         return torch.rad2deg(torch.atan2(x[:, 1], x[:, 0])) % 360
-
-    def to_json(self) -> dict[str, Any]:
-        return super().to_json()  # nothing was fitted
-
-    @classmethod
-    def from_json(cls, columns: Sequence[Column], data: Mapping[str, Any]) -> Self:
-        return cls(columns[0])
 
 
 @pytest.fixture(autouse=True)

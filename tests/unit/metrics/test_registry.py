@@ -1,7 +1,5 @@
 """The registry of metrics."""
 
-import inspect
-
 import pytest
 
 from harpoon.metrics import METRICS
@@ -14,9 +12,11 @@ def test_a_metric_declares_direction_help_and_inputs(name):
     assert metric.minimum < metric.maximum
     assert metric.help.endswith(".")
     assert len(metric.help) < 120
-    parameters = inspect.signature(metric.function).parameters.values()
-    required = [p.name for p in parameters if p.default is p.empty]
-    assert required == ["schema", *metric.inputs]
+    assert not metric.help.startswith("Return")
+    cells = {"mse": ("truth", "imputed", "mask", "train"), "accuracy": ("truth", "imputed", "mask")}
+    others = {"coverage": ("truth", "interval", "mask"), "violation": ("rows", "where")}
+    utility = dict.fromkeys(("utility", "utility_accuracy"), ("train", "test", "target"))
+    assert metric.inputs == (cells | others | utility).get(name, ("real", "synthetic"))
 
 
 def test_the_best_value_depends_on_the_direction():

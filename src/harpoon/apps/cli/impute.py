@@ -78,7 +78,7 @@ def impute(
     from harpoon.data.arrow_types import text_types
     from harpoon.engines import block_imputer
     from harpoon.engines.job import ImputeJob
-    from harpoon.io.source import TEXTUAL, parts_of, spelled_truths
+    from harpoon.io.source import boolean_spellings, chunks_or_empty
 
     console, started, rows = Console(json, quiet), perf_counter(), 0
     options.check_table_output(output, json=json)
@@ -93,15 +93,14 @@ def impute(
             sent = options.model_for_engine(model, console, values)
             request = options.impute_request(sent, where=where, draws=draws, only=only or (), seed=seed)
             how = options.read_options(delimiter, encoding, missing)
-            job = ImputeJob.of(table, request, block=block_size, how=how)
+            job = ImputeJob.create(table, request, block_size=block_size, read_options=how)
             options.run_job(job, output, console, engine, workers, force=force)
         return
-    target = io.Location.parse(output).to_write(format)
+    target = io.Location.parse(output).with_format(format)
     loaded = load_model(model, console, progress=False)
     how = options.read_options(delimiter, encoding, missing, text_types(loaded.schema_))
     with console.warnings_as_notes(), io.open_source(table, how) as source, ExitStack() as stack:
         only = options.split_names(only or (), source.schema.names)
-        truths = spelled_truths(source) if target.format in TEXTUAL else {}
         imputer = block_imputer.BlockImputer(
             loaded,
             source.schema,
@@ -109,18 +108,18 @@ def impute(
             draws=draws,
             where=where,
             seed=seed,
-            format=target.format,
-            truths=truths,
+            keep_text=target.keeps_text,
+            boolean_spellings=boolean_spellings(source) if target.keeps_text else None,
             options=values,
         )
-        if imputer.passed_on:
-            console.message(f"Copied, because the model does not know them: {', '.join(imputer.passed_on)}")
+        if imputer.passed_through:
+            console.message(f"Copied, because the model does not know them: {', '.join(imputer.passed_through)}")
         writers = [
             stack.enter_context(w) for w in _writers(target, source, draws, stack_draws=stack_draws, force=force)
         ]
         advance = stack.enter_context(row_counter("Imputing", show=console.progress))
-        for chunk in parts_of(source, block_size):
-            tables = imputer.of(chunk, rows)
+        for chunk in chunks_or_empty(source, block_size):
+            tables = imputer.impute_chunk(chunk, rows)
             tables = [block_imputer.stack_draws(tables)] if draws is not None and len(writers) == 1 else tables
             for writer, imputed in zip(writers, tables, strict=True):
                 writer.write(imputed)
@@ -130,10 +129,10 @@ def impute(
         "output": output,
         "rows": rows,
         "draws": draws,
-        "filled": imputer.filled,
+        "filled": imputer.n_filled,
         "seconds": round(perf_counter() - started, 3),
     }
-    console.summary(summary, _describe(rows, imputer.filled))
+    console.summary(summary, _describe(rows, imputer.n_filled))
 
 
 def _writers(

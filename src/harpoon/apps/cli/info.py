@@ -27,14 +27,14 @@ def info(
     debug: options.Debug = False,  # noqa: ARG001
 ) -> None:
     """Describe a model: its columns, how it was trained, and how large it is."""
-    from harpoon._utils import tensor_file
+    from harpoon._utils import model_file
     from harpoon.apps.cli.tables import fact_table, listing, schema_table
 
     console = Console(json, quiet)
     loaded = load_model(model, console)
     about: dict[str, Any] = {
         "model": str(model),
-        "version": tensor_file.read_tensors(model)[1].get("version"),
+        "version": model_file.read_tensors(model)[1].get("version"),
         "bytes": model.stat().st_size,
         "preset": loaded.preset,
         "columns": len(loaded.schema_),

@@ -58,8 +58,8 @@ def read_table(location: str, how: ReadOptions, console: Console, *, check_texts
     with io.open_source(location, how) as source:
         _note_delimiter(source, console)
         chunks = list(source.chunks(CHUNK_ROWS))
-        if source.met - {""}:
-            console.message(f"Missing cells are written {format_list(sorted(source.met), shown=20)}.")
+        if source.missing_spellings - {""}:
+            console.message(f"Missing cells are written {format_list(sorted(source.missing_spellings), shown=20)}.")
         if check_texts and all(chunk.texts is not None for chunk in chunks):
             _note_likely_missing([chunk.table for chunk in chunks], console)
         return pa.concat_tables(chunk.table for chunk in chunks) if chunks else source.schema.empty_table()

@@ -57,7 +57,7 @@ def complete_from(names: Callable[[], Iterable[str]]) -> Callable[[str], list[st
 
 def strategy_names() -> list[str]:
     """Return the strategies for conditions."""
-    from harpoon.inference.conditional import STRATEGIES
+    from harpoon.inference.strategies import STRATEGIES
 
     return list(STRATEGIES)
 
@@ -71,16 +71,16 @@ def preset_names() -> list[str]:
 
 def engine_names() -> list[str]:
     """Return the engines."""
-    from harpoon.engines.runner import ENGINES
+    from harpoon.engines import ENGINES
 
     return list(ENGINES)
 
 
 def format_names() -> list[str]:
     """Return the formats of tables."""
-    from harpoon.io.location import FORMATS
+    from harpoon.io import FORMATS
 
-    return sorted(set(FORMATS.values()))
+    return list(FORMATS)
 
 
 def option_names() -> list[str]:
@@ -108,7 +108,7 @@ Format = Annotated[
     typer.Option(
         "--format",
         metavar="FORMAT",
-        help="csv, tsv, parquet, arrow or jsonl, if the name does not tell.",
+        help=f"{', '.join(format_names())}: if the name does not tell.",
         autocompletion=complete_from(format_names),
     ),
 ]
@@ -152,8 +152,8 @@ Engine = Annotated[
     typer.Option(
         "--engine",
         metavar="ENGINE",
-        help="local, ray or spark: for tables that are larger than memory, and for clusters. It writes a folder of "
-        "Parquet files, or one file by its name, and resumes if it was killed.",
+        help=f"{', '.join(engine_names())}: for tables that are larger than memory, and for clusters. It writes a folder "
+        "of Parquet files, or one file by its name, and resumes if it was killed.",
         autocompletion=complete_from(engine_names),
     ),
 ]
@@ -246,7 +246,7 @@ def check_output(path: Path, *, force: bool) -> None:
 
     if str(path) == "-":
         raise TableFileError("A model or a report needs a file of its own; it cannot go to the standard output.")
-    io.check_free(io.Location(str(path), path, ""), force=force)
+    io.check_writable(io.Location(str(path), path, ""), force=force)
 
 
 def split_names(texts: Sequence[str], names: Sequence[str]) -> list[str]:
@@ -286,17 +286,17 @@ def impute_request(
     """Return the request to an engine."""
     from harpoon.engines.job import ImputeRequest, deserialize_model
 
-    request = ImputeRequest.of(model, where=where, draws=draws, only=(), random_state=seed)
+    request = ImputeRequest.create(model, where=where, draws=draws, only=(), random_state=seed)
     return replace(request, only=tuple(split_names(only, deserialize_model(request.model).schema_.names)))
 
 
 def run_job(job: Job, output: str, console: Console, engine: str, workers: int | None, *, force: bool) -> None:
     """Run a job on an engine, and print what was done."""
-    from harpoon.engines import runner
+    from harpoon.engines import runner, start_engine
 
     started = perf_counter()
-    runner.run_job(job, output, runner.run_on(engine, workers), force=force, progress=console.progress)
-    rows = sum(map(job.rows_of, job.blocks))
+    runner.run_job(job, output, start_engine(engine, workers), force=force, progress=console.progress)
+    rows = sum(map(job.n_output_rows, job.blocks))
     seconds = round(perf_counter() - started, 3)
     summary = {"output": output, "rows": rows, "engine": engine, "workers": workers, "seconds": seconds}
     console.summary(summary, f"{rows:,} rows in {output}")

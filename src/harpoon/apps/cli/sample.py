@@ -98,11 +98,11 @@ def sample(
             cells = _parse_given(given or (), load_model(model, console))
             sent = options.model_for_engine(model, console, values)
             rows = DEFAULT_ROWS if n is None else n
-            job = SampleJob.of(rows, sent, where=where, given=cells, strategy=strategy, random_state=seed)
+            job = SampleJob.create(rows, sent, where=where, given=cells, strategy=strategy, random_state=seed)
             options.run_job(job, output, console, engine, workers, force=force)
         return
-    target = io.Location.parse(output).to_write(format)
-    io.check_free(target, force=force)
+    target = io.Location.parse(output).with_format(format)
+    io.check_writable(target, force=force)
     loaded = load_model(model, console)
     with console.warnings_as_notes():
         observed = _read_given(given or (), loaded, options.read_options(delimiter, encoding, missing), console)

@@ -33,9 +33,8 @@ from harpoon.engines.block_imputer import BlockImputer, stack_draws
 from harpoon.exceptions import InvalidOption, InvalidTable
 from harpoon.inference.feasibility import wilson_interval
 from harpoon.inference.imputation import MultipleImputation
-from harpoon.io.cells import plain
-from harpoon.io.source import spelled_truths
-from harpoon.io.text_types import cast_texts
+from harpoon.io.source import boolean_spellings
+from harpoon.io.text_types import cast_texts, plain_values
 from harpoon.report.distributions import distance
 from harpoon.report.what_if import shift
 
@@ -54,7 +53,7 @@ def feasibility(served: ServedModel, body: FeasibilityBody, control: JobControl)
     control.passes = 1
     found = model.feasibility(body.where, given=_given_values(body.given, model.schema_), random_state=seed)
     low, high = (format_percent(end) for end in found.interval)
-    message = f"{format_percent(found.probability)} of sampled rows satisfy it; the 95 % confidence interval is {low} to {high}."
+    message = f"{format_percent(found.probability)} of sampled rows satisfy it (95 % confidence: {low} to {high})."
     facts = {name: value for name, value in asdict(found).items() if name != "training_fraction"}  # there are no rows
     return Payload({**facts, "message": " ".join([message, found.suggestion]).strip(), "seed": seed})
 
@@ -93,11 +92,11 @@ def impute_table(
         draws=parameters.draws,
         where=parameters.where,
         seed=seed,
-        format="csv" if is_csv else "",
-        truths=spelled_truths(upload.source) if is_csv else None,
+        keep_text=is_csv,
+        boolean_spellings=boolean_spellings(upload.source) if is_csv else None,
         options=parameters.call_options,
     )
-    tables = imputer.of(upload.chunk, 0)
+    tables = imputer.impute_chunk(upload.chunk, 0)
     facts = {"seed": seed, "notes": upload.notes}
     return Payload(facts, tables[0] if parameters.draws is None else stack_draws(tables))
 
@@ -109,13 +108,13 @@ def impute_cells(served: ServedModel, upload: Upload, parameters: ImputeParamete
     is_sampled = parameters.where is not None or not model.denoiser_.is_conditional
     first = options if is_sampled or parameters.draws is None else {}  # the best values are not sampled
     imputer = BlockImputer(model, upload.source.schema, where=parameters.where, seed=seed, options=first)
-    (table,) = imputer.of(upload.chunk, 0)
-    cells = filled_cells(upload.chunk.table, table, list(imputer.filled))
+    (table,) = imputer.impute_chunk(upload.chunk, 0)
+    cells = filled_cells(upload.chunk.table, table, list(imputer.n_filled))
     if parameters.draws is not None:
-        known = upload.chunk.table.select(imputer.known)
+        known = upload.chunk.table.select(imputer.modelled)
         draws = model.impute(known, draws=parameters.draws, where=parameters.where, random_state=seed, **options)
         cells = add_uncertainty(cells, draws, parameters.level)
-    facts = {"filled": cells, "copied_columns": imputer.passed_on, "notes": upload.notes, "seed": seed}
+    facts = {"filled": cells, "copied_columns": imputer.passed_through, "notes": upload.notes, "seed": seed}
     return Payload(facts, table)
 
 
@@ -128,21 +127,22 @@ def filled_cells(before: pa.Table, after: pa.Table, names: Sequence[str]) -> lis
     found: list[FilledCell] = []
     for name in names:
         rows = np.flatnonzero(pc.is_null(before[name], nan_is_null=True))
-        values = zip(rows.tolist(), plain(after[name].take(rows)), strict=True)
+        values = zip(rows.tolist(), plain_values(after[name].take(rows)), strict=True)
         found += [{"row": row, "column": name, "value": value} for row, value in values]
     return sorted(found, key=lambda cell: cell["row"])
 
 
 def add_uncertainty(cells: Sequence[FilledCell], draws: MultipleImputation, level: float) -> list[FilledCell]:
     """Return the cells with an interval, or with the fraction of the draws that have each category."""
-    low, high = ({name: plain(end[name]) for name in end.column_names} for end in draws.interval(level, quiet=True))
+    ends = draws.interval(level, quiet=True)
+    low, high = ({name: plain_values(end[name]) for name in end.column_names} for end in ends)
     discrete = {cell["column"] for cell in cells} - set(low)
-    drawn = {name: [plain(table[name]) for table in draws] for name in discrete}
+    by_draw = {name: [plain_values(table[name]) for table in draws] for name in discrete}
 
     def uncertainty(name: str, row: int, value: object) -> FilledCell:
         if name in low:
             return {"low": low[name][row], "high": high[name][row]}
-        counts = Counter(values[row] for values in drawn[name])
+        counts = Counter(values[row] for values in by_draw[name])
         fractions = {category: count / len(draws) for category, count in counts.most_common()}
         return {"probability": fractions.get(value, 0.0), "probabilities": fractions}
 

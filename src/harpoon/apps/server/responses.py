@@ -11,7 +11,6 @@ from http import HTTPStatus
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 from fastapi import Request
 from fastapi.responses import Response, StreamingResponse
 from pydantic_core import to_json
@@ -20,14 +19,15 @@ from harpoon.apps.server.access_log import log_error
 from harpoon.apps.server.errors import ApiError, client_gone, timed_out
 from harpoon.apps.server.limits import Limits
 from harpoon.apps.server.workers import JobControl, Workers
-from harpoon.io.cells import plain
-from harpoon.io.writers import TextWriter
+from harpoon.io import FORMATS, Format
+from harpoon.io.text_types import plain_values
+from harpoon.io.writers import closing_writer
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
 ARROW = "application/vnd.apache.arrow.stream"
-CSV = "text/csv"
-PARQUET = "application/vnd.apache.parquet"
+CSV = FORMATS["csv"].media_type
+PARQUET = FORMATS["parquet"].media_type
 KEEP_ALIVE_SECONDS = 10.0  # a stream without events sends a comment this often
 NO_STORE = {"Cache-Control": "no-store"}
 
@@ -168,7 +168,7 @@ def to_records(table: pa.Table) -> list[dict[str, Any]]:
     [{'day': '2024-01-31', 'price': 1.5}]
     """
     names = table.column_names
-    columns = [[_to_float(cell) for cell in plain(column)] for column in table.columns]
+    columns = [[_to_float(cell) for cell in plain_values(column)] for column in table.columns]
     return [dict(zip(names, cells, strict=True)) for cells in zip(*columns, strict=True)]
 
 
@@ -200,16 +200,19 @@ def _to_arrow(table: pa.Table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _to_csv(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    TextWriter(sink, ",").write(table)
-    return bytes(sink.getvalue())
+def _encoder(format_: Format) -> Callable[[pa.Table], bytes]:
+    """Return the function that encodes a table in a file format."""
+
+    def encode(table: pa.Table) -> bytes:
+        sink = pa.BufferOutputStream()
+        with closing_writer(format_, sink) as writer:
+            writer.write(table)
+        return bytes(sink.getvalue())
+
+    return encode
 
 
-def _to_parquet(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    pq.write_table(table, sink)
-    return bytes(sink.getvalue())
-
-
-TABLE_FORMATS: dict[str, Callable[[pa.Table], bytes]] = {CSV: _to_csv, ARROW: _to_arrow, PARQUET: _to_parquet}
+TABLE_FORMATS: dict[str, Callable[[pa.Table], bytes]] = {
+    **{format_.media_type: _encoder(format_) for format_ in FORMATS.values() if format_.media_type},
+    ARROW: _to_arrow,
+}

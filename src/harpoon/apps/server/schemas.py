@@ -12,7 +12,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 from harpoon.apps.server.limits import MAX_CELLS, MAX_COLUMNS
 from harpoon.config import GROUPS, Option, declared
 from harpoon.exceptions import InvalidOption
-from harpoon.inference.conditional import STRATEGIES, check_strategy
+from harpoon.inference.strategies import STRATEGIES, check_strategy
 
 MAX_FIELDS = 50  # of a body
 MAX_CELL_ERRORS = 20  # that are described one by one

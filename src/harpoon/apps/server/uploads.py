@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any
@@ -25,11 +25,11 @@ from harpoon.data.column import Column, Kind
 from harpoon.data.dataframe import read
 from harpoon.data.schema import Schema
 from harpoon.exceptions import InvalidTable
-from harpoon.io import Chunk, ReadOptions, Source
-from harpoon.io.byte_source import GZIP, InMemoryBytes
+from harpoon.io import FORMATS, Chunk, ReadOptions, Source
+from harpoon.io.byte_source import GZIP_MAGIC, InMemoryBytes
 from harpoon.io.delimited import DelimitedSource
 from harpoon.io.json_lines import RecordSource
-from harpoon.io.source import check_names, parts_of
+from harpoon.io.source import TableSource, check_column_names, chunks_or_empty
 
 FORM = "multipart/form-data"
 NAME = "The uploaded table"
@@ -37,10 +37,9 @@ MAX_ARROW_BYTES = 2**28  # of a decompressed Arrow stream
 MAX_TEXT_BYTES = 2**26  # of all texts of a dictionary column
 UTF_16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 NOT_TEXT = {
-    b"PAR1": "a Parquet file",
-    b"ARROW1": "an Arrow file",
+    **{format_.magic: f"a file of {format_.title}" for format_ in FORMATS.values() if format_.is_binary},
     b"PK\x03\x04": "a zip or Excel file",
-    GZIP: "gzipped",
+    GZIP_MAGIC: "gzipped",
 }
 
 
@@ -57,24 +56,6 @@ class Upload:
     source: Source
     chunk: Chunk
     notes: tuple[str, ...]
-
-
-class TableSource:
-    """A table in memory, as a source."""
-
-    delimiter = ","
-
-    def __init__(self, table: pa.Table) -> None:
-        self.table, self.met = table, set[str]()
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns and their types."""
-        return self.table.schema
-
-    def chunks(self, size: int) -> Iterator[Chunk]:
-        """Yield the rows, `size` at a time."""
-        yield from (Chunk(self.table.slice(start, size)) for start in range(0, self.table.num_rows, size))
 
 
 async def receive_table(request: Request) -> tuple[str, bytes]:
@@ -137,7 +118,7 @@ def _read_batches(stream: pa.RecordBatchReader, max_rows: int) -> list[pa.Record
 
 
 def _check_arrow_schema(schema: pa.Schema) -> None:
-    check_names(schema.names, "The Arrow stream")
+    check_column_names(schema.names, "The Arrow stream")
     nested = [f.name for f in schema if not _is_flat(f.type)]
     if nested:
         raise InvalidTable(
@@ -205,7 +186,7 @@ def _to_upload(source: Source, schema: Schema, max_rows: int) -> Upload:
     """Read all rows of a source, up to the limit."""
     if len(source.schema) > MAX_COLUMNS:
         raise InvalidTable(f"{NAME} may have {MAX_COLUMNS:,} columns; it has {len(source.schema):,}.")
-    chunk = next(parts_of(source, max_rows + 1))
+    chunk = next(chunks_or_empty(source, max_rows + 1))
     if chunk.table.num_rows > max_rows:
         raise _too_many_rows(max_rows)
     table, notes, frame = chunk.table, [], read(chunk.table)

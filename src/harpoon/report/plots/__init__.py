@@ -17,7 +17,7 @@ from harpoon._text import format_percent
 from harpoon._utils.validation import check_count
 from harpoon.data import dataframe
 from harpoon.data.dataframe import Table
-from harpoon.diffusion.penalties import RECONSTRUCTION_LOSSES
+from harpoon.diffusion.reconstruction import RECONSTRUCTION_LOSSES
 from harpoon.estimator import Harpoon
 from harpoon.exceptions import InvalidOption, InvalidTable, MissingExtra
 

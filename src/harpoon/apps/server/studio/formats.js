@@ -3,7 +3,7 @@
 export const DAY = 86_400_000; // milliseconds
 const CLOCK = [1, 60, 300, 900, 3600, 21_600, 86_400].map((seconds) => 1000 * seconds);
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
-const plain = new Intl.NumberFormat("en", { maximumFractionDigits: 0, useGrouping: "min2" }); // a year is no 2,009
+const plain = new Intl.NumberFormat("en", { maximumFractionDigits: 0, useGrouping: "min2" }); // a year has no comma
 const rounded = new Intl.NumberFormat("en", { maximumSignificantDigits: 4, useGrouping: "min2" });
 const [TINY, HUGE] = [1e-4, 1e12]; // outside of this range numbers have an exponent
 

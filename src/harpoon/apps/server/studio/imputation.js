@@ -187,8 +187,8 @@ export class Imputation {
 
 /** A filled cell: its value, and its interval or the number of draws with its category. */
 function filledCell({ value, low, high, probability }, column, draws) {
-  const drawn = probability != null ? `in ${Math.round(draws * probability)} of ${draws} draws` : "";
-  const uncertainty = low != null ? `${short(low, column)} to ${short(high, column)}` : drawn;
+  const agreement = probability != null ? `in ${Math.round(draws * probability)} of ${draws} draws` : "";
+  const uncertainty = low != null ? `${short(low, column)} to ${short(high, column)}` : agreement;
   return html(
     "td",
     { class: `filled${low != null ? " numeric" : ""}` },

@@ -1,0 +1,204 @@
+"""Registry of file formats (`FORMATS`) and of databases (`DATABASES`).
+
+Locations, readers, writers, engines, the command line and the HTTP service read this registry. To add a file format,
+write a `Source` and a `Writer` and add one entry:
+
+    FORMATS["fixed"] = Format("fixed", "fixed-width text", (".fwf",), open_fixed_width, FixedWidthWriter)
+
+Reading the registry is cheap: the functions of an entry import their module when they are called.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from contextlib import ExitStack
+    from types import ModuleType
+
+    from harpoon.io.byte_source import ByteSource
+    from harpoon.io.source import ReadOptions, Source
+    from harpoon.io.writers import Writer
+
+
+@dataclass(frozen=True)
+class Format:
+    """A file format.
+
+    Attributes:
+        name: Its name, as in `open_writer(format="csv")`.
+        title: Its name in messages.
+        suffixes: Endings of file names. The first one is the usual one.
+        open_source: Opens the bytes of a file as a `Source`. What has to be closed at the end goes onto the stack.
+        make_writer: Makes a `Writer` from a binary file and a delimiter. Only CSV uses the delimiter.
+        magic: First bytes of every file. A text format may have one too, for files whose name does not tell the format.
+        is_binary: Whether a file is not text. A binary format is recognised by its magic bytes alone.
+        keeps_text: Whether cells are text, so that cells that are not imputed can be written as they were spelled.
+        has_row_offsets: Whether rows in the middle of a file can be read without the rows before them.
+        media_type: Its media type in the HTTP service; empty if the service does not offer it.
+    """
+
+    name: str
+    title: str
+    suffixes: tuple[str, ...]
+    open_source: Callable[[ByteSource, ReadOptions, ExitStack], Source]
+    make_writer: Callable[[Any, str], Writer]
+    magic: bytes = b""
+    is_binary: bool = False
+    keeps_text: bool = False
+    has_row_offsets: bool = False
+    media_type: str = ""
+
+
+@dataclass(frozen=True)
+class Database:
+    """A database system whose tables are read and written.
+
+    Attributes:
+        name: Its name, which is the scheme of its URLs.
+        title: Its name in messages.
+        magic: Bytes by which its files are recognised.
+        magic_offset: The position of these bytes.
+        load: Imports the module with its functions `open_source`, `open_writer` and `list_tables`.
+        accepts_empty_file: Whether an empty file is a database without tables.
+    """
+
+    name: str
+    title: str
+    magic: bytes
+    magic_offset: int
+    load: Callable[[], ModuleType]
+    accepts_empty_file: bool = False
+
+
+def _open_csv(content: ByteSource, options: ReadOptions, _: ExitStack) -> Source:
+    from harpoon.io.delimited import DelimitedSource
+
+    return DelimitedSource(content, options)
+
+
+def _open_tsv(content: ByteSource, options: ReadOptions, _: ExitStack) -> Source:
+    from harpoon.io.delimited import DelimitedSource
+
+    return DelimitedSource(content, options, delimiter="\t")
+
+
+def _open_parquet(content: ByteSource, _: ReadOptions, stack: ExitStack) -> Source:
+    from harpoon.io.columnar import ParquetSource
+
+    return ParquetSource(content, stack)
+
+
+def _open_arrow(content: ByteSource, _: ReadOptions, stack: ExitStack) -> Source:
+    from harpoon.io.columnar import ArrowSource
+
+    return ArrowSource(content, stack)
+
+
+def _open_json_lines(content: ByteSource, options: ReadOptions, _: ExitStack) -> Source:
+    from harpoon.io.json_lines import open_json_lines
+
+    return open_json_lines(content, options)
+
+
+def _csv_writer(sink: Any, delimiter: str) -> Writer:  # noqa: ANN401
+    from harpoon.io.writers import TextWriter
+
+    return TextWriter(sink, delimiter)
+
+
+def _tsv_writer(sink: Any, _: str) -> Writer:  # noqa: ANN401
+    return _csv_writer(sink, "\t")
+
+
+def _parquet_writer(sink: Any, _: str) -> Writer:  # noqa: ANN401
+    from harpoon.io.writers import ParquetWriter
+
+    return ParquetWriter(sink)
+
+
+def _arrow_writer(sink: Any, _: str) -> Writer:  # noqa: ANN401
+    from harpoon.io.writers import ArrowWriter
+
+    return ArrowWriter(sink)
+
+
+def _json_lines_writer(sink: Any, _: str) -> Writer:  # noqa: ANN401
+    from harpoon.io.writers import JsonLinesWriter
+
+    return JsonLinesWriter(sink)
+
+
+def _duckdb() -> ModuleType:
+    from harpoon.io import duckdb
+
+    return duckdb
+
+
+def _sqlite() -> ModuleType:
+    from harpoon.io import sqlite
+
+    return sqlite
+
+
+FORMATS: dict[str, Format] = {
+    "csv": Format("csv", "CSV", (".csv", ".txt"), _open_csv, _csv_writer, keeps_text=True, media_type="text/csv"),
+    "tsv": Format("tsv", "TSV", (".tsv", ".tab"), _open_tsv, _tsv_writer, keeps_text=True),
+    "parquet": Format(
+        "parquet",
+        "Parquet",
+        (".parquet", ".pq"),
+        _open_parquet,
+        _parquet_writer,
+        magic=b"PAR1",
+        is_binary=True,
+        has_row_offsets=True,
+        media_type="application/vnd.apache.parquet",
+    ),
+    "arrow": Format(
+        "arrow",
+        "Arrow",
+        (".arrow", ".feather", ".ipc"),
+        _open_arrow,
+        _arrow_writer,
+        magic=b"ARROW1",
+        is_binary=True,
+    ),
+    "jsonl": Format(
+        "jsonl", "JSON lines", (".jsonl", ".ndjson", ".json"), _open_json_lines, _json_lines_writer, magic=b"{"
+    ),
+}
+DATABASES: dict[str, Database] = {
+    "duckdb": Database("duckdb", "DuckDB", b"DUCK", 8, _duckdb),
+    "sqlite": Database("sqlite", "SQLite", b"SQLite format 3\0", 0, _sqlite, accepts_empty_file=True),
+}
+
+
+def format_of_suffix(suffix: str) -> str:
+    """Return the name of the format with this ending of file names, or an empty text.
+
+    >>> format_of_suffix(".feather"), format_of_suffix(".exe")
+    ('arrow', '')
+    """
+    return next((format_.name for format_ in FORMATS.values() if suffix.lower() in format_.suffixes), "")
+
+
+def format_of_head(head: bytes, name: str = "") -> Format:
+    """Return the format of a file, from its first bytes and from the format that its name tells.
+
+    The magic bytes of a binary format count more than the name. Text without a known name is CSV, unless it begins like
+    another text format.
+
+    >>> format_of_head(b"PAR1...", "csv").name, format_of_head(b'{"x": 1}').name, format_of_head(b"x,y").name
+    ('parquet', 'jsonl', 'csv')
+    """
+    formats = FORMATS.values()
+    binary = next((f for f in formats if f.is_binary and f.magic and head.startswith(f.magic)), None)
+    if binary is not None:
+        return binary
+    if name:
+        return FORMATS[name]
+    text = head.lstrip()
+    return next((f for f in formats if f.magic and not f.is_binary and text.startswith(f.magic)), FORMATS["csv"])
