@@ -1,4 +1,4 @@
-"""What cannot work says so: an error of Harpoon that holds the facts, and nothing is changed by it."""
+"""Invalid input: an error of Harpoon that states the facts, and the model is unchanged."""
 
 import datetime as dt
 
@@ -9,27 +9,27 @@ import pyarrow as pa
 import pytest
 
 import harpoon
-from harpoon import Harpoon, HarpoonError, InvalidOption, InvalidTable, NotFitted, Schema, SchemaMismatch
+from harpoon import Harpoon, HarpoonError, InvalidOption, InvalidTable, NotFitted, Schema, SchemaMismatch, config
 
 
-def answers_depend_on(model):
-    """Everything but the report of the last call."""
-    return {name: value for name, value in vars(model).items() if name != "report_"}
+def state_of(model):
+    """Return all attributes but the diagnostics of the last call."""
+    return {name: value for name, value in vars(model).items() if name != "sampling_info_"}
 
 
 @pytest.fixture
 def model(fitted, tools):
-    """A fitted model that must answer after the test as before."""
+    """A fitted model that must impute after the test as before."""
     before = fitted.model.impute(fitted.table)
-    state = answers_depend_on(fitted.model)
+    state = state_of(fitted.model)
     yield fitted.model
-    assert answers_depend_on(fitted.model) == state
+    assert state_of(fitted.model) == state
     tools.assert_same(fitted.model.impute(fitted.table), before)
 
 
 @pytest.fixture
 def changed(tools, frame_of):
-    """A function that makes the training table with some columns replaced; None drops one."""
+    """A function that returns the training table with some columns replaced; None drops one."""
 
     def make(**columns):
         both = {**tools.mixed_columns(), **columns}
@@ -46,7 +46,7 @@ NOT_FRAMES = [None, {"x": [1.0, 2.0]}, [[1.0], [2.0]], np.zeros((4, 2)), "table.
 
 
 @pytest.mark.parametrize("thing", NOT_FRAMES, ids=lambda thing: type(thing).__name__)
-def test_what_is_not_a_frame_is_refused_everywhere(arrow_fitted, tools, thing):
+def test_a_table_of_another_type_is_an_error_everywhere(arrow_fitted, tools, thing):
     calls = [new(tools).fit, arrow_fitted.model.impute, arrow_fitted.model.encode, Schema.infer]
     for call in calls:
         with pytest.raises(InvalidTable, match=type(thing).__name__):
@@ -59,7 +59,7 @@ def test_given_must_be_a_mapping_or_a_frame(arrow_fitted, given):
         arrow_fitted.model.sample(given=given)
 
 
-def test_a_lazy_frame_is_refused_everywhere(arrow_fitted, tools):
+def test_a_lazy_frame_is_an_error_everywhere(arrow_fitted, tools):
     lazy = pl.DataFrame(tools.mixed_columns()).lazy()
     for call in (new(tools).fit, arrow_fitted.model.impute, Schema.infer):
         with pytest.raises(InvalidTable, match=r"lazy.*collect"):
@@ -94,14 +94,14 @@ def test_two_rows_are_enough(frame_of, tools):
     [{"x": ["same"] * 30}, {"x": pa.nulls(30)}, {"x": list(range(60))}],
     ids=["constant", "empty", "identifier"],
 )
-def test_a_table_without_a_column_to_model_is_refused(frame_of, tools, columns):
+def test_a_table_without_a_modelled_column_is_an_error(frame_of, tools, columns):
     with pytest.warns(harpoon.ColumnLeftOutWarning), pytest.raises(InvalidTable, match="modelled"):
         new(tools).fit(frame_of(columns))
 
 
-def test_too_few_complete_rows_are_refused_with_advice(frame_of, tools):
+def test_too_few_complete_rows_are_an_error_with_advice(frame_of, tools):
     frame = frame_of({"x": [0.5, None, 1.5, None], "y": [None, 2.5, None, 3.5]})
-    with pytest.raises(InvalidTable, match=r"has 0 of them.*incomplete_rows='mask'"):
+    with pytest.raises(InvalidTable, match=r"at least 2 complete rows, got 0\..*incomplete_rows='mask'"):
         new(tools, incomplete_rows="drop").fit(frame)
 
 
@@ -113,14 +113,14 @@ def test_too_few_complete_rows_are_refused_with_advice(frame_of, tools):
     ],
     ids=["pandas", "pyarrow"],
 )
-def test_repeated_column_names_are_refused(arrow_fitted, tools, frame):
+def test_repeated_column_names_are_an_error(arrow_fitted, tools, frame):
     for call in (new(tools).fit, arrow_fitted.model.impute):
         with pytest.raises(InvalidTable, match="'x'"):
             call(frame)
 
 
 @pytest.mark.parametrize("value", [np.inf, -np.inf])
-def test_infinite_numbers_are_refused_with_their_column_and_count(model, changed, tools, value):
+def test_infinite_numbers_are_an_error_with_their_column_and_count(model, changed, tools, value):
     table = changed(height=[value, value, *[170.5] * 58])
     for call in (new(tools, incomplete_rows="mask").fit, model.impute):
         with pytest.raises(InvalidTable, match="'height' holds 2 infinite"):
@@ -155,35 +155,35 @@ OTHER_TYPES = {
     "text for numbers": ("height", ["tall"] * 60),
     "booleans for numbers": ("height", [True, False] * 30),
     "text for integers": ("age", ["old"] * 60),
-    "numbers for labels": ("job", [1.5] * 60),
-    "integers for labels": ("job", [1, 2] * 30),
-    "booleans for labels": ("job", [True, False] * 30),
+    "numbers for categories": ("job", [1.5] * 60),
+    "integers for categories": ("job", [1, 2] * 30),
+    "booleans for categories": ("job", [True, False] * 30),
     "text for booleans": ("member", ["yes"] * 60),
     "dates for numbers": ("height", [dt.date(2020, 1, 1)] * 60),
-    "datetimes for labels": ("job", [dt.datetime(2020, 1, 1)] * 60),
+    "datetimes for categories": ("job", [dt.datetime(2020, 1, 1)] * 60),
     "lists for numbers": ("height", [[1.0]] * 60),
     "numbers written as text": ("age", ["30"] * 60),
 }
 
 
 @pytest.mark.parametrize(("name", "values"), OTHER_TYPES.values(), ids=OTHER_TYPES)
-def test_a_column_of_another_type_is_refused_by_name(model, changed, name, values):
+def test_a_column_of_another_type_is_an_error_with_its_name(model, changed, name, values):
     with pytest.raises(SchemaMismatch, match=f"'{name}'"):
         model.impute(changed(**{name: values}))
 
 
-def test_fractions_among_integers_are_refused_with_the_value(frame_of, tools):
+def test_fractions_among_integers_are_an_error_with_the_value(frame_of, tools):
     model = tools.fit(frame_of({"n": [1, 2, 3, 5] * 5, "x": [0.5, 1.5] * 10}))
     with pytest.raises(SchemaMismatch, match=r"'n'.*20\.5"):
         model.impute(frame_of({"n": [20.5, 1.0], "x": [0.5, None]}))
 
 
-def test_numbers_that_are_no_booleans_are_refused(model, changed, tools):
+def test_numbers_other_than_0_and_1_are_not_booleans(model, changed, tools):
     with pytest.raises(SchemaMismatch, match=r"'member'.*0\.5"):
         model.impute(changed(member=[0.5, 7.0] * 30, height=[170.5] * 60))
 
 
-def test_dates_and_durations_do_not_pass_for_each_other(frame_of, tools):
+def test_dates_times_and_durations_are_not_interchangeable(frame_of, tools):
     columns = {
         "date": [dt.date(2020, 1, 1), dt.date(2020, 1, 5)] * 10,
         "time": [dt.datetime(2020, 1, 1), dt.datetime(2020, 1, 5)] * 10,
@@ -216,22 +216,22 @@ def test_a_row_of_missing_cells_can_be_filled(model, frame_of, tools):
 
 
 @pytest.mark.parametrize("n", [0, -1, 1.0, 2.5, True, "3", None, [3], np.float64(2), float("nan")], ids=repr)
-def test_n_must_be_a_positive_whole_number(model, n):
+def test_n_must_be_a_positive_integer(model, n):
     with pytest.raises(InvalidOption, match="n, the number of rows"):
         model.sample(n)
 
 
 @pytest.mark.parametrize("n", [1, np.int64(3), np.uint8(2)], ids=repr)
-def test_n_may_be_any_whole_number(model, tools, n):
+def test_n_may_be_any_integer(model, tools, n):
     assert len(tools.read_back(model.sample(n))["height"]) == int(n)
 
 
-def test_n_together_with_a_given_frame_is_refused(model, frame_of):
+def test_n_together_with_a_given_table_is_an_error(model, frame_of):
     with pytest.raises(InvalidOption, match="n must be left out"):
         model.sample(3, given=frame_of({"job": ["chef"]}))
 
 
-def test_an_unknown_preset_is_refused_with_the_nearest():
+def test_an_unknown_preset_is_an_error_with_the_nearest():
     with pytest.raises(InvalidOption, match=r"'papr'.*'paper'"):
         Harpoon("papr")
 
@@ -242,19 +242,19 @@ def test_a_preset_must_be_a_name(preset):
         Harpoon(preset)
 
 
-def test_an_unknown_option_is_refused_with_the_nearest(model, fitted):
+def test_an_unknown_option_is_an_error_with_the_nearest(model, fitted):
     with pytest.raises(InvalidOption, match=r"'hiden'.*'hidden'"):
         Harpoon(hiden=16)
-    for call in (lambda: model.sample(2, strenght=3), lambda: model.impute(fitted.table, strenght=3)):
-        with pytest.raises(InvalidOption, match=r"'strenght'.*'strength'"):
+    for call in (lambda: model.sample(2, guidance_scael=3), lambda: model.impute(fitted.table, guidance_scael=3)):
+        with pytest.raises(InvalidOption, match=r"'guidance_scael'.*'guidance_scale'"):
             call()
 
 
 @pytest.mark.parametrize(
-    "name", ["hidden", "steps", "encoding", "scaling", "batch_size", "max_epochs", "learning_rate"]
+    "name", ["hidden", "diffusion_steps", "encoding", "scaling", "batch_size", "max_epochs", "learning_rate"]
 )
-def test_an_option_of_training_is_no_option_of_sampling(model, fitted, name):
-    value = getattr(model.settings, name)
+def test_an_option_of_training_is_not_an_option_of_sampling(model, fitted, name):
+    value = getattr(model.config, name)
     with pytest.raises(InvalidOption, match=name):
         model.impute(fitted.table, **{name: value})
 
@@ -265,9 +265,9 @@ BAD_VALUES = [
     ("hidden", 16.0),
     ("hidden", "16"),
     ("depth", None),
-    ("steps", 0),
-    ("steps", -5),
-    ("steps", True),
+    ("diffusion_steps", 0),
+    ("diffusion_steps", -5),
+    ("diffusion_steps", True),
     ("max_epochs", 0),
     ("max_epochs", 1.5),
     ("max_time", 0),
@@ -277,36 +277,36 @@ BAD_VALUES = [
     ("learning_rate", 0),
     ("learning_rate", float("inf")),
     ("batch_size", 0),
-    ("held_out", 1.0),
-    ("held_out", -0.1),
-    ("strength", -1),
-    ("strength", float("nan")),
+    ("validation_fraction", 1.0),
+    ("validation_fraction", -0.1),
+    ("guidance_scale", -1),
+    ("guidance_scale", float("nan")),
     ("patience", 0),
     ("beta_start", 0),
     ("beta_end", 1),
-    ("loss", "mea"),
-    ("loss", None),
-    ("loss", ["mae"]),
+    ("reconstruction_loss", "mea"),
+    ("reconstruction_loss", None),
+    ("reconstruction_loss", ["mae"]),
     ("encoding", "one-hot"),
     ("scaling", "minmax"),
-    ("incomplete", "keep"),
-    ("start", 5),
-    ("noise_scale", {}),
-    ("strength_schedule", ""),
+    ("incomplete_rows", "keep"),
+    ("initial_noise", 5),
+    ("solver", {}),
+    ("guidance_schedule", ""),
     ("learning_rate_schedule", "linear"),
     ("sampling_batch_size", 0),
 ]
 
 
 @pytest.mark.parametrize(("name", "value"), BAD_VALUES, ids=str)
-def test_a_bad_value_is_refused_with_its_name_and_itself(name, value):
+def test_an_invalid_value_is_an_error_with_its_name_and_value(name, value):
     with pytest.raises(InvalidOption) as caught:
         Harpoon(**{name: value})
     assert name in str(caught.value)
     assert repr(value) in str(caught.value)
 
 
-def test_an_option_may_be_a_number_of_numpy(tools, arrow_fitted):
+def test_an_option_may_be_a_numpy_scalar(tools, arrow_fitted):
     model = new(
         tools, hidden=np.int64(16), guidance_scale=np.float64(0.1), max_epochs=np.int32(1), incomplete_rows="mask"
     )
@@ -314,24 +314,25 @@ def test_an_option_may_be_a_number_of_numpy(tools, arrow_fitted):
 
 
 @pytest.mark.parametrize(
-    ("name", "value"), [("loss", "mea"), ("strength", -1), ("sampling_batch_size", 0), ("start", "x")]
+    ("name", "value"),
+    [("reconstruction_loss", "mea"), ("guidance_scale", -1), ("sampling_batch_size", 0), ("initial_noise", "x")],
 )
-def test_a_bad_sampling_option_is_refused_and_forgotten(model, fitted, name, value):
+def test_an_invalid_option_of_a_call_is_an_error_and_not_kept(model, fitted, name, value):
     for call in (lambda **o: model.impute(fitted.table, **o), lambda **o: model.sample(2, **o)):
         with pytest.raises(InvalidOption, match=name):
             call(**{name: value})
 
 
-def test_training_without_an_end_is_refused():
+def test_training_without_a_limit_is_an_error():
     with pytest.raises(InvalidOption, match="max_epochs"):
-        harpoon.estimator.presets.preset("paper").changed({"max_epochs": None})
+        config.preset("paper").with_options({"max_epochs": None})
 
 
 BAD_STATES = [-1, 1.5, "0", True, [1], np.random.RandomState(0), float("nan")]
 
 
 @pytest.mark.parametrize("state", BAD_STATES, ids=lambda s: f"{type(s).__name__} {s!r}"[:30])
-def test_a_bad_random_state_is_refused(model, fitted, state):
+def test_an_invalid_random_state_is_an_error(model, fitted, state):
     calls = [
         lambda: Harpoon(random_state=state),
         lambda: model.impute(fitted.table, random_state=state),
@@ -345,39 +346,39 @@ def test_a_bad_random_state_is_refused(model, fitted, state):
 @pytest.mark.parametrize(
     "state", [0, 2**70, np.int64(3), np.random.default_rng(1)], ids=lambda s: type(s).__name__ + str(s)
 )
-def test_any_whole_number_or_generator_is_a_random_state(model, state):
+def test_any_integer_or_generator_is_a_random_state(model, state):
     assert model.sample(2, random_state=state) is not None
 
 
 @pytest.mark.parametrize("device", ["gpu", "", "cuda:99", "meta", "cpu:x", None, 5], ids=repr)
-def test_a_bad_device_is_refused(device):
+def test_an_invalid_device_is_an_error(device):
     with pytest.raises(InvalidOption, match="device"):
         Harpoon(device=device)
 
 
 @pytest.mark.parametrize("device", ["auto", "cpu"])
-def test_the_processor_is_always_a_device(device):
+def test_the_cpu_is_always_a_device(device):
     assert Harpoon(device=device).device.type == "cpu"
 
 
 @pytest.mark.parametrize("schema", [{"x": "number"}, "x", 5, [Schema(())]], ids=repr)
-def test_a_schema_must_be_one(schema, arrow_fitted, tools):
+def test_a_schema_must_be_a_schema(schema, arrow_fitted, tools):
     with pytest.raises(InvalidOption, match="schema"):
         new(tools, schema=schema).fit(arrow_fitted.table)
 
 
-def test_a_schema_of_another_table_is_refused(arrow_fitted, tools):
+def test_a_schema_of_another_table_is_an_error(arrow_fitted, tools):
     schema = Schema.infer(pa.table({"x": [0.5, 1.5]}))
     with pytest.raises(SchemaMismatch, match="'x'"):
         new(tools, schema=schema).fit(arrow_fitted.table)
 
 
-def test_an_empty_schema_is_not_no_schema(arrow_fitted, tools):
+def test_an_empty_schema_is_not_inferred(arrow_fitted, tools):
     with pytest.raises(SchemaMismatch, match="'height'"):
         new(tools, schema=Schema(())).fit(arrow_fitted.table)
 
 
-def test_a_model_that_is_not_fitted_says_so(arrow_fitted, tmp_path):
+def test_a_model_that_is_not_fitted_is_an_error(arrow_fitted, tmp_path):
     calls = [
         lambda m: m.impute(arrow_fitted.table),
         lambda m: m.sample(2),
@@ -390,7 +391,7 @@ def test_a_model_that_is_not_fitted_says_so(arrow_fitted, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_a_fit_that_is_refused_leaves_the_fitted_model(frame_of, tools):
+def test_a_failed_fit_keeps_the_fitted_model(frame_of, tools):
     table = frame_of({"x": [0.5, 1.5] * 10, "c": ["a", "b"] * 10})
     model = new(tools).fit(table)
     before = model.sample(4)
@@ -411,8 +412,8 @@ def test_an_unknown_given_column_is_named_with_the_nearest(model, frame_of):
             model.sample(*([2] if isinstance(given, dict) else []), given=given)
 
 
-def test_an_unknown_given_label_is_refused_with_its_column_and_value(model):
-    with pytest.raises(InvalidOption) as caught:  # and no warning: nothing is treated as missing
+def test_an_unknown_given_category_is_an_error_with_its_column_and_value(model):
+    with pytest.raises(InvalidOption) as caught:  # and not a warning: it does not count as missing
         model.sample(2, given={"job": "astronaut"})
     assert "'job'" in str(caught.value)
     assert "'astronaut'" in str(caught.value)
@@ -439,7 +440,7 @@ BAD_GIVEN = [
     BAD_GIVEN,
     ids=str,
 )
-def test_a_given_value_that_the_column_cannot_have_is_refused(model, name, value):
+def test_a_given_value_of_another_type_is_an_error(model, name, value):
     with pytest.raises(HarpoonError, match=f"'{name}'"):
         model.sample(2, given={name: value})
 
@@ -450,8 +451,8 @@ def test_a_given_value_may_be_missing(model, tools):
 
 
 def test_given_values_are_kept(model, tools):
-    drawn = tools.read_back(model.sample(3, given={"height": 171.25, "age": 30, "job": "nurse", "member": True}))
-    assert {name: drawn[name] for name in ("height", "age", "job", "member")} == {
+    sampled = tools.read_back(model.sample(3, given={"height": 171.25, "age": 30, "job": "nurse", "member": True}))
+    assert {name: sampled[name] for name in ("height", "age", "job", "member")} == {
         "height": [171.25] * 3,
         "age": [30] * 3,
         "job": ["nurse"] * 3,
@@ -460,18 +461,18 @@ def test_given_values_are_kept(model, tools):
 
 
 @pytest.mark.parametrize("value", [np.float64(171.25), np.int64(171), np.float32(0.5), 171], ids=repr)
-def test_a_given_number_may_be_one_of_numpy(model, tools, value):
+def test_a_given_number_may_be_a_numpy_scalar(model, tools, value):
     assert tools.read_back(model.sample(2, given={"height": value}))["height"] == [float(value)] * 2
 
 
-def test_a_given_constant_must_be_the_one_that_the_model_knows(frame_of, tools):
+def test_a_given_constant_must_be_that_of_the_training_table(frame_of, tools):
     model = tools.fit(frame_of({"code": ["same"] * 20, "x": [0.5, 1.5] * 10}))
     assert tools.read_back(model.sample(2, given={"code": "same"}))["code"] == ["same"] * 2
     with pytest.raises(HarpoonError, match="'code'"):
         model.sample(2, given={"code": "other"})
 
 
-def test_a_value_for_a_column_that_is_not_drawn_is_refused(frame_of, tools):
+def test_a_given_value_for_a_column_that_is_not_sampled_is_an_error(frame_of, tools):
     notes = [f"note number {i} of many" for i in range(40)]
     model = tools.fit(frame_of({"note": notes, "x": [0.5, 1.5] * 20}))
     with pytest.raises(HarpoonError, match="'note'"):
@@ -485,30 +486,23 @@ def test_a_given_name_must_be_text(model):
 
 def test_partial_rows_are_completed_one_by_one(model, frame_of, tools):
     rows = frame_of({"job": ["chef", None, "pilot"], "height": [170.5, 180.25, None]})
-    drawn = tools.read_back(model.sample(given=rows))
-    assert set(drawn) == {"height", "price", "age", "job", "member"}
-    assert (drawn["job"][0], drawn["job"][2], drawn["height"][:2]) == ("chef", "pilot", [170.5, 180.25])
-    assert all(None not in values for values in drawn.values())
+    sampled = tools.read_back(model.sample(given=rows))
+    assert set(sampled) == {"height", "price", "age", "job", "member"}
+    assert (sampled["job"][0], sampled["job"][2], sampled["height"][:2]) == ("chef", "pilot", [170.5, 180.25])
+    assert all(None not in values for values in sampled.values())
 
 
 @pytest.mark.parametrize("path", ["missing/m", ".", "file/m"])
-def test_an_unwritable_path_is_refused(model, tmp_path, path):
+def test_an_unwritable_path_is_an_error(model, tmp_path, path):
     (tmp_path / "file").write_text("x")
     with pytest.raises(harpoon.ModelFileError, match=tmp_path.name):
         model.save(tmp_path / path)
     assert [p.name for p in tmp_path.iterdir()] == ["file"]
 
 
-@pytest.mark.parametrize(
-    "error", [e for e in vars(harpoon).values() if isinstance(e, type) and issubclass(e, Exception)]
-)
-def test_every_error_has_one_base_and_every_warning_another(error):
-    assert issubclass(error, HarpoonError) != issubclass(error, harpoon.HarpoonWarning)
-
-
-def test_guidance_that_runs_away_is_an_error_with_a_way_out():
+def test_guidance_that_diverges_is_an_error_with_advice():
     table = pa.table({"x": [1.0, 2.0, 3.0, 4.0] * 10, "y": [4.0, 1.0, 3.0, 2.0] * 10})
-    model = Harpoon("paper", hidden=8, max_epochs=1, steps=50, random_state=0, progress=False).fit(table)
-    with pytest.raises(harpoon.SamplingFailed, match="smaller strength"):
-        model.sample(5, given={"x": 2.0}, loss="mse", guidance_scale=1e6)
+    model = Harpoon("paper", hidden=8, max_epochs=1, diffusion_steps=50, random_state=0, progress=False).fit(table)
+    with pytest.raises(harpoon.SamplingFailed, match="smaller guidance_scale"):
+        model.sample(5, given={"x": 2.0}, reconstruction_loss="mse", guidance_scale=1e6)
     assert model.sample(5, given={"x": 2.0}).num_rows == 5

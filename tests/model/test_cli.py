@@ -542,14 +542,17 @@ def test_reports_of_models_and_of_tables(work, tmp_path):
     pytest.importorskip("harpoon.report")
     page = tmp_path / "page.html"
     for arguments in (
-        ("evaluate", work.model, work.csv, "--rows", 100),
+        ("evaluate", work.model, work.csv, "--rows", 100, "--train", work.csv),
         ("report", work.model, "--rows", 100),
         ("report", work.model, work.csv, "--rows", 100),
         ("report", work.csv, work.parquet),
     ):
         done = call(*arguments, "-o", page, "--force", "--seed", 0, "--json", "-q")
         assert done.code == 0, done.said
-        assert isinstance(json.loads(done.out), dict)
+        summary = json.loads(done.out)
+        assert summary["headlines"]
+        if "--train" in arguments:
+            assert summary["fidelity"]["copies_of"] == "training rows"
         assert "<html" in page.read_text()
     assert_refused(call("report", work.csv, "-o", tmp_path / "x.html"), "is not a model", 2)
     assert_refused(call("report", work.csv, work.csv, "-o", page), "already there")

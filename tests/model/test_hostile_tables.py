@@ -1,4 +1,4 @@
-"""What an adversary once broke: each stays mended."""
+"""Regressions: unusual tables, dtypes and calls that once failed."""
 
 import datetime as dt
 import os
@@ -15,7 +15,7 @@ import harpoon
 from harpoon import Harpoon, HarpoonError, InvalidOption, Schema, SchemaMismatch
 from harpoon.sklearn import HarpoonImputer
 
-QUICK = {"hidden": 8, "max_epochs": 1, "steps": 3, "random_state": 0, "progress": False}
+QUICK = {"hidden": 8, "max_epochs": 1, "diffusion_steps": 3, "random_state": 0, "progress": False}
 
 
 def fit(table, **changes) -> Harpoon:
@@ -48,7 +48,7 @@ def test_decimals_keep_their_digits():
 
 
 @pytest.mark.parametrize("name", ["c", "k", "t", "d", "s"])
-def test_a_column_of_nothing_but_nan_is_filled_whatever_its_kind(name):
+def test_a_column_of_nan_alone_is_filled_for_every_kind(name):
     n = 40
     table = pd.DataFrame(columns(n)).assign(
         k=pd.Categorical(columns(n)["c"]),
@@ -63,7 +63,7 @@ def test_a_column_of_nothing_but_nan_is_filled_whatever_its_kind(name):
     assert filled[name].dtype == table[name].dtype
 
 
-def test_a_polars_column_of_nothing_but_null_floats_is_filled():
+def test_a_polars_column_of_null_floats_alone_is_filled():
     table = pl.DataFrame(columns())
     filled = fit(table).impute(table.with_columns(c=pl.lit(None, dtype=pl.Float64)))
     assert filled["c"].dtype == pl.String
@@ -75,27 +75,27 @@ def test_numbers_as_column_names_stay_numbers():
     model = fit(table)
     assert list(model.sample(3).columns) == [0, 1, 2]
     given = table[[0, 2]].head(2)
-    drawn = model.sample(given=given)
-    assert list(drawn.columns) == [0, 1, 2]
-    assert (drawn[[0, 2]] == given).all().all()
+    sampled = model.sample(given=given)
+    assert list(sampled.columns) == [0, 1, 2]
+    assert (sampled[[0, 2]] == given).all().all()
     assert Schema.infer(table, exclude=[0])["0"].kind == "skipped"
 
 
-def test_names_that_are_no_text_are_kept_in_given_rows():
+def test_column_names_that_are_tuples_are_kept_in_given_rows():
     table = pd.DataFrame(columns())
     table.columns = pd.MultiIndex.from_tuples([("a", "x"), ("a", "i"), ("b", "c")])
-    drawn = fit(table).sample(given=table.head(2).iloc[:, [0]])
-    assert drawn.shape == (2, 3)
-    assert (drawn[("a", "x")] == table[("a", "x")].head(2)).all()
+    sampled = fit(table).sample(given=table.head(2).iloc[:, [0]])
+    assert sampled.shape == (2, 3)
+    assert (sampled[("a", "x")] == table[("a", "x")].head(2)).all()
 
 
-def test_rows_without_columns_are_refused():
+def test_given_rows_without_columns_are_an_error():
     with pytest.raises(InvalidOption, match="columns"):
         fit(pd.DataFrame(columns())).sample(given=pd.DataFrame(index=[7, 8, 9]))
 
 
 @pytest.mark.parametrize("value", [1e300, 1e19, -1e25])
-def test_a_number_too_large_for_an_integer_is_refused(value):
+def test_a_number_too_large_for_an_integer_is_an_error(value):
     model = fit(pa.table(columns()))
     with pytest.raises(SchemaMismatch, match="integers"):
         model.sample(2, given={"i": value})
@@ -111,7 +111,7 @@ def test_times_with_and_without_zone_do_not_mix():
     assert (model.impute(elsewhere)["t"] == elsewhere["t"]).all()
 
 
-def test_times_beyond_the_unit_are_refused():
+def test_times_beyond_the_range_of_the_unit_are_an_error():
     model = fit(pa.table({"t": pa.array(range(40), pa.timestamp("ns")), **columns()}))
     far = pa.table({"t": pa.array([2**40, None], pa.timestamp("s")), "x": [1.0, 2.0], "i": [1, 2], "c": ["a", "b"]})
     with pytest.raises(SchemaMismatch, match="do not fit"):
@@ -125,7 +125,7 @@ def test_a_boolean_is_neither_two_nor_a_half(value):
         model.sample(2, given={"b": value})
 
 
-def test_an_enum_that_lacks_a_label_is_filled_all_the_same():
+def test_an_enum_that_lacks_a_category_is_filled():
     enum = pl.Enum(["a", "b"])
     model = fit(pl.DataFrame({"e": pl.Series(["b"] * 39 + ["a"], dtype=enum), **columns()}))
     frame = pl.DataFrame({"e": pl.Series([None] * 39 + ["a"], dtype=pl.Enum(["a", "q"])), **columns()})
@@ -140,31 +140,31 @@ def test_an_enum_that_lacks_a_label_is_filled_all_the_same():
         ("i", {"step": 0.5}),
         ("i", {"minimum": 0.5}),
         ("x", {"step": 25}),
-        ("c", {"labels": ["a", 1]}),
-        ("c", {"labels": [1.0, float("nan")]}),
-        ("c", {"kind": "constant", "labels": []}),
+        ("c", {"categories": ["a", 1]}),
+        ("c", {"categories": [1.0, float("nan")]}),
+        ("c", {"kind": "constant", "categories": []}),
     ],
 )
-def test_edits_that_make_no_sense_are_refused(name, changes):
+def test_invalid_edits_of_a_schema_are_errors(name, changes):
     with pytest.raises(InvalidOption, match=name):
         Schema.infer(pa.table(columns())).replace(name, **changes)
 
 
-def test_another_unit_than_the_table_s_is_refused():
+def test_another_unit_than_the_table_s_is_an_error():
     table = pa.table({"t": pa.array(range(40), pa.timestamp("us")), **columns()})
     with pytest.raises(InvalidOption, match="'us'"):
         fit(table, schema=Schema.infer(table).replace("t", unit="s"))
 
 
 @pytest.mark.parametrize("kind", ["category", "datetime", "duration", "number", "boolean"])
-def test_an_empty_column_is_empty_whatever_kind_is_asked_for(kind):
+def test_an_empty_column_is_empty_for_every_requested_kind(kind):
     table = pa.table({"e": pa.nulls(40), **columns()})
     with pytest.warns(harpoon.ColumnLeftOutWarning, match="empty"):
         model = fit(table, schema=Schema.infer(table, kinds={"e": kind}))
     assert model.impute(table)["e"].null_count == 40
 
 
-def test_exclude_wins_over_kinds():
+def test_exclude_overrides_kinds():
     assert Schema.infer(pa.table(columns()), kinds={"c": "category"}, exclude=["c"])["c"].kind == "skipped"
 
 
@@ -186,13 +186,13 @@ def test_the_caller_s_torch_settings_do_not_matter(tmp_path):
         torch.set_default_dtype(torch.float32)
 
 
-def test_a_schedule_that_leaves_nothing_is_refused():
+def test_a_schedule_without_signal_is_an_error():
     with pytest.raises(InvalidOption, match="fewer steps"):
-        Harpoon("paper", steps=1000, beta_end=0.9)
+        Harpoon("paper", diffusion_steps=1000, beta_end=0.9)
 
 
 def test_an_option_may_be_given_to_the_imputer_in_either_way():
-    imputer = HarpoonImputer("paper", random_state=0, options={"max_epochs": 3, "hidden": 8, "steps": 3})
+    imputer = HarpoonImputer("paper", random_state=0, options={"max_epochs": 3, "hidden": 8, "diffusion_steps": 3})
     assert len(imputer.fit(np.random.default_rng(0).normal(size=(30, 2))).model_.history_.epochs) == 3
 
 
@@ -208,20 +208,20 @@ def test_saving_through_a_link_writes_its_target_and_keeps_the_mode(tmp_path):
     assert harpoon.load(target).sample(2) == model.sample(2)
 
 
-def test_a_pipe_is_no_place_for_a_model(tmp_path):
+def test_a_model_cannot_be_saved_to_a_pipe(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(HarpoonError, match="ordinary file"):
+    with pytest.raises(HarpoonError, match="regular file"):
         fit(pa.table(columns())).save(tmp_path / "pipe")
 
 
-def test_saving_leaves_the_files_beside_it_alone(tmp_path):
+def test_saving_does_not_touch_other_files(tmp_path):
     own = tmp_path / ".harpoon-2024-backup.csv"
     own.write_bytes(b"a year of work")
     fit(pa.table(columns())).save(tmp_path / "m.harpoon")
     assert sorted(path.name for path in tmp_path.iterdir()) == [own.name, "m.harpoon"]
 
 
-def test_a_mixed_up_message_names_what_is_mixed_up():
+def test_a_type_mismatch_names_both_types():
     model = fit(pa.table(columns()))
     with pytest.raises(SchemaMismatch, match="are texts, but the table holds numbers"):
         model.impute(pa.table({**columns(), "c": list(range(40))}))
@@ -234,18 +234,18 @@ def test_a_column_of_naive_nat_gets_its_zone_back():
     assert filled["t"].between(aware["t"].min(), aware["t"].max()).all()
 
 
-def test_point_masses_are_exact_without_a_grid():
+def test_spikes_are_exact_without_a_resolution():
     rng = np.random.default_rng(0)
     values = np.array([1 / 3, 2 / 3, np.pi])
     table = pd.DataFrame(
         {"y": values[rng.integers(0, 3, 200)], "x": np.where(rng.random(200) < 0.6, 0.0, rng.normal(size=200))}
     )
-    drawn = Harpoon(hidden=16, max_epochs=20, random_state=0, progress=False).fit(table).sample(300)
-    assert drawn["y"].isin(values).mean() > 0.9
-    assert 0.3 < (drawn["x"] == 0).mean() < 0.9
+    sampled = Harpoon(hidden=16, max_epochs=20, random_state=0, progress=False).fit(table).sample(300)
+    assert sampled["y"].isin(values).mean() > 0.9
+    assert 0.3 < (sampled["x"] == 0).mean() < 0.9
 
 
-def test_an_absurd_known_cell_does_not_empty_the_others():
+def test_an_extreme_observed_cell_leaves_the_others_finite():
     rng = np.random.default_rng(0)
     model = Harpoon(hidden=16, max_epochs=3, random_state=0, progress=False)
     model.fit(pd.DataFrame({"a": rng.normal(size=100), "b": rng.normal(size=100)}))
@@ -263,7 +263,7 @@ def test_an_expected_number_is_rounded_into_an_integer_column():
     assert filled["x"].tolist() == [1, 1]
 
 
-def test_a_constant_that_varies_at_impute_keeps_its_cells_or_says_why_not():
+def test_a_constant_that_varies_at_impute_keeps_its_cells_or_is_an_error():
     with pytest.warns(harpoon.ColumnLeftOutWarning):
         model = fit(pd.DataFrame({"k": 5, "z": "z", **columns()}))
     frame = pd.DataFrame({"k": [7.0, np.nan, 8.5], "z": ["z", "z", None], "x": 0.5, "i": 1, "c": "a"})
@@ -274,13 +274,13 @@ def test_a_constant_that_varies_at_impute_keeps_its_cells_or_says_why_not():
         model.impute(frame.assign(z=[1, None, 2]))
 
 
-def test_wide_decimals_are_drawn():
+def test_wide_decimals_are_sampled():
     values = [Decimal(10**10 + i).scaleb(0) for i in range(40)]
     model = fit(pa.table({"d": pa.array(values, pa.decimal128(38, 20)), "x": columns()["x"]}))
     assert model.sample(3).num_rows == 3
 
 
-def test_means_and_intervals_of_draws_lie_on_the_grid():
+def test_means_and_intervals_of_draws_have_the_resolution_of_the_column():
     rng = np.random.default_rng(0)
     table = pa.table({"tenth": rng.normal(size=60).round(1), "hundred": 100 * rng.integers(1, 50, 60)})
     holes = table.set_column(0, "tenth", pa.array([None] * 30 + table["tenth"].to_pylist()[30:]))
@@ -292,19 +292,19 @@ def test_means_and_intervals_of_draws_lie_on_the_grid():
         assert (np.asarray(frame["hundred"]) % 100 == 0).all()
 
 
-def test_a_categorical_of_nothing_is_filled():
+def test_a_categorical_without_categories_is_filled():
     table = pd.DataFrame({"k": pd.Categorical(columns()["c"]), **columns()})
     filled = fit(table).impute(table.head(2).assign(k=pd.Categorical([None, None])))
     assert filled["k"].isin(["a", "b"]).all()
 
 
-def test_training_again_after_loading_keeps_the_given_schema(tmp_path):
+def test_fitting_a_loaded_model_keeps_the_given_schema(tmp_path):
     table = pa.table(columns())
     fit(table, schema=Schema.infer(table, kinds={"i": "category"})).save(tmp_path / "m.harpoon")
     assert harpoon.load(tmp_path / "m.harpoon", progress=False).fit(table).schema_["i"].kind == "category"
 
 
-def test_an_edited_minimum_does_not_move_the_grid():
+def test_an_edited_minimum_does_not_shift_the_resolution():
     table = pa.table({"n": [10 * i for i in range(40)], **columns()})
-    drawn = fit(table, schema=Schema.infer(table).replace("n", minimum=5)).sample(50)
-    assert all(value % 10 == 0 or value == 5 for value in drawn["n"].to_pylist())
+    sampled = fit(table, schema=Schema.infer(table).replace("n", minimum=5)).sample(50)
+    assert all(value % 10 == 0 or value == 5 for value in sampled["n"].to_pylist())

@@ -1,4 +1,4 @@
-"""Several draws, and what they say together."""
+"""Multiple imputation: draws, their intervals and means, and pooled estimates."""
 
 from types import SimpleNamespace
 
@@ -18,9 +18,8 @@ from tests.support.oracles import mixture_table, y_moments
 
 
 @pytest.fixture(scope="module")
-def model():
-    options = {"hidden": 64, "depth": 2, "max_epochs": 150, "learning_rate": 3e-3}
-    return Harpoon(random_state=0, progress=False, **options).fit(mixture_table(4000, seed=0))
+def model(mixture_model):
+    return mixture_model
 
 
 @pytest.fixture(scope="module")
@@ -34,35 +33,35 @@ def draws(model, holes):
     return model.impute(holes, draws=20, random_state=0)
 
 
-def test_draws_are_completed_tables_that_differ_in_the_holes_alone(draws, holes):
+def test_draws_are_completed_tables_that_differ_only_in_missing_cells(draws, holes):
     assert len(draws) == len(list(draws)) == 20
     first, second = draws.tables[:2]
     assert first.schema == holes.schema
     assert first["x"] == second["x"] == holes["x"]
-    known = np.arange(400) % 2 == 1
+    observed = np.arange(400) % 2 == 1
     a, b = (np.asarray(table["y"]) for table in (first, second))
-    assert (a[known] == b[known]).all()
-    assert (a[~known] != b[~known]).all()
+    assert (a[observed] == b[observed]).all()
+    assert (a[~observed] != b[~observed]).all()
 
 
-def test_the_same_seed_gives_the_same_draws_and_the_first_of_many_is_the_first_of_few(model, holes, draws):
+def test_the_same_seed_gives_the_same_draws_for_any_number_of_draws(model, holes, draws):
     few = model.impute(holes, draws=2, random_state=0)
     assert few.tables == draws.tables[:2]
 
 
-def test_several_draws_have_one_bar_and_one_function_is_told_of_each(holes, model, capsys, monkeypatch):
+def test_several_draws_have_one_progress_bar_and_one_callback_each(holes, model, capsys, monkeypatch):
     model.impute(holes, draws=3, ar_steps=1)
-    assert "Drawing" not in capsys.readouterr().err  # the model was made without bars
+    assert "Sampling" not in capsys.readouterr().err  # the model was made without bars
     monkeypatch.setattr(model, "progress", True)
     model.impute(holes, draws=3, ar_steps=1)
-    assert capsys.readouterr().err.count("Drawing") == 1
-    told = []
-    monkeypatch.setattr(model, "progress", told.append)
+    assert capsys.readouterr().err.count("Sampling") == 1
+    steps = []
+    monkeypatch.setattr(model, "progress", steps.append)
     model.impute(holes, draws=3, ar_steps=1)
-    assert [step.done for step in told] == [1, 1, 1]
+    assert [step.done for step in steps] == [1, 1, 1]
 
 
-def test_intervals_cover_what_they_promise(draws):
+def test_the_coverage_of_intervals_is_near_their_level(draws):
     truth = np.asarray(mixture_table(400, seed=5)["y"])[::2]
     low, high = draws.interval(0.9)
     low, high = np.asarray(low["y"])[::2], np.asarray(high["y"])[::2]
@@ -71,24 +70,24 @@ def test_intervals_cover_what_they_promise(draws):
     assert np.mean(np.asarray(narrow[1]["y"])[::2] - np.asarray(narrow[0]["y"])[::2]) < np.mean(high - low)
 
 
-def test_too_few_draws_for_a_level_are_said_to_be_too_few(draws, model, holes):
+def test_too_few_draws_for_a_level_are_a_warning(draws, model, holes):
     few = model.impute(holes, draws=4, random_state=0)
-    with pytest.warns(TooFewDrawsWarning, match=r"at least 19 draws, got 4: .* about 0\.60 of a law.*draws=19"):
+    with pytest.warns(TooFewDrawsWarning, match=r"at least 19 draws, got 4\..* about 0\.60.*draws=19"):
         low, high = few.interval(0.9)
-    drawn = np.stack([np.asarray(table["y"]) for table in few])
-    assert (np.asarray(low["y"]) == drawn.min(axis=0)).all()
-    assert (np.asarray(high["y"]) == drawn.max(axis=0)).all()
+    values = np.stack([np.asarray(table["y"]) for table in few])
+    assert (np.asarray(low["y"]) == values.min(axis=0)).all()
+    assert (np.asarray(high["y"]) == values.max(axis=0)).all()
     few.interval(0.5)
     draws.interval(0.9)
     with pytest.warns(TooFewDrawsWarning, match="at least 39 draws, got 20"):
         draws.interval(0.95)
 
 
-def test_a_known_cell_is_its_own_interval(draws, holes):
+def test_an_observed_cell_is_its_own_interval(draws, holes):
     low, high = draws.interval(0.9)
     assert low.column_names == ["x", "y"]
-    known = np.arange(400) % 2 == 1
-    assert (np.asarray(low["y"])[known] == np.asarray(high["y"])[known]).all()
+    observed = np.arange(400) % 2 == 1
+    assert (np.asarray(low["y"])[observed] == np.asarray(high["y"])[observed]).all()
     assert low["x"] == holes["x"]
 
 
@@ -105,14 +104,14 @@ def test_intervals_and_means_come_in_the_library_of_the_table(kind):
     x = rng.integers(0, 50, 60).astype(object)
     x[::4] = None
     table = kind({"x": pd.array(x, dtype="Int64") if kind is pd.DataFrame else list(x), "c": list("ab" * 30)})
-    drawn = Harpoon(hidden=16, max_epochs=3, random_state=0, progress=False).fit(table).impute(table, draws=3)
-    for frame in (*drawn, *drawn.interval(0.5), drawn.mean()):
+    draws = Harpoon(hidden=16, max_epochs=3, random_state=0, progress=False).fit(table).impute(table, draws=3)
+    for frame in (*draws, *draws.interval(0.5), draws.mean()):
         assert isinstance(frame, kind)
         assert frame["x"].dtype == table["x"].dtype
-    assert list(drawn.interval(0.5)[0].columns) == ["x"]
+    assert list(draws.interval(0.5)[0].columns) == ["x"]
 
 
-def test_pooling_follows_rubin_s_rules_by_hand(draws):
+def test_pooling_follows_rubin_s_rules(draws):
     def estimator(table):
         y = np.asarray(table["y"])
         return [y.mean(), y.var()], [y.var(ddof=1) / len(y), 0.01]
@@ -125,7 +124,7 @@ def test_pooling_follows_rubin_s_rules_by_hand(draws):
     assert pooled.estimate == pytest.approx(q.mean(axis=0))
     assert pooled.error == pytest.approx(np.sqrt(total))
     assert pooled.missing_information == pytest.approx((1 + 1 / 20) * between / total)
-    assert pooled.freedom == pytest.approx(19 / pooled.missing_information**2)
+    assert pooled.df == pytest.approx(19 / pooled.missing_information**2)
     low, high = pooled.interval(0.95)
     assert (low < pooled.estimate).all()
     assert (pooled.estimate < high).all()
@@ -149,7 +148,7 @@ def test_results_of_statsmodels_and_of_scikit_learn_are_understood(draws):
     assert pooled.estimate == pytest.approx([truth.intercept_, *truth.coef_], abs=0.15)
 
 
-def test_what_cannot_be_pooled_is_named(draws, model, holes):
+def test_bad_arguments_of_pooling_and_intervals_are_errors(draws, model, holes):
     with pytest.raises(InvalidOption, match="coef_"):
         draws.pool(lambda _table: "a text")
     with pytest.raises(InvalidOption, match="at least 2 draws"):
@@ -160,23 +159,24 @@ def test_what_cannot_be_pooled_is_named(draws, model, holes):
         model.impute(holes, draws=0)
 
 
-def test_a_table_without_rows_has_nothing_to_fill(model, holes):
+def test_a_table_without_rows_is_returned(model, holes):
     nothing = holes.slice(0, 0)
     assert model.impute(nothing).equals(nothing)
     assert model.expect(nothing).numbers["y"].shape == (0,)
     assert model.expect(nothing).probabilities["c"].shape == (0, 2)
+    assert model.expect(nothing).categories["c"] == ("a", "b")
     assert [table.num_rows for table in model.impute(nothing, draws=2)] == [0, 0]
 
 
 @given(arrays(np.int64, st.tuples(st.integers(1, 6), st.integers(0, 5)), elements=st.integers(0, 3)))
 @settings(max_examples=50, deadline=None)
-def test_the_code_drawn_most_often_is_the_first_of_the_most_frequent(codes):
-    wanted = [np.bincount(column).argmax() for column in codes.T]
-    assert _mode(codes).tolist() == wanted
+def test_the_mode_is_the_first_of_the_most_frequent_codes(codes):
+    expected = [np.bincount(column).argmax() for column in codes.T]
+    assert _mode(codes).tolist() == expected
 
 
 @pytest.mark.parametrize("size", [1, 7, 33])
-def test_a_long_draw_comes_out_the_same_part_by_part(arrow_fitted, tools, size):
+def test_a_sample_in_parts_equals_the_whole(arrow_fitted, tools, size):
     model, n = arrow_fitted.model, 33
     whole = model.sample(n, given={"job": "chef"}, random_state=3)
     starts = range(0, n, size)
@@ -186,7 +186,7 @@ def test_a_long_draw_comes_out_the_same_part_by_part(arrow_fitted, tools, size):
     tools.assert_same(pa.concat_tables(parts).combine_chunks(), whole.combine_chunks())
 
 
-def test_partial_rows_are_completed_the_same_part_by_part(arrow_fitted, tools):
+def test_partial_rows_completed_in_parts_equal_the_whole(arrow_fitted, tools):
     partial = arrow_fitted.table.select(["age", "job"])
     whole = arrow_fitted.model.sample(given=partial, random_state=3)
     parts = [
@@ -196,22 +196,20 @@ def test_partial_rows_are_completed_the_same_part_by_part(arrow_fitted, tools):
     tools.assert_same(pa.concat_tables(parts).combine_chunks(), whole.combine_chunks())
 
 
-def test_under_a_condition_each_part_is_a_draw_of_its_own(arrow_fitted, tools):
-    def drawn(first_row):
-        return arrow_fitted.model.sample(8, where="age >= 40", row_offset=first_row, random_state=3)
+def test_under_a_condition_each_part_is_a_sample_of_its_own(arrow_fitted, tools):
+    def sample(row_offset):
+        return arrow_fitted.model.sample(8, where="age >= 40", row_offset=row_offset, random_state=3)
 
-    tools.assert_same(drawn(8), drawn(8))
-    tools.assert_same(drawn(0), arrow_fitted.model.sample(8, where="age >= 40", random_state=3))
-    assert not drawn(0).equals(drawn(8))
-    assert min(drawn(8)["age"].to_pylist()) >= 40
+    tools.assert_same(sample(8), sample(8))
+    tools.assert_same(sample(0), arrow_fitted.model.sample(8, where="age >= 40", random_state=3))
+    assert not sample(0).equals(sample(8))
+    assert min(sample(8)["age"].to_pylist()) >= 40
 
 
-def test_arguments_that_do_not_go_together_or_belong_elsewhere_are_named(model, holes):
-    with pytest.raises(InvalidOption, match="ask for one"):
-        model.expect(holes, draws=3)
+def test_arguments_of_another_call_are_named(model, holes):
     with pytest.raises(InvalidOption, match="draws is an argument of another call"):
         model.sample(3, draws=3)
     with pytest.raises(InvalidOption, match="Did you mean 'draws'"):
         model.impute(holes, drws=3)
-    with pytest.raises(InvalidOption, match=r"first_row.* must be at most"):
+    with pytest.raises(InvalidOption, match=r"row_offset.* must be at most"):
         model.sample(3, row_offset=2**63)

@@ -22,15 +22,15 @@ def quick(**changes) -> HarpoonImputer:
     )
 
 
-def array_with_holes(rows: int = 60, columns: int = 3) -> np.ndarray:
+def incomplete_array(rows: int = 60, columns: int = 3) -> np.ndarray:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(rows, columns))
     X[rng.random(X.shape) < 0.2] = np.nan
     return X
 
 
-def frame_with_holes() -> pd.DataFrame:
-    X = array_with_holes(columns=2)
+def incomplete_frame() -> pd.DataFrame:
+    X = incomplete_array(columns=2)
     colours = np.random.default_rng(1).choice(["red", "blue", None], len(X))
     return pd.DataFrame({"length": X[:, 0], "width": X[:, 1], "colour": colours}, index=np.arange(100, 160))
 
@@ -41,15 +41,15 @@ def test_scikit_learn_s_own_checks(estimator, check):
     check(estimator)
 
 
-def test_holes_are_filled_and_the_rest_is_untouched():
-    X = array_with_holes()
+def test_missing_cells_are_filled_and_observed_cells_kept():
+    X = incomplete_array()
     filled = quick().fit_transform(X)
     assert not np.isnan(filled).any()
     assert np.array_equal(filled[~np.isnan(X)], X[~np.isnan(X)])
 
 
 def test_transform_never_trains():
-    X = array_with_holes()
+    X = incomplete_array()
     imputer = quick().fit(X)
     weights = {name: value.clone() for name, value in imputer.model_.denoiser_.state_dict().items()}
     imputer.transform(X[:10] + 5)
@@ -57,14 +57,14 @@ def test_transform_never_trains():
 
 
 def test_it_works_in_a_pipeline():
-    X = array_with_holes()
+    X = incomplete_array()
     pipeline = make_pipeline(StandardScaler(), quick(), LinearRegression()).fit(X, np.arange(len(X)))
     assert np.isfinite(pipeline.predict(X)).all()
     assert list(pipeline[:-1].get_feature_names_out()) == ["x0", "x1", "x2"]
 
 
 def test_it_works_in_a_column_transformer():
-    frame = frame_with_holes()
+    frame = incomplete_frame()
     columns = ColumnTransformer(
         [("numbers", quick(), ["length", "width"]), ("colours", OneHotEncoder(), ["colour"])],
         verbose_feature_names_out=False,
@@ -75,7 +75,7 @@ def test_it_works_in_a_column_transformer():
 
 
 def test_a_frame_of_mixed_columns_comes_back_as_a_frame():
-    frame = frame_with_holes()
+    frame = incomplete_frame()
     imputer = quick().fit(frame)
     filled = imputer.transform(frame)
     assert isinstance(filled, pd.DataFrame)
@@ -84,7 +84,7 @@ def test_a_frame_of_mixed_columns_comes_back_as_a_frame():
     assert list(imputer.get_feature_names_out()) == list(frame.columns)
 
 
-@pytest.mark.parametrize("make", [array_with_holes, frame_with_holes], ids=["array", "frame"])
+@pytest.mark.parametrize("make", [incomplete_array, incomplete_frame], ids=["array", "frame"])
 @pytest.mark.parametrize(("name", "kind"), [("polars", pl.DataFrame), ("pandas", pd.DataFrame)])
 def test_set_output_decides_the_kind_of_frame(make, name, kind):
     data = make()
@@ -96,21 +96,21 @@ def test_set_output_decides_the_kind_of_frame(make, name, kind):
 
 
 def test_polars_in_polars_out():
-    frame = pl.from_pandas(frame_with_holes())
+    frame = pl.from_pandas(incomplete_frame())
     filled = quick().fit_transform(frame)
     assert isinstance(filled, pl.DataFrame)
     assert filled.null_count().sum_horizontal().item() == 0
 
 
-def test_an_unfitted_imputer_says_so():
+def test_an_unfitted_imputer_is_an_error():
     with pytest.raises(NotFittedError):
-        quick().transform(array_with_holes())
+        quick().transform(incomplete_array())
 
 
 def test_other_columns_than_in_fit_are_an_error():
-    imputer = quick().fit(frame_with_holes())
+    imputer = quick().fit(incomplete_frame())
     with pytest.raises((HarpoonError, ValueError), match="width"):
-        imputer.transform(frame_with_holes().drop(columns="width"))
+        imputer.transform(incomplete_frame().drop(columns="width"))
 
 
 def test_a_clone_has_the_same_parameters():
@@ -119,7 +119,7 @@ def test_a_clone_has_the_same_parameters():
 
 
 def test_a_column_without_any_value_stays_empty_and_a_constant_one_is_filled():
-    X = array_with_holes()
+    X = incomplete_array()
     X[:, 1] = np.nan
     X[::2, 2], X[1::2, 2] = 4.0, np.nan
     filled = quick().fit_transform(X)

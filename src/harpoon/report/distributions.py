@@ -44,12 +44,12 @@ class Histogram:
     total: int
 
     @property
-    def counts_with_tails(self) -> NDArray[np.int64]:
-        """The counts, with the tails added to the first and the last bin, (bins,)."""
+    def fractions(self) -> Floats:
+        """The fraction of the observed cells in each bin, with the tails in the first and the last bin, (bins,)."""
         counts = self.counts.copy()
         counts[0] += self.below
         counts[-1] += self.above
-        return counts
+        return counts / max(self.total, 1)
 
 
 @dataclass(frozen=True)
@@ -185,7 +185,6 @@ def duration_unit(column: Column, ticks: float) -> tuple[str, float]:
 def _histogram_picture(column: Column, cells: Mapping[str, ColumnArray]) -> Picture:
     bins = Bins.fit(column, *cells.values())
     histograms = {name: bins.count(column, one) for name, one in cells.items()}
-    fractions = {name: one.counts_with_tails / max(one.total, 1) for name, one in histograms.items()}
     spikes = [
         Spike(
             value=format_value(column, float(value)),
@@ -195,7 +194,7 @@ def _histogram_picture(column: Column, cells: Mapping[str, ColumnArray]) -> Pict
     ]
     return Picture(
         shape="histogram",
-        fractions={name: _to_json(one) for name, one in fractions.items()},
+        fractions={name: _to_json(one.fractions) for name, one in histograms.items()},
         edges=bins.edges.tolist(),
         ticks=_ticks(column, bins, list(histograms.values())) if any(one.total for one in histograms.values()) else [],
         categories=[],

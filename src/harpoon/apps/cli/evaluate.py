@@ -50,6 +50,9 @@ RowsSampled = Annotated[
 def evaluate(
     model: options.ModelFile,
     test: Annotated[str, typer.Argument(metavar="TEST", help="A table that the model was not trained on.")],
+    train: Annotated[
+        str | None, typer.Option("--train", metavar="TABLE", help="The training table, to search it for copies.")
+    ] = None,
     output: Page = None,
     where: options.Where = None,
     rows: Rows = None,
@@ -66,11 +69,15 @@ def evaluate(
     console = Console(json, quiet)
     _check_output(output, json=json, force=force)
     loaded = load_model(model, console)
-    table = _read_like_model(test, loaded, options.read_options(delimiter, encoding, missing), console)
+    how = options.read_options(delimiter, encoding, missing)
+    table = _read_like_model(test, loaded, how, console)
+    original = None if train is None else _read_like_model(train, loaded, how, console)
     with console.warnings_as_notes():
         from harpoon import report
 
-        summary = report.evaluate(loaded, table, where=where, random_state=seed, **_drop_none(rows=rows))
+        summary = report.evaluate(
+            loaded, table, train=original, where=where, random_state=seed, **_drop_none(rows=rows)
+        )
     _show(summary, output, console, force=force)
 
 

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
+from harpoon._text import format_percent
+
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -31,7 +33,7 @@ def schema_table(schema: Schema, table: pa.Table | None = None) -> Table:
         often = f", often {spikes[column.name]}" if spikes.get(column.name) else ""
         values = describe(replace(column, missing=0.0)) + often
         style = "" if column.kind.modelled else "dim"
-        missing = f"{100 * column.missing:.3g} %" if column.missing else ""
+        missing = format_percent(column.missing) if column.missing else ""
         shown.add_row(*(Text(cell, style=style) for cell in (column.name, column.kind.value, values, missing)))
     return shown
 
@@ -54,7 +56,8 @@ def describe_spikes(schema: Schema, table: pa.Table) -> dict[str, str]:
         fractions = counts[top] / max(counts.sum(), 1)
         if len(values) > MIN_DISTINCT:
             pairs = zip(values[top], fractions, strict=True)
-            found[column.name] = ", ".join(f"{v:g} ({100 * f:.2g} %)" for v, f in pairs if f >= MIN_SPIKE_FRACTION)
+            spikes = [(value, fraction) for value, fraction in pairs if fraction >= MIN_SPIKE_FRACTION]
+            found[column.name] = ", ".join(f"{value:g} ({format_percent(f, digits=2)})" for value, f in spikes)
     return found
 
 

@@ -99,9 +99,8 @@ class ColumnDistribution:
         if self.bins is None:
             found = category_fractions(self.column, cells)
             return {"fractions": [finite_or_none(found.get(c, 0.0)) or 0.0 for c in self.column.categories or ()]}
-        histogram = self.bins.count(self.column, cells)
         edges = [json_value(self.column, edge) for edge in self.bins.edges.tolist()]
-        return {"edges": edges, "fractions": (histogram.counts_with_tails / max(histogram.total, 1)).tolist()}
+        return {"edges": edges, "fractions": self.bins.count(self.column, cells).fractions.tolist()}
 
 
 def json_value(column: Column, number: float) -> Any:  # noqa: ANN401

@@ -1,0 +1,57 @@
+"""Options of a single call: those without effect are errors, the others have one."""
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from harpoon import InvalidOption
+from harpoon.inference.row_sampler import RowSampler
+
+INEFFECTIVE = {
+    "impute without draws": (lambda m, t: m.impute(t, sampling_steps=5), "sampling_steps"),
+    "autoregressive steps without draws": (lambda m, t: m.impute(t, ar_steps=3), "ar_steps"),
+    "draws of autoregressive sampling": (lambda m, t: m.impute(t, draws=2, sampling_steps=5), "sampling_steps"),
+    "autoregressive sampling": (lambda m, t: m.sample(5, sampling_steps=5), "sampling_steps"),
+    "a solver": (lambda m, t: m.sample(5, solver="ddim"), "solver"),
+    "guidance without a condition": (lambda m, t: m.sample(5, guidance_scale=3.0), "guidance_scale"),
+    "a penalty without a condition": (lambda m, t: m.impute(t, draws=2, category_loss="l1"), "category_loss"),
+    "a loss for unconditional networks": (
+        lambda m, t: m.sample(5, where="x > 0", reconstruction_loss="mse"),
+        "reconstruction_loss",
+    ),
+}
+
+
+@pytest.mark.parametrize(("call", "name"), INEFFECTIVE.values(), ids=INEFFECTIVE)
+def test_an_option_without_effect_is_an_error(continuous_model, call, name):
+    table = continuous_model.sample(3, random_state=0).set_column(1, "y", pa.nulls(3, pa.float64()))
+    with pytest.raises(InvalidOption, match=f"'{name}' has no effect on this call") as error:
+        call(continuous_model, table)
+    assert error.value.code == "option_without_effect"
+    assert error.value.facts["options"] == [name]
+
+
+def test_options_with_an_effect_are_accepted(continuous_model):
+    table = continuous_model.sample(3, random_state=0).set_column(1, "y", pa.nulls(3, pa.float64()))
+    assert len(continuous_model.impute(table, draws=2, ar_steps=0, sampling_steps=5)) == 2
+    assert continuous_model.sample(5, ar_steps=0, sampling_steps=5, solver="ddim").num_rows == 5
+    assert continuous_model.sample(5, where="x > 0", guidance_scale=0.5, sampling_steps=5).num_rows == 5
+    default = continuous_model.config.sampling_steps
+    assert continuous_model.impute(table, sampling_steps=default).num_rows == 3  # the value it has anyway
+
+
+def test_the_batch_size_of_impute_is_honoured(continuous_model, monkeypatch):
+    sizes, mean = [], RowSampler._posterior_mean
+
+    def spy(self, observed):
+        sizes.append(len(np.unique(observed.x.numpy(), axis=0)))  # small batches are padded with their own rows
+        return mean(self, observed)
+
+    monkeypatch.setattr(RowSampler, "_posterior_mean", spy)
+    table = continuous_model.sample(20, random_state=0).set_column(1, "y", pa.nulls(20, pa.float64()))
+    whole = continuous_model.impute(table)
+    assert sizes == [20]
+    sizes.clear()
+    parts = continuous_model.impute(table, sampling_batch_size=7)
+    assert sorted(sizes, reverse=True) == [7, 7, 6]
+    np.testing.assert_allclose(parts["y"], whole["y"], atol=1e-5)
