@@ -13,8 +13,8 @@ INTRODUCTION = """# Options
 <!-- Written by docs/options.py from harpoon.config. Do not edit. -->
 
 Every option of a model, with its default in each preset. Give any of them to `Harpoon(...)`, to `harpoon fit --option
-NAME=VALUE`, or, for the groups *sampling* and *guidance*, to a single call of `impute` or `sample`. An option that would have no
-effect on a call is an error.
+NAME=VALUE`, or, for the groups *sampling* and *guidance*, to a single call of `impute` or `sample`. An option that
+would have no effect on a call is an error.
 """
 ABOUT = {
     "model": "The encoded row, the network and its noise. (anchored): used by the anchored network only.",

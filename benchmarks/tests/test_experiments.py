@@ -15,7 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from harpoon.exceptions import InvalidOption
-from harpoon_bench.__main__ import app
+from harpoon_bench.__main__ import app, main
 from harpoon_bench.baselines import make_method
 from harpoon_bench.datasets import SPECS, load
 from harpoon_bench.experiments import (
@@ -324,3 +324,11 @@ def test_command_line(run):
     assert "2 of them failed" in late.stderr
     assert CliRunner().invoke(app, ["imputation", "--seeds", "one"]).exit_code == 2
     assert "anchored" in CliRunner().invoke(app, ["methods"]).output
+
+
+def test_errors_are_one_line_and_exit_code_2(monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["harpoon-bench", "imputation", "--datasets", "adlut"])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.startswith("Error: One of the datasets must be one of")

@@ -1,13 +1,17 @@
 """The results page: every number is from a record or a published table."""
 
+from pathlib import Path
+
 import pytest
 from typer.testing import CliRunner
 
 from harpoon.exceptions import InvalidOption
 from harpoon_bench.__main__ import app
+from harpoon_bench.pages import write_page
 from harpoon_bench.records import Cell, Results
 from harpoon_bench.tables import Column, Table, Value, read_published
 
+ROOT = Path(__file__).parents[2]
 PUBLISHED = {
     "imputation": "mask,ratio,method,dataset,metric,mean,std\n"
     "MAR,0.25,GAIN,adult,mse,0.90,0.1\nMAR,0.25,Harpoon,adult,mse,0.50,0.1\n"
@@ -34,6 +38,11 @@ def page(folders):
     outcome = CliRunner().invoke(app, ["page", *options], catch_exceptions=False)
     assert outcome.exit_code == 0
     return (output / "results.md").read_text()
+
+
+def test_committed_page_is_that_of_the_records(tmp_path):
+    page = write_page(ROOT / "benchmarks" / "results" / "experiments", tmp_path)
+    assert page.read_text() == (ROOT / "docs" / "results.md").read_text(), "run: harpoon-bench page"
 
 
 def test_page_without_records(folders):

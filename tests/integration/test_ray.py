@@ -1,9 +1,9 @@
-"""Ray, on a real cluster of two nodes: the same rows as on one machine, also when a worker dies."""
+"""The Ray engine on a cluster of two nodes gives the same rows as the local one, also when a worker dies."""
 
 import os
 import signal
 import threading
-import time
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
-os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-os.environ.setdefault("RAY_worker_niceness", "0")  # or other tests would starve the workers
+from tests.support import ray_cluster
+
 ray = pytest.importorskip("ray", reason="Ray is not installed")
 
 from harpoon import InvalidOption, SchemaMismatch  # noqa: E402
@@ -23,61 +23,49 @@ from harpoon.apps.cli import app  # noqa: E402
 from harpoon.engines import job, local  # noqa: E402
 from harpoon.engines import ray as engine  # noqa: E402
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning"),  # of Ray's own
-    pytest.mark.xdist_group("ray"),  # it takes long to start, so it starts once
-]
+pytestmark = ray_cluster.MARKS
 ROWS = 1200
-MEMORY = 100 * 2**20  # of each node, for objects
 
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Two nodes of one CPU each, as processes of this machine."""
-    from ray.cluster_utils import Cluster
-
-    node = {"num_cpus": 1, "object_store_memory": MEMORY}
-    nodes = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
-    nodes.add_node(**node)
-    ray.init(address=nodes.address, log_to_driver=False, logging_level="ERROR")
-    engine.connect()
-    yield nodes
-    ray.shutdown()
-    nodes.shutdown()
+    with ray_cluster.two_node_cluster() as nodes:
+        engine.connect()
+        yield nodes
 
 
 @pytest.fixture(scope="module")
 def work(arrow_fitted, tools, tmp_path_factory) -> SimpleNamespace:
-    """A model, a folder of files with holes, and what the local engine makes of it."""
+    """A model, a folder of incomplete files, and the result of the local engine."""
     folder = tmp_path_factory.mktemp("ray")
     table = tools.make("pyarrow", tools.mixed_columns(ROWS)).append_column("key", pa.array(np.arange(ROWS)))
-    (folder / "holes").mkdir()
+    (folder / "incomplete").mkdir()
     for number in range(3):
-        pq.write_table(table.slice(400 * number, 400), folder / "holes" / f"{number}.parquet", row_group_size=150)
+        pq.write_table(table.slice(400 * number, 400), folder / "incomplete" / f"{number}.parquet", row_group_size=150)
     asked = {"draws": 2, "random_state": 4}
-    filled = pq.read_table(local.impute(folder / "holes", arrow_fitted.model, folder / "filled", **asked))
+    filled = pq.read_table(local.impute(folder / "incomplete", arrow_fitted.model, folder / "filled", **asked))
     return SimpleNamespace(folder=folder, table=table, model=arrow_fitted.model, asked=asked, filled=filled)
 
 
-def held(data) -> pa.Table:
+def to_table(data) -> pa.Table:
     return pa.concat_tables(data.iter_batches(batch_format="pyarrow", batch_size=None))
 
 
-def test_a_folder_is_filled_as_on_one_machine(cluster, work, tmp_path):
-    source, out = work.folder / "holes", tmp_path / "filled"
+def test_a_folder_is_imputed_as_by_the_local_engine(cluster, work, tmp_path):
+    source, out = work.folder / "incomplete", tmp_path / "filled"
     data = engine.impute(source, work.model, output=out, workers=1, block_size=10_000, **work.asked)
-    assert held(data).equals(work.filled)
+    assert to_table(data).equals(work.filled)
     assert [path.name for path in tmp_path.iterdir()] == ["filled"]
 
 
-def test_a_dataset_is_filled_in_its_order(cluster, work):
+def test_a_dataset_is_imputed_in_order(cluster, work):
     data = ray.data.from_arrow([work.table.slice(start, 170) for start in range(0, ROWS, 170)])
-    assert held(engine.impute(data, work.model, block_size=100, **work.asked)).equals(work.filled)
+    assert to_table(engine.impute(data, work.model, block_size=100, **work.asked)).equals(work.filled)
 
 
-def test_there_is_room_to_read_beside_as_many_workers_as_cpus(cluster, work):
-    """The rows of a Dataset are read by tasks of Ray's own, which would wait for ever if workers took all CPUs."""
-    filled = held(engine.impute(ray.data.read_parquet(str(work.folder / "holes")), work.model))
+def test_rows_are_read_beside_as_many_workers_as_cpus(cluster, work):
+    """Ray's own tasks read the rows of a Dataset. They would never start if workers reserved all CPUs."""
+    filled = to_table(engine.impute(ray.data.read_parquet(str(work.folder / "incomplete")), work.model))
     expected = work.model.impute(work.table.drop_columns(["key"]))
     assert filled.drop_columns(["key"]).to_pydict() == expected.to_pydict()
 
@@ -89,15 +77,15 @@ def test_the_index_of_pandas_is_a_column_of_a_dataset(cluster, work, tmp_path):
     assert found["key"].tolist() == indexed.index.tolist()
 
 
-def test_rows_are_drawn_as_on_one_machine(cluster, work, tmp_path, monkeypatch):
+def test_rows_are_sampled_as_by_the_local_engine(cluster, work, tmp_path, monkeypatch):
     monkeypatch.setattr(job, "CONDITION_BLOCK_ROWS", 40)
     asked = {"where": "age >= 40", "random_state": 4}
     here = pq.read_table(local.sample(100, work.model, tmp_path / "here", **asked))
-    assert held(engine.sample(100, work.model, workers=2, **asked)).equals(here)
+    assert to_table(engine.sample(100, work.model, workers=2, **asked)).equals(here)
 
 
-def worker_of(cluster) -> int:
-    """A process of this cluster that fills blocks."""
+def find_worker(cluster) -> int | None:
+    """Return a process of this cluster that processes blocks; None if there is none at the moment."""
     session = cluster.head_node.get_session_dir_path()
     for path in Path("/proc").glob("[0-9]*"):
         try:
@@ -110,31 +98,34 @@ def worker_of(cluster) -> int:
                 return int(path.name)
         except OSError:  # it has ended meanwhile
             continue
-    raise AssertionError("no worker was found")
+    return None
 
 
-def test_a_worker_that_is_killed_costs_no_row(cluster, work, tmp_path):
-    """It dies when some blocks are done and many are not. The other one has 100 rows at a time, too."""
-    killed = []
+def test_no_row_is_lost_if_a_worker_is_killed(cluster, work, tmp_path):
+    """It is killed after two blocks, when most blocks are unfinished."""
+    killed, finished = [], threading.Event()
 
     def kill():
-        while len(list(tmp_path.glob(".filled-*/rows-*"))) < 2:
-            time.sleep(0.01)
-        killed.append(worker_of(cluster))
-        os.kill(killed[0], signal.SIGKILL)
+        while not killed and not finished.wait(0.01):
+            worker = find_worker(cluster) if len(list(tmp_path.glob(".filled-*/rows-*"))) >= 2 else None
+            if worker is not None:
+                with suppress(ProcessLookupError):  # it has just ended
+                    os.kill(worker, signal.SIGKILL)
+                    killed.append(worker)
 
     killer = threading.Thread(target=kill, daemon=True)
     killer.start()
-    source, out = work.folder / "holes", tmp_path / "filled"
+    source, out = work.folder / "incomplete", tmp_path / "filled"
     engine.impute(source, work.model, output=out, workers=2, block_size=100, **work.asked)
-    killer.join(timeout=1)
+    finished.set()
+    killer.join()
     assert killed
     rows = duckdb.sql(f"select count(*), count(distinct (key, draw)), min(key), max(key) from '{out}/*.parquet'")  # noqa: S608
     assert rows.fetchall() == [(2 * ROWS, 2 * ROWS, 0, ROWS - 1)]
     assert pq.read_table(out).equals(work.filled)
 
 
-def test_slips_are_named_before_any_work(cluster, work, tmp_path):
+def test_wrong_arguments_are_refused_before_any_work(cluster, work, tmp_path):
     data = ray.data.from_arrow(work.table.drop_columns(["job"]))
     with pytest.raises(SchemaMismatch, match="'job'"):
         engine.impute(data, work.model)
@@ -151,8 +142,8 @@ def test_slips_are_named_before_any_work(cluster, work, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_the_command_names_a_bad_file_and_nothing_stays(cluster, work, tmp_path):
-    """It is not seen before the work has begun: its first page is garbled."""
+def test_the_command_names_a_damaged_file_and_leaves_nothing(cluster, work, tmp_path):
+    """The damage is in a data page, so it is found only by a worker."""
     bad = tmp_path / "holes" / "b.parquet"
     bad.parent.mkdir()
     pq.write_table(work.table, tmp_path / "holes" / "a.parquet")

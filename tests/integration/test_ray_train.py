@@ -1,4 +1,4 @@
-"""Training on Ray Train, with a real worker that is really killed."""
+"""Training on Ray Train, also when a worker is killed."""
 
 import os
 import signal
@@ -12,37 +12,26 @@ import pyarrow.parquet as pq
 import pytest
 
 from harpoon import Harpoon, HarpoonError, InvalidOption, InvalidTable, Schema, TableFileError
+from tests.support import ray_cluster
 
-os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 ray = pytest.importorskip("ray", reason="Ray is not installed")
-pytestmark = [
-    pytest.mark.filterwarnings("ignore"),  # Ray's own, about its logs and its settings
-    pytest.mark.xdist_group("ray"),
-]
 
-from harpoon.engines import ray as engine  # noqa: E402 - needs Ray
+from harpoon.engines import ray as engine  # noqa: E402
 from harpoon.engines import ray_train  # noqa: E402
 
+pytestmark = ray_cluster.MARKS
 SETTINGS = {"hidden": 32, "batch_size": 64, "max_epochs": 40, "random_state": 0, "progress": False}
 
 
 @pytest.fixture(scope="module", autouse=True)
 def cluster():
-    """Two nodes, as processes of this machine."""
-    from ray.cluster_utils import Cluster
-
-    node = {"num_cpus": 1, "object_store_memory": 100 * 2**20}  # as many CPUs as workers, of which none is to spare
-    nodes = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
-    nodes.add_node(**node)
-    ray.init(address=nodes.address, log_to_driver=False, logging_level="ERROR")
-    yield
-    ray.shutdown()
-    nodes.shutdown()
+    with ray_cluster.two_node_cluster() as nodes:
+        yield nodes
 
 
 @pytest.fixture
 def folder(tmp_path):
-    """Sorted rows in three files of different heights: no part looks like the whole."""
+    """Sorted rows in three files of different lengths: no part has the distribution of the whole."""
     rng = np.random.default_rng(0)
     x = np.sort(rng.normal(size=900))
     whole = pa.table({"x": x, "y": 2 * x + rng.normal(size=900) / 10, "kind": np.where(x > 0, "up", "down")})
@@ -54,7 +43,7 @@ def folder(tmp_path):
 
 
 def descendants(pid):
-    """The processes that this one has started, and theirs."""
+    """Return the child processes of a process, and their children."""
     parents = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
@@ -87,14 +76,14 @@ def kill_a_worker(kept, killed):
         time.sleep(0.05)
 
 
-def test_a_training_goes_on_after_a_worker_was_killed(folder, tmp_path):
+def test_a_training_resumes_after_a_worker_was_killed(folder, tmp_path):
     kept, killed = tmp_path / "kept", []
     killer = threading.Thread(target=kill_a_worker, args=(kept, killed))
     killer.start()
     handler = signal.getsignal(signal.SIGINT)
     model = engine.fit(Harpoon(**SETTINGS), folder, workers=2, checkpoint_seconds=0.0, checkpoint=kept)
     killer.join()
-    assert signal.getsignal(signal.SIGINT) is handler  # Ctrl-C is ours again
+    assert signal.getsignal(signal.SIGINT) is handler  # Ctrl-C is restored
     assert killed
     assert model.history_.stopped_by == "epochs"
     numbers = [epoch.number for epoch in model.history_.epochs]
@@ -105,7 +94,7 @@ def test_a_training_goes_on_after_a_worker_was_killed(folder, tmp_path):
     assert np.abs(model.impute(asked)["y"].to_numpy() - 2 * asked["x"].to_numpy()).max() < 1.5  # of 3 for the mean
 
 
-def test_a_frame_is_trained_on_and_answered_as_a_frame(folder):
+def test_a_dataframe_is_trained_on_and_sampled_as_a_dataframe(folder):
     frame = pq.read_table(folder).to_pandas()
     model = engine.fit(Harpoon(**{**SETTINGS, "max_epochs": 2}), frame, workers=2)
     rows = model.sample(5)
@@ -113,7 +102,7 @@ def test_a_frame_is_trained_on_and_answered_as_a_frame(folder):
     assert rows.dtypes.equals(frame.dtypes)
 
 
-def test_another_call_goes_on_where_the_first_one_ended(folder, tmp_path):
+def test_another_call_resumes_from_the_checkpoints_of_the_first_one(folder, tmp_path):
     def epochs(limit):
         model = Harpoon(**{**SETTINGS, "max_epochs": limit})
         return engine.fit(model, folder, workers=2, checkpoint=tmp_path / "kept").history_.epochs
@@ -123,9 +112,9 @@ def test_another_call_goes_on_where_the_first_one_ended(folder, tmp_path):
     assert both[-1].number == 4
 
 
-def test_a_bad_file_is_named(folder):
+def test_a_damaged_file_is_named(folder):
     content = bytearray((folder / "1.parquet").read_bytes())
-    content[4:60] = b"\xff" * 56  # where the first page begins, which is read by a worker only
+    content[4:60] = b"\xff" * 56  # the first page, which only a worker reads
     (folder / "1.parquet").write_bytes(content)
     with pytest.raises(HarpoonError, match=r"1\.parquet"):
         engine.fit(Harpoon(**SETTINGS), folder)
@@ -134,24 +123,24 @@ def test_a_bad_file_is_named(folder):
         engine.fit(Harpoon(**SETTINGS), folder)
 
 
-def test_what_a_dataset_holds_is_what_the_table_holds(folder):
-    tallies, sample = ray_train.count_dataset(ray.data.read_parquet(str(folder)))
-    assert Schema.from_counts(tallies) == Schema.infer(pq.read_table(folder))
+def test_the_counts_of_a_dataset_are_those_of_the_table(folder):
+    counts, sample = ray_train.count_dataset(ray.data.read_parquet(str(folder)))
+    assert Schema.from_counts(counts) == Schema.infer(pq.read_table(folder))
     assert sample.num_rows == 900  # fewer than would be needed
     part = pq.read_table(folder).slice(0, 5)
     empty = part.set_column(2, "kind", pa.nulls(5))  # a block without a cell of a column has no type for it
-    tallies, sample = ray_train.count_dataset(ray.data.from_arrow([part, empty]))
-    assert sample["kind"].null_count == tallies["kind"].n_missing == 5
+    counts, sample = ray_train.count_dataset(ray.data.from_arrow([part, empty]))
+    assert sample["kind"].null_count == counts["kind"].n_missing == 5
 
 
-def test_parts_that_do_not_fit_together_are_an_error_that_names_the_column(folder):
+def test_parts_of_different_types_are_an_error_that_names_the_column(folder):
     pq.write_table(pa.table({"x": ["a"], "y": [1.0], "kind": ["up"]}), folder / "3.parquet")
     parts = [ray.data.read_parquet(str(folder / f"{number}.parquet")) for number in (0, 3)]
     with pytest.raises(HarpoonError, match="'x' must hold the same"):
         engine.fit(Harpoon(**SETTINGS), parts[0].union(parts[1]))
 
 
-def test_there_must_be_something_to_train_on(tmp_path):
+def test_a_table_without_rows_is_refused(tmp_path):
     with pytest.raises(TableFileError, match="There is no file and no folder"):
         engine.fit(Harpoon(**SETTINGS), tmp_path / "nothing")
     with pytest.raises(InvalidOption, match="workers"):

@@ -302,7 +302,7 @@ def test_sample_with_given_values_and_partial_rows(work, tmp_path):
     assert rows.notna().all(axis=None)
     assert_refused(call("sample", work.model, "--given", "specis=Gentoo"), "Did you mean 'species'", 2)
     assert_refused(call("sample", work.model, "--given", "species=Emperor"), "Emperor", 2)
-    assert_refused(call("sample", work.model, "--given", "year=soon"), "whole numbers")
+    assert_refused(call("sample", work.model, "--given", "year=soon"), "should hold integers")
 
 
 def test_check_prints_a_probability_and_exits_with_3_if_it_is_zero(work):
@@ -393,7 +393,7 @@ def test_wrong_conditions_and_options_are_wrong_usage(work, tmp_path):
     assert_refused(call(*check, 'species = "Adelie"'), "single quotes: 'Adelie'", 2)
     assert_refused(call(*check, "body_mass_g >"), "cannot be read", 2)
     assert_refused(call("impute", work.model, work.csv, "--only", "sexx"), "Did you mean 'sex'", 2)
-    assert_refused(call("impute", work.model, work.csv, "--only", "id"), "A column that the model fills", 2)
+    assert_refused(call("impute", work.model, work.csv, "--only", "id"), "A column that the model imputes", 2)
     assert_refused(call("fit", work.csv, "-o", tmp_path / "m", "--preset", "papre"), "Did you mean 'paper'", 2)
     assert_refused(call("fit", work.csv, "-o", tmp_path / "m", "--exclude", "islnd", "-q"), "no column 'islnd'", 2)
     assert_refused(call("report", work.csv), "-o report.html", 2)
@@ -420,7 +420,7 @@ def test_wrong_conditions_and_options_are_wrong_usage(work, tmp_path):
         ("junk.csv", bytes(range(256)) * 20, "neither UTF-8 text"),
         ("ragged.csv", b"a,b\n1,2\n1,2,3\n", "Row 3"),
         ("junk.parquet", b"PAR1" + bytes(100), "cannot be read"),
-        ("text.parquet", b"a,b\n1,2\n", "no Parquet file"),
+        ("text.parquet", b"a,b\n1,2\n", "not a Parquet file"),
         ("another.csv", b"a,b\n1,2\n", "was trained on"),
     ],
 )

@@ -16,10 +16,10 @@ import harpoon
 from harpoon import io
 from harpoon.apps.cli import app, console, main, options
 from harpoon.config import PRESETS
-from harpoon.engines.runner import ENGINES
+from harpoon.engines import ENGINES
 from harpoon.inference.strategies import STRATEGIES
 from harpoon.inference.diagnostics import SamplingInfo
-from harpoon.io.location import FORMATS
+from harpoon.io import FORMATS
 from harpoon.report.build import DEFAULT_ROWS
 
 
@@ -134,7 +134,7 @@ def test_a_header_without_the_end_of_its_line_is_a_table_of_no_rows(model, file,
         ("--encoding", "hex", "Try utf-8"),
         ("--encoding", "rot13", "Try utf-8"),
         ("--encoding", "undefined", "Try utf-8"),
-        ("--delimiter", "é", "plain character"),
+        ("--delimiter", "é", "ASCII character"),
     ],
 )
 def test_odd_encodings_and_delimiters_are_wrong_usage(file, option, value, words):
@@ -238,7 +238,7 @@ def test_the_help_shows_defaults_and_forms(command, words):
 
 
 @pytest.mark.parametrize(
-    ("command", "names"), [("sample", STRATEGIES), ("fit", PRESETS), ("impute", ENGINES), ("impute", FORMATS.values())]
+    ("command", "names"), [("sample", STRATEGIES), ("fit", PRESETS), ("impute", ENGINES), ("impute", FORMATS)]
 )
 def test_the_help_names_every_choice(command, names):
     text = " ".join(call(command, "--help").out.replace("│", " ").split())

@@ -9,13 +9,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harpoon.io.byte_source import ByteSource
-from harpoon.io.source import Chunk, Source, check_column_names, rebatch
+from harpoon.io.source import Chunk, ReadOptions, Source, check_column_names, rebatch
 
 
 class ParquetSource(Source):
     """A Parquet file. Row groups before the row offset are not read."""
 
-    def __init__(self, content: ByteSource, stack: ExitStack) -> None:
+    def __init__(self, content: ByteSource, _options: ReadOptions, stack: ExitStack) -> None:
         super().__init__()
         self.content = content
         with content.translate_errors():
@@ -43,7 +43,7 @@ class ParquetSource(Source):
 class ArrowSource(Source):
     """An Arrow file (Feather), read by record batch."""
 
-    def __init__(self, content: ByteSource, stack: ExitStack) -> None:
+    def __init__(self, content: ByteSource, _options: ReadOptions, stack: ExitStack) -> None:
         super().__init__()
         self.content = content
         with content.translate_errors():

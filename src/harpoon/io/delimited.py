@@ -11,6 +11,7 @@ import codecs
 import csv
 import io
 from collections.abc import Iterator
+from contextlib import ExitStack
 from functools import cached_property
 
 import pyarrow as pa
@@ -37,7 +38,14 @@ class DelimitedSource(Source):
         delimiter: The delimiter, if the format implies it and the options do not name one.
     """
 
-    def __init__(self, content: ByteSource, options: ReadOptions, *, delimiter: str | None = None) -> None:
+    def __init__(
+        self,
+        content: ByteSource,
+        options: ReadOptions,
+        _stack: ExitStack | None = None,
+        *,
+        delimiter: str | None = None,
+    ) -> None:
         super().__init__()
         self.content, self.options = content, options
         self.encoding = options.encoding or BYTE_ORDER_MARKS.get(content.head[:2], "utf-8")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from datetime import date
 from decimal import Decimal
 from itertools import islice
@@ -74,7 +75,7 @@ class RecordSource(Source):
             yield Chunk(pa.Table.from_arrays(columns, schema=self._schema))
 
 
-def open_json_lines(content: ByteSource, options: ReadOptions) -> RecordSource:
+def open_json_lines(content: ByteSource, options: ReadOptions, _stack: ExitStack) -> RecordSource:
     """Open a file with one JSON object per line."""
     source = RecordSource(lambda: _objects(content), options.types)
     warn_if_lossy(source, content.name)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -57,11 +58,10 @@ class Database:
     """A database system whose tables are read and written.
 
     Attributes:
-        name: Its name, which is the scheme of its URLs.
+        name: Its name: the scheme of its URLs, and the module of this room with its functions.
         title: Its name in messages.
         magic: Bytes by which its files are recognised.
         magic_offset: The position of these bytes.
-        load: Imports the module with its functions `open_source`, `open_writer` and `list_tables`.
         accepts_empty_file: Whether an empty file is a database without tables.
     """
 
@@ -69,89 +69,46 @@ class Database:
     title: str
     magic: bytes
     magic_offset: int
-    load: Callable[[], ModuleType]
     accepts_empty_file: bool = False
 
-
-def _open_csv(content: ByteSource, options: ReadOptions, _: ExitStack) -> Source:
-    from harpoon.io.delimited import DelimitedSource
-
-    return DelimitedSource(content, options)
+    def load(self) -> ModuleType:
+        """Import the module with the functions `open_source`, `open_writer` and `list_tables`."""
+        return import_module(f"harpoon.io.{self.name}")
 
 
-def _open_tsv(content: ByteSource, options: ReadOptions, _: ExitStack) -> Source:
-    from harpoon.io.delimited import DelimitedSource
+def _lazy(module: str, name: str, **fixed: object) -> Callable[..., Any]:
+    """Return a function that calls `name` of a module of this room, which it imports first."""
 
-    return DelimitedSource(content, options, delimiter="\t")
+    def call(*args: object) -> Any:  # noqa: ANN401
+        return getattr(import_module(f"harpoon.io.{module}"), name)(*args, **fixed)
 
-
-def _open_parquet(content: ByteSource, _: ReadOptions, stack: ExitStack) -> Source:
-    from harpoon.io.columnar import ParquetSource
-
-    return ParquetSource(content, stack)
-
-
-def _open_arrow(content: ByteSource, _: ReadOptions, stack: ExitStack) -> Source:
-    from harpoon.io.columnar import ArrowSource
-
-    return ArrowSource(content, stack)
-
-
-def _open_json_lines(content: ByteSource, options: ReadOptions, _: ExitStack) -> Source:
-    from harpoon.io.json_lines import open_json_lines
-
-    return open_json_lines(content, options)
-
-
-def _csv_writer(sink: Any, delimiter: str) -> Writer:  # noqa: ANN401
-    from harpoon.io.writers import TextWriter
-
-    return TextWriter(sink, delimiter)
-
-
-def _tsv_writer(sink: Any, _: str) -> Writer:  # noqa: ANN401
-    return _csv_writer(sink, "\t")
-
-
-def _parquet_writer(sink: Any, _: str) -> Writer:  # noqa: ANN401
-    from harpoon.io.writers import ParquetWriter
-
-    return ParquetWriter(sink)
-
-
-def _arrow_writer(sink: Any, _: str) -> Writer:  # noqa: ANN401
-    from harpoon.io.writers import ArrowWriter
-
-    return ArrowWriter(sink)
-
-
-def _json_lines_writer(sink: Any, _: str) -> Writer:  # noqa: ANN401
-    from harpoon.io.writers import JsonLinesWriter
-
-    return JsonLinesWriter(sink)
-
-
-def _duckdb() -> ModuleType:
-    from harpoon.io import duckdb
-
-    return duckdb
-
-
-def _sqlite() -> ModuleType:
-    from harpoon.io import sqlite
-
-    return sqlite
+    return call
 
 
 FORMATS: dict[str, Format] = {
-    "csv": Format("csv", "CSV", (".csv", ".txt"), _open_csv, _csv_writer, keeps_text=True, media_type="text/csv"),
-    "tsv": Format("tsv", "TSV", (".tsv", ".tab"), _open_tsv, _tsv_writer, keeps_text=True),
+    "csv": Format(
+        "csv",
+        "CSV",
+        (".csv", ".txt"),
+        _lazy("delimited", "DelimitedSource"),
+        _lazy("writers", "TextWriter"),
+        keeps_text=True,
+        media_type="text/csv",
+    ),
+    "tsv": Format(
+        "tsv",
+        "TSV",
+        (".tsv", ".tab"),
+        _lazy("delimited", "DelimitedSource", delimiter="\t"),
+        _lazy("writers", "TabWriter"),
+        keeps_text=True,
+    ),
     "parquet": Format(
         "parquet",
         "Parquet",
         (".parquet", ".pq"),
-        _open_parquet,
-        _parquet_writer,
+        _lazy("columnar", "ParquetSource"),
+        _lazy("writers", "ParquetWriter"),
         magic=b"PAR1",
         is_binary=True,
         has_row_offsets=True,
@@ -161,18 +118,23 @@ FORMATS: dict[str, Format] = {
         "arrow",
         "Arrow",
         (".arrow", ".feather", ".ipc"),
-        _open_arrow,
-        _arrow_writer,
+        _lazy("columnar", "ArrowSource"),
+        _lazy("writers", "ArrowWriter"),
         magic=b"ARROW1",
         is_binary=True,
     ),
     "jsonl": Format(
-        "jsonl", "JSON lines", (".jsonl", ".ndjson", ".json"), _open_json_lines, _json_lines_writer, magic=b"{"
+        "jsonl",
+        "JSON lines",
+        (".jsonl", ".ndjson", ".json"),
+        _lazy("json_lines", "open_json_lines"),
+        _lazy("writers", "JsonLinesWriter"),
+        magic=b"{",
     ),
 }
 DATABASES: dict[str, Database] = {
-    "duckdb": Database("duckdb", "DuckDB", b"DUCK", 8, _duckdb),
-    "sqlite": Database("sqlite", "SQLite", b"SQLite format 3\0", 0, _sqlite, accepts_empty_file=True),
+    "duckdb": Database("duckdb", "DuckDB", b"DUCK", 8),
+    "sqlite": Database("sqlite", "SQLite", b"SQLite format 3\0", 0, accepts_empty_file=True),
 }
 
 

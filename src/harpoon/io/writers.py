@@ -105,10 +105,17 @@ class TextWriter:
         return pc.if_else(special, pc.binary_join_element_wise('"', doubled, '"', ""), texts)
 
 
+class TabWriter(TextWriter):
+    """Text with tabs between cells."""
+
+    def __init__(self, sink: Any, _delimiter: str = "") -> None:  # noqa: ANN401
+        super().__init__(sink, "\t")
+
+
 class JsonLinesWriter:
     """One JSON object per line, with dates and times in ISO format."""
 
-    def __init__(self, sink: Any) -> None:  # noqa: ANN401
+    def __init__(self, sink: Any, _delimiter: str = "") -> None:  # noqa: ANN401
         self.sink = sink
 
     def write(self, table: pa.Table) -> None:
@@ -149,14 +156,14 @@ class ColumnarWriter:
 class ParquetWriter(ColumnarWriter):
     """A Parquet file."""
 
-    def __init__(self, sink: Any) -> None:  # noqa: ANN401
+    def __init__(self, sink: Any, _delimiter: str = "") -> None:  # noqa: ANN401
         super().__init__(sink, pq.ParquetWriter)
 
 
 class ArrowWriter(ColumnarWriter):
     """An Arrow file. It stores one dictionary per column, so a table with dictionaries is held until the end."""
 
-    def __init__(self, sink: Any) -> None:  # noqa: ANN401
+    def __init__(self, sink: Any, _delimiter: str = "") -> None:  # noqa: ANN401
         super().__init__(sink, pa.ipc.new_file)
         self.held: list[pa.Table] = []
 
