@@ -452,7 +452,9 @@ def command(*words):
 
 def test_the_command_takes_folders_and_engines(work, tmp_path):
     model, source = work.folder / "model.harpoon", work.folder / "csv"
-    done = command("impute", model, source, "-o", tmp_path / "filled", "--block-size", 50, "--only", "age,job", "--json")
+    done = command(
+        "impute", model, source, "-o", tmp_path / "filled", "--block-size", 50, "--only", "age,job", "--json"
+    )
     assert '"engine": "local"' in done.stdout
     filled = pq.read_table(tmp_path / "filled")
     assert (filled.num_rows, filled["age"].null_count, filled["height"].null_count > 0) == (ROWS, 0, True)
