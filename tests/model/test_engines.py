@@ -21,7 +21,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from harpoon import HarpoonError, InvalidCondition, InvalidOption, InvalidTable, SchemaMismatch, TableFileError, engines
+from harpoon import (
+    HarpoonError,
+    HarpoonWarning,
+    InvalidCondition,
+    InvalidOption,
+    InvalidTable,
+    SchemaMismatch,
+    TableFileError,
+    engines,
+)
 from harpoon.apps.cli import app
 from harpoon.engines import block_store, job, local
 from harpoon.engines.blocks import FileSet
@@ -205,13 +214,14 @@ def test_the_blocks_of_a_killed_run_are_checked(work, tmp_path):
     assert len(kept) == len(before) - 1  # only the damaged block is processed again
 
 
-def test_a_range_index_of_pandas_is_dropped_and_no_row_or_column_is_lost(work, tmp_path):
+def test_a_range_index_of_pandas_is_dropped_with_a_warning_and_no_cell_is_lost(work, tmp_path):
     frame = work.table.to_pandas().rename_axis("number")
     assert isinstance(frame.index, pd.RangeIndex)
     (tmp_path / "rows").mkdir()
     frame[:90].to_parquet(tmp_path / "rows" / "0.parquet")
     frame[90:].to_parquet(tmp_path / "rows" / "1.parquet")
-    out = local.impute(tmp_path / "rows", work.model, tmp_path / "filled", block_size=45)
+    with pytest.warns(HarpoonWarning, match=r"RangeIndex of pandas in .*reset_index"):
+        out = local.impute(tmp_path / "rows", work.model, tmp_path / "filled", block_size=45)
     filled = pd.read_parquet(out)
     assert filled.index.equals(pd.RangeIndex(ROWS))
     assert filled["key"].tolist() == frame["key"].tolist()
