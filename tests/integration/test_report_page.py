@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 
 from harpoon.report import Page, compare, evaluate
-from tests.conftest import fit, make, mixed_columns
 from tests.support import browser as chromium
+from tests.support.frames import fit, make, mixed_columns
 
 pytestmark = chromium.needed
 # Contrast by WCAG: between the colour of a text and the first background colour behind it.

@@ -102,11 +102,11 @@ def penguins(tools):
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_the_shell_of_the_page_runs(penguins, tmp_path):
     load_penguins().to_csv(tmp_path / "penguins.csv", index=False)
-    (lines,) = blocks("sh")
+    lines = "".join(blocks("sh")).replace("\\\n", " ")
     for line in lines.replace("{url}", penguins).splitlines():
         done = subprocess.run(["bash", "-c", f"{line} --fail"], cwd=tmp_path, capture_output=True, check=False)  # noqa: S603, S607
         assert done.returncode == 0, (line, done.stderr)
-    assert (tmp_path / "drawn.csv").read_text().count("\n") == 1001
+    assert (tmp_path / "sampled.csv").read_text().count("\n") == 1001
     assert ",," not in (tmp_path / "filled.csv").read_text()
     assert json.loads((tmp_path / "filled.json").read_text())["filled"][0].keys() >= {"row", "column", "value"}
 

@@ -10,8 +10,9 @@ from selenium.common.exceptions import ElementClickInterceptedException
 from selenium.webdriver.common.keys import Keys
 
 from harpoon.apps.server.app import create_app
-from tests.conftest import fit, serving
 from tests.support import browser as chromium
+from tests.support.frames import fit
+from tests.support.server import serving
 from tests.support.studio import NAME, Reader, people, sampled
 
 pytestmark = chromium.needed

@@ -12,8 +12,9 @@ import requests
 from selenium_axe_python import Axe
 
 from harpoon.apps.server.app import create_app
-from tests.conftest import fit, serving
 from tests.support import browser as chromium
+from tests.support.frames import fit
+from tests.support.server import serving
 from tests.support.studio import NAME, Reader, people
 
 pytestmark = chromium.needed

@@ -17,8 +17,8 @@ from harpoon import io
 from harpoon.apps.cli import app, console, main, options
 from harpoon.config import PRESETS
 from harpoon.engines import ENGINES
-from harpoon.inference.strategies import STRATEGIES
 from harpoon.inference.diagnostics import SamplingInfo
+from harpoon.inference.strategies import STRATEGIES
 from harpoon.io import FORMATS
 from harpoon.report.build import DEFAULT_ROWS
 

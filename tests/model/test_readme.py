@@ -1,13 +1,14 @@
-"""The code of the README and of the guide runs, page by page, as it stands but for the time that training takes.
+"""The code of the README and the docs runs, page by page; only the time of training is shorter.
 
-Python blocks of a page share one namespace and one folder, in which the quick start's files lie. Blocks of the shell
-that begin with `harpoon` run in another copy of that folder.
+Python blocks of a page share a namespace and a folder with the files of the quick start. Shell blocks that begin with
+`harpoon` run in another copy of that folder.
 """
 
 import json
 import os
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -20,8 +21,9 @@ from harpoon.apps import cli
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-QUICK = {"max_time=120": "max_epochs=60, hidden=32", "--max-time 2m": "--max-time 2s"}  # what the tests change
+QUICK = {"max_time=120": "max_epochs=60, hidden=32", "--max-time 2m": "--max-time 2s"}  # the only changes
 CODE = "from harpoon.apps.cli import main; main()"
+ENDED_BY_HEAD = 128 + signal.SIGPIPE
 
 
 def name(page):
@@ -29,7 +31,7 @@ def name(page):
 
 
 def blocks(page, language):
-    """The code blocks of a page, with short trainings."""
+    """Return the code blocks of a page, with short trainings."""
     found = re.findall(rf"^```{language}\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
     for slow, fast in QUICK.items():
         found = [block.replace(slow, fast) for block in found]
@@ -37,7 +39,7 @@ def blocks(page, language):
 
 
 def shell_lines(page):
-    """The commands of the blocks that begin with `harpoon`, one per line."""
+    """Return the commands of the blocks that begin with `harpoon`, one per line."""
     text = "".join(block for block in blocks(page, "sh") if block.startswith("harpoon ")).replace("\\\n", " ")
     return [line for line in text.splitlines() if line and not line.startswith("#")]
 
@@ -77,11 +79,11 @@ def test_the_python_of_a_page_runs(page, folder):
 def test_the_shell_of_a_page_runs(page, folder, monkeypatch):
     lines = shell_lines(page)
     if any(line.startswith("harpoon fit") for line in lines):
-        (folder / "penguins.harpoon").unlink()  # no command overwrites a file
+        (folder / "penguins.harpoon").unlink()  # commands do not overwrite files
     for line in lines:
         words = shlex.split(line, comments=True)
         if any(sign in words for sign in ("|", "<", ">")):
-            assert in_a_shell(line).returncode == 0, line
+            assert in_a_shell(line).returncode in (0, ENDED_BY_HEAD), line
             continue
         monkeypatch.setattr(sys, "argv", words)  # here, because torch takes seconds to import
         with pytest.raises(SystemExit) as end:

@@ -32,7 +32,7 @@ from harpoon import (
 )
 from harpoon.report import Page, compare, describe, evaluate
 from harpoon.report.summary import Summary
-from tests.conftest import LIBRARIES, fit, make, mixed_columns
+from tests.support.frames import LIBRARIES, fit, make, mixed_columns
 
 HOSTILE = "<script>alert('1')</script>\"><img src=x onerror=alert(2)>"
 WHERE = "age >= 40 and job = 'chef'"

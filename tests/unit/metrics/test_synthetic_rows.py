@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harpoon import InvalidOption, InvalidTable, MissingExtra, Schema, SchemaMismatch, metrics
-from tests.conftest import LIBRARIES, make
+from tests.support.frames import LIBRARIES, make
 
 ROWS = 600
 DISTANCE_SCORES = (metrics.alpha_precision, metrics.beta_recall, metrics.authenticity)

@@ -152,8 +152,8 @@ Engine = Annotated[
     typer.Option(
         "--engine",
         metavar="ENGINE",
-        help=f"{', '.join(engine_names())}: for tables that are larger than memory, and for clusters. It writes a folder "
-        "of Parquet files, or one file by its name, and resumes if it was killed.",
+        help=f"{', '.join(engine_names())}: for tables that are larger than memory, and for clusters. It writes a "
+        "folder of Parquet files, or one file by its name, and resumes if it was killed.",
         autocompletion=complete_from(engine_names),
     ),
 ]
