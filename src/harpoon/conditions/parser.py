@@ -5,7 +5,7 @@
 
 sqlglot parses the text in its SQLite dialect. Its nodes are converted one by one to those of
 `harpoon.conditions.expressions`. A node without a counterpart there is an error that quotes it; nothing is executed.
-Nodes are told apart by their `key`, so that sqlglot is imported only when a text is parsed.
+Nodes are distinguished by their `key`, so that sqlglot is imported only when a text is parsed.
 """
 
 from __future__ import annotations

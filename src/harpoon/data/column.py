@@ -21,7 +21,7 @@ from harpoon.data.column_array import NANOSECONDS, Storage
 from harpoon.exceptions import InvalidOption
 
 MAX_STEP = 10**18
-MAX_DECIMALS = 9  # the finest resolution that is looked for
+MAX_DECIMALS = 9  # the finest resolution that is detected
 NANOSECONDS_PER_DAY = 86_400 * 10**9
 TIME_STEPS = (NANOSECONDS_PER_DAY, 3_600 * 10**9, 60 * 10**9, 10**9, 10**6, 10**3, 1)  # in nanoseconds
 

@@ -1,4 +1,4 @@
-"""One column of a table as NumPy arrays, whatever dataframe it came from.
+"""One column of a table as NumPy arrays, from any dataframe library.
 
 All rooms exchange tables in this form. This module imports no dataframe library and no torch.
 """

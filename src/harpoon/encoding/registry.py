@@ -78,5 +78,5 @@ ENCODINGS: dict[str, Encoding] = {
     "integer": per_column(_integer),
     "mixed": per_column(_mixed),
 }
-# Kinds with an encoding of their own, whatever the option is. It receives all columns of the kind at once.
+# Kinds with an encoding of their own for any value of the option. It receives all columns of the kind at once.
 KIND_ENCODINGS: dict[str, Encoding] = {}

@@ -146,7 +146,7 @@ class QuantileScaler(Scaler):
 class NormalScoreScaler:
     """Normal scores: ranks among the training values, mapped through the standard normal quantile function.
 
-    Every column becomes standard normal, whatever its tails. A value that repeats occupies an interval of ranks; each
+    Every column becomes standard normal, for any tails. A value that repeats occupies an interval of ranks; each
     score in the interval decodes to the value. Scores are linear between training values and beyond the ends.
 
     Attributes:

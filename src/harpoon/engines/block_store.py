@@ -107,7 +107,7 @@ def assemble_output(
     with translate_errors(store.folder):
         store.folder.mkdir(exist_ok=True)
         seeded = job.with_seed(_stored_seed(store.folder / JOB_FILE, job.seed))
-        for block in store.find_damaged(job):  # by whatever stopped an earlier run
+        for block in store.find_damaged(job):  # when an earlier run was stopped
             store.path(block).unlink()
     try:
         yield seeded, store

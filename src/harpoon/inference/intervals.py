@@ -1,7 +1,7 @@
 """Prediction intervals from draws: two numbers between which one more draw lies with a given probability.
 
 The ends are order statistics. The k-th of m draws from a continuous distribution has probability k / (m + 1) below it,
-whatever the distribution is. A value that several draws share has a probability of its own (a spike). Such draws get
+for any distribution. A value that several draws share has a probability of its own (a spike). Such draws get
 their mean rank, so that an end includes the value if more than half of its probability belongs inside.
 """
 

@@ -1,4 +1,4 @@
-"""Strategies for finding rows that satisfy a condition. Every row is checked, whatever the strategy.
+"""Strategies for finding rows that satisfy a condition. Every strategy checks every row.
 
 rejection     Sample unconditionally and keep the rows that satisfy the condition: the conditional distribution of
 the model, exactly.

@@ -87,10 +87,10 @@ class Location:
             )
         return replace(self, format=chosen)
 
-    def numbered(self, number: int) -> Location:
+    def with_number(self, number: int) -> Location:
         """Return the location of one of several tables: filled.1.csv beside filled.csv.
 
-        >>> Location.parse("out/filled.csv.gz").numbered(2).text
+        >>> Location.parse("out/filled.csv.gz").with_number(2).text
         'out/filled.2.csv.gz'
         """
         if self.in_database:

@@ -4,7 +4,7 @@ A relation is a copy (x = y), a sum or difference (x = y ± z), or a product of 
 units. Relations are searched in the training rows (`harpoon.relations.search`).
 
 Numeric columns are those with a normal score; they are numbered as in `RowCodec.numeric`. Values are standardised
-unless said otherwise. A value in standard deviations is the standardised value minus that of zero, `AffineUnit.zero`.
+unless stated otherwise. A value in standard deviations is the standardised value minus that of zero, `AffineUnit.zero`.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ def _writers(
     from harpoon import io
 
     several = draws is not None and not stack_draws and not target.is_stream
-    targets = [target.numbered(number) for number in range(1, (draws or 1) + 1)] if several else [target]
+    targets = [target.with_number(number) for number in range(1, (draws or 1) + 1)] if several else [target]
     return [io.open_writer(each, force, delimiter=source.delimiter) for each in targets]
 
 

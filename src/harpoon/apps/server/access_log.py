@@ -51,7 +51,7 @@ class AccessLog:
 
         try:
             await self.app(scope, receive, counting_send)
-        except Exception as raised:  # noqa: BLE001  # the client gets an answer whatever it is
+        except Exception as raised:  # noqa: BLE001  # the client gets an answer in any case
             error = log_error(raised)
             if not status:
                 await to_response(error)(scope, receive, counting_send)
