@@ -71,7 +71,7 @@ def test_rows_are_read_beside_as_many_workers_as_cpus(cluster, work):
 
 
 def test_the_index_of_pandas_is_a_column_of_a_dataset(cluster, work, tmp_path):
-    indexed = work.table.slice(0, 100).to_pandas().set_index("key")
+    indexed = work.table.slice(0, 100).to_pandas().sample(frac=1, random_state=0).set_index("key")
     indexed.to_parquet(tmp_path / "indexed.parquet")
     found = engine.impute(tmp_path / "indexed.parquet", work.model, workers=1).to_pandas()
     assert found["key"].tolist() == indexed.index.tolist()

@@ -1,4 +1,4 @@
-"""The local engine, and what all engines share: files in, blocks, parts, and an output that is there or is not."""
+"""The local engine, and what all engines share: files, blocks, resumed runs and complete outputs."""
 
 import os
 import signal
@@ -21,7 +21,16 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from harpoon import HarpoonError, InvalidCondition, InvalidOption, InvalidTable, SchemaMismatch, TableFileError, engines
+from harpoon import (
+    HarpoonError,
+    HarpoonWarning,
+    InvalidCondition,
+    InvalidOption,
+    InvalidTable,
+    SchemaMismatch,
+    TableFileError,
+    engines,
+)
 from harpoon.apps.cli import app
 from harpoon.engines import block_store, job, local
 from harpoon.engines.blocks import FileSet
@@ -30,12 +39,12 @@ from harpoon.exceptions import MissingExtra
 from harpoon.io import ReadOptions
 
 ROWS = 230
-CUTS = (0, 100, 101, ROWS)  # the shards
+FILE_STARTS = (0, 100, 101, ROWS)
 
 
 @pytest.fixture(scope="module")
 def work(arrow_fitted, tools, tmp_path_factory) -> SimpleNamespace:
-    """A model, and a folder of Parquet and one of CSV files with the same rows, a key and a note besides."""
+    """A model, and folders of Parquet and of CSV files with the same rows and two more columns, key and note."""
     folder = tmp_path_factory.mktemp("engines")
     table = tools.make("pyarrow", tools.mixed_columns(ROWS))
     table = table.append_column("key", pa.array(np.arange(ROWS) * 3)).append_column(
@@ -43,21 +52,21 @@ def work(arrow_fitted, tools, tmp_path_factory) -> SimpleNamespace:
     )
     for name in ("parquet", "csv"):
         (folder / name).mkdir()
-    for number, (start, stop) in enumerate(pairwise(CUTS)):
+    for number, (start, stop) in enumerate(pairwise(FILE_STARTS)):
         shard = table.slice(start, stop - start)
         pq.write_table(shard, folder / "parquet" / f"{number}.parquet", row_group_size=40)
         pyarrow.csv.write_csv(shard, folder / "csv" / f"{number}.csv")
     arrow_fitted.model.save(folder / "model.harpoon")
-    known = table.drop_columns(["key", "note"])
-    return SimpleNamespace(folder=folder, table=table, known=known, model=arrow_fitted.model)
+    modelled = table.drop_columns(["key", "note"])
+    return SimpleNamespace(folder=folder, table=table, modelled=modelled, model=arrow_fitted.model)
 
 
-def left_in(folder: Path) -> list[str]:
+def list_names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def counted(what: str, files: Path) -> tuple:
-    """What DuckDB finds in files."""
+def query_files(what: str, files: Path) -> tuple:
+    """Query files with DuckDB."""
     (row,) = duckdb.sql(f"select {what} from '{files}'").fetchall()  # noqa: S608
     return row
 
@@ -68,15 +77,15 @@ def cells(table: pa.Table) -> dict:
 
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 @pytest.mark.parametrize("block", [7, 100, 10_000])
-def test_a_folder_is_filled_as_the_table_would_be(work, tmp_path, kind, block):
+def test_a_folder_is_imputed_like_one_table(work, tmp_path, kind, block):
     out = local.impute(work.folder / kind, work.model, tmp_path / "filled", draws=2, block_size=block, random_state=4)
     filled = pq.read_table(out)
-    whole = work.model.impute(work.known, draws=2, random_state=4)
+    whole = work.model.impute(work.modelled, draws=2, random_state=4)
     for number, drawn in enumerate(whole, start=1):
         here = filled.filter(pc.equal(filled["draw"], number))
         assert cells(here.select(drawn.column_names)) == cells(drawn)
         assert cells(here.select(["key", "note"])) == cells(work.table.select(["key", "note"]))
-    assert left_in(tmp_path) == ["filled"]
+    assert list_names(tmp_path) == ["filled"]
 
 
 def test_one_file_is_a_table_and_may_be_the_output(work, tmp_path):
@@ -84,19 +93,19 @@ def test_one_file_is_a_table_and_may_be_the_output(work, tmp_path):
     for name in ("filled.parquet", "filled.csv"):
         local.impute(source, work.folder / "model.harpoon", tmp_path / name, block_size=50)
     filled = pq.read_table(tmp_path / "filled.parquet")
-    expected = work.model.impute(work.known.slice(101))
+    expected = work.model.impute(work.modelled.slice(101))
     assert cells(filled.select(expected.column_names)) == cells(expected)
     assert filled.schema.names == work.table.schema.names
-    rows = counted("count(*), count(job), sum(key)", tmp_path / "filled.csv")
+    rows = query_files("count(*), count(job), sum(key)", tmp_path / "filled.csv")
     assert rows == (129, 129, pc.sum(filled["key"]).as_py())
-    assert left_in(tmp_path) == ["filled.csv", "filled.parquet"]
+    assert list_names(tmp_path) == ["filled.csv", "filled.parquet"]
 
 
-def test_the_index_of_pandas_and_the_columns_asked_for_are_kept(work, tmp_path):
-    frame = work.known.to_pandas().set_index(np.random.default_rng(0).permutation(ROWS))
-    frame.to_parquet(tmp_path / "holes.parquet")
+def test_an_index_of_pandas_is_kept_and_only_is_respected(work, tmp_path):
+    frame = work.modelled.to_pandas().set_index(np.random.default_rng(0).permutation(ROWS))
+    frame.to_parquet(tmp_path / "incomplete.parquet")
     filled = pq.read_table(
-        local.impute(tmp_path / "holes.parquet", work.model, tmp_path / "filled", only=["job"], block_size=60)
+        local.impute(tmp_path / "incomplete.parquet", work.model, tmp_path / "filled", only=["job"], block_size=60)
     ).to_pandas()
     assert filled.index.tolist() == frame.index.tolist()
     assert filled["job"].notna().all()
@@ -106,7 +115,7 @@ def test_the_index_of_pandas_and_the_columns_asked_for_are_kept(work, tmp_path):
 @settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(size=st.integers(1, 300), picked=st.data())
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
-def test_blocks_are_the_rows_that_their_numbers_say(work, kind, size, picked):
+def test_blocks_hold_the_rows_of_their_offsets(work, kind, size, picked):
     shards = FileSet.from_path(work.folder / kind)
     blocks = shards.blocks(size)
     assert sum(block.n_rows for block in blocks) == shards.n_rows == ROWS
@@ -117,12 +126,12 @@ def test_blocks_are_the_rows_that_their_numbers_say(work, kind, size, picked):
 
 
 @pytest.mark.parametrize("block", [100, 10_000])
-def test_drawn_rows_do_not_depend_on_the_block(work, tmp_path, block):
+def test_sampled_rows_do_not_depend_on_the_block_size(work, tmp_path, block):
     drawn = pq.read_table(local.sample(ROWS, work.model, tmp_path / "drawn", block_size=block, random_state=4))
     assert cells(drawn) == cells(work.model.sample(ROWS, random_state=4))
 
 
-def test_rows_under_a_condition_do_not_depend_on_the_block(work, tmp_path, monkeypatch):
+def test_sampled_rows_under_a_condition_do_not_depend_on_the_block_size(work, tmp_path, monkeypatch):
     monkeypatch.setattr(job, "CONDITION_BLOCK_ROWS", 30)
     asked = {"where": "age >= 40 or job = 'chef'", "given": {"member": True}, "random_state": 4}
     drawn = [
@@ -130,26 +139,28 @@ def test_rows_under_a_condition_do_not_depend_on_the_block(work, tmp_path, monke
         for block in (9, 1000)
     ]
     assert cells(drawn[0]) == cells(drawn[1])
-    assert cells(drawn[0].slice(0, 30)) != cells(drawn[0].slice(30, 30))  # each stretch is a draw of its own
+    assert cells(drawn[0].slice(0, 30)) != cells(drawn[0].slice(30, 30))  # each block is sampled independently
     met = "count(*), bool_and((age >= 40 or job = 'chef') and member)"
-    assert counted(met, tmp_path / "9" / "*.parquet") == (70, True)
+    assert query_files(met, tmp_path / "9" / "*.parquet") == (70, True)
 
 
-def test_holes_under_a_condition_do_not_depend_on_the_block(work, tmp_path, monkeypatch):
+def test_imputed_cells_under_a_condition_do_not_depend_on_the_block_size(work, tmp_path, monkeypatch):
     monkeypatch.setattr(job, "CONDITION_BLOCK_ROWS", 60)
-    holes = tmp_path / "holes"
-    holes.mkdir()
-    pq.write_table(work.known.filter(pc.greater_equal(pc.fill_null(work.known["age"], 99), 30)), holes / "0.parquet")
+    incomplete = tmp_path / "incomplete"
+    incomplete.mkdir()
+    pq.write_table(
+        work.modelled.filter(pc.greater_equal(pc.fill_null(work.modelled["age"], 99), 30)), incomplete / "0.parquet"
+    )
     filled = [
-        pq.read_table(local.impute(holes, work.model, tmp_path / str(block), where="age >= 30", block_size=block))
+        pq.read_table(local.impute(incomplete, work.model, tmp_path / str(block), where="age >= 30", block_size=block))
         for block in (9, 1000)
     ]
     assert cells(filled[0]) == cells(filled[1])
     assert pc.min(filled[0]["age"]).as_py() >= 30
 
 
-def test_a_killed_run_goes_on_at_the_block_it_was_in(work, tmp_path, monkeypatch):
-    """Blocks that were done are not done again, and those that are missing are."""
+def test_a_killed_run_resumes_with_the_unfinished_blocks(work, tmp_path, monkeypatch):
+    """Finished blocks are not processed again."""
     options = {"draws": 3, "block_size": 10, "random_state": None}
     script = (
         "import sys; from harpoon.engines import local\n"
@@ -168,12 +179,12 @@ def test_a_killed_run_goes_on_at_the_block_it_was_in(work, tmp_path, monkeypatch
     after = {path.name: path.stat().st_mtime_ns for path in out.iterdir()}
     assert before.items() <= after.items()
     assert len(after) == 24
-    rows = counted("count(*), count(distinct (key, draw)), count(age)", out / "*.parquet")
+    rows = query_files("count(*), count(distinct (key, draw)), count(age)", out / "*.parquet")
     assert rows == (3 * ROWS, 3 * ROWS, 3 * ROWS)
-    assert left_in(tmp_path) == ["filled"]
+    assert list_names(tmp_path) == ["filled"]
 
 
-def test_what_a_killed_run_left_behind_is_looked_at(work, tmp_path):
+def test_the_blocks_of_a_killed_run_are_checked(work, tmp_path):
     asked = job.ImputeJob.create(
         work.folder / "parquet",
         ImputeRequest.create(work.model, where=None, draws=None, only=(), random_state=None),
@@ -200,16 +211,17 @@ def test_what_a_killed_run_left_behind_is_looked_at(work, tmp_path):
     filled = local.impute(work.folder / "parquet", work.model, tmp_path / "filled", block_size=100)
     assert pq.read_table(filled)["key"].to_pylist() == work.table["key"].to_pylist()
     kept = [path for path, time in before.items() if (filled / path.name).stat().st_mtime_ns == time]
-    assert len(kept) == len(before) - 1  # only what was damaged is done again
+    assert len(kept) == len(before) - 1  # only the damaged block is processed again
 
 
-def test_a_range_index_of_pandas_is_dropped_and_no_row_or_column_is_lost(work, tmp_path):
+def test_a_range_index_of_pandas_is_dropped_with_a_warning_and_no_cell_is_lost(work, tmp_path):
     frame = work.table.to_pandas().rename_axis("number")
     assert isinstance(frame.index, pd.RangeIndex)
     (tmp_path / "rows").mkdir()
     frame[:90].to_parquet(tmp_path / "rows" / "0.parquet")
     frame[90:].to_parquet(tmp_path / "rows" / "1.parquet")
-    out = local.impute(tmp_path / "rows", work.model, tmp_path / "filled", block_size=45)
+    with pytest.warns(HarpoonWarning, match=r"RangeIndex of pandas in .*reset_index"):
+        out = local.impute(tmp_path / "rows", work.model, tmp_path / "filled", block_size=45)
     filled = pd.read_parquet(out)
     assert filled.index.equals(pd.RangeIndex(ROWS))
     assert filled["key"].tolist() == frame["key"].tolist()
@@ -227,19 +239,19 @@ def test_an_output_may_be_a_link(work, tmp_path):
         local.sample(20, work.model, tmp_path / f"{name}-link", random_state=0)
         assert (tmp_path / f"{name}-link").is_symlink()
         assert pq.read_table(tmp_path / name).num_rows == 20
-    assert left_in(tmp_path) == ["nowhere", "nowhere-link", "there", "there-link"]
+    assert list_names(tmp_path) == ["nowhere", "nowhere-link", "there", "there-link"]
 
 
-def test_files_may_store_a_column_in_ways_that_go_together(work, tmp_path):
-    """As pandas does where one file has a hole and another has none."""
-    (tmp_path / "holes").mkdir()
+def test_files_may_store_a_column_in_compatible_types(work, tmp_path):
+    """As pandas does if only one of two files has missing cells."""
+    (tmp_path / "incomplete").mkdir()
     fields = {f.name: f.type for f in work.table.schema}
     whole = {**fields, "age": pa.int64(), "job": pa.large_string()}
-    holed = {**fields, "age": pa.float64(), "job": pa.dictionary(pa.int8(), pa.string())}
+    nullable = {**fields, "age": pa.float64(), "job": pa.dictionary(pa.int8(), pa.string())}
     ages = work.table["age"].is_valid()
-    for name, rows, types in (("0", work.table.filter(ages), whole), ("1", work.table, holed)):
-        pq.write_table(rows.cast(pa.schema(list(types.items()))), tmp_path / "holes" / f"{name}.parquet")
-    filled = pq.read_table(local.impute(tmp_path / "holes", work.model, tmp_path / "filled"))
+    for name, rows, types in (("0", work.table.filter(ages), whole), ("1", work.table, nullable)):
+        pq.write_table(rows.cast(pa.schema(list(types.items()))), tmp_path / "incomplete" / f"{name}.parquet")
+    filled = pq.read_table(local.impute(tmp_path / "incomplete", work.model, tmp_path / "filled"))
     assert filled["age"].null_count == filled["job"].null_count == 0
     assert pa.types.is_integer(filled["age"].type)
     long = pa.table({"key": [2**62 + 1]}).cast(pa.schema([("key", pa.int64())]))
@@ -254,7 +266,7 @@ def test_files_may_store_a_column_in_ways_that_go_together(work, tmp_path):
         local.impute(tmp_path / "long", work.model, tmp_path / "lost")
 
 
-def test_rows_that_break_a_condition_are_numbered_through_all_blocks(work, tmp_path, monkeypatch):
+def test_row_numbers_in_errors_count_all_blocks(work, tmp_path, monkeypatch):
     monkeypatch.setattr(job, "CONDITION_BLOCK_ROWS", 40)
     rows = work.table.set_column(
         work.table.schema.get_field_index("age"),
@@ -266,9 +278,9 @@ def test_rows_that_break_a_condition_are_numbered_through_all_blocks(work, tmp_p
         local.impute(tmp_path / "rows.parquet", work.model, tmp_path / "filled", where="age >= 30")
 
 
-def spoiled(work, tmp_path, how: str) -> Path:
-    """A folder of shards of which one is not as it should be."""
-    folder = tmp_path / "holes"
+def damage(work, tmp_path, how: str) -> Path:
+    """Return a folder in which the second file is damaged."""
+    folder = tmp_path / "incomplete"
     folder.mkdir()
     pq.write_table(work.table.slice(0, 90), folder / "a.parquet")
     bad = folder / "b.parquet"
@@ -292,45 +304,45 @@ def spoiled(work, tmp_path, how: str) -> Path:
 
 
 @pytest.mark.parametrize("how", ["other type", "other columns", "cut off", "garbled within", "empty", "text"])
-def test_a_bad_shard_is_named_and_nothing_stays(work, tmp_path, how):
-    folder = spoiled(work, tmp_path, how)
+def test_a_damaged_file_is_named_and_nothing_is_left(work, tmp_path, how):
+    folder = damage(work, tmp_path, how)
     with pytest.raises(HarpoonError, match=r"b\.parquet"):
         local.impute(folder, work.model, tmp_path / "filled", block_size=20)
-    assert left_in(tmp_path) == ["holes"]
+    assert list_names(tmp_path) == ["incomplete"]
 
 
-def test_what_the_shards_disagree_on_is_said(work, tmp_path):
+def test_columns_that_differ_between_files_are_named(work, tmp_path):
     with pytest.raises(InvalidTable, match=r"'age' is string, not int64.*same columns"):
-        local.impute(spoiled(work, tmp_path, "other type"), work.model, tmp_path / "filled")
+        local.impute(damage(work, tmp_path, "other type"), work.model, tmp_path / "filled")
 
 
-def test_a_cell_that_is_no_number_is_found_before_any_work(work, tmp_path):
-    (tmp_path / "holes").mkdir()
+def test_a_text_in_a_numeric_column_is_found_before_any_work(work, tmp_path):
+    (tmp_path / "incomplete").mkdir()
     for name in ("a.csv", "b.csv"):
-        pyarrow.csv.write_csv(work.known.slice(0, 20), tmp_path / "holes" / name)
-    with (tmp_path / "holes" / "b.csv").open("a") as file:
+        pyarrow.csv.write_csv(work.modelled.slice(0, 20), tmp_path / "incomplete" / name)
+    with (tmp_path / "incomplete" / "b.csv").open("a") as file:
         file.write('1.5,2.5,forty,"chef",true\n')
     with pytest.raises(InvalidTable, match=r"b\.csv.*'age'.*'forty'"):
-        local.impute(tmp_path / "holes", work.model, tmp_path / "filled")
-    assert left_in(tmp_path) == ["holes"]
+        local.impute(tmp_path / "incomplete", work.model, tmp_path / "filled")
+    assert list_names(tmp_path) == ["incomplete"]
 
 
-def test_text_columns_are_read_alike_in_all_files(work, tmp_path):
+def test_text_columns_have_one_type_in_all_files(work, tmp_path):
     """A code that looks like a number in one file is text if it does not in another."""
-    (tmp_path / "holes").mkdir()
+    (tmp_path / "incomplete").mkdir()
     for name, code in (("a.csv", ["1", "2"]), ("b.csv", ["3", "x"])):
-        table = work.known.slice(0, 2).append_column("code", pa.array(code))
-        pyarrow.csv.write_csv(table, tmp_path / "holes" / name)
-    filled = pq.read_table(local.impute(tmp_path / "holes", work.model, tmp_path / "filled"))
+        table = work.modelled.slice(0, 2).append_column("code", pa.array(code))
+        pyarrow.csv.write_csv(table, tmp_path / "incomplete" / name)
+    filled = pq.read_table(local.impute(tmp_path / "incomplete", work.model, tmp_path / "filled"))
     assert filled["code"].to_pylist() == ["1", "2", "3", "x"]
 
 
-def test_a_column_without_a_cell_in_one_file_is_no_other_column(work, tmp_path):
-    (tmp_path / "holes").mkdir()
-    empty = work.known.slice(0, 3).set_column(3, "job", pa.nulls(3))
-    pq.write_table(empty, tmp_path / "holes" / "a.parquet")
-    pq.write_table(work.known.slice(3, 3), tmp_path / "holes" / "b.parquet")
-    filled = pq.read_table(local.impute(tmp_path / "holes", work.model, tmp_path / "filled"))
+def test_a_column_may_be_empty_in_one_file(work, tmp_path):
+    (tmp_path / "incomplete").mkdir()
+    empty = work.modelled.slice(0, 3).set_column(3, "job", pa.nulls(3))
+    pq.write_table(empty, tmp_path / "incomplete" / "a.parquet")
+    pq.write_table(work.modelled.slice(3, 3), tmp_path / "incomplete" / "b.parquet")
+    filled = pq.read_table(local.impute(tmp_path / "incomplete", work.model, tmp_path / "filled"))
     assert filled["job"].null_count == 0
     assert filled.num_rows == 6
 
@@ -344,26 +356,26 @@ def test_a_table_without_rows_keeps_its_columns(work, tmp_path):
 def test_a_folder_must_hold_one_table(work, tmp_path):
     def refused(match, error=InvalidTable):
         with pytest.raises(error, match=match):
-            local.impute(tmp_path / "holes", work.model, tmp_path / "filled")
+            local.impute(tmp_path / "incomplete", work.model, tmp_path / "filled")
 
     refused("There is no file", TableFileError)
-    (tmp_path / "holes").mkdir()
+    (tmp_path / "incomplete").mkdir()
     refused("is empty")
-    (tmp_path / "holes" / "_SUCCESS").touch()
+    (tmp_path / "incomplete" / "_SUCCESS").touch()
     refused("is empty")
-    (tmp_path / "holes" / "notes.md").touch()
+    (tmp_path / "incomplete" / "notes.md").touch()
     refused(r"notes\.md' does not end like a table file")
-    (tmp_path / "holes" / "notes.md").unlink()
-    pq.write_table(work.table, tmp_path / "holes" / "a.parquet")
-    pyarrow.csv.write_csv(work.table, tmp_path / "holes" / "b.csv")
+    (tmp_path / "incomplete" / "notes.md").unlink()
+    pq.write_table(work.table, tmp_path / "incomplete" / "a.parquet")
+    pyarrow.csv.write_csv(work.table, tmp_path / "incomplete" / "b.csv")
     refused(r"'b\.csv', a CSV file and 'a\.parquet', a Parquet file")
-    (tmp_path / "holes" / "b.csv").unlink()
-    (tmp_path / "holes" / "year=2024").mkdir()
+    (tmp_path / "incomplete" / "b.csv").unlink()
+    (tmp_path / "incomplete" / "year=2024").mkdir()
     refused("'year' in the names of folders")
-    assert left_in(tmp_path) == ["holes"]
+    assert list_names(tmp_path) == ["incomplete"]
 
 
-def test_a_place_that_cannot_be_written_is_refused_before_any_work(work, tmp_path):
+def test_an_output_that_cannot_be_written_is_refused_before_any_work(work, tmp_path):
     source = work.folder / "parquet"
 
     def refused(place, match, **options):
@@ -384,20 +396,20 @@ def test_a_place_that_cannot_be_written_is_refused_before_any_work(work, tmp_pat
     with pytest.raises(InvalidOption, match="s3://"):
         local.impute(source, work.model, "s3://bucket/filled")
     with pytest.raises(InvalidOption, match="s3://"):
-        local.impute("s3://bucket/holes", work.model, tmp_path / "filled")
-    assert left_in(tmp_path) == ["file", "mine"]
+        local.impute("s3://bucket/incomplete", work.model, tmp_path / "filled")
+    assert list_names(tmp_path) == ["file", "mine"]
 
 
-def test_an_earlier_output_is_replaced_on_request_only(work, tmp_path):
+def test_an_earlier_output_is_replaced_only_with_force(work, tmp_path):
     local.sample(30, work.model, tmp_path / "rows", block_size=10, random_state=0)
     with pytest.raises(TableFileError, match="already there"):
         local.sample(20, work.model, tmp_path / "rows", random_state=0)
     local.sample(20, work.model, tmp_path / "rows", random_state=0, force=True)
     assert pq.read_table(tmp_path / "rows").num_rows == 20
-    assert left_in(tmp_path) == ["rows"]
+    assert list_names(tmp_path) == ["rows"]
 
 
-def test_slips_are_named_before_any_work(work, tmp_path):
+def test_wrong_arguments_are_refused_before_any_work(work, tmp_path):
     source, out = work.folder / "parquet", tmp_path / "out"
     with pytest.raises(InvalidCondition, match="agee"):
         local.impute(source, work.model, out, where="agee > 3")
@@ -408,15 +420,15 @@ def test_slips_are_named_before_any_work(work, tmp_path):
     with pytest.raises(InvalidOption, match="draws"):
         local.impute(source, work.model, out, draws=0)
     with pytest.raises(InvalidOption, match="given"):
-        local.sample(3, work.model, out, given=work.known)
-    pq.write_table(work.known.drop_columns(["job"]), tmp_path / "less.parquet")
+        local.sample(3, work.model, out, given=work.modelled)
+    pq.write_table(work.modelled.drop_columns(["job"]), tmp_path / "less.parquet")
     with pytest.raises(SchemaMismatch, match="'job'"):
         local.impute(tmp_path / "less.parquet", work.model, out)
-    assert left_in(tmp_path) == ["less.parquet"]
+    assert list_names(tmp_path) == ["less.parquet"]
 
 
-def test_a_job_is_told_from_others_by_all_that_matters(work, tmp_path):
-    def identity(seed=1, block=20, source=work.folder / "csv", how=None, **options):
+def test_the_fingerprint_of_a_job_depends_on_all_that_determines_its_rows(work, tmp_path):
+    def fingerprint(seed=1, block=20, source=work.folder / "csv", how=None, **options):
         asked = {"where": None, "draws": None, "only": (), "random_state": seed, **options}
         return job.ImputeJob.create(
             source, ImputeRequest.create(work.model, **asked), block_size=block, read_options=how
@@ -425,16 +437,16 @@ def test_a_job_is_told_from_others_by_all_that_matters(work, tmp_path):
     other = tmp_path / "other.parquet"
     pq.write_table(work.table, other)
     found = [
-        identity(),
-        identity(seed=2),
-        identity(block=21),
-        identity(draws=2),
-        identity(where="age > 2"),
-        identity(only="age"),
-        identity(how=ReadOptions(missing=["none"])),
-        identity(source=other),
+        fingerprint(),
+        fingerprint(seed=2),
+        fingerprint(block=21),
+        fingerprint(draws=2),
+        fingerprint(where="age > 2"),
+        fingerprint(only="age"),
+        fingerprint(how=ReadOptions(missing=["none"])),
+        fingerprint(source=other),
     ]
-    assert identity() == found[0]
+    assert fingerprint() == found[0]
     assert len(set(found)) == len(found)
 
 
@@ -460,7 +472,7 @@ def test_the_command_takes_folders_and_engines(work, tmp_path):
     assert (filled.num_rows, filled["age"].null_count, filled["height"].null_count > 0) == (ROWS, 0, True)
     done = command("sample", model, "-n", 50, "--engine", "local", "--seed", 3, "-o", tmp_path / "new.csv")
     assert "50 rows in" in done.stderr.replace("\n", "")
-    assert counted("count(*)", tmp_path / "new.csv") == (50,)
+    assert query_files("count(*)", tmp_path / "new.csv") == (50,)
 
 
 @pytest.mark.parametrize(
@@ -473,12 +485,12 @@ def test_the_command_takes_folders_and_engines(work, tmp_path):
         (["--engine", "local", "--draws", 2, "-o", "x"], "add --stack-draws"),
     ],
 )
-def test_the_command_refuses_what_engines_do_not_do(work, tmp_path, monkeypatch, words, match):
+def test_the_command_refuses_options_that_engines_do_not_have(work, tmp_path, monkeypatch, words, match):
     monkeypatch.chdir(tmp_path)
     done = command("impute", work.folder / "model.harpoon", work.folder / "csv", *words)
     assert done.exit_code == 2
     assert match in done.stderr.replace("\n", " ")
-    assert left_in(tmp_path) == []
+    assert list_names(tmp_path) == []
 
 
 def test_an_engine_is_an_entry_of_the_registry(work, tmp_path, monkeypatch):

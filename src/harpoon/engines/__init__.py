@@ -62,8 +62,8 @@ def impute(
     """Impute the missing cells of files that may be larger than memory.
 
     A run that was killed continues with the unfinished blocks when it is started again with the same arguments. Any
-    other error leaves nothing behind. A `RangeIndex` of pandas is not a column of a Parquet file and is not kept; to
-    keep it, call `reset_index()` before the file is written.
+    other error leaves nothing behind. A `RangeIndex` of pandas is not a column of a Parquet file and is not kept,
+    with a warning if it has a name or a step; to keep it, call `reset_index()` before the file is written.
 
     Args:
         source: A file, or a folder of files of one format, read in the order of their names.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -17,7 +18,7 @@ import pyarrow as pa
 
 from harpoon import io
 from harpoon._text import format_list
-from harpoon.exceptions import HarpoonError, InvalidOption, InvalidTable, TableFileError
+from harpoon.exceptions import HarpoonError, HarpoonWarning, InvalidOption, InvalidTable, TableFileError
 from harpoon.io import FORMATS, Format, Location, ReadOptions, Source
 from harpoon.io.text_types import TypeInference
 from harpoon.io.writers import cast_to_schema
@@ -180,7 +181,7 @@ def _open_typed(paths: Sequence[Path], options: ReadOptions) -> Opened:
     files, schema = [], None
     for path in paths:
         with errors_name_file(path), io.open_source(path, options) as source:
-            own = _without_range_index(source.schema)
+            own = _without_range_index(source.schema, str(path))
             schema = own if schema is None else _common_schema(schema, own, paths[0])
             counted = source.n_rows
             n_rows = sum(chunk.table.num_rows for chunk in source.chunks(READ_ROWS)) if counted is None else counted
@@ -221,19 +222,25 @@ def _untyped(names: Sequence[str]) -> pa.Schema:
     return pa.schema([(name, pa.string()) for name in names])
 
 
-def _without_range_index(schema: pa.Schema) -> pa.Schema:
+def _without_range_index(schema: pa.Schema, path: str) -> pa.Schema:
     """Drop the RangeIndex of pandas from the metadata: it counts the rows of one file, not those of a block.
 
+    Warn unless pandas would number the rows in the same way.
+
     >>> notes = {"index_columns": ["key", {"kind": "range", "name": None, "start": 5, "stop": 8, "step": 1}]}
-    >>> kept = _without_range_index(pa.schema([("key", pa.int8())], {"pandas": json.dumps(notes)}))
+    >>> kept = _without_range_index(pa.schema([("key", pa.int8())], {"pandas": json.dumps(notes)}), "a.parquet")
     >>> kept.metadata
     {b'pandas': b'{"index_columns": ["key"]}'}
     """
     try:
         notes = json.loads((schema.metadata or {})[PANDAS_METADATA])
-        notes["index_columns"] = [index for index in notes["index_columns"] if not isinstance(index, dict)]
+        ranges = [index for index in notes["index_columns"] if isinstance(index, dict)]
     except (KeyError, TypeError, ValueError):  # pandas did not write the file
         return schema
+    if any(index.get("name") or index.get("step") != 1 for index in ranges):
+        advice = "call reset_index() before the file is written"
+        warnings.warn(f"The RangeIndex of pandas in {path!r} is not kept; to keep it, {advice}.", HarpoonWarning, 2)
+    notes["index_columns"] = [index for index in notes["index_columns"] if index not in ranges]
     return schema.with_metadata({**schema.metadata, PANDAS_METADATA: json.dumps(notes).encode()})
 
 

@@ -1,4 +1,4 @@
-"""Tables in files, streams and databases: what comes back, and what is said of what cannot be read."""
+"""Tables in files, on streams and in databases: round trips, inferred types, and errors."""
 
 import datetime as dt
 import gzip
@@ -37,7 +37,7 @@ NAMES = ("rows.csv", "rows.tsv", "rows.parquet", "rows.feather", "rows.arrow", "
 URLS = ("duckdb:///{folder}/duck.db#it is", "sqlite:///{folder}/lite.db#it is")
 
 
-def places(folder: Path) -> list[str]:
+def locations(folder: Path) -> list[str]:
     return [str(folder / f"{name}{packed}") for name in NAMES for packed in ("", ".gz")] + [
         url.format(folder=folder) for url in URLS
     ]
@@ -49,8 +49,8 @@ def text_file(folder: Path, text: str | bytes, name: str = "rows.csv") -> Path:
     return path
 
 
-def write_and_fail(place: str, error: type[BaseException], **how) -> None:
-    with io.open_writer(place, **how) as out:
+def write_and_fail(location: str, error: type[BaseException], **how) -> None:
+    with io.open_writer(location, **how) as out:
         out.write(TYPED)
         raise error("in the middle")
 
@@ -60,35 +60,35 @@ def types_of(table: pa.Table) -> list[str]:
 
 
 @pytest.mark.parametrize("number", range(14))
-def test_a_table_comes_back_from_every_place(tmp_path, number):
-    place = places(tmp_path)[number]
-    io.write_table(place, TYPED)
-    back = io.read_table(place)
+def test_a_table_comes_back_from_every_location(tmp_path, number):
+    location = locations(tmp_path)[number]
+    io.write_table(location, TYPED)
+    back = io.read_table(location)
     expected = TYPED
-    if place.startswith("sqlite"):  # it has no truth values
+    if location.startswith("sqlite"):  # it has no truth values
         expected = TYPED.set_column(3, "member", pa.array([1, None, 0]))
     assert back.to_pydict() == expected.to_pydict()
     assert back.schema.names == TYPED.schema.names
 
 
 @pytest.mark.parametrize("number", range(14))
-def test_parts_are_the_whole_in_order_and_of_one_type(tmp_path, number):
-    place = places(tmp_path)[number]
+def test_batches_are_the_rows_in_order_and_of_one_type(tmp_path, number):
+    location = locations(tmp_path)[number]
     whole = pa.table({"i": range(2500), "x": [None if i % 7 == 0 else i / 4 for i in range(2500)]})
-    with io.open_writer(place) as out:
+    with io.open_writer(location) as out:
         for start in range(0, 2500, 700):
             out.write(whole.slice(start, 700))
-    parts = list(io.read_batches(place, 1000))
-    assert [part.num_rows for part in parts] == [1000, 1000, 500]
-    assert len({tuple(types_of(part)) for part in parts}) == 1
-    assert pa.concat_tables(parts).to_pydict() == whole.to_pydict()
-    assert io.read_table(place, columns=["x"]).to_pydict() == whole.select(["x"]).to_pydict()
+    batches = list(io.read_batches(location, 1000))
+    assert [batch.num_rows for batch in batches] == [1000, 1000, 500]
+    assert len({tuple(types_of(batch)) for batch in batches}) == 1
+    assert pa.concat_tables(batches).to_pydict() == whole.to_pydict()
+    assert io.read_table(location, columns=["x"]).to_pydict() == whole.select(["x"]).to_pydict()
 
 
 def test_other_libraries_read_what_is_written(tmp_path):
-    """pandas, polars, DuckDB and sqlite3 are the judges."""
-    for place in places(tmp_path):
-        io.write_table(place, TYPED)
+    """pandas and polars."""
+    for location in locations(tmp_path):
+        io.write_table(location, TYPED)
     names = TYPED["name"].to_pylist()
     assert [None if pd.isna(v) else v for v in pd.read_csv(tmp_path / "rows.csv.gz")["name"]] == names
     assert pl.read_csv(tmp_path / "rows.csv", try_parse_dates=True)["name"].to_list() == names
@@ -98,7 +98,7 @@ def test_other_libraries_read_what_is_written(tmp_path):
     assert pd.read_json(tmp_path / "rows.jsonl", lines=True)["name"].tolist()[2] == names[2]
 
 
-def test_labels_may_differ_from_part_to_part(tmp_path):
+def test_dictionaries_may_differ_between_chunks(tmp_path):
     parts = [pa.table({"c": pa.array(labels).dictionary_encode()}) for labels in (["a", "b"], ["c", "a"], ["b", None])]
     for name in ("rows.arrow", "rows.parquet"):
         with io.open_writer(tmp_path / name) as out:
@@ -129,14 +129,14 @@ def test_labels_may_differ_from_part_to_part(tmp_path):
         (["1", "2", "text at last"], "string", ["1", "2", "text at last"]),
     ],
 )
-def test_what_a_column_of_text_holds(tmp_path, cells, dtype, values):
+def test_the_type_of_a_column_of_text(tmp_path, cells, dtype, values):
     path = text_file(tmp_path, "\n".join(["column,other", *(f"{cell},x" for cell in cells)]))
     back = io.read_table(path)
     assert types_of(back)[0] == dtype
     assert back["column"].to_pylist() == values
 
 
-def test_a_column_that_changes_its_mind_late_is_of_one_type_from_the_start(tmp_path):
+def test_a_late_cell_decides_the_type_of_the_first_batch(tmp_path):
     numbers = [str(i) for i in range(200_000)]
     path = text_file(tmp_path, "\n".join(["a,b,c", *(f"{n},{n},{n}" for n in numbers), "0.5,x,"]))
     first = next(io.read_batches(path, 100))
@@ -145,7 +145,7 @@ def test_a_column_that_changes_its_mind_late_is_of_one_type_from_the_start(tmp_p
     assert first["b"][1].as_py() == "1"
 
 
-def test_types_that_are_known_are_kept_and_a_misfit_is_named(tmp_path):
+def test_given_types_are_used_and_a_cell_that_does_not_fit_is_named(tmp_path):
     path = text_file(tmp_path, "age,code\n3,1\n4.0,2\nold,3\n")
     how = ReadOptions(types={"code": pa.string(), "age": pa.string()})
     assert types_of(io.read_table(path, options=how)) == ["string", "string"]
@@ -159,7 +159,7 @@ def test_types_that_are_known_are_kept_and_a_misfit_is_named(tmp_path):
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
-def test_the_delimiter_is_found_out(tmp_path, delimiter):
+def test_the_delimiter_is_detected(tmp_path, delimiter):
     lines = [["name", "price"], ["a b", "1.5"], ["c", "2"]]
     path = text_file(tmp_path, "\n".join(delimiter.join(line) for line in lines))
     assert io.read_table(path).to_pydict() == {"name": ["a b", "c"], "price": [1.5, 2.0]}
@@ -168,7 +168,7 @@ def test_the_delimiter_is_found_out(tmp_path, delimiter):
 
 
 @pytest.mark.parametrize("ends", ["\n", "\r\n"])
-def test_marks_ends_and_encodings_of_text(tmp_path, ends):
+def test_byte_order_marks_line_ends_and_encodings(tmp_path, ends):
     text = ends.join(["größe,x", '"zwei\nZeilen",1', "drei,2", ""])
     expected = {"größe": ["zwei\nZeilen", "drei"], "x": [1, 2]}
     assert io.read_table(text_file(tmp_path, "\ufeff" + text)).to_pydict() == expected
@@ -181,7 +181,7 @@ def test_marks_ends_and_encodings_of_text(tmp_path, ends):
         io.read_table(latin, options=ReadOptions(encoding="klingon"))
 
 
-def test_a_late_byte_that_is_no_text(tmp_path):
+def test_a_late_byte_that_is_not_text(tmp_path):
     path = text_file(tmp_path, b"a,b\n" + b"1,2\n" * 200_000 + b"\xe9,2\n")
     with pytest.raises(InvalidTable, match="UTF-8"):
         io.read_table(path)
@@ -222,7 +222,7 @@ def test_hostile_json_lines(tmp_path, line, words):
         io.read_table(text_file(tmp_path, f'{{"a": 1}}\n{line}\n', "rows.jsonl"))
 
 
-def test_json_lines_may_lack_keys_and_mix_numbers(tmp_path):
+def test_json_lines_may_lack_keys_and_mix_integers_and_floats(tmp_path):
     lines = [{"a": 1}, {"b": "2024-01-31", "a": 1.5}, {"c": [1, 2], "d": "007"}, {"c": "x", "b": None}]
     path = text_file(tmp_path, "\n".join(map(json.dumps, lines)), "rows.jsonl")
     with pytest.warns(MixedTypesWarning, match="several types in 'c'"):
@@ -235,8 +235,8 @@ def test_json_lines_may_lack_keys_and_mix_numbers(tmp_path):
     }
 
 
-def test_places_that_cannot_be_read(tmp_path):
-    for place, words in [
+def test_locations_that_cannot_be_read(tmp_path):
+    for location, words in [
         (tmp_path, "Is a directory"),
         (tmp_path / "nothing.csv", "No such file"),
         ("https://example.org/rows.csv", "Download it first"),
@@ -246,7 +246,7 @@ def test_places_that_cannot_be_read(tmp_path):
         ("", "path or a URL"),
     ]:
         with pytest.raises(TableFileError, match=words):
-            io.read_table(place)
+            io.read_table(location)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -259,7 +259,7 @@ def test_a_file_without_permission(tmp_path):
 
 
 @pytest.mark.parametrize("scheme", ["duckdb", "sqlite"])
-def test_a_database_that_is_none_and_a_table_that_is_none(tmp_path, scheme):
+def test_a_damaged_database_and_a_missing_table(tmp_path, scheme):
     junk = text_file(tmp_path, b"no database at all" * 1000, "junk.db")
     with pytest.raises(TableFileError, match="cannot be read"):
         io.read_table(f"{scheme}:///{junk}#t")
@@ -268,7 +268,7 @@ def test_a_database_that_is_none_and_a_table_that_is_none(tmp_path, scheme):
         io.read_table(f"{scheme}:///{tmp_path}/good.db#order")
 
 
-def test_sqlite_holds_anything_and_duckdb_its_types(tmp_path):
+def test_types_of_sqlite_are_inferred_and_those_of_duckdb_are_kept(tmp_path):
     with sqlite3.connect(tmp_path / "a.db") as connection:
         connection.execute("CREATE TABLE t (a, b, c)")
         connection.executemany("INSERT INTO t VALUES (?, ?, ?)", [(1, "x", None), (2.5, 3, None)])
@@ -282,7 +282,7 @@ def test_sqlite_holds_anything_and_duckdb_its_types(tmp_path):
 
 
 @pytest.mark.parametrize("scheme", ["duckdb", "sqlite"])
-def test_a_table_beside_the_one_that_is_read(tmp_path, scheme):
+def test_a_table_is_written_while_another_one_is_read(tmp_path, scheme):
     url = f"{scheme}:///{tmp_path}/x.db"
     io.write_table(f"{url}#a", pa.table({"x": range(5000)}))
     with io.open_writer(f"{url}#b") as out:
@@ -292,33 +292,33 @@ def test_a_table_beside_the_one_that_is_read(tmp_path, scheme):
 
 
 @pytest.mark.parametrize("number", range(14))
-def test_nothing_is_replaced_unasked_and_nothing_half_written_stays(tmp_path, number):
-    place = places(tmp_path)[number]
+def test_nothing_is_replaced_without_force_and_nothing_partial_is_left(tmp_path, number):
+    location = locations(tmp_path)[number]
     for attempt in (KeyboardInterrupt, ValueError, OSError):
         with pytest.raises((attempt, TableFileError)):
-            write_and_fail(place, attempt)
+            write_and_fail(location, attempt)
     assert list(tmp_path.iterdir()) == []
-    io.write_table(place, TYPED)
+    io.write_table(location, TYPED)
     with pytest.raises(TableFileError, match="replaced"):
-        io.write_table(place, TYPED.slice(1))
+        io.write_table(location, TYPED.slice(1))
     with pytest.raises(KeyboardInterrupt):
-        write_and_fail(place, KeyboardInterrupt, force=True)
-    assert io.read_table(place).num_rows == 3
-    io.write_table(place, TYPED.slice(1), force=True)
-    assert io.read_table(place).num_rows == 2
+        write_and_fail(location, KeyboardInterrupt, force=True)
+    assert io.read_table(location).num_rows == 3
+    io.write_table(location, TYPED.slice(1), force=True)
+    assert io.read_table(location).num_rows == 2
     assert len(list(tmp_path.iterdir())) == 1
 
 
-def test_places_that_cannot_be_written(tmp_path):
+def test_locations_that_cannot_be_written(tmp_path):
     (tmp_path / "folder.csv").mkdir()
-    for place, words in [
+    for location, words in [
         (tmp_path / "folder.csv", "is a folder"),
         (tmp_path / "no" / "rows.csv", "does not exist"),
         (f"sqlite:///{tmp_path}/no/x.db#t", "does not exist"),
         ("/dev/null", "format|ordinary"),
     ]:
         with pytest.raises((TableFileError, InvalidOption), match=words):
-            io.write_table(place, TYPED)
+            io.write_table(location, TYPED)
     with pytest.raises(InvalidOption, match="does not tell the format"):
         io.write_table(tmp_path / "rows.xyz", TYPED)
     io.write_table(tmp_path / "rows.xyz", TYPED, format="parquet")
@@ -350,8 +350,8 @@ def test_standard_streams(monkeypatch, capfdbinary):
 
 
 @given(st.lists(st.tuples(st.text(max_size=5), st.floats(allow_infinity=False) | st.none()), min_size=1, max_size=8))
-def test_csv_brings_back_any_text_and_any_number(tmp_path_factory, rows):
-    """But for texts that mean a missing cell, or that are spaces."""
+def test_csv_round_trip_of_any_text_and_any_number(tmp_path_factory, rows):
+    """Except texts that mean a missing cell, or that are spaces."""
     texts = ["x" + text.replace("\r", "").replace("\0", "") for text, _ in rows]
     texts = [t.encode("utf-8", "ignore").decode() for t in texts]
     table = pa.table({"text": texts, "number": pa.array([number for _, number in rows], type=pa.float64())})
@@ -363,7 +363,7 @@ def test_csv_brings_back_any_text_and_any_number(tmp_path_factory, rows):
     assert back["number"].to_pylist() == expected
 
 
-def test_places_read_as_people_mean_them():
+def test_locations_are_parsed():
     assert Location.parse("duckdb:////abs/x.db#t").path == Path("/abs/x.db")
     assert Location.parse("sqlite:///x.db#t#2").table == "t#2"
     assert Location.parse("a.b/rows").format == ""
