@@ -100,8 +100,6 @@ WORDS = {
     }.items()
 }
 ALLOWED = {
-    ("README.md", "pull"): "torch pulls packages",
-    ("docs/tutorial.md", "pull"): "torch pulls packages",
     ("CONTRIBUTING.md", "law"): "a law is what a test states",
     ("CONTRIBUTING.md", "pull"): "torch pulls packages",
     ("docs/how-it-works.md", "turns"): "guidance turns terms into a penalty",
