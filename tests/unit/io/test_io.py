@@ -368,5 +368,5 @@ def test_locations_are_parsed():
     assert Location.parse("sqlite:///x.db#t#2").table == "t#2"
     assert Location.parse("a.b/rows").format == ""
     assert Location.parse("rows.CSV.GZ").format == "csv"
-    assert Location.parse("out/filled.csv").numbered(3).text == "out/filled.3.csv"
-    assert Location.parse("sqlite:///x.db#t").numbered(3).table == "t_3"
+    assert Location.parse("out/filled.csv").with_number(3).text == "out/filled.3.csv"
+    assert Location.parse("sqlite:///x.db#t").with_number(3).table == "t_3"

@@ -59,7 +59,7 @@ def test_a_new_format_is_read_and_written(fixed_width, tmp_path, name):
     io.write_table(tmp_path / name, TABLE)
     assert io.read_table(tmp_path / name).to_pydict() == TABLE.to_pydict()
     assert [part.num_rows for part in io.read_batches(tmp_path / name, 2)] == [2, 1]
-    assert Location.parse(tmp_path / name).numbered(2).path.name == name.replace("rows", "rows.2")
+    assert Location.parse(tmp_path / name).with_number(2).path.name == name.replace("rows", "rows.2")
 
 
 def test_engines_read_a_new_format_by_blocks(fixed_width, tmp_path):
