@@ -77,7 +77,6 @@ NAMES = {
     "engine= of fit": (r"\.fit\([^)\n]*\bengine=", EVERYWHERE),
     "old attributes": (r"\.(settings_|report_)\b|\bmodel\.settings\b", EVERYWHERE),
     "old flags": (r"(?<![\w-])--(fewer|batch|stacked)(?![\w-])", EVERYWHERE),
-    "paths of this machine": (r"/work/main|/tmp/w/", EVERYWHERE),
 }
 WORDS = {
     word: (rf"\b({pattern})\b", PROSE)
