@@ -350,6 +350,7 @@ class Harpoon:
     @classmethod
     def load(cls, path: str | os.PathLike[str], *, device: str = "auto", progress: Progress = True) -> Self:
         """Read a model from a file that `save` wrote. Nothing in the file is ever executed."""
+        resolve_device(device)  # a wrong device is not a damaged file
         tensors, content = model_file.read_tensors(path)
         if CHECKPOINT_KEY in content:
             raise ModelFileError(

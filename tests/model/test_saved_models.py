@@ -9,6 +9,7 @@ import struct
 import zipfile
 
 import numpy as np
+import pyarrow as pa
 import pytest
 import torch
 from hypothesis import given, settings
@@ -17,7 +18,7 @@ from safetensors.torch import save_file
 
 import harpoon
 import harpoon.data.dataframe
-from harpoon import Harpoon, ModelFileError
+from harpoon import Harpoon, InvalidOption, ModelFileError
 from harpoon._text import shorten
 from harpoon._utils import model_file
 
@@ -706,3 +707,13 @@ def test_saving_through_a_link_writes_its_target(arrow_fitted, saved, tmp_path):
     (tmp_path / "m").symlink_to(tmp_path / "real")
     arrow_fitted.model.save(tmp_path / "m")
     assert (tmp_path / "m").read_bytes() == saved
+
+
+def test_a_wrong_device_is_not_a_damaged_file(saved):
+    with pytest.raises(InvalidOption, match="device"):
+        harpoon.load(saved, device="abacus")
+
+
+def test_a_checkpoint_that_is_no_path_is_refused():
+    with pytest.raises(InvalidOption, match="checkpoint must be the path"):
+        harpoon.Harpoon(hidden=16, max_epochs=1, progress=False).fit(pa.table({"x": [1.0, 2.0] * 10}), checkpoint=5)

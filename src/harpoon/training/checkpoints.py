@@ -70,6 +70,8 @@ class Checkpoint:
     @classmethod
     def open(cls, path: str | os.PathLike[str], seed: int, fingerprint: str) -> Self:
         """Open the checkpoint in a file, or a new one if the file does not exist."""
+        if not isinstance(path, str | os.PathLike):
+            raise InvalidOption(f"checkpoint must be the path of a file, got {path!r}.")
         if not Path(path).parent.is_dir():  # an error now, and not after the first minute of training
             raise model_file.unwritable_file(path, "there is no such folder")
         if not Path(path).exists():
