@@ -136,7 +136,7 @@ def test_the_counts_of_a_dataset_are_those_of_the_table(folder):
 def test_parts_of_different_types_are_an_error_that_names_the_column(folder):
     pq.write_table(pa.table({"x": ["a"], "y": [1.0], "kind": ["up"]}), folder / "3.parquet")
     parts = [ray.data.read_parquet(str(folder / f"{number}.parquet")) for number in (0, 3)]
-    with pytest.raises(HarpoonError, match="'x' must hold the same"):
+    with pytest.raises(HarpoonError, match="'x' must be of the same type"):
         engine.fit(Harpoon(**SETTINGS), parts[0].union(parts[1]))
 
 

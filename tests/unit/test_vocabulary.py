@@ -77,7 +77,6 @@ NAMES = {
     "engine= of fit": (r"\.fit\([^)\n]*\bengine=", EVERYWHERE),
     "old attributes": (r"\.(settings_|report_)\b|\bmodel\.settings\b", EVERYWHERE),
     "old flags": (r"(?<![\w-])--(fewer|batch|stacked)(?![\w-])", EVERYWHERE),
-    "paths of this machine": (r"/work/main|/tmp/w/", EVERYWHERE),
 }
 WORDS = {
     word: (rf"\b({pattern})\b", PROSE)
@@ -100,8 +99,6 @@ WORDS = {
     }.items()
 }
 ALLOWED = {
-    ("README.md", "pull"): "torch pulls packages",
-    ("docs/tutorial.md", "pull"): "torch pulls packages",
     ("CONTRIBUTING.md", "law"): "a law is what a test states",
     ("CONTRIBUTING.md", "pull"): "torch pulls packages",
     ("docs/how-it-works.md", "turns"): "guidance turns terms into a penalty",

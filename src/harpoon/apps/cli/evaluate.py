@@ -84,7 +84,7 @@ def evaluate(
 def report(
     first: Annotated[str, typer.Argument(metavar="MODEL|REAL", help="A model, or a table of real rows.")],
     second: Annotated[
-        str | None, typer.Argument(metavar="[TABLE|SYNTHETIC]", help="A table to compare with.", show_default=False)
+        str | None, typer.Argument(metavar="TABLE|SYNTHETIC", help="A table to compare with.", show_default=False)
     ] = None,
     output: Page = None,
     where: options.Where = None,

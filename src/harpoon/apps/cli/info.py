@@ -21,7 +21,6 @@ SCHEMA = (
 
 def info(
     model: options.ModelFile,
-    seed: options.Seed = None,  # noqa: ARG001
     json: options.Json = False,
     quiet: options.Quiet = False,
     debug: options.Debug = False,  # noqa: ARG001
@@ -63,7 +62,6 @@ def schema(
     delimiter: options.Delimiter = None,
     encoding: options.Encoding = None,
     missing: options.Missing = None,
-    seed: options.Seed = None,  # noqa: ARG001
     force: options.Force = False,
     json: options.Json = False,
     quiet: options.Quiet = False,

@@ -143,7 +143,7 @@ OptionValues = Annotated[
     typer.Option(
         "--option",
         metavar="NAME=VALUE",
-        help="Any other option, such as ar_steps=16; `harpoon options` lists them. May be repeated.",
+        help="An option by name; `harpoon options` lists them. May be repeated.",
         autocompletion=complete_from(option_names),
     ),
 ]
@@ -165,7 +165,7 @@ Workers = Annotated[
 def options(
     group: Annotated[
         str | None,
-        typer.Argument(metavar="[GROUP]", help="model, training, sampling or guidance; all by default."),
+        typer.Argument(metavar="GROUP", help="model, training, sampling or guidance; all by default."),
     ] = None,
     json: Json = False,
     quiet: Quiet = False,

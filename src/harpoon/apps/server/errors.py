@@ -133,7 +133,8 @@ def _invalid_body(errors: list[Any]) -> ApiError:
     if errors[0]["type"] == "json_invalid":
         message = "The body is not valid JSON."
     else:
-        message = f"{fields[0]['field']} is not valid: {fields[0]['message'].rstrip('.')}."
+        message = f"{fields[0]['field']} is not valid: {fields[0]['message'].rstrip('.')}"
+        message += "" if message.endswith("?") else "."
     return ApiError(HTTPStatus.UNPROCESSABLE_ENTITY, "InvalidBody", message, fields=fields)
 
 
