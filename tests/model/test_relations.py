@@ -12,6 +12,7 @@ from harpoon.data import dataframe, read_columns
 from harpoon.data.column_array import NO_INDEX
 from harpoon.data.schema import Schema
 from harpoon.data.statistics import count_columns
+from harpoon.diffusion.geometry import gradient_angles
 from harpoon.encoding.batch import EncodedRows
 from harpoon.encoding.row_codec import RowCodec
 from harpoon.networks.copy_head import CopyDistribution, CopyHead
@@ -376,3 +377,13 @@ def test_sampled_orders_add_up_and_differences_are_plausible(of_orders, orders):
     assert np.isclose(sampled["gross"] + sampled["postage"], sampled["total"]).mean() > 0.97
     assert np.mean(sampled["tax"] == sampled["tax"].min()) < 0.02  # a clipped difference would be
     assert np.mean(sampled["postage"] == 0) == pytest.approx(np.mean(orders["postage"].to_numpy() == 0), abs=0.08)
+
+
+def test_gradient_angles_of_a_model_with_relations_are_finite():
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 300)).round(3)
+    table = pa.table({"a": a, "b": b, "c": (a + b).round(3)})
+    model = Harpoon(hidden=16, max_epochs=2, random_state=0, progress=False).fit(table)
+    assert model.relations()
+    angles = gradient_angles(model.denoiser_, model.encode(table), model.codec_.slices, rows=20, times=[0.5])
+    assert all(np.isfinite(angle.mean).all() for angle in angles.values())

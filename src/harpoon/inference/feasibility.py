@@ -62,7 +62,7 @@ class Feasibility:
             f"  probability {format_percent(self.probability)} ({format_percent(low)} to {format_percent(high)})",
         ]
         if self.training_fraction is not None:
-            lines.append(f"  met by {format_percent(self.training_fraction)} of the training rows")
+            lines.append(f"  met by {format_percent(self.training_fraction)} of the rows of the table")
         lines += [f"  {format_percent(part.probability):>8}  {part.text}" for part in self.parts]
         return "\n".join([*lines, f"  {self.suggestion}"] if self.suggestion else lines)
 

@@ -72,7 +72,8 @@ class CopyHead(nn.Module):
         log_p = torch.cat([no_copy, logits.view(len(h), -1, per_column)], dim=2).log_softmax(dim=2)
         relations = torch.arange(len(self.relations), device=h.device).view(1, -1, per_column).expand(len(h), -1, -1)
         deterministic = self.deterministic[relations] & log_p[:, :, 1:].isfinite()
-        values = self._scatter(predicted.values, predicted, 0.0).view(len(h), -1, per_column)
+        expanded = predicted.values.expand(len(h), -1)  # one empty row may stand for all rows
+        values = self._scatter(expanded, predicted, 0.0).view(len(h), -1, per_column)
         return CopyDistribution(log_p, values, relations, deterministic)
 
     def posterior_mean(self, copies: CopyDistribution, no_copy_mean: Tensor, not_spike: Tensor) -> Tensor:
