@@ -1,7 +1,7 @@
 """Fixtures of all tests, and which tests run together.
 
-`--dist loadgroup` runs the tests of a group on one worker, so that their fixtures are set up once. A group is a file,
-or all tests of a model in `SHARED_MODELS`, whose training takes many seconds.
+With several workers (`pytest -n 2 --dist loadgroup`), the tests of a file run on one worker, so that its fixtures are
+set up once. Files that share an expensive fixture are one group.
 """
 
 import os
@@ -26,18 +26,32 @@ settings.load_profile("ci" if os.environ.get("CI") else "desk")
 
 ROOT = Path(__file__).parent
 MARK_OF_FOLDER = {"statistical": "slow", "integration": "integration"}
-SHARED_MODELS = ("mixture_model",)
+GROUP_OF_FILE = {
+    "tests/integration/test_ray.py": "ray",  # a cluster takes long to start, and all CPUs
+    "tests/integration/test_ray_train.py": "ray",
+    "tests/model/test_imputation.py": "mixture_model",
+    "tests/statistical/test_anchored.py": "mixture_model",
+}
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         folder = item.path.relative_to(ROOT).parts[0] if item.path.is_relative_to(ROOT) else ""
         if folder in MARK_OF_FOLDER:
             item.add_marker(MARK_OF_FOLDER[folder])
-        if item.get_closest_marker("xdist_group") is None:
-            shared = [name for name in SHARED_MODELS if name in getattr(item, "fixturenames", ())]
-            item.add_marker(pytest.mark.xdist_group(shared[0] if shared else item.nodeid.partition("::")[0]))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Return a scheduler by group. The mark `xdist_group` has no effect with pytest 9.2 and xdist 3.8."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class GroupScheduling(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file = nodeid.partition("::")[0]
+            return GROUP_OF_FILE.get(file, file)
+
+    return GroupScheduling(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 @pytest.fixture(scope="session", params=frames.LIBRARIES)

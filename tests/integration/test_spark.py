@@ -23,7 +23,6 @@ from harpoon.engines import spark as engine
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning"),  # of Spark's own
-    pytest.mark.xdist_group("spark"),  # it takes long to start, so it starts once
 ]
 ROWS = 1200
 

@@ -249,10 +249,10 @@ def test_an_extreme_observed_cell_leaves_the_others_finite():
     rng = np.random.default_rng(0)
     model = Harpoon(hidden=16, max_epochs=3, random_state=0, progress=False)
     model.fit(pd.DataFrame({"a": rng.normal(size=100), "b": rng.normal(size=100)}))
-    holes = pd.DataFrame({"a": [1e25, 1e300], "b": [np.nan, np.nan]})
-    assert np.isfinite(model.impute(holes)["b"]).all()
-    assert np.isfinite(model.impute(holes, draws=2).mean()["b"]).all()
-    assert (model.impute(holes)["a"] == holes["a"]).all()
+    incomplete = pd.DataFrame({"a": [1e25, 1e300], "b": [np.nan, np.nan]})
+    assert np.isfinite(model.impute(incomplete)["b"]).all()
+    assert np.isfinite(model.impute(incomplete, draws=2).mean()["b"]).all()
+    assert (model.impute(incomplete)["a"] == incomplete["a"]).all()
 
 
 def test_an_expected_number_is_rounded_into_an_integer_column():
@@ -283,9 +283,9 @@ def test_wide_decimals_are_sampled():
 def test_means_and_intervals_of_draws_have_the_resolution_of_the_column():
     rng = np.random.default_rng(0)
     table = pa.table({"tenth": rng.normal(size=60).round(1), "hundred": 100 * rng.integers(1, 50, 60)})
-    holes = table.set_column(0, "tenth", pa.array([None] * 30 + table["tenth"].to_pylist()[30:]))
-    holes = holes.set_column(1, "hundred", pa.array(table["hundred"].to_pylist()[:30] + [None] * 30))
-    draws = Harpoon(hidden=16, max_epochs=3, random_state=0, progress=False).fit(table).impute(holes, draws=3)
+    incomplete = table.set_column(0, "tenth", pa.array([None] * 30 + table["tenth"].to_pylist()[30:]))
+    incomplete = incomplete.set_column(1, "hundred", pa.array(table["hundred"].to_pylist()[:30] + [None] * 30))
+    draws = Harpoon(hidden=16, max_epochs=3, random_state=0, progress=False).fit(table).impute(incomplete, draws=3)
     for frame in (draws.mean(), *draws.interval(0.5)):
         tenths = np.asarray(frame["tenth"])
         assert (tenths == tenths.round(1)).all()

@@ -23,41 +23,41 @@ def model(mixture_model):
 
 
 @pytest.fixture(scope="module")
-def holes() -> pa.Table:
+def incomplete() -> pa.Table:
     table = mixture_table(400, seed=5)
     return table.set_column(1, "y", pa.array(table["y"].to_pylist(), mask=np.arange(400) % 2 == 0))
 
 
 @pytest.fixture(scope="module")
-def draws(model, holes):
-    return model.impute(holes, draws=20, random_state=0)
+def draws(model, incomplete):
+    return model.impute(incomplete, draws=20, random_state=0)
 
 
-def test_draws_are_completed_tables_that_differ_only_in_missing_cells(draws, holes):
+def test_draws_are_completed_tables_that_differ_only_in_missing_cells(draws, incomplete):
     assert len(draws) == len(list(draws)) == 20
     first, second = draws.tables[:2]
-    assert first.schema == holes.schema
-    assert first["x"] == second["x"] == holes["x"]
+    assert first.schema == incomplete.schema
+    assert first["x"] == second["x"] == incomplete["x"]
     observed = np.arange(400) % 2 == 1
     a, b = (np.asarray(table["y"]) for table in (first, second))
     assert (a[observed] == b[observed]).all()
     assert (a[~observed] != b[~observed]).all()
 
 
-def test_the_same_seed_gives_the_same_draws_for_any_number_of_draws(model, holes, draws):
-    few = model.impute(holes, draws=2, random_state=0)
+def test_the_same_seed_gives_the_same_draws_for_any_number_of_draws(model, incomplete, draws):
+    few = model.impute(incomplete, draws=2, random_state=0)
     assert few.tables == draws.tables[:2]
 
 
-def test_several_draws_have_one_progress_bar_and_one_callback_each(holes, model, capsys, monkeypatch):
-    model.impute(holes, draws=3, ar_steps=1)
+def test_several_draws_have_one_progress_bar_and_one_callback_each(incomplete, model, capsys, monkeypatch):
+    model.impute(incomplete, draws=3, ar_steps=1)
     assert "Sampling" not in capsys.readouterr().err  # the model was made without bars
     monkeypatch.setattr(model, "progress", True)
-    model.impute(holes, draws=3, ar_steps=1)
+    model.impute(incomplete, draws=3, ar_steps=1)
     assert capsys.readouterr().err.count("Sampling") == 1
     steps = []
     monkeypatch.setattr(model, "progress", steps.append)
-    model.impute(holes, draws=3, ar_steps=1)
+    model.impute(incomplete, draws=3, ar_steps=1)
     assert [step.done for step in steps] == [1, 1, 1]
 
 
@@ -70,8 +70,8 @@ def test_the_coverage_of_intervals_is_near_their_level(draws):
     assert np.mean(np.asarray(narrow[1]["y"])[::2] - np.asarray(narrow[0]["y"])[::2]) < np.mean(high - low)
 
 
-def test_too_few_draws_for_a_level_are_a_warning(draws, model, holes):
-    few = model.impute(holes, draws=4, random_state=0)
+def test_too_few_draws_for_a_level_are_a_warning(draws, model, incomplete):
+    few = model.impute(incomplete, draws=4, random_state=0)
     with pytest.warns(TooFewDrawsWarning, match=r"at least 19 draws, got 4\..* about 0\.60.*draws=19"):
         low, high = few.interval(0.9)
     values = np.stack([np.asarray(table["y"]) for table in few])
@@ -83,17 +83,17 @@ def test_too_few_draws_for_a_level_are_a_warning(draws, model, holes):
         draws.interval(0.95)
 
 
-def test_an_observed_cell_is_its_own_interval(draws, holes):
+def test_an_observed_cell_is_its_own_interval(draws, incomplete):
     low, high = draws.interval(0.9)
     assert low.column_names == ["x", "y"]
     observed = np.arange(400) % 2 == 1
     assert (np.asarray(low["y"])[observed] == np.asarray(high["y"])[observed]).all()
-    assert low["x"] == holes["x"]
+    assert low["x"] == incomplete["x"]
 
 
-def test_the_mean_of_many_draws_is_near_the_expectation(model, draws, holes):
+def test_the_mean_of_many_draws_is_near_the_expectation(model, draws, incomplete):
     mean = np.asarray(draws.mean()["y"])[::2]
-    expected = model.expect(holes).numbers["y"][::2]
+    expected = model.expect(incomplete).numbers["y"][::2]
     assert np.abs(mean - expected).mean() < 0.3
     assert y_moments(0.0)[1] > 0.5  # a single draw is this far off
 
@@ -148,19 +148,19 @@ def test_results_of_statsmodels_and_of_scikit_learn_are_understood(draws):
     assert pooled.estimate == pytest.approx([truth.intercept_, *truth.coef_], abs=0.15)
 
 
-def test_bad_arguments_of_pooling_and_intervals_are_errors(draws, model, holes):
+def test_bad_arguments_of_pooling_and_intervals_are_errors(draws, model, incomplete):
     with pytest.raises(InvalidOption, match="coef_"):
         draws.pool(lambda _table: "a text")
     with pytest.raises(InvalidOption, match="at least 2 draws"):
-        model.impute(holes, draws=1).pool(lambda _table: ([1.0], [1.0]))
+        model.impute(incomplete, draws=1).pool(lambda _table: ([1.0], [1.0]))
     with pytest.raises(InvalidOption, match="between 0 and 1"):
         draws.interval(90)
     with pytest.raises(InvalidOption, match="draws"):
-        model.impute(holes, draws=0)
+        model.impute(incomplete, draws=0)
 
 
-def test_a_table_without_rows_is_returned(model, holes):
-    nothing = holes.slice(0, 0)
+def test_a_table_without_rows_is_returned(model, incomplete):
+    nothing = incomplete.slice(0, 0)
     assert model.impute(nothing).equals(nothing)
     assert model.expect(nothing).numbers["y"].shape == (0,)
     assert model.expect(nothing).probabilities["c"].shape == (0, 2)
@@ -206,10 +206,10 @@ def test_under_a_condition_each_part_is_a_sample_of_its_own(arrow_fitted, tools)
     assert min(sample(8)["age"].to_pylist()) >= 40
 
 
-def test_arguments_of_another_call_are_named(model, holes):
+def test_arguments_of_another_call_are_named(model, incomplete):
     with pytest.raises(InvalidOption, match="draws is an argument of another call"):
         model.sample(3, draws=3)
     with pytest.raises(InvalidOption, match="Did you mean 'draws'"):
-        model.impute(holes, drws=3)
+        model.impute(incomplete, drws=3)
     with pytest.raises(InvalidOption, match=r"row_offset.* must be at most"):
         model.sample(3, row_offset=2**63)

@@ -251,24 +251,24 @@ def test_completed_rows_have_the_distribution_of_rows_with_the_same_given_cells(
 
 
 def test_imputed_cells_satisfy_the_condition(model):
-    holes = TABLE.head(60).copy()
-    holes.loc[::2, "x"] = None
-    holes.loc[1::2, "count"] = None
-    holes = holes[(holes["x"].isna()) | (holes["x"] < 0.8)]
-    filled = model.impute(holes, where="x < 0.8 and count >= 0")
+    incomplete = TABLE.head(60).copy()
+    incomplete.loc[::2, "x"] = None
+    incomplete.loc[1::2, "count"] = None
+    incomplete = incomplete[(incomplete["x"].isna()) | (incomplete["x"] < 0.8)]
+    filled = model.impute(incomplete, where="x < 0.8 and count >= 0")
     assert violations(filled, "x < 0.8 and count >= 0") == 0
-    observed = holes["x"].notna()
-    assert (filled["x"][observed] == holes["x"][observed]).all()
-    draws = model.impute(holes, where="x < 0.8", draws=3, random_state=1)
+    observed = incomplete["x"].notna()
+    assert (filled["x"][observed] == incomplete["x"][observed]).all()
+    draws = model.impute(incomplete, where="x < 0.8", draws=3, random_state=1)
     assert all(violations(table, "x < 0.8") == 0 for table in draws)
 
 
 def test_observed_cells_that_violate_the_condition_are_an_error(model):
-    holes = TABLE.head(10).copy()
-    holes["x"] = [0.0] * 9 + [5.0]
-    holes.loc[0, "count"] = None
+    incomplete = TABLE.head(10).copy()
+    incomplete["x"] = [0.0] * 9 + [5.0]
+    incomplete.loc[0, "count"] = None
     with pytest.raises(InvalidCondition, match="row 9"):
-        model.impute(holes, where="x < 1")
+        model.impute(incomplete, where="x < 1")
 
 
 # Losses
@@ -375,8 +375,8 @@ def test_guided_rows_are_distinct(model):
 
 def test_an_equality_is_satisfied_for_any_observed_cells(model):
     assert (model.sample(20, given={"kind": "a"}, where="x = 0.25", random_state=1)["x"] == 0.25).all()
-    holes = TABLE.head(20).assign(x=None)
-    assert (model.impute(holes, where="x = 0.25")["x"] == 0.25).all()
+    incomplete = TABLE.head(20).assign(x=None)
+    assert (model.impute(incomplete, where="x = 0.25")["x"] == 0.25).all()
 
 
 def test_an_equality_terminates_with_the_paper_preset(paper):

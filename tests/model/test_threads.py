@@ -106,11 +106,11 @@ def with_callback(model, callback):
 
 
 def test_samples_and_imputed_cells_do_not_depend_on_the_threads(threads, model, tools):
-    holes = pd.DataFrame(tools.mixed_columns(500))
+    incomplete = pd.DataFrame(tools.mixed_columns(500))
     results = []
     for count in (1, 3):
         threads(count)
-        results.append((model.sample(500, random_state=5, sampling_batch_size=64), model.impute(holes)))
+        results.append((model.sample(500, random_state=5, sampling_batch_size=64), model.impute(incomplete)))
     for one, other in zip(*results, strict=True):
         for name in one.columns:
             assert np.mean(one[name].astype(str) == other[name].astype(str)) > 0.99  # or the last bit of a product

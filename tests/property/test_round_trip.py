@@ -253,7 +253,7 @@ def test_impute_fills_the_holes_and_keeps_the_rest(frame_of, tools, columns):
 
 
 def test_a_table_without_holes_comes_back_equal(frame_of, tools, fitted):
-    whole = frame_of(tools.mixed_columns(holes=False))
+    whole = frame_of(tools.mixed_columns(missing=False))
     tools.assert_same(fitted.model.impute(whole), whole)
 
 
@@ -388,9 +388,9 @@ def test_a_column_trained_with_holes_comes_back_with_the_dtype_of_its_values(too
 
 
 def test_an_all_missing_column_is_filled_with_the_dtype_of_the_training_table(frame_of, tools):
-    whole = frame_of(tools.mixed_columns(holes=False))
+    whole = frame_of(tools.mixed_columns(missing=False))
     empty = frame_of(
-        {**tools.mixed_columns(holes=False), "job": pa.nulls(60), "age": pa.nulls(60), "height": pa.nulls(60)}
+        {**tools.mixed_columns(missing=False), "job": pa.nulls(60), "age": pa.nulls(60), "height": pa.nulls(60)}
     )
     filled = tools.fit(whole).impute(empty)
     assert tools.dtypes(filled) == tools.dtypes(whole)
@@ -428,7 +428,7 @@ def test_every_spelling_of_missing_is_missing_and_is_filled(column, tools):
 
 
 def test_a_wholly_missing_row_is_filled(frame_of, tools):
-    columns = {n: [None, *v[1:]] for n, v in tools.mixed_columns(holes=False).items()}
+    columns = {n: [None, *v[1:]] for n, v in tools.mixed_columns(missing=False).items()}
     frame = frame_of(columns)
     changed = ("age", "member") if isinstance(frame, pd.DataFrame) else ()
     tools.assert_filled(frame, tools.fit(frame).impute(frame), changed=changed)
@@ -436,7 +436,7 @@ def test_a_wholly_missing_row_is_filled(frame_of, tools):
 
 def test_filled_values_lie_on_the_grid_and_in_the_range_of_the_training_table(frame_of, tools, fitted):
     filled = tools.read_back(fitted.model.impute(fitted.table))
-    seen = tools.mixed_columns(holes=True)
+    seen = tools.mixed_columns(missing=True)
     for name in ("height", "price", "age"):
         known = [v for v in seen[name] if v is not None]
         assert min(known) <= min(filled[name])

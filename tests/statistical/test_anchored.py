@@ -10,9 +10,8 @@ from tests.support.oracles import CENTRES, CLASS_PROBABILITIES, class_probabilit
 
 
 @pytest.fixture(scope="module")
-def trained():
-    options = {"hidden": 64, "depth": 2, "batch_size": 256, "max_epochs": 150, "learning_rate": 3e-3}
-    return Harpoon("anchored", random_state=0, progress=False, **options).fit(mixture_table(4000, seed=0))
+def trained(mixture_model):
+    return mixture_model
 
 
 @pytest.mark.parametrize("x", [-2.0, -0.5, 1.0, 2.0])

@@ -92,8 +92,8 @@ def fit(table, **options):
         return Harpoon(**{**TINY, "incomplete_rows": "mask", **options}).fit(table)
 
 
-def mixed_columns(rows=60, holes=True):
-    """Return columns of every plain kind; with `holes`, every seventh cell of a column is missing."""
+def mixed_columns(rows=60, missing=True):
+    """Return columns of every plain kind; with `missing`, every seventh cell of a column is missing."""
     rng = np.random.default_rng(3)
     job = rng.choice(["chef", "nurse", "pilot"], rows)
     columns = {
@@ -103,7 +103,7 @@ def mixed_columns(rows=60, holes=True):
         "job": job.tolist(),
         "member": (rng.random(rows) < 0.5).tolist(),
     }
-    if holes:
+    if missing:
         for i, values in enumerate(columns.values()):
             for row in range(i, rows, 7):
                 values[row] = None

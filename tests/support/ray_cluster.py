@@ -21,7 +21,6 @@ MARKS = [
         "ignore::pytest.PytestUnraisableExceptionWarning",
         "ignore::ResourceWarning",
     ),
-    pytest.mark.xdist_group("ray"),  # a cluster takes long to start, and all CPUs
 ]
 
 

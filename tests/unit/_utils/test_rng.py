@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import kstest
 
 from harpoon import InvalidOption
 from harpoon._utils.rng import (
@@ -78,11 +79,17 @@ def test_the_noise_of_a_row_depends_on_its_number_the_seed_and_the_draw():
     assert len(set(values)) == len(values)
 
 
+def test_noise_differs_between_rows_and_steps():
+    noise = row_noise(0, np.arange(50), 4, 5)
+    assert noise.shape == (4, 50, 5)
+    assert len(torch.unique(noise)) == noise.numel()
+
+
 def test_noise_is_standard_normal():
-    noise = row_noise(0, np.arange(500), 4, 10).numpy()
-    assert noise.shape == (4, 500, 10)
-    assert noise.mean() == pytest.approx(0, abs=0.03)
-    assert noise.std() == pytest.approx(1, abs=0.03)
+    noise = row_noise(7, np.arange(2000), 5, 4)
+    assert kstest(noise.flatten().numpy(), "norm").pvalue > 0.001
+    assert abs(np.corrcoef(noise[0, :, 0], noise[1, :, 0])[0, 1]) < 0.1
+    assert abs(np.corrcoef(noise[0, 1:, 0], noise[0, :-1, 0])[0, 1]) < 0.1
 
 
 @given(st.integers(0, 2**63), st.lists(st.integers(1, 2**62), min_size=2, max_size=5, unique=True))

@@ -77,27 +77,27 @@ cells = st.lists(st.integers(-4, 4), min_size=1, max_size=40)
 
 @given(cells, st.sampled_from([0.5, 0.8, 0.9, 0.95]), st.booleans())
 @settings(deadline=None)
-def test_an_interval_lies_within_the_draws_and_contains_their_median(drawn, level, integer):
-    values = np.array(drawn)[:, None] * (1 if integer else 0.5)
+def test_an_interval_lies_within_the_draws_and_contains_their_median(draws, level, integer):
+    values = np.array(draws)[:, None] * (1 if integer else 0.5)
     low, high = (end[0] for end in interval(values, level, INTEGER if integer else NUMBER))
     ordered = np.sort(values[:, 0])
-    assert ordered[0] <= low <= ordered[(len(drawn) - 1) // 2]
-    assert ordered[len(drawn) // 2] <= high <= ordered[-1]
+    assert ordered[0] <= low <= ordered[(len(draws) - 1) // 2]
+    assert ordered[len(draws) // 2] <= high <= ordered[-1]
     assert low.dtype == high.dtype == (np.int64 if integer else np.float64)
 
 
 # Integers, because the interval of two floats without any float in between cannot be interpolated.
 @given(st.lists(st.integers(-(10**6), 10**6).map(float), min_size=2, max_size=40, unique=True))
 @settings(deadline=None)
-def test_without_ties_the_tails_are_equal_and_intervals_are_nested(drawn):
-    values, narrower = np.array(drawn)[:, None], (np.inf, -np.inf)
+def test_without_ties_the_tails_are_equal_and_intervals_are_nested(draws):
+    values, narrower = np.array(draws)[:, None], (np.inf, -np.inf)
     for level in (0.5, 0.7, 0.8, 0.85, 0.9, 0.95):
         low, high = (end[0] for end in interval(values, level, NUMBER))
         outside = (1 - level) / 2
         assert (low, high) == pytest.approx(
             (
-                min(np.quantile(values, outside, method="weibull"), np.sort(drawn)[(len(drawn) - 1) // 2]),
-                max(np.quantile(values, 1 - outside, method="weibull"), np.sort(drawn)[len(drawn) // 2]),
+                min(np.quantile(values, outside, method="weibull"), np.sort(draws)[(len(draws) - 1) // 2]),
+                max(np.quantile(values, 1 - outside, method="weibull"), np.sort(draws)[len(draws) // 2]),
             ),
             abs=1e-6,
         )
@@ -145,10 +145,10 @@ def test_equal_draws_are_their_own_interval_and_too_few_draws_give_their_range()
 
 def test_attainable_coverage_is_the_coverage_of_a_perfect_model():
     rng = np.random.default_rng(0)
-    drawn = zero_inflated(0.5)(rng, (21, CELLS))
+    draws = zero_inflated(0.5)(rng, (21, CELLS))
     truth, low, high = ends("half are zero", 20, 0.9, seed=1)
     reached = np.mean((low <= truth) & (truth <= high))
-    assert attainable_coverage(drawn, 0.9, NUMBER) == pytest.approx(reached, abs=0.01)
+    assert attainable_coverage(draws, 0.9, NUMBER) == pytest.approx(reached, abs=0.01)
     assert attainable_coverage(np.full((20, 5), 3.0), 0.9, NUMBER) == 1.0
 
 
