@@ -1,16 +1,18 @@
-"""Strategies for finding rows that satisfy a condition. Every strategy checks every row.
+"""Strategies for finding rows that satisfy a condition.
 
-rejection     Sample unconditionally and keep the rows that satisfy the condition: the conditional distribution of
-the model, exactly.
-conditioning  Split the condition into disjoint branches. In each, sample the restricted columns from their
-truncated marginals, condition the rest of the row on them, and reject rows that violate terms of
-several columns.
-guidance      Guide rows by the gradient of a penalty (Algorithm 1) and correct the bias by importance weights.
-Then resample the columns that the condition does not name, and run Gibbs steps, which leave the
-conditional distribution unchanged.
-paper         Algorithm 1 with the paper's penalties alone: rows may violate the condition.
-auto          The first that works: rejection for common conditions, conditioning for rare ones, guidance for
-branches that are rare themselves.
+    rejection     Sample unconditionally and keep the rows that satisfy the condition: the conditional distribution of
+                  the model, exactly.
+    conditioning  Split the condition into disjoint branches. In each, sample the restricted columns from their
+                  truncated marginals, condition the rest of the row on them, and reject rows that violate terms of
+                  several columns.
+    guidance      Guide rows by the gradient of a penalty (Algorithm 1) and correct the bias by importance weights.
+                  Then resample the columns that the condition does not name, and run Gibbs steps, which leave the
+                  conditional distribution unchanged.
+    paper         Algorithm 1 with the paper's penalties alone: rows may violate the condition.
+    auto          The first that works: rejection for common conditions, conditioning for rare ones, guidance for
+                  branches that are rare themselves.
+
+All but "paper" return only rows that satisfy the condition.
 """
 
 from __future__ import annotations
