@@ -34,7 +34,7 @@ def test_the_demo_imputes_samples_and_plots(command, tmp_path):
     filled = rows(tmp_path / "out" / "penguins_filled.csv")
     assert len(filled) == 344
     assert all(value not in ("", "NA") for row in filled for value in row.values())
-    sampled = rows(tmp_path / "out" / "penguins_drawn.csv")
+    sampled = rows(tmp_path / "out" / "penguins_sampled.csv")
     assert len(sampled) == 200
     assert {(row["species"], row["sex"]) for row in sampled} == {("Gentoo", "female")}
     assert (tmp_path / "out" / "penguins.png").read_bytes().startswith(b"\x89PNG")
