@@ -5,6 +5,8 @@
 #   make test      everything: make check, all other tests, the docs
 #   make docs      the docs, into site/
 #   make tables    the tables of measured numbers in the docs, from the records
+#   make results   whatever a table or figure of the paper lacks (days; can be stopped and continued), and the pages.
+#                  RESULTS=--list only prints what is missing and how long it takes
 #   make pictures  the pictures of the README and the docs
 PYTHON ?= python3
 VENV   ?= .venv
@@ -13,7 +15,7 @@ PIP     = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 # One thread per worker: two workers on two cores, and small networks gain nothing from more.
 PYTEST  = OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup
 
-.PHONY: help setup demo studio check test lint types contracts tests docs tables pictures format clean
+.PHONY: help setup demo studio check test lint types contracts tests docs tables results pictures format clean
 help:
 	@grep -E '^#   make' Makefile | cut -c3-
 
@@ -62,8 +64,10 @@ types: $(VENV)/.dev
 contracts: $(VENV)/.dev
 	$(BIN)/lint-imports
 
+# Coverage is measured where tests are fast: tracing would slow down the trainings and clusters of the others.
 tests: $(VENV)/.dev
-	$(PYTEST) --cov --cov-report=term-missing:skip-covered
+	$(PYTEST) --cov --cov-report=term-missing:skip-covered tests/unit tests/model tests/property benchmarks/tests benchmarks/harpoon_bench src
+	$(PYTEST) tests/statistical tests/integration
 
 # Warnings are errors; nothing is fetched, neither here nor by the pages. They open as files, too; only the search needs
 # a server: python -m http.server -d site. (The variable silences an advertisement.)
@@ -72,6 +76,9 @@ docs: $(VENV)/.dev
 
 tables: $(VENV)/.dev
 	$(BIN)/python -m harpoon_bench tables
+
+results: $(VENV)/.dev
+	$(BIN)/python -m harpoon_bench results $(RESULTS)
 
 pictures: $(VENV)/.dev demo-output/penguins.harpoon
 	$(BIN)/python docs/pictures.py

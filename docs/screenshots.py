@@ -1,16 +1,19 @@
-"""Make the picture of Studio in the docs: python docs/screenshots.py MODEL (with Debian's chromium and its driver)."""
+"""Make the picture of Studio in the docs: python docs/screenshots.py MODEL (with chromium and its driver)."""
 
 from __future__ import annotations
 
 import re
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 from selenium import webdriver
 from selenium.webdriver.chrome.options import Options
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.support.ui import WebDriverWait
+
+from harpoon.apps.cli.demo import load_table
 
 ASSETS = Path(__file__).parent / "assets"
 SCENARIOS = "#a=body_mass_g+>%3D+5000&b=species+%3D+%27Adelie%27+and+sex+%3D+%27male%27"
@@ -20,13 +23,16 @@ SECONDS = 60
 
 
 def main(model: str) -> None:
-    """Serve a model, open its page, and take the picture."""
-    command = [sys.executable, "-m", "harpoon.apps.cli", "serve", model, "--port", "0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:  # noqa: S603
-        try:
-            take(_address(server))
-        finally:
-            server.terminate()
+    """Serve a model of the penguins beside their table, open its page, and take the picture."""
+    with tempfile.TemporaryDirectory() as folder:
+        table = Path(folder) / "penguins.csv"
+        load_table().to_csv(table, index=False)
+        command = [sys.executable, "-m", "harpoon.apps.cli", "serve", model, "--data", str(table), "--port", "0"]
+        with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:  # noqa: S603
+            try:
+                take(_address(server))
+            finally:
+                server.terminate()
 
 
 def take(address: str) -> None:
@@ -39,6 +45,8 @@ def take(address: str) -> None:
     try:
         size = {"width": WIDTH, "height": HEIGHT, "deviceScaleFactor": 1, "mobile": False}
         browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+        still = [{"name": "prefers-reduced-motion", "value": "reduce"}]  # no chart is half faded in
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": still})
         browser.get(address + SCENARIOS)
         WebDriverWait(browser, SECONDS).until(lambda it: not it.find_elements("css selector", BUSY))
         _compressed(browser.get_screenshot_as_png(), ASSETS / "studio.png")

@@ -29,9 +29,15 @@ MARK_OF_FOLDER = {"statistical": "slow", "integration": "integration"}
 GROUP_OF_FILE = {
     "tests/integration/test_ray.py": "ray",  # a cluster takes long to start, and all CPUs
     "tests/integration/test_ray_train.py": "ray",
-    "tests/model/test_imputation.py": "mixture_model",
+    "tests/statistical/test_imputation.py": "mixture_model",
+    "tests/statistical/test_sensitivity.py": "mixture_model",
     "tests/statistical/test_anchored.py": "mixture_model",
 }
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Tests ask tiny tables for rare rows on purpose. Tests of the warning itself expect it by `pytest.warns`.
+    config.addinivalue_line("filterwarnings", "ignore::harpoon.exceptions.ExtrapolationWarning")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -17,6 +17,7 @@ from harpoon_bench.doc_tables import PAGES, write_tables
 from harpoon_bench.experiments import Run, make_cells
 from harpoon_bench.pages import PUBLISHED, write_page
 from harpoon_bench.records import RESULTS, Cell, Results
+from harpoon_bench.reproduction import describe_items, paper_items, select
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -44,6 +45,7 @@ Limit = Annotated[
 Data = Annotated[Path | None, typer.Option(help="Folder of the data sets.", show_default="HARPOON_DATA, or downloaded")]
 Models = Annotated[Path | None, typer.Option(help="Folder of trained models.", show_default="in the user's cache")]
 ResultsFolder = Annotated[Path, typer.Option(help="Folder of the records.")]
+OnlyList = Annotated[bool, typer.Option("--list", help="Only print what is missing and how long that takes.")]
 RetryFailed = Annotated[bool, typer.Option("--retry-failed", help="Measure failed cells again.")]
 
 
@@ -54,6 +56,7 @@ EXPERIMENTS = {
     "runtime": "Measure how long methods take to impute Adult's test rows.",
     "geometry": "Measure gradient angles of both presets, and the theorems on the circle and the sphere.",
     "fidelity": "Sample rows without a condition and score them against test rows.",
+    "statistics": "Count rows, columns and the training rows that satisfy each condition.",
 }
 
 
@@ -107,6 +110,34 @@ for _name, _help in EXPERIMENTS.items():
 def methods() -> None:
     """List the methods."""
     typer.echo("\n".join(METHODS))
+
+
+@app.command("results")
+def reproduce(
+    *,
+    only_list: OnlyList = False,
+    datasets: DatasetNames = None,
+    methods: MethodNames = None,
+    limit: Limit = None,
+    data: Data = None,
+    models: Models = None,
+    results: ResultsFolder = RESULTS,
+    output: Annotated[Path, typer.Option(help="Folder of the page and its figures.")] = Path("docs"),
+    retry_failed: RetryFailed = False,
+) -> None:
+    """Measure whatever a table or figure of the paper lacks, and write the pages."""
+    run = Run(results, data, models, limit, retry_failed)
+    items = select(paper_items(), _split(datasets), _split(methods))
+    typer.echo(describe_items(items, run))
+    if only_list:
+        return
+    for item in items:
+        if run.remaining(item.cells):
+            typer.echo(item.title)
+            _measure(run, list(item.cells))
+    typer.echo(write_page(results, output))
+    for path in write_tables([path for pattern in PAGES for path in sorted(Path().glob(pattern))], results.parent):
+        typer.echo(path)
 
 
 @app.command()

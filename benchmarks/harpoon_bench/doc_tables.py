@@ -120,24 +120,25 @@ def fidelity(results: Path) -> str:
 
 def multiple_imputation(results: Path) -> str:
     """Return the coverage of intervals and pooled estimates, in %."""
+    by_mask = {"inside, lowest": min, "inside, highest": max}
     columns = {
         "coverage": "inside",
-        "attainable_coverage": "attainable",
-        "rank_coverage": "by rank",
-        "unanimous": "all draws agree",
-        "unanimous_correct": "of these right",
+        "attainable_coverage": "expected",
+        "rank_coverage": "inside by rank",
+        "unanimous": "draws agree",
+        "unanimous_correct": "right if they agree",
         "other_coverage": "others inside",
         "coefficient_coverage": "coefficients covered",
     }
     rows = [
         [
             record["dataset"],
+            *(f"{100 * bound(record['coverage_by_mask'].values()):.1f}" for bound in by_mask.values()),
             *(f"{100 * record[key]:.1f}" for key in columns),
-            *(f"{100 * bound(record['coverage_by_mask'].values()):.1f}" for bound in (min, max)),
         ]
         for record in _records(results, "multiple_imputation")
     ]
-    return _markdown(["data set, %", *columns.values(), "lowest", "highest"], rows)
+    return _markdown(["data set, %", *by_mask, *columns.values()], rows)
 
 
 def incomplete_rows(results: Path) -> str:
@@ -146,7 +147,48 @@ def incomplete_rows(results: Path) -> str:
         [record["dataset"], *(f"{record['quotients'][key]:.3f}" for key in ("mse", "accuracy"))]
         for record in _records(results, "incomplete_rows")
     ]
-    return _markdown(["data set", "MSE, relative", "accuracy, relative"], rows)
+    return _markdown(["data set", "ratio of the MSE", "ratio of the accuracy"], rows)
+
+
+def missing_values(results: Path) -> str:
+    """Return how far the missing cells of sampled rows deviate from those of training rows."""
+    headings = ["table", "rows", "missing, %", "complete columns", "missing", "together"]
+    headings += ["violations, categories", "violations, numbers", "detection", "detection real", "detection complete"]
+
+    def deviation(found: dict[str, Any]) -> str:
+        return "–" if found["largest"] is None else f"{found['largest']:.1f} ({found['by_chance']:.1f})"
+
+    def violations(found: dict[str, int]) -> str:
+        return f"{found['broken']} ({found['rules']} rules)" if found["rules"] else "no rule"
+
+    rows = [
+        [
+            record["dataset"],
+            f"{record['train_rows']:,}",
+            f"{100 * record['missing_fraction']:.1f}",
+            *(deviation(record[key]) for key in ("shares", "missing", "together")),
+            *(violations(record["structural"][key]) for key in ("categories", "numbers")),
+            *(f"{record[key]:.3f}" for key in ("detection", "detection_real")),
+            f"{record['detection_complete']:.3f}" if "detection_complete" in record else "–",
+        ]
+        for record in _records(results, "missing_values")
+    ]
+    return _markdown(headings, rows)
+
+
+def coverage_simulation(results: Path) -> str:
+    """Return bias, coverage and width of pooled estimates in a simulation, by mechanism, estimand and method."""
+    methods = ("complete", "complete_rows", "mice", "miceforest", "harpoon")
+    found = {(record["method"], record["mechanism"]): record for record in _records(results, "coverage_simulation")}
+    mechanisms = [name for name in ("MCAR", "MAR", "MNAR") if ("harpoon", name) in found]
+    rows = []
+    for mechanism in mechanisms:
+        for estimand in found["harpoon", mechanism]["estimands"]:
+            for method in (name for name in methods if (name, mechanism) in found):
+                score = found[method, mechanism]["estimands"][estimand]
+                numbers = [f"{score['bias']:+.3f}", f"{100 * score['coverage']:.1f}", f"{score['width']:.3f}"]
+                rows.append([mechanism, estimand, method.replace("_", " "), *numbers])
+    return _markdown(["missing", "estimate of", "method", "bias", "coverage, %", "width"], rows)
 
 
 def sampling_steps(results: Path) -> str:
@@ -240,6 +282,18 @@ def serve(results: Path) -> str:
     return _markdown(headings, ([count, *(found[key] for key in keys)] for count, found in clients.items()))
 
 
+def synthcity_agreement(results: Path) -> str:
+    """Return the largest difference of each published score from that of synthcity, by data set."""
+    records = list(_records(results, "synthcity_agreement"))
+    names = list(next(iter(records[0]["tables"].values()))["ours"])
+    rows = [
+        [record["dataset"], record["rows"]]
+        + [f"{max(abs(table['difference'][name]) for table in record['tables'].values()):.0e}" for name in names]
+        for record in records
+    ]
+    return _markdown(["data set", "rows", *names], rows)
+
+
 def row_trace(results: Path) -> str:
     """Return the modules and rooms that one row passes, in version 0.1 and now."""
     record = _record(results, "row_trace")
@@ -290,6 +344,8 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "fidelity": fidelity,
     "draws": multiple_imputation,
     "incomplete": incomplete_rows,
+    "missing_values": missing_values,
+    "coverage_simulation": coverage_simulation,
     "steps": sampling_steps,
     "speed": speed,
     "serve": serve,
@@ -297,4 +353,5 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "engines_about": engines_setup,
     "engines_on_paper": engines_estimate,
     "trace": row_trace,
+    "synthcity": synthcity_agreement,
 }

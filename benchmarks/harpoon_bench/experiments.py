@@ -28,10 +28,11 @@ from harpoon.diffusion.schedules import NoiseLevel
 from harpoon.exceptions import HarpoonError, InvalidOption
 from harpoon.metrics import METRICS, masks
 from harpoon_bench.baselines import METHODS, Method, method_class
-from harpoon_bench.baselines.presets import HarpoonMethod
+from harpoon_bench.baselines.presets import HarpoonMethod, Paper
 from harpoon_bench.cache import cache_folder
 from harpoon_bench.datasets import NAMES, SPECS, Dataset, hide_cells
 from harpoon_bench.machine import circumstances, peak_mib, reset_peak
+from harpoon_bench.published_scores import score_encoded
 from harpoon_bench.records import Cell, Record, Results
 
 Result = TypeVar("Result")
@@ -39,6 +40,7 @@ CONDITIONS = ("range", "category", "and", "or")
 MIXED = ("adult", "default", "shoppers")  # data sets with numeric and categorical columns
 MANIFOLD_DIMENSIONS = {"circle": 2, "sphere": 3}  # synthetic data with an exact denoiser
 EXACT = "exact"  # the method of synthetic data
+DATA = "data"  # the method of statistics, which need none
 # The paper's ablations: one change of its preset at a time.
 ABLATIONS: dict[str, dict[str, dict[str, Any]]] = {
     "loss": {
@@ -118,7 +120,7 @@ def make_cells(experiment: str, budget: float | None = None, **selection: Any) -
 def _check_names(lists: Mapping[str, Sequence[Any]]) -> None:
     valid = {
         "datasets": [*NAMES, *MANIFOLD_DIMENSIONS],
-        "methods": [*METHODS, EXACT],
+        "methods": [*METHODS, EXACT, DATA],
         "masks": masks.MECHANISMS,
         "conditions": CONDITIONS,
     }
@@ -163,11 +165,13 @@ def measure_sampling(cell: Cell, dataset: Dataset, method: Method) -> Record:
     """Sample as many rows as there are test rows that satisfy the condition, and score them against these."""
     where = None if cell.condition is None else dataset.conditions[cell.condition]
     reference = dataset.test if where is None else dataset.test[metrics.satisfies(dataset.schema, dataset.test, where)]
-    rows, cost = time_call(lambda: method.sample(len(reference), where))
+    rows, cost = time_call(lambda: method.sample_like(reference, where))
     if len(rows) != len(reference) or rows.isna().to_numpy().any():
         raise WrongAnswer(f"{method.title} must return {len(reference)} complete rows, returned {len(rows)}.")
     scores = score_samples(dataset, reference, rows)
     record: Record = {**cost, "metrics": scores, "rows": len(rows)}
+    if isinstance(method, Paper) and method.encoded is not None and method.is_published_encoding:
+        scores |= score_encoded(method.model, reference, method.encoded, where, dataset.target)
     if where is not None:
         scores["violation"] = metrics.violation_rate(dataset.schema, rows, where)
         record |= {"where": where, "branches": branch_fractions(dataset, reference, rows)}
@@ -190,6 +194,25 @@ def branch_fractions(dataset: Dataset, reference: pd.DataFrame, rows: pd.DataFra
     return {
         kind: [float(metrics.satisfies(dataset.schema, table, where).mean()) for table in (rows, reference)]
         for kind, where in branches.items()
+    }
+
+
+def measure_statistics(dataset: Dataset) -> Record:
+    """Count rows and columns, and the fraction of the training rows that satisfies each condition."""
+    kinds = [column.kind for column in dataset.schema.modelled]
+    return {
+        "data_sha256": dataset.sha256,
+        "counts": {
+            "rows": len(dataset.train) + len(dataset.test),
+            "numeric": sum(kind.numeric for kind in kinds),
+            "categorical": sum(kind.discrete for kind in kinds),
+            "train": len(dataset.train),
+            "test": len(dataset.test),
+        },
+        "shares": {
+            kind: {"where": where, "train": float(metrics.satisfies(dataset.schema, dataset.train, where).mean())}
+            for kind, where in dataset.conditions.items()
+        },
     }
 
 
@@ -402,4 +425,5 @@ EXPERIMENTS = {
     ),
     "geometry": Plan(["adult", *MANIFOLD_DIMENSIONS], ["anchored", "paper", EXACT]),
     "fidelity": Plan(MIXED, ["anchored", "real"]),
+    "statistics": Plan(NAMES, [DATA]),
 }

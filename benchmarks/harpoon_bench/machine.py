@@ -24,7 +24,7 @@ KIB_PER_MIB = 1024
 
 def circumstances() -> dict[str, object]:
     """Return what every record says about where it was made."""
-    return {"versions": versions(), "commit": commit(), "machine": processor()}
+    return {"versions": versions(), "commit": commit(), "clean": is_clean(), "machine": processor()}
 
 
 @cache
@@ -39,10 +39,15 @@ def versions() -> dict[str, str]:
 
 @cache
 def commit() -> str | None:
-    """Return the commit of the code, with a + if files differ from it; None outside a repository."""
-    head = _git("rev-parse", "HEAD")
-    changes = _git("status", "--porcelain", "--untracked-files=no", "--", *CODE_FOLDERS)
-    return None if head is None else head + ("+" if changes else "")
+    """Return the commit of the code; None outside a repository."""
+    return _git("rev-parse", "HEAD")
+
+
+@cache
+def is_clean() -> bool | None:
+    """Return whether the code is that of the commit, without changes; None outside a repository."""
+    changes = _git("status", "--porcelain", "--", *CODE_FOLDERS)
+    return None if changes is None else not changes
 
 
 def processor() -> dict[str, object]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 from harpoon._text import shorten
 from harpoon.metrics import METRICS
 from harpoon_bench.baselines import method_class
+from harpoon_bench.baselines.base import PUBLISHED_SETTINGS
 from harpoon_bench.cache import write_atomically
 from harpoon_bench.datasets import NAMES
 from harpoon_bench.experiments import ABLATIONS, CONDITIONS, EXPERIMENTS, MIXED, RATIOS
@@ -19,16 +20,20 @@ from harpoon_bench.tables import (
     CEILINGS,
     FAILED,
     Column,
+    Comparison,
     Key,
     Table,
     Value,
     average_seeds,
+    count_versions,
     keep_shared_seeds,
     method_title,
     read_published,
     task_of,
+    warn_of_versions,
 )
 
+PUBLISHED_BASELINES = ("GAIN", "MIRACLE", "ReMasker", "HyperImpute")
 PUBLISHED = Path(__file__).parent / "published" / "paper"
 PUBLISHED_MARK = " (published)"
 NOT_MEASURED = "Not measured yet."
@@ -47,25 +52,48 @@ CONSTRAINT_METRICS = {  # names in the published tables, and ours
     "detection": "detection_linear",
     "identifiability": "identifiability",
 }
+SCORED_AS_PUBLISHED = {  # our names of the scores of `published_scores`, by the names in the published tables
+    "violation_pct": "published_violation",
+    "alpha": "published_alpha",
+    "utility": "published_utility",
+    "ks": "published_ks",
+    "detection": "published_detection",
+    "identifiability": "published_identifiability",
+}
+RESULT_FILES = {"HyperImpute": "HyperImpute, authors' result file"}  # not in a table of the paper
+# Rows that reproduce a published row: the paper preset, and baselines with the settings of the paper's code.
+REPRODUCED = {
+    "Harpoon (paper preset)": "Harpoon",
+    "Harpoon (paper preset), scored as published": "Harpoon",
+    **{f"{name} ({PUBLISHED_SETTINGS})": RESULT_FILES.get(name, name) for name in PUBLISHED_BASELINES},
+}
 UNITS = {**dict.fromkeys(METRICS, 1.0), "accuracy": 100.0, "violation": 100.0}  # published in %
 NOTES = {
     "imputation": "MSE is the mean squared error of standardised numbers. Accuracy is that of categories, in %. Values "
     "are means ± standard deviations over five masks, or over the number of masks in brackets; all masks share one "
     "training. The best value is bold, and values that agree to two digits are ties. The masks follow the paper's rule "
     "with our own seeds, so published and measured numbers are of different masks. The paper's tables call RePaint on "
-    "the paper's denoiser DiffPuter.",
+    "the paper's denoiser DiffPuter. HyperImpute is in no table of the paper: its published numbers are from the "
+    "result file of the authors' code.",
+    "agreement": "What was to be reproduced, cell by cell: a measured mean agrees if it is within two published "
+    "standard deviations or 5 % of the published mean. In brackets: the measured and the published mean.",
     "same_masks": "These tables use only the masks that every method has imputed; their number is in brackets. Methods "
     "with a single mask are in the tables below. Names include the time limit of the training. All methods ran on the "
     "same machine; Methods lists their training times.",
     "constraints": "Violations are in %. α-precision is the naive variant. Utility is the area under the ROC curve of "
     "a boosted classifier, and detection that of a linear one; 0.5 means that it cannot separate sampled from "
     "real rows. Three differences matter. (1) Published violations are measured right after the guided loop; the "
-    "anchored preset and rejection sampling return only rows that satisfy the condition. (2) Published scores are from "
-    "synthcity; ours follow the same definitions but were not compared with its code, and our KS covers numeric "
-    "columns only. (3) Real training rows are a ceiling, not a method.",
+    "anchored preset and rejection sampling return only rows that satisfy the condition. (2) Published scores are "
+    "those of synthcity on encoded rows that are not rounded; ours are of rounded rows, and our KS covers numeric "
+    "columns only. Rows with the words “scored as published” can be compared with published rows, and only they can. "
+    "(3) Real training rows are a ceiling, not a method.",
     "runtime": "Seconds to impute the test rows, and the ratio to the paper's method (here: the paper preset; "
     "published: Harpoon). The methods ran sequentially on one core. Published seconds are from another machine with a "
     "GPU, so only ratios can be compared.",
+    "statistics": "Rows without missing cells, and columns without those that are not features. Where the paper has "
+    "another number, it is in brackets.",
+    "versions": "The commit of the code that made each record, with the number of records. Tables whose measured rows "
+    "are of several commits say so below them.",
 }
 
 
@@ -87,18 +115,23 @@ def write_page(results: Path, output: Path, published: Path = PUBLISHED) -> Path
 def imputation(results: Results, published: Path, _output: Path) -> str:
     """Return one table per mask, metric and ratio, and how often each method is best."""
     paper = read_published(published / "imputation.csv", ("mask", "ratio", "method", "dataset", "metric"))
-    means, parts, tables = average_seeds(results.records("imputation")), [], []
+    records = list(results.records("imputation"))
+    means, parts, tables = average_seeds(records), [], []
     for mask, (metric, datasets), ratio in product(MASKS, IMPUTATION_METRICS.items(), RATIO_TEXTS):
         table = Table([Column(dataset, metric) for dataset in datasets], title=f"{mask} {ratio} {metric}")
         for (paper_mask, paper_ratio, method, dataset, paper_metric), value in paper.items():
             if (paper_mask, paper_ratio, paper_metric) == (mask, ratio, metric):
-                table.put(method + PUBLISHED_MARK, dataset, value)
+                table.put(RESULT_FILES.get(method, method) + PUBLISHED_MARK, dataset, value)
         for name, dataset in product(method_names(means), datasets):
             table.put(name, dataset, means.get((name, (dataset, mask, ratio), metric)), UNITS[metric])
         tables.append(table)
-        parts.append(f"### {mask}, {100 * float(ratio):.0f} % hidden: {metric}\n\n{table.to_markdown()}")
+        shown = [(cell, record) for cell, record in records if task_of(cell)[1:] == (mask, ratio)]
+        shown = [(cell, record) for cell, record in shown if cell.dataset in datasets]
+        title = f"### {mask}, {100 * float(ratio):.0f} % hidden: {metric}"
+        parts.append(_join(title, table.to_markdown(), warn_of_versions(shown)))
     same_masks = compare_on_same_masks(results)
-    return "\n\n".join(filter(None, ["## Imputation", NOTES["imputation"], count_wins(tables), same_masks, *parts]))
+    agreement = describe_agreement({mask: [t for t in tables if t.title.startswith(mask)] for mask in MASKS})
+    return _join("## Imputation", NOTES["imputation"], count_wins(tables), agreement, same_masks, *parts)
 
 
 def compare_on_same_masks(results: Results) -> str:
@@ -117,7 +150,10 @@ def compare_on_same_masks(results: Results) -> str:
     table = Table(list(columns.values()))
     for name, ((task, metric), column) in product(method_names(means), columns.items()):
         table.put(name, column.heading, means.get((name, task, metric)), UNITS[metric])
-    return f"### All methods on the same masks\n\n{NOTES['same_masks']}\n\n{table.to_markdown()}" if rich else ""
+    if not rich:
+        return ""
+    title = "### All methods on the same masks"
+    return _join(title, NOTES["same_masks"], table.to_markdown(), warn_of_versions(rich))
 
 
 def constraints(results: Results, published: Path, output: Path) -> str:
@@ -133,10 +169,18 @@ def constraints(results: Results, published: Path, output: Path) -> str:
                 table.put(method + PUBLISHED_MARK, metric, value)
         for name, (heading, metric) in product(method_names(means), CONSTRAINT_METRICS.items()):
             table.put(name, heading, means.get((name, (dataset, condition), metric)), UNITS[metric])
+        for name, (heading, metric) in product(method_names(means), SCORED_AS_PUBLISHED.items()):
+            scored, unit = means.get((name, (dataset, condition), metric)), UNITS[CONSTRAINT_METRICS[heading]]
+            table.put(f"{name}, scored as published", heading, scored, unit)
         tables.append(table)
-        parts.append(f"### {dataset}: {condition}\n\n{table.to_markdown()}")
+        shown = [(cell, record) for cell, record in records if task_of(cell) == (dataset, condition)]
+        parts.append(_join(f"### {dataset}: {condition}", table.to_markdown(), warn_of_versions(shown)))
     figure = plot_disjunctions(records, output)
-    return "\n\n".join(["## Conditions", NOTES["constraints"], count_wins(tables), *parts, figure])
+    mixed = warn_of_versions([(cell, record) for cell, record in records if cell.condition == "or"])
+    comparable = [row for row in REPRODUCED if row.endswith("published")]
+    named = {name: [t for t in tables if t.title.startswith(name)] for name in MIXED}
+    agreement = describe_agreement(named, comparable)
+    return _join("## Conditions", NOTES["constraints"], count_wins(tables), agreement, *parts, figure, mixed)
 
 
 def ablation(results: Results, published: Path, _output: Path) -> str:
@@ -146,16 +190,17 @@ def ablation(results: Results, published: Path, _output: Path) -> str:
     parts = ["## Ablations", NOTES["imputation"]]
     for dataset, kind in product(sorted({cell.dataset for cell, _ in records}), ABLATIONS):
         columns = [Column(f"{metric} {ratio}", metric) for metric, ratio in product(IMPUTATION_METRICS, RATIO_TEXTS)]
-        table = Table(columns)
+        table, shown = Table(columns), list[tuple[Cell, Record]]()
         for option, changes in ABLATIONS[kind].items():
             same = [(c, record) for c, record in records if c.dataset == dataset and _ablated(c.options) == changes]
+            shown += same
             for metric, ratio in product(IMPUTATION_METRICS, RATIO_TEXTS):
                 heading = f"{metric} {ratio}"
                 table.put(option + PUBLISHED_MARK, heading, paper.get((kind, option, ratio, dataset, metric)))
                 for (name, task, measured_metric), value in average_seeds(same).items():
                     if (task[-1], measured_metric) == (ratio, metric):
                         table.put(f"{option}: {name}{_epochs(same)}", heading, value, UNITS[metric])
-        parts.append(f"### {dataset}: {kind}\n\n{table.to_markdown()}")
+        parts.append(_join(f"### {dataset}: {kind}", table.to_markdown(), warn_of_versions(shown)))
     return "\n\n".join(parts if records else [*parts, NOT_MEASURED])
 
 
@@ -163,7 +208,8 @@ def runtime(results: Results, published: Path, _output: Path) -> str:
     """Return seconds and ratios, measured and published, in separate tables."""
     paper = read_published(published / "runtimes.csv", ("method", "dataset"))
     measured: dict[str, dict[str, float | None]] = {}
-    for cell, record in results.records("runtime"):
+    records = list(results.records("runtime"))
+    for cell, record in records:
         methods = measured.setdefault(cell.dataset, {})
         methods[method_title(cell)] = record.get("answer_seconds", methods.get(method_title(cell)))
     parts = ["## Runtime", NOTES["runtime"]]
@@ -172,7 +218,8 @@ def runtime(results: Results, published: Path, _output: Path) -> str:
         seconds = {method: value.mean for method, value in values.items() if isinstance(value, Value)}
         here = _runtime_table("", method_class("paper").title, methods)
         there = _runtime_table("published", "Harpoon", seconds)
-        parts.append(f"### {dataset}\n\n{here}\n\n{there}")
+        shown = [(cell, record) for cell, record in records if cell.dataset == dataset]
+        parts.append(_join(f"### {dataset}", here, warn_of_versions(shown), there))
     return "\n\n".join(parts if measured else [*parts, NOT_MEASURED])
 
 
@@ -187,14 +234,16 @@ def _runtime_table(heading: str, reference: str, seconds: Mapping[str, float | N
 
 def fidelity(results: Results, _published: Path, _output: Path) -> str:
     """Return all scores of unconditional samples."""
-    means = average_seeds(results.records("fidelity"))
+    records = list(results.records("fidelity"))
+    means = average_seeds(records)
     parts = ["## Unconditional samples"]
     for dataset in sorted({task[0] for _, task, _ in means}):
-        values = {key: value for key, value in means.items() if key[1][0] == dataset}
+        values = {key: value for key, value in means.items() if key[1][0] == dataset and key[2] in METRICS}
         table = Table([Column(name, name) for name in dict.fromkeys(metric for _, _, metric in values)])
         for (method, _, metric), value in values.items():
             table.put(method, metric, value, UNITS[metric])
-        parts.append(f"### {dataset}\n\n{table.to_markdown()}")
+        shown = [(cell, record) for cell, record in records if cell.dataset == dataset]
+        parts.append(_join(f"### {dataset}", table.to_markdown(), warn_of_versions(shown)))
     return "\n\n".join(parts if means else [*parts, NOT_MEASURED])
 
 
@@ -210,8 +259,49 @@ def geometry(results: Results, _published: Path, output: Path) -> str:
                 for row in record["theorems"]
             ]
             parts.append(f"### Theorems 3.1 and 3.2 on the {cell.dataset}\n\n" + "\n".join(lines))
-    parts.append(plot_angles(records, output))
-    return "\n\n".join(parts if records else [parts[0], NOT_MEASURED])
+    parts += [plot_angles(records, output), warn_of_versions([found for found in records if "angles" in found[1]])]
+    return _join(*parts) if records else _join(parts[0], NOT_MEASURED)
+
+
+def statistics(results: Results, published: Path, _output: Path) -> str:
+    """Return the rows and columns of each data set, and the training rows that satisfy each condition."""
+    records = {cell.dataset: record for cell, record in results.records("statistics") if "counts" in record}
+    counts = read_published(published / "datasets.csv", ("dataset", "count"))
+    shares = read_published(published / "shares.csv", ("dataset", "condition"))
+    if not records:
+        return _join("## Data", NOT_MEASURED)
+    names = list(next(iter(records.values()))["counts"])
+    lines = [f"| | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
+    for dataset, record in records.items():
+        cells = (_beside(record["counts"][name], counts.get((dataset, name)), "{:,.0f}") for name in names)
+        lines.append(f"| {dataset} | {' | '.join(cells)} |")
+    rows = ["| | | condition | training rows, % |", "|---|---|---|---|"]
+    for dataset, record in records.items():
+        for kind, share in record["shares"].items():
+            fraction = _beside(100 * share["train"], shares.get((dataset, kind)), "{:.2f}")
+            rows.append(f"| {dataset} | {kind} | `{share['where']}` | {fraction} |")
+    title = "### Training rows that satisfy each condition"
+    return _join("## Data", NOTES["statistics"], "\n".join(lines), title, "\n".join(rows))
+
+
+def _beside(measured: float, published: Value | str | None, form: str) -> str:
+    """Return a number, with the published one in brackets if it differs."""
+    text = form.format(measured)
+    paper = form.format(published.mean) if isinstance(published, Value) else text
+    return text if paper == text else f"{text} ({paper})"
+
+
+def versions(results: Results, _published: Path, _output: Path) -> str:
+    """Return which commits the records of each experiment are of."""
+    found = {name: count_versions(results.records(name)) for name in EXPERIMENTS}
+    lines = [f"| {name} | {counts} |" for name, counts in found.items() if counts]
+    head = "| records | commits |\n|---|---|\n"
+    return _join("## Versions", NOTES["versions"], head + "\n".join(lines)) if lines else ""
+
+
+def _join(*parts: str) -> str:
+    """Join the parts that are not empty by blank lines."""
+    return "\n\n".join(filter(None, parts))
 
 
 def methods(results: Results, _published: Path, _output: Path) -> str:
@@ -268,6 +358,26 @@ def count_wins(tables: Iterable[Table]) -> str:
     return "\n".join(lines) or NOT_MEASURED
 
 
+def describe_agreement(groups: Mapping[str, Sequence[Table]], rows: Iterable[str] = tuple(REPRODUCED)) -> str:
+    """Return a line for each reproduced row and group of tables: how many cells agree, are better, are worse."""
+    lines = []
+    for row, (name, tables) in product(rows, groups.items()):
+        found = [cell for table in tables for cell in table.agreement(row, REPRODUCED[row] + PUBLISHED_MARK)]
+        if not found:
+            continue
+        listed = {
+            verdict: [f"{cell.cell} ({cell.value:.2f}; {cell.competitor_value:.2f})" for cell in found if test(cell)]
+            for verdict, test in VERDICTS.items()
+        }
+        texts = [
+            f"{verdict} in {len(cells)}" + (f" ({', '.join(cells)})" if 0 < len(cells) <= MAX_LOST_LISTED else "")
+            for verdict, cells in listed.items()
+        ]
+        agree = len(found) - sum(map(len, listed.values()))
+        lines.append(f"- {row}, {name}: {agree} of {len(found)} measured cells agree; {'; '.join(texts)}.")
+    return _join(NOTES["agreement"], "\n".join(lines)) if lines else ""
+
+
 def is_published(name: str) -> bool:
     """Return whether a row of a table is published."""
     return name.endswith(PUBLISHED_MARK)
@@ -287,6 +397,10 @@ def _epochs(records: list[tuple[Cell, Record]]) -> str:
     return f" ({'/'.join(map(str, sorted(epochs)))} epochs)" if epochs else ""
 
 
+VERDICTS: dict[str, Callable[[Comparison], bool]] = {
+    "better": lambda cell: not cell.agrees and cell.won,
+    "worse": lambda cell: not cell.agrees and not cell.won,
+}
 SECTIONS: tuple[Callable[[Results, Path, Path], str], ...] = (
     imputation,
     constraints,
@@ -294,6 +408,8 @@ SECTIONS: tuple[Callable[[Results, Path, Path], str], ...] = (
     runtime,
     fidelity,
     geometry,
+    statistics,
     methods,
+    versions,
     failures,
 )

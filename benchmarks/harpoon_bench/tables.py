@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -17,7 +18,10 @@ from harpoon_bench.records import Cell, Record
 CEILINGS = {cls.title for cls in map(method_class, METHODS) if cls.is_ceiling}
 PUBLISHED_SEEDS, PUBLISHED_DIGITS = 5, 2
 MAX_PRINTED = 1e5  # larger means are printed as a power of ten, as in the published tables
+AGREEING_STDS, AGREEING_FRACTION = 2, 0.05  # distances from a published mean at which a number is reproduced
+ROUNDING = 1e-9
 MISSING, FAILED = "–", "failed"
+BEFORE_COMMITS, SHORT_COMMIT = "before commits were recorded", 7
 Key = tuple[str, ...]
 
 
@@ -55,13 +59,14 @@ class Column:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A measured value and the best of its competitors."""
+    """A measured value and the best of its competitors; `agrees` if it reproduces a published competitor."""
 
     cell: str
     value: float
     competitor: str
     competitor_value: float
     won: bool
+    agrees: bool = False
 
 
 @dataclass
@@ -111,6 +116,19 @@ class Table:
                 competitor = next(name for name, mean in means.items() if mean == best)
                 won = own != best and METRICS[column.metric].best([own, best]) == own
                 found.append(Comparison(f"{self.title} {column.heading}".strip(), own, competitor, best, won))
+        return found
+
+    def agreement(self, row: str, published: str) -> list[Comparison]:
+        """Compare a row with the published row that it reproduces, in each column in which both have a value."""
+        compared = {cell.cell: cell for cell in self.compare(row, [published])}
+        found = []
+        for column in self.columns:
+            cell = compared.get(f"{self.title} {column.heading}".strip())
+            value = self.rows.get(published, {}).get(column.heading)
+            if cell is not None and isinstance(value, Value):
+                tolerance = max(AGREEING_STDS * (value.std or 0.0), AGREEING_FRACTION * abs(value.mean))
+                agrees = abs(cell.value - value.mean) <= tolerance + ROUNDING
+                found.append(replace(cell, agrees=agrees))
         return found
 
     def _format(self, row: Mapping[str, Value | str], column: Column) -> str:
@@ -174,6 +192,35 @@ def average_seeds(records: Iterable[tuple[Cell, Record]]) -> dict[tuple[str, Key
         for metric in METRICS:
             means[name, task, metric] = FAILED
     return means
+
+
+def version_of(record: Record) -> str:
+    """Return the commit of the code that made a record, in words for a page.
+
+    >>> version_of({"commit": "0123456789abcdef", "clean": True}), version_of({"commit": "0123456789abcdef+"})
+    ('0123456', '0123456 with changes')
+    >>> version_of({"metrics": {}})
+    'before commits were recorded'
+    """
+    commit = record.get("commit")
+    if commit is None:
+        return BEFORE_COMMITS
+    has_changes = commit.endswith("+") or record.get("clean") is False
+    return f"{commit[:SHORT_COMMIT]} with changes" if has_changes else str(commit[:SHORT_COMMIT])
+
+
+def count_versions(records: Iterable[tuple[Cell, Record]]) -> str:
+    """Return the versions of some records, the most frequent first, each with its number of records."""
+    counts = Counter(version_of(record) for _, record in records)
+    return ", ".join(f"{version} ({count})" for version, count in counts.most_common())
+
+
+def warn_of_versions(records: Iterable[tuple[Cell, Record]]) -> str:
+    """Return a visible warning if the records of one table are of several versions of the code, else nothing."""
+    records = list(records)
+    if len({version_of(record) for _, record in records}) < 2:
+        return ""
+    return f"**Mixed versions**: the measured rows are of several commits: {count_versions(records)}."
 
 
 def task_of(cell: Cell) -> Key:

@@ -20,7 +20,7 @@ from time import sleep
 
 from harpoon_bench.baselines import Method, make_method
 from harpoon_bench.datasets import Dataset, load
-from harpoon_bench.experiments import MANIFOLD_DIMENSIONS, MEASURES, Job, measure_theorems
+from harpoon_bench.experiments import DATA, MANIFOLD_DIMENSIONS, MEASURES, Job, measure_statistics, measure_theorems
 from harpoon_bench.machine import circumstances
 from harpoon_bench.models import train_or_load
 from harpoon_bench.records import Cell, Record, Results
@@ -37,6 +37,10 @@ def work(job: Job, announce: Callable[[str], None]) -> None:
             announce(str(index))
             record = measure_theorems(MANIFOLD_DIMENSIONS[cell.dataset], cell.seed)
             results.write(cell, {**record, **circumstances()})
+        return
+    if first.method == DATA:
+        announce("0")
+        results.write(first, {**measure_statistics(load(first.dataset, job.data)), **circumstances()})
         return
     announce("fit")
     try:

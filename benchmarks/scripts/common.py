@@ -14,7 +14,7 @@ import torch
 
 import harpoon
 from harpoon_bench.datasets import load
-from harpoon_bench.machine import versions
+from harpoon_bench.machine import circumstances, versions
 
 RESULTS = Path(__file__).parents[1] / "results" / "scripts"
 MIXED_DATASETS = ("adult", "default", "shoppers")
@@ -34,12 +34,12 @@ def make_parser(name: str, datasets: Iterable[str]) -> argparse.ArgumentParser:
 def run_datasets(names: str, results: Path, run: Callable[[str], dict[str, Any]]) -> dict[str, dict[str, Any]]:
     """Run every data set without a record, and return the records of all."""
     results.mkdir(parents=True, exist_ok=True)
-    records = {}
+    records, facts = {}, circumstances()  # of the code that was imported: the commit may change while it runs
     for name in names.split(","):
         path = results / f"{name}.json"
         if not path.exists():
             began = perf_counter()
-            record = run(name)
+            record = {**run(name), **facts}
             record["seconds"] = round(perf_counter() - began, 1)
             path.write_text(json.dumps(record, indent=1) + "\n")
         records[name] = json.loads(path.read_text())
@@ -48,8 +48,9 @@ def run_datasets(names: str, results: Path, run: Callable[[str], dict[str, Any]]
 
 
 def write_record(record: dict[str, Any], path: Path) -> None:
-    """Write and print one record."""
+    """Write and print one record, with the commit and the machine."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    record = {**record, **circumstances()}
     path.write_text(json.dumps(record, indent=2) + "\n")
     print(json.dumps(record))
 

@@ -87,15 +87,15 @@ def pool_coefficients(name: str, rows: pd.DataFrame, draws: harpoon.MultipleImpu
     complete, _ = regression(rows)
     pooled = draws.pool(regression)
     low, high = pooled.interval(POOLED_LEVEL)
-    between = np.sqrt(pooled.missing_information) * pooled.error
+    between = np.sqrt(pooled.lambda_) * pooled.std_error
     margin = t.ppf(0.5 + POOLED_LEVEL / 2, len(draws) - 1) * between
     return [
         {
             "coefficient": coefficient,
             "complete": float(complete[i]),
             "pooled": float(pooled.estimate[i]),
-            "error": float(pooled.error[i]),
-            "missing_information": float(pooled.missing_information[i]),
+            "error": float(pooled.std_error[i]),
+            "missing_information": float(pooled.lambda_[i]),
             "covered": bool(low[i] <= complete[i] <= high[i]),
             "covered_between": bool(abs(complete[i] - pooled.estimate[i]) <= margin[i]),
         }

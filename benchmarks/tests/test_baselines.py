@@ -3,12 +3,14 @@
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from harpoon import Schema, metrics
 from harpoon.exceptions import InfeasibleCondition, InvalidOption
 from harpoon.metrics import masks
-from harpoon_bench.baselines import METHODS, CannotImpute, CannotSample, make_method, method_class
+from harpoon_bench.baselines import METHODS, CannotImpute, CannotSample, make_method, method_class, presets
 from harpoon_bench.baselines.base import Method
+from harpoon_bench.baselines.presets import or_penalty
 from harpoon_bench.datasets import hide_cells
 from harpoon_bench.experiments import as_continuous, check_imputed
 
@@ -105,6 +107,14 @@ def test_samples_satisfy_the_condition(fitted, name):
     assert (rows["count"] >= 3).all()
 
 
+def test_samples_are_complete_if_training_cells_are_missing(data):
+    train, _, schema, _ = data
+    incomplete = train.assign(x=train["x"].where(np.arange(len(train)) % 3 > 0))
+    method = make_method("anchored", **SMALL["anchored"]).fit(incomplete, schema)
+    assert method.model.codec_.nullable == {"x"}
+    assert method.sample(50).notna().all(axis=None)
+
+
 def test_methods_use_their_strategy(fitted):
     for name, strategy in (("guided", "guidance"), ("rejection", "rejection"), ("paper", "paper")):
         fitted(name).sample(20, "x > 0")
@@ -125,6 +135,40 @@ def test_paper_preset_has_the_options_of_the_ablations(data):
     assert chosen.call_options() == expected
     with pytest.raises(InvalidOption, match="Did you mean 'hidden'"):
         make_method("paper", hiden=16)
+
+
+def test_an_or_may_pull_rows_to_the_categories_of_their_test_rows(data, monkeypatch):
+    train, test, schema, _ = data
+    options = {**SMALL["paper"], "or_target": "test_rows", "sampling_batch_size": 64}  # two batches, one of them padded
+    chosen, where = make_method("paper", **options).fit(train, schema), "x >= 1 or word = 'many'"
+    seen = []
+
+    def record(sampler, predicate, targets):
+        penalty = or_penalty(sampler, predicate, targets)
+        seen.append((penalty, targets, sampler.codec))
+        return penalty
+
+    monkeypatch.setattr(presets, "or_penalty", record)
+    rows = chosen.sample_like(test, where)
+    assert len(rows) == len(test)
+    assert [len(targets) for _, targets, _ in seen] == [64, 16]
+    penalty, _, codec = seen[1]
+    words = test["word"].iloc[64:].to_numpy()
+    place = next(part for part in codec.slices if part.name == "word")
+    categories = next(column for column in schema if column.name == "word").categories
+    one_hot = np.array([[word == category for category in categories] for word in words], dtype=float)
+    x = torch.randn(64, codec.width, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    distance = np.abs(x[:, place.start : place.stop].numpy() - np.tile(one_hot, (4, 1))).sum(axis=1)
+    bound = (1 - train["x"].mean()) / train["x"].std(ddof=0)
+    at = next(part.start for part in codec.slices if part.name == "x")
+    expected = np.maximum(bound - x[:, at].numpy(), 0) ** 2 * distance
+    assert np.allclose(penalty(x).numpy(), expected, rtol=1e-5)
+    asked = make_method("paper", **SMALL["paper"])
+    asked.model = chosen.model
+    assert not asked.sample_like(test, where).equals(rows)
+    assert asked.sample_like(test, "x >= 1").equals(chosen.sample_like(test, "x >= 1"))
+    with pytest.raises(InvalidOption, match="or_target"):
+        make_method("paper", or_target="own")
 
 
 def test_budget_ends_the_training(data):
@@ -160,3 +204,17 @@ def test_method_classes_have_their_name(name):
 def test_unknown_name_is_an_error():
     with pytest.raises(InvalidOption, match="Did you mean 'anchored'"):
         make_method("anchord")
+
+
+def test_published_settings_are_those_of_the_papers_code():
+    gain, remasker = make_method("gain_published"), make_method("remasker_published")
+    names = ("iterations", "batch_size", "alpha", "hint_rate")
+    assert [gain.options[name] for name in names] == [100, 128, 10.0, 0.8]
+    assert [remasker.options[name] for name in ("epochs", "depth", "encoding")] == [50, 6, "integer"]
+    for name in ("hyperimpute", "miracle"):
+        method = make_method(f"{name}_published")
+        assert (method.plugin, method.uses_training_rows) == (name, False)
+        assert make_method(name).uses_training_rows
+        assert method.options == make_method(name).options
+    titles = [method_class(name).title for name in METHODS]
+    assert len(set(titles)) == len(titles)

@@ -28,6 +28,8 @@ from harpoon_bench.experiments import (
     measure_theorems,
 )
 from harpoon_bench.models import train_or_load
+from harpoon_bench.published_scores import METRICS as PUBLISHED_METRICS
+from harpoon_bench.published_scores import PREFIX
 from harpoon_bench.records import Cell, RecordDamaged, Results
 from harpoon_bench.worker import work
 
@@ -138,6 +140,8 @@ def test_record_of_an_imputation(run):
     assert record["fit_seconds"] > 0 < record["answer_seconds"]
     assert record["answer_peak_mib"] > 10 < record["fit_peak_mib"]
     assert {"python", "torch", "harpoon"} <= set(record["versions"])
+    assert len(record["commit"]) == 40
+    assert record["clean"] in (True, False)
     assert len(record["data_sha256"]) == 64
 
 
@@ -177,6 +181,26 @@ def test_record_of_conditional_samples(run):
     assert {"alpha", "ks", "utility", "detection_linear", "identifiability", "closest"} <= set(record["metrics"])
     assert all(len(pair) == 2 for pair in record["branches"].values())
     assert record["facts"]["sampling_info"]["rows"] == record["rows"]
+
+
+def test_record_of_the_paper_preset_has_scores_as_published(run):
+    options = [{**SMALL, "diffusion_steps": 5, "sampling_steps": 5}]
+    todo = make_cells("constraints", datasets=["adult"], methods=["paper"], seeds=[0], options=options)
+    measure_here(run, [cell for cell in todo if cell.condition == "range"])
+    (record,) = records(run, "constraints")
+    assert {PREFIX + name for name in PUBLISHED_METRICS} <= set(record["metrics"])
+    assert record["metrics"]["published_violation"] >= record["metrics"]["violation"]  # rounding satisfies more
+
+
+def test_record_of_statistics(run):
+    measure_here(run, make_cells("statistics", datasets=["adult", "magic"]))
+    adult, magic = records(run, "statistics")
+    assert adult["counts"] == {"rows": 300, "numeric": 2, "categorical": 8, "train": 210, "test": 90}
+    assert magic["shares"] == {}
+    rows = load("adult", run.data).train
+    expected = (rows["age"] >= 50) | (rows["workclass"] == "State-gov")
+    assert adult["shares"]["or"]["train"] == pytest.approx(expected.mean())
+    assert adult["commit"]
 
 
 def test_record_of_real_rows(run):

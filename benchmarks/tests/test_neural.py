@@ -18,7 +18,7 @@ from harpoon.exceptions import InvalidOption
 from harpoon_bench.baselines import METHODS, CannotSample, make_method
 from harpoon_bench.baselines.diffputer import BudgetClock, BudgetSpent, DiffPuter
 from harpoon_bench.baselines.edm import EdmDenoiser, KarrasSchedule, ancestral, heun, preconditioning
-from harpoon_bench.baselines.gain import NO_HINT, make_hint
+from harpoon_bench.baselines.gain import NO_HINT
 from harpoon_bench.baselines.neural import ScaledCodec, TrainingLimit, mean_and_std, min_and_range
 from harpoon_bench.baselines.remasker import Autoencoder, Options, learning_rate, sample_visible
 from harpoon_bench.baselines.repaint import add_noise, repaint, replace_observed, times_with_jumps
@@ -217,12 +217,15 @@ def test_all_dimensions_of_a_category_are_hidden_together(task):
 
 def test_hint_reveals_the_chosen_part_of_the_mask():
     observed = torch.rand((200, 50), generator=torch.Generator().manual_seed(0)) < 0.7
-    assert torch.equal(make_hint(observed, torch.ones_like(observed)), observed.float())
-    assert (make_hint(observed, torch.zeros_like(observed)) == NO_HINT).all()
+    gain = make_method("gain")
+    assert torch.equal(gain.make_hint(observed, torch.ones_like(observed)), observed.float())
+    assert (gain.make_hint(observed, torch.zeros_like(observed)) == NO_HINT).all()
     hinted = torch.rand(observed.shape, generator=torch.Generator().manual_seed(1)) < 0.9
-    hint = make_hint(observed, hinted)
+    hint = gain.make_hint(observed, hinted)
     assert torch.equal(hint[hinted], observed[hinted].float())
     assert (hint != NO_HINT).float().mean().item() == pytest.approx(0.9, abs=0.02)
+    published = make_method("gain_published").make_hint(observed, hinted)
+    assert torch.equal(published, (observed & hinted).float())
 
 
 # ReMasker.
@@ -230,13 +233,42 @@ def test_hint_reveals_the_chosen_part_of_the_mask():
 
 def test_autoencoder_ignores_hidden_cells():
     torch.manual_seed(0)
-    network = Autoencoder(Options(width=8, depth=2, decoder_depth=1))
+    network = Autoencoder(Options(width=8, depth=2, decoder_depth=1), [1, 3, 1])
     x = torch.rand(6, 5)
-    visible = torch.rand(6, 5) < 0.6
-    other = torch.where(visible, x, torch.rand(6, 5))
+    visible = torch.rand(6, 3) < 0.6
+    assert torch.equal(network.cells(visible[:, network.cell_of]), visible)
+    other = torch.where(visible[:, network.cell_of], x, torch.rand(6, 5))
     assert torch.allclose(network(x, visible), network(other, visible), atol=1e-6)
     assert not torch.allclose(network(x, visible), network(x.flip(0), visible), atol=1e-4)
     assert torch.isfinite(network(x, torch.zeros_like(visible))).all()
+
+
+def test_a_category_is_one_cell_with_an_embedding_for_each_value():
+    network = Autoencoder(Options(width=8, depth=1, decoder_depth=1), [1, 3, 1])
+    torch.nn.init.normal_(network.category_embed)
+    values = torch.arange(5.0).expand(2, 5)
+    assert network.sum_features(values).tolist() == [[0.0, 6.0, 4.0]] * 2
+    shared = network.per_feature(torch.tensor(7.0), torch.tensor([1.0, 2.0, 3.0]))
+    assert shared.tolist() == [7.0, 1.0, 2.0, 3.0, 7.0]
+    visible = torch.ones(3, 3, dtype=torch.bool)
+    by_category = network(torch.nn.functional.pad(torch.eye(3), (1, 1)), visible)
+    assert not torch.allclose(by_category[0], by_category[1], atol=1e-4)
+
+
+def test_remasker_fills_the_most_probable_category_not_one_between_two(task):
+    rng = np.random.default_rng(0)
+    train = pd.DataFrame({"x": rng.normal(size=600), "size": rng.choice(["a", "b", "c"], 600, p=[0.4, 0.02, 0.58])})
+    schema = Schema.infer(train)
+    incomplete = train.assign(size=None).astype({"size": object})
+    filled = {
+        encoding: make_method("remasker", encoding=encoding, **{**TINY["remasker"], "epochs": 30})
+        .fit(train, schema)
+        .impute(incomplete)["size"]
+        .value_counts(normalize=True)
+        for encoding in ("onehot", "integer")
+    }
+    assert filled["onehot"]["c"] > 0.9
+    assert filled["integer"].get("b", 0) > 0.9  # the code between those of "a" and "c"
 
 
 def test_half_of_the_cells_stay_visible_and_only_observed_ones():

@@ -6,6 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from harpoon.exceptions import InvalidOption
+from harpoon_bench import pages
 from harpoon_bench.__main__ import app
 from harpoon_bench.pages import write_page
 from harpoon_bench.records import Cell, Results
@@ -19,6 +20,8 @@ PUBLISHED = {
     "constraints": "constraint,method,dataset,metric,mean,std\nor,Harpoon,adult,violation_pct,3.04,0.07\n",
     "ablations": "ablation,ratio,option,dataset,metric,mean,std\nloss,0.25,MSE,shoppers,mse,0.86,0.11\n",
     "runtimes": "method,dataset,mean_s,std_s\nGAIN,adult,0.1,0.0\nHarpoon,adult,4.0,0.0\n",
+    "datasets": "dataset,count,mean\nadult,rows,32561\nadult,categorical,9\n",
+    "shares": "dataset,condition,mean\nadult,range,21.73\nadult,or,24.83\n",
 }
 TRAINED = {"fit_seconds": 9.6, "fit_peak_mib": 321, "facts": {"epochs": 7}, "note": "a remark"}
 
@@ -47,7 +50,8 @@ def test_committed_page_is_that_of_the_records(tmp_path):
 
 def test_page_without_records(folders):
     text = page(folders)
-    assert text.count("Not measured yet.") == 7
+    assert text.count("Not measured yet.") == 8
+    assert "## Versions" not in text
     assert "| GAIN (published) | 0.90 ± 0.10 |" in text
     assert "**0.50 ± 0.10**" in text
 
@@ -176,3 +180,65 @@ def test_wrong_published_table_is_an_error(folders):
         read_published(folders[0] / "nothing.csv", ("method",))
     with pytest.raises(InvalidOption, match="must be a CSV file of published numbers"):
         read_published(folders[0] / "runtimes.csv", ("colour",))
+
+
+def test_published_hyperimpute_is_of_a_result_file(folders):
+    path = folders[0] / "imputation.csv"
+    path.write_text(path.read_text() + "MAR,0.25,HyperImpute,adult,mse,1.05,0.15\n")
+    assert "| HyperImpute, authors' result file (published) | 1.05 ± 0.15 |" in page(folders)
+
+
+def test_scores_as_published_are_rows_of_their_own(folders):
+    scores = {"violation": 0.0, "ks": 0.78, "published_violation": 0.23, "published_ks": 0.9}
+    cell = Cell("constraints", "adult", "paper", condition="or")
+    branches = {"range": [0.5, 0.6], "category": [0.7, 0.8]}
+    Results(folders[1]).write(cell, {"metrics": scores, "branches": branches, **TRAINED})
+    Results(folders[1]).write(Cell("fidelity", "adult", "paper"), {"metrics": {"alpha": 0.5, "published_ks": 0.9}})
+    text = page(folders)
+    assert "| Harpoon (paper preset) | **0.00 (1)** | – | – | 0.78 (1) | – | – |" in text
+    assert "| Harpoon (paper preset), scored as published | 23.00 (1) | – | – | **0.90 (1)** | – | – |" in text
+
+
+def test_statistics_of_data_sets_beside_the_published_ones(folders):
+    counts = {"rows": 32561, "numeric": 6, "categorical": 8, "train": 22792, "test": 9769}
+    shares = {"range": {"where": "age >= 50", "train": 0.21731}, "or": {"where": "age >= 50 or b = 'c'", "train": 0.3}}
+    Results(folders[1]).write(Cell("statistics", "adult", "data"), {"counts": counts, "shares": shares})
+    text = page(folders)
+    assert "| adult | 32,561 | 6 | 8 (9) | 22,792 | 9,769 |" in text
+    assert "| adult | range | `age >= 50` | 21.73 |" in text
+    assert "| adult | or | `age >= 50 or b = 'c'` | 30.00 (24.83) |" in text
+
+
+def test_a_table_of_several_versions_has_a_warning(folders):
+    results = Results(folders[1])
+    versions = [{"commit": "a" * 40, "clean": True}, {"commit": "b" * 40, "clean": False}, {}]
+    for seed, version in enumerate(versions):
+        cell = Cell("imputation", "adult", "mean", "MAR", 0.25, seed=seed)
+        results.write(cell, {"metrics": {"mse": 0.5}, **TRAINED, **version})
+    results.write(Cell("imputation", "adult", "mean", "MCAR", 0.25), {"metrics": {"mse": 0.5}, **TRAINED})
+    text = page(folders)
+    tables = {part.splitlines()[0]: part for part in text.split("### ")}
+    mixed = (
+        "**Mixed versions**: the measured rows are of several commits: aaaaaaa (1), bbbbbbb with changes (1), before "
+        "commits were recorded (1)."
+    )
+    assert mixed in tables["MAR, 25 % hidden: mse"]
+    assert "Mixed versions" not in tables["MCAR, 25 % hidden: mse"]
+    assert "| imputation | before commits were recorded (2), aaaaaaa (1), bbbbbbb with changes (1) |" in text
+
+
+def test_agreement_is_within_two_deviations_or_five_percent():
+    columns = [Column(name, "mse") for name in "abcde"]
+    published = {name: Value(10.0, std) for name, std in zip("abcd", (1.0, 1.0, 0.1, None), strict=True)}
+    measured = {name: Value(mean) for name, mean in zip("abcde", (12.0, 12.1, 9.6, 9.4, 1.0), strict=True)}
+    table = Table(columns, {"Harpoon (paper preset)": measured, "Harpoon (published)": published}, title="MAR")
+    found = table.agreement("Harpoon (paper preset)", "Harpoon (published)")
+    assert [(cell.cell, cell.agrees, cell.won) for cell in found] == [
+        ("MAR a", True, False),
+        ("MAR b", False, False),
+        ("MAR c", True, True),
+        ("MAR d", False, True),
+    ]
+    line = pages.describe_agreement({"MAR": [table]}).splitlines()[-1]
+    assert "2 of 4 measured cells agree; better in 1 (MAR d (9.40; 10.00)); worse in 1 (MAR b (12.10; 10.00))" in line
+    assert pages.describe_agreement({"MAR": []}) == ""

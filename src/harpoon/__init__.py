@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from harpoon._version import __version__
 
 if _TYPE_CHECKING:
-    from harpoon.conditions.expressions import col, greatest, least, lit
-    from harpoon.data.column import Column, Kind
-    from harpoon.data.schema import Schema
+    from harpoon.conditions import col, greatest, least, lit
+    from harpoon.data import Column, Kind, Schema
     from harpoon.estimator import Harpoon, load
     from harpoon.exceptions import (
         CategoriesGroupedWarning,
         ColumnLeftOutWarning,
+        ExtrapolationWarning,
         HarpoonError,
         HarpoonWarning,
         InfeasibleCondition,
@@ -26,47 +26,35 @@ if _TYPE_CHECKING:
         RowsDroppedWarning,
         SamplingFailed,
         SchemaMismatch,
+        StructuralMissingWarning,
         TableFileError,
         TooFewDrawsWarning,
         TrainingFailed,
         UnknownCategoryWarning,
     )
+    from harpoon.inference.comparison import ModelComparison
     from harpoon.inference.diagnostics import SamplingInfo
     from harpoon.inference.feasibility import Feasibility
     from harpoon.inference.imputation import Expectation, MultipleImputation
     from harpoon.inference.pooling import Pooled
+    from harpoon.inference.sensitivity import TippingPoint, tipping_point
+    from harpoon.inference.support import Support
+    from harpoon.training.calibration import Calibration
 
-# The modules of the public names. They are imported on first use, so that `harpoon --help` answers at once.
+# The modules of the public names; all other names are errors and warnings. They are imported on first use, so that
+# `harpoon --help` answers at once.
 _MODULES = {
-    "conditions.expressions": ("col", "greatest", "least", "lit"),
-    "data.column": ("Column", "Kind"),
-    "data.schema": ("Schema",),
+    "conditions": ("col", "greatest", "least", "lit"),
+    "data": ("Column", "Kind", "Schema"),
     "estimator": ("Harpoon", "load"),
-    "exceptions": (
-        "CategoriesGroupedWarning",
-        "ColumnLeftOutWarning",
-        "HarpoonError",
-        "HarpoonWarning",
-        "InfeasibleCondition",
-        "InvalidCondition",
-        "InvalidOption",
-        "InvalidTable",
-        "MissingExtra",
-        "MixedTypesWarning",
-        "ModelFileError",
-        "NotFitted",
-        "RowsDroppedWarning",
-        "SamplingFailed",
-        "SchemaMismatch",
-        "TableFileError",
-        "TooFewDrawsWarning",
-        "TrainingFailed",
-        "UnknownCategoryWarning",
-    ),
+    "inference.comparison": ("ModelComparison",),
     "inference.diagnostics": ("SamplingInfo",),
     "inference.feasibility": ("Feasibility",),
     "inference.imputation": ("Expectation", "MultipleImputation"),
     "inference.pooling": ("Pooled",),
+    "inference.sensitivity": ("TippingPoint", "tipping_point"),
+    "inference.support": ("Support",),
+    "training.calibration": ("Calibration",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 _PUBLIC_MODULES = ("engines", "io", "metrics", "plots", "report", "sklearn")
@@ -74,8 +62,8 @@ _PUBLIC_MODULES = ("engines", "io", "metrics", "plots", "report", "sklearn")
 
 def __getattr__(name: str) -> object:
     """Import a public name or module on first use."""
-    if name in _MODULE_OF:
-        value = getattr(_import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    if name in __all__:
+        value = getattr(_import_module(f"{__name__}.{_MODULE_OF.get(name, 'exceptions')}"), name)
         globals()[name] = value
         return value
     if name in _PUBLIC_MODULES:
@@ -88,10 +76,12 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "Calibration",
     "CategoriesGroupedWarning",
     "Column",
     "ColumnLeftOutWarning",
     "Expectation",
+    "ExtrapolationWarning",
     "Feasibility",
     "Harpoon",
     "HarpoonError",
@@ -103,6 +93,7 @@ __all__ = [
     "Kind",
     "MissingExtra",
     "MixedTypesWarning",
+    "ModelComparison",
     "ModelFileError",
     "MultipleImputation",
     "NotFitted",
@@ -112,7 +103,10 @@ __all__ = [
     "SamplingInfo",
     "Schema",
     "SchemaMismatch",
+    "StructuralMissingWarning",
+    "Support",
     "TableFileError",
+    "TippingPoint",
     "TooFewDrawsWarning",
     "TrainingFailed",
     "UnknownCategoryWarning",
@@ -122,4 +116,5 @@ __all__ = [
     "least",
     "lit",
     "load",
+    "tipping_point",
 ]

@@ -17,12 +17,15 @@ is a named option, and the preset holds the published value:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
 
+from harpoon._text import closest_matches
 from harpoon.exceptions import InvalidOption
 
 MAX_LOG_NOISE = 40.0  # ᾱ_T of e^-40 can still be divided by
@@ -30,32 +33,13 @@ SMALL_TABLE_ROWS, SMALL_HIDDEN, LARGE_HIDDEN = 4000, 128, 256
 MIN_BATCHES_PER_EPOCH, MIN_BATCH_SIZE, MAX_BATCH_SIZE = 16, 64, 512
 MIN_ROWS_PER_BIN, MIN_RANK_BINS, MAX_RANK_BINS = 100, 8, 128  # bins with fewer rows are overfitted
 MODEL_ARGUMENTS = ("random_state", "device", "schema", "progress")
-CALL_ARGUMENTS = (
-    "where",
-    "given",
-    "loss",
-    "loss_batch",
-    "strategy",
-    "on_shortfall",
-    "draws",
-    "row_offset",
-    "random_state",
-)
+CALL_ARGUMENTS = ("where", "given", "loss", "loss_batch", "strategy", "on_shortfall", "draws", "row_offset")
+WORDS = {"true": True, "false": False, "none": None, "null": None}
 
 
 @dataclass(frozen=True)
 class Option:
-    """The declaration of one option.
-
-    Attributes:
-        help: One line about what it does.
-        low: The smallest valid number.
-        high: The largest valid number.
-        integer: Whether the number must be an integer.
-        boolean: Whether the value is True or False.
-        choices: The valid names, where the value is a name.
-        nullable: Whether None is valid too.
-    """
+    """The declaration of one option: a line of help and the valid values; `nullable`: None is valid too."""
 
     help: str
     low: float = -math.inf
@@ -73,20 +57,19 @@ class Option:
             choices = (*self.choices, *_ADDED_CHOICES.get(name, ()))
             if not isinstance(value, str) or value not in choices:
                 raise InvalidOption.one_of(name, value, choices)
-            return
-        if self.boolean:
+        elif self.boolean:
             if not isinstance(value, bool):
                 raise InvalidOption(f"{name} must be True or False, got {value!r}.")
-            return
+        else:
+            self._validate_number(name, value)
+
+    def _validate_number(self, name: str, value: Any) -> None:  # noqa: ANN401
         valid = isinstance(value, int if self.integer else int | float) and not isinstance(value, bool)
-        if not valid or not self.low <= value <= self.high:  # type: ignore[operator]
+        if not valid or not self.low <= value <= self.high:
             kind = "an integer" if self.integer else "a number"
             limit = f"of at least {self.low:g}" if self.high == math.inf else f"from {self.low:g} to {self.high:g}"
-            raise InvalidOption(
-                f"{name} must be {kind} {limit}{' or None' if self.nullable else ''}, got {value!r}.",
-                code="option_out_of_range",
-                option=name,
-            )
+            message = f"{name} must be {kind} {limit}{' or None' if self.nullable else ''}, got {value!r}."
+            raise InvalidOption(message, code="option_out_of_range", option=name)
 
     def parse(self, name: str, text: str) -> Any:  # noqa: ANN401
         """Return the value that a text stands for, if it is valid.
@@ -95,15 +78,12 @@ class Option:
         16
         """
         value: Any = text
-        if text.lower() in ("true", "false", "none", "null") and not self.choices:
-            value = {"true": True, "false": False}.get(text.lower())
+        if text.lower() in WORDS and not self.choices:
+            value = WORDS[text.lower()]
         elif not self.choices and not self.boolean:
-            for to_number in (int, float):
-                try:
+            for to_number in (float, int):
+                with suppress(ValueError):
                     value = to_number(text)
-                    break
-                except ValueError:
-                    continue
         self.validate(name, value)
         return value
 
@@ -130,20 +110,13 @@ def add_choice(option: str, value: str) -> None:
     _ADDED_CHOICES.setdefault(option, []).append(value)
 
 
-def _choice(default: str, help: str, *choices: str) -> Any:  # noqa: A002, ANN401
-    return field(default=default, metadata={"option": Option(help, choices=choices)})
+def _option(default: Any, help: str, low: float = -math.inf, high: float = math.inf) -> Any:  # noqa: A002, ANN401
+    return field(default=default, metadata={"option": Option(help, low, high)})
 
 
-def _integer(default: int | None, help: str, low: int, high: float = math.inf, *, nullable: bool = False) -> Any:  # noqa: A002, ANN401
-    return field(default=default, metadata={"option": Option(help, low, high, integer=True, nullable=nullable)})
-
-
-def _number(default: float | None, help: str, low: float, high: float = math.inf, *, nullable: bool = False) -> Any:  # noqa: A002, ANN401
-    return field(default=default, metadata={"option": Option(help, low, high, nullable=nullable)})
-
-
-def _flag(*, default: bool, help: str) -> Any:  # noqa: A002, ANN401
-    return field(default=default, metadata={"option": Option(help, boolean=True)})
+def _choice(choices: tuple[str, ...], help: str, *, default: str | None = None) -> Any:  # noqa: A002, ANN401
+    """Declare an option whose value is a name; without a default it is the first one."""
+    return field(default=default or choices[0], metadata={"option": Option(help, choices=choices)})
 
 
 @dataclass(frozen=True)
@@ -151,35 +124,39 @@ class ModelConfig:
     """The encoded row, the network and its noise."""
 
     encoding: str = _choice(
-        "onehot",
+        ("onehot", "integer", "mixed"),
         "Encoding of columns. onehot and integer: of categories, as in the paper; mixed: one-hot or hierarchical "
         "categories, and numbers as a standardised value, a normal score and spikes.",
-        "onehot",
-        "integer",
-        "mixed",
     )
-    scaling: str = _choice("standard", "Scaling of numeric columns.", "standard", "quantile")
-    network: str = _choice("paper", "Denoiser.", "paper", "anchored")
-    hidden: int | None = _integer(
-        1024, "Width of the network. None: chosen by the number of rows.", 2, 2**16, nullable=True
+    scaling: str = _choice(("standard", "quantile"), "Scaling of numeric columns.")
+    network: str = _choice(("paper", "anchored"), "Denoiser.")
+    hidden: int | None = _option(1024, "Width of the network. None: chosen by the number of rows.", 2, 2**16)
+    diffusion_steps: int = _option(200, "T, the number of steps of the paper's noise schedule.", 1, 10_000)
+    beta_start: float = _option(1e-4, "β_1 of the paper's noise schedule.", 1e-9, 0.999)
+    beta_end: float = _option(0.02, "β_T of the paper's noise schedule.", 1e-9, 0.999)
+    time_embedding: str = _choice(
+        ("truncated", "sinusoidal"),
+        "Embedding of the step t (paper). truncated: one frequency, as in the published code; sinusoidal: geometric "
+        "frequencies, as in the text.",
     )
-    diffusion_steps: int = _integer(200, "T, the number of steps of the paper's noise schedule.", 1, 10_000)
-    beta_start: float = _number(1e-4, "β_1 of the paper's noise schedule.", 1e-9, 0.999)
-    beta_end: float = _number(0.02, "β_T of the paper's noise schedule.", 1e-9, 0.999)
-    depth: int = _integer(2, "Number of residual blocks (anchored).", 1, 100)
-    input_bins: int = _integer(32, "Bins of the piecewise linear encoding of an observed number (anchored).", 1, 1000)
-    rank_bins: int | None = _integer(
+    missing_indicators: bool = _option(
+        default=False,
+        help="Model which cells are missing, for columns with missing training cells (anchored). Sampled rows then "
+        "have missing cells as the training table has.",
+    )
+    depth: int = _option(2, "Number of residual blocks (anchored).", 1, 100)
+    input_bins: int = _option(32, "Bins of the piecewise linear encoding of an observed number (anchored).", 1, 1000)
+    rank_bins: int | None = _option(
         128,
         "Bins of the histogram over normal scores, at most: many numeric columns share a bounded number of bins "
         "(anchored). None: chosen by the number of rows.",
         2,
         1000,
-        nullable=True,
     )
-    max_noise_fraction: float = _number(
+    max_noise_fraction: float = _option(
         0.85, "Fraction of training rows whose masked cells are removed completely, not noised (anchored).", 0.0, 1.0
     )
-    unconditional_fraction: float = _number(
+    unconditional_fraction: float = _option(
         0.5, "Fraction of the other training rows in which every cell is masked (anchored).", 0.0, 1.0
     )
 
@@ -188,39 +165,32 @@ class ModelConfig:
 class TrainingConfig:
     """Optimisation, limits and validation."""
 
-    batch_size: int | None = _integer(
-        1024, "Rows per training step. None: chosen by the number of rows.", 1, nullable=True
-    )
+    batch_size: int | None = _option(1024, "Rows per training step. None: chosen by the number of rows.", 1)
     optimizer: str = _choice(
-        "adam", "adam, or muon: Muon for inner weight matrices and AdamW for the rest (anchored).", "adam", "muon"
+        ("adam", "muon"), "adam, or muon: Muon for inner weight matrices and AdamW for the rest (anchored)."
     )
-    learning_rate: float = _number(1e-4, "Highest learning rate.", 1e-9, 1.0)
+    learning_rate: float = _option(1e-4, "Highest learning rate.", 1e-9, 1.0)
     learning_rate_schedule: str = _choice(
-        "plateau",
+        ("plateau", "constant", "cosine"),
         "plateau: lowered when the loss stalls; cosine: decays to zero over the training.",
-        "plateau",
-        "constant",
-        "cosine",
     )
-    max_epochs: int | None = _integer(1000, "Most passes over the rows. None: no limit.", 1, nullable=True)
-    max_time: float | None = _number(None, "Most seconds of training. None: no limit.", 1e-3, 1e9, nullable=True)
-    patience: int | None = _integer(
-        None, "Evaluations without improvement after which training stops. None: never.", 1, nullable=True
-    )
-    restore_best: bool = _flag(default=False, help="Restore the best weights if the last ones are clearly worse.")
-    cooldown_fraction: float = _number(
+    max_epochs: int | None = _option(1000, "Most passes over the rows. None: no limit.", 1)
+    max_time: float | None = _option(None, "Most seconds of training. None: no limit.", 1e-3, 1e9)
+    patience: int | None = _option(None, "Evaluations without improvement after which training stops. None: never.", 1)
+    restore_best: bool = _option(default=False, help="Restore the best weights if the last ones are clearly worse.")
+    cooldown_fraction: float = _option(
         0.0,
         "Once the validation loss has stopped improving, training returns to its best weights and decays the cosine "
         "rate to zero over this fraction of the steps that led there. 0: never.",
         0.0,
         10.0,
     )
-    weight_decay: float = _number(0.0, "Weight decay of matrices, per step and learning rate.", 0.0, 1.0)
-    ema_decay: float = _number(0.0, "Decay of the exponential moving average of the weights. 0: none.", 0.0, 0.999999)
-    max_grad_norm: float = _number(0.0, "Norm to which gradients are clipped. 0: no clipping.", 0.0)
-    eval_every: int = _integer(1, "Fewest training steps between two evaluations of the validation loss.", 1)
-    validation_fraction: float = _number(0.05, "Fraction of the rows used for validation only.", 0.0, 0.5)
-    incomplete_rows: str = _choice("drop", "drop: train on complete rows; mask: on all rows.", "drop", "mask")
+    weight_decay: float = _option(0.0, "Weight decay of matrices, per step and learning rate.", 0.0, 1.0)
+    ema_decay: float = _option(0.0, "Decay of the exponential moving average of the weights. 0: none.", 0.0, 0.999999)
+    max_grad_norm: float = _option(0.0, "Norm to which gradients are clipped. 0: no clipping.", 0.0)
+    eval_every: int = _option(1, "Fewest training steps between two evaluations of the validation loss.", 1)
+    validation_fraction: float = _option(0.0, "Fraction of the rows used for validation only.", 0.0, 0.5)
+    incomplete_rows: str = _choice(("drop", "mask"), "drop: train on complete rows; mask: on all rows.")
 
     def fraction_done(self, epochs: float, seconds: float) -> float:
         """Return how much of the training is done, from 0 to 1, by the limit that is reached first."""
@@ -234,15 +204,12 @@ class SamplingConfig:
     """How cells are sampled."""
 
     solver: str = _choice(
-        "ddpm_printed",
+        ("ddpm", "ddpm_printed", "ddim", "dpmpp_2m"),
         "Step of the reverse process. ddpm: ancestral sampling; ddpm_printed: as printed in Algorithm 1; ddim: "
         "without noise; dpmpp_2m: without noise, second order.",
-        "ddpm",
-        "ddpm_printed",
-        "ddim",
-        "dpmpp_2m",
+        default="ddpm_printed",
     )
-    ar_steps: int = _integer(
+    ar_steps: int = _option(
         0,
         "Most steps of autoregressive sampling; each step conditions on the cells of the steps before it (anchored). "
         "0: reverse diffusion, which is always used for guidance.",
@@ -250,13 +217,15 @@ class SamplingConfig:
         10_000,
     )
     initial_noise: str = _choice(
-        "standard",
-        "x_T of the reverse process. matched: with the moments of the forward process.",
-        "standard",
-        "matched",
+        ("standard", "matched"), "x_T of the reverse process. matched: with the moments of the forward process."
     )
-    sampling_steps: int = _integer(200, "Steps of the reverse process, at most those of the schedule.", 1, 10_000)
-    sampling_batch_size: int = _integer(1024, "Rows sampled together.", 1)
+    sampling_steps: int = _option(200, "Steps of the reverse process, at most those of the schedule.", 1, 10_000)
+    structural: str = _choice(
+        ("fill", "keep"),
+        "Imputation of cells that are structurally missing: in training, the cell is always missing beside the "
+        "observed categories of its row. fill: as any other; keep: they stay missing (anchored).",
+    )
+    sampling_batch_size: int = _option(1024, "Rows sampled together.", 1)
 
 
 @dataclass(frozen=True)
@@ -264,23 +233,19 @@ class GuidanceConfig:
     """Gradient guidance (Algorithm 1, line 9) and the penalty of a condition (eq. 9, 10)."""
 
     reconstruction_loss: str = _choice(
-        "mae",
+        ("mae", "mse", "mae+ce", "mse+ce"),
         "Loss that guides observed cells, for networks that are not conditioned on them (eq. 7).",
-        "mae",
-        "mse",
-        "mae+ce",
-        "mse+ce",
     )
-    guidance_scale: float = _number(0.2, "η, the scale of guidance.", 0.0, 1e6)
-    guidance_schedule: str = _choice("constant", "η over time. linear: grows from 0.", "constant", "linear")
-    max_guidance_norm: float = _number(
+    guidance_scale: float = _option(0.2, "η, the scale of guidance.", 0.0, 1e6)
+    guidance_schedule: str = _choice(("constant", "linear"), "η over time. linear: grows from 0.")
+    max_guidance_norm: float = _option(
         0.0, "Largest norm of a guidance step, in units of the remaining noise. 0: no limit.", 0.0
     )
-    inequality_weight: float = _number(1.0, "λ_g, the weight of the inequalities of a condition.", 0.0, 1e6)
-    inequality_power: float = _number(2.0, "Power of the distance to a bound.", 0.1, 10.0)
-    category_weight: float = _number(1.0, "λ_h, the weight of the categories of a condition.", 0.0, 1e6)
-    category_power: float = _number(1.0, "Power of the distance to a category, for l1.", 0.1, 10.0)
-    category_loss: str = _choice("l1", "Loss of the categories of a condition. ce: cross-entropy.", "l1", "ce")
+    inequality_weight: float = _option(1.0, "λ_g, the weight of the inequalities of a condition.", 0.0, 1e6)
+    inequality_power: float = _option(2.0, "Power of the distance to a bound.", 0.1, 10.0)
+    category_weight: float = _option(1.0, "λ_h, the weight of the categories of a condition.", 0.0, 1e6)
+    category_power: float = _option(1.0, "Power of the distance to a category, for l1.", 0.1, 10.0)
+    category_loss: str = _choice(("l1", "ce"), "Loss of the categories of a condition. ce: cross-entropy.")
 
 
 GROUPS: dict[str, type] = {
@@ -317,19 +282,19 @@ class Config(ModelConfig, TrainingConfig, SamplingConfig, GuidanceConfig):
 
     def with_options(self, options: Mapping[str, Any]) -> Self:
         """Return a copy with some options changed."""
-        return self._replace(options, [f.name for f in fields(self)], MODEL_ARGUMENTS)
+        return self._replace(options, [name for name, _ in declared(Config)], "Config")
 
     def with_call_options(self, options: Mapping[str, Any]) -> Self:
         """Return a copy with some options changed that a single call may change."""
-        return self._replace(options, call_options(), CALL_ARGUMENTS)
+        return self._replace(options, call_options(), "SamplingConfig or GuidanceConfig")
 
-    def _replace(self, options: Mapping[str, Any], known: Sequence[str], arguments: tuple[str, ...]) -> Self:
-        for name in options:
-            if name in known:
-                continue
-            if name in arguments:
+    def _replace(self, options: Mapping[str, Any], known: Sequence[str], groups: str) -> Self:
+        for name in (name for name in options if name not in known):
+            if name in (*MODEL_ARGUMENTS, *CALL_ARGUMENTS) or name in asdict(self):
                 raise InvalidOption(f"{name} is an argument of another call than this one; leave it out here.")
-            raise InvalidOption.one_of("An option", name, [*known, *arguments])  # a misspelt name of either
+            near = " or ".join(map(repr, closest_matches(name, [*known, *MODEL_ARGUMENTS, *CALL_ARGUMENTS])))
+            hint = f" Did you mean {near}?" if near else ""
+            raise InvalidOption(f"An option must be a field of harpoon.config.{groups}, got {name!r}.{hint}")
         plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
         return replace(self, **plain)
 
@@ -350,10 +315,14 @@ class Config(ModelConfig, TrainingConfig, SamplingConfig, GuidanceConfig):
         return asdict(self)
 
 
-def declared(group: type) -> Iterator[tuple[str, Option]]:
-    """Yield the name and the declaration of each option of a group."""
+@cache
+def declared(group: type) -> list[tuple[str, Option]]:
+    """Return the name and the declaration of each option of a group; the type of its values is that of the field."""
+    options = []
     for item in fields(group):
-        yield item.name, item.metadata["option"]
+        kind = {"integer": "int" in item.type, "boolean": item.type == "bool", "nullable": "None" in item.type}
+        options.append((item.name, replace(item.metadata["option"], **kind)))
+    return options
 
 
 def call_options() -> list[str]:
@@ -390,15 +359,15 @@ PRESETS = {
         restore_best=True,
         cooldown_fraction=0.3,
         eval_every=50,
-        max_epochs=1000,
         max_time=120.0,
         incomplete_rows="mask",
+        validation_fraction=0.05,
+        missing_indicators=True,
         guidance_scale=1.0,
         max_guidance_norm=1.0,
         category_loss="ce",
         ar_steps=64,
         solver="dpmpp_2m",
         sampling_steps=12,
-        sampling_batch_size=1024,
     ),
 }

@@ -18,8 +18,10 @@
       RowsDroppedWarning       many rows are incomplete and not used for training
       CategoriesGroupedWarning a column has so many categories that rare ones are modelled in groups
       MixedTypesWarning        a column of a file holds values of several types
-      UnknownCategoryWarning   a category that the model does not have is treated as missing
+      StructuralMissingWarning imputed cells are always missing in training rows with the same categories
+      UnknownCategoryWarning   a category that the model does not have is ignored as an input and kept
       TooFewDrawsWarning       there are too few draws for an interval of this level
+      ExtrapolationWarning     hardly any training row supports an answer
 
 A message says what was required, what was got, and what to do. Each error also derives from the built-in exception
 that describes it best, such as ValueError or OSError.
@@ -27,7 +29,12 @@ that describes it best, such as ValueError or OSError.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from types import FrameType
 
 from harpoon._text import MAX_LISTED, closest_matches, format_list
 
@@ -36,22 +43,29 @@ CODES = (
     "already_exists",  # what
     "checkpoint_mismatch",  # path
     "checkpoint_not_model",  # path
+    "extrapolation",  # condition, rows, upper_bound, estimate, exact
     "invalid_cell",  # problem, value
     "local_engine_workers",  # workers
-    "model_instead_of_table",
+    "mixed_types",  # name, columns
+    "model_instead_of_table",  # name
     "n_with_table",
+    "needs_condition",  # options
+    "option_of_text_files",  # option, problem
     "option_out_of_range",  # option
     "option_without_effect",  # options
     "rows_dropped",  # complete, rows
     "shortfall_of_given_rows",
+    "structural_missing",  # problem
     "too_few_complete_rows",  # complete, required
     "too_few_rows",  # rows
     "too_few_rows_found",  # problem
     "unknown_encoding",  # name, tried
     "unknown_format",  # name, suffixes
 )
+WRAPPERS = ("harpoon", "torch", "sklearn")  # packages whose functions lie between the user and a warning
 HAS_COLUMNS = {"model": "was trained on", "schema": "names"}
 LACKS_COLUMNS = {"model": "was not trained on", "schema": "does not name"}
+_collected: ContextVar[list[str] | None] = ContextVar("collected", default=None)
 
 
 class HarpoonError(Exception):
@@ -140,7 +154,7 @@ class TableFileError(HarpoonError, OSError):
     @classmethod
     def unreadable(cls, name: str, error: object) -> TableFileError:
         """Return the error for a table that cannot be read, with the reason that the system or a library gives."""
-        return cls(f"{name} cannot be read: {getattr(error, 'strerror', None) or _first_line(error)}.")
+        return cls(f"{name} cannot be read: {_reason(error)}.")
 
     @classmethod
     def already_exists(cls, what: str) -> TableFileError:
@@ -150,7 +164,7 @@ class TableFileError(HarpoonError, OSError):
     @classmethod
     def unwritable(cls, name: str, error: object) -> TableFileError:
         """Return the error for a table that cannot be written, with the reason that the system or a library gives."""
-        return cls(f"{name} cannot be written: {getattr(error, 'strerror', None) or _first_line(error)}.")
+        return cls(f"{name} cannot be written: {_reason(error)}.")
 
 
 class MissingExtra(HarpoonError, ImportError):
@@ -173,6 +187,30 @@ class HarpoonWarning(UserWarning):
         self.code, self.facts = code, facts
 
 
+def warn(warning: Warning) -> None:
+    """Issue a warning that points at the line of the user: the first one outside of `WRAPPERS`."""
+    collected = _collected.get()
+    if collected is not None:
+        collected.append(str(warning))
+        return
+    frame: FrameType | None = sys._getframe()
+    level = 0
+    while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] in WRAPPERS:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(warning, stacklevel=level + 1)
+
+
+@contextmanager
+def collect_warnings() -> Iterator[list[str]]:
+    """Collect what would be warned of in this thread; `warnings.catch_warnings` concerns all threads."""
+    collected: list[str] = []
+    token = _collected.set(collected)
+    try:
+        yield collected
+    finally:
+        _collected.reset(token)
+
+
 class ColumnLeftOutWarning(HarpoonWarning):
     """A column is not modelled; the message says why."""
 
@@ -185,8 +223,12 @@ class CategoriesGroupedWarning(HarpoonWarning):
     """A column has so many categories that rare ones are modelled in groups."""
 
 
+class StructuralMissingWarning(HarpoonWarning):
+    """Imputed cells are always missing in training rows with the same categories."""
+
+
 class UnknownCategoryWarning(HarpoonWarning):
-    """A category that the model does not have is treated as missing."""
+    """A category that the model does not have is ignored as an input and kept."""
 
 
 class MixedTypesWarning(HarpoonWarning):
@@ -197,8 +239,13 @@ class TooFewDrawsWarning(HarpoonWarning):
     """There are too few draws for an interval of this level."""
 
 
-def _first_line(error: object) -> str:
-    return next(iter(str(error).splitlines()), "").rstrip(".") or type(error).__name__
+class ExtrapolationWarning(HarpoonWarning):
+    """Hardly any training row supports an answer under a condition."""
+
+
+def _reason(error: object) -> str:
+    first_line = next(iter(str(error).splitlines()), "").rstrip(".")
+    return getattr(error, "strerror", None) or first_line or type(error).__name__
 
 
 def _columns(names: Sequence[str]) -> str:

@@ -7,12 +7,11 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from harpoon._utils.rng import RandomState
-from harpoon.data.schema import Schema
+from harpoon.data import Schema
 from harpoon.estimator import Harpoon
 from harpoon.exceptions import ColumnLeftOutWarning
 
@@ -65,18 +64,12 @@ class HarpoonImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     def fit(self, X: Any, y: object = None) -> Self:  # noqa: ANN401, ARG002
         """Train on a table with missing cells."""
         table = self._table(X, reset=True)
-        arguments = {
-            "max_time": self.max_time,
-            "max_epochs": self.max_epochs,
-            "device": self.device,
-            "schema": self.schema,
-        }
-        model = Harpoon(
-            self.preset,
-            random_state=_plain_state(self.random_state),
-            progress=self.progress,
-            **{**arguments, "incomplete_rows": "mask", **(self.options or {})},
-        )
+        random_state = self.random_state
+        if isinstance(random_state, np.random.RandomState):
+            random_state = int(random_state.randint(2**31))
+        arguments = {name: getattr(self, name) for name in ("max_time", "max_epochs", "device", "schema", "progress")}
+        options = {**arguments, "incomplete_rows": "mask", **(self.options or {})}
+        model = Harpoon(self.preset, random_state=random_state, **options)
         with warnings.catch_warnings():
             if not _is_frame(X):  # the columns of an array have no names to show in a warning
                 warnings.simplefilter("ignore", ColumnLeftOutWarning)
@@ -87,7 +80,7 @@ class HarpoonImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         """Fill the missing cells of a table."""
         check_is_fitted(self, "model_")
         filled = self.model_.impute(self._table(X, reset=False))
-        return filled if _is_frame(X) else _array(filled)
+        return filled if _is_frame(X) else np.column_stack([column.to_numpy() for column in filled.columns])
 
     def __sklearn_tags__(self) -> Any:  # noqa: ANN401
         """Declare that missing cells and categories are valid input."""
@@ -103,26 +96,10 @@ class HarpoonImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         if _is_frame(X):
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
-        values = validate_data(
-            self,
-            X,
-            reset=reset,
-            dtype="numeric",
-            ensure_all_finite="allow-nan",
-            ensure_min_samples=2 if reset else 1,
-        )
+        checks = {"dtype": "numeric", "ensure_all_finite": "allow-nan", "ensure_min_samples": 2 if reset else 1}
+        values = validate_data(self, X, reset=reset, **checks)
         return pa.table({f"x{i}": values[:, i].astype(np.float64) for i in range(values.shape[1])})
 
 
 def _is_frame(X: object) -> bool:
     return hasattr(X, "columns") or isinstance(X, pa.Table)
-
-
-def _array(filled: pa.Table) -> NDArray[np.float64]:
-    return np.column_stack([column.to_numpy() for column in filled.columns])
-
-
-def _plain_state(random_state: RandomState | np.random.RandomState) -> RandomState:
-    if isinstance(random_state, np.random.RandomState):
-        return int(random_state.randint(2**31))
-    return random_state

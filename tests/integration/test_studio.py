@@ -130,7 +130,7 @@ def test_without_a_condition_no_change_is_shown(reader):
     assert order == ["age", "income", "job", "member", "joined"]  # as in the table
     assert "→" not in reader.text("#answer")
     assert reader.all("#changes .shift, #changes .series.a") == []
-    assert reader.text("#legend") == "without a condition"
+    assert reader.text("#legend") == "without a condition\nheight: share of the rows"
     reader.open("#b=age+>%3D+60&n=50")  # A has no condition: B is what changes
     assert reader.text("#changes-heading") == "What else changes when age >= 60?"
     assert {shift.get_attribute("data-scenario") for shift in reader.all("#changes .shift")} == {"b"}

@@ -250,6 +250,15 @@ def test_an_unknown_option_is_an_error_with_the_nearest(model, fitted):
             call()
 
 
+def test_an_unknown_option_is_an_error_with_the_home_of_the_list(model):
+    with pytest.raises(InvalidOption, match=r"harpoon\.config\.Config, got 'zero'\.$"):
+        Harpoon(zero=0)
+    with pytest.raises(
+        InvalidOption, match=r"SamplingConfig or GuidanceConfig, got 'sampling_step'\. Did you mean 'samp"
+    ):
+        model.sample(2, sampling_step=3)
+
+
 @pytest.mark.parametrize(
     "name", ["hidden", "diffusion_steps", "encoding", "scaling", "batch_size", "max_epochs", "learning_rate"]
 )
@@ -356,6 +365,15 @@ def test_an_invalid_device_is_an_error(device):
         Harpoon(device=device)
 
 
+@pytest.mark.parametrize("progress", ["no", None, 1, 0.5], ids=repr)
+def test_an_invalid_progress_is_an_error(model, tmp_path, progress):
+    model.save(tmp_path / "model")
+    for call in (lambda: Harpoon(progress=progress), lambda: Harpoon.load(tmp_path / "model", progress=progress)):
+        with pytest.raises(InvalidOption, match="progress must be True, False or a function") as caught:
+            call()
+        assert repr(progress) in str(caught.value)
+
+
 @pytest.mark.parametrize("device", ["auto", "cpu"])
 def test_the_cpu_is_always_a_device(device):
     assert Harpoon(device=device).device.type == "cpu"
@@ -447,7 +465,15 @@ def test_a_given_value_of_another_type_is_an_error(model, name, value):
 
 def test_a_given_value_may_be_missing(model, tools):
     for nothing in (None, float("nan")):
-        assert None not in tools.read_back(model.sample(3, given={"height": nothing}))["height"]
+        assert tools.read_back(model.sample(3, given={"height": nothing}))["height"] == [None] * 3
+        filled = model.sample(3, given={"height": nothing}, missing="complete")
+        assert None not in tools.read_back(filled)["height"]
+
+
+def test_a_column_that_is_never_missing_cannot_be_given_as_missing(tools):
+    complete = tools.fit(tools.make("pyarrow", tools.mixed_columns(missing=False)))
+    with pytest.raises(InvalidOption, match="never missing in the training table"):
+        complete.sample(3, given={"age": None})
 
 
 def test_given_values_are_kept(model, tools):
@@ -486,7 +512,7 @@ def test_a_given_name_must_be_text(model):
 
 def test_partial_rows_are_completed_one_by_one(model, frame_of, tools):
     rows = frame_of({"job": ["chef", None, "pilot"], "height": [170.5, 180.25, None]})
-    sampled = tools.read_back(model.sample(given=rows))
+    sampled = tools.read_back(model.sample(given=rows, missing="complete"))
     assert set(sampled) == {"height", "price", "age", "job", "member"}
     assert (sampled["job"][0], sampled["job"][2], sampled["height"][:2]) == ("chef", "pilot", [170.5, 180.25])
     assert all(None not in values for values in sampled.values())

@@ -55,3 +55,35 @@ def test_the_batch_size_of_impute_is_honoured(continuous_model, monkeypatch):
     parts = continuous_model.impute(table, sampling_batch_size=7)
     assert sorted(sizes, reverse=True) == [7, 7, 6]
     np.testing.assert_allclose(parts["y"], whole["y"], atol=1e-5)
+
+
+REASONS = {
+    "impute without draws": (
+        lambda m, t: m.impute(t, solver="ddim"),
+        "impute samples only if draws or where is passed",
+    ),
+    "autoregressive sampling": (lambda m, t: m.sample(5, solver="ddim"), "reverse diffusion needs ar_steps=0"),
+    "no condition": (lambda m, t: m.sample(5, guidance_scale=3.0), "guidance needs where or loss"),
+}
+
+
+@pytest.mark.parametrize(("call", "reason"), REASONS.values(), ids=REASONS)
+def test_an_option_without_effect_names_its_only_reason(continuous_model, call, reason):
+    with pytest.raises(InvalidOption, match=reason) as error:
+        call(continuous_model, continuous_model.sample(3, random_state=0))
+    assert [other for _, other in REASONS.values() if other in str(error.value)] == [reason]
+
+
+@pytest.mark.parametrize(("name", "value"), [("strategy", "rejection"), ("on_shortfall", "return")])
+def test_arguments_of_a_condition_need_one(continuous_model, name, value):
+    message = f"'{name}' has no effect on this call: it needs where or loss"
+    with pytest.raises(InvalidOption, match=message) as error:
+        continuous_model.sample(5, **{name: value})
+    assert error.value.code == "needs_condition"
+    assert continuous_model.sample(5, where="x > 0", **{name: value}).num_rows == 5
+
+
+def test_a_strategy_is_not_for_a_given_table(continuous_model):
+    partial_rows = continuous_model.sample(3, random_state=0).select(["y"])
+    with pytest.raises(InvalidOption, match="'strategy' has no effect on this call: given rows are completed"):
+        continuous_model.sample(given=partial_rows, where="x > 0", strategy="rejection")

@@ -208,11 +208,14 @@ def test_messages_about_schemas_and_folders_have_no_python(model, file, tmp_path
     assert_refused(call("fit", more, "-o", out, "--schema", schema), "'c', which the schema does not name", 1)
     assert_refused(call("fit", fewer, "-o", out, "--schema", schema), "The schema names the column 'b'", 1)
     assert_refused(call("info", tmp_path), "is a folder", 1)
+    assert_refused(call("schema", model), "is a model, not a table. Name a table here", 1)
 
 
 def test_options_without_effect_are_wrong_usage(model, file):
     table = file("x,flag,k,c\n,,,\n")
     assert_refused(call("impute", model, table, "--stack-draws"), "--draws", 2)
+    for command in (("impute", model, table), ("sample", model, "-n", 2)):
+        assert_refused(call(*command, "--workers", 2), "--workers is the number of workers of an engine", 2)
     assert_refused(call("report", table, table, "--rows", 5, "--json"), "--rows needs a model", 2)
     assert_refused(call("report", table, table, "--where", "k > 1", "--json"), "--where needs a model", 2)
 
@@ -252,7 +255,7 @@ def test_the_shell_completes_what_python_takes(command, option, words):
     asked = {"_HARPOON_COMPLETE": "complete_bash", "COMP_WORDS": f"harpoon {command} {option} ", "COMP_CWORD": "3"}
     done = CliRunner().invoke(app, [], env=asked, prog_name="harpoon")
     assert sorted(done.stdout.split()) == sorted(words)
-    assert options.complete_from(lambda: words)("p") == ["paper"]
+    assert options.complete_from("harpoon.config:PRESETS")("p") == ["paper"]
 
 
 # Notes for newcomers.

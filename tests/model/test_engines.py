@@ -27,12 +27,14 @@ from harpoon import (
     InvalidCondition,
     InvalidOption,
     InvalidTable,
+    Schema,
     SchemaMismatch,
     TableFileError,
     engines,
 )
 from harpoon.apps.cli import app
 from harpoon.engines import block_store, job, local
+from harpoon.engines.block_imputer import BlockImputer
 from harpoon.engines.blocks import FileSet
 from harpoon.engines.job import ImputeRequest
 from harpoon.exceptions import MissingExtra
@@ -88,6 +90,36 @@ def test_a_folder_is_imputed_like_one_table(work, tmp_path, kind, block):
     assert list_names(tmp_path) == ["filled"]
 
 
+@pytest.mark.filterwarnings("ignore::harpoon.UnknownCategoryWarning")
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+@pytest.mark.parametrize("draws", [None, 2])
+def test_observed_cells_stay_whether_or_not_the_model_knows_them(work, tmp_path, kind, draws):
+    jobs = [None if row % 5 == 0 else "diver" if row % 3 else "chef" for row in range(ROWS)]
+    heights = [None if row % 4 == 0 else (-1.0) ** row * 1.7e308 for row in range(ROWS)]
+    table = work.table.set_column(work.table.schema.get_field_index("job"), "job", [jobs])
+    table = table.set_column(table.schema.get_field_index("height"), "height", [heights])
+    write = pq.write_table if kind == "parquet" else pa.csv.write_csv
+    write(table, tmp_path / f"in.{kind}")
+    out = local.impute(tmp_path / f"in.{kind}", work.model, tmp_path / "filled", draws=draws, block_size=70)
+    filled = pq.read_table(out)
+    repeated = table.take(np.repeat(np.arange(ROWS), draws or 1))
+    for name in work.modelled.column_names:
+        was_missing = np.asarray(pc.is_null(repeated[name]))
+        assert filled[name].null_count == 0
+        assert filled[name].filter(~was_missing).to_pylist() == repeated[name].filter(~was_missing).to_pylist()
+    assert "diver" not in filled["job"].filter(np.asarray(pc.is_null(repeated["job"]))).to_pylist()
+
+
+@pytest.mark.filterwarnings("ignore::harpoon.UnknownCategoryWarning")
+def test_a_float_among_integer_categories_is_named(tools):
+    whole = pa.table({"code": [1, 2, 3] * 10, "x": [0.5, 1.5] * 15})
+    model = tools.fit(whole, schema=Schema.infer(whole, kinds={"code": "category"}))
+    table = pa.table({"code": [1.0, 2.5, None], "x": [0.5, None, 1.5]})
+    assert model.impute(table)["code"].to_pylist()[:2] == [1.0, 2.5]
+    with pytest.raises(SchemaMismatch, match=r"'code'.*2\.5"):
+        BlockImputer(model, table.schema).impute_stacked(table, 0)
+
+
 def test_one_file_is_a_table_and_may_be_the_output(work, tmp_path):
     source = work.folder / "parquet" / "2.parquet"
     for name in ("filled.parquet", "filled.csv"):
@@ -118,7 +150,7 @@ def test_an_index_of_pandas_is_kept_and_only_is_respected(work, tmp_path):
 def test_blocks_hold_the_rows_of_their_offsets(work, kind, size, picked):
     shards = FileSet.from_path(work.folder / kind)
     blocks = shards.blocks(size)
-    assert sum(block.n_rows for block in blocks) == shards.n_rows == ROWS
+    assert sum(block.n_rows for block in blocks) == ROWS
     some = [block for block in blocks if picked.draw(st.booleans())]
     for block, table in shards.read(some):
         expected = np.arange(block.row_offset, block.row_offset + block.n_rows) * 3
@@ -185,7 +217,7 @@ def test_a_killed_run_resumes_with_the_unfinished_blocks(work, tmp_path, monkeyp
 
 
 def test_the_blocks_of_a_killed_run_are_checked(work, tmp_path):
-    asked = job.ImputeJob.create(
+    asked = job.ImputeJob.of_files(
         work.folder / "parquet",
         ImputeRequest.create(work.model, where=None, draws=None, only=(), random_state=None),
         block_size=100,
@@ -430,7 +462,7 @@ def test_wrong_arguments_are_refused_before_any_work(work, tmp_path):
 def test_the_fingerprint_of_a_job_depends_on_all_that_determines_its_rows(work, tmp_path):
     def fingerprint(seed=1, block=20, source=work.folder / "csv", how=None, **options):
         asked = {"where": None, "draws": None, "only": (), "random_state": seed, **options}
-        return job.ImputeJob.create(
+        return job.ImputeJob.of_files(
             source, ImputeRequest.create(work.model, **asked), block_size=block, read_options=how
         ).fingerprint()
 
@@ -491,6 +523,31 @@ def test_the_command_refuses_options_that_engines_do_not_have(work, tmp_path, mo
     assert done.exit_code == 2
     assert match in done.stderr.replace("\n", " ")
     assert list_names(tmp_path) == []
+
+
+def test_the_command_refuses_options_without_effect_on_engines_too(work, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model, engine = work.folder / "model.harpoon", ["--engine", "local", "-o", "x"]
+    for words, match in [
+        (["impute", model, work.folder / "csv", "--option", "ar_steps=1"], "'ar_steps' has no effect on this call"),
+        (["sample", model, "--option", "guidance_scale=2"], "'guidance_scale' has no effect on this call"),
+        (["sample", model, "--delimiter", ";"], "are for a table of --given"),
+        (["impute", model, work.folder / "parquet", "--delimiter", ";"], "--delimiter is an option of CSV and TSV"),
+    ]:
+        done = command(*words, *engine)
+        assert done.exit_code == 2, done.stderr
+        assert match in done.stderr.replace("\n", " ")
+    assert list_names(tmp_path) == []
+
+
+def test_an_engine_samples_with_the_options_of_the_command(work, tmp_path):
+    model, source = work.folder / "model.harpoon", work.folder / "parquet"
+    words = ["--seed", 4, "--option", "ar_steps=1", "--engine", "local", "-o"]
+    assert command("impute", model, source, "--draws", 1, "--stack-draws", *words, tmp_path / "filled").exit_code == 0
+    (expected,) = work.model.impute(work.modelled, draws=1, random_state=4, ar_steps=1)
+    assert cells(pq.read_table(tmp_path / "filled").select(expected.column_names)) == cells(expected)
+    assert command("sample", model, "-n", 50, *words, tmp_path / "new").exit_code == 0
+    assert cells(pq.read_table(tmp_path / "new")) == cells(work.model.sample(50, random_state=4, ar_steps=1))
 
 
 def test_an_engine_is_an_entry_of_the_registry(work, tmp_path, monkeypatch):

@@ -64,6 +64,22 @@ def test_values_of_sqlite_pass_through(tmp_path, model):
     assert second[2].startswith("2024-01-")
 
 
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "sqlite"])
+def test_cells_that_the_model_has_never_seen_stay(tmp_path, model, kind):
+    days = [datetime(1850, 2, 3).date(), None, datetime(2999, 1, 1).date()]
+    table = pa.table({"size": [1e300, None, -0.125], "kind": [" a ", "zebra", None], "day": days})
+    source, output = (
+        (f"sqlite:///{tmp_path}/a.db#{n}" if kind == "sqlite" else tmp_path / f"{n}.{kind}") for n in "tu"
+    )
+    io.write_table(source, table)
+    said = run("impute", model, source, "-o", output)
+    assert "' a ', 'zebra' in 2 cells, unknown to the model: ignored as an input and kept." in " ".join(said.split())
+    back = io.read_table(output)
+    for name, cells in table.to_pydict().items():
+        pairs = zip(cells, back[name].to_pylist(), strict=True)
+        assert all(after is not None and (before is None or str(before) == str(after)) for before, after in pairs)
+
+
 def test_instants_pass_through_as_the_same_instants(tmp_path, model):
     zoned = ["2024-01-05T10:00:00+02:00", "2024-01-06T10:00:00+02:00"]
     path = create_database(

@@ -215,7 +215,7 @@ def test_a_column_of_spikes_has_no_continuous_part_and_no_interval(half_zeros):
         "level": ["regression", "categorical"],
         "c": ["categorical"],
     }
-    assert len(codec.rank_intervals(read_columns(table, codec.schema))[0]) == 2
+    assert len(codec.to_training_batch(read_columns(table, codec.schema)).rank_index) == 2
     (level,) = (c for c in codec.codecs if c.column.name == "level")
     low, high = level.rank_interval(read_columns(table, codec.schema)["level"])
     assert (low == 0).all()

@@ -149,7 +149,7 @@ def test_a_table_equals_itself_in_any_order_of_rows():
         total = sum(one["picture"]["fractions"]["real"]) + spikes
         assert total == pytest.approx(1, abs=1e-4)
     assert summary["fidelity"]["closest"]["equal"]["synthetic"] == 1.0
-    assert summary["headlines"][-1]["name"] == "No copies"
+    assert summary["headlines"][-1]["name"] == "Authenticity"
     assert summary["headlines"][-1]["value"] < 0.1  # equal rows within one table are not copies
     assert summary["headlines"][-1]["grade"] == "poor"
 
@@ -257,6 +257,56 @@ def test_without_xgboost_the_report_names_the_classifier(monkeypatch):
     scores = compare(REAL, OTHER)["fidelity"]["scores"]
     assert scores[0]["name"] == "Detection by a boosted classifier of scikit-learn"
     assert "a boosted classifier of scikit-learn picks" in scores[0]["meaning"]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_registered_metric_is_shown_with_its_title_direction_and_range(library, monkeypatch):
+    def mean_age(schema, real, synthetic):
+        """Return the difference of the mean ages."""
+        assert type(real) is type(synthetic) is type(make(library, {"x": [1]}))
+        return np.asarray(synthetic["age"]).mean() - np.asarray(real["age"]).mean()
+
+    added = {
+        "mean_age": metrics.Metric("difference of mean ages", mean_age, "lower", -100, 100, ideal=0.0),
+        "unbounded": metrics.Metric("age without end", mean_age, "level", maximum=math.inf),
+        "seeded": metrics.Metric("seed", lambda schema, real, synthetic, random_state=0: random_state, "level"),
+        "undefined": metrics.Metric("not a number", lambda schema, real, synthetic: math.nan, "higher"),
+        "hidden": metrics.Metric("not shown", mean_age, "lower", in_report=False),
+        "other": metrics.Metric("of other inputs", lambda schema, truth, imputed: 1.0, "lower"),
+    }
+    for name, metric in added.items():
+        monkeypatch.setitem(metrics.METRICS, name, metric)
+    summary = check_summary(compare(make(library, people()), make(library, people(seed=1)), random_state=7))
+    scores = {score["key"]: score for score in summary["fidelity"]["scores"]}
+    expected = np.mean(OTHER["age"]) - np.mean(REAL["age"])
+    assert scores["mean_age"] == {
+        "key": "mean_age",
+        "name": "Difference of mean ages",
+        "value": pytest.approx(expected, rel=1e-5),
+        "ideal": 0.0,
+        "direction": "lower",
+        "meaning": "The difference of the mean ages.",
+        "range": [-100, 100],
+    }
+    assert scores["unbounded"]["range"] == [0.0, None]
+    assert scores["unbounded"]["meaning"] == "The difference of the mean ages."
+    assert scores["undefined"]["value"] is None
+    assert scores["seeded"]["value"] != 0  # a metric that has a seed is given that of the report
+    assert not {"hidden", "other"} & set(scores)
+    html, text = Page(summary).html, read_page(summary).text
+    assert {"Difference of mean ages", "Age without end", "Not a number"} <= set(text)
+    assert f'<i class="mark" style="left:50.00%"></i><i class="at" style="left:{50 + expected / 2:.2f}%"></i>' in html
+
+
+def test_scores_of_the_registry_keep_their_titles():
+    names = [score["name"] for score in compare(REAL, OTHER)["fidelity"]["scores"]]
+    assert names == [
+        "Detection by XGBoost",
+        "Detection by a logistic regression",
+        "Plausible rows (α-precision)",
+        "Variety (β-recall)",
+        "No copies (authenticity)",
+    ]
 
 
 NOW = datetime(2024, 5, 1, 12, 30)
@@ -468,8 +518,11 @@ def test_the_page_of_a_model_has_every_section(report):
     sections = ["condition", "marginals", "associations", "imputation", "intervals", "fidelity", "columns", "training"]
     assert set(sections) <= reader.ids
     text = "".join(reader.text)
-    for one in report["headlines"]:
-        assert one["name"] in text
+    for one in report["headlines"]:  # a standard name, its definition, its direction and one plain sentence
+        for part in ("name", "measure", "target", "meaning"):
+            assert one[part].replace(" %", "\N{NO-BREAK SPACE}%") in text
+        assert one["target"].endswith(" is ideal")
+        assert ". " not in one["meaning"].removesuffix(" Fewer than 50 mean that the same rows are in both tables.")
     tables = [tag for tag, _ in reader.tags if tag in ("table", "caption")]
     assert tables.count("table") == tables.count("caption") > 0
     assert all(attrs.get("aria-label") or attrs.get("aria-hidden") for tag, attrs in reader.tags if tag == "svg")

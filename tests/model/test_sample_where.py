@@ -11,7 +11,8 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harpoon import Harpoon, HarpoonError, InfeasibleCondition, InvalidCondition, InvalidOption, col
+from harpoon import Harpoon, HarpoonError, InfeasibleCondition, InvalidCondition, InvalidOption, SamplingFailed, col
+from harpoon.inference.row_sampler import RowSampler
 
 N = 60
 
@@ -177,6 +178,25 @@ def test_an_impossible_condition_is_an_error_at_once(model, where):
     assert len(model.sample(N, where=where, on_shortfall="return")) == 0
 
 
+def test_a_contradiction_is_named_without_sampling(model, monkeypatch):
+    def fail(*_, **__):
+        raise AssertionError("rows were sampled")
+
+    where = "kind = 'b' and x > 5 and x < 4"
+    message = f"The condition {where} cannot be met, because it contradicts itself: x > 5 and x < 4 exclude each other."
+    suggestion = model.feasibility(where).suggestion
+    monkeypatch.setattr(RowSampler, "sample", fail)
+    for call in (
+        lambda: model.sample(N, where=where),
+        lambda: model.sample(N, where=where, given={"x": 4.5}),
+        lambda: model.impute(TABLE.head(3), where=where),
+    ):
+        with pytest.raises(InfeasibleCondition) as error:
+            call()
+        assert str(error.value) == message
+    assert suggestion == "The condition contradicts itself: x > 5 and x < 4 exclude each other."
+
+
 def test_the_error_explains_which_part_is_rare_and_what_is_feasible(model):
     with pytest.raises(InfeasibleCondition) as error:
         model.sample(5, where="x >= 1000 and kind = 'b'")
@@ -240,6 +260,21 @@ def test_rows_are_completed_under_rare_conditions(model):
         assert (rows["kind"] == partial["kind"]).all()
     with pytest.raises(InvalidOption, match="given rows"):
         model.sample(given=partial, where="x > 0", on_shortfall="return")
+
+
+def test_guidance_of_given_rows_ends_where_a_larger_scale_diverges(model, monkeypatch):
+    sample, scales = RowSampler.sample, []
+
+    def diverge(self, given, index, *, guidance_scale=None, **options):
+        scales.append(guidance_scale)
+        if guidance_scale is not None and guidance_scale > self.config.guidance_scale:
+            raise SamplingFailed("infinite rows")
+        return sample(self, given, index, guidance_scale=guidance_scale, **options)
+
+    monkeypatch.setattr(RowSampler, "sample", diverge)
+    with pytest.raises(InfeasibleCondition, match="could not be completed"):
+        model.sample(given=TABLE.head(3).drop(columns="x"), where='x > "odd name" + 5', random_state=1)
+    assert len([scale for scale in scales if scale is not None]) == 2
 
 
 def test_completed_rows_have_the_distribution_of_rows_with_the_same_given_cells(model):
@@ -309,6 +344,11 @@ BAD_LOSSES = {
     "one number for all": ({"loss": lambda row: row["x"].mean()}, "one number per row"),
     "one number per row": ({"loss_batch": lambda row: row["x"]}, "a single number"),
     "no number": ({"loss": lambda row: torch.full_like(row["x"], float("nan"))}, "finite"),
+    "a constant": ({"loss": lambda row: torch.zeros(len(row["x"]))}, "loss must depend on the row in a differentiable"),
+    "a parameter": ({"loss": lambda row: torch.zeros(len(row["x"]), requires_grad=True)}, "differentiable"),
+    "detached": ({"loss": lambda row: row["x"].detach().abs()}, "differentiable"),
+    "a comparison": ({"loss": lambda row: (row["x"] > 1).double(), "where": "kind = 'b'"}, "differentiable"),
+    "a constant of the batch": ({"loss_batch": lambda row: torch.tensor(1.0)}, "loss_batch must depend on the row"),
 }
 
 
@@ -329,7 +369,8 @@ def test_feasibility_is_the_probability_under_the_model(model):
     assert found.interval[0] < found.probability < found.interval[1]
     assert [part.text for part in found.parts] == ["x >= 1", "kind = 'b'"]
     assert found.parts[1].probability == pytest.approx(0.3, abs=0.05)
-    assert "probability" in str(found)
+    assert "% (95 % interval " in str(found)
+    assert "from 10,000 sampled rows" in str(found)
 
 
 def test_feasibility_of_a_rare_condition_suggests_what_to_relax(model, tmp_path):
@@ -389,9 +430,10 @@ def test_a_loss_is_not_overshot(model):
     assert rows["x"].mean() == pytest.approx(1.5, abs=0.15)
 
 
-def test_a_loss_that_ignores_the_rows_has_no_effect(model):
-    loss = {"loss": lambda row: torch.zeros(len(row["x"]), requires_grad=True)}
-    assert len(model.sample(5, **loss)) == 5
+def test_a_loss_without_a_gradient_is_an_error_for_given_rows_and_for_both_networks(model, paper):
+    for one in (model, paper):
+        with pytest.raises(InvalidOption, match="differentiable"):
+            one.sample(given=TABLE[["kind"]].head(3), loss=lambda row: row["x"].detach())
 
 
 def test_sampling_info_names_the_strategy_of_every_call(model):

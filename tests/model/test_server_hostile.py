@@ -263,6 +263,7 @@ def test_a_bug_is_reported_without_its_text(url, caplog, monkeypatch, accept):
         answer = requests.post(f"{url}/sample", json={}, headers={"Accept": accept}, timeout=20)
     assert answer.status_code == (500 if accept == "application/json" else 200)
     assert '"kind": "InternalError"' in answer.text
+    assert answer.headers["X-Content-Type-Options"] == "nosniff"
     lines = "".join(LogFormatter().format(record) for record in caplog.records)
     assert "test_server_hostile.py" in lines
     assert "4711" not in answer.text + lines

@@ -91,6 +91,17 @@ def test_draws_are_stacked_in_a_table(url, table):
     assert content == send(url, stream(table), ARROW, ARROW, draws=3, seed=1).content
 
 
+def test_options_of_an_upload_are_json_text_in_the_query(url, table):
+    def rows(**options):
+        return send(url, stream(table), ARROW, draws=3, seed=1, **options).json()
+
+    body = {"rows": to_records(table), "draws": 3, "seed": 1, "options": {"ar_steps": 0}}
+    assert rows(options='{"ar_steps": 0}') == requests.post(f"{url}/impute", json=body, timeout=60).json() != rows()
+    for text, words in (("{", "options is not valid: invalid JSON"), ('{"no": 1}', "'no'"), ("3", "dictionary")):
+        error = rows(options=text)["error"]
+        assert (error["kind"], words in error["message"]) == ("InvalidBody", True), error
+
+
 def test_from_csv_to_csv_other_cells_are_copied_as_text(url):
     answer = send(url, TEXT, CSV, CSV)
     first, second, third = answer.text.splitlines()[1:]
@@ -99,14 +110,44 @@ def test_from_csv_to_csv_other_cells_are_copied_as_text(url):
     assert second.startswith('"Bob, the second",')
     assert second.split(",")[-1] in ("TRUE", "FALSE")
     assert third.startswith("Cy,44, 180.25 ,9.99,")
-    assert "pirate" not in third
-    assert (
-        "'pirate'" in json.loads(answer.headers["X-Harpoon-Notes"])[0]
-    )  # a cell that was there is not replaced in silence
+    assert ",pirate," in third
+    (note,) = json.loads(answer.headers["X-Harpoon-Notes"])
+    assert "'pirate' in 1 cell, unknown to the model: ignored as an input and kept." in note
     told = send(url, TEXT, CSV).json()
     assert told["copied_columns"] == ["name"]
     assert "'pirate'" in told["notes"][0]
-    assert {cell["column"] for cell in told["filled"] if cell["row"] == 2} == {"job"}
+    assert told["rows"][2]["job"] == "pirate"
+    assert not [cell for cell in told["filled"] if cell["row"] == 2 and cell["column"] == "job"]
+
+
+@pytest.mark.parametrize("draws", [None, 3])
+def test_observed_cells_stay_whether_or_not_the_model_knows_them(url, table, draws):
+    jobs = ["diver" if row % 3 else None for row in range(30)]
+    strange = table.set_column(table.schema.get_field_index("job"), "job", pa.array(jobs).dictionary_encode())
+    ages = [None if row % 4 == 0 else -(10**12) for row in range(30)]
+    strange = strange.set_column(strange.schema.get_field_index("age"), "age", [ages])
+    before, options = to_records(strange), {} if draws is None else {"draws": draws}
+    sink = io.BytesIO()
+    pa.csv.write_csv(strange.cast(table.schema), sink)
+    answers = [
+        requests.post(f"{url}/impute", json={"rows": before, **options}, timeout=60).json(),
+        send(url, stream(strange), ARROW, **options).json(),
+        send(url, sink.getvalue(), CSV, **options).json(),
+    ]
+    missing = {(row, name) for row, cells in enumerate(before) for name, cell in cells.items() if cell is None}
+    for told in answers:
+        assert {(cell["row"], cell["column"]) for cell in told["filled"]} == missing
+        for was, now in zip(before, told["rows"], strict=True):
+            assert {name: now[name] for name, cell in was.items() if cell is not None}.items() <= was.items()
+        assert [note.partition(":")[0] for note in told["notes"]] == [
+            "Column 'job' holds 'diver' in 20 cells, unknown to the model"
+        ]
+
+
+def test_a_rule_that_an_unknown_category_violates_is_refused(url, table):
+    row = {**to_records(table)[1], "job": "diver", "age": None}
+    refused = requests.post(f"{url}/impute", json={"rows": [row], "where": "job = 'chef'"}, timeout=60)
+    assert "violated by observed cells" in refused.json()["error"]["message"]
 
 
 def test_text_in_another_encoding_is_refused_with_advice(url):

@@ -29,7 +29,12 @@ def test_tables_with_few_numeric_columns_or_none_are_fitted_imputed_sampled_and_
     model.save(tmp_path / "m")
     loaded = Harpoon.load(tmp_path / "m", progress=False)
     for made in (model, loaded):
-        for filled in (made.impute(table), made.impute(empty), made.sample(5), *made.impute(empty, draws=2)):
+        for filled in (
+            made.impute(table),
+            made.impute(empty),
+            made.sample(5, missing="complete"),
+            *made.impute(empty, draws=2),
+        ):
             assert filled.schema == table.schema
             assert all(column.null_count == 0 for column in filled.columns)
     assert loaded.sample(5).equals(model.sample(5))

@@ -10,14 +10,23 @@ import pyarrow as pa
 import pytest
 import torch
 
-from harpoon import Harpoon, InvalidOption, ModelFileError, RowsDroppedWarning, TrainingFailed
+from harpoon import (
+    ColumnLeftOutWarning,
+    Harpoon,
+    HarpoonWarning,
+    InvalidOption,
+    ModelFileError,
+    RowsDroppedWarning,
+    TrainingFailed,
+    UnknownCategoryWarning,
+)
 from harpoon.config import TrainingConfig
 from harpoon.diffusion.denoiser import initialize_linear
 from harpoon.diffusion.schedules import LinearSchedule
 from harpoon.encoding.batch import EncodedRows
 from harpoon.networks.paper import PaperDenoiser
-from harpoon.training.history import Epoch
-from harpoon.training.trainer import train
+from harpoon.sklearn import HarpoonImputer
+from harpoon.training.trainer import Epoch, train
 from tests.support.tables import small_model, up_or_down_table
 
 
@@ -190,6 +199,21 @@ def test_dropping_many_incomplete_rows_is_a_warning():
     table = pa.table({"x": pa.array(x, from_pandas=True), "y": rng.normal(size=100)})
     with pytest.warns(RowsDroppedWarning, match="of 100 rows are complete"):
         Harpoon("paper", hidden=8, diffusion_steps=3, max_epochs=1, progress=False).fit(table)
+
+
+FIT_AND_IMPUTE = {
+    "Harpoon": lambda train, test: Harpoon(hidden=8, max_epochs=1, progress=False).fit(train).impute(test),
+    "sklearn": lambda train, test: HarpoonImputer(max_epochs=1, options={"hidden": 8}).fit(train).transform(test),
+}
+
+
+@pytest.mark.parametrize("fit_and_impute", FIT_AND_IMPUTE.values(), ids=FIT_AND_IMPUTE)
+def test_warnings_point_at_the_line_of_the_caller(fit_and_impute):
+    table = pa.table({"x": [0.1, 0.9, None] * 20, "kind": ["low", "high", "low"] * 20, "unit": ["kg"] * 60})
+    with pytest.warns(HarpoonWarning) as caught:
+        fit_and_impute(table, pa.table({"x": [0.1], "kind": ["middle"], "unit": ["kg"]}))
+    assert [warning.category for warning in caught] == [ColumnLeftOutWarning, UnknownCategoryWarning]
+    assert {warning.filename for warning in caught} == {__file__}
 
 
 def test_max_epochs_alone_removes_the_time_limit():

@@ -32,7 +32,8 @@ from harpoon.conditions.expressions import (
 )
 from harpoon.conditions.parser import parse
 from harpoon.conditions.sql import RESERVED
-from tests.support.conditions import OPERATORS, ROWS, cells, numbers, table_conditions, tables
+from harpoon.data.calendar import PARTS, date_part, to_local
+from tests.support.conditions import OPERATORS, ROWS, ZONE, cells, numbers, table_conditions, tables
 
 NAMESPACE = {"col": col, "lit": lit, "least": least, "greatest": greatest, "datetime": dt}
 
@@ -58,7 +59,7 @@ VALUES = st.recursive(
     lambda inner: st.one_of(
         st.builds(Negative, inner),
         st.builds(Arithmetic, st.sampled_from("+-*/"), inner, inner),
-        st.builds(Call, st.sampled_from(["abs", "log", "ln", "exp"]), st.tuples(inner)),
+        st.builds(Call, st.sampled_from(["abs", "log", "ln", "exp", *PARTS]), st.tuples(inner)),
         st.builds(Call, st.sampled_from(["least", "greatest"]), st.lists(inner, min_size=1, max_size=3).map(tuple)),
     ),
     max_leaves=4,
@@ -106,6 +107,7 @@ def test_equal_trees_have_equal_text_and_hash(left, right):
 def duck():
     connection = duckdb.connect()
     connection.execute("SET threads = 1")
+    connection.execute(f"SET TimeZone = '{ZONE}'")
     return connection
 
 
@@ -146,12 +148,18 @@ def test_the_step_divides_every_difference(table, data):
         assert None in sides or (sides[0] - sides[1]) % step == 0
 
 
-def exact_value(term, rows, row):
+def exact_value(term, rows, row):  # noqa: PLR0911
     """One row of a term, in exact fractions."""
     if hasattr(term, "value"):
         return Fraction(term.value)
     if hasattr(term, "column"):
         return None if rows[term.column].missing[row] else Fraction(rows[term.column].values[row].item())
+    if hasattr(term, "part"):
+        time = exact_value(term.operand, rows, row)
+        if time is None:
+            return None
+        local = to_local(np.array([int(time)]), term.tick, term.zone)
+        return Fraction(int(date_part(term.part, local, term.tick)[0]))
     operands = [exact_value(operand, rows, row) for operand in term.operands]
     if term.operator in ("least", "greatest"):
         present = [operand for operand in operands if operand is not None]

@@ -104,7 +104,15 @@ def test_guided_samples_of_a_perfect_denoiser_follow_the_conditional_distributio
 
 @pytest.fixture(scope="module")
 def trained():
-    options = {"hidden": 64, "batch_size": 512, "learning_rate": 2e-3, "max_epochs": 150, **EXACT}
+    options = {
+        "hidden": 64,
+        "batch_size": 512,
+        "learning_rate": 2e-3,
+        "max_epochs": 150,
+        "time_embedding": "sinusoidal",
+        "validation_fraction": 0.05,
+        **EXACT,
+    }
     return Harpoon("paper", random_state=0, progress=False, **options).fit(mixture_table(4000, seed=0))
 
 

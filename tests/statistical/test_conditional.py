@@ -42,3 +42,15 @@ def test_guided_rows_do_not_pile_up_at_the_bound(model, truth):
     assert np.mean(rows < 1.1) == pytest.approx(np.mean(x < 1.1), abs=0.05)
     distance = [stats.ks_2samp(found[found >= 1], x, method="asymp").statistic for found in (rows, alone)]
     assert distance[0] < distance[1]
+
+
+def test_a_row_that_is_in_two_alternatives_counts_once(model):
+    """By conditioning, the second branch is "x > 1 and not y > x": rows with y > x are of the first branch only."""
+    truth = mixture_table(500_000, seed=5)
+    x, y = np.asarray(truth["x"]), np.asarray(truth["y"])
+    satisfied = (y > x) | (x > 0)
+    rows = model.sample(N, where="y > x or x > 0", strategy="conditioning", random_state=3)
+    found = np.asarray(rows["x"]), np.asarray(rows["y"])
+    for event in (lambda x, y: y > x, lambda x, y: x > 0, lambda x, y: (y > x) & (x > 0)):
+        fraction = event(x, y)[satisfied].mean()
+        assert event(*found).mean() == pytest.approx(fraction, abs=4 * np.sqrt(fraction * (1 - fraction) / N) + 0.01)

@@ -16,7 +16,7 @@ def circle_model():
     """A model trained on rows of the unit circle."""
     angle = np.random.default_rng(0).uniform(0, 2 * np.pi, 3000)
     table = pa.table({"x": np.cos(angle), "y": np.sin(angle), "half": np.where(angle < np.pi, "upper", "lower")})
-    options = {"hidden": 64, "batch_size": 512, "learning_rate": 2e-3, "max_epochs": 60}
+    options = {"hidden": 64, "batch_size": 512, "learning_rate": 2e-3, "max_epochs": 60, "time_embedding": "sinusoidal"}
     model = Harpoon("paper", random_state=0, progress=False, **options).fit(table)
     return model.denoiser_, model.encode(table), model.codec_.slices
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from harpoon import Column, Kind, Schema, col, greatest, least, lit
 from harpoon.conditions.expressions import Arithmetic, Between, Call, Comparison, IsNull, Literal, Negative
 from harpoon.data import dataframe
+from harpoon.data.calendar import PARTS, TIMES_OF_DAY
 from harpoon.data.coercion import coerce
 
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=")
@@ -18,7 +19,9 @@ ODD_CATEGORIES = st.sampled_from(["", " ", "a", "A", "ä", "Ä", "it's", '"', "1
 # DuckDB compares numbers as DECIMAL or as DOUBLE; quarters and their small products are exact in both.
 QUARTERS = st.integers(-80, 80).map(lambda n: n / 4)
 SMALL = st.integers(-9, 9)
+ZONE = "America/New_York"
 DATES = st.dates(dt.date(1999, 12, 28), dt.date(2000, 1, 4))
+ANY_DATES = DATES | st.dates(dt.date(1900, 1, 1), dt.date(2100, 1, 1))
 DATETIMES = st.builds(dt.datetime.combine, DATES, st.sampled_from([dt.time(), dt.time(6), dt.time(6, 0, 0, 1)]))
 DURATIONS = st.sampled_from(
     [dt.timedelta(days=d, hours=h, microseconds=u) for d in (-1, 0, 2) for h in (0, 7) for u in (0, 1)]
@@ -34,12 +37,12 @@ def datetimes_in(unit):
 KINDS = {
     "number": (Kind.NUMBER, pa.float64(), QUARTERS, {"step": 0.01}),
     "integer": (Kind.INTEGER, pa.int64(), SMALL, {}),
-    "date": (Kind.DATE, pa.date32(), DATES, {}),
+    "date": (Kind.DATE, pa.date32(), ANY_DATES, {}),
     **{
         unit: (Kind.DATETIME, pa.timestamp(unit), datetimes_in(unit), {"unit": unit})
         for unit in ("s", "ms", "us", "ns")
     },
-    "zoned": (Kind.DATETIME, pa.timestamp("us", tz="UTC"), DATETIMES, {"unit": "us", "zoned": True}),
+    "zoned": (Kind.DATETIME, pa.timestamp("us", tz=ZONE), DATETIMES, {"unit": "us", "zoned": True, "zone": ZONE}),
     "duration": (Kind.DURATION, pa.duration("us"), DURATIONS, {"unit": "us"}),
     "boolean": (Kind.BOOLEAN, pa.bool_(), st.booleans(), {"categories": (False, True)}),
     "code": (Kind.CATEGORY, pa.int64(), st.sampled_from([1, 2, 5]), {"categories": (5, 1, 2)}),
@@ -83,6 +86,8 @@ def numbers(by_kind):
         dates - other for dates in map(col_of, by_kind.get("date", [])) for other in (dt.date(2000, 1, 1), dates)
     ]
     leaves = leaves | one_of(columns) if columns else leaves
+    parts = list(calendar_parts(by_kind))
+    leaves = leaves | st.sampled_from(parts) if parts else leaves
     leaves = leaves | st.sampled_from(differences) if differences else leaves
     return st.recursive(
         leaves,
@@ -96,6 +101,13 @@ def numbers(by_kind):
         ),
         max_leaves=4,
     )
+
+
+def calendar_parts(by_kind):
+    """Every part of every date and datetime."""
+    for kind in ("date", *DATETIME_COLUMNS, "zoned"):
+        for column in by_kind.get(kind, []):
+            yield from (Call(part, (col(column.name),)) for part in PARTS if kind != "date" or part not in TIMES_OF_DAY)
 
 
 def col_of(column):
@@ -167,7 +179,7 @@ def patterns(categories):
 def leaves(schema, by_kind):
     """Predicates about the columns of a table."""
     choices = [st.builds(IsNull, one_of(schema))]
-    if {"number", "integer", "date"} & set(by_kind):
+    if {"number", "integer", "date", *DATETIME_COLUMNS, "zoned"} & set(by_kind):
         choices += [comparisons(numbers(by_kind)), comparisons(numbers(by_kind)), curves(by_kind)]
     if {"date", *DATETIME_COLUMNS} & set(by_kind):
         choices += [comparisons(times(by_kind))] * 2

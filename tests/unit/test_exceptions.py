@@ -2,6 +2,7 @@
 
 import inspect
 import pickle
+import types
 
 import pytest
 
@@ -13,6 +14,7 @@ from harpoon.exceptions import (
     MissingExtra,
     SchemaMismatch,
     TableFileError,
+    warn,
 )
 
 CLASSES = [c for _, c in inspect.getmembers(exceptions, inspect.isclass) if c.__module__ == exceptions.__name__]
@@ -90,3 +92,13 @@ def test_file_errors_give_the_reason():
 
 def test_a_missing_extra_names_the_command():
     assert 'pip install "tabharpoon[plots]"' in str(MissingExtra.for_package("matplotlib", "plots", "Plotting"))
+
+
+def test_a_warning_points_at_the_line_outside_of_the_package_and_torch():
+    inner = types.FunctionType(compile("warn(warning)", "inner.py", "exec"), {"__name__": "harpoon.data.reader"})
+    outer = types.FunctionType(compile("inner()", "outer.py", "exec"), {"__name__": "torch.utils", "inner": inner})
+    inner.__globals__.update(warn=warn, warning=HarpoonWarning("a message", code="too_few_rows"))
+    with pytest.warns(HarpoonWarning, match="a message") as caught:
+        outer()
+    assert caught[0].filename == __file__
+    assert caught[0].message.code == "too_few_rows"

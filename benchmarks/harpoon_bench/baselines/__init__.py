@@ -21,12 +21,16 @@ METHODS = {
     "real": "harpoon_bench.baselines.simple:RealRows",
     "diffputer": "harpoon_bench.baselines.diffputer:DiffPuter",
     "gain": "harpoon_bench.baselines.gain:Gain",
+    "gain_published": "harpoon_bench.baselines.gain:GainPublished",
     "remasker": "harpoon_bench.baselines.remasker:ReMasker",
+    "remasker_published": "harpoon_bench.baselines.remasker:ReMaskerPublished",
     "repaint": "harpoon_bench.baselines.repaint:RePaint",
     "great": "harpoon_bench.baselines.external:Great",
     "hyperimpute": "harpoon_bench.baselines.external:HyperImpute",
+    "hyperimpute_published": "harpoon_bench.baselines.external:HyperImputePublished",
     "miceforest": "harpoon_bench.baselines.external:MiceForest",
     "miracle": "harpoon_bench.baselines.external:Miracle",
+    "miracle_published": "harpoon_bench.baselines.external:MiraclePublished",
 }
 
 

@@ -12,6 +12,8 @@ import pandas as pd
 from harpoon import Kind, Schema
 from harpoon.exceptions import HarpoonError, InvalidOption
 
+PUBLISHED_SETTINGS = "settings of the paper's code"  # in titles
+
 
 class CannotSample(HarpoonError):
     """The method imputes only, or cannot sample under conditions."""
@@ -73,6 +75,10 @@ class Method(ABC):
         """Sample n rows, under a condition if the method supports it."""
         rows = f"{n} rows" if where is None else f"{n} rows with {where}"
         raise CannotSample(f"{self.title} only imputes; it cannot sample {rows}.")
+
+    def sample_like(self, reference: pd.DataFrame, where: str | None = None) -> pd.DataFrame:
+        """Sample as many rows as the reference has; only an option may let a method look at its rows."""
+        return self.sample(len(reference), where)
 
 
 def fill_missing(incomplete: pd.DataFrame, values: pd.DataFrame, schema: Schema) -> pd.DataFrame:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from harpoon import NotFitted, Schema
 from harpoon._text import format_list
-from harpoon_bench.baselines.base import CannotSample, Method, fill_missing
+from harpoon_bench.baselines.base import PUBLISHED_SETTINGS, CannotSample, Method, fill_missing
 from harpoon_bench.environments import (
     WORKERS_FOLDER,
     Environment,
@@ -35,11 +35,13 @@ class ExternalMethod(Method):
     Attributes:
         environment: The name of the environment.
         worker: The file of its worker.
+        plugin: Its name in its package, if that is not its name here.
         trains_in_impute: Whether `impute` spends the training budget.
     """
 
     environment: ClassVar[str]
     worker: ClassVar[str]
+    plugin: ClassVar[str | None] = None
     picklable: ClassVar[bool] = False  # its state is in temporary files
     trains_in_impute: ClassVar[bool] = False
     job: Path | None = None
@@ -70,7 +72,7 @@ class ExternalMethod(Method):
 
     def run(self, task: str, *, limited: bool = True, **more: object) -> None:
         """Run a task of the worker; if `limited`, within the budget."""
-        settings = {"method": self.name, "task": task, "options": self.options, **more}
+        settings = {"method": self.plugin or self.name, "task": task, "options": self.options, **more}
         settings |= {"seed": self.seed, "seconds": self.budget}
         seconds = None if self.budget is None or not limited else self.budget + STARTUP_SECONDS
         environment, worker = Environment.named(self.environment), WORKERS_FOLDER / self.worker
@@ -86,23 +88,34 @@ class ExternalMethod(Method):
 
 
 class TransductiveMethod(ExternalMethod):
-    """A method that is fitted on the table that it imputes: training rows and incomplete rows together."""
+    """A method that is fitted on the table that it imputes: training rows and incomplete rows together.
+
+    Attributes:
+        uses_training_rows: Whether it is fitted on the training rows, too.
+    """
 
     trains_in_impute = True
+    uses_training_rows: ClassVar[bool] = True
 
     def impute(self, incomplete: pd.DataFrame) -> pd.DataFrame:
         """Impute, and check that the result is not just the mean of each column."""
         imputed = super().impute(incomplete)
         train, encoded = (read_table(self.job_folder() / f"{name}.csv") for name in ("train", "incomplete"))
-        columns = mean_imputed_columns(self.result(), encoded, [train, pd.concat([train, encoded])])
+        columns = mean_imputed_columns(self.result(), encoded, [train, encoded, pd.concat([train, encoded])])
         if columns:
             raise WorkerFailed(
                 f"{self.title} filled every missing cell of {format_list(columns)} with the mean. It does so silently "
                 f"when it fails with the installed packages; delete the environment {self.environment!r} and try again."
             )
-        note = "fitted on the training rows and the observed cells of the incomplete rows together"
+        training_rows = "the training rows and " if self.uses_training_rows else ""
+        note = f"fitted on {training_rows}the observed cells of the incomplete rows"
+        note += " together" if self.uses_training_rows else " only"
         self.note = "; ".join(filter(None, [note, self.worker_note()]))
         return imputed
+
+    def run(self, task: str, *, limited: bool = True, **more: object) -> None:
+        """Run a task of the worker, which is told whether to use the training rows."""
+        super().run(task, limited=limited, uses_training_rows=self.uses_training_rows, **more)
 
 
 class HyperImpute(TransductiveMethod):
@@ -120,6 +133,13 @@ class HyperImpute(TransductiveMethod):
         "select_patience": 5,
         "select_lazy": True,
     }
+
+
+class HyperImputePublished(HyperImpute):
+    """HyperImpute as in the paper's code, which fits it on the test rows only."""
+
+    name, title = "hyperimpute_published", f"HyperImpute ({PUBLISHED_SETTINGS})"
+    plugin, uses_training_rows = "hyperimpute", False
 
 
 class Miracle(TransductiveMethod):
@@ -141,6 +161,13 @@ class Miracle(TransductiveMethod):
         "max_steps": 400,
         "seed_imputation": "mean",
     }
+
+
+class MiraclePublished(Miracle):
+    """MIRACLE as in the paper's code, which fits it on the test rows only."""
+
+    name, title = "miracle_published", f"MIRACLE ({PUBLISHED_SETTINGS})"
+    plugin, uses_training_rows = "miracle", False
 
 
 class MiceForest(TransductiveMethod):

@@ -3,14 +3,32 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from time import perf_counter
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import pandas as pd
+import torch
 
 from harpoon import Harpoon, Schema
+from harpoon._utils.rng import Stream
+from harpoon.conditions import evaluate
+from harpoon.conditions.bound import AnyOf, BoundPredicate, IsIn
 from harpoon.config import PRESETS, call_options
+from harpoon.data import Floats, Index, dataframe
+from harpoon.data.reader import read_columns
+from harpoon.encoding import Penalty
+from harpoon.exceptions import InvalidOption
+from harpoon.inference.diagnostics import SamplingInfo
+from harpoon.inference.guided import guiding_penalty
+from harpoon.inference.partial_table import constant_columns
+from harpoon.inference.query import Query
+from harpoon.inference.row_sampler import RowSampler
 from harpoon_bench.baselines.base import Method, fill_missing
+
+# What the category term of an "or" pulls a row to: the category that the condition names, as in the paper's text, or
+# that of the row's own test row, as in the paper's code.
+OR_TARGETS = ("asked", "test_rows")
 
 
 class HarpoonMethod(Method):
@@ -36,16 +54,21 @@ class HarpoonMethod(Method):
         return self
 
     def sample(self, n: int, where: str | None = None) -> pd.DataFrame:
-        """Sample with the strategy of the options."""
-        strategy = str(self.options["strategy"])
+        """Sample complete rows, which scores need, with the strategy of the options."""
+        strategy = "auto" if where is None else str(self.options["strategy"])
         rows: pd.DataFrame = self.model.sample(
-            n, where=where, strategy=strategy, random_state=self.seed, **self.call_options(sampling=True)
+            n,
+            where=where,
+            strategy=strategy,
+            missing="complete",
+            random_state=self.seed,
+            **self.call_options(sampling=True),
         )
         return rows
 
     def call_options(self, *, sampling: bool = False) -> dict[str, Any]:
         """Return the options of a single call that differ from the preset; sampled rows have no observed cells."""
-        unused = {"strategy", "reconstruction_loss"} if sampling else {"strategy"}
+        unused = {"strategy", "or_target"} | ({"reconstruction_loss"} if sampling else set())
         names = [name for name in self.sampling_options if name not in unused]
         return {name: self.options[name] for name in names if self.options[name] != self.defaults[name]}
 
@@ -92,12 +115,99 @@ class Rejection(Anchored):
 
 
 class Paper(HarpoonMethod):
-    """The paper's preset. The choices of the paper's ablations are options."""
+    """The paper's preset. The choices of the paper's ablations are options, and so is `or_target` (`OR_TARGETS`)."""
 
     name, title, preset = "paper", "Harpoon (paper preset)", "paper"
-    defaults: ClassVar[dict[str, object]] = {**PRESETS["paper"].to_json(), "strategy": "paper"}
+    sampling_options = (*HarpoonMethod.sampling_options, "or_target")
+    defaults: ClassVar[dict[str, object]] = {**PRESETS["paper"].to_json(), "strategy": "paper", "or_target": "asked"}
+
+    encoded: Floats | None = None
+
+    def __init__(self, *, seed: int = 0, budget: float | None = None, **options: object) -> None:
+        super().__init__(seed=seed, budget=budget, **options)
+        if self.options["or_target"] not in OR_TARGETS:
+            raise InvalidOption.one_of("or_target", self.options["or_target"], OR_TARGETS)
+
+    @property
+    def is_published_encoding(self) -> bool:
+        """Whether rows are encoded as in the paper's experiments, so that scores of encoded rows are defined."""
+        return (self.options["encoding"], self.options["scaling"]) == ("onehot", "standard")
+
+    def sample(self, n: int, where: str | None = None) -> pd.DataFrame:
+        """Sample rows as `Harpoon.sample` does, and keep them as they were before they were decoded."""
+        return self._sample(n, where)
+
+    def sample_like(self, reference: pd.DataFrame, where: str | None = None) -> pd.DataFrame:
+        """Sample as many rows; with `or_target="test_rows"`, the categories of the reference guide an "or"."""
+        return self._sample(len(reference), where, reference if self.options["or_target"] == "test_rows" else None)
+
+    def _sample(self, n: int, where: str | None, reference: pd.DataFrame | None = None) -> pd.DataFrame:
+        """Sample rows, and keep them encoded in `encoded`, (n, d); other strategies keep no encoded rows."""
+        self.encoded = None
+        if where is not None and self.options["strategy"] != "paper":
+            return super().sample(n, where)
+        model, began = self.model, perf_counter()
+        query, seed = Query.create(model.codec_, where), model._call_seed(self.seed)
+        sampler = model._sampler(seed, self.call_options(sampling=True))
+        index, size = np.arange(n), int(sampler.config.sampling_batch_size)
+        if query is None:
+            self.encoded = self._sample_encoded(sampler, index, Stream.CELLS, None)
+        elif reference is None or not isinstance(query.predicate, AnyOf):
+            penalty = guiding_penalty(sampler, query.predicate)
+            self.encoded = self._sample_encoded(sampler, index, Stream.GUIDED, penalty)
+        else:  # each batch has its own targets
+            targets, parts = model.encode(reference).x, []
+            for batch in np.split(index, range(size, n, size)):
+                penalty = or_penalty(sampler, query.predicate, targets[batch])
+                parts.append(self._sample_encoded(sampler, batch, Stream.GUIDED, penalty))
+            self.encoded = np.concatenate(parts)
+        seconds, cells = perf_counter() - began, model.codec_.decode(self.encoded)
+        violations = None if query is None else 1 - float(evaluate(query.predicate, cells).mean())
+        name = "unconditional" if query is None else "paper"
+        counts: dict[str, Any] = {
+            "rows": n,
+            "sampled": n,
+            "rounds": 1,
+            "evaluations": sampler.evaluations,
+            "seconds": seconds,
+        }
+        model.sampling_info_ = SamplingInfo(name, guided_violations=violations, violations=violations or 0.0, **counts)
+        constants = constant_columns(model.schema_, model.template_, n)
+        sampled: pd.DataFrame = model.template_.build({**constants, **cells})
+        return sampled
+
+    def _sample_encoded(self, sampler: RowSampler, index: Index, draw: int, penalty: Penalty | None) -> Floats:
+        """Sample the encoded rows with these numbers, (n, d)."""
+        given = dataframe.constant_table({}, len(index))
+        rows = read_columns(given, self.model.schema_, partial=True, strict=True)
+        return sampler.sample_encoded(rows, index, draw=draw, penalty=penalty)
 
     def impute(self, incomplete: pd.DataFrame) -> pd.DataFrame:
         """Fill in one guided sample."""
         values: pd.DataFrame = self.model.impute(incomplete, random_state=self.seed, **self.call_options())
         return fill_missing(incomplete, values, self.schema)
+
+
+def or_penalty(sampler: RowSampler, predicate: AnyOf, targets: torch.Tensor) -> Penalty:
+    """Return the penalty of an "or" in the paper's code: each category term pulls a row to its target's category.
+
+    Args:
+        sampler: Gives the codec and the options of guidance.
+        predicate: The "or".
+        targets: The encoded test rows, (n, d), one for each sampled row.
+    """
+
+    def part_penalty(part: BoundPredicate) -> Penalty:
+        if not isinstance(part, IsIn):
+            return guiding_penalty(sampler, part)
+        place = next(found for found in sampler.codec.slices if found.name == part.column)
+        target = targets[:, place.start : place.stop]
+
+        def distance(x0_hat: torch.Tensor) -> torch.Tensor:
+            rows = torch.arange(len(x0_hat)) % len(target)  # a small batch is padded with its own rows
+            return (x0_hat[:, place.start : place.stop] - target[rows]).abs().sum(dim=1)
+
+        return distance
+
+    parts = [part_penalty(part) for part in predicate.parts]
+    return lambda x0_hat: torch.stack([part(x0_hat).double() for part in parts]).prod(dim=0)

@@ -1,4 +1,7 @@
-"""HyperImpute and MIRACLE of the package hyperimpute, fitted on training rows and incomplete rows together."""
+"""HyperImpute and MIRACLE of the package hyperimpute, fitted on training rows and incomplete rows together.
+
+As published they are fitted on the incomplete rows only; the settings of the job decide.
+"""
 
 from __future__ import annotations
 
@@ -18,10 +21,11 @@ class BudgetSpent(Exception):
 
 
 def impute(job: Job) -> None:
-    """Standardise the stacked rows, impute, and write the incomplete rows."""
+    """Standardise the rows by the training rows, impute, and write the incomplete rows."""
     train, incomplete = job.table("train"), job.table("incomplete")
     mean, std = train.mean(), train.std(ddof=0).replace(0, 1)
-    stacked = pd.concat([train, incomplete], ignore_index=True)
+    parts = [train, incomplete] if job.settings["uses_training_rows"] else [incomplete]
+    stacked = pd.concat(parts, ignore_index=True)
     imputed, note = fill(job, (stacked - mean) / std)
     imputed.columns = stacked.columns
     job.write_result(imputed.tail(len(incomplete)) * std + mean, note)

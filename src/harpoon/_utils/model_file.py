@@ -94,12 +94,9 @@ def _target(path: str | os.PathLike[str]) -> Path:
 
 
 def _path(path: str | os.PathLike[str]) -> Path:
-    try:
-        if "\0" not in str(path):
-            return Path(path)
-    except TypeError:
-        pass
-    raise ModelFileError(f"The path of a model file must be text or a Path, got {path!r}.")
+    if not isinstance(path, str | os.PathLike) or "\0" in str(path):
+        raise ModelFileError(f"The path of a model file must be text or a Path, got {path!r}.")
+    return Path(path)
 
 
 def _validate(name: str, text: str) -> dict[str, Any]:

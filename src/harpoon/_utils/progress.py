@@ -6,8 +6,11 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from threading import Lock
+
+from harpoon.exceptions import InvalidOption
 
 
 @dataclass(frozen=True)
@@ -28,18 +31,11 @@ class ProgressStep:
 Progress = bool | Callable[[ProgressStep], None]
 
 
-@contextmanager
-def sampling_bar(steps: int, rows: int, progress: Progress) -> Iterator[Callable[[], None]]:
-    """Yield a function to call after each step of sampling: it advances a bar, or calls the callback."""
-    if progress is not True:
-        yield step_callback(steps, rows, progress)
-        return
-    from rich.console import Console
-    from rich.progress import Progress as Bar
-
-    with Bar(console=Console(stderr=True)) as bar:
-        task = bar.add_task("Sampling", total=steps)
-        yield lambda: bar.advance(task)
+def check_progress(progress: Progress) -> Progress:
+    """Return True, False or a callback, or raise InvalidOption."""
+    if isinstance(progress, bool) or callable(progress):
+        return progress
+    raise InvalidOption(f"progress must be True, False or a function of a ProgressStep, got {progress!r}.")
 
 
 def step_callback(steps: int, rows: int, progress: Progress) -> Callable[[], None]:
@@ -61,31 +57,41 @@ def step_callback(steps: int, rows: int, progress: Progress) -> Callable[[], Non
 
 
 @contextmanager
-def rows_bar(words: str, total: int, *, show: bool) -> Iterator[Callable[[int], None]]:
-    """Yield a function that advances a bar by rows; there is none unless the standard error is a terminal."""
-    if not show or not sys.stderr.isatty():
-        yield lambda _rows: None
+def show_bar(words: str, total: float | None, text: str, *, show: bool) -> Iterator[Callable[..., None]]:
+    """Show a bar on the standard error, or a counter if there is no total; yield the function that updates it.
+
+    The text next to it may show `task.fields[state]`.
+    """
+    if not show:
+        yield lambda **_changes: None
         return
     from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TimeElapsedColumn, TimeRemainingColumn
 
-    counted = TextColumn("{task.completed:,} of {task.total:,} rows")
-    columns = (TextColumn("{task.description}"), BarColumn(), counted, TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task(words, total=total)
-        yield lambda rows: progress.advance(task, rows)
+    bar = ("{task.description}", BarColumn(), text, TimeRemainingColumn())
+    counter = (SpinnerColumn(), "{task.description}", text, TimeElapsedColumn())
+    with Progress(*(counter if total is None else bar), console=Console(stderr=True)) as progress:
+        yield partial(progress.update, progress.add_task(words, total=total, state=""))
+
+
+@contextmanager
+def sampling_bar(steps: int, rows: int, progress: Progress) -> Iterator[Callable[[], None]]:
+    """Yield a function to call after each step of sampling: it advances a bar, or calls the callback."""
+    percent = "[progress.percentage]{task.percentage:>3.0f}%"
+    with show_bar("Sampling", steps, percent, show=progress is True) as update:
+        yield partial(update, advance=1) if progress is True else step_callback(steps, rows, progress)
+
+
+@contextmanager
+def rows_bar(words: str, total: int, *, show: bool) -> Iterator[Callable[[int], None]]:
+    """Yield a function that advances a bar by rows; there is none unless the standard error is a terminal."""
+    text = "{task.completed:,} of {task.total:,} rows"
+    with show_bar(words, total, text, show=show and sys.stderr.isatty()) as update:
+        yield lambda rows: update(advance=rows)
 
 
 @contextmanager
 def row_counter(words: str, *, show: bool) -> Iterator[Callable[[int], None]]:
     """Yield a function that shows a count of rows whose total is unknown, if the standard error is a terminal."""
-    if not show or not sys.stderr.isatty():
-        yield lambda _rows: None
-        return
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description} {task.completed:,} rows"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True)) as progress:
-        task = progress.add_task(words, total=None)
-        yield lambda rows: progress.update(task, completed=rows)
+    with show_bar(words, None, "{task.completed:,} rows", show=show and sys.stderr.isatty()) as update:
+        yield lambda rows: update(completed=rows)

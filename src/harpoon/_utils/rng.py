@@ -29,9 +29,12 @@ class Stream(IntEnum):
     UNCONSTRAINED = 2**33  # columns that a condition does not name, resampled
     GIBBS = 2**34  # cells that Gibbs steps resample; the number of the step is added
     GIBBS_MASK = 2**48  # which cells a Gibbs step resamples; the key of the step is added
+    SHIFTED = 2**52  # categories with shifted log-odds; the number of the draw is added
+    FILL = 2**56  # null cells that are filled after all; the key of the row's own noise is added
     BRANCHES = 2**62  # how many rows each branch gets, and their order
     PROPOSALS = 2**62 + 1  # columns that a branch restricts
     COMPLETION = 2**62 + 2  # restricted columns of rows that are completed
+    BOOTSTRAP = 2**62 + 8  # rows of resampled tables
     RESAMPLING = 2**63  # which particles survive
 
 
@@ -77,12 +80,7 @@ def partition_seed(seed: int, row_offset: int) -> int:
 def row_noise(seed: int, rows: NDArray[np.int64], steps: int, width: int, *, draw: int = Stream.CELLS) -> Tensor:
     """Return standard normal noise, (steps, rows, width), that depends only on the seed, the row and the draw.
 
-    Args:
-        seed: The key.
-        rows: The number of each row.
-        steps: How many times the rows are noised.
-        width: Random numbers per row and step.
-        draw: A draw number, or the key of another stream.
+    `rows` are the numbers of the rows; `draw` is the number of a draw, or the key of another stream.
     """
     noise = np.empty((steps, len(rows), width), dtype=np.float32)
     philox = np.random.Philox(key=seed)
@@ -97,11 +95,7 @@ def row_noise(seed: int, rows: NDArray[np.int64], steps: int, width: int, *, dra
 def generator(seed: int, stream: Stream, first: int = 0, second: int = 0, block: int = 0) -> np.random.Generator:
     """Return a generator for a stream that is not the noise of rows.
 
-    Args:
-        seed: The key.
-        stream: The stream.
-        first: The second word of the counter, such as the number of a branch.
-        second: The third word of the counter, such as the number of the first row.
-        block: The first word of the counter, for streams of at most four numbers each.
+    The other arguments are words of the counter: `first`, such as the number of a branch; `second`, such as the number
+    of the first row; `block`, the first word, for streams of at most four numbers each.
     """
     return np.random.Generator(np.random.Philox(key=seed, counter=[block, first, second, int(stream)]))

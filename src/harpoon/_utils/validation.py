@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import numpy as np
 import torch
 
@@ -23,11 +25,10 @@ def resolve_device(name: str) -> torch.device:
     """Return the torch device of this name, or raise InvalidOption if it is not available."""
     if name == "auto":
         return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
+    device = None
+    with suppress(RuntimeError, TypeError):
         device = torch.device(name)
-    except (RuntimeError, TypeError):
-        raise InvalidOption(f'device must be "auto", "cpu" or "cuda", got {name!r}.') from None
-    if device.type not in ("cpu", "cuda", "mps"):
+    if device is None or device.type not in ("cpu", "cuda", "mps"):
         raise InvalidOption(f'device must be "auto", "cpu" or "cuda", got {name!r}.')
     if device.type == "mps" and not torch.backends.mps.is_available():
         raise InvalidOption('device="mps" needs a Mac with a GPU. Use device="cpu".')

@@ -6,8 +6,9 @@ A condition passes through the modules in this order:
     parser             SQL text to an expression tree
     binder, term_types an expression tree and a schema to a bound predicate, in stored units and category codes
     bound, branches    bound predicates in negation normal form, and their disjoint branches
+    contradictions     which parts of a condition exclude each other
     evaluate           which rows satisfy it (NumPy, exact)
-    penalty            how far rows are from satisfying it (torch, differentiable); `objectives`: losses of the user
+    penalty            how far rows are from satisfying it (torch, differentiable), and losses of the user
 
 `ConditionPenalty`, `row_penalty` and `batch_penalty` are imported on first use, because they need torch.
 
@@ -17,34 +18,35 @@ A condition passes through the modules in this order:
     Compare(operator='>=', left=ColumnRef(column='age'), right=NumberLiteral(value=50), step=1.0)
 """
 
-from importlib import import_module as _import_module
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from harpoon.conditions.binder import bind
 from harpoon.conditions.bound import BoundPredicate, assume_complete, columns_of, negate
 from harpoon.conditions.branches import Branch, disjoint_branches
+from harpoon.conditions.contradictions import explain_contradiction
 from harpoon.conditions.evaluate import evaluate
 from harpoon.conditions.expressions import Predicate, col, column_names, greatest, least, lit
 from harpoon.conditions.parser import parse, to_predicate
 
 if _TYPE_CHECKING:
-    from harpoon.conditions.objectives import LossFunction, batch_penalty, row_penalty
-    from harpoon.conditions.penalty import CATEGORY_PENALTIES, ConditionPenalty
+    from harpoon.conditions.penalty import (
+        CATEGORY_PENALTIES,
+        ConditionPenalty,
+        LossFunction,
+        batch_penalty,
+        row_penalty,
+    )
 
-_MODULE_OF = {
-    "CATEGORY_PENALTIES": "penalty",
-    "ConditionPenalty": "penalty",
-    "LossFunction": "objectives",
-    "batch_penalty": "objectives",
-    "row_penalty": "objectives",
-}
+_IN_PENALTY = ("CATEGORY_PENALTIES", "ConditionPenalty", "LossFunction", "batch_penalty", "row_penalty")
 
 
 def __getattr__(name: str) -> object:
     """Import a name that needs torch on first use."""
-    if name not in _MODULE_OF:
+    if name not in _IN_PENALTY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(_import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+    from harpoon.conditions import penalty
+
+    return getattr(penalty, name)
 
 
 __all__ = [
@@ -62,6 +64,7 @@ __all__ = [
     "columns_of",
     "disjoint_branches",
     "evaluate",
+    "explain_contradiction",
     "greatest",
     "least",
     "lit",

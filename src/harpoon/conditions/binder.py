@@ -6,64 +6,19 @@ the leaves. `harpoon.conditions.bound` describes the result and the treatment of
 
 from __future__ import annotations
 
-import operator
 import re
 from collections.abc import Callable
-from fractions import Fraction
 from typing import Any
 
 from harpoon._text import closest_matches, format_list, shorten
-from harpoon.conditions.bound import (
-    BoundPredicate,
-    Compare,
-    Constant,
-    IsIn,
-    IsMissing,
-    NumberLiteral,
-    SameCategory,
-    all_of,
-    any_of,
-    negate,
-)
-from harpoon.conditions.expressions import (
-    SWAPPED_OPERATOR,
-    And,
-    Between,
-    ColumnName,
-    Comparison,
-    In,
-    IsNull,
-    Like,
-    Literal,
-    Not,
-    Or,
-    Predicate,
-    Term,
-)
-from harpoon.conditions.term_types import (
-    POINTS_IN_TIME,
-    align_units,
-    common_resolution,
-    describe_term,
-    find_column,
-    incomparable_error,
-    parse_time,
-    replace_constant,
-    type_term,
-)
-from harpoon.data.column import MAX_STEP, Column, Kind
-from harpoon.data.schema import Schema
+from harpoon.conditions import expressions as ex
+from harpoon.conditions.bound import BoundPredicate, Constant, IsIn, IsMissing, SameCategory, all_of, any_of, negate
+from harpoon.conditions.expressions import COMPARISONS, ColumnName, Literal, Predicate, Term
+from harpoon.conditions.term_types import compare_terms, describe_term, find_column, replace_constant
+from harpoon.data import Column, Kind, Schema
 from harpoon.exceptions import InvalidCondition
 
-COMPARISONS: dict[str, Callable[[Any, Any], bool]] = {
-    "=": operator.eq,
-    "!=": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
-MIN_STEP = 1e-18
+CategoryTest = Callable[[Any], bool]
 
 
 def bind(predicate: Predicate, schema: Schema) -> BoundPredicate:
@@ -79,11 +34,11 @@ def bind(predicate: Predicate, schema: Schema) -> BoundPredicate:
     harpoon.exceptions.InvalidCondition: In `job = 'nurs'`: column 'job' has no value 'nurs'. Did you mean 'nurse'?
     """
     match predicate:
-        case And(members):
+        case ex.And(members):
             return all_of(bind(member, schema) for member in members)
-        case Or(members):
+        case ex.Or(members):
             return any_of(bind(member, schema) for member in members)
-        case Not(operand):
+        case ex.Not(operand):
             return negate(bind(operand, schema))
     try:
         return _bind_leaf(predicate, schema)
@@ -93,70 +48,49 @@ def bind(predicate: Predicate, schema: Schema) -> BoundPredicate:
 
 def _bind_leaf(predicate: Predicate, schema: Schema) -> BoundPredicate:
     match predicate:
-        case Comparison(op, left, right):
+        case ex.Comparison(op, left, right):
             return _bind_comparison(op, replace_constant(left, schema), replace_constant(right, schema), schema)
-        case Between(operand, low, high):
-            parts = (Comparison(">=", operand, low), Comparison("<=", operand, high))
+        case ex.Between(operand, low, high):
+            parts = (ex.Comparison(">=", operand, low), ex.Comparison("<=", operand, high))
             return all_of(_bind_leaf(part, schema) for part in parts)
-        case In(operand, options):
+        case ex.In(operand, options):
             return _bind_in(replace_constant(operand, schema), options, schema)
-        case Like(operand, pattern, ignore_case):
+        case ex.Like(operand, pattern, ignore_case):
             matches = _like_matcher(pattern, ignore_case=ignore_case)
             return _bind_like(replace_constant(operand, schema), matches, schema)
-        case IsNull(operand):
+        case ex.IsNull(operand):
             return _bind_is_null(replace_constant(operand, schema))
     raise InvalidCondition(f"{predicate!r} is not a condition.")
 
 
 def _bind_comparison(op: str, left: Term, right: Term, schema: Schema) -> BoundPredicate:
-    if isinstance(left, Literal) and isinstance(right, Literal):
-        return _compare_literals(op, left, right, schema)
-    if isinstance(left, Literal):  # a constant column, replaced by its value
-        left, op, right = right, SWAPPED_OPERATOR[op], left
+    match left, right:
+        case (Literal(str() as a), Literal(str() as b)) | (Literal(bool() as a), Literal(bool() as b)):
+            return Constant(COMPARISONS[op](a, b))
+        case Literal(), Literal():
+            return compare_terms(op, left, right, schema)
+        case Literal(), _:  # a constant column, replaced by its value
+            left, op, right = right, ex.SWAPPED_OPERATOR[op], left
     column, other = _categorical_column(left, schema), _categorical_column(right, schema)
     if column and other:
         return _same_category(op, column, other)
     if column and isinstance(right, Literal):
-        return _is_in(column, _matching_codes(op, column, right))
+        return _is_in(column, _category_test(op, column, right))
     categorical = column or other
     if categorical is None:
-        return _bind_numeric(op, left, right, schema)
+        return compare_terms(op, left, right, schema)
     raise InvalidCondition(
         f"{describe_term(left, schema)} cannot be compared with {describe_term(right, schema)}. "
         f"Compare {categorical.name!r} with one of its values: {format_list(categorical.categories or ())}."
     )
 
 
-def _compare_literals(op: str, left: Literal, right: Literal, schema: Schema) -> BoundPredicate:
-    """Compare two literals; texts and booleans compare as in Python, all else as numbers."""
-    texts = all(isinstance(side.value, str) for side in (left, right))
-    booleans = all(isinstance(side.value, bool) for side in (left, right))
-    if texts or booleans:
-        return Constant(COMPARISONS[op](left.value, right.value))
-    return _bind_numeric(op, left, right, schema)
-
-
-def _bind_numeric(op: str, left: Term, right: Term, schema: Schema) -> BoundPredicate:
-    if isinstance(right, Literal) and isinstance(right.value, str | bool):
-        if isinstance(right.value, bool) or type_term(left, schema).type not in POINTS_IN_TIME:
-            raise incomparable_error(left, right, schema)
-        right = parse_time(right.value)
-    first, second = align_units((left, right), schema)
-    if isinstance(first.term, NumberLiteral) and isinstance(second.term, NumberLiteral):
-        return Constant(COMPARISONS[op](first.term.value, second.term.value))
-    return Compare(op, first.term, second.term, _float_step(common_resolution(first.resolution, second.resolution)))
-
-
-def _float_step(resolution: Fraction | None) -> float | None:
-    """Return a resolution as a float, or None if it is outside the range that floats can resolve."""
-    return float(resolution) if resolution is not None and MIN_STEP <= resolution <= MAX_STEP else None
-
-
 def _bind_in(operand: Term, options: tuple[Literal, ...], schema: Schema) -> BoundPredicate:
     column = _categorical_column(operand, schema)
     if column is None:
         return any_of(_bind_comparison("=", operand, option, schema) for option in options)
-    return _is_in(column, {code for option in options for code in _matching_codes("=", column, option)})
+    tests = [_category_test("=", column, option) for option in options]
+    return _is_in(column, lambda category: any(test(category) for test in tests))
 
 
 def _bind_is_null(operand: Term) -> BoundPredicate:
@@ -174,8 +108,10 @@ def _categorical_column(value: Term, schema: Schema) -> Column | None:
     return column if column is not None and column.kind.discrete else None
 
 
-def _is_in(column: Column, codes: set[int]) -> IsIn:
-    return IsIn(column.name, tuple(sorted(codes)), len(column.categories or ()))
+def _is_in(column: Column, accepts: CategoryTest) -> IsIn:
+    categories = column.categories or ()
+    allowed = tuple(code for code, category in enumerate(categories) if accepts(category))
+    return IsIn(column.name, allowed, len(categories), accepts)
 
 
 def _same_category(op: str, left: Column, right: Column) -> BoundPredicate:
@@ -190,16 +126,21 @@ def _same_category(op: str, left: Column, right: Column) -> BoundPredicate:
     return SameCategory(left.name, right.name, partners, op == "=")
 
 
-def _matching_codes(op: str, column: Column, literal: Literal) -> set[int]:
-    """Return the codes of the categories that satisfy a comparison with a literal."""
-    categories = column.categories or ()
-    numeric = column.kind is Kind.CATEGORY and not _has_text(column)
-    if op in ("=", "!=") or (column.ordered and not numeric):
-        code = _code_of(column, literal)
-        return {other for other in range(len(categories)) if COMPARISONS[op](other, code)}
+def _category_test(op: str, column: Column, literal: Literal) -> CategoryTest:
+    """Return a function that says whether a category satisfies a comparison with a literal."""
+    compare, numeric = COMPARISONS[op], column.kind is Kind.CATEGORY and not _has_text(column)
+    if op in ("=", "!="):
+        wanted = (column.categories or ())[_code_of(column, literal)]
+        return lambda category: compare(category, wanted)
+    if column.ordered and not numeric:
+        rank, limit = (
+            {category: code for code, category in enumerate(column.categories or ())},
+            _code_of(column, literal),
+        )
+        return lambda category: category in rank and compare(rank[category], limit)
     number = _to_number(literal.value)
     if numeric and number is not None:
-        return {code for code, category in enumerate(categories) if COMPARISONS[op](category, number)}
+        return lambda category: compare(category, number)
     if numeric:
         raise InvalidCondition(f"column {column.name!r} holds numbers and cannot be compared with {literal}.")
     advice = ", or order its categories: schema.replace(..., ordered=True)" if column.kind is Kind.CATEGORY else ""
@@ -262,7 +203,7 @@ def _bind_like(operand: Term, matches: Callable[[str], bool], schema: Schema) ->
         raise InvalidCondition(
             f"{describe_term(operand, schema)} is not a text; `like` takes a categorical column of texts."
         )
-    return _is_in(column, {code for code, category in enumerate(column.categories or ()) if matches(category)})
+    return _is_in(column, matches)
 
 
 def _like_matcher(pattern: str, *, ignore_case: bool) -> Callable[[str], bool]:

@@ -11,8 +11,9 @@ durations. A category is its code, the index into the column's `categories`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 NEGATED_OPERATOR = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 
@@ -43,7 +44,26 @@ class Operation:
     operands: tuple[NumericTerm, ...]
 
 
-NumericTerm = ColumnRef | NumberLiteral | Operation
+@dataclass(frozen=True)
+class DatePart:
+    """A calendar part of a time, such as its month (`harpoon.data.calendar.PARTS`).
+
+    Attributes:
+        part: The name of the part.
+        operand: The time, in ticks.
+        tick: The unit of the time, in nanoseconds.
+        zone: The time zone whose clocks and calendar count; "" is UTC.
+        step: The resolution of the time, in ticks.
+    """
+
+    part: str
+    operand: NumericTerm
+    tick: int
+    zone: str = ""
+    step: int = 1
+
+
+NumericTerm = ColumnRef | NumberLiteral | Operation | DatePart
 
 
 @dataclass(frozen=True)
@@ -69,11 +89,15 @@ class Compare:
 
 @dataclass(frozen=True)
 class IsIn:
-    """A categorical or boolean column with a code in `allowed`; the codes are 0 to `n_categories` - 1."""
+    """A categorical or boolean column with a code in `allowed`; the codes are 0 to `n_categories` - 1.
+
+    `accepts` says of a category that the schema does not have whether it satisfies the condition.
+    """
 
     column: str
     allowed: tuple[int, ...]
     n_categories: int
+    accepts: Callable[[Any], bool] = field(default=lambda _category: False, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
@@ -139,28 +163,52 @@ def negate(bound: BoundPredicate) -> BoundPredicate:  # noqa: PLR0911
             return Constant(not truth)
         case Compare(operator):
             return replace(bound, operator=NEGATED_OPERATOR[operator])
-        case IsIn(_, allowed, n_categories):
-            return replace(bound, allowed=tuple(sorted(set(range(n_categories)) - set(allowed))))
+        case IsIn(_, allowed, n_categories, accepts):
+            others = tuple(sorted(set(range(n_categories)) - set(allowed)))
+            return replace(bound, allowed=others, accepts=lambda category: not accepts(category))
         case SameCategory(same=same):
             return replace(bound, same=not same)
         case IsMissing(missing=missing):
             return replace(bound, missing=not missing)
 
 
-def assume_complete(bound: BoundPredicate) -> BoundPredicate:
-    """Simplify a condition for rows without missing cells, such as sampled rows."""
+def complement(bound: BoundPredicate, nullable: Collection[str] = ()) -> BoundPredicate:
+    """Return the condition of the rows that do not satisfy this one.
+
+    That is its negation, or a missing cell of a nullable column where that makes the condition unknown: then neither
+    holds.
+
+    >>> complement(IsIn("job", (0, 2), n_categories=3), {"job"})
+    AnyOf(parts=(IsIn(column='job', allowed=(1,), n_categories=3), IsMissing(column='job', missing=True)))
+    """
     match bound:
         case AllOf(parts):
-            return all_of(map(assume_complete, parts))
+            return any_of(complement(part, nullable) for part in parts)
         case AnyOf(parts):
-            return any_of(map(assume_complete, parts))
-        case IsMissing(missing=missing):
+            return all_of(complement(part, nullable) for part in parts)
+        case Constant() | IsMissing():
+            return negate(bound)
+        case Compare(_, left, right):
+            return any_of((negate(bound), _is_unknown(left, nullable), _is_unknown(right, nullable)))
+        case IsIn() | SameCategory():
+            missing = (IsMissing(name) for name in sorted(columns_of(bound) & set(nullable)))
+            return any_of((negate(bound), *missing))
+
+
+def assume_complete(bound: BoundPredicate, nullable: Collection[str] = ()) -> BoundPredicate:
+    """Simplify a condition for rows in which only the nullable columns have missing cells."""
+    match bound:
+        case AllOf(parts):
+            return all_of(assume_complete(part, nullable) for part in parts)
+        case AnyOf(parts):
+            return any_of(assume_complete(part, nullable) for part in parts)
+        case IsMissing(column, missing) if column not in nullable:
             return Constant(truth=not missing)
         case _:
             return bound
 
 
-def columns_of(bound: BoundPredicate | NumericTerm) -> set[str]:
+def columns_of(bound: BoundPredicate | NumericTerm) -> set[str]:  # noqa: PLR0911
     """Return the names of the columns that a condition, or a term of one, uses."""
     match bound:
         case ColumnRef(column) | IsIn(column) | IsMissing(column):
@@ -173,12 +221,28 @@ def columns_of(bound: BoundPredicate | NumericTerm) -> set[str]:
             return set().union(*map(columns_of, parts))
         case Operation(_, operands):
             return set().union(*map(columns_of, operands))
+        case DatePart(_, operand):
+            return columns_of(operand)
         case Constant() | NumberLiteral():
             return set()
 
 
+def _is_unknown(term: NumericTerm, nullable: Collection[str]) -> BoundPredicate:
+    """Return the condition of the rows in which missing cells leave a term without a value."""
+    match term:
+        case ColumnRef(column):
+            return IsMissing(column) if column in nullable else Constant(truth=False)
+        case NumberLiteral():
+            return Constant(truth=False)
+        case Operation(operator, operands):
+            unknown = [_is_unknown(operand, nullable) for operand in operands]
+            return all_of(unknown) if operator in ("least", "greatest") else any_of(unknown)
+        case DatePart(_, operand):
+            return _is_unknown(operand, nullable)
+
+
 def _join(junction: type[AllOf | AnyOf], parts: Iterable[BoundPredicate]) -> BoundPredicate:
-    flat = list(_flatten(junction, parts))
+    flat = [inner for part in parts for inner in (part.parts if isinstance(part, junction) else (part,))]
     neutral = junction is AllOf  # "and true" and "or false" change nothing
     if Constant(not neutral) in flat:
         return Constant(not neutral)
@@ -186,8 +250,3 @@ def _join(junction: type[AllOf | AnyOf], parts: Iterable[BoundPredicate]) -> Bou
     if not flat:
         return Constant(neutral)
     return flat[0] if len(flat) == 1 else junction(tuple(flat))
-
-
-def _flatten(junction: type[AllOf | AnyOf], parts: Iterable[BoundPredicate]) -> Iterator[BoundPredicate]:
-    for part in parts:
-        yield from part.parts if isinstance(part, junction) else (part,)

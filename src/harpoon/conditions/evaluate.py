@@ -6,6 +6,7 @@ integers, so that the outcome for a row does not depend on the other rows. Every
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
@@ -13,21 +14,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon.conditions.bound import (
-    AllOf,
-    AnyOf,
-    BoundPredicate,
-    ColumnRef,
-    Compare,
-    Constant,
-    IsIn,
-    IsMissing,
-    NumberLiteral,
-    NumericTerm,
-    Operation,
-    SameCategory,
-)
-from harpoon.data.column_array import Columns
+from harpoon.conditions import bound
+from harpoon.conditions.bound import BoundPredicate, NumericTerm
+from harpoon.conditions.expressions import COMPARISONS
+from harpoon.data import ColumnArray, Columns
+from harpoon.data.calendar import MAX_TICKS, date_part, to_local
 
 Mask = NDArray[np.bool_]
 NumericValues = Any  # an array, (n,), or a Python number that is the same in every row
@@ -35,14 +26,6 @@ NumericValues = Any  # an array, (n,), or a Python number that is the same in ev
 MAX_INT64 = 2**63 - 1
 MAX_FLOAT_INTEGER = 10**308  # larger Python integers do not convert to float64
 MAX_EXPONENT = 700.0
-COMPARISONS: dict[str, Callable[[Any, Any], Any]] = {
-    "=": np.equal,
-    "!=": np.not_equal,
-    "<": np.less,
-    "<=": np.less_equal,
-    ">": np.greater,
-    ">=": np.greater_equal,
-}
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "+": np.add,
     "-": np.subtract,
@@ -55,73 +38,84 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "exp": lambda x: np.exp(np.minimum(x, MAX_EXPONENT)),  # a large result instead of an infinite one
 }
 # Bounds of |result| from bounds of |operands|. An operation that is not here gives float64.
-MAGNITUDE_BOUNDS: dict[str, Callable[..., int]] = {
-    "+": lambda a, b: a + b,
-    "-": lambda a, b: a + b,
-    "*": lambda a, b: a * b,
-    "negative": lambda a: a,
-    "abs": lambda a: a,
-    "least": lambda *bounds: max(bounds),
-    "greatest": lambda *bounds: max(bounds),
+MAGNITUDE_BOUNDS: dict[str, Callable[[list[int]], int]] = {
+    **dict.fromkeys(("+", "-"), sum),
+    "*": math.prod,
+    **dict.fromkeys(("negative", "abs", "least", "greatest"), max),
 }
 
 
-def evaluate(bound: BoundPredicate, rows: Columns) -> Mask:
+def evaluate(predicate: BoundPredicate, rows: Columns, *, partial: bool = False) -> Mask:
     """Return which rows satisfy a condition, (n,).
 
-    >>> from harpoon.data.column_array import ColumnArray
+    Of `partial` rows, cells that are missing and not null may be filled: they neither are null nor have a value.
+
+    >>> from harpoon.conditions.bound import ColumnRef, Compare, NumberLiteral
+    >>> from harpoon.data import ColumnArray
     >>> ages = ColumnArray("integer", np.array([31, 60, 0]), np.array([False, False, True]))
     >>> evaluate(Compare(">=", ColumnRef("age"), NumberLiteral(50)), {"age": ages}).tolist()
     [False, True, False]
     """
     n_rows = len(next(iter(rows.values()), ()))
-    return np.array(np.broadcast_to(_evaluate_predicate(bound, rows), n_rows), dtype=np.bool_)
+    return np.array(np.broadcast_to(_evaluate_predicate(predicate, rows, partial=partial), n_rows), dtype=np.bool_)
 
 
-def _evaluate_predicate(bound: BoundPredicate, rows: Columns) -> Any:  # noqa: ANN401, PLR0911
-    match bound:
-        case Constant(truth):
+def _evaluate_predicate(predicate: BoundPredicate, rows: Columns, *, partial: bool) -> Any:  # noqa: ANN401, PLR0911
+    match predicate:
+        case bound.Constant(truth):
             return truth
-        case AllOf(parts):
-            return reduce(np.logical_and, (_evaluate_predicate(part, rows) for part in parts))
-        case AnyOf(parts):
-            return reduce(np.logical_or, (_evaluate_predicate(part, rows) for part in parts))
-        case IsMissing(column, missing):
-            return rows[column].missing == missing
-        case IsIn(column, allowed, _):
-            return np.isin(rows[column].values, allowed) & ~rows[column].missing
-        case SameCategory(left, right, partners, same):
-            partner = np.array(partners, dtype=np.int64)[rows[left].values]
+        case bound.AllOf(parts):
+            return reduce(np.logical_and, (_evaluate_predicate(part, rows, partial=partial) for part in parts))
+        case bound.AnyOf(parts):
+            return reduce(np.logical_or, (_evaluate_predicate(part, rows, partial=partial) for part in parts))
+        case bound.IsMissing(column, missing):
+            return rows[column].is_null if partial and missing else rows[column].missing == missing
+        case bound.IsIn(column, allowed, n_categories, accepts):
+            cells = rows[column]
+            unseen = (code for code, category in enumerate(cells.unseen, n_categories) if accepts(category))
+            return np.isin(cells.values, [*allowed, *unseen]) & ~cells.missing
+        case bound.SameCategory(left, right, partners, same):
+            partner = np.array(_partners(rows[left], rows[right]) or partners, dtype=np.int64)[rows[left].values]
             return ((partner == rows[right].values) == same) & ~rows[left].missing & ~rows[right].missing
-        case Compare(operator, first, second):
+        case bound.Compare(operator, first, second):
             (a, a_missing), (b, b_missing) = _evaluate_term(first, rows), _evaluate_term(second, rows)
             if not (_is_integer(a) and _is_integer(b)):
                 a, b = _to_float(a), _to_float(b)
             return COMPARISONS[operator](a, b) & ~np.logical_or(a_missing, b_missing)
 
 
+def _partners(left: ColumnArray, right: ColumnArray) -> list[int]:
+    """Return `SameCategory.partners` of columns with unknown categories; nothing if there are none."""
+    if not left.unseen and not right.unseen:
+        return []
+    code_of = {category: code for code, category in enumerate(right.categories + right.unseen)}
+    return [code_of.get(category, -1) for category in left.categories + left.unseen]
+
+
 def _evaluate_term(term: NumericTerm, rows: Columns) -> tuple[NumericValues, Any]:
     """Return the values of a term, and where they are missing or not finite."""
     match term:
-        case NumberLiteral(value):
+        case bound.NumberLiteral(value):
             return value, False
-        case ColumnRef(column):
+        case bound.ColumnRef(column):
             return rows[column].values, rows[column].missing
-        case Operation(operator, operands):
+        case bound.Operation(operator, operands):
             operand_values, missing = zip(*(_evaluate_term(operand, rows) for operand in operands), strict=True)
             values = _promote(operator, operand_values)
             if operator in ("least", "greatest"):
-                return _extreme(COMPARISONS["<" if operator == "least" else ">"], values, missing)
+                return _extreme(operator, values, missing)
             with np.errstate(all="ignore"):
                 result = OPERATIONS[operator](*values)
             not_finite = False if _is_integer(result) else ~np.isfinite(result)
             return result, reduce(np.logical_or, [*missing, not_finite])
+        case bound.DatePart(part, operand, tick, zone):
+            times, missing = _evaluate_term(operand, rows)
+            return date_part(part, to_local(_to_ticks(times), tick, zone), tick), missing
 
 
-def _extreme(
-    better: Callable[[Any, Any], Any], values: Sequence[Any], missing: Sequence[Any]
-) -> tuple[NumericValues, Any]:
-    """Return the best of the values that are not missing."""
+def _extreme(operator: str, values: Sequence[Any], missing: Sequence[Any]) -> tuple[NumericValues, Any]:
+    """Return the least or greatest of the values that are not missing."""
+    better = COMPARISONS["<" if operator == "least" else ">"]
     best, none = values[0], missing[0]
     for value, is_missing in zip(values[1:], missing[1:], strict=True):
         best = np.where(none | (~np.asarray(is_missing) & better(value, best)), value, best)
@@ -134,8 +128,16 @@ def _promote(operator: str, values: Sequence[NumericValues]) -> list[Any]:
     if operator not in MAGNITUDE_BOUNDS or not all(map(_is_integer, values)):
         return [_to_float(value) for value in values]
     bounds = [_max_abs(value) for value in values]
-    dtype: Any = np.int64 if max(MAGNITUDE_BOUNDS[operator](*bounds), *bounds) <= MAX_INT64 else object
+    dtype: Any = np.int64 if max(MAGNITUDE_BOUNDS[operator](bounds), *bounds) <= MAX_INT64 else object
     return [np.asarray(value, dtype=dtype) for value in values]
+
+
+def _to_ticks(times: NumericValues) -> NDArray[np.int64]:
+    """Return times as integers; those that are not finite or too large are clipped."""
+    floats = np.nan_to_num(_to_float(times))
+    if not _is_integer(times) or np.abs(floats).max(initial=0.0) > MAX_TICKS:
+        return np.asarray(np.floor(np.clip(floats, -MAX_TICKS, MAX_TICKS)), dtype=np.int64)
+    return np.asarray(times, dtype=np.int64)
 
 
 def _is_integer(values: NumericValues) -> bool:

@@ -21,36 +21,55 @@ import datetime as dt
 import json
 import math
 import sys
-from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Any, ClassVar, NoReturn
+from operator import eq, ge, gt, le, lt, ne
+from typing import Any, ClassVar, NoReturn, TypeVar, dataclass_transform
 
 from harpoon.conditions.sql import quote_name, text_literal
+from harpoon.data.calendar import PARTS
 from harpoon.exceptions import InvalidCondition
 
 Scalar = bool | int | float | str | dt.date | dt.datetime | dt.timedelta
-
+NodeT = TypeVar("NodeT")
+Method = Callable[[Any, object], NodeT]  # of a node and the other operand
 
 MAX_DEPTH = 100  # levels; functions of a tree are recursive, and Python allows 1000 nested calls
+COMPARISONS = {"=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 SWAPPED_OPERATOR = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-FUNCTIONS = ("abs", "least", "greatest", "log", "ln", "exp")
-METHOD_NAMES = {"log": "log10", "ln": "ln", "exp": "exp"}  # functions that are methods of a term in Python
-INTERVALS = {
-    "day": dt.timedelta(days=1),
-    "hour": dt.timedelta(hours=1),
-    "minute": dt.timedelta(minutes=1),
-    "second": dt.timedelta(seconds=1),
-    "millisecond": dt.timedelta(milliseconds=1),
-    "microsecond": dt.timedelta(microseconds=1),
-}
+FUNCTIONS = ("abs", "least", "greatest", "log", "ln", "exp", *PARTS)
+METHOD_NAMES = {
+    "log": "log10",
+    "ln": "ln",
+    "exp": "exp",
+    **{part: f"dt.{part}" for part in PARTS},
+}  # functions that are methods of a term in Python
+UNITS = ("day", "hour", "minute", "second", "millisecond", "microsecond")
+INTERVALS = {unit: dt.timedelta(**{f"{unit}s": 1}) for unit in UNITS}
 
 
+def _operator(build: Callable[[Any, Any], NodeT]) -> tuple[Method[NodeT], Method[NodeT]]:
+    """Return the methods of a binary operator: for a node on the left, and for one on the right."""
+    return build, lambda self, other: build(other, self)
+
+
+def _arithmetic(operator: str) -> tuple[Method[Arithmetic], Method[Arithmetic]]:
+    return _operator(lambda left, right: Arithmetic(operator, as_term(left), as_term(right)))
+
+
+def _comparison(operator: str) -> Method[Comparison]:
+    return lambda self, other: Comparison(operator, self, as_term(other))
+
+
+@dataclass_transform(eq_default=False, frozen_default=True)
 class Node:
-    """Base of terms and predicates: a bounded depth, a key, and no truth value."""
+    """Base of terms and predicates: frozen dataclasses with a bounded depth, a key, and no truth value."""
 
     __array_ufunc__ = None  # NumPy scalars defer to our operators
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True, eq=False, repr=False)(cls)
 
     def __post_init__(self) -> None:
         if self.depth > MAX_DEPTH:
@@ -88,81 +107,44 @@ class Node:
             f"`in` cannot be used with {self!r}. Write col(...).is_in([...]) to test for one of a list."
         )
 
-    def __and__(self, other: object) -> And:
-        return And((as_predicate(self), as_predicate(other)))
-
-    def __rand__(self, other: object) -> And:
-        return And((as_predicate(other), as_predicate(self)))
-
-    def __or__(self, other: object) -> Or:
-        return Or((as_predicate(self), as_predicate(other)))
-
-    def __ror__(self, other: object) -> Or:
-        return Or((as_predicate(other), as_predicate(self)))
+    __and__, __rand__ = _operator(lambda left, right: And((as_predicate(left), as_predicate(right))))
+    __or__, __ror__ = _operator(lambda left, right: Or((as_predicate(left), as_predicate(right))))
 
     def __invert__(self) -> Not:
         return Not(as_predicate(self))
+
+    def __str__(self) -> str:
+        return _to_sql(self)
+
+    def __repr__(self) -> str:
+        return _to_python(self)
 
 
 class Term(Node):
     """An expression with a value in each row. Comparing it builds a predicate."""
 
-    precedence: ClassVar[int] = 4  # of operators: 1 sums, 2 products, 3 signs, 4 everything else
-
-    def __eq__(self, other: object) -> Comparison:  # type: ignore[override]
-        return Comparison("=", self, as_term(other))
-
-    def __ne__(self, other: object) -> Comparison:  # type: ignore[override]
-        return Comparison("!=", self, as_term(other))
-
-    def __lt__(self, other: object) -> Comparison:
-        return Comparison("<", self, as_term(other))
-
-    def __le__(self, other: object) -> Comparison:
-        return Comparison("<=", self, as_term(other))
-
-    def __gt__(self, other: object) -> Comparison:
-        return Comparison(">", self, as_term(other))
-
-    def __ge__(self, other: object) -> Comparison:
-        return Comparison(">=", self, as_term(other))
+    __eq__ = _comparison("=")  # type: ignore[assignment]
+    __ne__ = _comparison("!=")  # type: ignore[assignment]
+    __lt__ = _comparison("<")
+    __le__ = _comparison("<=")
+    __gt__ = _comparison(">")
+    __ge__ = _comparison(">=")
+    __add__, __radd__ = _arithmetic("+")
+    __sub__, __rsub__ = _arithmetic("-")
+    __mul__, __rmul__ = _arithmetic("*")
+    __truediv__, __rtruediv__ = _arithmetic("/")
 
     def __hash__(self) -> int:
         return hash(self.key)
-
-    def __add__(self, other: object) -> Arithmetic:
-        return Arithmetic("+", self, as_term(other))
-
-    def __radd__(self, other: object) -> Arithmetic:
-        return Arithmetic("+", as_term(other), self)
-
-    def __sub__(self, other: object) -> Arithmetic:
-        return Arithmetic("-", self, as_term(other))
-
-    def __rsub__(self, other: object) -> Arithmetic:
-        return Arithmetic("-", as_term(other), self)
-
-    def __mul__(self, other: object) -> Arithmetic:
-        return Arithmetic("*", self, as_term(other))
-
-    def __rmul__(self, other: object) -> Arithmetic:
-        return Arithmetic("*", as_term(other), self)
-
-    def __truediv__(self, other: object) -> Arithmetic:
-        return Arithmetic("/", self, as_term(other))
-
-    def __rtruediv__(self, other: object) -> Arithmetic:
-        return Arithmetic("/", as_term(other), self)
 
     def __neg__(self) -> Negative:
         return Negative(self)
 
     def __abs__(self) -> Call:
-        return Call("abs", (self,))
-
-    def abs(self) -> Call:
         """Return the absolute value."""
         return Call("abs", (self,))
+
+    abs = __abs__
 
     def log10(self) -> Call:
         """Return the logarithm to base 10, `log` in SQL."""
@@ -175,6 +157,11 @@ class Term(Node):
     def exp(self) -> Call:
         """Return the exponential."""
         return Call("exp", (self,))
+
+    @property
+    def dt(self) -> CalendarParts:
+        """The calendar parts of a date or datetime: `col("t").dt.month()`."""
+        return CalendarParts(self)
 
     def between(self, low: object, high: object) -> Between:
         """Test for `low <= value <= high`."""
@@ -203,6 +190,57 @@ class Term(Node):
         return Not(IsNull(self))
 
 
+@dataclass(frozen=True)
+class CalendarParts:
+    """The calendar parts of a date or datetime, as integers, in the time zone of the column."""
+
+    term: Term
+
+    def year(self) -> Call:
+        """Return the year."""
+        return Call("year", (self.term,))
+
+    def quarter(self) -> Call:
+        """Return the quarter, 1 to 4."""
+        return Call("quarter", (self.term,))
+
+    def month(self) -> Call:
+        """Return the month, 1 to 12."""
+        return Call("month", (self.term,))
+
+    def week(self) -> Call:
+        """Return the week of the year (ISO 8601), 1 to 53."""
+        return Call("week", (self.term,))
+
+    def day(self) -> Call:
+        """Return the day of the month, 1 to 31."""
+        return Call("day", (self.term,))
+
+    def dayofyear(self) -> Call:
+        """Return the day of the year, 1 to 366."""
+        return Call("dayofyear", (self.term,))
+
+    def weekday(self) -> Call:
+        """Return the day of the week from Sunday = 0 to Saturday = 6, as `weekday` in DuckDB."""
+        return Call("weekday", (self.term,))
+
+    def isodow(self) -> Call:
+        """Return the day of the week from Monday = 1 to Sunday = 7 (ISO 8601), as `isodow` in DuckDB."""
+        return Call("isodow", (self.term,))
+
+    def hour(self) -> Call:
+        """Return the hour, 0 to 23."""
+        return Call("hour", (self.term,))
+
+    def minute(self) -> Call:
+        """Return the minute, 0 to 59."""
+        return Call("minute", (self.term,))
+
+    def second(self) -> Call:
+        """Return the second, 0 to 59, without its fraction."""
+        return Call("second", (self.term,))
+
+
 class Predicate(Node):
     """An expression that is true, false or unknown in each row."""
 
@@ -213,18 +251,6 @@ class Predicate(Node):
         return hash(self.key)
 
 
-class InfixPredicate(Predicate, ABC):
-    """A predicate that is negated inside in SQL (`x not in ...`) and is a method call in Python."""
-
-    @abstractmethod
-    def infix(self, negation: str = "") -> str:
-        """Return the predicate in SQL; `negation` is "" or "not "."""
-
-    def __str__(self) -> str:
-        return self.infix()
-
-
-@dataclass(frozen=True, eq=False, repr=False)
 class ColumnName(Term):
     """The value of a named column."""
 
@@ -234,14 +260,7 @@ class ColumnName(Term):
         if not isinstance(self.name, str):
             raise InvalidCondition(f'col takes a column name as text, such as col("age"), got {self.name!r}.')
 
-    def __str__(self) -> str:
-        return quote_name(self.name)
 
-    def __repr__(self) -> str:
-        return f"col({_python_text(self.name)})"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
 class Literal(Term):
     """A constant; `Literal.of` also takes scalars of NumPy and pandas."""
 
@@ -254,7 +273,7 @@ class Literal(Term):
     @classmethod
     def of(cls, given: object) -> Literal:
         """Convert a scalar; NumPy and pandas scalars become Python's, a time zone becomes its offset from UTC."""
-        plain = _to_python(given)
+        plain = _plain_scalar(given)
         if plain is None or (isinstance(plain, float) and math.isnan(plain)):
             raise InvalidCondition(f"A missing value, {given!r}, cannot be compared. Write .is_null().")
         if not isinstance(plain, Scalar):
@@ -264,37 +283,13 @@ class Literal(Term):
             )
         return cls(plain)
 
-    def __str__(self) -> str:
-        given = self.value
-        if isinstance(given, dt.datetime):
-            return f"{'timestamp' if given.tzinfo is None else 'timestamptz'} '{given.isoformat(' ')}'"
-        if isinstance(given, dt.date):
-            return f"date '{given.isoformat()}'"
-        if isinstance(given, dt.timedelta):
-            unit, size = next((u, size) for u, size in INTERVALS.items() if not given % size)
-            return f"interval '{given // size}' {unit}"
-        return text_literal(given) if isinstance(given, str) else repr(given).lower()
 
-    def __repr__(self) -> str:
-        return f"lit({_python_text(self.value)})"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
 class Negative(Term):
     """The negative of a term; a negative number is a literal instead."""
 
     operand: Term
-    precedence: ClassVar[int] = 3
-
-    def __str__(self) -> str:
-        unambiguous = isinstance(self.operand, ColumnName | Call)  # -(3) is not the number -3, and --x is a comment
-        return f"-{self.operand}" if unambiguous else f"-({self.operand})"
-
-    def __repr__(self) -> str:
-        return f"-{_parenthesize(self.operand, 3, repr)}"
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Arithmetic(Term):
     """Two terms joined by +, -, * or /."""
 
@@ -302,24 +297,9 @@ class Arithmetic(Term):
     left: Term
     right: Term
 
-    @property
-    def precedence(self) -> int:  # type: ignore[override]
-        """Higher for products than for sums."""
-        return 1 if self.operator in "+-" else 2
 
-    def __str__(self) -> str:
-        left = _parenthesize(self.left, self.precedence, str)
-        return f"{left} {self.operator} {_parenthesize(self.right, self.precedence + 1, str)}"
-
-    def __repr__(self) -> str:
-        # Python would evaluate an operation of two bare numbers, so one of them is wrapped in lit().
-        left = _parenthesize(self.left, self.precedence, repr if isinstance(self.right, Literal) else _python_text)
-        return f"{left} {self.operator} {_parenthesize(self.right, self.precedence + 1, _python_text)}"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
 class Call(Term):
-    """A function of terms: abs, least, greatest, log, ln or exp."""
+    """A function of terms: abs, least, greatest, log, ln, exp, or a calendar part such as month."""
 
     function: str
     arguments: tuple[Term, ...]
@@ -333,18 +313,7 @@ class Call(Term):
                 "several arguments."
             )
 
-    def __str__(self) -> str:
-        return f"{self.function}({', '.join(map(str, self.arguments))})"
 
-    def __repr__(self) -> str:
-        first = self.arguments[0]
-        if self.function in METHOD_NAMES:
-            return f"{_parenthesize(first, 4, repr)}.{METHOD_NAMES[self.function]}()"
-        shown = [repr(first)] if self.function == "abs" else map(_python_text, self.arguments)
-        return f"{self.function}({', '.join(shown)})"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
 class Comparison(Predicate):
     """Two terms compared with =, !=, <, <=, > or >=. A literal is moved to the right side."""
 
@@ -355,37 +324,18 @@ class Comparison(Predicate):
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.left, Literal) and not isinstance(self.right, Literal):  # 10 <= age is age >= 10
-            left, right = self.left, self.right
-            object.__setattr__(self, "operator", SWAPPED_OPERATOR[self.operator])
-            object.__setattr__(self, "left", right)
-            object.__setattr__(self, "right", left)
-
-    def __str__(self) -> str:
-        return f"{self.left} {self.operator} {self.right}"
-
-    def __repr__(self) -> str:
-        operator = "==" if self.operator == "=" else self.operator
-        return f"{self.left!r} {operator} {_python_text(self.right)}"
+            vars(self).update(operator=SWAPPED_OPERATOR[self.operator], left=self.right, right=self.left)
 
 
-@dataclass(frozen=True, eq=False, repr=False)
-class Between(InfixPredicate):
+class Between(Predicate):
     """A term between two others, both ends included."""
 
     operand: Term
     low: Term
     high: Term
 
-    def infix(self, negation: str = "") -> str:
-        """Return the predicate in SQL; `negation` is "" or "not "."""
-        return f"{self.operand} {negation}between {self.low} and {self.high}"
 
-    def __repr__(self) -> str:
-        return f"{_parenthesize(self.operand, 4, repr)}.between({_python_text(self.low)}, {_python_text(self.high)})"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class In(InfixPredicate):
+class In(Predicate):
     """A term that equals one of a list of literals."""
 
     operand: Term
@@ -396,16 +346,8 @@ class In(InfixPredicate):
         if not self.options:
             raise InvalidCondition(f"The list of values for {self.operand} is empty. Give at least one.")
 
-    def infix(self, negation: str = "") -> str:
-        """Return the predicate in SQL; `negation` is "" or "not "."""
-        return f"{self.operand} {negation}in ({', '.join(map(str, self.options))})"
 
-    def __repr__(self) -> str:
-        return f"{_parenthesize(self.operand, 4, repr)}.is_in([{', '.join(map(_python_text, self.options))}])"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Like(InfixPredicate):
+class Like(Predicate):
     """A text that matches a pattern."""
 
     operand: Term
@@ -417,30 +359,13 @@ class Like(InfixPredicate):
         if not isinstance(self.pattern, str):
             raise InvalidCondition(f"like takes a pattern as text, for example 'State%', got {self.pattern!r}.")
 
-    def infix(self, negation: str = "") -> str:
-        """Return the predicate in SQL; `negation` is "" or "not "."""
-        return f"{self.operand} {negation}{'ilike' if self.ignore_case else 'like'} {text_literal(self.pattern)}"
 
-    def __repr__(self) -> str:
-        method = "ilike" if self.ignore_case else "like"
-        return f"{_parenthesize(self.operand, 4, repr)}.{method}({_python_text(self.pattern)})"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class IsNull(InfixPredicate):
+class IsNull(Predicate):
     """A term that is missing."""
 
     operand: Term
 
-    def infix(self, negation: str = "") -> str:
-        """Return the predicate in SQL; `negation` is "" or "not "."""
-        return f"{self.operand} is {negation}null"
 
-    def __repr__(self) -> str:
-        return f"{_parenthesize(self.operand, 4, repr)}.is_null()"
-
-
-@dataclass(frozen=True, eq=False, repr=False)
 class _Junction(Predicate):
     """Predicates joined by one operator; nested junctions of the same operator are flattened."""
 
@@ -453,14 +378,6 @@ class _Junction(Predicate):
             raise InvalidCondition(f"`{self.operators[0]}` joins at least two conditions, got {len(flat)}.")
         object.__setattr__(self, "members", flat)
         super().__post_init__()
-
-    def __str__(self) -> str:
-        return f" {self.operators[0]} ".join(f"({m})" if isinstance(m, _Junction) else str(m) for m in self.members)
-
-    def __repr__(self) -> str:
-        return f" {self.operators[1]} ".join(
-            repr(m) if isinstance(m, InfixPredicate | Not) else f"({m!r})" for m in self.members
-        )
 
 
 class And(_Junction):
@@ -475,17 +392,13 @@ class Or(_Junction):
     operators = ("or", "|")
 
 
-@dataclass(frozen=True, eq=False, repr=False)
 class Not(Predicate):
     """The negation of a predicate; unknown where the predicate is unknown."""
 
     operand: Predicate
 
-    def __str__(self) -> str:
-        return self.operand.infix("not ") if isinstance(self.operand, InfixPredicate) else f"not ({self.operand})"
 
-    def __repr__(self) -> str:
-        return f"~{self.operand!r}" if isinstance(self.operand, InfixPredicate | Not) else f"~({self.operand!r})"
+InfixPredicate = Between | In | Like | IsNull  # negated inside in SQL (`x not in ...`), a method call in Python
 
 
 def col(name: str) -> ColumnName:
@@ -537,11 +450,102 @@ def as_predicate(given: object) -> Predicate:
     )
 
 
-def _parenthesize(operand: Term, precedence: int, formatter: Any) -> str:  # noqa: ANN401
+def _to_sql(node: Node, negation: str = "") -> str:  # noqa: PLR0911
+    """Format a node in SQL; `negation` is "not " for the operand of a negation."""
+    match node:
+        case ColumnName(name):
+            return quote_name(name)
+        case Literal(value):
+            return _sql_literal(value)
+        case Negative(operand):
+            unambiguous = isinstance(operand, ColumnName | Call)  # -(3) is not the number -3, and --x is a comment
+            return f"-{operand}" if unambiguous else f"-({operand})"
+        case Arithmetic(operator, left, right):
+            precedence = _precedence(node)
+            return f"{_parenthesize(left, precedence, str)} {operator} {_parenthesize(right, precedence + 1, str)}"
+        case Call(function, arguments):
+            return f"{function}({', '.join(map(str, arguments))})"
+        case Comparison(operator, left, right):
+            return f"{left} {operator} {right}"
+        case Between(operand, low, high):
+            return f"{operand} {negation}between {low} and {high}"
+        case In(operand, options):
+            return f"{operand} {negation}in ({', '.join(map(str, options))})"
+        case Like(operand, pattern, ignore_case):
+            return f"{operand} {negation}{'ilike' if ignore_case else 'like'} {text_literal(pattern)}"
+        case IsNull(operand):
+            return f"{operand} is {negation}null"
+        case _Junction(members):
+            return f" {node.operators[0]} ".join(f"({m})" if isinstance(m, _Junction) else str(m) for m in members)
+        case Not(operand):
+            return _to_sql(operand, "not ") if isinstance(operand, InfixPredicate) else f"not ({operand})"
+    raise TypeError(f"{type(node).__name__} has no SQL text")
+
+
+def _sql_literal(value: Scalar) -> str:
+    match value:
+        case dt.datetime():
+            return f"{'timestamp' if value.tzinfo is None else 'timestamptz'} '{value.isoformat(' ')}'"
+        case dt.date():
+            return f"date '{value.isoformat()}'"
+        case dt.timedelta():
+            unit, size = next((unit, size) for unit, size in INTERVALS.items() if not value % size)
+            return f"interval '{value // size}' {unit}"
+    return text_literal(value) if isinstance(value, str) else repr(value).lower()
+
+
+def _to_python(node: Node) -> str:  # noqa: PLR0911, PLR0912
+    """Format a node in Python."""
+    match node:
+        case ColumnName(name):
+            return f"col({_python_text(name)})"
+        case Literal(value):
+            return f"lit({_python_text(value)})"
+        case Negative(negated):
+            return f"-{_parenthesize(negated, 3, repr)}"
+        case Arithmetic(operator, left, right):
+            # Python would evaluate an operation of two bare numbers, so one of them is wrapped in lit().
+            formatter = repr if isinstance(right, Literal) else _python_text
+            precedence = _precedence(node)
+            first = _parenthesize(left, precedence, formatter)
+            return f"{first} {operator} {_parenthesize(right, precedence + 1, _python_text)}"
+        case Call("abs", (argument,)):
+            return f"abs({argument!r})"
+        case Call("least" | "greatest" as function, arguments):
+            return f"{function}({_python_list(arguments)})"
+        case Call(function, (operand,)):
+            call = f"{METHOD_NAMES[function]}()"
+        case Comparison(operator, left, right):
+            return f"{left!r} {'==' if operator == '=' else operator} {_python_text(right)}"
+        case _Junction(members):
+            parts = (repr(m) if isinstance(m, InfixPredicate | Not) else f"({m!r})" for m in members)
+            return f" {node.operators[1]} ".join(parts)
+        case Not(predicate):
+            return f"~{predicate!r}" if isinstance(predicate, InfixPredicate | Not) else f"~({predicate!r})"
+        case Between(operand, low, high):
+            call = f"between({_python_list((low, high))})"
+        case In(operand, options):
+            call = f"is_in([{_python_list(options)}])"
+        case Like(operand, pattern, ignore_case):
+            call = f"{'ilike' if ignore_case else 'like'}({_python_text(pattern)})"
+        case IsNull(operand):
+            call = "is_null()"
+    return f"{_parenthesize(operand, 4, repr)}.{call}"
+
+
+def _precedence(term: Term) -> int:
+    """Return the precedence of an operator: 1 for sums, 2 for products, 3 for signs, 4 for everything else."""
+    if isinstance(term, Arithmetic):
+        return 1 if term.operator in "+-" else 2
+    return 3 if isinstance(term, Negative) else 4
+
+
+def _parenthesize(operand: Term, precedence: int, formatter: Callable[[Any], str]) -> str:
     """Format an operand, in parentheses if its precedence is below that of its context."""
     # An interval needs them too: sqlglot would read a term added to it as part of the interval.
     interval = formatter is str and isinstance(operand, Literal) and isinstance(operand.value, dt.timedelta)
-    return f"({formatter(operand)})" if operand.precedence < precedence or interval else str(formatter(operand))
+    text = formatter(operand)
+    return f"({text})" if _precedence(operand) < precedence or interval else text
 
 
 def _python_text(given: object) -> str:
@@ -550,7 +554,11 @@ def _python_text(given: object) -> str:
     return json.dumps(plain, ensure_ascii=False) if isinstance(plain, str) else repr(plain)
 
 
-def _to_python(given: Any) -> Any:  # noqa: ANN401
+def _python_list(operands: Iterable[Term]) -> str:
+    return ", ".join(map(_python_text, operands))
+
+
+def _plain_scalar(given: Any) -> Any:  # noqa: ANN401
     """Convert a scalar of NumPy or pandas to Python's without importing either; None if it is missing."""
     if isinstance(given, dt.datetime) and given != given:  # noqa: PLR0124  # pandas.NaT is a datetime
         return None

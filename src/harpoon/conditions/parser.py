@@ -11,39 +11,32 @@ Nodes are distinguished by their `key`, so that sqlglot is imported only when a 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from harpoon._text import shorten
-from harpoon.conditions.expressions import (
-    INTERVALS,
-    And,
-    Arithmetic,
-    Between,
-    Call,
-    ColumnName,
-    Comparison,
-    In,
-    IsNull,
-    Like,
-    Literal,
-    Negative,
-    Not,
-    Or,
-    Predicate,
-    Term,
-    as_predicate,
-)
+from harpoon.conditions import expressions as ex
+from harpoon.conditions.expressions import Literal, Predicate, Term, as_predicate
+from harpoon.data.calendar import PARTS
 from harpoon.exceptions import InvalidCondition
+
+SqlNode = Any  # a node of sqlglot
 
 MAX_LENGTH = 500_000  # characters
 SUPPORTED = (
     "A condition consists of column names (unusual ones in double quotes), numbers, 'text', true, false, "
     "DATE '2024-01-31', TIMESTAMP '2024-01-31 12:00:00', INTERVAL '3' DAY, + - * /, abs, least, greatest, log, ln, "
-    "exp, = != < <= > >=, between, in (...), like, ilike, is null, and, or, not, and parentheses."
+    f"exp, {', '.join(PARTS)}, = != < <= > >=, between, in (...), like, ilike, is null, and, or, not, and parentheses."
 )
 COMPARISONS = {"eq": "=", "neq": "!=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
+# Nodes of sqlglot, and other names of the parts of a time.
+PART_NODES = {
+    "dayofweek": "weekday",
+    "dayofweekiso": "isodow",
+    **{part: part for part in PARTS if part not in ("weekday", "isodow")},
+}
+PART_ALIASES = {"dow": "weekday", "dayofweek": "weekday", "doy": "dayofyear", "weekofyear": "week", "dayofmonth": "day"}
 HINTS = {
     "null": "Write `x is null` or `x is not null`. ",
     "is": "Write `x = true` or `x = false`. ",
@@ -67,7 +60,7 @@ def to_predicate(where: object) -> Predicate:
     """
     if isinstance(where, str):
         return parse(where)
-    if isinstance(where, Predicate | ColumnName):
+    if isinstance(where, Predicate | ex.ColumnName):
         return as_predicate(where)
     expected = "A condition must be text such as \"age >= 50\", or an expression such as col('age') >= 50"
     if isinstance(where, Term):
@@ -100,8 +93,7 @@ def parse(text: str) -> Predicate:
         raise InvalidCondition(f"The condition is nested too deeply: {shorten(text)}. Split it into several.") from None
 
 
-def _parse_sql(text: str) -> Any:  # noqa: ANN401
-    """Parse the text with sqlglot."""
+def _parse_sql(text: str) -> SqlNode:
     from sqlglot import Dialect, exp
     from sqlglot.errors import ParseError, SqlglotError
 
@@ -118,42 +110,40 @@ def _parse_sql(text: str) -> Any:  # noqa: ANN401
     return nodes[0]
 
 
-def _predicate(node: Any) -> Predicate:  # noqa: ANN401, PLR0911
-    """Convert a node of sqlglot to a predicate."""
+def _predicate(node: SqlNode) -> Predicate:  # noqa: PLR0911
+    node = node.unnest()
     key = node.key
     if key in COMPARISONS:
         return _comparison(node)
     if key in ("and", "or"):
-        parts = tuple(map(_predicate, _flatten_chain(node, {key})[::2]))
-        return And(parts) if key == "and" else Or(parts)
-    if key == "paren":
-        return _predicate(node.this)
+        members = tuple(map(_predicate, _flatten_chain(node, {key})[::2]))
+        return ex.And(members) if key == "and" else ex.Or(members)
     if key == "not":
-        return Not(_predicate(node.this))
+        return ex.Not(_predicate(node.this))
     if key == "between" and not node.args.get("symmetric"):
-        return Between(_term(node.this), _term(node.args["low"]), _term(node.args["high"]))
+        return ex.Between(_term(node.this), _term(node.args["low"]), _term(node.args["high"]))
     if key == "in" and node.expressions:
-        return In(_term(node.this), tuple(map(_literal, node.expressions)))
+        return ex.In(_term(node.this), tuple(map(_literal, node.expressions)))
     if key in ("like", "ilike"):
-        like = Like(_term(node.this), _pattern(node.expression), ignore_case=key == "ilike")
-        return Not(like) if node.args.get("negate") else like
+        like = ex.Like(_term(node.this), _pattern(node.expression.unnest()), ignore_case=key == "ilike")
+        return ex.Not(like) if node.args.get("negate") else like
     if key == "is" and node.expression.key == "null":
-        return IsNull(_term(node.this))
+        return ex.IsNull(_term(node.this))
     if key in ("column", "boolean"):
         return as_predicate(_term(node))
     raise _unsupported(node)
 
 
-def _comparison(node: Any) -> Predicate:  # noqa: ANN401
+def _comparison(node: SqlNode) -> Predicate:
     """Convert a comparison, or a chain such as 10 <= age < 12, which becomes a conjunction."""
     chain = _flatten_chain(node, set(COMPARISONS))
     terms = [_term(operand) for operand in chain[::2]]
     links = zip(chain[1::2], terms[:-1], terms[1:], strict=True)
-    parts = tuple(Comparison(COMPARISONS[key], left, right) for key, left, right in links)
-    return parts[0] if len(parts) == 1 else And(parts)
+    parts = tuple(ex.Comparison(COMPARISONS[key], left, right) for key, left, right in links)
+    return parts[0] if len(parts) == 1 else ex.And(parts)
 
 
-def _flatten_chain(node: Any, keys: set[str]) -> list[Any]:  # noqa: ANN401
+def _flatten_chain(node: SqlNode, keys: set[str]) -> list[Any]:
     """Return the operands of nested binary nodes, with the keys of the nodes between them, in text order.
 
     This is a loop because a chain may be thousands of nodes long.
@@ -169,45 +159,50 @@ def _flatten_chain(node: Any, keys: set[str]) -> list[Any]:  # noqa: ANN401
     return flat
 
 
-def _term(node: Any) -> Term:  # noqa: ANN401, PLR0911
-    """Convert a node of sqlglot to a term."""
+def _term(node: SqlNode) -> Term:  # noqa: PLR0911
+    node = node.unnest()
     key = node.key
-    if key == "paren":
-        return _term(node.this)
-    if key == "column" and _is_bare_name(node):
-        return ColumnName(node.name)
+    if key == "column" and node.this.key == "identifier" and len(node.parts) == 1:  # not a star, no table before it
+        return ex.ColumnName(node.name)
     if key in ARITHMETIC:
-        return Arithmetic(ARITHMETIC[key], _term(node.this), _term(node.expression))
+        return ex.Arithmetic(ARITHMETIC[key], _term(node.this), _term(node.expression))
     if key == "neg" and not _is_number(node.this):
-        return Negative(_term(node.this))
-    if key in ("abs", "ln", "exp"):
-        return Call(key, (_term(node.this),))
-    if key == "log":
-        return _logarithm(node)
+        return ex.Negative(_term(node.this))
+    if key in ("abs", "ln", "exp") or (key == "log" and not node.expression):
+        return ex.Call(key, (_term(node.this),))
+    if key == "log" and _is_number(node.this) and node.this.name == "10":  # log10(x) is parsed as log(10, x)
+        return ex.Call(key, (_term(node.expression),))
     if key in ("least", "greatest") and node.args.get("ignore_nulls") is not False:  # False: min or max
-        return Call(key, tuple(map(_term, [node.this, *node.expressions])))
+        return ex.Call(key, tuple(map(_term, [node.this, *node.expressions])))
+    if key in PART_NODES or key in ("extract", "anonymous"):
+        return _date_part(node)
     return _literal(node)
 
 
-def _logarithm(node: Any) -> Call:  # noqa: ANN401
-    """Convert log(x), or log10(x), which sqlglot parses as log(10, x)."""
-    base, argument = (node.this, node.expression) if node.expression else (None, node.this)
-    if base is not None and not (_is_number(base) and base.name == "10"):
+def _date_part(node: SqlNode) -> Term:
+    """Convert month(t), extract(month from t) or date_part('month', t)."""
+    part, arguments = PART_NODES.get(node.key, ""), [node.this]
+    if node.key == "extract":
+        part, arguments = node.name.lower(), [node.expression]
+    elif node.key == "anonymous":
+        part, arguments = node.name.lower(), node.expressions
+        if part in ("date_part", "datepart") and len(arguments) == 2 and arguments[0].is_string:  # noqa: PLR2004
+            part, arguments = arguments[0].name.lower(), arguments[1:]
+    part = PART_ALIASES.get(part, part)
+    if part not in PARTS or len(arguments) != 1:
         raise _unsupported(node)
-    return Call("log", (_term(argument),))
+    return ex.Call(part, (_term(arguments[0]),))
 
 
-def _literal(node: Any) -> Literal:  # noqa: ANN401
-    """Convert a node of sqlglot to a literal."""
-    if node.key == "paren":
-        return _literal(node.this)
+def _literal(node: SqlNode) -> Literal:
+    node = node.unnest()
     if node.key == "boolean":
         return Literal(bool(node.this))
     if node.key == "literal":
         return Literal(node.name if node.is_string else _number(node.name))
     if node.key == "neg" and _is_number(node.this):
         return Literal(_number(f"-{node.this.name}"))
-    if node.key == "cast" and node.this.key == "literal" and node.this.is_string:
+    if node.key == "cast" and node.this.is_string:
         return _time(node)
     if node.key == "interval" and node.this is not None and node.this.key in ("literal", "neg"):
         return _interval(node)
@@ -221,7 +216,7 @@ def _number(text: str) -> int | float:
         raise InvalidCondition(f"{shorten(text)} cannot be read as a number.") from None
 
 
-def _time(node: Any) -> Literal:  # noqa: ANN401
+def _time(node: SqlNode) -> Literal:
     """Convert DATE '...' or TIMESTAMP '...'."""
     type_name, text = node.args["to"].this.name, node.this.name
     if type_name not in TIME_PARSERS:
@@ -238,45 +233,38 @@ def _time(node: Any) -> Literal:  # noqa: ANN401
     return Literal.of(time)
 
 
-def _interval(node: Any) -> Literal:  # noqa: ANN401
+def _interval(node: SqlNode) -> Literal:
     """Convert INTERVAL '3' DAY."""
     unit = str(node.args.get("unit") or "").lower().removesuffix("s")
     try:
-        return Literal(int(node.this.name) * INTERVALS[unit])
+        return Literal(int(node.this.name) * ex.INTERVALS[unit])
     except (ValueError, KeyError, OverflowError):
         raise InvalidCondition(
-            f"`{shorten(node.sql('sqlite'))}` is not an interval. Write an integer and one of {', '.join(INTERVALS)}: "
+            f"`{_quote(node)}` is not an interval. Write an integer and one of {', '.join(ex.INTERVALS)}: "
             "INTERVAL '3' DAY."
         ) from None
 
 
-def _pattern(node: Any) -> str:  # noqa: ANN401
-    if node.key == "paren":
-        return _pattern(node.this)
-    if node.key == "literal" and node.is_string:
-        return str(node.name)
-    raise InvalidCondition(
-        f"A pattern must be text in single quotes, such as 'State%', got {shorten(node.sql('sqlite'))}."
-    )
+def _pattern(node: SqlNode) -> str:
+    if not node.is_string:
+        raise InvalidCondition(f"A pattern must be text in single quotes, such as 'State%', got {_quote(node)}.")
+    return str(node.name)
 
 
-def _is_number(node: Any) -> bool:  # noqa: ANN401
+def _is_number(node: SqlNode) -> bool:
     return node.key == "literal" and not node.is_string
 
 
-def _is_bare_name(column: Any) -> bool:  # noqa: ANN401
-    """Whether a column is a name alone, without a table before it and not a star."""
-    return column.this.key == "identifier" and not any(column.args.get(part) for part in ("table", "db", "catalog"))
+def _unsupported(node: SqlNode) -> InvalidCondition:
+    meta = node.meta
+    position = _position(meta, meta.get("end", 0) - meta.get("start", 0) + 1) if meta.get("col") else ""
+    return InvalidCondition(f"`{_quote(node)}`{position} is not supported. {HINTS.get(node.key, '')}{SUPPORTED}")
 
 
-def _unsupported(node: Any) -> InvalidCondition:  # noqa: ANN401
-    position = (
-        _position(node.meta, node.meta.get("end", 0) - node.meta.get("start", 0) + 1) if node.meta.get("col") else ""
-    )
-    hint = HINTS.get(node.key, "")
-    return InvalidCondition(f"`{shorten(node.sql('sqlite'))}`{position} is not supported. {hint}{SUPPORTED}")
+def _quote(node: SqlNode) -> str:
+    return shorten(node.sql("sqlite"))
 
 
-def _position(token: Any, length: int) -> str:  # noqa: ANN401
+def _position(token: Mapping[str, Any], length: int) -> str:
     """Describe where a token starts; sqlglot gives its end."""
     return f" (line {token['line']}, column {token['col'] - length + 1})"

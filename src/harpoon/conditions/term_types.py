@@ -10,23 +10,35 @@ import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from math import gcd
+from math import gcd, lcm
 from typing import Any
 
+import numpy as np
+
 from harpoon._text import closest_matches, format_list
-from harpoon.conditions.bound import ColumnRef, NumberLiteral, NumericTerm, Operation
-from harpoon.conditions.expressions import Arithmetic, Call, ColumnName, Literal, Negative, Term
+from harpoon.conditions.bound import (
+    BoundPredicate,
+    ColumnRef,
+    Compare,
+    Constant,
+    DatePart,
+    NumberLiteral,
+    NumericTerm,
+    Operation,
+)
+from harpoon.conditions.expressions import COMPARISONS, Arithmetic, Call, ColumnName, Literal, Negative, Term
 from harpoon.conditions.sql import quote_name
-from harpoon.data.column import Column, Kind
+from harpoon.data import Column, Kind, Schema
+from harpoon.data.calendar import DAY, PARTS, TIMES_OF_DAY, date_part, to_local
+from harpoon.data.column import MAX_STEP
 from harpoon.data.column_array import NANOSECONDS
-from harpoon.data.schema import Schema
 from harpoon.exceptions import InvalidCondition
 
-DAY = 86_400 * 10**9  # nanoseconds
 TICKS = (DAY, *NANOSECONDS.values())  # units of time in nanoseconds, coarsest first
 EPOCH = dt.datetime(1970, 1, 1)  # noqa: DTZ001
 TERM_TYPES = {Kind.DATE: "date", Kind.DATETIME: "datetime", Kind.DURATION: "duration"}
 POINTS_IN_TIME = ("date", "datetime")
+MIN_STEP = 1e-18
 TYPE_EXAMPLES = {
     "number": "a number",
     "date": "a date, such as DATE '2024-01-31'",
@@ -61,6 +73,7 @@ class TypedTerm:
         type: "number", "date", "datetime" or "duration".
         tick: The unit of a time, in nanoseconds; 0 for a number.
         zoned: Whether a datetime has a time zone.
+        zone: The time zone whose clocks and calendar count; "" is UTC.
         resolution: A number of which every value is an integer multiple, or None if there is no such number.
     """
 
@@ -69,6 +82,7 @@ class TypedTerm:
     tick: int = 0
     zoned: bool = False
     resolution: Fraction | None = None
+    zone: str = ""
 
     def in_ticks(self, tick: int) -> TypedTerm:
         """Convert a time to a unit that is as fine or finer."""
@@ -108,7 +122,21 @@ def replace_constant(value: Term, schema: Schema) -> Term:
     return value
 
 
-def type_term(value: Term, schema: Schema) -> TypedTerm:
+def compare_terms(op: str, left: Term, right: Term, schema: Schema) -> BoundPredicate:
+    """Bind a comparison of two terms that are numbers or times; a text on the right may spell a time."""
+    if isinstance(right, Literal) and isinstance(right.value, str | bool):
+        if isinstance(right.value, bool) or _type_term(left, schema).type not in POINTS_IN_TIME:
+            raise _incomparable_error(left, right, schema)
+        right = _parse_time(right.value)
+    first, second = _align_units((left, right), schema)
+    if isinstance(first.term, NumberLiteral) and isinstance(second.term, NumberLiteral):
+        return Constant(COMPARISONS[op](first.term.value, second.term.value))
+    resolution = _common_resolution(first, second)  # floats cannot resolve one outside MIN_STEP to MAX_STEP
+    step = float(resolution) if resolution is not None and MIN_STEP <= resolution <= MAX_STEP else None
+    return Compare(op, first.term, second.term, step)
+
+
+def _type_term(value: Term, schema: Schema) -> TypedTerm:  # noqa: PLR0911
     """Bind a numeric term to the schema and determine its type."""
     value = replace_constant(value, schema)
     match value:
@@ -117,23 +145,25 @@ def type_term(value: Term, schema: Schema) -> TypedTerm:
         case Literal(plain):
             return _literal(plain)
         case Negative(operand):
-            return _function("negative", type_term(operand, schema), value)
+            return _function("negative", _type_term(operand, schema), value)
         case Call("least" | "greatest" as function, arguments):
-            return _extreme(function, align_units(arguments, schema))
+            return _extreme(function, _align_units(arguments, schema))
+        case Call(function, (argument,)) if function in PARTS:
+            return _date_part(function, _type_term(_as_time(argument), schema), value)
         case Call(function, (argument,)):
-            return _function(function, type_term(argument, schema), value)
+            return _function(function, _type_term(argument, schema), value)
         case Arithmetic(operator, left, right):
-            return _arithmetic(operator, type_term(left, schema), type_term(right, schema), value)
+            return _arithmetic(operator, _type_term(left, schema), _type_term(right, schema), value)
     raise InvalidCondition(f"{value} is not a value.")
 
 
-def align_units(values: Sequence[Term], schema: Schema) -> list[TypedTerm]:
+def _align_units(values: Sequence[Term], schema: Schema) -> list[TypedTerm]:
     """Type several terms and convert them to a common unit; raise if they cannot be compared."""
-    typed = [type_term(value, schema) for value in values]
+    typed = [_type_term(value, schema) for value in values]
     first = typed[0]
     for value, other in zip(values[1:], typed[1:], strict=True):
         if len({"time" if t.type in POINTS_IN_TIME else t.type for t in (first, other)}) > 1:
-            raise incomparable_error(values[0], value, schema)
+            raise _incomparable_error(values[0], value, schema)
         if first.zoned != other.zoned:
             raise InvalidCondition(
                 f"{describe_term(values[0], schema)} cannot be compared with {describe_term(value, schema)}: only one "
@@ -142,14 +172,6 @@ def align_units(values: Sequence[Term], schema: Schema) -> list[TypedTerm]:
             )
     tick = min(t.tick for t in typed)
     return [t.in_ticks(tick) for t in typed]
-
-
-def incomparable_error(left: Term, right: Term, schema: Schema) -> InvalidCondition:
-    """Return the error for two terms of different types."""
-    return InvalidCondition(
-        f"{describe_term(left, schema)} cannot be compared with {describe_term(right, schema)}. "
-        f"Compare it with {TYPE_EXAMPLES[type_term(left, schema).type]}."
-    )
 
 
 def describe_term(value: Term, schema: Schema) -> str:
@@ -162,11 +184,17 @@ def describe_term(value: Term, schema: Schema) -> str:
         case Literal(bool(truth)):
             return f"the boolean {str(truth).lower()}"
         case _:
-            return f"{value} ({type_term(value, schema).type})"
+            return f"{value} ({_type_term(value, schema).type})"
 
 
-def parse_time(text: str) -> Literal:
-    """Parse text as a date or a datetime."""
+def _incomparable_error(left: Term, right: Term, schema: Schema) -> InvalidCondition:
+    return InvalidCondition(
+        f"{describe_term(left, schema)} cannot be compared with {describe_term(right, schema)}. "
+        f"Compare it with {TYPE_EXAMPLES[_type_term(left, schema).type]}."
+    )
+
+
+def _parse_time(text: str) -> Literal:
     for read in (dt.date.fromisoformat, dt.datetime.fromisoformat):
         try:
             return Literal.of(read(text))
@@ -177,15 +205,12 @@ def parse_time(text: str) -> Literal:
     )
 
 
-def common_resolution(*resolutions: Fraction | None) -> Fraction | None:
-    """Return the greatest common divisor, which is the resolution of sums and differences."""
-    common = Fraction(0)
-    for resolution in resolutions:
-        if resolution is None:
-            return None
-        a, b = common.numerator * resolution.denominator, resolution.numerator * common.denominator
-        common = Fraction(gcd(a, b), common.denominator * resolution.denominator)
-    return common
+def _common_resolution(*terms: TypedTerm) -> Fraction | None:
+    """Return the greatest common divisor of the resolutions: the resolution of sums and differences of the terms."""
+    known = [term.resolution for term in terms if term.resolution is not None]
+    if len(known) < len(terms):
+        return None
+    return Fraction(gcd(*(step.numerator for step in known)), lcm(*(step.denominator for step in known)))
 
 
 def _column_term(column: Column) -> TypedTerm:
@@ -197,7 +222,8 @@ def _column_term(column: Column) -> TypedTerm:
     term_type = TERM_TYPES.get(column.kind, "number")
     step = column.step or (0 if column.kind is Kind.NUMBER else 1)
     tick = {"number": 0, "date": DAY}.get(term_type, NANOSECONDS.get(column.unit, 1))
-    return TypedTerm(ColumnRef(column.name), term_type, tick, column.zoned, Fraction(str(step)) if step else None)
+    resolution = Fraction(str(step)) if step else None
+    return TypedTerm(ColumnRef(column.name), term_type, tick, column.zoned, resolution, column.zone)
 
 
 def _literal(plain: Any) -> TypedTerm:  # noqa: ANN401
@@ -232,11 +258,32 @@ def _function(function: str, operand: TypedTerm, value: Term) -> TypedTerm:
     return replace(operand, term=Operation(function, (operand.term,)), resolution=resolution)
 
 
+def _date_part(part: str, time: TypedTerm, value: Term) -> TypedTerm:
+    if time.type not in POINTS_IN_TIME:
+        raise InvalidCondition(
+            f"{value} is not defined: it takes a date or a datetime, got {TYPE_EXAMPLES[time.type]}."
+        )
+    if part in TIMES_OF_DAY and time.tick == DAY and time.type == "date":
+        raise InvalidCondition(f"{value} is not defined: a date has no time of day.")
+    step = int(time.resolution) if time.resolution and time.resolution.denominator == 1 else 1
+    term: NumericTerm = DatePart(part, time.term, time.tick, time.zone, step)
+    if isinstance(time.term, NumberLiteral):
+        ticks = np.array([time.term.value], dtype=np.int64)
+        term = NumberLiteral(int(date_part(part, to_local(ticks, time.tick, time.zone), time.tick)[0]))
+    return TypedTerm(term, "number", resolution=Fraction(1))
+
+
+def _as_time(argument: Term) -> Term:
+    """Return an argument of a calendar function; a text spells a time."""
+    if isinstance(argument, Literal) and isinstance(argument.value, str):
+        return _parse_time(argument.value)
+    return argument
+
+
 def _extreme(function: str, operands: list[TypedTerm]) -> TypedTerm:
     term_type = "datetime" if any(t.type == "datetime" for t in operands) else operands[0].type
     term = Operation(function, tuple(t.term for t in operands))
-    resolution = common_resolution(*(t.resolution for t in operands))
-    return replace(operands[0], term=term, type=term_type, resolution=resolution)
+    return replace(operands[0], term=term, type=term_type, resolution=_common_resolution(*operands))
 
 
 def _arithmetic(operator: str, left: TypedTerm, right: TypedTerm, value: Term) -> TypedTerm:
@@ -252,12 +299,13 @@ def _arithmetic(operator: str, left: TypedTerm, right: TypedTerm, value: Term) -
     left, right = (t.in_ticks(tick) if t.tick else t for t in (left, right))
     term = Operation(operator, (left.term, right.term))
     zoned = term_type == "datetime" and (left.zoned or right.zoned)
-    return TypedTerm(term, term_type, tick if term_type != "number" else 0, zoned, _resolution(operator, left, right))
+    tick, zone = tick if term_type != "number" else 0, (left.zone or right.zone) if zoned else ""
+    return TypedTerm(term, term_type, tick, zoned, _resolution(operator, left, right), zone)
 
 
 def _resolution(operator: str, left: TypedTerm, right: TypedTerm) -> Fraction | None:
-    if left.resolution is None or right.resolution is None or operator == "/":
+    if operator in "+-":
+        return _common_resolution(left, right)
+    if operator == "/" or left.resolution is None or right.resolution is None:
         return None
-    if operator == "*":
-        return left.resolution * right.resolution
-    return common_resolution(left.resolution, right.resolution)
+    return left.resolution * right.resolution

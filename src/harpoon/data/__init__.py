@@ -1,15 +1,19 @@
 """Tables in memory: dataframes in and out, columns as NumPy arrays, the schema and the counts it is inferred from."""
 
-from harpoon.data.coercion import coerce, factorize, unknown_categories
+from harpoon.data.coercion import coerce, coerce_observed, factorize, unknown_categories
 from harpoon.data.column import KINDS, Column, Kind, KindSpec, describe, format_number, format_time
 from harpoon.data.column_array import (
     NO_INDEX,
     ColumnArray,
     Columns,
     Index,
+    Storage,
+    as_unknown,
     concat,
     fill_missing,
+    missing_as_null,
     n_rows,
+    null_as_unknown,
     repeat_row,
     scatter,
     take,
@@ -32,10 +36,13 @@ __all__ = [
     "Kind",
     "KindSpec",
     "Schema",
+    "Storage",
     "Table",
     "TableCounts",
     "WeightedValues",
+    "as_unknown",
     "coerce",
+    "coerce_observed",
     "concat",
     "count_columns",
     "describe",
@@ -44,7 +51,9 @@ __all__ = [
     "format_number",
     "format_time",
     "merge_counts",
+    "missing_as_null",
     "n_rows",
+    "null_as_unknown",
     "read_columns",
     "repeat_row",
     "scatter",

@@ -13,21 +13,20 @@ from numpy.typing import NDArray
 
 from harpoon.data.column_array import ColumnArray, Storage
 
+MAX_DIGITS = 38  # of a decimal of 128 bits
+
 
 def storage_type(dtype: pa.DataType) -> Storage:
     """Return the storage of an Arrow type."""
     tests: Sequence[tuple[Storage, Any]] = (
-        ("null", lambda t: pa.types.is_null(t) or (pa.types.is_dictionary(t) and pa.types.is_null(t.value_type))),
+        ("null", lambda t: pa.types.is_null(t.value_type if pa.types.is_dictionary(t) else t)),
         ("boolean", pa.types.is_boolean),
         ("integer", pa.types.is_integer),
         ("float", lambda t: pa.types.is_floating(t) or pa.types.is_decimal(t)),
         ("date", pa.types.is_date),
         ("datetime", pa.types.is_timestamp),
         ("duration", pa.types.is_duration),
-        (
-            "text",
-            lambda t: pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t),
-        ),
+        ("text", lambda t: t in (pa.string(), pa.large_string(), pa.string_view())),
         ("category", lambda t: pa.types.is_dictionary(t) and storage_type(t.value_type) in ("text", "integer")),
     )
     return next((storage for storage, test in tests if test(dtype)), "other")
@@ -35,8 +34,7 @@ def storage_type(dtype: pa.DataType) -> Storage:
 
 def opaque(height: int, storage: Storage = "other") -> ColumnArray:
     """Return cells whose values are not read."""
-    missing = np.full(height, storage == "null")
-    return ColumnArray(storage, np.zeros(height, dtype=np.int64), missing)
+    return ColumnArray(storage, np.zeros(height, dtype=np.int64), np.full(height, storage == "null"))
 
 
 def from_arrow(column: pa.ChunkedArray) -> ColumnArray:
@@ -52,23 +50,16 @@ def from_arrow(column: pa.ChunkedArray) -> ColumnArray:
     if storage in ("text", "category"):
         return _from_dictionary(column, storage, missing)
     if storage == "float":
-        return ColumnArray(
-            storage,
-            np.nan_to_num(np.asarray(column.fill_null(0.0)), nan=0.0, posinf=np.inf, neginf=-np.inf),
-            missing,
-        )
-    if storage == "boolean":
-        values = np.asarray(column.fill_null(False)).astype(np.int64)  # noqa: FBT003
-        return ColumnArray(storage, values, missing, categories=(False, True))
-    unit = column.type.unit if storage in ("datetime", "duration") else ""
-    zoned = storage == "datetime" and column.type.tz is not None
+        return ColumnArray(storage, np.where(missing, 0.0, np.asarray(column.fill_null(0.0))), missing)
+    categories = (False, True) if storage == "boolean" else ()
+    unit, zone = getattr(column.type, "unit", ""), getattr(column.type, "tz", None)
     if storage == "date":
         column = column.cast(pa.date32()).cast(pa.int32())
     try:
         values = np.asarray(column.cast(pa.int64()).fill_null(0))
     except pa.ArrowInvalid:  # an unsigned integer beyond 2**63
         return ColumnArray("float", np.asarray(column.cast(pa.float64(), safe=False).fill_null(0.0)), missing)
-    return ColumnArray(storage, values, missing, unit=unit, zoned=zoned)
+    return ColumnArray(storage, values, missing, categories, unit=unit, zoned=zone is not None, zone=zone or "")
 
 
 def _from_dictionary(column: pa.ChunkedArray, storage: Storage, missing: NDArray[np.bool_]) -> ColumnArray:
@@ -86,29 +77,19 @@ def resolve_null_type(field: pa.Field, cells: ColumnArray) -> pa.Field:
 
 
 def _natural_type(cells: ColumnArray) -> pa.DataType:
-    natural = {
-        "float": pa.float64(),
-        "integer": pa.int64(),
-        "boolean": pa.bool_(),
-        "date": pa.date32(),
-        "null": pa.null(),
-    }
-    if cells.storage == "datetime":
-        return pa.timestamp(cells.unit)
-    if cells.storage == "duration":
-        return pa.duration(cells.unit)
-    return natural[cells.storage] if cells.storage in natural else pa.array(cells.categories).type
+    if cells.storage in ("datetime", "duration"):
+        return (pa.timestamp if cells.storage == "datetime" else pa.duration)(cells.unit)
+    types = {"float": pa.float64(), "integer": pa.int64(), "date": pa.date32(), "null": pa.null()}
+    return types[cells.storage] if cells.storage in types else pa.array(cells.categories).type
 
 
 def to_arrow(cells: ColumnArray, dtype: pa.DataType) -> pa.Array:
     """Convert cells to an Arrow array of the given type, or of a wider one if the values need it."""
-    if pa.types.is_dictionary(dtype):
-        categories = pa.array(cells.categories).cast(dtype.value_type)
-        codes = pa.array(cells.values.astype(np.int64), mask=cells.missing).cast(_index_type(dtype, len(categories)))
-        return pa.DictionaryArray.from_arrays(codes, categories, ordered=dtype.ordered)
-    if cells.storage in ("boolean", "text", "category"):
+    if pa.types.is_dictionary(dtype) or cells.storage in ("boolean", "text", "category"):
         codes = pa.array(cells.values.astype(np.int64), mask=cells.missing)
-        return pa.array(cells.categories).take(codes).cast(dtype)
+        if not pa.types.is_dictionary(dtype):
+            return pa.array(cells.categories).take(codes).cast(dtype)
+        return _dictionary_array(codes, pa.array(cells.categories).cast(dtype.value_type), dtype)
     if cells.storage == "null":
         return pa.nulls(len(cells), dtype)
     values = cells.values.astype(np.int32) if cells.storage == "date" else cells.values
@@ -136,12 +117,17 @@ def _to_integers(values: NDArray[Any], dtype: type[np.integer[Any]]) -> NDArray[
 
 def _to_decimals(array: pa.Array, dtype: pa.DataType) -> pa.Array:
     step = Decimal(1).scaleb(-dtype.scale)
-    return pa.array([None if v is None else Decimal(repr(v)).quantize(step) for v in array.to_pylist()], type=dtype)
+    values = [None if v is None else Decimal(repr(v)).quantize(step) for v in array.to_pylist()]
+    try:
+        return pa.array(values, type=dtype)
+    except pa.ArrowInvalid:  # more digits than the observed decimals have, which stay decimals
+        return pa.array(values, type=pa.decimal128(MAX_DIGITS, dtype.scale))
 
 
-def _index_type(dtype: pa.DataType, n_categories: int) -> pa.DataType:
-    fits = n_categories <= 2 ** (dtype.index_type.bit_width - 1)
-    return dtype.index_type if fits else pa.int32()
+def _dictionary_array(codes: pa.Array, categories: pa.Array, dtype: pa.DataType) -> pa.Array:
+    fits = len(categories) <= 2 ** (dtype.index_type.bit_width - 1)
+    codes = codes.cast(dtype.index_type if fits else pa.int32())
+    return pa.DictionaryArray.from_arrays(codes, categories, ordered=dtype.ordered)
 
 
 def has_new_categories(array: pa.Array, own: pa.ChunkedArray) -> bool:
@@ -162,17 +148,13 @@ def merge_filled(own: pa.ChunkedArray, new: pa.Array, missing: NDArray[np.bool_]
         return new
     if not pa.types.is_dictionary(new.type):
         kept = pc.if_else(mask, pa.scalar(None, own.type), own)
-        kept = kept.cast(new.type) if not pa.types.is_dictionary(own.type) else kept.dictionary_decode().cast(new.type)
-        return pc.if_else(mask, new, kept)
+        kept = kept.dictionary_decode() if pa.types.is_dictionary(own.type) else kept
+        return pc.if_else(mask, new, kept.cast(new.type))
     if not pa.types.is_dictionary(own.type):
         own = own.cast(new.type.value_type).dictionary_encode()
     categories = own.dictionary.to_pylist()
-    code_of = {category: code for code, category in enumerate(categories)}
-    extra = [category for category in new.dictionary.to_pylist() if category not in code_of]
-    code_of |= {category: len(categories) + i for i, category in enumerate(extra)}
-    codes_of_new = np.array([code_of[category] for category in new.dictionary.to_pylist()], dtype=np.int64)
-    new_codes = pa.array(codes_of_new[np.asarray(new.indices.fill_null(0)).astype(np.int64)])
-    codes = pc.if_else(mask, new_codes, own.indices.cast(pa.int64()))
-    values = pa.concat_arrays([own.dictionary, pa.array(extra, type=own.dictionary.type)])
-    index = _index_type(new.type, len(values))
-    return pa.DictionaryArray.from_arrays(codes.cast(index), values, ordered=new.type.ordered)
+    extra = [category for category in new.dictionary.to_pylist() if category not in set(categories)]
+    values = pa.array(categories + extra, type=own.dictionary.type)
+    new_codes = pc.index_in(new.dictionary.cast(values.type), values).take(new.indices)
+    codes = pc.if_else(mask, new_codes.cast(pa.int64()), own.indices.cast(pa.int64()))
+    return _dictionary_array(codes, values, new.type)

@@ -12,8 +12,13 @@ from harpoon.data.schema import Schema
 
 def text_types(schema: Schema) -> dict[str, pa.DataType]:
     """Return the types of modelled columns that are read from text; the types of other columns are inferred."""
-    types = {column.name: _arrow_type(column) for column in schema.modelled}
-    return {name: dtype for name, dtype in types.items() if dtype is not None}
+    types = {}
+    for column in schema.modelled:
+        if column.kind.spec.arrow_type is not None:
+            types[column.name] = column.kind.spec.arrow_type(column.unit, column.zoned)
+        elif column.categories:
+            types[column.name] = pa.array(column.categories).type
+    return types
 
 
 def imputed_schema(own: pa.Schema, model: Schema, template: FrameTemplate) -> pa.Schema:
@@ -28,12 +33,6 @@ def imputed_schema(own: pa.Schema, model: Schema, template: FrameTemplate) -> pa
             if pa.types.is_null(field.type) or (is_float and _is_integer(model[field.name], trained)):
                 own = own.set(index, field.with_type(trained))
     return own
-
-
-def _arrow_type(column: Column) -> pa.DataType | None:
-    if column.kind.spec.arrow_type is not None:
-        return column.kind.spec.arrow_type(column.unit, column.zoned)
-    return pa.array(column.categories).type if column.categories else None
 
 
 def _is_integer(column: Column, trained: pa.DataType) -> bool:

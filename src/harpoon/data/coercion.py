@@ -21,6 +21,11 @@ def coerce(cells: ColumnArray, column: Column) -> ColumnArray:
     A dtype that changed only because cells are missing is accepted. A category that the column does not have becomes
     missing.
     """
+    return coerce_observed(cells, column).without_unseen()
+
+
+def coerce_observed(cells: ColumnArray, column: Column) -> ColumnArray:
+    """Return `coerce`, in which a category that the column does not have is not missing but `unknown`."""
     check_finite(column.name, cells)
     if cells.missing.all():
         return _all_missing(cells, column)
@@ -78,11 +83,11 @@ def _coerce_category(cells: ColumnArray, column: Column) -> ColumnArray:
         other = next((category for category in cells.categories if category not in (0, 1)), None)
         if other is not None:
             raise SchemaMismatch(f"Column {column.name!r} holds true and false, but the table has {other!r} in it.")
-    code_of = {category: code for code, category in enumerate(column.categories)}
-    codes = np.array([code_of.get(category, -1) for category in cells.categories], dtype=np.int64)
-    values = codes[cells.values] if len(codes) else cells.values
-    missing = cells.missing | (values < 0)
-    return ColumnArray("category", np.where(missing, 0, values), missing, column.categories, column.ordered)
+    unknown = tuple(unknown_categories(cells, column))
+    code_of = {category: code for code, category in enumerate(column.categories + unknown)}
+    codes = np.array([code_of.get(category, 0) for category in cells.categories], dtype=np.int64)
+    values = np.where(cells.missing, 0, codes[cells.values] if len(codes) else cells.values)
+    return ColumnArray("category", values, cells.missing, column.categories, column.ordered, unseen=unknown)
 
 
 def unknown_categories(cells: ColumnArray, column: Column) -> list[Any]:
@@ -116,15 +121,9 @@ def check_finite(name: str, cells: ColumnArray, counts: NDArray[np.int64] | None
 
 def _all_missing(cells: ColumnArray, column: Column) -> ColumnArray:
     storage = "category" if column.kind.discrete else column.kind.storages[0]
-    return ColumnArray(
-        storage,
-        np.zeros(len(cells), dtype=np.float64 if storage == "float" else np.int64),
-        cells.missing,
-        column.categories or (),
-        column.ordered,
-        column.unit,
-        column.zoned,
-    )
+    values = np.zeros(len(cells), dtype=np.float64 if storage == "float" else np.int64)
+    categories = column.categories or ()
+    return ColumnArray(storage, values, cells.missing, categories, column.ordered, column.unit, column.zoned)
 
 
 def _has_text(categories: tuple[Any, ...]) -> bool:

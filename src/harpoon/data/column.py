@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -17,35 +18,27 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from harpoon._text import format_list, format_percent
+from harpoon.data.calendar import is_zone
 from harpoon.data.column_array import NANOSECONDS, Storage
 from harpoon.exceptions import InvalidOption
 
 MAX_STEP = 10**18
 MAX_DECIMALS = 9  # the finest resolution that is detected
-NANOSECONDS_PER_DAY = 86_400 * 10**9
-TIME_STEPS = (NANOSECONDS_PER_DAY, 3_600 * 10**9, 60 * 10**9, 10**9, 10**6, 10**3, 1)  # in nanoseconds
+TIME_STEPS = (86_400 * 10**9, 3_600 * 10**9, 60 * 10**9, 10**9, 10**6, 10**3, 1)  # in nanoseconds
 
 
 @dataclass(frozen=True)
 class KindSpec:
     """The declaration of a kind.
 
-    Attributes:
-        storages: The storages of a table's column that can be coerced to the kind; the first is its own. Empty for
-            kinds that are not modelled.
-        numeric: Whether values lie on a line.
-        discrete: Whether values are one of a list of categories.
-        temporal: Whether values are times or durations, in units of time.
-        arrow_type: Its Arrow type, from the unit of time and whether there is a time zone. None: that of the
-            categories.
-        step: The resolution of a numeric kind, from the distinct values and the unit of time; 0: none.
-        format: A value as text, from the value and the unit of time.
+    `arrow_type` gives its Arrow type, from the unit of time and whether there is a time zone; None: that of the
+    categories. `step` gives the resolution of distinct values in a unit of time; 0: none. `format` writes a value.
     """
 
-    storages: tuple[Storage, ...] = ()
-    numeric: bool = False
-    discrete: bool = False
-    temporal: bool = False
+    storages: tuple[Storage, ...] = ()  # that can be coerced to it; the first is its own; none: it is not modelled
+    numeric: bool = False  # whether values lie on a line
+    discrete: bool = False  # whether values are one of a list of categories
+    temporal: bool = False  # whether values are times or durations, in units of time
     arrow_type: Callable[[str, bool], pa.DataType] | None = None
     step: Callable[[NDArray[Any], str], float | int] = lambda _values, _unit: 0
     format: Callable[[Any, str], str] = lambda value, _unit: format_number(value)
@@ -78,54 +71,30 @@ def format_number(value: float | None) -> str:
     return "?" if value is None else f"{value:d}" if isinstance(value, int) else f"{value:.10g}"
 
 
-def _format_timestamp(ticks: float, unit: str) -> str:
-    return str(np.datetime64(int(ticks), unit or "D"))  # type: ignore[call-overload]
+def _format_ticks(scalar: type[Any], ticks: float, unit: str) -> str:
+    return str(scalar(int(ticks), unit or "D"))
 
 
-def _format_duration(ticks: float, unit: str) -> str:
-    return str(np.timedelta64(int(ticks), unit or "D"))  # type: ignore[call-overload]
+def _always(dtype: pa.DataType) -> Callable[[str, bool], pa.DataType]:
+    return lambda _unit, _zoned: dtype
 
 
+_temporal = partial(KindSpec, numeric=True, temporal=True, step=time_step, format=partial(_format_ticks, np.datetime64))
 KINDS: dict[str, KindSpec] = {
-    "number": KindSpec(
-        ("float", "integer"), numeric=True, arrow_type=lambda _unit, _zoned: pa.float64(), step=decimal_step
-    ),
-    "integer": KindSpec(
-        ("integer", "float"), numeric=True, arrow_type=lambda _unit, _zoned: pa.int64(), step=integer_step
-    ),
-    "boolean": KindSpec(
-        ("boolean", "float", "integer"), discrete=True, arrow_type=lambda _unit, _zoned: pa.bool_(), format=str
-    ),
+    "number": KindSpec(("float", "integer"), numeric=True, arrow_type=_always(pa.float64()), step=decimal_step),
+    "integer": KindSpec(("integer", "float"), numeric=True, arrow_type=_always(pa.int64()), step=integer_step),
+    "boolean": KindSpec(("boolean", "float", "integer"), discrete=True, arrow_type=_always(pa.bool_()), format=str),
     "category": KindSpec(("category", "text", "boolean", "integer", "float"), discrete=True, format=str),
-    "date": KindSpec(
-        ("date",),
-        numeric=True,
-        temporal=True,
-        arrow_type=lambda _unit, _zoned: pa.date32(),
-        step=lambda _values, _unit: 1,
-        format=_format_timestamp,
+    "date": _temporal(("date",), arrow_type=_always(pa.date32()), step=lambda _values, _unit: 1),
+    "datetime": _temporal(
+        ("datetime",), arrow_type=lambda unit, zoned: pa.timestamp(unit or "us", "UTC" if zoned else None)
     ),
-    "datetime": KindSpec(
-        ("datetime",),
-        numeric=True,
-        temporal=True,
-        arrow_type=lambda unit, zoned: pa.timestamp(unit or "us", "UTC" if zoned else None),
-        step=time_step,
-        format=_format_timestamp,
-    ),
-    "duration": KindSpec(
+    "duration": _temporal(
         ("duration",),
-        numeric=True,
-        temporal=True,
         arrow_type=lambda unit, _zoned: pa.duration(unit or "us"),
-        step=time_step,
-        format=_format_duration,
+        format=partial(_format_ticks, np.timedelta64),
     ),
-    "constant": KindSpec(),
-    "empty": KindSpec(),
-    "text": KindSpec(),
-    "identifier": KindSpec(),
-    "skipped": KindSpec(),
+    **dict.fromkeys(("constant", "empty", "text", "identifier", "skipped"), KindSpec()),  # not modelled
 }
 
 
@@ -157,16 +126,13 @@ class Kind(str):
             raise ValueError(f"{name!r} is not a kind; there are {', '.join(KINDS)}")
         return cls._instances.setdefault(str(name), super().__new__(cls, name))
 
-    def __str__(self) -> str:
-        return self.value
-
     def __repr__(self) -> str:
         return f"Kind({self.value!r})"
 
     @property
     def value(self) -> str:
         """The name."""
-        return str.__str__(self)
+        return str(self)
 
     @property
     def spec(self) -> KindSpec:
@@ -223,6 +189,7 @@ class Column:
         step: The resolution: the largest power of ten, or unit of time, that divides all values. 0: none.
         unit: The unit of time of datetimes and durations: "s", "ms", "us" or "ns".
         zoned: Whether datetimes have a time zone.
+        zone: That time zone, such as "Europe/Berlin": hours and weekdays are those of its clocks. "": UTC.
         missing: The fraction of missing cells.
         note: Why the column is not modelled.
     """
@@ -239,6 +206,7 @@ class Column:
     zoned: bool = False
     missing: float = 0.0
     note: str = ""
+    zone: str = ""
 
     def __post_init__(self) -> None:
         error = next((message for message, is_wrong in _column_errors(self) if is_wrong), None)
@@ -247,23 +215,21 @@ class Column:
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields that differ from their defaults, as plain data."""
-        data = {f.name: getattr(self, f.name) for f in fields(self)}
-        data = {f.name: data[f.name] for f in fields(self) if f.default is MISSING or data[f.name] != f.default}
+        data = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
         return data | ({"categories": list(self.categories)} if self.categories is not None else {})
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Column:
         """Restore from `to_json`, or from a file that was edited by hand."""
-        valid = {f.name for f in fields(cls)}
         if not isinstance(data, Mapping) or not {"name", "kind"} <= set(data):
             raise InvalidOption(f"A column of a schema must be an object with a name and a kind, got {data!r}.")
-        unknown = sorted(set(data) - valid)
+        unknown = sorted(set(data) - {f.name for f in fields(cls)})
         if unknown:
             raise InvalidOption(f"Column {data['name']!r} of the schema has the unknown fields {format_list(unknown)}.")
         if not isinstance(data["kind"], str) or data["kind"] not in KINDS:
             raise InvalidOption.one_of(f"The kind of column {data['name']!r}", data["kind"], list(KINDS))
         categories = data.get("categories")
-        categories = tuple(categories) if isinstance(categories, list | tuple) else categories
+        categories = tuple(categories) if isinstance(categories, list) else categories
         return cls(**{**data, "kind": Kind(data["kind"]), "categories": categories})
 
 
@@ -295,6 +261,10 @@ def _column_errors(column: Column) -> Iterator[tuple[str, bool]]:
     yield 'its unit must be "s", "ms", "us" or "ns"', column.unit not in ("", *NANOSECONDS)
     for name in ("clip", "ordered", "zoned"):
         yield f"its {name} must be true or false", not isinstance(getattr(column, name), bool)
+    yield (
+        "its zone must be a time zone, such as Europe/Berlin",
+        not isinstance(column.zone, str) or not is_zone(column.zone),
+    )
     yield "its note must be text", not isinstance(column.note, str)
 
 

@@ -9,9 +9,10 @@ All three libraries convert to and from Arrow without loss, and an Arrow schema 
 from __future__ import annotations
 
 import base64
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -36,6 +37,7 @@ from harpoon.data.column_array import ColumnArray
 from harpoon.exceptions import InvalidTable
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
+ARROW_DECIMAL = {b"pandas_dtype": b"decimal[pyarrow]"}  # of a field, as pandas stores such a decimal as an object
 IMPLEMENTATIONS: dict[str, Any] = {name: nw.Implementation.from_string(name) for name in LIBRARIES}
 
 
@@ -49,12 +51,9 @@ class FrameTemplate:
 
     def build(self, columns: Mapping[str, ColumnArray]) -> Any:  # noqa: ANN401
         """Build a frame of the same library and dtypes; columns that are not given are left out."""
-        builder = _ColumnBuilder(self.schema.metadata)
-        for name in self.schema.names:
-            if name in columns:
-                wanted = resolve_null_type(self.schema.field(name), columns[name])
-                builder.add(wanted, to_arrow(columns[name], wanted.type))
-        frame = builder.to_native(self.library)
+        fields = [resolve_null_type(f, columns[f.name]) for f in self.schema if f.name in columns]
+        arrays = [(f, to_arrow(columns[f.name], f.type)) for f in fields]
+        frame = _to_native(arrays, self.schema.metadata, self.library)
         if self.range_index:
             frame.columns = [self.label(name) for name in frame.columns]
         return frame
@@ -70,6 +69,14 @@ class FrameTemplate:
         storage = storage_type(self.schema.field(name).type)
         if kind.modelled and storage not in (*kind.storages, "null"):
             raise ValueError(f"column {name!r} of kind {kind} cannot be stored as {storage}")
+
+    def with_types(self, table: pa.Table) -> pa.Table:
+        """Return a table in which a column without values has the type of the training table."""
+        for index, f in enumerate(table.schema):
+            if pa.types.is_null(f.type) and f.name in self.schema.names:
+                wanted = f.with_type(self.schema.field(f.name).type)
+                table = table.set_column(index, wanted, pa.nulls(table.num_rows, wanted.type))
+        return table
 
     def constant(self, name: str, value: object, height: int) -> ColumnArray:
         """Return a column of one repeated value."""
@@ -95,8 +102,7 @@ class FrameTemplate:
         """Restore from `to_json`."""
         if data["library"] not in LIBRARIES:
             raise ValueError(f"unknown dataframe library {data['library']!r}")
-        buffer = pa.py_buffer(base64.b64decode(data["schema"], validate=True))
-        schema = pa.ipc.read_schema(buffer)
+        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(data["schema"], validate=True)))
         range_index = tuple(name for name in schema.names if name in data["range_index"] and str(int(name)) == name)
         return cls(data["library"], schema, range_index)
 
@@ -123,14 +129,20 @@ class Table:
     @cached_property
     def template(self) -> FrameTemplate:
         """The look of the frame, to build others like it."""
-        range_index: tuple[str, ...] = ()
-        if self.library == "pandas":
-            range_index = tuple(str(name) for name in self.native.columns if type(name) is int)
-        return FrameTemplate(self.library, self.arrow.schema, range_index)
+        labels, schema = self.native.columns if self.library == "pandas" else (), self.arrow.schema
+        for index, f in enumerate(schema):
+            if pa.types.is_dictionary(f.type) and isinstance(f.type.value_type, pa.BaseExtensionType):
+                schema = schema.set(index, f.with_type(f.type.value_type))  # an Arrow file has no such dictionary
+        return FrameTemplate(self.library, schema, tuple(str(name) for name in labels if type(name) is int))
 
     def column(self, name: str) -> ColumnArray:
         """Return one column as NumPy arrays."""
         return from_arrow(self.arrow.column(name)) if name not in self.mixed else opaque(self.n_rows)
+
+    def take(self, rows: NDArray[np.int64]) -> Table:
+        """Return some rows, by index, as a table of the same library."""
+        native = nw.from_native(self.native, eager_only=True)[rows].to_native()
+        return Table(native, self.library, self.arrow.take(rows), self.mixed)
 
     def fill(
         self,
@@ -144,19 +156,21 @@ class Table:
         A column whose dtype had changed only because of missing cells gets the dtype of `template`. Columns that the
         frame does not have are added, and all columns are then in the order of `template`. `only`: columns to return.
         """
-        own, trained = _ColumnBuilder(self.arrow.schema.metadata), _ColumnBuilder(template.schema.metadata)
+        own: list[tuple[pa.Field, pa.Array]] = []
+        trained: list[tuple[pa.Field, pa.Array]] = []  # with the dtype of the training table
         for name, cells in columns.items():
             if name not in self.names:
                 wanted = resolve_null_type(template.schema.field(name), cells)
-                trained.add(wanted, to_arrow(cells, wanted.type))
+                trained.append((wanted, to_arrow(cells, wanted.type)))
             elif missing[name].any():
                 changed = self._changed_by_missing(name, cells, template, all_missing=bool(missing[name].all()))
                 wanted = resolve_null_type((template if changed else self.template).schema.field(name), cells)
                 array = self._merge(name, cells, wanted.type, missing[name])
                 if has_new_categories(array, self.arrow.column(name)):
                     wanted = wanted.remove_metadata()  # it lists the categories of an Enum, which are too few now
-                (trained if changed else own).add(wanted, array)
-        frames = [builder.to_native(self.library) for builder in (own, trained) if builder.arrays]
+                (trained if changed else own).append((wanted, array))
+        sources = (own, self.arrow.schema), (trained, template.schema)
+        frames = [_to_native(arrays, schema.metadata, self.library) for arrays, schema in sources if arrays]
         filled = self._with_columns(frames, template)
         if only is None:
             return filled
@@ -167,6 +181,8 @@ class Table:
     def _merge(self, name: str, cells: ColumnArray, dtype: pa.DataType, missing: NDArray[np.bool_]) -> pa.Array:
         """Return the filled column in the given type, or else in its own."""
         own = self.arrow.column(name)
+        # Only new cells are converted: an observed one may not fit the type, and stays as it is.
+        cells = replace(cells, values=np.where(missing, cells.values, 0), missing=~missing | cells.missing)
         for wanted in (dtype, own.type):
             try:
                 return merge_filled(own, to_arrow(cells, wanted), missing)
@@ -181,7 +197,7 @@ class Table:
         """Return whether the dtype differs from that of the training table only because cells are missing."""
         dtype, wanted = (schema.field(name).type for schema in (self.arrow.schema, template.schema))
         own, trained = storage_type(dtype), storage_type(wanted)
-        integers = bool(cells.categories) and all(isinstance(category, int) for category in cells.categories)
+        integers = bool(cells.categories) and all(isinstance(c, int) for c in (*cells.categories, *cells.unseen))
         is_integer = cells.storage in ("integer", "boolean") or integers
         differs = own != trained or (own == "datetime" and dtype.tz != wanted.tz)
         return own == "null" or (own == "float" and is_integer) or (all_missing and differs)
@@ -216,21 +232,6 @@ class Table:
         return frame[order].set_axis(padded, axis=1)
 
 
-class _ColumnBuilder:
-    """Collects Arrow columns for a frame, with the metadata that has their pandas dtypes."""
-
-    def __init__(self, metadata: Any) -> None:  # noqa: ANN401
-        self.metadata, self.fields, self.arrays = metadata, [], []  # type: ignore[var-annotated]
-
-    def add(self, field: pa.Field, array: pa.Array) -> None:
-        self.fields.append(field.with_type(array.type))
-        self.arrays.append(array)
-
-    def to_native(self, library: str) -> Any:  # noqa: ANN401
-        schema = pa.schema(self.fields, metadata=self.metadata)
-        return _to_native(pa.Table.from_arrays(self.arrays, schema=schema), library)
-
-
 def read(data: object) -> Table:
     """Read a pandas, polars or pyarrow frame.
 
@@ -241,15 +242,29 @@ def read(data: object) -> Table:
     """
     if isinstance(data, Table):
         return data
-    frame = _narwhals(data)
-    library = str(frame.implementation)
+    required = "A table must be a pandas, polars or pyarrow frame"
+    try:
+        frame: Any = nw.from_native(data)
+    except TypeError:
+        raise InvalidTable(f"{required}, got {type(data).__name__}.") from None
+    except NarwhalsError as error:
+        raise InvalidTable(f"{required} with distinct column names: {error}") from None
+    if isinstance(frame, nw.LazyFrame):
+        raise InvalidTable(f"{required} held in memory, got a lazy one. Call .collect() on it first.")
+    library, names = str(frame.implementation), [str(name) for name in frame.columns]
     if library not in LIBRARIES:
-        raise InvalidTable(f"A table must be a pandas, polars or pyarrow frame, got one of {library}.")
-    native = frame.to_native()
-    names = [str(name) for name in frame.columns]
+        raise InvalidTable(f"{required}, got one of {library}.")
     check_names(names)
-    arrow, mixed = _arrow_table(frame, library, names)
-    return Table(native, library, arrow, mixed)
+    native = frame.to_native()
+    if library == "pyarrow":
+        return Table(native, library, native.rename_columns(names))
+    arrow, mixed = (_from_polars if library == "polars" else _from_pandas)(native, names)
+    return Table(native, library, arrow, frozenset(mixed))
+
+
+def stack(tables: Sequence[Any]) -> Any:  # noqa: ANN401
+    """Return the rows of several frames of one library in one frame."""
+    return nw.concat([nw.from_native(table, eager_only=True) for table in tables]).to_native()
 
 
 def check_names(names: Sequence[str]) -> None:
@@ -268,77 +283,56 @@ def with_attrs(frame: Any, note: Mapping[str, Any]) -> Any:  # noqa: ANN401
 
 def constant_table(values: Mapping[str, object], height: int) -> Table:
     """Return a table of equal rows with the given values."""
-    arrays = {}
+    table = _no_columns(height)
     for name, value in values.items():
         try:
-            scalar = pa.scalar(value)
+            scalar = pa.scalar(value, from_pandas=True)  # NaN, NaT and NA are missing
             if pa.types.is_nested(scalar.type):
                 raise TypeError(f"got {value!r}")  # noqa: TRY301
-            arrays[str(name)] = pa.repeat(scalar, height)
+            table = table.append_column(str(name), pa.repeat(scalar, height))
         except (pa.ArrowException, OverflowError, ValueError, TypeError) as error:
             raise InvalidTable(f"The value given for column {name!r} must be a plain value: {error}") from None
-    table = _arrow_columns(arrays, height)
     return Table(table, "pyarrow", table)
 
 
-def _arrow_columns(arrays: Mapping[str, pa.Array], height: int) -> pa.Table:
-    """Return an Arrow table that has the height even without columns."""
-    return pa.table(arrays) if arrays else pa.table({"": pa.nulls(height)}).select([])
+def _no_columns(height: int) -> pa.Table:
+    return pa.table({"": pa.nulls(height)}).select([])
 
 
-def _narwhals(data: Any) -> nw.DataFrame[Any]:  # noqa: ANN401
-    required = "A table must be a pandas, polars or pyarrow frame"
-    try:
-        frame: nw.DataFrame[Any] | nw.LazyFrame[Any] = nw.from_native(data)
-    except TypeError:
-        raise InvalidTable(f"{required}, got {type(data).__name__}.") from None
-    except NarwhalsError as error:
-        raise InvalidTable(f"{required} with distinct column names: {error}") from None
-    if isinstance(frame, nw.LazyFrame):
-        raise InvalidTable(f"{required} held in memory, got a lazy one. Call .collect() on it first.")
-    return frame
-
-
-def _arrow_table(frame: nw.DataFrame[Any], library: str, names: list[str]) -> tuple[pa.Table, frozenset[str]]:
+def _from_pandas(frame: Any, names: list[str]) -> tuple[pa.Table, set[str]]:  # noqa: ANN401
     """Return the frame as Arrow, and the names of the columns that Arrow cannot hold."""
-    if library == "pyarrow":
-        return frame.to_native().rename_columns(names), frozenset()
-    if library == "polars":
-        return _from_polars(frame)
-    native = frame.to_native().set_axis(names, axis=1)
-    arrays, mixed = {}, set()
+    frame = frame.set_axis(names, axis=1)
+    table, mixed = _no_columns(len(frame)), set()
     for name in names:
         try:
-            arrays[name] = pa.Array.from_pandas(native[name])
+            array = pa.Array.from_pandas(frame[name])
         except (pa.ArrowException, OverflowError, ValueError, TypeError):
-            arrays[name] = pa.nulls(len(native))
-            if not native[name].isna().all():
+            array = pa.nulls(len(frame))
+            if not frame[name].isna().all():
                 mixed.add(name)
-    flat = native.drop(columns=list(mixed)).reset_index(drop=True)
-    metadata = pa.Schema.from_pandas(flat, preserve_index=False).metadata
-    return _arrow_columns(arrays, len(native)).replace_schema_metadata(metadata), frozenset(mixed)
+        is_decimal = pa.types.is_decimal(array.type) and str(frame[name].dtype) == f"{array.type}[pyarrow]"
+        table = table.append_column(pa.field(name, array.type, metadata=ARROW_DECIMAL if is_decimal else None), array)
+    flat = frame.drop(columns=list(mixed)).reset_index(drop=True)
+    return table.replace_schema_metadata(pa.Schema.from_pandas(flat, preserve_index=False).metadata), mixed
 
 
-def _from_polars(frame: nw.DataFrame[Any]) -> tuple[pa.Table, frozenset[str]]:
-    try:
-        return frame.to_arrow().rename_columns(frame.columns), frozenset()
-    except pa.ArrowException:  # polars has types that Arrow does not have
-        parts = {name: _from_polars_column(frame.select(name)) for name in frame.columns}
-    mixed = frozenset(name for name, part in parts.items() if part is None)
-    empty = pa.table({"": pa.nulls(len(frame))})
-    fields = [pa.field(name, pa.null()) if p is None else p.schema.field(0) for name, p in parts.items()]
-    arrays = [(empty if part is None else part).column(0) for part in parts.values()]
-    return pa.Table.from_arrays(arrays, schema=pa.schema(fields)).rename_columns(frame.columns), mixed
+def _from_polars(frame: Any, names: list[str]) -> tuple[pa.Table, set[str]]:  # noqa: ANN401
+    """Return the frame as Arrow, and the names of the columns that Arrow cannot hold."""
+    table, mixed = _no_columns(len(frame)), set()
+    for name in names:
+        try:
+            part = frame.select(name).to_arrow()
+            table = table.append_column(part.field(0).with_name(name), part.column(0))
+        except pa.ArrowException:  # polars has types that Arrow does not have
+            table = table.append_column(name, pa.nulls(len(frame)))
+            mixed.add(name)
+    return table, mixed
 
 
-def _from_polars_column(frame: nw.DataFrame[Any]) -> pa.Table | None:
-    try:
-        return frame.to_arrow()
-    except pa.ArrowException:
-        return None
-
-
-def _to_native(table: pa.Table, library: str) -> Any:  # noqa: ANN401
+def _to_native(columns: list[tuple[pa.Field, pa.Array]], metadata: Any, library: str) -> Any:  # noqa: ANN401
+    """Return a frame of a library. The metadata have the dtypes of pandas columns."""
+    schema = pa.schema([f.with_type(array.type) for f, array in columns], metadata=metadata)
+    table = pa.Table.from_arrays([array for _, array in columns], schema=schema)
     try:
         frame: Any = nw.from_arrow(table, backend=IMPLEMENTATIONS[library]).to_native()
     except ImportError:
@@ -346,24 +340,29 @@ def _to_native(table: pa.Table, library: str) -> Any:  # noqa: ANN401
             f"The model was trained on a {library} frame, and {library} is not installed here. Install it."
         ) from None
     except (TypeError, ValueError, NotImplementedError):  # pandas metadata may name a dtype that pandas cannot read
-        plain = table.replace_schema_metadata(None)
-        frame = nw.from_arrow(plain, backend=IMPLEMENTATIONS[library]).to_native()
+        if len((schema.pandas_metadata or {}).get("columns", [])) > 1:  # only the column of that dtype loses it
+            parts = [_to_native([column], _metadata_of(column[0].name, schema), library) for column in columns]
+            return nw.concat([nw.from_native(part, eager_only=True) for part in parts], how="horizontal").to_native()
+        frame = nw.from_arrow(table.replace_schema_metadata(None), backend=IMPLEMENTATIONS[library]).to_native()
     if library == "polars" and frame.columns != table.column_names:  # polars names an unnamed column
         frame.columns = table.column_names
-    if library == "pandas":
-        for name, dtype in _pandas_texts(table, frame):
-            frame[name] = frame[name].astype(dtype)
-    return frame
+    return frame.astype(_lost_dtypes(table, frame)) if library == "pandas" else frame
 
 
-def _pandas_texts(table: pa.Table, frame: Any) -> list[tuple[str, Any]]:  # noqa: ANN401
-    """Return the columns of text that had the dtype object or an Arrow dtype, with that dtype.
+def _metadata_of(name: str, schema: pa.Schema) -> dict[bytes, bytes]:
+    """Return the pandas metadata of one column."""
+    pandas = schema.pandas_metadata or {}
+    own = [column for column in pandas.get("columns", []) if column["name"] == name]
+    return {b"pandas": json.dumps({**pandas, "columns": own, "index_columns": []}).encode()}
 
-    Arrow converts text to pandas' own text dtype.
-    """
+
+def _lost_dtypes(table: pa.Table, frame: Any) -> dict[str, Any]:  # noqa: ANN401
+    """Return the pandas dtypes that Arrow does not restore: text as objects; text and decimals in Arrow dtypes."""
+    arrow_dtype = nw.get_native_namespace(frame).ArrowDtype
     columns = (table.schema.pandas_metadata or {}).get("columns", [])
-    texts = {f.name: f.type for f in table.schema if storage_type(f.type) == "text"}
-    arrow = nw.get_native_namespace(frame).ArrowDtype
-    kept = {c["name"]: c["numpy_type"] for c in columns if c["name"] in texts}
-    objects = [(name, "object") for name, dtype in kept.items() if dtype == "object"]
-    return objects + [(name, arrow(texts[name])) for name, dtype in kept.items() if dtype.endswith("[pyarrow]")]
+    stored = {c["name"]: c["numpy_type"] for c in columns}
+    texts = {f.name: stored.get(f.name, "") for f in table.schema if storage_type(f.type) == "text"}
+    arrow = {name for name, dtype in texts.items() if dtype.endswith("[pyarrow]")}
+    arrow |= {f.name for f in table.schema if f.metadata == ARROW_DECIMAL}
+    objects = {name: "object" for name, dtype in texts.items() if dtype == "object"}
+    return objects | {name: arrow_dtype(table.schema.field(name).type) for name in arrow}

@@ -8,16 +8,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from harpoon._text import closest_matches, format_list
 from harpoon.data import dataframe
+from harpoon.data.calendar import is_zone
+from harpoon.data.coercion import check_finite
 from harpoon.data.column import KINDS, Column, Kind, describe
-from harpoon.data.schema_inference import infer_column
-from harpoon.data.statistics import TableCounts, count_columns
+from harpoon.data.column_array import ColumnArray
+from harpoon.data.statistics import ColumnCounts, TableCounts, count_columns
 from harpoon.exceptions import InvalidOption, SchemaMismatch
+
+MIN_IDENTIFIER_ROWS = 20  # in shorter tables, distinct values do not make an identifier or a text
+MIN_DENSE_ROWS = 50  # rows from which consecutive integers are row numbers
+MAX_DISTINCT_TEXT_FRACTION = 0.5  # of the cells: texts with more distinct values are not categories
+MAX_IDENTIFIER_LENGTH = 40  # characters
 
 
 @dataclass(frozen=True)
@@ -66,6 +73,11 @@ class Schema:
         """The columns that the model learns."""
         return [column for column in self if column.kind.modelled]
 
+    @property
+    def constants(self) -> dict[str, Any]:
+        """The value of each constant column."""
+        return {column.name: (column.categories or (None,))[0] for column in self if column.kind is Kind.CONSTANT}
+
     @classmethod
     def infer(cls, data: object, *, kinds: Mapping[str, str] | None = None, exclude: Iterable[str] = ()) -> Schema:
         """Infer the schema from a table.
@@ -87,13 +99,12 @@ class Schema:
         unknown = sorted(set(wanted) - set(names))
         if unknown:
             raise InvalidOption(f"The table has no column {format_list(unknown)}; it has {format_list(names)}.")
-        given = []
-        for name in names:
-            if name in wanted and str(wanted[name]) not in KINDS:
-                raise InvalidOption.one_of(f"The kind of column {name!r}", wanted[name], list(KINDS))
-            note = "left out on request" if name in exclude else ""
-            given.append((name, Column(name, Kind(wanted[name]), note=note) if name in wanted else None))
-        return cls(tuple(infer_column(name, counts[name], column) for name, column in given))
+        given = {}
+        for name, kind in wanted.items():
+            if str(kind) not in KINDS:
+                raise InvalidOption.one_of(f"The kind of column {name!r}", kind, list(KINDS))
+            given[name] = Column(name, Kind(kind), note="left out on request" if name in exclude else "")
+        return cls(tuple(_infer_column(name, counts[name], given.get(name)) for name in names))
 
     def complete(self, data: object) -> Schema:
         """Return the schema with attributes that are None inferred from a table."""
@@ -102,7 +113,7 @@ class Schema:
     def complete_from_counts(self, counts: TableCounts) -> Schema:
         """Return the schema with attributes that are None inferred from the counts of a table."""
         check_columns(list(counts), self.names, of="schema")
-        return Schema(tuple(infer_column(column.name, counts[column.name], column) for column in self))
+        return Schema(tuple(_infer_column(column.name, counts[column.name], column) for column in self))
 
     def replace(self, name: str, **changes: Any) -> Schema:  # noqa: ANN401
         """Return a copy in which one column differs.
@@ -151,16 +162,81 @@ class Schema:
         return cls.from_json(text)
 
 
-def check_columns(got: list[str], required: list[str], *, of: str = "model") -> None:
-    """Raise SchemaMismatch unless a table has exactly the columns of the schema, in any order."""
+def check_columns(got: list[str], required: list[str], *, of: str = "model", partial: bool = False) -> None:
+    """Raise SchemaMismatch unless a table has the columns of the schema, in any order, or some of them if `partial`."""
     missing = [name for name in required if name not in set(got)]
-    if missing:
+    if missing and not partial:
         raise SchemaMismatch.missing_columns(missing, got, of=of)
-    check_known_columns(got, required, of=of)
-
-
-def check_known_columns(got: list[str], valid: list[str], *, of: str = "model") -> None:
-    """Raise SchemaMismatch if a table has a column that the schema does not have."""
-    extra = [name for name in got if name not in set(valid)]
+    extra = [name for name in got if name not in set(required)]
     if extra:
-        raise SchemaMismatch.extra_columns(extra, valid, of=of)
+        raise SchemaMismatch.extra_columns(extra, required, of=of)
+
+
+def _infer_column(name: str, counts: ColumnCounts, given: Column | None = None) -> Column:
+    """Infer one column from its counts. Attributes that are `given` stay."""
+    cells = counts.values
+    check_finite(name, cells, counts.counts)
+    kind, note = _infer_kind(name, counts) if given is None else (given.kind, given.note)
+    if given is not None and given.kind not in (Kind.SKIPPED, Kind.EMPTY) and not counts.n_distinct:
+        return Column(name, Kind.EMPTY, missing=1.0, note="every cell is missing")
+    if given is not None and given.unit and cells.unit and given.unit != cells.unit:
+        raise InvalidOption(f"Column {name!r} of the schema counts in {given.unit!r}, the table in {cells.unit!r}.")
+    inferred = Column(name, kind, missing=counts.missing_fraction, note=note)
+    if kind is Kind.CONSTANT:
+        value = cells.values[0].item()
+        inferred = replace(inferred, categories=(cells.categories[value] if cells.categories else value,))
+    if kind.modelled:
+        inferred = replace(inferred, **_infer_attributes(counts.coerced(inferred).values, kind))
+    if given is None:
+        return inferred
+    stated = {name: value for name, value in vars(given).items() if name in given.to_json() and name != "missing"}
+    return replace(inferred, **stated)
+
+
+def _infer_kind(name: str, counts: ColumnCounts) -> tuple[Kind, str]:
+    """Return a kind, and for one that is not modelled the reason."""
+    cells = counts.values
+    if cells.storage == "other":
+        return Kind.SKIPPED, "its values are of mixed or nested types"
+    if not counts.n_distinct:
+        return Kind.EMPTY, "every cell is missing"
+    if counts.n_distinct == 1:
+        return Kind.CONSTANT, "every cell has the same value"
+    if cells.storage == "text":
+        return _infer_text_kind(counts)
+    if cells.storage == "integer" and _is_identifier(name, counts):
+        return Kind.IDENTIFIER, "every row has its own value, and the values count rows"
+    by_storage = {"float": Kind.NUMBER, "boolean": Kind.BOOLEAN, "category": Kind.CATEGORY}
+    return by_storage.get(cells.storage) or Kind(cells.storage), ""
+
+
+def _infer_text_kind(counts: ColumnCounts) -> tuple[Kind, str]:
+    n_cells, n_distinct, texts = counts.n_observed, counts.n_distinct, counts.values.categories
+    if n_cells < MIN_IDENTIFIER_ROWS or n_distinct <= MAX_DISTINCT_TEXT_FRACTION * n_cells:
+        return Kind.CATEGORY, ""
+    has_words = any(" " in text.strip() for text in texts)
+    if n_distinct == n_cells and not has_words and max(map(len, texts)) <= MAX_IDENTIFIER_LENGTH:
+        return Kind.IDENTIFIER, "every row has its own value"
+    return Kind.TEXT, f"free text ({n_distinct} different values in {n_cells} rows)"
+
+
+def _is_identifier(name: str, counts: ColumnCounts) -> bool:
+    n_cells, values = counts.n_observed, counts.values.values
+    if counts.n_distinct < n_cells or n_cells < MIN_IDENTIFIER_ROWS:
+        return False
+    has_name = name.casefold() in ("id", "index", "key") or name.endswith(("_id", " id", "Id", "ID"))
+    is_dense = n_cells >= MIN_DENSE_ROWS and int(values[-1]) - int(values[0]) + 1 == n_cells
+    return has_name or is_dense
+
+
+def _infer_attributes(cells: ColumnArray, kind: Kind) -> dict[str, Any]:
+    """Return the categories of distinct cells in ascending order, or their range and resolution."""
+    if kind is Kind.BOOLEAN:
+        return {"categories": (False, True)}
+    if kind.discrete:
+        if cells.storage == "category":
+            return {"categories": cells.categories, "ordered": cells.ordered}
+        return {"categories": tuple(sorted(cells.categories, key=lambda category: (str(type(category)), category)))}
+    low, high, step = cells.values[0].item(), cells.values[-1].item(), kind.spec.step(cells.values, cells.unit)
+    zone = cells.zone if is_zone(cells.zone) else ""
+    return {"minimum": low, "maximum": high, "step": step, "unit": cells.unit, "zoned": cells.zoned, "zone": zone}

@@ -85,11 +85,7 @@ class WeightedValues:
 
 
 def sum_counts(values: NDArray[Any], counts: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return distinct values in ascending order, with the sum of the counts of each.
-
-    >>> [part.tolist() for part in sum_counts(np.array([2, 1, 2]), np.array([10, 20, 30]))]
-    [[1, 2], [20, 40]]
-    """
+    """Return distinct values in ascending order, with the sum of the counts of each."""
     distinct, index = np.unique(values, return_inverse=True)
     total = np.zeros(len(distinct), dtype=np.int64)
     np.add.at(total, index, counts)
@@ -115,10 +111,8 @@ class ColumnCounts:
     def from_column(cls, cells: ColumnArray) -> ColumnCounts:
         """Count the values of a column."""
         distinct, counts = np.unique(cells.observed, return_counts=True)
-        column_counts = cls(cells.with_values(distinct), counts, int(cells.missing.sum()))
-        if cells.storage != "text":
-            return column_counts
-        return column_counts._with_categories(tuple(sorted(cells.categories)))
+        found = cls(cells.with_values(distinct), counts, int(cells.missing.sum()))
+        return found._with_categories(tuple(sorted(cells.categories))) if cells.storage == "text" else found
 
     @property
     def n_observed(self) -> int:
@@ -142,10 +136,6 @@ class ColumnCounts:
         observed = ~cells.missing
         values, counts = sum_counts(cells.values[observed], self.counts[observed])
         return ColumnCounts(cells.with_values(values), counts, self.n_missing + int(self.counts[cells.missing].sum()))
-
-    def weighted(self, values: Floats) -> WeightedValues:
-        """Return other numbers, one for each distinct value, with the counts of these."""
-        return WeightedValues.from_values(values, self.counts)
 
     def merge(self, other: ColumnCounts, name: str) -> ColumnCounts:
         """Return the counts of two parts of the column `name`."""
@@ -202,15 +192,14 @@ def _align(one: ColumnCounts, other: ColumnCounts, name: str) -> tuple[ColumnCou
         )
     if first.storage not in CATEGORICAL_STORAGE or first.categories == second.categories:
         return one, other
-    own = set(first.categories)
-    categories = (*first.categories, *(category for category in second.categories if category not in own))
+    categories = tuple(dict.fromkeys(first.categories + second.categories))
     categories = tuple(sorted(categories)) if first.storage == "text" else categories
     return one._with_categories(categories), other._with_categories(categories)
 
 
 def _to_floats(counts: ColumnCounts) -> ColumnCounts:
-    cells = replace(counts.values, storage="float", values=counts.values.values.astype(np.float64))
-    return replace(counts, values=cells)
+    floats = counts.values.values.astype(np.float64)
+    return replace(counts, values=replace(counts.values, storage="float", values=floats))
 
 
 def _describe_storage(cells: ColumnArray) -> str:

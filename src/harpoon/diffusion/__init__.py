@@ -4,7 +4,7 @@ Rows are encoded: tensors of shape (n, d), one row per table row. Time 0 is the 
 Harpoon paper unless another one is named.
 """
 
-from harpoon.diffusion.denoiser import Denoiser, DenoiserFn, MaxNoiseModel
+from harpoon.diffusion.denoiser import CellScores, Denoiser, DenoiserFn, MaxNoiseModel
 from harpoon.diffusion.guidance import GUIDANCE_SCHEDULES, Guidance, TwistedGuidance
 from harpoon.diffusion.reconstruction import RECONSTRUCTION_LOSSES, reconstruction_penalty, sum_penalties
 from harpoon.diffusion.samplers import INITIAL_NOISE, reverse_process
@@ -17,6 +17,7 @@ __all__ = [
     "INITIAL_NOISE",
     "RECONSTRUCTION_LOSSES",
     "SOLVERS",
+    "CellScores",
     "CosineSchedule",
     "Denoiser",
     "DenoiserFn",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from typing import ClassVar, Protocol
+from typing import ClassVar, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -77,6 +77,15 @@ class Denoiser(nn.Module, ABC):
         self.variance.copy_((((data.x - self.mean) * data.observed) ** 2).sum(dim=0) / count)
 
 
+class CellScores(NamedTuple):
+    """How well cells are predicted from the other cells of their rows, (n,) each."""
+
+    gain: Tensor  # the log likelihood of the cell, minus that under the distribution of its column alone
+    probability: Tensor  # of the most probable category; NaN if the cell has no categories
+    correct: Tensor  # whether that is the category of the cell
+    cumulative: Tensor  # the cumulative probability of a number at its value; NaN if the cell has none
+
+
 class MaxNoiseModel:
     """A denoiser at the largest noise level, where x_t carries no information and need not be sampled.
 
@@ -94,6 +103,13 @@ class MaxNoiseModel:
         x_t, t = torch.zeros_like(self.denoiser.mean)[None], self.denoiser.schedule.times(1)[0]
         x0_hat: Tensor = self.denoiser(x_t, t, given)
         return x0_hat
+
+    def score_cells(self, rows: EncodedRows, count: int, generator: torch.Generator) -> CellScores | None:  # noqa: ARG002
+        """Hide random observed cells, one at a time and at most `count`, and predict each from its row.
+
+        By default None: the model predicts no distributions.
+        """
+        return None
 
 
 def initialize_linear(module: nn.Module, generator: torch.Generator) -> None:

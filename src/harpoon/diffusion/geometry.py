@@ -21,8 +21,7 @@ from harpoon.diffusion.denoiser import Denoiser, DenoiserFn
 from harpoon.diffusion.guidance import tangential_gradient
 from harpoon.diffusion.reconstruction import RECONSTRUCTION_LOSSES, reconstruction_penalty
 from harpoon.diffusion.schedules import NoiseLevel
-from harpoon.encoding.base import ColumnSlice, PartType
-from harpoon.encoding.batch import EncodedRows, Penalty
+from harpoon.encoding import ColumnSlice, EncodedRows, PartType, Penalty
 from harpoon.exceptions import InvalidOption, InvalidTable
 
 MIN_KAPPA = 1e-3

@@ -31,16 +31,17 @@ class Guidance:
     scale: GuidanceSchedule
     max_norm: float = 0.0
 
-    def step(self, gradient: Tensor, progress: float, now: NoiseLevel, after: NoiseLevel) -> Tensor:  # noqa: ARG002
+    def step(self, gradient: Tensor, progress: float, now: NoiseLevel, after: NoiseLevel) -> Tensor:
         """Return the update η g, (n, d), which is subtracted from x_{t-1} (Algorithm 1, line 9)."""
-        return self.clip(self.scale(progress) * gradient, now)
-
-    def clip(self, update: Tensor, now: NoiseLevel) -> Tensor:
-        """Rescale the updates whose norm exceeds `max_norm`."""
+        update = self.step_size(progress, now, after) * gradient
         if not self.max_norm:
             return update
         norm: Tensor = update.norm(dim=1, keepdim=True)
         return update * (self.max_norm * now.noise / norm.clamp(min=MIN_NORM)).clamp(max=1.0)
+
+    def step_size(self, progress: float, now: NoiseLevel, after: NoiseLevel) -> float:  # noqa: ARG002
+        """Return η."""
+        return self.scale(progress)
 
 
 @dataclass(frozen=True)
@@ -51,9 +52,9 @@ class TwistedGuidance(Guidance):
     step towards rows that satisfy the condition; `SMCResampler` corrects the remaining bias.
     """
 
-    def step(self, gradient: Tensor, progress: float, now: NoiseLevel, after: NoiseLevel) -> Tensor:
-        """Return the update, (n, d), which is subtracted from x_{t-1}."""
-        return self.clip(self.scale(progress) * posterior_variance(now, after) / (2 * now.noise**2) * gradient, now)
+    def step_size(self, progress: float, now: NoiseLevel, after: NoiseLevel) -> float:
+        """Return η times the posterior variance over 2s_t²."""
+        return self.scale(progress) * posterior_variance(now, after) / (2 * now.noise**2)
 
 
 def constant(eta: float) -> GuidanceSchedule:

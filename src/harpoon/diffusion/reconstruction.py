@@ -7,8 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from harpoon.encoding.base import ColumnSlice
-from harpoon.encoding.batch import EncodedRows, Penalty
+from harpoon.encoding import ColumnSlice, EncodedRows, Penalty
 
 
 def reconstruction_penalty(loss: str, given: EncodedRows, slices: Sequence[ColumnSlice]) -> Penalty:

@@ -47,12 +47,9 @@ class SMCResampler:
         return SMCResampler(self.n_particles, self.seed, self.key, row // self.n_particles)
 
     def resample(self, penalties: Tensor, level: NoiseLevel, *, last: bool) -> Tensor:
-        """Update the weights by the potentials and return the ancestor of each row, (n,), a row of its group.
+        """Update the weights by the penalties L(x̂_0), (n,); return the ancestor of each row, (n,), a row of its group.
 
-        Args:
-            penalties: L(x̂_0), (n,).
-            level: The noise level of x_t.
-            last: Whether this is the last step, at which each group is resampled, so that weights are equal.
+        At the last step each group is resampled, so that all weights are equal.
         """
         log_potential = -penalties.double() / (2 * level.noise**2)
         if self.log_weights is None or self.log_potential is None:
@@ -73,10 +70,8 @@ class SMCResampler:
     def reweight(self, z: Tensor, update: Tensor, std: float) -> None:
         """Multiply the weights by the density ratio of the step without guidance and the guided step.
 
-        Args:
-            z: Standard normal noise of the step, (n, d).
-            update: The guidance that was subtracted, (n, d).
-            std: The standard deviation of the noise of the step.
+        `z` is the standard normal noise of the step, (n, d), `update` the guidance that was subtracted, (n, d), and
+        `std` the standard deviation of the noise.
         """
         if self.log_weights is None or not std:
             return

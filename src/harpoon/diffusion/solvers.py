@@ -65,7 +65,8 @@ def ddpm_printed(inputs: StepInputs) -> Tensor:
 
 def ddim(inputs: StepInputs) -> Tensor:
     """Deterministic step: x̂_0 noised to the next level by the estimated noise (Song et al., 2021, eq. 12, σ = 0)."""
-    return _ddim(inputs, inputs.x0_hat)
+    x0_hat, now, after = inputs.x0_hat, inputs.now, inputs.after
+    return after.signal * x0_hat + after.noise / now.noise * (inputs.x_t - now.signal * x0_hat)
 
 
 def dpmpp_2m(inputs: StepInputs) -> Tensor:
@@ -79,7 +80,7 @@ def dpmpp_2m(inputs: StepInputs) -> Tensor:
         previous_x0_hat, before = inputs.previous
         h_previous, h = now.log_snr - before.log_snr, after.log_snr - now.log_snr
         x0_hat = x0_hat + h / (2 * h_previous) * (x0_hat - previous_x0_hat)
-    return _ddim(inputs, x0_hat)
+    return ddim(inputs._replace(x0_hat=x0_hat))
 
 
 def posterior_mean(inputs: StepInputs) -> Tensor:
@@ -93,11 +94,6 @@ def posterior_mean(inputs: StepInputs) -> Tensor:
         after.signal * (1 - alpha) / now.noise**2 * inputs.x0_hat
         + math.sqrt(alpha) * after.noise**2 / now.noise**2 * inputs.x_t
     )
-
-
-def _ddim(inputs: StepInputs, x0_hat: Tensor) -> Tensor:
-    now, after = inputs.now, inputs.after
-    return after.signal * x0_hat + after.noise / now.noise * (inputs.x_t - now.signal * x0_hat)
 
 
 SOLVERS: dict[str, Solver] = {

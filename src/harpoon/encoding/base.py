@@ -13,33 +13,28 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr
 from torch import Tensor
 
-from harpoon.data.column import Column, Kind
-from harpoon.data.column_array import ColumnArray, Columns
-from harpoon.data.statistics import Floats
+from harpoon.data import Column, ColumnArray, Columns, Floats, Kind
 from harpoon.encoding.units import AffineUnit
 
 
 class PartType(StrEnum):
     """The type of the features of a part.
 
-    CONTINUOUS: one real number, noised by the diffusion.
-    CATEGORICAL: a one-hot vector, or a point of the simplex, noised by the diffusion.
-    REGRESSION: one standardised value that is never noised. The network predicts its expectation, and reads it where
-        the cell is observed.
-
     A column with a CONTINUOUS and a REGRESSION part is a numeric column with a normal score: the anchored network
     predicts its conditional distribution.
     """
 
-    CONTINUOUS = "continuous"
-    CATEGORICAL = "categorical"
-    REGRESSION = "regression"
+    CONTINUOUS = "continuous"  # one real number, noised by the diffusion
+    CATEGORICAL = "categorical"  # a one-hot vector, or a point of the simplex, noised by the diffusion
+    REGRESSION = "regression"  # one standardised value, never noised: predicted as an expectation, read where observed
 
 
 @dataclass(frozen=True)
@@ -59,18 +54,10 @@ CONTINUOUS_PART = Part(1, PartType.CONTINUOUS)
 
 @dataclass(frozen=True)
 class ColumnSlice:
-    """Position of a part in the encoded row.
+    """Position of a part in the encoded row: the features from `start` to before `stop`."""
 
-    Attributes:
-        name: The name of the column; of columns that are encoded together, all their names.
-        column: The index of the codec in `RowCodec.codecs`.
-        start: The first feature.
-        stop: The feature after the last.
-        type: The type of the features.
-    """
-
-    name: str
-    column: int
+    name: str  # of the column; of columns that are encoded together, all their names
+    column: int  # the index of the codec in `RowCodec.codecs`
     start: int
     stop: int
     type: PartType
@@ -97,6 +84,11 @@ class Codec(ABC):
         """The columns that it encodes."""
 
     @property
+    def label(self) -> str:
+        """What it encodes: the names of its columns."""
+        return ", ".join(column.name for column in self.columns)
+
+    @property
     @abstractmethod
     def parts(self) -> tuple[Part, ...]:
         """The features of a row; their widths sum to d."""
@@ -105,6 +97,10 @@ class Codec(ABC):
     @abstractmethod
     def supports(cls, kind: Kind) -> bool:
         """Return whether it encodes columns of a kind."""
+
+    def is_observed(self, rows: Columns) -> NDArray[np.bool_]:
+        """Return in which rows the network sees it, (n,): those in which none of its cells is missing."""
+        return np.asarray(~np.any([rows[column.name].missing for column in self.columns], axis=0), dtype=np.bool_)
 
     @abstractmethod
     def encode_columns(self, rows: Columns) -> Floats:
@@ -120,11 +116,7 @@ class Codec(ABC):
 
     @abstractmethod
     def soft_columns(self, x: Tensor) -> dict[str, Tensor]:
-        """Decode features, (n, d), differentiably and in double precision.
-
-        Returns by name the values of numeric columns, (n,), and the probabilities of the categories of others,
-        (n, categories).
-        """
+        """Decode features, (n, d), differentiably: values, (n,), or probabilities, (n, categories), by column name."""
 
     def category_coordinates(self, x: Tensor, name: str) -> Tensor:
         """Return points, (n, categories), whose distance to a corner of the simplex is a penalty (eq. 9)."""
@@ -143,6 +135,21 @@ class Codec(ABC):
     def has_normal_score(self) -> bool:
         """Whether it has a normal score beside a standardised value."""
         return {PartType.CONTINUOUS, PartType.REGRESSION} <= {part.type for part in self.parts}
+
+    @property
+    def label_features(self) -> list[NDArray[np.int64]]:
+        """The features of each label, counted among its categorical features: (labels, 1), one array per variable.
+
+        By default each categorical part is a variable of its own (`harpoon.relations.exclusion`).
+        """
+        stops = np.cumsum([part.width for part in self.parts if part.type is PartType.CATEGORICAL], dtype=np.int64)
+        starts = np.concatenate([np.zeros(1, dtype=np.int64), stops])
+        return [np.arange(start, stop)[:, None] for start, stop in pairwise(starts)]
+
+    @property
+    def is_discrete(self) -> bool:
+        """Whether its value is a label: it encodes a column, and none of its features is continuous."""
+        return bool(self.columns) and all(part.type is not PartType.CONTINUOUS for part in self.parts)
 
     @property
     def unit(self) -> AffineUnit | None:
@@ -171,10 +178,7 @@ class ColumnCodec(Codec):
 
     @abstractmethod
     def decode(self, x: Floats, *, is_mean: bool = False) -> ColumnArray:
-        """Decode features, (n, d), to cells, none missing.
-
-        `is_mean`: x is an expectation over rows, E[x_0], and not a sampled row.
-        """
+        """Decode features, (n, d), to cells, none missing. `is_mean`: x is E[x_0] and not a sampled row."""
 
     @abstractmethod
     def expectation(self, x: Floats) -> Floats:
@@ -210,8 +214,6 @@ class ColumnCodec(Codec):
 
         Training samples the normal score of a cell from this interval. By default it is a point.
         """
-        from scipy.special import ndtr
-
         features = [part.type for part in self.parts for _ in range(part.width)]
         rank: Floats = ndtr(self.encode(cells)[:, features.index(PartType.CONTINUOUS)])
         return rank, rank
@@ -227,11 +229,8 @@ class ColumnCodec(Codec):
     def marginal(self, spike_fractions: Floats, n_points: int) -> tuple[ColumnArray, Floats] | None:
         """Return the distribution of a numeric column by itself: values and their probabilities.
 
-        Args:
-            spike_fractions: The mean of its categorical part over the training rows, (1 + spikes,).
-            n_points: The number of quantiles that stand for the values between spikes.
-
-        By default None: conditions on the column are then met by rejection or guidance only.
+        `spike_fractions`: the mean of its categorical part over the training rows, (1 + spikes,). `n_points`: the
+        number of quantiles between spikes. By default None: conditions are then met by rejection or guidance only.
         """
         del spike_fractions, n_points
         return None

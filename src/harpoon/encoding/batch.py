@@ -24,7 +24,7 @@ class EncodedRows:
 
     def to(self, device: torch.device) -> EncodedRows:
         """Move to a device."""
-        return EncodedRows(self.x.to(device), self.observed.to(device))
+        return type(self)(*(getattr(self, field.name).to(device) for field in fields(self)))
 
     def complete(self) -> EncodedRows:
         """Return the rows without missing cells."""
@@ -45,23 +45,14 @@ class QuantizedRows(EncodedRows):
 
     A value that repeats occupies an interval of ranks. `dequantize` samples the rank uniformly from it (uniform
     dequantisation; Theis et al., 2016).
-
-    Attributes:
-        rank_index: The features that are normal scores, (k,).
-        low: The lowest rank of each, (n, k).
-        high: The highest rank of each, (n, k).
     """
 
-    rank_index: Tensor
-    low: Tensor
-    high: Tensor
+    rank_index: Tensor  # the features that are normal scores, (k,)
+    low: Tensor  # the lowest rank of each, (n, k)
+    high: Tensor  # the highest rank of each, (n, k)
 
     def __getitem__(self, rows: slice | Tensor) -> QuantizedRows:
         return QuantizedRows(self.x[rows], self.observed[rows], self.rank_index, self.low[rows], self.high[rows])
-
-    def to(self, device: torch.device) -> QuantizedRows:
-        """Move to a device."""
-        return QuantizedRows(*(getattr(self, field.name).to(device) for field in fields(self)))
 
     def dequantize(self, generator: torch.Generator) -> EncodedRows:
         """Return the rows with each observed normal score sampled from its interval."""

@@ -6,18 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from harpoon.data.column import Column, Kind
-from harpoon.data.column_array import ColumnArray, Storage
-from harpoon.data.statistics import ColumnCounts, Floats
-from harpoon.encoding.base import CONTINUOUS_PART, ColumnCodec, Part, PartType
-from harpoon.encoding.scalers import SCALERS, Scaler
+from harpoon.data import Column, ColumnArray, ColumnCounts, Floats, Kind, Storage
+from harpoon.encoding.base import ColumnCodec, Part, PartType
 from harpoon.exceptions import CategoriesGroupedWarning
 
 MAX_ONE_HOT_CATEGORIES = 256  # columns with more are encoded hierarchically
@@ -26,8 +23,11 @@ MIN_PROBABILITY = 1e-100  # a product of two is still a normal float
 MIN_TOTAL = 1e-12  # total probability below which probabilities are not normalised
 
 
+@dataclass(frozen=True)
 class CategoricalCodec(ColumnCodec):
     """Base of the codecs of categorical and boolean columns."""
+
+    column: Column
 
     @classmethod
     def supports(cls, kind: Kind) -> bool:
@@ -41,15 +41,13 @@ class CategoricalCodec(ColumnCodec):
 
     def to_cells(self, codes: NDArray[np.int64]) -> ColumnArray:
         """Return the cells of some codes, indices of categories, (n,)."""
-        storage: Storage = "boolean" if self.column.kind is Kind.BOOLEAN else "category"
-        return ColumnArray(storage, codes, np.zeros(len(codes), dtype=np.bool_), self.categories, self.column.ordered)
+        missing, column = np.zeros(len(codes), dtype=np.bool_), self.column
+        storage: Storage = "boolean" if column.kind is Kind.BOOLEAN else "category"
+        return ColumnArray(storage, codes, missing, self.categories, column.ordered)
 
 
-@dataclass(frozen=True)
 class OneHotCodec(CategoricalCodec):
     """A one-hot vector: one feature per category."""
-
-    column: Column
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -85,23 +83,15 @@ class HierarchicalCodec(CategoricalCodec):
     feature is "no member", for frequent categories. The width is about twice the square root of the number of
     categories, and every category can be observed, sampled and imputed. Groups are runs of neighbouring categories,
     because codes of postal areas, products and diseases that begin alike are often similar.
-
-    Attributes:
-        column: The column.
-        frequent: The codes of the frequent categories, ascending.
     """
 
-    column: Column
-    frequent: tuple[int, ...]
+    frequent: tuple[int, ...]  # the codes of the frequent categories, ascending
 
     def __post_init__(self) -> None:
         codes, count = self.frequent, len(self.categories)
-        if not codes or not all(type(code) is int and 0 <= code < count for code in codes):
-            raise ValueError(f"the frequent categories of column {self.column.name!r} must be some of its categories")
-        if sorted(set(codes)) != list(codes) or len(codes) == count:
-            raise ValueError(
-                f"the frequent categories of column {self.column.name!r} must be in order, and not all of them"
-            )
+        are_codes = all(type(code) is int and 0 <= code < count for code in codes)
+        if not are_codes or sorted(set(codes)) != list(codes) or not 0 < len(codes) < count:
+            raise ValueError(f"column {self.column.name!r} needs frequent categories: some of its own, in order")
 
     @classmethod
     def fit(cls, column: Column, counts: ColumnCounts) -> HierarchicalCodec:
@@ -126,7 +116,7 @@ class HierarchicalCodec(CategoricalCodec):
     @property
     def group_size(self) -> int:
         """The number of categories in a group; the last may have fewer."""
-        return max(1, math.isqrt(max(len(self.rare) - 1, 0)) + 1)
+        return math.isqrt(len(self.rare) - 1) + 1
 
     @property
     def n_groups(self) -> int:
@@ -134,33 +124,39 @@ class HierarchicalCodec(CategoricalCodec):
         return -(-len(self.rare) // self.group_size)
 
     @property
-    def last_group_size(self) -> int:
-        """The number of categories in the last group."""
-        return len(self.rare) - (self.n_groups - 1) * self.group_size
-
-    @property
     def parts(self) -> tuple[Part, ...]:
         """Frequent categories and groups, then "no member" and the members."""
         n_first, n_second = len(self.frequent) + self.n_groups, 1 + self.group_size
         return Part(n_first, PartType.CATEGORICAL), Part(n_second, PartType.CATEGORICAL)
 
-    def encode(self, cells: ColumnArray) -> Floats:
-        """Return both one-hot vectors, concatenated."""
+    @cached_property
+    def _features(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The feature of each category in the first vector, and in the second."""
         first = np.zeros(len(self.categories), dtype=np.int64)
         member = first.copy()
         first[list(self.frequent)] = np.arange(len(self.frequent))
         position = np.arange(len(self.rare))
         first[self.rare] = len(self.frequent) + position // self.group_size
         member[self.rare] = 1 + position % self.group_size
-        codes, widths = cells.values, (part.width for part in self.parts)
-        pairs = zip((first[codes], member[codes]), widths, strict=True)
-        return np.hstack([one_hot(index, cells.missing, width) for index, width in pairs])
+        return first, member
+
+    @property
+    def label_features(self) -> list[NDArray[np.int64]]:
+        """The two features of each category, (categories, 2)."""
+        first, member = self._features
+        return [np.stack([first, self.parts[0].width + member], axis=1)]
+
+    def encode(self, cells: ColumnArray) -> Floats:
+        """Return both one-hot vectors, concatenated."""
+        pairs = zip(self._features, self.parts, strict=True)
+        return np.hstack([one_hot(index[cells.values], cells.missing, part.width) for index, part in pairs])
 
     def decode(self, x: Floats, *, is_mean: bool = False) -> ColumnArray:  # noqa: ARG002
         """Return the most probable category: a frequent one, or the best member of a group."""
         scores, members = self._split(x)
         best = np.repeat(members.argmax(axis=1, keepdims=True), self.n_groups, axis=1)
-        best[:, -1] = members[:, : self.last_group_size].argmax(axis=1)
+        last_group_size = len(self.rare) - (self.n_groups - 1) * self.group_size
+        best[:, -1] = members[:, :last_group_size].argmax(axis=1)
         scores[:, len(self.frequent) :] *= np.take_along_axis(members, best, axis=1)
         chosen = scores.argmax(axis=1)
         group = np.maximum(chosen - len(self.frequent), 0)
@@ -202,53 +198,6 @@ class HierarchicalCodec(CategoricalCodec):
     def from_json(cls, columns: Sequence[Column], data: Mapping[str, Any]) -> Self:
         """Restore from `to_json`."""
         return cls(columns[0], tuple(data["frequent"]))
-
-
-@dataclass(frozen=True)
-class OrdinalCodec(CategoricalCodec):
-    """The scaled code of a category as one feature (the paper's encoding ablation)."""
-
-    column: Column
-    scaler: Scaler
-    has_probabilities: ClassVar[bool] = False
-
-    @property
-    def parts(self) -> tuple[Part, ...]:
-        """One feature."""
-        return (CONTINUOUS_PART,)
-
-    @classmethod
-    def fit(cls, column: Column, counts: ColumnCounts, scaling: str) -> OrdinalCodec:
-        """Fit the scaler to the observed codes."""
-        return cls(column, SCALERS[scaling].fit(counts.weighted(counts.values.values.astype(np.float64))))
-
-    def encode(self, cells: ColumnArray) -> Floats:
-        """Return scaled codes, (n, 1)."""
-        x = self.scaler.transform(cells.values.astype(np.float64))
-        return np.where(cells.missing, 0.0, x)[:, None]
-
-    def decode(self, x: Floats, *, is_mean: bool = False) -> ColumnArray:  # noqa: ARG002
-        """Return the category with the nearest code."""
-        codes = np.clip(np.rint(self.scaler.inverse(x[:, 0])), 0, len(self.categories) - 1)
-        return self.to_cells(codes.astype(np.int64))
-
-    def expectation(self, x: Floats) -> Floats:
-        """Return probability 1 for the category with the nearest code: the encoding has no probabilities."""
-        return one_hot(self.decode(x).values, np.zeros(len(x), dtype=np.bool_), len(self.categories))
-
-    def soft_probabilities(self, x: Tensor) -> Tensor:
-        """Interpolate linearly between the two nearest codes."""
-        codes = torch.arange(len(self.categories), device=x.device, dtype=x.dtype)
-        return normalize((1 - (self.scaler.soft_inverse(x[:, 0]).unsqueeze(1) - codes).abs()).clamp(min=0))
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the codec as plain data."""
-        return {**super().to_json(), "scaling": self.scaler.name, **self.scaler.to_json()}
-
-    @classmethod
-    def from_json(cls, columns: Sequence[Column], data: Mapping[str, Any]) -> Self:
-        """Restore from `to_json`."""
-        return cls(columns[0], SCALERS[data["scaling"]].from_json(data))
 
 
 def one_hot(index: NDArray[Any], missing: NDArray[np.bool_], width: int) -> Floats:

@@ -1,30 +1,21 @@
-"""Codecs of numeric columns."""
+"""Codecs of numeric columns, and of categories as numbers."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.special import ndtri
 from torch import Tensor
 
-from harpoon.data.column import Column, Kind
-from harpoon.data.column_array import ColumnArray
-from harpoon.data.statistics import ColumnCounts, Floats, WeightedValues
+from harpoon.data import Column, ColumnArray, ColumnCounts, Floats, Kind, WeightedValues
 from harpoon.encoding.base import CONTINUOUS_PART, ColumnCodec, Part, PartType
-from harpoon.encoding.categorical import normalize, one_hot
-from harpoon.encoding.scalers import (
-    SCALERS,
-    NormalScoreScaler,
-    Scaler,
-    StandardScaler,
-    floats_from_json,
-    is_increasing,
-)
+from harpoon.encoding.categorical import CategoricalCodec, normalize, one_hot
+from harpoon.encoding.scalers import SCALERS, NormalScoreScaler, Scaler, StandardScaler, floats_from_json, is_increasing
 from harpoon.encoding.units import DIMENSIONLESS, AffineUnit
 
 MIN_SPIKE_FRACTION = 0.03  # of the cells: values that are more frequent are spikes
@@ -44,7 +35,7 @@ class NumericCodec(ColumnCodec):
     @classmethod
     def fit(cls, column: Column, counts: ColumnCounts, scaling: str) -> NumericCodec:
         """Fit the scaler to the observed cells."""
-        return cls(column, SCALERS[scaling].fit(_centred_counts(column, counts)))
+        return cls(column, SCALERS[scaling].fit(_centred_counts(counts, column)))
 
     @classmethod
     def supports(cls, kind: Kind) -> bool:
@@ -58,7 +49,7 @@ class NumericCodec(ColumnCodec):
 
     def encode(self, cells: ColumnArray) -> Floats:
         """Return scaled values, (n, 1)."""
-        x = self.scaler.transform(_centred_values(cells, integer_origin(self.column)))
+        x = self.scaler.transform(_centred_values(cells, self.column))
         return np.where(cells.missing, 0.0, x)[:, None]
 
     def decode(self, x: Floats, *, is_mean: bool = False) -> ColumnArray:  # noqa: ARG002
@@ -84,25 +75,38 @@ class NumericCodec(ColumnCodec):
 
 
 @dataclass(frozen=True)
-class SpikedNumericCodec(ColumnCodec):
+class OrdinalCodec(CategoricalCodec, NumericCodec):
+    """The scaled code of a category as one feature (the paper's encoding ablation)."""
+
+    has_probabilities: ClassVar[bool] = False
+
+    def decode(self, x: Floats, *, is_mean: bool = False) -> ColumnArray:  # noqa: ARG002
+        """Return the category with the nearest code."""
+        codes = np.clip(np.rint(self.scaler.inverse(x[:, 0])), 0, len(self.categories) - 1)
+        return self.to_cells(codes.astype(np.int64))
+
+    def expectation(self, x: Floats) -> Floats:
+        """Return probability 1 for the category with the nearest code: the encoding has no probabilities."""
+        return one_hot(self.decode(x).values, np.zeros(len(x), dtype=np.bool_), len(self.categories))
+
+    def soft_probabilities(self, x: Tensor) -> Tensor:
+        """Interpolate linearly between the two nearest codes."""
+        codes = torch.arange(len(self.categories), device=x.device, dtype=x.dtype)
+        return normalize((1 - (self.scaler.soft_inverse(x[:, 0]).unsqueeze(1) - codes).abs()).clamp(min=0))
+
+
+@dataclass(frozen=True)
+class SpikedNumericCodec(NumericCodec):
     """A standardised value, a normal score and a category of spikes.
 
     A spike is a value that many cells have, such as no capital gain, or forty hours per week. It is encoded as a
     category, so that sampled rows have it exactly, and as often as the training rows. Errors are measured on the
     standardised value; the normal score is what is sampled. The normal score of a spike is arbitrary: its rank interval
     is [0, 1].
-
-    Attributes:
-        column: The column.
-        scaler: Of the standardised value.
-        normal_scores: Of the values that are not spikes; None if all are.
-        spikes: The values of the spikes less the integer origin, ascending.
     """
 
-    column: Column
-    scaler: Scaler
-    normal_scores: NormalScoreScaler | None
-    spikes: tuple[float, ...]
+    normal_scores: NormalScoreScaler | None  # of the values that are not spikes; None if all are
+    spikes: tuple[float, ...]  # the values of the spikes less the integer origin, ascending
 
     def __post_init__(self) -> None:
         if self.normal_scores is None and not self.spikes:
@@ -116,9 +120,8 @@ class SpikedNumericCodec(ColumnCodec):
 
         With `column.clip=False` values outside the training data are wanted, and a column is never all spikes.
         """
-        observed = _centred_counts(column, counts)
-        values = observed.values
-        spikes = values
+        observed = _centred_counts(counts, column)
+        values = spikes = observed.values
         if len(values) > MAX_SPIKES:
             most_frequent = np.sort(np.argsort(-observed.counts, kind="stable")[:MAX_SPIKES])
             is_spike = observed.counts[most_frequent] >= MIN_SPIKE_FRACTION * observed.n_values
@@ -129,11 +132,6 @@ class SpikedNumericCodec(ColumnCodec):
         normal_scores = NormalScoreScaler.fit(others) if len(others) or not len(spikes) else None
         return cls(column, SCALERS[scaling].fit(observed), normal_scores, tuple(spikes.tolist()))
 
-    @classmethod
-    def supports(cls, kind: Kind) -> bool:
-        """Return whether the kind is numeric."""
-        return kind.numeric
-
     @property
     def parts(self) -> tuple[Part, ...]:
         """The standardised value, the normal score if there is one, and "no spike" and the spikes if there are any."""
@@ -141,14 +139,15 @@ class SpikedNumericCodec(ColumnCodec):
         spike = (Part(1 + len(self.spikes), PartType.CATEGORICAL),) if self.spikes else ()
         return (Part(1, PartType.REGRESSION), *score, *spike)
 
-    @cached_property
-    def _standardised(self) -> NumericCodec:
-        return NumericCodec(self.column, self.scaler)
+    @property
+    def label_features(self) -> list[NDArray[np.int64]]:
+        """The spikes, and "no spike" if there are other values."""
+        return [features[not self.normal_scores :] for features in super().label_features]
 
     def encode(self, cells: ColumnArray) -> Floats:
         """Return the standardised value, the normal score and the one-hot vector of the spike."""
         values, spike = self._match_spikes(cells)
-        parts = [self._standardised.encode(cells)]
+        parts = [super().encode(cells)]
         if self.normal_scores:
             parts.append(np.where(cells.missing | (spike > 0), 0.0, self.normal_scores.transform(values))[:, None])
         if self.spikes:
@@ -164,11 +163,8 @@ class SpikedNumericCodec(ColumnCodec):
         return np.where(spike > 0, 0.0, low), np.where(spike > 0, 1.0, high)
 
     def decode(self, x: Floats, *, is_mean: bool = False) -> ColumnArray:
-        """Return the spike of a row, else the value of its normal score.
-
-        An expectation decodes to its standardised value, or to a spike that has `CERTAIN_PROBABILITY`.
-        """
-        cells = self._standardised.decode(x[:, :1])
+        """Return the spike of a row, else the value of its normal score; of an expectation, its standardised value."""
+        cells = super().decode(x)
         if self.normal_scores and not is_mean:
             cells = cells.with_values(to_valid_values(self.normal_scores.inverse(x[:, 1]), self.column))
         if self.spikes:
@@ -178,10 +174,6 @@ class SpikedNumericCodec(ColumnCodec):
             spike_values = to_valid_values(np.array(self.spikes), self.column)
             cells = cells.with_values(np.where(is_spike, spike_values[spike - 1], cells.values))
         return cells
-
-    def expectation(self, x: Floats) -> Floats:
-        """Return the standardised value in the table's units."""
-        return self._standardised.expectation(x)
 
     def soft_value(self, x: Tensor) -> Tensor:
         """Return the value of the normal score, averaged with the spikes by their probabilities."""
@@ -209,8 +201,6 @@ class SpikedNumericCodec(ColumnCodec):
 
     def bin_edges(self, n_bins: int) -> Floats:
         """Return the standardised values at the inner edges of equiprobable bins, (n_bins - 1,)."""
-        from scipy.special import ndtri
-
         ranks = np.arange(1, n_bins) / n_bins
         return self.scaler.transform(self.normal_scores.inverse(ndtri(ranks))) if self.normal_scores else ranks
 
@@ -220,8 +210,6 @@ class SpikedNumericCodec(ColumnCodec):
 
     def marginal(self, spike_fractions: Floats, n_points: int) -> tuple[ColumnArray, Floats] | None:
         """Return the spikes and evenly spaced quantiles, with their probabilities."""
-        from scipy.special import ndtri
-
         spike_probabilities = np.asarray(spike_fractions[1:])
         values, probabilities = [to_valid_values(np.array(self.spikes), self.column)], [spike_probabilities]
         if self.normal_scores:
@@ -233,7 +221,7 @@ class SpikedNumericCodec(ColumnCodec):
 
     def _match_spikes(self, cells: ColumnArray) -> tuple[Floats, NDArray[np.int64]]:
         """Return centred values, and for each the number of its spike; 0: no spike."""
-        values, spikes = _centred_values(cells, integer_origin(self.column)), np.array(self.spikes)
+        values, spikes = _centred_values(cells, self.column), np.array(self.spikes)
         if not len(spikes):
             return values, np.zeros(len(values), dtype=np.int64)
         index = np.searchsorted(spikes, values).clip(max=len(spikes) - 1)
@@ -242,8 +230,7 @@ class SpikedNumericCodec(ColumnCodec):
     def to_json(self) -> dict[str, Any]:
         """Return the codec as plain data."""
         scores = self.normal_scores.to_json() if self.normal_scores else None
-        scaler = {"scaling": self.scaler.name, **self.scaler.to_json()}
-        return {**super().to_json(), **scaler, "normal_scores": scores, "spikes": list(self.spikes)}
+        return {**super().to_json(), "normal_scores": scores, "spikes": list(self.spikes)}
 
     @classmethod
     def from_json(cls, columns: Sequence[Column], data: Mapping[str, Any]) -> Self:
@@ -272,22 +259,24 @@ def to_valid_values(x: Floats, column: Column) -> NDArray[Any]:
     return np.clip(values, column.minimum, column.maximum) if _has_range(column) else values
 
 
+def shift_values(values: NDArray[Any], offset: float, column: Column) -> NDArray[Any]:
+    """Add an offset to values in the table's units, then round and clip them to what the column can hold."""
+    return to_valid_values((values - integer_origin(column)).astype(np.float64) + offset, column)
+
+
 def round_to_step(values: Floats, column: Column) -> NDArray[Any]:
     """Round values in the table's units to the column's resolution."""
     return _round_centred(values - integer_origin(column), column)
 
 
-def _centred_counts(column: Column, counts: ColumnCounts) -> WeightedValues:
-    """Return the centred values of a column, with their counts."""
-    return counts.weighted(_centre(counts.values.values, integer_origin(column)))
+def _centred_counts(counts: ColumnCounts, column: Column) -> WeightedValues:
+    return WeightedValues.from_values(_centred_values(counts.values, column), counts.counts)
 
 
-def _centred_values(cells: ColumnArray, origin: int) -> Floats:
-    """Return centred values. A missing cell is 0, so that it does not extend the range."""
-    return _centre(np.where(cells.missing, origin, cells.values), origin)
-
-
-def _centre(values: NDArray[Any], origin: int) -> Floats:
+def _centred_values(cells: ColumnArray, column: Column) -> Floats:
+    """Return values less the integer origin. A missing cell is 0, so that it does not extend the range."""
+    origin = integer_origin(column)
+    values = np.where(cells.missing, origin, cells.values)
     if origin and len(values) and abs(int(values.max()) - origin) > MAX_EXACT_INTEGER:
         return values.astype(np.float64) - origin
     return (values - origin).astype(np.float64)

@@ -13,12 +13,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from harpoon.data.column import Column
-from harpoon.data.schema import Schema
-from harpoon.data.statistics import ColumnCounts, TableCounts
+from harpoon.data import Column, ColumnCounts, Schema, TableCounts
 from harpoon.encoding.base import Codec
-from harpoon.encoding.categorical import MAX_ONE_HOT_CATEGORIES, HierarchicalCodec, OneHotCodec, OrdinalCodec
-from harpoon.encoding.numeric import NumericCodec, SpikedNumericCodec
+from harpoon.encoding.categorical import MAX_ONE_HOT_CATEGORIES, HierarchicalCodec, OneHotCodec
+from harpoon.encoding.missingness import MissingIndicatorCodec
+from harpoon.encoding.numeric import NumericCodec, OrdinalCodec, SpikedNumericCodec
 
 Encoding = Callable[[Sequence[Column], TableCounts, str], list[Codec]]
 
@@ -53,14 +52,6 @@ def codec_from_json(schema: Schema, data: Mapping[str, Any]) -> Codec:
     return codec.from_json(columns, data)
 
 
-def _one_hot(column: Column, counts: ColumnCounts, scaling: str) -> Codec:
-    return OneHotCodec(column) if column.kind.discrete else NumericCodec.fit(column, counts, scaling)
-
-
-def _integer(column: Column, counts: ColumnCounts, scaling: str) -> Codec:
-    return (OrdinalCodec if column.kind.discrete else NumericCodec).fit(column, counts, scaling)
-
-
 def _mixed(column: Column, counts: ColumnCounts, scaling: str) -> Codec:
     if column.kind.numeric:
         return SpikedNumericCodec.fit(column, counts, scaling)
@@ -70,12 +61,20 @@ def _mixed(column: Column, counts: ColumnCounts, scaling: str) -> Codec:
 
 # The classes that saved models name.
 CODECS: dict[str, type[Codec]] = {
-    codec.__name__: codec for codec in (NumericCodec, SpikedNumericCodec, OneHotCodec, OrdinalCodec, HierarchicalCodec)
+    codec.__name__: codec
+    for codec in (
+        NumericCodec,
+        SpikedNumericCodec,
+        OneHotCodec,
+        OrdinalCodec,
+        HierarchicalCodec,
+        MissingIndicatorCodec,
+    )
 }
 # The values of the option `encoding`.
 ENCODINGS: dict[str, Encoding] = {
-    "onehot": per_column(_one_hot),
-    "integer": per_column(_integer),
+    "onehot": per_column(lambda c, *fit: OneHotCodec(c) if c.kind.discrete else NumericCodec.fit(c, *fit)),
+    "integer": per_column(lambda c, *fit: (OrdinalCodec if c.kind.discrete else NumericCodec).fit(c, *fit)),
     "mixed": per_column(_mixed),
 }
 # Kinds with an encoding of their own for any value of the option. It receives all columns of the kind at once.

@@ -5,7 +5,6 @@ An encoded row is the vector x_0 of the paper (Sec. 3.1): the features of all co
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,13 +15,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from harpoon.data.column_array import Columns
-from harpoon.data.schema import Schema
-from harpoon.data.statistics import Floats, TableCounts
+from harpoon.data import Columns, Floats, Schema, TableCounts
 from harpoon.encoding.base import Codec, ColumnCodec, ColumnSlice, PartType
 from harpoon.encoding.batch import EncodedRows, QuantizedRows
+from harpoon.encoding.missingness import MissingIndicatorCodec
+from harpoon.encoding.missingness import missing_indicators as indicators_of
 from harpoon.encoding.registry import codec_from_json, fit_codecs
 from harpoon.encoding.units import AffineUnit
+from harpoon.exceptions import warn
 
 MAX_STANDARD_SCORE = 1e4  # larger features overflow after a few layers
 Array = TypeVar("Array", Floats, Tensor)
@@ -43,12 +43,16 @@ class RowCodec:
             raise ValueError("columns that are encoded together cannot have a normal score")
 
     @classmethod
-    def fit(cls, schema: Schema, counts: TableCounts, *, encoding: str, scaling: str) -> RowCodec:
+    def fit(
+        cls, schema: Schema, counts: TableCounts, *, encoding: str, scaling: str, missing_indicators: bool = False
+    ) -> RowCodec:
         """Choose and fit the codecs by the counts of a training table."""
-        row_codec = cls(schema, fit_codecs(schema, counts, encoding, scaling))
+        codecs = fit_codecs(schema, counts, encoding, scaling)
+        # Indicators come first: a value is sampled after its indicator, and ties are broken by position.
+        row_codec = cls(schema, (*(indicators_of(codecs, counts) if missing_indicators else ()), *codecs))
         for codec in row_codec.codecs:
             if codec.fit_warning is not None:
-                warnings.warn(codec.fit_warning, stacklevel=4)
+                warn(codec.fit_warning)
         return row_codec
 
     @cached_property
@@ -56,9 +60,8 @@ class RowCodec:
         """The position of each part in the encoded row."""
         slices, start = [], 0
         for index, codec in enumerate(self.codecs):
-            name = ", ".join(column.name for column in codec.columns)
             for part in codec.parts:
-                slices.append(ColumnSlice(name, index, start, start + part.width, part.type))
+                slices.append(ColumnSlice(codec.label, index, start, start + part.width, part.type))
                 start += part.width
         return tuple(slices)
 
@@ -90,15 +93,55 @@ class RowCodec:
             yield codec, x[:, start:stop]
 
     def encode(self, rows: Columns) -> Floats:
-        """Encode rows, (n, d). The features of a missing cell are all zeros."""
+        """Encode rows, (n, d). The features of a missing cell or an unknown category are all zeros."""
+        rows = {name: cells.without_unseen() for name, cells in rows.items()}
         return np.concatenate([codec.encode_columns(rows) for codec in self.codecs], axis=1)
 
-    def decode(self, x: Floats, *, is_mean: bool = False) -> Columns:
-        """Decode encoded rows, (n, d), to cells. `is_mean`: x is an expectation, E[x_0], and not a sampled row."""
+    def decode(self, x: Floats, *, is_mean: bool = False, nulls: bool = False) -> Columns:
+        """Decode encoded rows, (n, d), to cells.
+
+        Args:
+            x: Encoded rows.
+            is_mean: x is an expectation, E[x_0], and not a sampled row.
+            nulls: Cells are null where their indicator says so; otherwise all cells have values.
+        """
         cells: Columns = {}
         for codec, part in self.split(x):
             cells |= codec.decode_columns(part, is_mean=is_mean)
+        for codec, part in self.split(x) if nulls else ():
+            if isinstance(codec, MissingIndicatorCodec):
+                null = codec.decode_null(part)
+                cells |= {column.name: cells[column.name].with_null(null) for column in codec.indicated}
         return {column.name: cells[column.name] for column in self.schema.modelled}
+
+    @cached_property
+    def indicator_of(self) -> dict[int, int]:
+        """The index of the missing indicator of each codec that has one, by the index of the codec."""
+        first = {codec.columns[0].name: index for index, codec in enumerate(self.codecs) if codec.columns}
+        return {
+            first[codec.indicated[0].name]: index
+            for index, codec in enumerate(self.codecs)
+            if isinstance(codec, MissingIndicatorCodec)
+        }
+
+    def null_probabilities(self, x: Array) -> dict[str, Array]:
+        """Return the probability that a cell is null, (n,), for each column with an indicator."""
+        return {
+            column.name: codec.null_probability(part)
+            for codec, part in self.split(x)
+            if isinstance(codec, MissingIndicatorCodec)
+            for column in codec.indicated
+        }
+
+    @cached_property
+    def indicators(self) -> list[MissingIndicatorCodec]:
+        """The missing indicators."""
+        return [codec for codec in self.codecs if isinstance(codec, MissingIndicatorCodec)]
+
+    @property
+    def nullable(self) -> set[str]:
+        """The columns that are modelled with a missing indicator."""
+        return {column.name for codec in self.indicators for column in codec.indicated}
 
     def expectation(self, x: Floats) -> tuple[dict[str, Floats], dict[str, Floats]]:
         """Return the expectations of numeric columns, (n,), and the probabilities of others, (n, categories)."""
@@ -110,9 +153,9 @@ class RowCodec:
         return values, probabilities
 
     def observed(self, rows: Columns) -> NDArray[np.bool_]:
-        """Return which codecs are observed, (n, codecs): those without a missing cell in any of their columns."""
-        missing = [np.any([rows[column.name].missing for column in codec.columns], axis=0) for codec in self.codecs]
-        return ~np.stack(missing, axis=1)
+        """Return which codecs are observed, (n, codecs): those without a missing or unseen cell."""
+        seen = {name: cells.without_unseen() for name, cells in rows.items()}
+        return np.stack([codec.is_observed(seen) for codec in self.codecs], axis=1)
 
     def repeat_per_part(self, by_codec: NDArray[Any]) -> NDArray[Any]:
         """Repeat one value per codec over its features: (n, codecs) to (n, d)."""
@@ -127,19 +170,14 @@ class RowCodec:
 
     def to_training_batch(self, rows: Columns) -> EncodedRows:
         """Encode rows to train on, with the rank intervals of normal scores."""
-        batch, (index, low, high) = self.to_batch(rows), self.rank_intervals(rows)
-        if not len(index):
+        batch = self.to_batch(rows)
+        if not self.numeric:
             return batch
-        ends = (torch.from_numpy(end).float() for end in (low, high))
-        return QuantizedRows(batch.x, batch.observed, torch.from_numpy(index), *ends)
-
-    def rank_intervals(self, rows: Columns) -> tuple[NDArray[np.int64], Floats, Floats]:
-        """Return the features that are normal scores, (k,), and the lowest and highest rank of each cell, (n, k)."""
-        ranked = {index for index, codec in enumerate(self.codecs) if codec.has_normal_score}
-        index = [part.start for part in self.slices if part.column in ranked and part.type is PartType.CONTINUOUS]
-        ends = [codec.rank_interval(rows[codec.column.name]) for codec in self.numeric]
-        low, high = (np.stack([end[side] for end in ends], axis=1) if ends else np.zeros((0, 0)) for side in (0, 1))
-        return np.array(index, dtype=np.int64), low, high
+        scores = [part for part in self.slices if part.type is PartType.CONTINUOUS]
+        rank_index = [part.start for part in scores if self.codecs[part.column].has_normal_score]
+        intervals = [codec.rank_interval(rows[codec.column.name]) for codec in self.numeric]
+        low, high = (torch.from_numpy(np.stack(ends, axis=1)).float() for ends in zip(*intervals, strict=True))
+        return QuantizedRows(batch.x, batch.observed, torch.tensor(rank_index), low, high)
 
     def unit(self, column: int) -> AffineUnit | None:
         """Return the unit of the standardised value of a codec, by its index."""

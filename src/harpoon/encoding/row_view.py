@@ -17,22 +17,15 @@ from harpoon.encoding.row_codec import RowCodec
 from harpoon.exceptions import InvalidOption
 
 
-class CategoryProbabilities(Mapping[Any, Tensor]):
+class CategoryProbabilities(dict[Any, Tensor]):
     """The probabilities of the categories of one column, (n,) each."""
 
     def __init__(self, name: str, categories: tuple[Any, ...], probabilities: Tensor) -> None:
-        self.name, self.categories, self.probabilities = name, categories, probabilities
+        super().__init__({category: probabilities[:, code] for code, category in enumerate(categories)})
+        self.name = name
 
-    def __getitem__(self, category: object) -> Tensor:
-        if category not in self.categories:
-            raise InvalidOption.one_of(f"A category of column {self.name!r}", category, self.categories)
-        return self.probabilities[:, self.categories.index(category)]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.categories)
-
-    def __len__(self) -> int:
-        return len(self.categories)
+    def __missing__(self, category: object) -> Tensor:
+        raise InvalidOption.one_of(f"A category of column {self.name!r}", category, self)
 
 
 class RowView(Mapping[str, Any]):
@@ -55,6 +48,10 @@ class RowView(Mapping[str, Any]):
         """Return the value of a numeric column, (n,), or the probabilities of its categories, (n, categories)."""
         codec, part = self._encoded(name)
         return codec.soft_columns(part)[name]
+
+    def null_probability(self, name: str) -> Tensor | None:
+        """Return the probability that a cell is null, (n,); None if the column has no missing indicator."""
+        return self.codec.null_probabilities(self.x).get(name)
 
     def category_coordinates(self, name: str) -> Tensor:
         """Return points, (n, categories), whose distance to a corner of the simplex is a penalty (eq. 9)."""

@@ -5,16 +5,17 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
+from scipy.special import ndtr, ndtri
 from torch import Tensor
 
-from harpoon.data.statistics import Floats, WeightedValues
+from harpoon.data import Floats, WeightedValues
 
 MAX_QUANTILES = 1000
 
@@ -47,9 +48,9 @@ class Scaler(ABC):
         return asdict(self)
 
     @classmethod
-    @abstractmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Restore from `to_json`."""
+        """Restore from `to_json`, or raise ValueError."""
+        return cls(**{field.name: floats_from_json(data[field.name]) for field in fields(cls)})
 
 
 @dataclass(frozen=True)
@@ -68,11 +69,6 @@ class StandardScaler(Scaler):
     def fit(cls, x: WeightedValues) -> StandardScaler:
         """Fit to the observed values."""
         return cls(x.mean, x.std or 1.0) if len(x) else cls(0.0, 1.0)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> StandardScaler:
-        """Restore from `to_json`."""
-        return cls(float(data["mean"]), float(data["std"]))
 
     def transform(self, x: Floats) -> Floats:
         """Standardise values."""
@@ -112,11 +108,6 @@ class QuantileScaler(Scaler):
         ranks = np.linspace(0, 1, min(MAX_QUANTILES, max(x.n_values, 2)))
         return cls(tuple(np.maximum.accumulate(x.quantile(ranks)).tolist()))
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> QuantileScaler:
-        """Restore from `to_json`."""
-        return cls(tuple(float(q) for q in data["quantiles"]))
-
     @cached_property
     def _ranks(self) -> Floats:
         return np.linspace(0, 1, len(self.quantiles))
@@ -143,34 +134,26 @@ class QuantileScaler(Scaler):
 
 
 @dataclass(frozen=True)
-class NormalScoreScaler:
+class NormalScoreScaler(Scaler):
     """Normal scores: ranks among the training values, mapped through the standard normal quantile function.
 
     Every column becomes standard normal, for any tails. A value that repeats occupies an interval of ranks; each
     score in the interval decodes to the value. Scores are linear between training values and beyond the ends.
-
-    Attributes:
-        values: The distinct training values, or quantiles of them, ascending.
-        low: The lowest rank of each value, in (0, 1).
-        high: The highest rank of each value, in (0, 1).
-        std: The slope beyond the ends.
     """
 
-    values: tuple[float, ...]
-    low: tuple[float, ...]
-    high: tuple[float, ...]
-    std: float
+    values: tuple[float, ...]  # the distinct training values, or quantiles of them, ascending
+    low: tuple[float, ...]  # the lowest rank of each value, in (0, 1)
+    high: tuple[float, ...]  # the highest
+    std: float  # the slope beyond the ends
 
     def __post_init__(self) -> None:
         if not 0 < len(self.values) <= MAX_QUANTILES or not len(self.values) == len(self.low) == len(self.high):
             raise ValueError(f"normal scores need 1 to {MAX_QUANTILES} values, each with a lowest and a highest rank")
         ends = self._interval_ends
-        if not np.isfinite([*self.values, *ends, self.std]).all():
-            raise ValueError("normal scores need finite values")
+        if not np.isfinite([*self.values, *ends, self.std]).all() or self.std <= 0:
+            raise ValueError("normal scores need finite values and a positive standard deviation")
         if not is_increasing(self.values) or (np.diff(ends) < 0).any() or ends[0] <= 0 or ends[-1] >= 1:
             raise ValueError("normal scores need ascending values with ascending ranks between 0 and 1")
-        if self.std <= 0:
-            raise ValueError("normal scores need a positive standard deviation")
 
     @cached_property
     def _interval_ends(self) -> Floats:
@@ -196,16 +179,6 @@ class NormalScoreScaler:
         low, high = (np.clip(end, margin, 1 - margin) for end in (low, high))
         return cls(tuple(values.tolist()), tuple(low.tolist()), tuple(high.tolist()), std)
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the fields as plain data."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> NormalScoreScaler:
-        """Restore from `to_json`."""
-        values, low, high = (floats_from_json(data[name]) for name in ("values", "low", "high"))
-        return cls(values, low, high, *floats_from_json([data["std"]]))
-
     def rank_interval(self, x: Floats) -> tuple[Floats, Floats]:
         """Return the lowest and the highest rank of each value, in (0, 1)."""
         values, low, high = (np.asarray(field) for field in (self.values, self.low, self.high))
@@ -221,8 +194,6 @@ class NormalScoreScaler:
 
     def transform(self, x: Floats) -> Floats:
         """Map values to normal scores; a value that repeats maps to the middle rank of its interval."""
-        from scipy.special import ndtri
-
         low, high = self.rank_interval(x)
         inside = np.clip(x, self.values[0], self.values[-1])
         middle: Floats = ndtri((low + high) / 2)
@@ -231,8 +202,6 @@ class NormalScoreScaler:
 
     def inverse(self, z: Floats) -> Floats:
         """Map normal scores to values."""
-        from scipy.special import ndtr, ndtri
-
         bottom, top = ndtri(self.low[0]), ndtri(self.high[-1])
         inside = np.clip(z, bottom, top)
         values: Floats = np.interp(ndtr(inside), self._interval_ends, np.repeat(self.values, 2))
@@ -257,11 +226,13 @@ def is_increasing(values: Sequence[float]) -> bool:
     return all(one < other for one, other in pairwise(values))
 
 
-def floats_from_json(data: object) -> tuple[float, ...]:
-    """Return a list of numbers as a tuple, or raise ValueError."""
-    if not isinstance(data, list | tuple) or not all(type(value) in (int, float) for value in data):
-        raise ValueError("expected a list of numbers")
-    return tuple(float(value) for value in data)
+def floats_from_json(data: Any) -> Any:  # noqa: ANN401
+    """Return a number as a float, and a list of numbers as a tuple of floats; raise ValueError for anything else."""
+    values = data if isinstance(data, list | tuple) else [data]
+    if not all(type(value) in (int, float) for value in values):
+        raise ValueError("expected a number or a list of numbers")
+    floats = tuple(float(value) for value in values)
+    return floats if values is data else floats[0]
 
 
 SCALERS: dict[str, type[Scaler]] = {"standard": StandardScaler, "quantile": QuantileScaler}

@@ -8,18 +8,10 @@ DIMENSIONLESS = "number"  # the kind of values without a unit
 
 
 class AffineUnit(NamedTuple):
-    """The map from a standardised value z to the table's units: scale * (z - zero).
+    """The map from a standardised value z to the table's units: scale * (z - zero)."""
 
-    Attributes:
-        kind: Values of the same kind can be compared.
-        scale: The standard deviation of the column.
-        zero: The standardised value of 0.
-        step: The resolution of the column; 0: none.
-        additive: Whether sums and differences of values are of the same kind.
-    """
-
-    kind: str
-    scale: float
-    zero: float
-    step: float
-    additive: bool
+    kind: str  # values of the same kind can be compared
+    scale: float  # the standard deviation of the column
+    zero: float  # the standardised value of 0
+    step: float  # the resolution of the column; 0: none
+    additive: bool  # whether sums and differences of values are of the same kind

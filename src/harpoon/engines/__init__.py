@@ -21,7 +21,7 @@ engines give the same rows, with any number of workers. Ray and Spark schedule t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from harpoon.exceptions import InvalidOption
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from harpoon.engines.job import Job, Model, Where
     from harpoon.io import ReadOptions
 
-    Run = Callable[[Job, BlockStore, list[Block]], Iterator[Block]]
+Run = Callable[["Job", "BlockStore", "list[Block]"], Iterator["Block"]]
 
 __all__ = ["ENGINES", "impute", "sample"]
 
@@ -83,12 +83,12 @@ def impute(
     Returns:
         The output.
     """
+    from harpoon.engines.block_store import run_job
     from harpoon.engines.job import ImputeJob, ImputeRequest
-    from harpoon.engines.runner import run_job
 
     run = start_engine(engine, workers)
     request = ImputeRequest.create(model, where=where, draws=draws, only=only, random_state=random_state)
-    job = ImputeJob.create(source, request, block_size=block_size, read_options=read_options)
+    job = ImputeJob.of_files(source, request, block_size=block_size, read_options=read_options)
     return run_job(job, output, run, force=force, progress=progress)
 
 
@@ -102,6 +102,7 @@ def sample(
     where: Where = None,
     given: Mapping[str, object] | None = None,
     strategy: str = "auto",
+    missing: str = "as_trained",
     random_state: RandomState = None,
     block_size: int = DEFAULT_BLOCK_ROWS,
     force: bool = False,
@@ -118,6 +119,7 @@ def sample(
         where: A condition that every row satisfies. Rows under a condition are sampled in blocks of 10,000 rows.
         given: Values of columns that all rows share.
         strategy: How to satisfy the condition, as for `Harpoon.sample`.
+        missing: "as_trained" or "complete", as for `Harpoon.sample`.
         random_state: A seed or a NumPy generator.
         block_size: Rows in memory at a time. The result does not depend on it.
         force: Whether to replace an earlier output.
@@ -126,12 +128,19 @@ def sample(
     Returns:
         The output.
     """
+    from harpoon.engines.block_store import run_job
     from harpoon.engines.job import SampleJob
-    from harpoon.engines.runner import run_job
 
     run = start_engine(engine, workers)
     job = SampleJob.create(
-        n, model, where=where, given=given, strategy=strategy, random_state=random_state, block_size=block_size
+        n,
+        model,
+        where=where,
+        given=given,
+        strategy=strategy,
+        missing=missing,
+        random_state=random_state,
+        block_size=block_size,
     )
     return run_job(job, output, run, force=force, progress=progress)
 
@@ -143,32 +152,17 @@ def start_engine(engine: str, workers: int | None = None) -> Run:
     return ENGINES[engine](workers)
 
 
-def _start_local(workers: int | None) -> Run:
-    from harpoon.engines import local
+def _lazy(module: str) -> Callable[[int | None], Run]:
+    """Return the function `start` of a module of this room, which is imported when it is called."""
 
-    if workers not in (None, 1):
-        raise InvalidOption(
-            f'The local engine is one process, got workers={workers}. Use engine="ray" for more workers.',
-            code="local_engine_workers",
-            workers=workers,
-        )
-    return local.run
+    def start(workers: int | None) -> Run:
+        run: Run = import_module(f"{__name__}.{module}").start(workers)
+        return run
 
-
-def _start_ray(workers: int | None) -> Run:
-    from harpoon.engines import ray
-
-    ray.connect(workers)
-    return partial(ray.run, workers=workers)
-
-
-def _start_spark(workers: int | None) -> Run:
-    from harpoon.engines import spark
-
-    return partial(spark.run, workers=workers)
+    return start
 
 
 # An engine is a function that gets ready for a number of workers (None: the engine decides) and returns its `run`.
 # `run(job, store, blocks)` processes `job.tasks(blocks)` in any order, each with `store.process(job, task)`, and yields
 # every block when its file is in the store.
-ENGINES: dict[str, Callable[[int | None], Run]] = {"local": _start_local, "ray": _start_ray, "spark": _start_spark}
+ENGINES = {name: _lazy(name) for name in ("local", "ray", "spark")}

@@ -27,16 +27,8 @@ DRAW = "draw"  # the column that numbers draws
 class BlockImputer:
     """Imputes chunk after chunk and counts the imputed cells.
 
-    Args:
-        model: The fitted model.
-        schema: The columns of the table.
-        only: The columns to impute; all columns of the model by default.
-        draws: Number of tables to sample, instead of the best value of each cell.
-        where: A condition that every completed row satisfies.
-        seed: The seed of the draws.
-        keep_text: Whether cells of text files that are not imputed keep their spelling; for outputs that are text.
-        boolean_spellings: The spelling of booleans in columns of text.
-        options: Sampling and guidance options, as for `Harpoon.impute`.
+    `where`, `draws`, `only` and `options` are those of `Harpoon.impute` and `harpoon.engines.impute`. With `keep_text`,
+    cells of text files that are not imputed keep their spelling, and booleans get that of `boolean_spellings`.
 
     Attributes:
         schema: The types of the imputed table, the same for every chunk.
@@ -59,13 +51,11 @@ class BlockImputer:
     ) -> None:
         self.model, self.draws, self.where, self.seed, self.keep_text = model, draws, where, seed, keep_text
         self.modelled = [name for name in schema.names if name in model.schema_.names]
-        absent = [name for name in model.schema_.names if name not in self.modelled]
-        if absent:
+        if absent := [name for name in model.schema_.names if name not in self.modelled]:
             raise SchemaMismatch.missing_columns(absent, schema.names)
         self.passed_through = [name for name in schema.names if name not in self.modelled]
         produced = [c.name for c in model.schema_ if c.kind.modelled or c.kind is Kind.CONSTANT]
-        unknown = [name for name in only if name not in produced]
-        if unknown:
+        if unknown := [name for name in only if name not in produced]:
             raise InvalidOption.one_of("A column that the model imputes", unknown[0], produced)
         self.schema = imputed_schema(schema, model.schema_, model.template_)
         self.n_filled = dict.fromkeys((name for name in schema.names if name in (only or produced)), 0)
@@ -100,8 +90,8 @@ class BlockImputer:
             if f.name not in self.n_filled:
                 columns.append(own)
                 continue
-            filled = after[f.name].cast(f.type)
-            is_new = self._is_new(f.name, before[f.name], filled)
+            filled = _cast(after[f.name], f)
+            is_new = pc.and_(pc.is_null(before[f.name], nan_is_null=True), pc.is_valid(filled))
             self.n_filled[f.name] += pc.sum(is_new).as_py() or 0 if count else 0
             if texts is not None:
                 new_texts = format_texts(filled, like=self._boolean_spellings.get(f.name, ""))
@@ -110,11 +100,15 @@ class BlockImputer:
         fields = [f.with_type(column.type) for f, column in zip(self.schema, columns, strict=True)]
         return pa.Table.from_arrays(columns, schema=pa.schema(fields, metadata=self.schema.metadata))
 
-    def _is_new(self, name: str, before: pa.ChunkedArray, after: pa.ChunkedArray) -> pa.ChunkedArray:
-        """Return which cells were imputed: missing ones, and categories that the model does not know."""
-        if self.model.schema_[name].kind.discrete:
-            return pc.fill_null(pc.not_equal(format_texts(before), format_texts(after)), pa.scalar(value=True))
-        return pc.is_null(before, nan_is_null=True)
+
+def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:
+    try:
+        return column.cast(field.type)
+    except pa.ArrowInvalid as error:  # floats that were integers before cells went missing, and one that never was
+        raise SchemaMismatch(
+            f"Column {field.name!r} is written as {field.type}, which cannot hold all of its cells: {error}. Correct "
+            "them, or train again on what the column holds now."
+        ) from None
 
 
 def stack_draws(draws: Sequence[pa.Table]) -> pa.Table:

@@ -11,10 +11,10 @@ import os
 import pickle
 import shutil
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,11 +22,16 @@ import pyarrow.parquet as pq
 from harpoon import io
 from harpoon._text import format_list
 from harpoon._utils.files import replace_atomically
+from harpoon._utils.progress import rows_bar
 from harpoon._utils.rng import to_seed
 from harpoon.engines.blocks import Block, check_local_path
 from harpoon.engines.job import Job
 from harpoon.exceptions import HarpoonError, TableFileError
 from harpoon.io import Location
+from harpoon.io.location import translate_errors
+
+if TYPE_CHECKING:
+    from harpoon.engines import Run
 
 PREFIX, SUFFIX = "rows-", ".parquet"
 JOB_FILE, ERROR_FILE = "job.json", "error"
@@ -50,22 +55,24 @@ class BlockStore:
     def find_damaged(self, job: Job) -> list[Block]:
         """Return the blocks whose file does not hold the expected number of rows."""
         unfinished = set(self.unfinished(job.blocks))
-        finished = [block for block in job.blocks if block not in unfinished]
+        finished = (block for block in job.blocks if block not in unfinished)
         return [block for block in finished if _count_rows(self.path(block)) != job.n_output_rows(block)]
 
-    def write(self, block: Block, table: pa.Table) -> None:
-        """Write the file of a block."""
-        with translate_errors(self.folder), replace_atomically(self.path(block)) as temporary:
-            pq.write_table(table, temporary)
-
     def process(self, job: Job, blocks: Iterable[Block]) -> Iterator[Block]:
-        """Process blocks and yield each when its file is written. Workers of all engines call this."""
+        """Process blocks and yield each when its file is written. Workers of all engines call this.
+
+        After an error of any worker the others stop at their next block, because the job has failed.
+        """
         try:
             for block, table in job.process(blocks):
-                self.write(block, table)
+                if (self.folder / ERROR_FILE).exists():
+                    return
+                with _writing(self.folder), replace_atomically(self.path(block)) as temporary:
+                    pq.write_table(table, temporary)
                 yield block
         except HarpoonError as error:
-            (self.folder / ERROR_FILE).write_bytes(pickle.dumps(error))
+            with suppress(OSError), replace_atomically(self.folder / ERROR_FILE) as temporary:
+                temporary.write_bytes(pickle.dumps(error))  # atomically: the job may read it while another worker fails
             raise
 
     def worker_error(self) -> HarpoonError | None:
@@ -81,14 +88,17 @@ class BlockStore:
             "machines see."
         )
 
-    def verify(self, job: Job) -> None:
-        """Raise TableFileError unless every block is there with its rows."""
-        if self.unfinished(job.blocks):
-            raise self.invisible_error()
-        if wrong := self.find_damaged(job):
-            raise TableFileError(
-                f"{str(self.path(wrong[0]))!r} does not hold the rows that it should. Run the job again."
-            )
+
+def run_job(job: Job, output: str | os.PathLike[str], run: Run, *, force: bool = False, progress: bool = True) -> Path:
+    """Process the unfinished blocks of a job with the `run` of an engine, and return the output."""
+    n_rows = sum(block.n_rows for block in job.blocks)
+    bar = rows_bar("Rows", n_rows, show=progress)
+    with assemble_output(job, output, force=force) as (seeded, store), bar as advance:
+        unfinished = store.unfinished(job.blocks)
+        advance(n_rows - sum(block.n_rows for block in unfinished))
+        for block in run(seeded, store, unfinished):
+            advance(block.n_rows)
+    return Path(output)
 
 
 @contextmanager
@@ -102,24 +112,24 @@ def assemble_output(
     check_local_path(output)
     target = Path(output).resolve()  # workers may have another working directory
     job.check_output(target)
-    check_target(target, force=force)
+    _check_target(target, force=force)
     store = BlockStore(target.parent / f".{target.name}-{job.fingerprint()}.harpoon")
-    with translate_errors(store.folder):
+    with _writing(store.folder):
         store.folder.mkdir(exist_ok=True)
-        seeded = job.with_seed(_stored_seed(store.folder / JOB_FILE, job.seed))
-        for block in store.find_damaged(job):  # when an earlier run was stopped
+        seeded = replace(job, seed=_stored_seed(store.folder / JOB_FILE, job.seed))
+        (store.folder / ERROR_FILE).unlink(missing_ok=True)  # of an earlier run that was stopped, as are damaged blocks
+        for block in store.find_damaged(job):
             store.path(block).unlink()
     try:
         yield seeded, store
-        store.verify(job)
-        with translate_errors(target):
+        with _writing(target):
             _publish(store, job, target, force=force)
     except Exception:
         _discard(store.folder)
         raise
 
 
-def check_target(target: Path, *, force: bool = False) -> None:
+def _check_target(target: Path, *, force: bool) -> None:
     """Raise TableFileError, before any work is done, if the output cannot be written or is already there."""
     if target.is_file() and not _is_one_file(target):
         raise TableFileError(f"{str(target)!r} is a file, and the output is a folder. Choose another name.")
@@ -136,15 +146,8 @@ def check_target(target: Path, *, force: bool = False) -> None:
         raise TableFileError.already_exists(f"{str(target)!r} is already there")
 
 
-@contextmanager
-def translate_errors(path: Path) -> Iterator[None]:
-    """Raise errors of the disk and of Arrow as TableFileError."""
-    try:
-        yield
-    except (OSError, pa.ArrowException) as error:
-        if isinstance(error, HarpoonError):
-            raise
-        raise TableFileError.unwritable(repr(str(path)), error) from None
+def _writing(path: Path) -> AbstractContextManager[None]:
+    return translate_errors(TableFileError.unwritable, repr(str(path)), OSError, pa.ArrowException)
 
 
 def _count_rows(path: Path) -> int | None:
@@ -168,7 +171,11 @@ def _stored_seed(path: Path, seed: int | None) -> int:
 
 
 def _publish(store: BlockStore, job: Job, target: Path, *, force: bool) -> None:
-    """Rename the folder to the output, or write all blocks to one file."""
+    """Check that all rows are there, and rename the folder to the output, or write all blocks to one file."""
+    if store.unfinished(job.blocks):
+        raise store.invisible_error()
+    if wrong := store.find_damaged(job):
+        raise TableFileError(f"{str(store.path(wrong[0]))!r} does not hold the rows that it should. Run the job again.")
     if _is_one_file(target):
         with io.open_writer(target, force) as writer:
             for block in job.blocks:

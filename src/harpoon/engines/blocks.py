@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import accumulate, groupby
 from pathlib import Path
 
@@ -18,10 +17,10 @@ import pyarrow as pa
 
 from harpoon import io
 from harpoon._text import format_list
-from harpoon.exceptions import HarpoonError, HarpoonWarning, InvalidOption, InvalidTable, TableFileError
-from harpoon.io import FORMATS, Format, Location, ReadOptions, Source
+from harpoon.exceptions import HarpoonError, HarpoonWarning, InvalidOption, InvalidTable, TableFileError, warn
+from harpoon.io import FORMATS, Location, ReadOptions, Source
+from harpoon.io.columnar import cast_to_schema
 from harpoon.io.text_types import TypeInference
-from harpoon.io.writers import cast_to_schema
 
 READ_ROWS = 2**14  # rows at a time
 PANDAS_METADATA = b"pandas"
@@ -29,13 +28,9 @@ PANDAS_METADATA = b"pandas"
 
 @dataclass(frozen=True)
 class Block:
-    """Consecutive rows that are processed together.
+    """Consecutive rows that are processed together: from `row_offset` on in the whole table.
 
-    Attributes:
-        row_offset: The number of the first row in the whole table.
-        n_rows: Number of rows.
-        path: The file that holds them; empty for rows that are sampled.
-        file_offset: The number of the first row in that file.
+    They begin at `file_offset` of the file `path`, which is empty for rows that are sampled.
     """
 
     row_offset: int
@@ -46,10 +41,12 @@ class Block:
 
 @dataclass(frozen=True)
 class TableFile:
-    """A file and its number of rows."""
+    """A file and its number of rows, its size, and the time of its last change."""
 
     path: str
     n_rows: int
+    n_bytes: int
+    modified_ns: int
 
 
 @dataclass(frozen=True)
@@ -59,13 +56,12 @@ class FileSet:
     Attributes:
         root: The folder, or the one file.
         schema: The columns that all files have.
-        files: The files.
         read_options: How to read them; for text files with the types of all columns.
         has_row_offsets: Whether rows in the middle of a file can be read without the rows before them.
     """
 
     root: Path
-    schema: pa.Schema
+    schema: pa.Schema = field(repr=False)
     files: tuple[TableFile, ...]
     read_options: ReadOptions
     has_row_offsets: bool = False
@@ -74,20 +70,15 @@ class FileSet:
     def from_path(cls, source: str | os.PathLike[str], read_options: ReadOptions | None = None) -> FileSet:
         """Open a file or a folder, and check every file."""
         paths = _find_files(source)
-        formats = {_format_of(path): path for path in reversed(paths)}  # the first file of each format
+        formats = {FORMATS[Location.parse(path).format]: path for path in reversed(paths)}  # the first of each
         if len(formats) > 1 and not all(format_.keeps_text for format_ in formats):
             pairs = sorted((format_.title, path.name) for format_, path in formats.items())
             names = " and ".join(f"{name!r}, a {title} file" for title, name in pairs)
             raise InvalidTable(f"{str(source)!r} holds {names} by their names. Put each format into its own folder.")
         open_files = _open_text if next(iter(formats)).keeps_text else _open_typed
-        schema, files, options = open_files(paths, read_options or ReadOptions())
-        has_row_offsets = all(format_.has_row_offsets for format_ in formats)
-        return cls(Path(source).resolve(), schema, files, options, has_row_offsets)
-
-    @property
-    def n_rows(self) -> int:
-        """Number of rows of all files."""
-        return sum(file.n_rows for file in self.files)
+        schema, n_rows, options = open_files(paths, read_options or ReadOptions())
+        files = tuple(map(_table_file, paths, n_rows))
+        return cls(Path(source).resolve(), schema, files, options, all(format_.has_row_offsets for format_ in formats))
 
     def blocks(self, size: int) -> list[Block]:
         """Cut all rows into blocks of at most `size` rows, none across two files. An empty table has one block."""
@@ -143,7 +134,7 @@ def _find_files(source: str | os.PathLike[str]) -> list[Path]:
     if not root.exists():
         raise TableFileError(f"There is no file and no folder {str(root)!r}.")
     absolute = root.absolute()  # workers may have another working directory
-    paths = sorted(_visible_files(absolute)) if absolute.is_dir() else [absolute]
+    paths = sorted(_visible_files(absolute)) if root.is_dir() else [absolute]
     if not paths:
         raise InvalidTable(f"The folder {str(root)!r} is empty. It should hold files such as Parquet or CSV.")
     for path in paths:
@@ -153,8 +144,9 @@ def _find_files(source: str | os.PathLike[str]) -> list[Path]:
     return paths
 
 
-def _format_of(path: Path) -> Format:
-    return FORMATS[Location.parse(path).format]
+def _table_file(path: Path, n_rows: int) -> TableFile:
+    status = path.stat()
+    return TableFile(str(path), n_rows, status.st_size, status.st_mtime_ns)
 
 
 def _visible_files(folder: Path) -> Iterator[Path]:
@@ -173,53 +165,41 @@ def _visible_files(folder: Path) -> Iterator[Path]:
             yield from _visible_files(path)
 
 
-Opened = tuple[pa.Schema, tuple[TableFile, ...], ReadOptions]
+Opened = tuple[pa.Schema, list[int], ReadOptions]  # the columns, the number of rows of each file, how to read them
 
 
 def _open_typed(paths: Sequence[Path], options: ReadOptions) -> Opened:
     """Open files that have types of their own, and agree on common types."""
-    files, schema = [], None
+    counts, schema = [], None
     for path in paths:
         with errors_name_file(path), io.open_source(path, options) as source:
             own = _without_range_index(source.schema, str(path))
             schema = own if schema is None else _common_schema(schema, own, paths[0])
-            counted = source.n_rows
-            n_rows = sum(chunk.table.num_rows for chunk in source.chunks(READ_ROWS)) if counted is None else counted
-            files.append(TableFile(str(path), n_rows))
-    return schema, tuple(files), options
+            if source.n_rows is None:
+                counts.append(sum(chunk.table.num_rows for chunk in source.chunks(READ_ROWS)))
+            else:
+                counts.append(source.n_rows)
+    return schema, counts, options
 
 
 def _open_text(paths: Sequence[Path], options: ReadOptions) -> Opened:
     """Read text files once, to count their rows and to infer common types."""
-    files, names, inference = [], list[str](), TypeInference([])
+    with errors_name_file(paths[0]), io.open_source(paths[0], options) as source:
+        names = source.column_names
+    counts, inference = [], TypeInference([name for name in names if name not in options.types], options.missing_words)
+    as_text = {name: options.types.get(name, pa.string()) for name in names}
     for path in paths:
-        with errors_name_file(path):
-            with io.open_source(path, options) as source:
-                own = source.column_names
-            if not names:
-                names = own
-                inference = TypeInference([name for name in names if name not in options.types], options.missing_words)
-            _common_schema(_untyped(names), _untyped(own), paths[0])
-            as_text = replace(options, types={name: options.types.get(name, pa.string()) for name in names})
-            files.append(TableFile(str(path), _scan(path, as_text, inference)))
+        with errors_name_file(path), io.open_source(path, replace(options, types=as_text)) as source:
+            own = pa.schema([(name, as_text.get(name, pa.string())) for name in source.column_names])
+            _common_schema(pa.schema(list(as_text.items())), own, paths[0])
+            counts.append(0)
+            for chunk in source.chunks(READ_ROWS):
+                if chunk.texts is None:
+                    raise InvalidTable("It is not a text file, although its name says so.")
+                inference.update(chunk.texts)
+                counts[-1] += chunk.table.num_rows
     types = {name: options.types.get(name) or inference.types[name] for name in names}
-    return pa.schema(list(types.items())), tuple(files), replace(options, types=types)
-
-
-def _scan(path: Path, options: ReadOptions, inference: TypeInference) -> int:
-    """Add all cells of a text file to the inference of types, and count its rows."""
-    n_rows = 0
-    with io.open_source(path, options) as source:
-        for chunk in source.chunks(READ_ROWS):
-            if chunk.texts is None:
-                raise InvalidTable("It is not a text file, although its name says so.")
-            inference.update(chunk.texts)
-            n_rows += chunk.table.num_rows
-    return n_rows
-
-
-def _untyped(names: Sequence[str]) -> pa.Schema:
-    return pa.schema([(name, pa.string()) for name in names])
+    return pa.schema(list(types.items())), counts, replace(options, types=types)
 
 
 def _without_range_index(schema: pa.Schema, path: str) -> pa.Schema:
@@ -239,7 +219,7 @@ def _without_range_index(schema: pa.Schema, path: str) -> pa.Schema:
         return schema
     if any(index.get("name") or index.get("step") != 1 for index in ranges):
         advice = "call reset_index() before the file is written"
-        warnings.warn(f"The RangeIndex of pandas in {path!r} is not kept; to keep it, {advice}.", HarpoonWarning, 2)
+        warn(HarpoonWarning(f"The RangeIndex of pandas in {path!r} is not kept; to keep it, {advice}."))
     notes["index_columns"] = [index for index in notes["index_columns"] if index not in ranges]
     return schema.with_metadata({**schema.metadata, PANDAS_METADATA: json.dumps(notes).encode()})
 
@@ -288,18 +268,15 @@ def _value_type(dtype: pa.DataType) -> pa.DataType:
 
 
 def _read_blocks(source: Source, blocks: Sequence[Block], schema: pa.Schema) -> Iterator[tuple[Block, pa.Table]]:
-    """Yield the rows of each block of one file."""
-    start = blocks[0].file_offset
-    chunks, held = source.chunks(READ_ROWS, start), schema.empty_table()
+    """Yield the rows of each block of one file. All its blocks have the same size, except the last one."""
+    start, size = blocks[0].file_offset, max(1, *(block.n_rows for block in blocks))
+    tables, table = (chunk.table for chunk in source.chunks(size, start)), schema.empty_table()
     for block in blocks:
-        while start + held.num_rows < block.file_offset + block.n_rows:
-            chunk = next(chunks, None)
-            if chunk is None:
-                raise TableFileError(f"{block.path!r} has fewer rows than before; was it changed meanwhile?")
-            held = pa.concat_tables([held, _cast(chunk.table, schema, block.path)])
-            passed = min(max(block.file_offset - start, 0), held.num_rows)
-            held, start = held.slice(passed), start + passed
-        yield block, held.slice(block.file_offset - start, block.n_rows)
+        while start <= block.file_offset:
+            table, start = next(tables, schema.empty_table()), start + size
+        if table.num_rows < block.n_rows:
+            raise TableFileError(f"{block.path!r} has fewer rows than before; was it changed meanwhile?")
+        yield block, _cast(table.slice(0, block.n_rows), schema, block.path)
 
 
 def _cast(table: pa.Table, schema: pa.Schema, path: str) -> pa.Table:

@@ -16,44 +16,42 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pyarrow as pa
 
-from harpoon._utils.rng import RandomState, to_seed
 from harpoon._utils.validation import check_count
-from harpoon.engines import DEFAULT_BLOCK_ROWS
-from harpoon.engines.block_store import BlockStore
+from harpoon.engines import DEFAULT_BLOCK_ROWS, Run
+from harpoon.engines.block_store import BlockStore, run_job
 from harpoon.engines.blocks import Block
 from harpoon.engines.job import (
     ROW_NUMBER,
+    ImputeArguments,
     ImputeJob,
     ImputeRequest,
     Job,
     Model,
+    SampleArguments,
     SampleJob,
-    Where,
     effective_block_size,
 )
-from harpoon.engines.runner import run_job
-from harpoon.estimator import Harpoon
 from harpoon.exceptions import HarpoonError, InvalidOption, MissingExtra
 from harpoon.io import Location, ReadOptions
-from harpoon.training.checkpoints import SAVE_INTERVAL_SECONDS
 
 try:
     import ray
     import ray.data
     from ray.data import ActorPoolStrategy, DataContext, Dataset
-
-    from harpoon.engines.ray_data import blocks_of_tasks, in_order, number_rows, preserved_order, tasks_to_dataset
 except ImportError:
     raise MissingExtra.for_package("ray", "ray", "The engine Ray") from None
+
+from harpoon.engines.ray_data import blocks_of_tasks, in_order, number_rows, preserved_order, tasks_to_dataset
+from harpoon.engines.ray_train import fit
 
 __all__ = ["connect", "fit", "impute", "run", "sample"]
 
@@ -65,10 +63,6 @@ def impute(
     model: Model,
     *,
     output: str | os.PathLike[str] | None = None,
-    where: Where = None,
-    draws: int | None = None,
-    only: Sequence[str] = (),
-    random_state: RandomState = None,
     workers: int | None = None,
     gpus: float = 0.0,
     block_size: int = DEFAULT_BLOCK_ROWS,
@@ -76,6 +70,7 @@ def impute(
     read_options: ReadOptions | None = None,
     force: bool = False,
     progress: bool = False,
+    **arguments: Unpack[ImputeArguments],
 ) -> Dataset:
     """Impute the missing cells of files or of a Ray Dataset.
 
@@ -83,10 +78,6 @@ def impute(
         source: A file, a folder of files, or a Ray Dataset.
         model: A fitted model, or the path of its file.
         output: A folder for Parquet files, or one Parquet file; None returns a Dataset that is computed on use.
-        where: As for `harpoon.engines.impute`.
-        draws: As for `harpoon.engines.impute`.
-        only: As for `harpoon.engines.impute`.
-        random_state: A seed or a NumPy generator.
         workers: Number of actors, each with a copy of the model; by default as many as the cluster has CPUs.
         gpus: GPUs of each worker; may be a fraction.
         block_size: Rows that a worker has in memory at a time. The result does not depend on it.
@@ -94,97 +85,64 @@ def impute(
         read_options: As for `harpoon.engines.impute`.
         force: Whether to replace an earlier output.
         progress: Whether to show a progress bar.
+        **arguments: `where`, `draws`, `only` and `random_state`, as for `harpoon.engines.impute`.
 
     Returns:
         The imputed rows, with all columns of the source.
     """
-    request = ImputeRequest.create(model, where=where, draws=draws, only=only, random_state=random_state)
-    pool = ActorPool(workers, gpus)
+    request, pool = ImputeRequest.create(model, **arguments), ActorPool(workers, gpus)
     if not isinstance(source, ray.data.Dataset):
-        job = ImputeJob.create(source, request, block_size=block_size, read_options=read_options)
+        job = ImputeJob.of_files(source, request, block_size=block_size, read_options=read_options)
         return _run_to_dataset(job, output, pool, ordered=ordered, force=force, progress=progress)
     if output is not None:
         raise InvalidOption("output is for files. Leave it out for a Dataset, and call write_parquet on the result.")
-    return _impute_dataset(source, request, pool, block_size=block_size, ordered=ordered)
+    request.check_columns(source.columns() or ())
+    rows = in_order(source) if ordered or request.depends_on_row_number else source
+    if request.depends_on_row_number:
+        rows = number_rows(rows)
+    size = effective_block_size(block_size, request.where)
+    return pool.map_batches(rows, ImputeWorker, request.with_seed(), size=size, exclusive=False)
 
 
 def sample(
     n: int,
     model: Model,
     *,
-    where: Where = None,
-    given: Mapping[str, object] | None = None,
-    strategy: str = "auto",
     output: str | os.PathLike[str] | None = None,
-    random_state: RandomState = None,
     workers: int | None = None,
     gpus: float = 0.0,
-    block_size: int = DEFAULT_BLOCK_ROWS,
     ordered: bool = True,
     force: bool = False,
     progress: bool = False,
+    **arguments: Unpack[SampleArguments],
 ) -> Dataset:
     """Sample rows on a Ray cluster. The arguments are those of `impute` and of `harpoon.engines.sample`."""
-    job = SampleJob.create(
-        n, model, where=where, given=given, strategy=strategy, random_state=random_state, block_size=block_size
-    )
+    job = SampleJob.create(n, model, **arguments)
     return _run_to_dataset(job, output, ActorPool(workers, gpus), ordered=ordered, force=force, progress=progress)
 
 
-def fit(
-    model: Harpoon,
-    data: object,
-    *,
-    workers: int = 2,
-    gpus: float = 0.0,
-    checkpoint: str | os.PathLike[str] | None = None,
-    checkpoint_seconds: float = SAVE_INTERVAL_SECONDS,
-    max_failures: int = 3,
-) -> Harpoon:
-    """Train a model on a Ray cluster, by several processes with a part of the rows each.
+def start(workers: int | None) -> Run:
+    """Join or start a cluster."""
+    connect(workers)
+    return partial(run, pool=ActorPool(workers))
 
-    Columns are counted where the rows are, and the counts are merged. Then every worker keeps its part of the rows, and
-    all workers take each optimizer step together, over gloo on CPUs and NCCL on GPUs. On one machine with several GPUs,
-    set `workers` to their number and `gpus=1`.
 
-    Args:
-        model: The model to train, with its options.
-        data: A Ray Dataset, a file or a folder of files, or a pandas, polars or pyarrow table.
-        workers: Number of processes that train together.
-        gpus: GPUs of each process.
-        checkpoint: The folder of Ray's checkpoints. With several machines it must be one that all of them see, or a URL
-            that Ray knows. If it holds the checkpoints of an earlier call, the training continues from them. By default
-            a temporary folder, deleted at the end.
-        checkpoint_seconds: Seconds between two checkpoints.
-        max_failures: How often workers may die before the training fails.
+def run(job: Job, store: BlockStore, blocks: list[Block], pool: ActorPool) -> Iterator[Block]:
+    """Process blocks on an actor pool and yield each when its file is written.
 
-    Returns:
-        The model itself, fitted.
+    After an error the remaining receipts are read, too, which are few because workers then stop. A Dataset that is
+    abandoned has threads that end the whole process if Ray is shut down before them.
     """
-    from harpoon.engines import ray_train
-
-    return ray_train.fit(
-        model,
-        data,
-        workers=workers,
-        gpus=gpus,
-        checkpoint=checkpoint,
-        checkpoint_seconds=checkpoint_seconds,
-        max_failures=max_failures,
-    )
-
-
-def run(
-    job: Job, store: BlockStore, blocks: list[Block], workers: int | None = None, gpus: float = 0.0
-) -> Iterator[Block]:
-    """Process blocks on an actor pool and yield each when its file is written."""
     by_offset = {block.row_offset: block for block in blocks}
     if not blocks:
         return
-    for receipt in _process(job, store, blocks, ActorPool(workers, gpus), ordered=False).iter_rows():
-        if receipt["row_offset"] == FAILED:
-            raise store.worker_error() or store.invisible_error()
-        yield by_offset[receipt["row_offset"]]
+    has_failed = False
+    for receipt in _process(job, store, blocks, pool, ordered=False).iter_rows():
+        has_failed |= receipt["row_offset"] == FAILED
+        if not has_failed:
+            yield by_offset[receipt["row_offset"]]
+    if has_failed:
+        raise store.worker_error() or store.invisible_error()
 
 
 def connect(workers: int | None = None) -> None:
@@ -271,30 +229,15 @@ class ImputeWorker:
         return pa.concat_tables(runs) if runs else rows
 
 
-def _impute_dataset(
-    data: Dataset, request: ImputeRequest, pool: ActorPool, *, block_size: int, ordered: bool
-) -> Dataset:
-    """Impute a Dataset. Its rows are numbered first if the result of a row depends on its number."""
-    request.check_columns(data.columns() or ())
-    seeded = replace(request, seed=to_seed(None)) if request.seed is None else request
-    rows = in_order(data) if ordered or request.depends_on_row_number else data
-    if request.depends_on_row_number:
-        rows = number_rows(rows)
-    size = effective_block_size(block_size, request.where)
-    return pool.map_batches(rows, ImputeWorker, seeded, size=size, exclusive=False)
-
-
 def _run_to_dataset(
     job: Job, output: str | os.PathLike[str] | None, pool: ActorPool, *, ordered: bool, force: bool, progress: bool
 ) -> Dataset:
     """Write files and return a Dataset that reads them; without an output return a Dataset that is computed on use."""
     if output is None:
-        seeded = job.with_seed(to_seed(None)) if job.seed is None else job
-        return _process(seeded, None, job.blocks, pool, ordered=ordered)
+        return _process(job.with_seed(), None, job.blocks, pool, ordered=ordered)
     if Location.parse(output).format not in ("", "parquet"):
         raise InvalidOption(f"output must be a folder or a .parquet file, which Ray can read back, got {output!r}.")
-    run_on_pool = partial(run, workers=pool.workers, gpus=pool.gpus)
-    target = run_job(job, output, run_on_pool, force=force, progress=progress)
+    target = run_job(job, output, partial(run, pool=pool), force=force, progress=progress)
     with preserved_order(ordered=ordered):
         return ray.data.read_parquet(str(target.resolve()))  # workers may have another working directory
 

@@ -10,17 +10,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import ray
+import ray.data
+from ray.data import DataContext, Dataset
 
 from harpoon.engines.blocks import Block
 from harpoon.engines.job import ROW_NUMBER
-from harpoon.exceptions import MissingExtra
-
-try:
-    import ray
-    import ray.data
-    from ray.data import DataContext, Dataset
-except ImportError:
-    raise MissingExtra.for_package("ray", "ray", "The engine Ray") from None
 
 TASK = "task"
 

@@ -13,10 +13,14 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
+import ray
+import ray.data
+import ray.exceptions
+from ray.data import Dataset
 
 from harpoon._text import shorten
 from harpoon._utils.rng import to_seed
@@ -25,24 +29,15 @@ from harpoon.data import dataframe
 from harpoon.data.statistics import TableCounts, count_columns, merge_counts
 from harpoon.engines import DEFAULT_BLOCK_ROWS
 from harpoon.engines.blocks import FileSet
+from harpoon.engines.ray_data import blocks_of_tasks, in_order, tasks_to_dataset
 from harpoon.estimator import Harpoon
-from harpoon.exceptions import HarpoonError, InvalidTable, MissingExtra, TrainingFailed
+from harpoon.exceptions import HarpoonError, InvalidTable, TrainingFailed
 from harpoon.training.checkpoints import SAVE_INTERVAL_SECONDS, Checkpoint, TrainingState
 from harpoon.training.distributed import ProcessGroup
 from harpoon.training.fit import TrainingData
 
-try:
-    import ray
-    import ray.data
-    import ray.exceptions
+if TYPE_CHECKING:
     import ray.train
-    from ray.data import Dataset
-    from ray.train.torch import TorchTrainer
-
-    from harpoon.engines.ray_data import blocks_of_tasks, in_order, tasks_to_dataset
-except ImportError:
-    raise MissingExtra.for_package("ray", "ray", "Training on Ray") from None
-
 
 SAMPLE_ROWS = 20_000  # rows that initialize the network
 DATASET = "rows"
@@ -54,13 +49,35 @@ def fit(
     model: Harpoon,
     data: object,
     *,
-    workers: int,
-    gpus: float,
-    checkpoint: str | os.PathLike[str] | None,
-    checkpoint_seconds: float,
-    max_failures: int,
+    workers: int = 2,
+    gpus: float = 0.0,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_seconds: float = SAVE_INTERVAL_SECONDS,
+    max_failures: int = 3,
 ) -> Harpoon:
-    """Train a model; the arguments are those of `harpoon.engines.ray.fit`."""
+    """Train a model on a Ray cluster, by several processes with a part of the rows each.
+
+    Columns are counted where the rows are, and the counts are merged. Then every worker keeps its part of the rows, and
+    all workers take each optimizer step together, over gloo on CPUs and NCCL on GPUs. On one machine with several GPUs,
+    set `workers` to their number and `gpus=1`.
+
+    Args:
+        model: The model to train, with its options.
+        data: A Ray Dataset, a file or a folder of files, or a pandas, polars or pyarrow table.
+        workers: Number of processes that train together.
+        gpus: GPUs of each process.
+        checkpoint: The folder of Ray's checkpoints. With several machines it must be one that all of them see, or a URL
+            that Ray knows. If it holds the checkpoints of an earlier call, the training continues from them. By default
+            a temporary folder, deleted at the end.
+        checkpoint_seconds: Seconds between two checkpoints.
+        max_failures: How often workers may die before the training fails.
+
+    Returns:
+        The model itself, fitted.
+    """
+    import ray.train
+    from ray.train.torch import TorchTrainer
+
     check_count(workers, "workers, the number of workers,")
     dataset = _to_dataset(data)
     try:
@@ -199,6 +216,8 @@ class ReportedCheckpoint(Checkpoint):
 
 def _train(config: dict[str, Any]) -> None:
     """Train in one worker."""
+    import ray.train
+
     job: _TrainingJob = ray.get(config["job"])
     processes, model = ProcessGroup(), job.model
     model.random_state, model.progress = job.seed, False

@@ -14,27 +14,26 @@ from __future__ import annotations
 import os
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import replace
+from functools import partial
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from harpoon._text import format_list
-from harpoon._utils.rng import RandomState, to_seed
 from harpoon._utils.validation import check_count
 from harpoon.data.schema import Schema
-from harpoon.engines import DEFAULT_BLOCK_ROWS
+from harpoon.engines import Run
 from harpoon.engines.block_imputer import DRAW
 from harpoon.engines.block_store import BlockStore
 from harpoon.engines.blocks import Block
-from harpoon.engines.job import ROW_NUMBER, ImputeRequest, Job, Model, SampleJob, Where, deserialize_model
+from harpoon.engines.job import ROW_NUMBER, ImputeArguments, ImputeRequest, Job, Model, SampleArguments, SampleJob
 from harpoon.exceptions import HarpoonError, InvalidOption, InvalidTable, MissingExtra
-from harpoon.io.writers import cast_to_schema
+from harpoon.io.columnar import cast_to_schema
 
 try:
     from pyspark import SparkConf
@@ -53,82 +52,58 @@ IDS_PER_PARTITION = 2**33  # of the increasing ids of Spark
 POLL_SECONDS = 0.3  # between two checks of which blocks are finished
 
 
-def impute(
-    data: DataFrame,
-    model: Model,
-    *,
-    where: Where = None,
-    draws: int | None = None,
-    only: Sequence[str] = (),
-    random_state: RandomState = None,
-) -> DataFrame:
+def impute(data: DataFrame, model: Model, **arguments: Unpack[ImputeArguments]) -> DataFrame:
     """Impute the missing cells of a DataFrame, and keep its schema.
 
     Args:
         data: The rows, with all columns of the model.
         model: A fitted model, or the path of its file.
-        where: As for `harpoon.engines.impute`.
-        draws: As for `harpoon.engines.impute`.
-        only: As for `harpoon.engines.impute`.
-        random_state: A seed or a NumPy generator.
+        **arguments: `where`, `draws`, `only` and `random_state`, as for `harpoon.engines.impute`.
     """
     if not hasattr(data, "mapInArrow"):
         raise InvalidOption(f"data must be a Spark DataFrame, such as spark.read.parquet(...), got {data!r}.")
-    request = ImputeRequest.create(model, where=where, draws=draws, only=only, random_state=random_state)
+    request = ImputeRequest.create(model, **arguments).with_seed()
     request.check_columns(data.columns)
-    untyped = [f.name for f in data.schema if isinstance(f.dataType, NullType)]
-    if untyped:
+    if untyped := [f.name for f in data.schema if isinstance(f.dataType, NullType)]:
         raise InvalidTable(f"Spark has no type for {format_list(untyped)}: all cells are missing. Cast them first.")
-    seeded = replace(request, seed=to_seed(None)) if request.seed is None else request
-    schema = StructType([StructField(DRAW, LongType(), nullable=False), *data.schema]) if draws else data.schema
+    draw_column = [StructField(DRAW, LongType(), nullable=False)] if request.draws else []
+    schema = StructType([*draw_column, *data.schema])
     if not request.depends_on_row_number:
-        return data.mapInArrow(_partition_imputer(seeded), schema)
+        return data.mapInArrow(_partition_imputer(request), schema)
     numbered = data.withColumn(ROW_NUMBER, monotonically_increasing_id())
-    return numbered.mapInArrow(_partition_imputer(seeded, _partition_rows(numbered)), schema)
+    return numbered.mapInArrow(_partition_imputer(request, _partition_rows(numbered)), schema)
 
 
-def sample(
-    spark: SparkSession,
-    n: int,
-    model: Model,
-    *,
-    where: Where = None,
-    given: Mapping[str, object] | None = None,
-    strategy: str = "auto",
-    random_state: RandomState = None,
-    block_size: int = DEFAULT_BLOCK_ROWS,
-) -> DataFrame:
+def sample(spark: SparkSession, n: int, model: Model, **arguments: Unpack[SampleArguments]) -> DataFrame:
     """Sample rows, one partition per block. The arguments are those of `harpoon.engines.sample`."""
-    unseeded = SampleJob.create(
-        n, model, where=where, given=given, strategy=strategy, random_state=random_state, block_size=block_size
-    )
-    job = unseeded.with_seed(to_seed(None)) if unseeded.seed is None else unseeded
-    one_row = SampleJob.create(1, deserialize_model(job.model), random_state=0)
+    job = SampleJob.create(n, model, **arguments).with_seed()
+    one_row = SampleJob.create(1, job.fitted, random_state=0)
     schema = _spark_schema(next(table for _, table in one_row.process(one_row.blocks)).schema)
     blocks = job.blocks
 
-    def sample_blocks(batches: Batches) -> Batches:
-        for number in _numbers(batches):
-            for _, table in job.process([blocks[number]]):
-                yield from cast_to_schema(table, schema).to_batches()
+    def sample_block(number: int) -> Batches:
+        for _, table in job.process([blocks[number]]):
+            yield from cast_to_schema(table, schema).to_batches()
 
-    return _number_partitions(spark, len(blocks)).mapInArrow(
-        sample_blocks, from_arrow_schema(schema, prefer_timestamp_ntz=True)
-    )
+    return _map_numbers(spark, len(blocks), sample_block, from_arrow_schema(schema, prefer_timestamp_ntz=True))
+
+
+def start(workers: int | None) -> Run:
+    """Return `run` for a number of workers."""
+    return partial(run, workers=workers)
 
 
 def run(job: Job, store: BlockStore, blocks: list[Block], workers: int | None = None) -> Iterator[Block]:
     """Process blocks on a Spark cluster and yield each when its file is written."""
     tasks = job.tasks(blocks)
 
-    def process(batches: Batches) -> Batches:
-        for number in _numbers(batches):
-            offsets = [block.row_offset for block in store.process(job, tasks[number])]
-            yield pa.RecordBatch.from_pydict({"row_offset": pa.array(offsets, pa.int64())})
+    def process(number: int) -> Batches:
+        offsets = [block.row_offset for block in store.process(job, tasks[number])]
+        yield pa.RecordBatch.from_pydict({"row_offset": pa.array(offsets, pa.int64())})
 
     if not tasks:
         return
-    receipts = _number_partitions(session(workers), len(tasks)).mapInArrow(process, "row_offset long")
+    receipts = _map_numbers(session(workers), len(tasks), process, "row_offset long")
     with ThreadPoolExecutor(1) as pool:
         collected, unfinished = pool.submit(receipts.collect), blocks
         while unfinished and not collected.done():
@@ -199,17 +174,17 @@ def _partition_imputer(
     """Return the function that imputes a partition. `partition_rows` are the row numbers of each partition."""
 
     def impute_partition(batches: Batches) -> Batches:
-        for batch in map(_as_table, batches):
-            own, row_offset = batch, 0
+        for batch in batches:
+            own, row_offset = pa.Table.from_batches([batch]), 0
             if partition_rows is not None:
                 partition, start = _position(batch)
                 rows = partition_rows.get(partition, range(0))
-                own, row_offset = batch.drop_columns([ROW_NUMBER]), rows.start + start
+                own, row_offset = own.drop_columns([ROW_NUMBER]), rows.start + start
                 if start + batch.num_rows > len(rows):
                     raise InvalidTable(
                         "The DataFrame did not give the same rows twice. Cache it, or write it to files first."
                     )
-            local = to_local_times(own, deserialize_model(request.model).schema_)
+            local = to_local_times(own, request.fitted.schema_)
             imputed = request.block_imputer(local.schema).impute_stacked(local, row_offset)
             fields = [*([pa.field(DRAW, pa.int64())] if request.draws else []), *own.schema]
             yield from cast_to_schema(to_instants(imputed, own, request.draws), pa.schema(fields)).to_batches()
@@ -221,7 +196,7 @@ def _partition_rows(numbered: DataFrame) -> dict[int, range]:
     """Return the row numbers of each partition."""
 
     def count_rows(batches: Batches) -> Batches:
-        for batch in map(_as_table, batches):
+        for batch in batches:
             yield pa.RecordBatch.from_pydict({"partition": [_position(batch)[0]], "n_rows": [batch.num_rows]})
 
     counts = Counter[int]()
@@ -232,23 +207,22 @@ def _partition_rows(numbered: DataFrame) -> dict[int, range]:
     return {partition: range(*bounds) for partition, bounds in zip(partitions, pairwise(ends), strict=True)}
 
 
-def _as_table(batch: pa.RecordBatch) -> pa.Table:
-    return pa.Table.from_batches([batch])
-
-
-def _position(batch: pa.Table) -> tuple[int, int]:
+def _position(batch: pa.RecordBatch) -> tuple[int, int]:
     """Return the partition of a batch and the index of its first row there, from Spark's increasing ids."""
     return divmod(batch[ROW_NUMBER][0].as_py() if batch.num_rows else 0, IDS_PER_PARTITION)
 
 
-def _number_partitions(spark: SparkSession, count: int) -> DataFrame:
-    """Return the numbers from 0 on, each in a partition of its own."""
-    return spark.range(0, count, 1, count)
+def _map_numbers(
+    spark: SparkSession, count: int, work: Callable[[int], Batches], schema: StructType | str
+) -> DataFrame:
+    """Return what `work` yields for the numbers from 0 on, each in a partition of its own."""
 
+    def work_on_partition(batches: Batches) -> Batches:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from work(number)
 
-def _numbers(batches: Batches) -> Iterator[int]:
-    for batch in batches:
-        yield from batch.column(0).to_pylist()
+    return spark.range(0, count, 1, count).mapInArrow(work_on_partition, schema)
 
 
 def _spark_schema(schema: pa.Schema) -> pa.Schema:

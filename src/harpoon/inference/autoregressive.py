@@ -5,11 +5,14 @@ an absorbing-state diffusion. Its only errors are those of the conditional distr
 cells at once. Every row has a random order of its own, because the learnt conditionals are not perfectly consistent,
 and an error that all rows share is easy to detect. Two exceptions: numbers that a relation constrains are sampled after
 all others, small before large; numbers that are determined by the cells so far are sampled first.
+
+A column with missing training cells has a missing indicator, a variable of its own. Its value is sampled after the
+indicator, and only in rows whose indicator says that there is one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import NamedTuple, Protocol
 
@@ -18,13 +21,12 @@ import torch
 from scipy.special import ndtri
 from torch import Tensor
 
-from harpoon.data.column_array import NO_INDEX
-from harpoon.data.statistics import Floats
-from harpoon.encoding.base import ColumnSlice, PartType
-from harpoon.encoding.batch import MIN_RANK, EncodedRows
-from harpoon.encoding.row_codec import RowCodec
+from harpoon.data import NO_INDEX, Floats
+from harpoon.encoding import ColumnSlice, EncodedRows, PartType, RowCodec
+from harpoon.encoding.batch import MIN_RANK
+from harpoon.encoding.missingness import NULL
 from harpoon.networks.rank_head import ConditionalDistributions, ConditionalPredictor, flat_index
-from harpoon.relations.relation import RelationBank
+from harpoon.relations import Exclusions, RelationBank
 
 QUANTILE_POINTS = 1024
 UNIFORMS_PER_VARIABLE = 4  # for the order, the category or component, the bin, and the position inside the bin
@@ -47,6 +49,22 @@ class DistributionModel(Protocol):
     def n_rank_bins(self) -> int:
         """Bins of all histograms together."""
 
+    def excluded_categories(self, x: Tensor) -> Tensor | None:
+        """Return which categories cannot occur beside those of encoded rows, (n, categories); None: all can."""
+
+    def structurally_missing(self, given: EncodedRows) -> Tensor:
+        """Return which missing indicators the observed categories force to be null, (n, indicators)."""
+
+    @property
+    def exclusions(self) -> Exclusions:
+        """The labels that exclude or determine each other."""
+
+    def is_possible(self, given: EncodedRows) -> Tensor:
+        """Return which rows have no observed categories that exclude each other, (n,)."""
+
+    def resolve(self, x: Tensor, given: EncodedRows, *, is_mean: bool) -> Tensor:
+        """Return rows, (n, d), whose unobserved labels agree with each other and with the observed ones."""
+
     def predict(self, given: EncodedRows) -> ConditionalPredictor:
         """Return the conditional distributions of the unobserved cells given the observed ones."""
 
@@ -58,15 +76,15 @@ class SampledRows(NamedTuple):
     relation_of: Tensor
 
 
-class _Requested(NamedTuple):
-    """Variables that are sampled in one step.
+class _Order(NamedTuple):
+    """The order of the variables of each row."""
 
-    Attributes:
-        row: The row of each, (m,).
-        variable: The variable of each, (m,).
-        category_row: The row of its category logits, (m,).
-        rank_row: The row of its distribution of normal scores, (m,).
-    """
+    priority: Tensor  # (n, variables); the lowest is sampled next, `DONE` never
+    skipped: Tensor  # variables that are neither observed nor sampled, (n, variables)
+
+
+class _Requested(NamedTuple):
+    """Variables that are sampled in one step, and the rows of their predicted distributions, (m,) each."""
 
     row: Tensor
     variable: Tensor
@@ -78,32 +96,22 @@ class _Requested(NamedTuple):
 class AutoregressiveSampler:
     """Samples encoded rows variable by variable.
 
-    A variable is what is sampled in one step: a cell, or one level of a hierarchical category, of which the member is
-    sampled right after its group. The tensors have one row per variable, and `NO_INDEX` for what it does not have.
-
-    Attributes:
-        variable_of: The variable of each encoded dimension, (d,).
-        follows: The variable right before it in the order; itself, if it is the first of its column, (variables,).
-        categories: The positions of its categories among all categories, (variables, most categories).
-        first_category: The encoded position of its first category, (variables,).
-        ranks: Its position among all normal scores, (variables,).
-        continuous: The encoded position of its normal score, (variables,).
-        standardised: The encoded position of its standardised value, (variables,).
-        quantile_table: Its standardised value at evenly spaced probabilities, (variables, QUANTILE_POINTS + 1).
-        spikes: Its standardised value at each spike, after one entry for no spike, (variables, most categories).
-        scales: The scale of each number, and the scale relative to its size, (2, ranks).
+    A variable is what is sampled in one step: a cell, or one level of a hierarchical category (its group, and right
+    after it the member). The tensors have one row per variable, and `NO_INDEX` for what a variable does not have.
     """
 
-    variable_of: Tensor
-    follows: Tensor
-    categories: Tensor
-    first_category: Tensor
-    ranks: Tensor
-    continuous: Tensor
-    standardised: Tensor
-    quantile_table: Tensor
-    spikes: Tensor
-    scales: Tensor
+    variable_of: Tensor  # the variable of each encoded dimension, (d,)
+    follows: Tensor  # the first variable of its column, after which it is sampled; it may be itself, (variables,)
+    categories: Tensor  # the positions of its categories among all categories, (variables, most categories)
+    first_category: Tensor  # the encoded position of its first category, (variables,)
+    ranks: Tensor  # its position among all normal scores, (variables,)
+    continuous: Tensor  # the encoded position of its normal score, (variables,)
+    standardised: Tensor  # the encoded position of its standardised value, (variables,)
+    quantile_table: Tensor  # its standardised value at evenly spaced probabilities, (variables, QUANTILE_POINTS + 1)
+    spikes: Tensor  # its standardised value at each spike, after one entry for no spike, (variables, most categories)
+    scales: Tensor  # the scale of each number, and the scale relative to its size, (2, ranks)
+    indicator: Tensor  # the variable that is its missing indicator, (variables,)
+    null_category: Tensor  # the encoded position of the category of that indicator that says "null", (variables,)
 
     @staticmethod
     def supports(codec: RowCodec) -> bool:
@@ -115,7 +123,10 @@ class AutoregressiveSampler:
     def from_codec(cls, codec: RowCodec) -> AutoregressiveSampler:
         """Return the sampler for encoded rows of a codec."""
         variables = _variables(codec.slices)
-        categorical, continuous, regression = ([_of_type(slices, kind) for slices in variables] for kind in _TYPES)
+        categorical, continuous, regression = (
+            [next((slice_ for slice_ in slices if slice_.type is kind), None) for slices in variables]
+            for kind in (PartType.CATEGORICAL, PartType.CONTINUOUS, PartType.REGRESSION)
+        )
         most = max(map(_width, categorical), default=1)
         categories, start = torch.full((len(variables), most), NO_INDEX), 0
         for row, slice_ in enumerate(categorical):
@@ -125,10 +136,12 @@ class AutoregressiveSampler:
                 categories[row, 0] = NO_INDEX  # a column of spikes alone always has one of them
         ranked = [row for row, slice_ in enumerate(continuous) if slice_]
         columns = [slices[0].column for slices in variables]
+        indicators = [codec.indicator_of.get(column, NO_INDEX) for column in columns]
+        first_dimension = {slices[0].column: slices[0].start for slices in reversed(variables)}
         standardised = _starts(regression)
-        widths = [sum(map(_width, slices)) for slices in variables]
+        widths = torch.tensor([sum(map(_width, slices)) for slices in variables], dtype=torch.long)
         return cls(
-            variable_of=torch.tensor([row for row, width in enumerate(widths) for _ in range(width)]),
+            variable_of=torch.arange(len(variables)).repeat_interleave(widths),
             follows=torch.tensor([columns.index(column) for column in columns]),
             categories=categories,
             first_category=_starts(categorical),
@@ -138,6 +151,8 @@ class AutoregressiveSampler:
             quantile_table=_standardised_values(codec, standardised, _rows_at_quantiles(codec)),
             spikes=_standardised_values(codec, standardised, _rows_at_categories(codec, most)),
             scales=_scales(codec, len(ranked)),
+            indicator=torch.tensor([columns.index(at) if at != NO_INDEX else at for at in indicators]),
+            null_category=torch.tensor([first_dimension[at] + NULL if at != NO_INDEX else at for at in indicators]),
         )
 
     def __len__(self) -> int:
@@ -150,7 +165,14 @@ class AutoregressiveSampler:
 
     @torch.no_grad()
     def sample(
-        self, model: DistributionModel, given: EncodedRows, uniforms: Tensor, steps: int, on_step: Callable[[], None]
+        self,
+        model: DistributionModel,
+        given: EncodedRows,
+        uniforms: Tensor,
+        steps: int,
+        on_step: Callable[[], None],
+        *,
+        nulls: bool = False,
     ) -> SampledRows:
         """Sample every unobserved cell.
 
@@ -160,25 +182,42 @@ class AutoregressiveSampler:
             uniforms: Uniform random numbers, (UNIFORMS_PER_VARIABLE, n, variables).
             steps: At most; with fewer steps than unobserved variables, several are sampled per step, independently.
             on_step: Called after each step, for progress.
+            nulls: Whether missing indicators are sampled, too. Otherwise they stay unknown, and every value is sampled.
         """
         x = given.x * given.observed
         rows = SampledRows(x, torch.full((len(x), int((self.ranks != NO_INDEX).sum())), NO_INDEX, device=x.device))
         observed = torch.ones(len(x), len(self), dtype=torch.bool, device=x.device)
         observed[:, self.variable_of] = given.observed
+        skipped = self._is_null(x)
+        if not nulls:
+            is_indicator = torch.zeros(len(self), dtype=torch.bool, device=x.device)
+            is_indicator[self.indicator[self.indicator != NO_INDEX]] = True
+            skipped |= is_indicator & ~observed
         order = uniforms[0][:, self.follows] + self._order_offset(*model.constrained)
-        priority = order.masked_fill(observed, DONE).argsort(dim=1, stable=True).argsort(dim=1)
-        priority = priority.to(x.dtype).masked_fill_(observed, DONE)
+        order = torch.where(self.indicator == NO_INDEX, order, order.maximum(order[:, self.indicator.clamp(min=0)]))
+        done = observed | skipped
+        priority = order.masked_fill(done, DONE).argsort(dim=1, stable=True).argsort(dim=1)
+        priority = priority.to(x.dtype).masked_fill_(done, DONE)
         for step in range(steps):
-            self._step(model, rows, priority, uniforms[1:], steps - step)
+            self._step(model, rows, _Order(priority, skipped), uniforms[1:], steps - step)
             on_step()
         return rows
 
+    def _is_null(self, x: Tensor) -> Tensor:
+        """Return which variables have no value because their indicator says so, (n, variables)."""
+        return (self.null_category != NO_INDEX) & (x[:, self.null_category.clamp(min=0)] > 0)
+
     def _step(
-        self, model: DistributionModel, rows: SampledRows, priority: Tensor, uniforms: Tensor, steps_left: int
+        self, model: DistributionModel, rows: SampledRows, order: _Order, uniforms: Tensor, steps_left: int
     ) -> None:
-        """Sample the next variables of each row. Rows without any observed cell share the prediction of one row."""
-        observed, ranked = priority == DONE, self.ranks != NO_INDEX
-        unfinished, is_shared = (~observed).any(dim=1).nonzero()[:, 0], not observed.any()
+        """Sample the next variables of each row. Rows without any observed cell share the prediction of one row.
+
+        Rows and order are updated in place.
+        """
+        priority, skipped = order
+        done, ranked = priority == DONE, self.ranks != NO_INDEX
+        observed = done & ~skipped
+        unfinished, is_shared = (~done).any(dim=1).nonzero()[:, 0], not observed.any()
         if not len(unfinished):
             return
         inputs = unfinished[:1] if is_shared else unfinished
@@ -192,8 +231,30 @@ class AutoregressiveSampler:
             distributions = predictor.distributions(mask[:, ranked])
             rank_row = flat_index(mask & ranked)[row, variable]
             requested = _Requested(unfinished[row], variable, row, rank_row)
-        self._sample_requested(rows, requested, distributions, uniforms[:, requested.row, variable])
+        uniforms = uniforms[:, requested.row, variable]
+        at_once = bool((self.indicator == NO_INDEX).all()) and model.excluded_categories(rows.x[:1]) is None
+        for part in self._steps_within(rows.x, requested, at_once=at_once):
+            excluded, written = model.excluded_categories(rows.x), _Requested(*(item[part] for item in requested))
+            self._sample_requested(rows, written, distributions, excluded, uniforms[:, part])
         priority[unfinished] = priority[unfinished].masked_fill(mask, DONE)
+        skipped |= self._is_null(rows.x)
+        priority.masked_fill_(skipped, DONE)
+
+    def _steps_within(self, x: Tensor, requested: _Requested, *, at_once: bool) -> Iterator[Tensor]:
+        """Yield which requested variables are written into the rows next, (m,): of each row one, indicators first.
+
+        So no two categories of a row are written that exclude each other, although their distributions were predicted
+        together. A value that then is null is not written at all. `at_once`: neither can happen.
+        """
+        per_row = requested.row.bincount()
+        per_row = per_row[per_row > 0]
+        if at_once or per_row.max() == 1:
+            yield torch.ones_like(requested.row, dtype=torch.bool)
+            return
+        first = (per_row.cumsum(dim=0) - per_row).repeat_interleave(per_row)
+        position = torch.arange(len(first), device=first.device) - first
+        for number in range(int(per_row.max())):
+            yield (position == number) & ~self._is_null(x)[requested.row, requested.variable]
 
     def _order_offset(self, by_sums: Tensor, by_products: Tensor) -> Tensor:
         """Return how much later than at random each variable is sampled, (variables,).
@@ -218,18 +279,26 @@ class AutoregressiveSampler:
         if steps_left == 1:
             return waiting
         determined[:, self.ranks != NO_INDEX] = predictor.determined()
-        priority = priority.masked_fill(determined & waiting, FIRST)
+        waits_for_indicator = (self.indicator != NO_INDEX) & waiting[:, self.indicator.clamp(min=0)]
+        priority = priority.masked_fill(determined & waiting & ~waits_for_indicator, FIRST)
         per_step = (waiting.sum(dim=1, keepdim=True) + steps_left - 1).div(steps_left, rounding_mode="floor")
         return waiting & (priority <= priority.sort(dim=1).values.gather(1, per_step - 1))
 
     def _sample_requested(
-        self, rows: SampledRows, requested: _Requested, distributions: ConditionalDistributions, uniforms: Tensor
+        self,
+        rows: SampledRows,
+        requested: _Requested,
+        distributions: ConditionalDistributions,
+        excluded: Tensor | None,
+        uniforms: Tensor,
     ) -> None:
         """Sample the requested variables and write them into the rows."""
         x, (row, variable, *_) = rows.x, requested
         positions = self.categories[variable]
         logits = distributions.category_logits[requested.category_row[:, None], positions.clamp(min=0)]
         logits = logits.masked_fill(positions == NO_INDEX, -torch.inf)
+        if excluded is not None:
+            logits = _exclude(logits, excluded[row[:, None], positions.clamp(min=0)])
         category = self._determined_spikes(requested, distributions, _categorical_icdf(logits, uniforms[0]))
         has_categories = self.first_category[variable] != NO_INDEX
         x[row[has_categories], (self.first_category[variable] + category)[has_categories]] = 1.0
@@ -305,6 +374,12 @@ def _sample_probability(distributions: ConditionalDistributions, uniform: Tensor
     return torch.where(uniform < weight, in_gaussian, in_bin).clamp(MIN_RANK, 1 - MIN_RANK)
 
 
+def _exclude(logits: Tensor, excluded: Tensor) -> Tensor:
+    """Remove excluded categories; all stay where every one is excluded, in rows unlike any training row."""
+    remaining = logits.masked_fill(excluded, -torch.inf)
+    return torch.where((remaining > -torch.inf).any(dim=1, keepdim=True), remaining, logits)
+
+
 def _categorical_icdf(logits: Tensor, uniform: Tensor) -> Tensor:
     """Return the category of each row at a uniform random number, (n, categories) and (n,) to (n,)."""
     cumulative = logits.softmax(dim=1).cumsum(dim=1)
@@ -323,10 +398,6 @@ def _variables(slices: Sequence[ColumnSlice]) -> list[list[ColumnSlice]]:
     return variables
 
 
-def _of_type(slices: list[ColumnSlice], kind: PartType) -> ColumnSlice | None:
-    return next((slice_ for slice_ in slices if slice_.type is kind), None)
-
-
 def _width(slice_: ColumnSlice | None) -> int:
     return 0 if slice_ is None else slice_.stop - slice_.start
 
@@ -338,9 +409,8 @@ def _starts(slices: Sequence[ColumnSlice | None]) -> Tensor:
 def _rows_at_quantiles(codec: RowCodec) -> Floats:
     """Return encoded rows with every normal score at evenly spaced probabilities, (QUANTILE_POINTS + 1, d)."""
     x = _rows_at_categories(codec, 1).repeat(QUANTILE_POINTS + 1, axis=0)
-    probabilities = np.linspace(MIN_RANK, 1 - MIN_RANK, QUANTILE_POINTS + 1)
     scores = [slice_.start for slice_ in codec.slices if slice_.type is PartType.CONTINUOUS]
-    x[:, scores] = ndtri(probabilities)[:, None]
+    x[:, scores] = ndtri(np.linspace(MIN_RANK, 1 - MIN_RANK, QUANTILE_POINTS + 1))[:, None]
     return x
 
 
@@ -365,6 +435,3 @@ def _standardised_values(codec: RowCodec, positions: Tensor, x: Floats) -> Tenso
     """Return the standardised values that encoded rows decode to, (variables, n)."""
     values = torch.from_numpy(codec.encode(codec.decode(x)))
     return torch.where(positions[:, None] == NO_INDEX, 0.0, values[:, positions.clamp(min=0)].T)
-
-
-_TYPES = (PartType.CATEGORICAL, PartType.CONTINUOUS, PartType.REGRESSION)

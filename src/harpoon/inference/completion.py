@@ -7,23 +7,18 @@ per row.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from time import perf_counter
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
-from numpy.typing import NDArray
 
-from harpoon._text import format_list
 from harpoon._utils.rng import Stream, generator
-from harpoon.conditions.bound import BoundPredicate, negate
-from harpoon.conditions.evaluate import evaluate
-from harpoon.data.column_array import Columns, Index, n_rows, scatter, take
-from harpoon.encoding.batch import Penalty
-from harpoon.exceptions import InvalidCondition
+from harpoon.conditions import evaluate
+from harpoon.data import Columns, Index, as_unknown, scatter, take
 from harpoon.inference.diagnostics import SamplingInfo
-from harpoon.inference.guided import N_PARTICLES, GuidedSampler, SampleRows
+from harpoon.inference.guided import N_PARTICLES, ConditionSearch, Mask
 from harpoon.inference.proposals import branch_proposals
-from harpoon.inference.row_sampler import RowSampler
+from harpoon.inference.row_sampler import Complete
 
 CANDIDATES_PER_ROW = (1, 4, 16, 64, 256)  # round after round
 FALLBACK_CANDIDATES = 16
@@ -33,127 +28,73 @@ POINT_PROBABILITY = 1e-3  # a truncated marginal with less probability than this
 DRAW_STRIDE = 2**20  # between the draw numbers of two rounds
 
 
-def check_satisfiable(rows: Columns, predicate: BoundPredicate, text: str, row_offset: int = 0) -> None:
-    """Raise InvalidCondition if the observed cells of a row already violate the condition."""
-    if is_unsatisfiable(predicate, rows):
-        return  # the observed cells are not to blame
-    violated = np.flatnonzero(evaluate(negate(predicate), rows)) + row_offset
-    if len(violated):
-        rows_are = "row" if len(violated) == 1 else "rows"
-        raise InvalidCondition(
-            f"The condition {text} is violated by observed cells, in {rows_are} {format_list(violated.tolist())} "
-            "(counted from 0). Empty those cells, leave those rows out, or relax the condition."
-        )
-
-
-def is_unsatisfiable(predicate: BoundPredicate, rows: Columns) -> bool:
-    """Return whether the condition is false for every row."""
-    blank = {name: replace(cells[:1], missing=np.ones(len(cells[:1]), dtype=np.bool_)) for name, cells in rows.items()}
-    return n_rows(blank) > 0 and bool(evaluate(negate(predicate), blank).all())
-
-
 @dataclass
-class ConditionalCompletion:
-    """Completes partial rows under a condition.
+class ConditionalCompletion(ConditionSearch):
+    """Completes partial rows under a condition. The noise of a row depends on its number in `index` and on `draw`."""
 
-    Attributes:
-        sampler: Samples the missing cells.
-        rows: The partial rows.
-        index: The number of each row, on which its noise depends.
-        predicate: The condition.
-        loss: A penalty besides the condition.
-        draw: The number of the draw, on which the noise depends too.
-    """
+    index: Index = field(kw_only=True)
+    draw: int = field(default=0, kw_only=True)
 
-    sampler: RowSampler
-    rows: Columns
-    index: Index
-    predicate: BoundPredicate
-    loss: Penalty | None = None
-    draw: int = 0
-
-    def sample(self) -> tuple[Columns, NDArray[np.bool_], SamplingInfo]:
+    def sample(self) -> tuple[Columns, Mask, SamplingInfo]:
         """Return completed rows, which of them satisfy the condition, and diagnostics."""
-        started, evaluations = perf_counter(), self.sampler.evaluations
-        self.completed, self.satisfied = dict(self.rows), np.zeros(len(self.index), dtype=np.bool_)
-        self.sampled = self.rounds = 0
+        self.completed, self.satisfied = dict(self.given), np.zeros(len(self.index), dtype=np.bool_)
         if self.loss is None:
             for candidates in CANDIDATES_PER_ROW:
                 self._try(candidates, self.sampler.sample)
                 if candidates == 1:
-                    self._ignore_observed(max_probability=POINT_PROBABILITY)
-        guided_violations = self._guide()
-        self._ignore_observed()
-        info = SamplingInfo(
-            strategy="completion",
-            rows=len(self.satisfied),
-            sampled=self.sampled,
-            guided_violations=guided_violations,
-            violations=float((~self.satisfied).mean()) if len(self.satisfied) else 0.0,
-            rounds=self.rounds,
-            evaluations=self.sampler.evaluations - evaluations,
-            seconds=perf_counter() - started,
-        )
-        return self.completed, self.satisfied, info
+                    self._ignore_given(only_points=True)
+        attempt = partial(self._try, N_PARTICLES if self.can_condition else 1)
+        self.guide_rounds(self.predicate, attempt, MAX_GUIDED_ROUNDS)
+        self._ignore_given()
+        return self.completed, self.satisfied, self.info("completion", self.satisfied)
 
-    def _guide(self) -> float | None:
-        """Guide the remaining rows; return the fraction of them that failed in the first round."""
-        remaining, failed = int((~self.satisfied).sum()), None
-        guided = GuidedSampler.from_sampler(self.sampler, self.predicate, self.loss)
-        for sample in guided.rounds(MAX_GUIDED_ROUNDS):
-            self._try(N_PARTICLES if guided.corrects_bias else 1, sample)
-            if failed is None and remaining:
-                failed = float((~self.satisfied).sum()) / remaining
-        self.sampler.evaluations += guided.sampler.evaluations
-        return failed
-
-    def _ignore_observed(self, *, max_probability: float = np.inf) -> None:
+    def _ignore_given(self, *, only_points: bool = False) -> None:
         """Complete the remaining rows from truncated marginals, which ignore the observed cells of the row.
 
-        For a single value (`max_probability`) nothing is lost by that: there is no distribution to be wrong about.
+        For a single value (`only_points`) nothing is lost by that: there is no distribution to be wrong about.
         """
-        remaining = np.flatnonzero(~self.satisfied)
-        if not len(remaining) or self.loss is not None or not self.sampler.denoiser.is_conditional:
+        if self.satisfied.all() or not self.can_condition:
             return
-        rows, random = self.rows, generator(self.sampler.seed, Stream.COMPLETION, self.draw)
-        is_free = {name: cells.missing[remaining].any() for name, cells in rows.items()}
-        base = {name: replace(cells[:1], missing=np.array([is_free[name]])) for name, cells in rows.items()}
+        random = generator(self.sampler.seed, Stream.COMPLETION, self.draw)
+        is_free = {name: cells.unknown[~self.satisfied].any() for name, cells in self.given.items()}
+        base = {
+            name: as_unknown(cells[:1]) if is_free[name] else replace(cells[:1], missing=np.zeros(1, dtype=np.bool_))
+            for name, cells in self.given.items()
+        }
         for proposal in branch_proposals(self.sampler, self.predicate, base, ignore_given=True):
-            if max_probability < np.inf and proposal.number_probability >= max_probability:
+            if only_points and proposal.number_probability >= POINT_PROBABILITY:
                 continue
-            self.rows = _scatter_partial(rows, proposal.condition(take(rows, remaining), random)[0], remaining)
-            self._try(FALLBACK_CANDIDATES, self.sampler.sample)
-            self.rows, remaining = rows, np.flatnonzero(~self.satisfied)
-            if not len(remaining):
+            given, _ = proposal.condition(take(self.given, ~self.satisfied), random)
+            self._try(FALLBACK_CANDIDATES, self.sampler.sample, given)
+            if self.satisfied.all():
                 break
 
-    def _try(self, candidates: int, sample: SampleRows) -> None:
-        """Sample candidates for each remaining row and keep the first that satisfies the condition."""
+    def _try(self, candidates: int, sample: Complete, given: Columns | None = None) -> Mask | None:
+        """Sample candidates for each remaining row and keep the first that satisfies the condition.
+
+        Return which of the remaining rows now satisfy it; None if there was none. `given` replaces their given cells.
+        """
         remaining = np.flatnonzero(~self.satisfied)
         if not len(remaining):
-            return
+            return None
         if candidates != N_PARTICLES:
             candidates = max(1, min(candidates, MAX_CANDIDATES // len(remaining)))
+        given = take(self.given, remaining) if given is None else given
         draw = self.draw + self.rounds * DRAW_STRIDE
         rows_at_once = max(1, MAX_CANDIDATES // candidates)
-        for chunk in np.split(remaining, np.arange(rows_at_once, len(remaining), rows_at_once)):
-            repeated = np.repeat(chunk, candidates)
+        for start in range(0, len(remaining), rows_at_once):
+            chunk = remaining[start : start + rows_at_once]
+            repeated = np.repeat(np.arange(len(chunk)), candidates)
             # The noise of a candidate depends only on its row and its position among the candidates of the row.
-            index = self.index[repeated] * candidates + np.tile(np.arange(candidates), len(chunk))
-            rows = sample(take(self.rows, repeated), index, draw=draw)
-            satisfied = evaluate(self.predicate, rows).reshape(len(chunk), candidates)
+            index = self.index[chunk][repeated] * candidates + np.tile(np.arange(candidates), len(chunk))
+            rows = sample(take(given, start + repeated), index, draw=draw)
+            satisfied = evaluate(self.predicate, rows)
+            given_cells = take(self.given, chunk[repeated][satisfied])
+            satisfied[satisfied] = self.sampler.is_possible(take(rows, satisfied), given_cells)
+            satisfied = satisfied.reshape(len(chunk), candidates)
             first = np.arange(len(chunk)) * candidates + satisfied.argmax(axis=1)
             self.completed = scatter(self.completed, take(rows, first), chunk)
             self.satisfied[chunk] = satisfied.any(axis=1)
             self.sampled += len(repeated)
         self.rounds += 1
-
-
-def _scatter_partial(rows: Columns, new: Columns, index: Index) -> Columns:
-    """Replace the rows at `index` by new ones, which may have missing cells."""
-    replaced = {}
-    for name, cells in rows.items():
-        values, missing = cells.values.astype(new[name].values.dtype).copy(), cells.missing.copy()
-        values[index], missing[index] = new[name].values, new[name].missing
-        replaced[name] = replace(new[name], values=values, missing=missing)
-    return replaced
+        return self.satisfied[remaining]

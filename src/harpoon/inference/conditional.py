@@ -1,25 +1,20 @@
-"""Sampling under a condition: the methods from which strategies are built (`harpoon.inference.strategies`)."""
+"""New rows under a condition: the methods from which strategies are built (`harpoon.inference.strategies`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
-from time import perf_counter
+from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from harpoon._utils.rng import Stream, stream_key
-from harpoon.conditions.bound import BoundPredicate, Constant, columns_of
-from harpoon.conditions.evaluate import evaluate
-from harpoon.data.column_array import ColumnArray, Columns, concat, n_rows, repeat_row, scatter, take
-from harpoon.encoding.batch import Penalty
-from harpoon.exceptions import SamplingFailed
-from harpoon.inference.completion import is_unsatisfiable
-from harpoon.inference.diagnostics import SamplingInfo
-from harpoon.inference.guided import N_PARTICLES, GuidedSampler
+from harpoon.conditions import BoundPredicate, columns_of, evaluate, negate
+from harpoon.conditions.bound import Constant
+from harpoon.data import Columns, as_unknown, concat, n_rows, repeat_row, scatter, take
+from harpoon.inference.diagnostics import ProbabilityEstimate
+from harpoon.inference.guided import N_PARTICLES, ConditionSearch, Mask
 from harpoon.inference.proposals import BranchProposal, branch_proposals
-from harpoon.inference.row_sampler import RowSampler
+from harpoon.inference.row_sampler import Complete
 
 PILOT_ROWS = 2048  # unconditional rows from which the probability of a condition is estimated
 BRANCH_PILOT_ROWS = 512  # the same for a branch
@@ -31,188 +26,184 @@ GIBBS_FRACTIONS = (0.5, 0.3, 0.4, 0.2, 0.5, 0.3, 0.4, 0.2)  # fraction of the ce
 OVERSAMPLING = 1.25  # rows sampled for each row that is expected to be kept
 
 Proposal = Callable[[int, int], Columns]  # the number of the first row and the number of rows, to rows
-Strategy = Callable[["ConditionalSampler", int], Columns]
-BranchPilot = tuple[BranchProposal, Columns, NDArray[np.bool_]]
+BranchPilot = tuple[BranchProposal, Columns, Mask]
+
+
+def is_unsatisfiable(predicate: BoundPredicate, rows: Columns) -> bool:
+    """Return whether no row at all can satisfy the condition."""
+    blank = {name: as_unknown(cells[:1]) for name, cells in rows.items()}
+    return n_rows(blank) > 0 and bool(evaluate(negate(predicate), blank, partial=True).all())
+
+
+def _estimate_by_branch(pilots: list[BranchPilot]) -> ProbabilityEstimate | None:
+    """Return the probability of a condition by importance sampling: the sum over its disjoint branches."""
+    probability, variance = 0.0, 0.0
+    for proposal, _, hits in pilots:
+        rate = max(hits.sum(), 0.5) / len(hits)
+        of_branch = proposal.probability * rate
+        # Of the importance weights, and of the pilot rows among which hits are counted.
+        relative = proposal.relative_variance + (1 - rate) / (rate * len(hits))
+        probability, variance = probability + of_branch, variance + of_branch**2 * relative
+    if not variance:
+        return None
+    return ProbabilityEstimate(min(probability, 1.0), probability * max(1 - probability, 0.0) / variance)
 
 
 @dataclass
-class ConditionalSampler:
-    """Samples rows under a condition; strategies are built from its methods.
+class ConditionalSampler(ConditionSearch):
+    """Samples new rows under a condition; strategies are built from its methods."""
 
-    Attributes:
-        sampler: Samples rows.
-        predicate: The condition.
-        base: What all rows have in common: one row, its free cells missing.
-        loss: A penalty besides the condition.
-        sampled: Rows sampled so far.
-        rounds: Rounds of sampling so far.
-        guided: Guided rows of the first round, and how many of them violate the condition.
-        pilot: Unconditional rows, kept to explain why a condition is rare.
-        strategy: The strategy in use.
-    """
+    pilot: Columns | None = field(default=None, init=False)  # unconditional rows, to explain why a condition is rare
+    strategy: str = field(default="rejection", init=False)  # the one in use
+    _unconditional: int = field(default=0, init=False)  # unconditional rows so far
+    _hits: int = field(default=0, init=False)  # how many of them satisfy the condition
+    _by_branch: ProbabilityEstimate | None = field(default=None, init=False)
 
-    sampler: RowSampler
-    predicate: BoundPredicate
-    base: Columns
-    loss: Penalty | None = None
-    sampled: int = field(default=0, init=False)
-    rounds: int = field(default=0, init=False)
-    guided: list[int] = field(default_factory=lambda: [0, 0], init=False)
-    pilot: Columns | None = field(default=None, init=False)
-    strategy: str = field(default="rejection", init=False)
+    def reject(
+        self,
+        n: int,
+        propose: Proposal,
+        accepted: Columns | None = None,
+        sampled: int = 0,
+        predicate: BoundPredicate | None = None,
+    ) -> Columns:
+        """Sample from a proposal until n rows satisfy the condition, or the predicate of one of its branches.
 
-    def sample(self, n: int, name: str, strategy: Strategy) -> tuple[Columns, SamplingInfo]:
-        """Run a strategy; return at most n rows, which all satisfy the condition (not for "paper"), and diagnostics."""
-        started, evaluations = perf_counter(), self.sampler.evaluations
-        rows = self.no_rows()
-        if not is_unsatisfiable(self.predicate, self.base):
-            self.strategy = name
-            rows = take(strategy(self, n), slice(0, n))
-        count = n_rows(rows)
-        info = SamplingInfo(
-            strategy=self.strategy,
-            rows=count,
-            sampled=self.sampled,
-            guided_violations=self.guided[1] / self.guided[0] if self.guided[0] else None,
-            violations=1 - float(evaluate(self.predicate, rows).mean()) if count else 0.0,
-            rounds=self.rounds,
-            evaluations=self.sampler.evaluations - evaluations,
-            seconds=perf_counter() - started,
-        )
-        return rows, info
-
-    def probability(self) -> float:
-        """Estimate the probability of the condition branch by branch, for one that unconditional rows hardly meet."""
-        pilots = self.branch_pilots()
-        return float(sum(proposal.probability * float(satisfied.mean()) for proposal, _, satisfied in pilots))
-
-    def reject(self, n: int, propose: Proposal, accepted: Columns | None = None, sampled: int = 0) -> Columns:
-        """Sample from a proposal until n rows satisfy the condition."""
+        `accepted` are those of the first `sampled` rows.
+        """
+        predicate = self.predicate if predicate is None else predicate
         parts = [self.no_rows() if accepted is None else accepted]
         have, start = n_rows(parts[0]), sampled
         while have < n and sampled - start < MAX_SAMPLED_PER_ROW * n + PILOT_ROWS:
             acceptance = max(have, 1) / sampled if sampled else 1.0
             count = int(min(max((n - have) / acceptance * OVERSAMPLING, BRANCH_PILOT_ROWS), MAX_ROWS_PER_ROUND))
-            rows = propose(sampled, count)
-            parts.append(take(rows, evaluate(self.predicate, rows)))
+            rows = self.count(propose(sampled, count))
+            parts.append(take(rows, evaluate(predicate, rows)))
             have, sampled = have + n_rows(parts[-1]), sampled + count
         return concat(parts)
 
     def unconditional(self, start: int, count: int) -> Columns:
-        """Sample rows from the model."""
-        return self.count(self.sampler.sample(repeat_row(self.base, count), np.arange(start, start + count)))
+        """Sample `count` rows from the model, the first of which has the number `start`."""
+        rows = self.sampler.sample(repeat_row(self.given, count), np.arange(start, start + count))
+        self._unconditional += count
+        self._hits += int(evaluate(self.predicate, rows).sum())
+        return rows
+
+    @property
+    def estimate(self) -> ProbabilityEstimate | None:
+        """The model's probability of the condition, by the rows so far: those of branches, or unconditional ones.
+
+        The estimate that more unconditional rows would be needed for is the better one.
+        """
+        both = [] if self._by_branch is None else [self._by_branch]
+        if self._unconditional:
+            both.append(ProbabilityEstimate(self._hits / self._unconditional, self._unconditional))
+        return max(both, key=lambda estimate: estimate.rows, default=None)
 
     def count(self, rows: Columns) -> Columns:
-        """Add rows to the diagnostics and return them."""
+        """Add a round of rows to the diagnostics and return them."""
         self.sampled, self.rounds = self.sampled + n_rows(rows), self.rounds + 1
         return rows
 
     def no_rows(self) -> Columns:
         """Return no rows."""
-        return repeat_row(self.base, 0)
+        return repeat_row(self.given, 0)
 
     def branch_pilots(self) -> list[BranchPilot]:
-        """Return the satisfiable branches, with pilot rows of each and which of them satisfy the condition."""
+        """Return the satisfiable branches, with pilot rows of each and which of them are in the branch.
+
+        A row of another branch does not count, although it satisfies the condition: it would be counted twice.
+        """
         pilots = []
-        for proposal in branch_proposals(self.sampler, self.predicate, self.base):
+        for proposal in branch_proposals(self.sampler, self.predicate, self.given):
             rows = self.count(proposal.sample(0, BRANCH_PILOT_ROWS))
-            pilots.append((proposal, rows, evaluate(self.predicate, rows)))
+            if proposal.probability:
+                pilots.append((proposal, rows, evaluate(proposal.branch.predicate, rows)))
+        self._by_branch = _estimate_by_branch(pilots)
         return pilots
 
-    def sample_branch(self, n: int, proposal: BranchProposal, pilot: Columns, satisfied: NDArray[np.bool_]) -> Columns:
+    def sample_branch(self, n: int, proposal: BranchProposal, pilot: Columns, satisfied: Mask) -> Columns:
         """Sample rows of one branch: by rejection if that is affordable and else by guidance, then by the other."""
         rows = take(take(pilot, satisfied), slice(0, n))
         is_common = bool(satisfied.any()) and n / satisfied.mean() <= MAX_BRANCH_ROWS
         for by_rejection in (is_common, not is_common):
-            if n_rows(rows) >= n:
+            missing = n - n_rows(rows)
+            if not missing:
                 break
             if by_rejection:
-                rows = self.reject(n, self._counted(proposal), rows, len(satisfied))
+                found = self.reject(n, proposal.sample, rows, len(satisfied), proposal.branch.predicate)
+                rows = take(found, slice(0, n))
             else:
                 self.strategy = "guidance"
-                missing = n - n_rows(rows)
                 more = self.guide(missing, proposal.sample_restricted, proposal.branch.predicate, branch=proposal.index)
                 rows = concat([rows, more])
-        return take(rows, slice(0, n))
+        return rows
 
     def ignore_given(self, n: int) -> Columns:
         """Sample restricted columns from marginals that ignore the given cells, where nothing else succeeds."""
-        if all(cells.missing[0] for cells in self.base.values()):
+        if all(cells.unknown[0] for cells in self.given.values()):
             return self.no_rows()
-        proposals = branch_proposals(self.sampler, self.predicate, self.base, ignore_given=True)
-        parts = [self.reject(-(-n // len(proposals)), self._counted(proposal)) for proposal in proposals]
-        return concat(parts) if parts else self.no_rows()
+        proposals = branch_proposals(self.sampler, self.predicate, self.given, ignore_given=True)
+        found = [self.reject(-(-n // len(proposals)), proposal.sample) for proposal in proposals]
+        return concat(
+            [
+                self.no_rows(),
+                *(take(rows, self.sampler.is_possible(rows, repeat_row(self.given, n_rows(rows)))) for rows in found),
+            ]
+        )
 
     def guide(self, n: int, given: Proposal, predicate: BoundPredicate, *, branch: int = 0) -> Columns:
         """Guide rows, with a larger scale in each round, until n satisfy the condition; then decorrelate them.
 
         Args:
             n: The number of rows.
-            given: The cells that are decided beforehand.
-            predicate: The condition that guides.
+            given: Gives partial rows, whose missing cells are sampled.
+            predicate: The condition that guides, or one of its branches.
             branch: The number of the branch, on which the noise depends; 0: the whole condition.
         """
-        guided = GuidedSampler.from_sampler(self.sampler, predicate, self.loss)
-        parts, have, sampled = [self.no_rows()], 0, 0
-        for attempt, sample in enumerate(guided.rounds(MAX_GUIDED_ROUNDS)):
-            count = n if self._is_loss_only() else _whole_groups((n - have) * OVERSAMPLING)
-            index = np.arange(sampled, sampled + count)
-            try:
-                rows = self.count(sample(given(sampled, count), index, draw=stream_key(Stream.GUIDED, branch)))
-            except SamplingFailed:
-                if attempt == 0:
-                    raise
-                break  # the scale is too large for this model
-            satisfied = evaluate(self.predicate, rows)
-            if attempt == 0:
-                self.guided = [self.guided[0] + len(satisfied), self.guided[1] + int((~satisfied).sum())]
-            parts.append(take(rows, satisfied))
-            have, sampled = have + int(satisfied.sum()), sampled + count
-            if have >= n:
-                break
-        self.sampler.evaluations += guided.sampler.evaluations
-        found = take(concat(parts), slice(0, n))
-        if self.loss is not None or not self.sampler.denoiser.is_conditional or not n_rows(found):
+        found, start, is_loss_only = self.no_rows(), 0, self.predicate == Constant(truth=True)
+
+        def attempt(sample: Complete) -> Mask | None:
+            nonlocal found, start
+            missing = n - n_rows(found)
+            if missing <= 0:
+                return None
+            count = n if is_loss_only else int(np.ceil(missing * OVERSAMPLING / N_PARTICLES)) * N_PARTICLES
+            index = np.arange(start, start + count)
+            rows = self.count(sample(given(start, count), index, draw=stream_key(Stream.GUIDED, branch)))
+            satisfied = evaluate(predicate, rows)
+            if self.loss is None:
+                satisfied &= self.sampler.is_possible(rows, repeat_row(self.given, n_rows(rows)))
+            found, start = concat([found, take(rows, satisfied)]), start + count
+            return satisfied
+
+        self.guide_rounds(predicate, attempt, MAX_GUIDED_ROUNDS)
+        found = take(found, slice(0, n))
+        if not self.can_condition or not n_rows(found):
             return found
         return self._gibbs_steps(self._resample_unconstrained(found, branch), branch)
 
-    def _is_loss_only(self) -> bool:
-        return self.predicate == Constant(truth=True)
-
-    def _counted(self, proposal: BranchProposal) -> Proposal:
-        return lambda start, count: self.count(proposal.sample(start, count))
+    def _resample_unconstrained(self, rows: Columns, branch: int) -> Columns:
+        """Resample the columns that the condition does not name, conditioned on the others."""
+        named, draw = columns_of(self.predicate), stream_key(Stream.UNCONSTRAINED, branch)
+        given = {
+            name: as_unknown(cells) if name not in named and self.given[name].unknown[0] else cells
+            for name, cells in rows.items()
+        }
+        return self._accept(rows, self.sampler.sample(given, np.arange(n_rows(rows)), draw=draw))
 
     def _gibbs_steps(self, rows: Columns, branch: int) -> Columns:
         """Resample some cells of each row several times, keeping what satisfies the condition.
 
         Copies of a particle drift apart, and the distribution approaches that of the model under the condition.
         """
-        given, index = repeat_row(self.base, n_rows(rows)), np.arange(n_rows(rows))
+        given, index = repeat_row(self.given, n_rows(rows)), np.arange(n_rows(rows))
         for step, fraction in enumerate(GIBBS_FRACTIONS):
             draw = stream_key(Stream.GIBBS, branch) + step
-            new = self.count(self.sampler.gibbs_step(rows, given, index, fraction=fraction, draw=draw))
-            satisfied = np.flatnonzero(evaluate(self.predicate, new))
-            rows = scatter(rows, take(new, satisfied), satisfied)
+            rows = self._accept(rows, self.sampler.gibbs_step(rows, given, index, fraction=fraction, draw=draw))
         return rows
 
-    def _resample_unconstrained(self, rows: Columns, branch: int) -> Columns:
-        """Resample the columns that the condition does not name, conditioned on the others."""
-        named = columns_of(self.predicate)
-        given = {
-            name: cells if name in named or not self.base[name].missing[0] else _all_missing(cells)
-            for name, cells in rows.items()
-        }
-        draw = stream_key(Stream.UNCONSTRAINED, branch)
-        new = self.count(self.sampler.sample(given, np.arange(n_rows(rows)), draw=draw))
-        satisfied = evaluate(self.predicate, new)
-        return {
-            name: cells.with_values(np.where(satisfied, cells.values, rows[name].values)) for name, cells in new.items()
-        }
-
-
-def _whole_groups(rows: float) -> int:
-    return int(np.ceil(rows / N_PARTICLES)) * N_PARTICLES
-
-
-def _all_missing(cells: ColumnArray) -> ColumnArray:
-    return replace(cells, values=np.zeros_like(cells.values), missing=np.ones(len(cells), dtype=np.bool_))
+    def _accept(self, rows: Columns, resampled: Columns) -> Columns:
+        """Replace each row by its resampled one, if that satisfies the condition."""
+        satisfied = np.flatnonzero(evaluate(self.predicate, self.count(resampled)))
+        return scatter(rows, take(resampled, satisfied), satisfied)

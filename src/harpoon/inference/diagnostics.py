@@ -5,6 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harpoon._text import format_percent
+from harpoon.inference.support import Support
+
+
+@dataclass(frozen=True)
+class ProbabilityEstimate:
+    """An estimate of a probability that is as precise as the fraction of so many unconditional rows."""
+
+    probability: float
+    rows: float
 
 
 @dataclass(frozen=True)
@@ -22,6 +31,8 @@ class SamplingInfo:
         rounds: Number of rounds of sampling.
         evaluations: Number of evaluations of the network, counted in rows.
         seconds: Elapsed time.
+        probability: The model's probability of the condition; None if it was not estimated.
+        support: How many training rows support the answer; None without a condition.
     """
 
     strategy: str
@@ -32,6 +43,8 @@ class SamplingInfo:
     rounds: int
     evaluations: int
     seconds: float
+    probability: float | None = None
+    support: Support | None = None
 
     def __str__(self) -> str:
         rows, rounds = _count(self.rows, "row"), _count(self.rounds, "round")
@@ -40,7 +53,8 @@ class SamplingInfo:
             facts.append(f"{format_percent(self.guided_violations)} violated the condition right after guidance")
         if self.violations:
             facts.append(f"{format_percent(self.violations)} of the returned rows violate the condition")
-        return ", ".join([*facts, f"{self.evaluations} evaluations, {self.seconds:.1f} s"])
+        facts.append(f"{self.evaluations} evaluations, {self.seconds:.1f} s")
+        return ", ".join(facts if self.support is None else [*facts, str(self.support)])
 
 
 def _count(number: int, what: str) -> str:

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from harpoon._text import format_percent
-from harpoon.conditions.binder import bind
-from harpoon.conditions.bound import BoundPredicate, ColumnRef, Compare, NumberLiteral
-from harpoon.conditions.evaluate import evaluate
-from harpoon.conditions.expressions import And, Or, Predicate
-from harpoon.data.column import Column, describe, format_number, format_time
-from harpoon.data.column_array import Columns, repeat_row, take
-from harpoon.data.schema import Schema
+from harpoon.conditions import BoundPredicate, Predicate, bind, evaluate
+from harpoon.conditions.bound import ColumnRef, Compare, NumberLiteral
+from harpoon.conditions.contradictions import explain_contradiction
+from harpoon.conditions.expressions import And, Or
+from harpoon.data import Column, Columns, Schema, describe, format_number, format_time, repeat_row, take
+from harpoon.data.contingency import ContingencyTables
 from harpoon.inference.conditional import ConditionalSampler
 from harpoon.inference.row_sampler import RowSampler
+from harpoon.inference.support import Support, find_support
 
 SAMPLED_ROWS = 10_000
 CONFIDENCE_LEVEL = 0.95
@@ -45,6 +45,7 @@ class Feasibility:
         training_fraction: The fraction of the rows of `data` that satisfy it; None if no table was given.
         rows: How many rows were sampled.
         suggestion: What to relax.
+        support: How many training rows satisfy it.
     """
 
     condition: str
@@ -54,46 +55,53 @@ class Feasibility:
     training_fraction: float | None
     rows: int
     suggestion: str
+    support: Support
 
     def __str__(self) -> str:
-        low, high = self.interval
-        lines = [
-            f"{self.condition}",
-            f"  probability {format_percent(self.probability)} ({format_percent(low)} to {format_percent(high)})",
-        ]
+        level, low, high = map(format_percent, (CONFIDENCE_LEVEL, *self.interval))
+        basis = f"{level} interval {low} to {high}, from {self.rows:,} sampled rows"
+        lines = [self.condition, f"  probability {format_percent(self.probability)} ({basis})"]
         if self.training_fraction is not None:
             lines.append(f"  met by {format_percent(self.training_fraction)} of the rows of the table")
+        lines.append(f"  {self.support}")
         lines += [f"  {format_percent(part.probability):>8}  {part.text}" for part in self.parts]
-        return "\n".join([*lines, f"  {self.suggestion}"] if self.suggestion else lines)
+        lines += [f"  {self.suggestion}"] if self.suggestion else []
+        return "\n".join(lines)
 
 
 def feasibility(
-    sampler: RowSampler, tree: Predicate, schema: Schema, base: Columns, counted: Columns | None
+    sampler: RowSampler,
+    tree: Predicate,
+    schema: Schema,
+    base: Columns,
+    *,
+    counted: Columns | None,
+    tables: ContingencyTables,
 ) -> Feasibility:
     """Sample rows, and count how many satisfy a condition and its parts.
 
-    Args:
-        sampler: Samples the rows.
-        tree: The condition.
-        schema: The schema.
-        base: What all rows have in common: one row, its free cells missing.
-        counted: Real rows in which to count too.
+    `base` is what all rows have in common: one row, its free cells missing. `counted` are real rows to count in too.
     """
     predicate = bind(tree, schema)
     rows = sampler.sample(repeat_row(base, SAMPLED_ROWS), np.arange(SAMPLED_ROWS))
     hits = int(evaluate(predicate, rows).sum())
     probability, interval = hits / SAMPLED_ROWS, wilson_interval(hits, SAMPLED_ROWS)
     if not hits and sampler.denoiser.is_conditional:
-        probability = min(ConditionalSampler(sampler, predicate, base).probability(), interval[1])
+        branches = ConditionalSampler(sampler, predicate, base).branch_pilots()
+        by_branch = (branch.probability * float(satisfied.mean()) for branch, _, satisfied in branches)
+        probability = min(float(sum(by_branch)), interval[1])
     members = tree.members if isinstance(tree, And | Or) else (tree,)
     parts = tuple(FeasibilityPart(str(part), float(evaluate(bind(part, schema), rows).mean())) for part in members)
     fraction = None if counted is None else float(evaluate(predicate, counted).mean())
     suggestion = " ".join(explain(tree, schema, rows)) if probability < UNLIKELY_PROBABILITY else ""
-    return Feasibility(str(tree), probability, interval, parts, fraction, SAMPLED_ROWS, suggestion)
+    support = find_support(tables, predicate, base, table=counted, probability=probability)
+    return Feasibility(str(tree), probability, interval, parts, fraction, SAMPLED_ROWS, suggestion, support)
 
 
 def explain(tree: Predicate, schema: Schema, rows: Columns) -> list[str]:
     """Return sentences on why rows violate a condition: for each rare part its probability, and how far rows come."""
+    if why := explain_contradiction(tree, schema):
+        return [f"The condition contradicts itself: {why}."]
     members = tree.members if isinstance(tree, And) else (tree,)
     satisfied = np.stack([evaluate(bind(part, schema), rows) for part in members])
     sentences: list[str] = []
@@ -129,16 +137,15 @@ def _closest_rows(term: Compare, schema: Schema, rows: Columns) -> list[str]:
     if not isinstance(term.left, ColumnRef) or not isinstance(term.right, NumberLiteral):
         return []
     column = schema[term.left.column]
-    values = rows[column.name].values
+    values = rows[column.name].observed
     if term.operator not in INEQUALITIES or evaluate(term, rows).any() or not len(values):
         return []
-    is_lower = term.operator in (">", ">=")
-    closest = values.max() if is_lower else values.min()
-    probability = 1 - UNLIKELY_PROBABILITY if is_lower else UNLIKELY_PROBABILITY
+    closest, probability, operator = values.min(), UNLIKELY_PROBABILITY, "<="
+    if term.operator in (">", ">="):
+        closest, probability, operator = values.max(), 1 - UNLIKELY_PROBABILITY, ">="
     likely = np.quantile(values, probability, method="closest_observation")
-    reachable = f"{column.name} {'>=' if is_lower else '<='} {_format(column, likely)}"
     reach = f"The closest sampled rows have {_format(column, closest)}; the training rows have {describe(column)}."
-    return [f"{reach} {reachable} would be met by about 1 % of them."]
+    return [f"{reach} {column.name} {operator} {_format(column, likely)} would be met by about 1 % of them."]
 
 
 def _format(column: Column, value: np.generic) -> str:

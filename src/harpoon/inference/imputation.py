@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from os import PathLike
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon.data.column_array import Columns
-from harpoon.data.dataframe import FrameTemplate, Table
-from harpoon.data.schema import Schema
-from harpoon.data.statistics import Floats
-from harpoon.encoding.numeric import round_to_step
-from harpoon.exceptions import TooFewDrawsWarning
+from harpoon._utils.rng import RandomState
+from harpoon.data import ColumnArray, Columns, Floats, FrameTemplate, Schema, Table, dataframe
+from harpoon.encoding.numeric import round_to_step, shift_values
+from harpoon.exceptions import InvalidOption, TooFewDrawsWarning, warn
+from harpoon.inference.comparison import ModelComparison, compare
 from harpoon.inference.intervals import interval, min_draws
-from harpoon.inference.pooling import Pooled, check_level, pool
+from harpoon.inference.mids import write_mids
+from harpoon.inference.pooling import Estimator, Pooled, check_level, pool
+from harpoon.inference.row_sampler import RowSampler
+from harpoon.inference.sensitivity import check_shift
+
+MIN_OBSERVED = 2  # cells, for a standard deviation
 
 
 @dataclass(frozen=True)
@@ -26,14 +30,30 @@ class Expectation:
 
     Attributes:
         numbers: For each numeric column its mean in units of the table (days or ticks for dates and times), (n,). An
-            observed cell has its own value, rounded to single precision.
-        probabilities: For each boolean or categorical column the probability of each category, (n, categories).
+            observed cell has its own value.
+        probabilities: For each boolean or categorical column the probability of each category, (n, categories). They
+            are all 0 for an observed category that the model does not know.
         categories: The categories of the probabilities.
     """
 
     numbers: dict[str, Floats]
     probabilities: dict[str, Floats]
     categories: dict[str, tuple[Any, ...]]
+
+    @classmethod
+    def compute(cls, sampler: RowSampler, rows: Columns) -> Expectation:
+        """Compute the expectation of the cells of rows."""
+        codec, schema = sampler.codec, sampler.codec.schema
+        no_rows = np.zeros((0, codec.width))
+        parts = sampler.posterior_means(rows, codec.expectation) or [codec.expectation(no_rows)]
+        numbers, probabilities = (
+            {name: np.concatenate([part[i][name] for part in parts]) for name in parts[0][i]} for i in (0, 1)
+        )
+        for name, mean in numbers.items():  # an observed cell is not predicted
+            numbers[name] = np.where(rows[name].missing, mean, rows[name].values)
+        for name, p in probabilities.items():
+            p[rows[name].values >= len(rows[name].categories)] = 0.0
+        return cls(numbers, probabilities, {name: schema[name].categories or () for name in probabilities})
 
     def __repr__(self) -> str:
         rows = len(next(iter([*self.numbers.values(), *self.probabilities.values()]), ()))
@@ -88,21 +108,17 @@ class MultipleImputation:
         needed = min_draws(check_level(level))
         if len(self) < needed and not quiet:
             held = max(len(self) - 1, 0) / (len(self) + 1)
-            warnings.warn(
+            message = (
                 f"An interval of level {level:.4g} needs at least {needed} draws, got {len(self)}. It reaches from the "
-                f"smallest to the largest draw, a level of about {held:.2f}. Use impute(table, draws={needed}).",
-                TooFewDrawsWarning,
-                stacklevel=2,
+                f"smallest to the largest draw, a level of about {held:.2f}. Use impute(table, draws={needed})."
             )
+            warn(TooFewDrawsWarning(message))
         ends: tuple[Columns, Columns] = ({}, {})
         for column in self._schema.modelled:
             if column.kind.numeric:
-                cells, missing = self._draws[0][column.name], self._missing[column.name]
-                draws = np.stack([draw[column.name].values[missing] for draw in self._draws])
-                for end, bound in zip(ends, interval(draws, level, column), strict=True):
-                    values = cells.values.astype(bound.dtype)
-                    values[missing] = bound
-                    end[column.name] = cells.with_values(values)
+                bounds = interval(self._values(column.name), level, column)
+                for end, bound in zip(ends, bounds, strict=True):
+                    end[column.name] = self._with_values(column.name, bound)
         low, high = (self._table.fill(end, self._missing, self._template, only=list(end)) for end in ends)
         return low, high
 
@@ -110,20 +126,113 @@ class MultipleImputation:
         """Return one table: the mean of the draws at the resolution of the column, and the most frequent category."""
         columns = {}
         for column in self._schema.modelled:
-            draws = np.stack([draw[column.name].values for draw in self._draws])
+            draws = self._values(column.name)
             values = round_to_step(draws.mean(axis=0), column) if column.kind.numeric else _mode(draws)
-            columns[column.name] = self._draws[0][column.name].with_values(values)
+            columns[column.name] = self._with_values(column.name, values)
         return self._table.fill(columns, self._missing, self._template)
 
-    def pool(self, estimator: Callable[[Any], Any]) -> Pooled:
+    def _values(self, name: str) -> NDArray[Any]:
+        """Return the draws of the missing cells of a column, (draws, cells)."""
+        return np.stack([draw[name].values[self._missing[name]] for draw in self._draws])
+
+    def _with_values(self, name: str, new: NDArray[Any]) -> ColumnArray:
+        """Return a column with new values in its missing cells."""
+        cells = self._draws[0][name]
+        values = cells.values.astype(new.dtype)
+        values[self._missing[name]] = new
+        return cells.with_values(values)
+
+    def pool(
+        self,
+        estimator: Estimator,
+        *,
+        bootstrap: int | None = None,
+        df_complete: float | None = None,
+        random_state: RandomState = 0,
+    ) -> Pooled:
         """Estimate on each completed table and combine the estimates by Rubin's rules.
 
         Args:
-            estimator: A function of a table that returns a fitted result: one with `params` and `bse` (statsmodels),
-                one with `coef_` (scikit-learn, which has no standard errors: the error is then the one between the
-                tables), or a pair of estimates and their variances.
+            estimator: A function of a table that returns a fitted result of statsmodels (`params`, `bse`, `df_resid`);
+                a fitted linear model of scikit-learn (`coef_`); a tuple of estimates and their variances, and of the
+                complete-data degrees of freedom if these are known; or estimates alone, as numbers.
+            bootstrap: How many times to resample the rows of each table and estimate again, for the variance within
+                the table. By default 25 for results without standard errors, which are scikit-learn's and numbers;
+                0 makes these an error.
+            df_complete: The degrees of freedom if no cell were missing; by default those of the result, else infinite.
+            random_state: A seed or a NumPy generator for the bootstrap.
         """
-        return pool(self.tables, estimator)
+        return pool(self.tables, estimator, bootstrap=bootstrap, df_complete=df_complete, random_state=random_state)
+
+    def compare(
+        self, larger: Estimator, smaller: Estimator, *, method: str = "D1", df_complete: float | None = None
+    ) -> ModelComparison:
+        """Test whether a model fits better than a smaller one that is nested in it.
+
+        Args:
+            larger: A function of a table that returns a result of statsmodels.
+            smaller: The same with some of the parameters left out; the others have the same names.
+            method: "D1", a Wald test (Li, Raghunathan & Rubin, 1991), with the degrees of freedom of Reiter (2007), as
+                `D1` of R's `mice`; or "D4", a likelihood-ratio test (Chan & Meng, 2022), which also fits both models to
+                all tables stacked.
+            df_complete: The degrees of freedom of the larger model if no cell were missing, for D1; by default those
+                of its result.
+        """
+        return compare(self.tables, larger, smaller, method=method, df_complete=df_complete)
+
+    def shift(self, shift: Mapping[str, float]) -> MultipleImputation:
+        """Return draws in which imputed numbers are shifted, for sensitivity to values missing not at random.
+
+        Delta adjustment (van Buuren, 2018, section 3.8). Shifted numbers are rounded and clipped to what the column can
+        hold. Other cells stay. Categories are shifted when they are sampled: `impute(table, draws=m, shift=...)`.
+
+        Args:
+            shift: For each column the number of standard deviations of its observed cells in this table.
+        """
+        numbers, log_odds = check_shift(shift, self._schema)
+        if log_odds:
+            raise InvalidOption("Categories are shifted when they are sampled: use impute(table, draws=m, shift=...).")
+        if not numbers:
+            return self
+        offsets = {name: by * self._observed_std(name) for name, by in numbers.items()}
+        shifted = [{name: self._shift(draw, name, by) for name, by in offsets.items()} for draw in self._draws]
+        pairs = zip(self.tables, shifted, strict=True)
+        tables = [dataframe.read(table).fill(cells, self._missing, self._template) for table, cells in pairs]
+        return replace(self, tables=tables, _draws=[a | b for a, b in zip(self._draws, shifted, strict=True)])
+
+    def n_missing(self, column: str) -> int:
+        """Return how many cells of a column were missing."""
+        return int(self._missing[column].sum())
+
+    def to_mids(self, folder: str | PathLike[str], *, force: bool = False) -> None:
+        """Write files for the package `mice` of R: `mids <- source("read_mids.R", chdir = TRUE)$value` reads them.
+
+        `imputations.csv` has the original table (`.imp` is 0) and the completed ones (from 1) below each other, with
+        the number of the row as `.id`. `read_mids.R` declares the types and calls `as.mids`. Names that R does not
+        allow are changed by `make.names`, such as "body mass" to `body.mass`. Times are in UTC; durations are numbers.
+
+        Args:
+            folder: Where to write; it is made if it does not exist.
+            force: Whether to replace existing files.
+        """
+        write_mids(folder, self._table, self.tables, self._missing, self._schema, force=force)
+
+    def _shift(self, draw: Columns, name: str, offset: float) -> ColumnArray:
+        """Return a column of a draw with its imputed cells shifted by an offset in units of the table."""
+        values, missing = draw[name].values, self._missing[name]
+        shifted = shift_values(values[missing], offset, self._schema[name])
+        filled = values.astype(shifted.dtype)
+        filled[missing] = shifted
+        return draw[name].with_values(filled)
+
+    def _observed_std(self, name: str) -> float:
+        observed = self._draws[0][name].values[~self._missing[name]].astype(np.float64)
+        if len(observed) < MIN_OBSERVED:
+            raise InvalidOption(
+                f"A shift of column {name!r} is in standard deviations of its observed cells, and the table has "
+                f"{len(observed)} of them. Add rows in which it is observed."
+            )
+        return float(observed.std(ddof=1))
 
 
 def _mode(codes: NDArray[np.int64]) -> NDArray[np.int64]:

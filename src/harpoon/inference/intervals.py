@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon.data.column import Column, Kind
-from harpoon.data.statistics import Floats
+from harpoon.data import Column, Floats, Kind
 from harpoon.encoding.numeric import round_to_step
 
 End = tuple[NDArray[Any], Floats]  # an end, and the probability beyond it
@@ -91,10 +90,9 @@ class _Tail:
     """
 
     def __init__(self, values: Floats) -> None:
-        m, rank = len(values), np.arange(1, len(values) + 1)[:, None]
-        is_new = np.vstack([np.ones_like(values[:1], dtype=np.bool_), values[1:] != values[:-1]])
-        first = np.maximum.accumulate(np.where(is_new, rank, 1), axis=0)
-        last = np.minimum.accumulate(np.where(np.roll(is_new, -1, axis=0), rank, m)[::-1], axis=0)[::-1]
+        from scipy.stats import rankdata
+
+        m, (first, last) = len(values), (rankdata(values, method, axis=0) for method in ("min", "max"))
         gap = 1 - 1 / (last - first + 1)  # how much of the gaps beside it a value with ties takes
         self.values = values
         self.below, self.up_to = (first - gap) / (m + 1), (last + gap) / (m + 1)

@@ -6,21 +6,19 @@ conditioned on them. So most proposed rows satisfy the branch, however rare it i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harpoon._utils.rng import Stream, generator
-from harpoon.conditions.bound import AllOf, AnyOf, BoundPredicate, Compare, NumberLiteral, NumericTerm, Operation
-from harpoon.conditions.branches import Branch, disjoint_branches
-from harpoon.conditions.evaluate import evaluate
-from harpoon.data.column import Column
-from harpoon.data.column_array import ColumnArray, Columns, n_rows, repeat_row, take
-from harpoon.data.statistics import Floats
-from harpoon.encoding.base import ColumnCodec
-from harpoon.encoding.numeric import numeric_cells, round_to_step
+from harpoon.conditions import BoundPredicate, Branch, assume_complete, disjoint_branches, evaluate
+from harpoon.conditions.bound import AllOf, AnyOf, Compare, NumberLiteral, NumericTerm, Operation
+from harpoon.conditions.branches import UNSATISFIABLE
+from harpoon.data import Column, ColumnArray, Columns, Floats, n_rows, repeat_row, take
+from harpoon.encoding import ColumnCodec, numeric_cells
+from harpoon.encoding.numeric import round_to_step
 from harpoon.inference.row_sampler import RowSampler
 
 MARGINAL_POINTS = 4096  # values that represent the continuous part of a marginal
@@ -42,9 +40,7 @@ class TruncatedMarginal:
 
     def sample(self, uniform: Floats) -> ColumnArray:
         """Return a value for each uniform random number."""
-        cumulative = np.cumsum(self.probabilities)
-        index = np.searchsorted(cumulative / cumulative[-1], uniform, side="right")
-        return self.values[index.clip(max=len(cumulative) - 1)]
+        return self.values[_inverse_cdf(self.probabilities, uniform)]
 
 
 def truncate(marginal: TruncatedMarginal, column: Column, predicate: BoundPredicate) -> TruncatedMarginal | None:
@@ -63,37 +59,36 @@ def truncate(marginal: TruncatedMarginal, column: Column, predicate: BoundPredic
 
 @dataclass
 class BranchProposal:
-    """Samples rows of one branch.
+    """Samples rows of one branch of a condition.
 
-    Attributes:
-        sampler: Samples the rest of each row.
-        base: What all rows have in common: one row, its free cells missing.
-        branch: The branch.
-        index: The number of the branch, from 1 on; it is also the number of the draw.
-        restricted_number: The numeric column that the branch restricts most, and its truncated marginal.
-        categories: The allowed categories of each categorical column that the branch restricts. They are sampled from
-            their conditional probabilities, and the probability of the allowed ones is an importance weight.
-        importance_weights: The mean weight of each round of sampling.
+    A numeric column is sampled from its truncated marginal. Categories are sampled from their conditional
+    probabilities, and the probability of the allowed ones is an importance weight.
     """
 
     sampler: RowSampler
-    base: Columns
+    base: Columns  # what all rows have in common: one row, its free cells missing
     branch: Branch
-    index: int
-    restricted_number: tuple[str, TruncatedMarginal] | None
-    categories: dict[str, tuple[int, ...]]
-    importance_weights: list[float] = field(default_factory=list, init=False)
+    index: int  # the number of the branch, from 1 on; it is also the number of the draw
+    restricted_number: tuple[str, TruncatedMarginal] | None  # the numeric column that the branch restricts most
+    categories: dict[str, NDArray[np.int64]]  # the allowed ones of each categorical column that the branch restricts
+    nulls: list[str]  # columns that the branch requires to be null
+    weights: list[Floats] = field(default_factory=list, init=False)  # importance weights of each round of sampling
+
+    @property
+    def number_probability(self) -> float:
+        """The probability of the truncated marginal; 1 if no numeric column is restricted."""
+        return self.restricted_number[1].probability if self.restricted_number else 1.0
 
     @property
     def probability(self) -> float:
         """An estimate of the probability that the restricted columns have allowed values."""
-        weight = float(np.mean(self.importance_weights)) if self.importance_weights else 1.0
-        return weight * (self.restricted_number[1].probability if self.restricted_number else 1.0)
+        return float(np.mean([weights.mean() for weights in self.weights] or [1.0])) * self.number_probability
 
     @property
-    def number_probability(self) -> float:
-        """The probability of the truncated marginal; infinite if no numeric column is restricted."""
-        return self.restricted_number[1].probability if self.restricted_number else np.inf
+    def relative_variance(self) -> float:
+        """The variance of `probability` relative to its square."""
+        weights = np.concatenate(self.weights or [np.ones(1)])
+        return float(weights.var() / max(weights.mean() ** 2, np.finfo(float).tiny) / len(weights))
 
     def sample(self, start: int, count: int) -> Columns:
         """Sample rows with the numbers `start` to `start + count`; terms of several columns may be violated."""
@@ -103,27 +98,38 @@ class BranchProposal:
     def sample_restricted(self, start: int, count: int) -> Columns:
         """Sample the restricted columns of these rows alone."""
         random = generator(self.sampler.seed, Stream.PROPOSALS, self.index, start)
-        is_weighted = len(self.categories) + (self.restricted_number is not None) > 1
+        is_weighted = len(self.categories) + len(self.nulls) + (self.restricted_number is not None) > 1
         rows, weights = self.condition(repeat_row(self.base, count * (N_CANDIDATES if is_weighted else 1)), random)
-        self.importance_weights.append(float(weights.mean()))
+        self.weights.append(weights)
         if not is_weighted or not weights.sum():
             return take(rows, slice(0, count))
         positions = (np.arange(count) + random.random()) / count  # systematic resampling
-        cumulative = np.cumsum(weights)
-        index = np.searchsorted(cumulative / cumulative[-1], positions).clip(max=len(cumulative) - 1)
-        return take(rows, random.permutation(index))
+        return take(rows, random.permutation(_inverse_cdf(weights, positions)))
 
     def condition(self, rows: Columns, random: np.random.Generator) -> tuple[Columns, Floats]:
         """Fill the restricted columns of rows; return the rows and their importance weights, (n,)."""
         rows, weights = dict(rows), np.ones(n_rows(rows))
         if self.restricted_number:
             name, marginal = self.restricted_number
+            weights *= self._null_probability(rows, name, null=False)
             rows[name] = _fill(rows[name], marginal.sample(random.random(len(weights))).values)
+        for name in self.nulls:
+            weights *= self._null_probability(rows, name, null=True)
+            rows[name] = rows[name].with_null(rows[name].unknown)
         for name, allowed in self.categories.items():
-            p = self._probabilities(rows, name)[:, list(allowed)]
+            weights *= self._null_probability(rows, name, null=False)
+            p = self._probabilities(rows, name)[:, allowed]
             weights *= p.sum(axis=1)
-            rows[name] = _fill(rows[name], np.array(allowed)[_sample_index(p, random.random(len(p)))])
+            rows[name] = _fill(rows[name], allowed[_sample_index(p, random.random(len(p)))])
         return rows, weights
+
+    def _null_probability(self, rows: Columns, name: str, *, null: bool) -> Floats:
+        """Return the probability that the cells of a column are null, or that they have values, (n,)."""
+        codec, is_certain = self.sampler.codec, self.sampler.missing != "as_trained"
+        if is_certain or name not in codec.nullable:
+            return np.full(n_rows(rows), 0.0 if null else 1.0)
+        p = np.concatenate(self.sampler.posterior_means(rows, lambda x: codec.null_probabilities(x)[name]))
+        return p if null else 1 - p
 
     def _probabilities(self, rows: Columns, name: str) -> Floats:
         """Return the conditional probabilities of the categories of a column, (n, categories)."""
@@ -138,7 +144,8 @@ def branch_proposals(
     With given cells, the marginal of a number is not its conditional distribution, and numbers are not sampled first;
     except with `ignore_given`, for conditions that nothing else satisfies.
     """
-    branches = enumerate(disjoint_branches(predicate), start=1)
+    nullable = sampler.codec.nullable if sampler.missing == "as_trained" else set()
+    branches = enumerate(disjoint_branches(predicate, nullable), start=1)
     proposals = (_proposal(sampler, branch, base, index, ignore_given=ignore_given) for index, branch in branches)
     return [proposal for proposal in proposals if proposal is not None]
 
@@ -147,25 +154,29 @@ def _proposal(
     sampler: RowSampler, branch: Branch, base: Columns, index: int, *, ignore_given: bool
 ) -> BranchProposal | None:
     numbers: dict[str, TruncatedMarginal] = {}
-    categories: dict[str, tuple[int, ...]] = {}
+    categories: dict[str, NDArray[np.int64]] = {}
+    nulls: list[str] = []
     for codec in sampler.codec.single_columns:
         name, term = codec.column.name, branch.restrict_to(codec.column.name)
-        if name not in branch.single_columns or not base[name].missing[0]:
+        if name not in branch.single_columns or not base[name].unknown[0]:
             continue
-        if codec.column.kind.discrete:
-            every = _every_category(len(codec.column.categories or ()), base[name])
-            categories[name] = tuple(np.flatnonzero(evaluate(term, {name: every})).tolist())
-            if not categories[name]:
+        if bool(evaluate(term, {name: base[name]})[0]):  # a missing cell satisfies it, and perhaps some values do
+            if assume_complete(term) == UNSATISFIABLE:
+                nulls.append(name)
+        elif codec.column.kind.discrete:
+            every_category = base[name].with_values(np.arange(len(codec.column.categories or ())))
+            categories[name] = np.flatnonzero(evaluate(term, {name: every_category}))
+            if not len(categories[name]):
                 return None
         elif (marginal := _marginal(sampler, codec)) is not None:
             truncated = truncate(marginal, codec.column, term)
             if truncated is None:
                 return None
             numbers[name] = truncated
-    is_free = ignore_given or all(cells.missing[0] for cells in base.values())
+    is_free = ignore_given or all(cells.unknown[0] for cells in base.values())
     rarest = min(numbers, key=lambda name: numbers[name].probability, default=None) if is_free else None
     restricted = None if rarest is None else (rarest, numbers[rarest])
-    return BranchProposal(sampler, base, branch, index, restricted, categories)
+    return BranchProposal(sampler, base, branch, index, restricted, categories, nulls)
 
 
 def _marginal(sampler: RowSampler, codec: ColumnCodec) -> TruncatedMarginal | None:
@@ -196,14 +207,11 @@ def _numbers(node: BoundPredicate | NumericTerm) -> set[float]:
     match node:
         case NumberLiteral(value):
             return {float(value)}
-        case AllOf(parts) | AnyOf(parts):
-            return set().union(*map(_numbers, parts))
         case Compare(_, left, right):
             return _numbers(left) | _numbers(right)
-        case Operation(_, operands):
-            return set().union(*map(_numbers, operands))
-        case _:
-            return set()
+        case AllOf(parts) | AnyOf(parts) | Operation(_, parts):
+            return set().union(*map(_numbers, parts))
+    return set()
 
 
 def _fill(cells: ColumnArray, values: NDArray[Any]) -> ColumnArray:
@@ -211,8 +219,10 @@ def _fill(cells: ColumnArray, values: NDArray[Any]) -> ColumnArray:
     return cells.with_values(np.where(cells.missing, values, cells.values))
 
 
-def _every_category(count: int, like: ColumnArray) -> ColumnArray:
-    return replace(like, values=np.arange(count), missing=np.zeros(count, dtype=np.bool_))
+def _inverse_cdf(weights: Floats, uniform: Floats) -> NDArray[np.int64]:
+    """Return an index for each uniform number by unnormalised probabilities, (k,) and (n,) to (n,)."""
+    cumulative = np.cumsum(weights)
+    return np.searchsorted(cumulative / cumulative[-1], uniform, side="right").clip(max=len(cumulative) - 1)
 
 
 def _sample_index(p: Floats, uniform: Floats) -> NDArray[np.int64]:

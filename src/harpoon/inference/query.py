@@ -1,48 +1,82 @@
-"""A query: the condition, the loss, or both, that rows are asked to meet."""
+"""A query: a condition, a loss or both, bound to a schema, and the errors if too few rows satisfy it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from time import perf_counter
 
 import numpy as np
 
-from harpoon.conditions.bound import BoundPredicate
-from harpoon.conditions.evaluate import evaluate
-from harpoon.conditions.expressions import Predicate
-from harpoon.data.column_array import Columns, Index, n_rows, repeat_row, scatter, take
-from harpoon.data.schema import Schema
-from harpoon.encoding.batch import Penalty
-from harpoon.exceptions import InfeasibleCondition, InvalidOption
-from harpoon.inference.completion import ConditionalCompletion, check_satisfiable
-from harpoon.inference.conditional import PILOT_ROWS, ConditionalSampler
+from harpoon._text import format_list
+from harpoon.conditions import (
+    BoundPredicate,
+    Predicate,
+    assume_complete,
+    bind,
+    column_names,
+    columns_of,
+    evaluate,
+    to_predicate,
+)
+from harpoon.conditions.bound import Constant, complement
+from harpoon.conditions.branches import UNSATISFIABLE
+from harpoon.conditions.contradictions import explain_contradiction
+from harpoon.conditions.penalty import LossFunction, batch_penalty, row_penalty
+from harpoon.data import Columns, Index, Schema, Table, n_rows, scatter, take
+from harpoon.diffusion import sum_penalties
+from harpoon.encoding import Penalty, RowCodec
+from harpoon.exceptions import InfeasibleCondition, InvalidCondition, InvalidOption
+from harpoon.inference.call_options import without_effect
+from harpoon.inference.completion import ConditionalCompletion
+from harpoon.inference.conditional import PILOT_ROWS, ConditionalSampler, is_unsatisfiable
 from harpoon.inference.diagnostics import SamplingInfo
 from harpoon.inference.feasibility import explain
-from harpoon.inference.row_sampler import RowSampler
-from harpoon.inference.strategies import sample_conditional
+from harpoon.inference.row_sampler import Complete, RowSampler
+from harpoon.inference.strategies import check_strategy, sample_conditional
 
 ON_SHORTFALL = ("raise", "return")
-Complete = Callable[..., Columns]  # (rows, index, draw=) to rows without missing cells
 
 
 @dataclass(frozen=True)
 class Query:
-    """A condition and a loss, bound to a schema.
+    """A condition and a loss, bound to a schema."""
 
-    Attributes:
-        tree: The condition as it was given; None: only a loss.
-        predicate: The condition bound to the schema.
-        schema: The schema.
-        loss: A penalty besides the condition.
-        on_shortfall: What to do if too few rows are found: "raise" or "return" them.
-    """
-
-    tree: Predicate | None
+    tree: Predicate | None  # the condition as it was given; None: only a loss
     predicate: BoundPredicate
     schema: Schema
     loss: Penalty | None
-    on_shortfall: str
+    on_shortfall: str  # what to do if too few rows are found: "raise" or "return" them
+
+    @classmethod
+    def create(
+        cls,
+        codec: RowCodec,
+        where: str | Predicate | None,
+        *,
+        loss: LossFunction | None = None,
+        loss_batch: LossFunction | None = None,
+        strategy: str = "auto",
+        on_shortfall: str = "raise",
+        nullable: Collection[str] = (),
+    ) -> Query | None:
+        """Bind a condition and a loss to a codec and its schema; return None if there is neither.
+
+        The columns in `nullable` may have missing cells.
+        """
+        check_strategy(strategy)
+        if on_shortfall not in ON_SHORTFALL:
+            raise InvalidOption.one_of("on_shortfall", on_shortfall, ON_SHORTFALL)
+        penalties = [row_penalty(loss, codec)] if loss is not None else []
+        penalties += [batch_penalty(loss_batch, codec)] if loss_batch is not None else []
+        if where is None and not penalties:
+            if strategy != "auto" or on_shortfall != "raise":
+                name = "strategy" if strategy != "auto" else "on_shortfall"
+                raise without_effect([name], "it needs where or loss", code="needs_condition")
+            return None
+        tree = None if where is None else to_predicate(where)
+        predicate = Constant(truth=True) if tree is None else assume_complete(bind(tree, codec.schema), nullable)
+        return cls(tree, predicate, codec.schema, sum_penalties(penalties) if penalties else None, on_shortfall)
 
     @property
     def text(self) -> str:
@@ -51,23 +85,18 @@ class Query:
 
     def sample(self, sampler: RowSampler, rows: Columns, strategy: str) -> tuple[Columns, SamplingInfo]:
         """Sample rows that satisfy the condition, as many as `rows`, which all have the same given cells."""
-        n = n_rows(rows)
-        if not n:
-            return dict(rows), SamplingInfo("none", 0, 0, None, 0.0, 0, 0, 0.0)
-        base = take(rows, slice(0, 1))
-        check_satisfiable(base, self.predicate, self.text)
-        conditional = ConditionalSampler(sampler, self.predicate, base, self.loss)
+        if self.on_shortfall == "raise":
+            self._check_consistent()
+        n, row = n_rows(rows), take(rows, slice(0, 1))
+        self._check_satisfiable(row)
+        conditional = ConditionalSampler(sampler, self.predicate, row, self.loss)
         found, info = sample_conditional(conditional, n, strategy)
         if n_rows(found) < n and self.on_shortfall == "raise":
             raise self._shortfall(conditional, n_rows(found), n)
         return found, info
 
     def completer(
-        self,
-        sampler: RowSampler,
-        rows: Columns,
-        row_offset: int = 0,
-        on_info: Callable[[SamplingInfo], None] = lambda _: None,
+        self, sampler: RowSampler, rows: Columns, row_offset: int, on_info: Callable[[SamplingInfo], None]
     ) -> Complete:
         """Return a function that completes partial rows so that each satisfies the condition."""
         if self.on_shortfall == "return":
@@ -75,10 +104,12 @@ class Query:
                 'on_shortfall="return" is for n rows; given rows are all completed, or none are.',
                 code="shortfall_of_given_rows",
             )
-        check_satisfiable(rows, self.predicate, self.text, row_offset)
+        if not any(rows[name].unseen for name in columns_of(self.predicate)):
+            self._check_consistent()  # an unknown category may satisfy what no known one does
+        self._check_satisfiable(rows, row_offset)
 
         def complete(part: Columns, index: Index, *, draw: int = 0) -> Columns:
-            completion = ConditionalCompletion(sampler, part, index, self.predicate, self.loss, draw)
+            completion = ConditionalCompletion(sampler, self.predicate, part, self.loss, index=index, draw=draw)
             completed, satisfied, info = completion.sample()
             on_info(info)
             if not satisfied.all():
@@ -104,11 +135,50 @@ class Query:
 
         return corrected
 
+    def check_constants(self, table: Table) -> None:
+        """Raise InvalidCondition if the condition reads a constant column that has other values in a table."""
+        named = set() if self.tree is None else column_names(self.tree)
+        for name, constant in self.schema.constants.items():
+            if name not in named or name not in table.names:
+                continue
+            cells = table.column(name)
+            values = np.unique(cells.observed).tolist()
+            here = {cells.categories[value] if cells.categories else value for value in values}
+            if here - {constant}:
+                raise InvalidCondition(
+                    f"A condition on column {name!r} can only use {constant!r}, its only value in training, but the "
+                    f"table has {format_list(sorted(here, key=str))}. Leave the column out of it."
+                )
+
+    def _check_satisfiable(self, rows: Columns, row_offset: int = 0) -> None:
+        """Raise InvalidCondition if the observed cells of a row already violate the condition."""
+        if is_unsatisfiable(self.predicate, rows):
+            return  # the observed cells are not to blame
+        nullable = [name for name, cells in rows.items() if cells.null is not None]
+        violated = np.flatnonzero(evaluate(complement(self.predicate, nullable), rows, partial=True)) + row_offset
+        if len(violated):
+            rows_are = "row" if len(violated) == 1 else "rows"
+            raise InvalidCondition(
+                f"The condition {self.text} is violated by observed cells, in {rows_are} "
+                f"{format_list(violated.tolist())} (counted from 0). Empty those cells, leave those rows out, or relax "
+                "the condition."
+            )
+
+    def _check_consistent(self) -> None:
+        """Raise InfeasibleCondition if the condition contradicts itself."""
+        why = explain_contradiction(self.tree, self.schema) if self.tree is not None else ""
+        if why:
+            raise InfeasibleCondition(f"The condition {self.text} cannot be met, because it contradicts itself: {why}.")
+        if self.tree is not None and self.predicate == UNSATISFIABLE and bind(self.tree, self.schema) != UNSATISFIABLE:
+            raise InfeasibleCondition(
+                f"The condition {self.text} cannot be met: it asks for a missing cell where none can be. Columns "
+                "without missing training cells are never missing, nor is any cell of impute or of "
+                'sample(missing="complete").'
+            )
+
     def _shortfall(self, conditional: ConditionalSampler, have: int, n: int) -> InfeasibleCondition:
         """Return the error for too few rows."""
-        rows = conditional.pilot
-        if rows is None:
-            rows = conditional.sampler.sample(repeat_row(conditional.base, PILOT_ROWS), np.arange(PILOT_ROWS))
+        rows = conditional.pilot or conditional.unconditional(0, PILOT_ROWS)
         why = explain(self.tree, self.schema, rows) if self.tree is not None else []
         found = f"only {have} of {n} rows that satisfy it were found" if have else "no row that satisfies it was found"
         sampled = f"in {conditional.sampled} sampled rows"

@@ -4,32 +4,34 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TypeVar, cast
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from harpoon._utils.progress import Progress, sampling_bar, step_callback
 from harpoon._utils.rng import Stream, row_noise
 from harpoon._utils.threads import map_batches
 from harpoon.config import Config
-from harpoon.data.column_array import Columns, Index, concat, fill_missing, n_rows, take
-from harpoon.data.statistics import Floats
-from harpoon.diffusion.denoiser import Denoiser, MaxNoiseModel
+from harpoon.data import Columns, Floats, Index, concat, fill_missing, n_rows, null_as_unknown, take
+from harpoon.diffusion import INITIAL_NOISE, SOLVERS, Denoiser, MaxNoiseModel, SMCResampler, reverse_process
 from harpoon.diffusion.guidance import GUIDANCE_SCHEDULES, Guidance, TwistedGuidance
 from harpoon.diffusion.reconstruction import reconstruction_penalty, sum_penalties
-from harpoon.diffusion.samplers import INITIAL_NOISE, reverse_process
-from harpoon.diffusion.smc import SMCResampler
-from harpoon.diffusion.solvers import SOLVERS
-from harpoon.encoding.batch import EncodedRows, Penalty
-from harpoon.encoding.row_codec import RowCodec
+from harpoon.encoding import EncodedRows, Penalty, RowCodec
 from harpoon.exceptions import SamplingFailed
 from harpoon.inference.autoregressive import UNIFORMS_PER_VARIABLE, AutoregressiveSampler, DistributionModel
 from harpoon.relations.formula import Formula, apply_formulas
 
+# fill: every unknown cell gets a value, given the observed cells. as_trained: a cell is null as often as in the
+# training table. complete: as trained, and then null cells get values given the rest of their row.
+MISSING = ("fill", "as_trained", "complete")
 Decoded = TypeVar("Decoded")
-SampleBatch = Callable[[Index, Columns, Callable[[], None]], Columns]  # (positions, given cells, on_step) to rows
+Sampled = TypeVar("Sampled")
+Mask = NDArray[np.bool_]
+Complete = Callable[..., Columns]  # (given, index, draw=) to rows without missing cells
+SampleBatch = Callable[[Index, Columns, Callable[[], None]], Sampled]  # (positions, given cells, on_step) to rows
 MIN_BATCH_ROWS = 64
 BATCHES_PER_CHUNK = 16  # batches that are encoded and decoded together, at most
 MAX_NOISE_VALUES = 2**26  # random numbers held at once, at most
@@ -37,25 +39,16 @@ MAX_NOISE_VALUES = 2**26  # random numbers held at once, at most
 
 @dataclass
 class RowSampler:
-    """Samples the missing cells of rows, and counts evaluations of the network.
-
-    Attributes:
-        denoiser: The trained network.
-        codec: Encodes and decodes rows.
-        config: Sampling and guidance options.
-        device: The device of the network.
-        seed: The seed of the noise. The noise of a row depends only on the seed, its number and the draw.
-        progress: Whether to show a progress bar, or a callback; an error that it raises ends the sampling.
-        evaluations: Evaluations of the network so far, counted in rows.
-    """
+    """Samples the missing cells of rows. The noise of a row depends only on the seed, its number and the draw."""
 
     denoiser: Denoiser
     codec: RowCodec
     config: Config
     device: torch.device
     seed: int = 0
-    progress: Progress = False
-    evaluations: int = field(default=0, init=False)
+    progress: Progress = False  # an error that a callback raises ends the sampling
+    missing: str = "fill"  # what becomes of unknown cells of columns with missing training cells: see `MISSING`
+    evaluations: int = field(default=0, init=False)  # of the network so far, counted in rows
 
     @cached_property
     def at_max_noise(self) -> MaxNoiseModel:
@@ -73,20 +66,76 @@ class RowSampler:
 
     def relations(self) -> list[tuple[str, Formula, float]]:
         """Return the relations of the model: target column, formula, and the fraction of rows in which it holds."""
-        if not self.at_max_noise.is_autoregressive:
+        if self._distributions is None:
             return []
-        bank = cast("DistributionModel", self.at_max_noise).relations
+        bank = self._distributions.relations
         names = [number.column.name for number in self.codec.numeric]
         return [
             (names[relation // bank.per_column], formula, float(bank.fractions[relation]))
             for relation, formula in bank.formulas(self.codec.units).items()
         ]
 
-    def posterior_means(self, rows: Columns, decode: Callable[[Floats], Decoded]) -> list[Decoded]:
+    def structural_nulls(self, rows: Columns) -> dict[str, Mask]:
+        """Return which unknown cells are structurally missing, (n,), for each column that has such cells.
+
+        In training, such a cell is always missing beside the observed categories of its row.
+        """
+        indicators = self.codec.indicators
+        if not indicators or self._distributions is None:
+            return {}
+        given = self.codec.to_batch(rows).to(self.device)
+        null = self._distributions.structurally_missing(given).cpu().numpy()
+        columns = {
+            column.name: null[:, index] & rows[column.name].unknown
+            for index, codec in enumerate(indicators)
+            for column in codec.indicated
+        }
+        return {name: mask for name, mask in columns.items() if mask.any()}
+
+    def dependencies(self) -> list[tuple[str, str]]:
+        """Return the columns whose labels determine those of another column, and these."""
+        return [] if self._distributions is None else self._distributions.exclusions.dependencies()
+
+    def is_possible(self, rows: Columns, given: Columns | None = None) -> Mask:
+        """Return which rows have no labels that exclude each other, (n,): guidance may violate that.
+
+        Rows whose given cells contradict each other already are possible.
+        """
+        if self._distributions is None:
+            return np.ones(n_rows(rows), dtype=np.bool_)
+        possible = self._distributions.is_possible(self._without_indicators(self.codec.to_batch(rows)))
+        mask: Mask = possible.cpu().numpy()
+        return mask if given is None else mask | ~self.is_possible(given)
+
+    def _without_indicators(self, rows: EncodedRows) -> EncodedRows:
+        """Return encoded rows in which missing indicators count as unobserved, unless cells may stay missing."""
+        rows = rows.to(self.device)
+        if self._nulls:
+            return rows
+        observed = rows.observed.clone()
+        for part in self.codec.slices:
+            if part.column in self.codec.indicator_of.values():
+                observed[:, part.start : part.stop] = False
+        return EncodedRows(rows.x, observed)
+
+    @cached_property
+    def _distributions(self) -> DistributionModel | None:
+        """The network at maximal noise, if it predicts the conditional distribution of every cell."""
+        return cast("DistributionModel", self.at_max_noise) if self.at_max_noise.is_autoregressive else None
+
+    def posterior_means(
+        self, rows: Columns, decode: Callable[[Floats], Decoded], *, resolve: bool = False
+    ) -> list[Decoded]:
         """Decode E[x_0 | observed cells], chunk by chunk: one evaluation at maximal noise.
 
         Rows are encoded and decoded in chunks of several batches, because a column of a chunk costs hardly more than
         one of a batch.
+
+        Args:
+            rows: The rows.
+            decode: What to do with the expectations of a chunk.
+            resolve: Whether labels that exclude or determine each other must agree in each row, as in a table that is
+                completed; each has probability 1 then.
         """
         width, height = self.codec.width, n_rows(rows)
         size = _batch_size(self.config.sampling_batch_size, width)
@@ -99,17 +148,26 @@ class RowSampler:
             index, filled = chunk
             observed, means = self.codec.to_batch(take(rows, index)), []
             for batch, count in _batches(filled, size):
-                means.append(self._posterior_mean(observed[torch.from_numpy(batch)].to(self.device))[:count])
+                given = observed[torch.from_numpy(batch)].to(self.device)
+                means.append(self._posterior_mean(given, resolve=resolve)[:count])
                 on_step()
             return decode(np.concatenate(means))
 
         self.evaluations += height
         return map_batches(decode_chunk, chunks, self.device)
 
+    def fill_means(self, rows: Columns, _index: Index) -> Columns:
+        """Return rows with every unknown cell at its expected number or its most probable category."""
+        parts = self.posterior_means(rows, partial(self.codec.decode, is_mean=True), resolve=True)
+        return fill_missing(rows, concat(parts)) if parts else dict(rows)
+
     @torch.no_grad()
-    def _posterior_mean(self, observed: EncodedRows) -> Floats:
-        x0_hat: Floats = self.at_max_noise.posterior_mean(observed).cpu().double().numpy()
-        return x0_hat
+    def _posterior_mean(self, observed: EncodedRows, *, resolve: bool) -> Floats:
+        x0_hat = self.at_max_noise.posterior_mean(observed)
+        if resolve and self._distributions is not None:
+            x0_hat = self._distributions.resolve(x0_hat, observed, is_mean=True)
+        mean: Floats = x0_hat.cpu().double().numpy()
+        return mean
 
     def sample(
         self,
@@ -121,7 +179,7 @@ class RowSampler:
         guidance_scale: float | None = None,
         resampler: SMCResampler | None = None,
     ) -> Columns:
-        """Sample the missing cells of rows; observed cells are returned unchanged.
+        """Sample the unknown cells of rows; observed cells are returned unchanged.
 
         Args:
             given: The rows.
@@ -131,8 +189,47 @@ class RowSampler:
             guidance_scale: η; that of the options by default.
             resampler: Corrects the bias of guidance by importance weights.
         """
+        if self.missing == "complete" and self.codec.indicator_of:
+            as_trained = replace(self, missing="as_trained")
+            rows = as_trained.sample(
+                given, index, draw=draw, penalty=penalty, guidance_scale=guidance_scale, resampler=resampler
+            )
+            filler = replace(self, missing="fill", progress=False)
+            filled = filler.sample(null_as_unknown(rows), index, draw=Stream.FILL + draw)
+            self.evaluations += as_trained.evaluations + filler.evaluations
+            return filled
         if penalty is None and self.autoregressive is not None:
             return self._sample_autoregressive(self.autoregressive, given, index, draw)
+        parts = self._diffuse(
+            given,
+            index,
+            self._decode_resolved,
+            draw=draw,
+            penalty=penalty,
+            guidance_scale=guidance_scale,
+            resampler=resampler,
+        )
+        return _join(parts, given)
+
+    def sample_encoded(
+        self, given: Columns, index: Index, *, draw: int = Stream.CELLS, penalty: Penalty | None = None
+    ) -> Floats:
+        """Sample rows by reverse diffusion and return them before they are decoded and rounded, (n, d)."""
+        parts = self._diffuse(given, index, _encoded, draw=draw, penalty=penalty)
+        return np.concatenate([np.zeros((0, self.codec.width)), *(x[:count] for x, count in parts)])
+
+    def _diffuse(
+        self,
+        given: Columns,
+        index: Index,
+        finish: Callable[[Columns, EncodedRows, torch.Tensor], Sampled],
+        *,
+        draw: int,
+        penalty: Penalty | None,
+        guidance_scale: float | None = None,
+        resampler: SMCResampler | None = None,
+    ) -> list[tuple[Sampled, int]]:
+        """Run the reverse process batch by batch; return what `finish` makes of each, and how many rows count."""
         config, solver = self.config, SOLVERS[self.config.solver]
         times = self.denoiser.schedule.times(config.sampling_steps)
         noises = len(times) if solver.stochastic else 1
@@ -140,7 +237,7 @@ class RowSampler:
         if resampler is not None:
             size = max(1, size // resampler.n_particles) * resampler.n_particles
 
-        def sample_batch(batch: Index, rows: Columns, on_step: Callable[[], None]) -> Columns:
+        def sample_batch(batch: Index, rows: Columns, on_step: Callable[[], None]) -> Sampled:
             observed = self.codec.to_batch(rows).to(self.device)
             noise = row_noise(self.seed, index[batch], noises, self.codec.width, draw=draw).to(self.device)
             kind = Guidance if resampler is None else TwistedGuidance
@@ -156,7 +253,7 @@ class RowSampler:
                 on_step=on_step,
             )
             _check_finite(x, config)
-            return self._decode(rows, observed, x)
+            return finish(rows, observed, x)
 
         # A penalty may be a function of the user, which need not be thread-safe.
         return self._map_batches(given, sample_batch, size, len(times) - 1, parallel=penalty is None)
@@ -169,10 +266,11 @@ class RowSampler:
         """
         noise = row_noise(self.seed, index, 1, len(rows), draw=Stream.GIBBS_MASK + draw)
         uniforms = torch.special.ndtr(noise)[0].numpy()
-        kept = {
-            name: replace(cells, missing=given[name].missing & (uniforms[:, column] < fraction))
-            for column, (name, cells) in enumerate(rows.items())
-        }
+        kept = {}
+        for column, (name, cells) in enumerate(rows.items()):
+            resampled = given[name].unknown & (uniforms[:, column] < fraction)
+            null = cells.is_null & ~resampled
+            kept[name] = replace(cells, missing=resampled | null, null=null if null.any() else None)
         return self.sample(kept, index, draw=draw)
 
     def _sample_autoregressive(
@@ -186,33 +284,44 @@ class RowSampler:
             observed = self.codec.to_batch(rows).to(self.device)
             noise = row_noise(self.seed, index[batch], UNIFORMS_PER_VARIABLE, len(sampler), draw=draw)
             uniforms = torch.special.ndtr(noise).to(self.device)
-            x, relation_of = sampler.sample(model, observed, uniforms, steps, on_step)
+            x, relation_of = sampler.sample(model, observed, uniforms, steps, on_step, nulls=self._nulls)
             return apply_formulas(self._decode(rows, observed, x), self.codec, relation_of.cpu().numpy(), formulas)
 
         values_per_row = UNIFORMS_PER_VARIABLE * len(sampler) + model.n_rank_bins
-        return self._map_batches(
-            given, sample_batch, _batch_size(self.config.sampling_batch_size, values_per_row), steps
-        )
+        size = _batch_size(self.config.sampling_batch_size, values_per_row)
+        return _join(self._map_batches(given, sample_batch, size, steps), given)
 
     def _map_batches(
-        self, given: Columns, sample_batch: SampleBatch, size: int, steps: int, *, parallel: bool = True
-    ) -> Columns:
-        """Sample all rows batch by batch, on several threads where that is allowed."""
+        self, given: Columns, sample_batch: SampleBatch[Sampled], size: int, steps: int, *, parallel: bool = True
+    ) -> list[tuple[Sampled, int]]:
+        """Sample all rows batch by batch, on several threads where that is allowed.
+
+        Returns each batch, and how many of its rows count.
+        """
         batches = list(_batches(n_rows(given), size))
         self.evaluations += n_rows(given) * steps
         progress = self.progress if batches else False
         with sampling_bar(len(batches) * steps, n_rows(given), progress) as on_step:
 
-            def sample(batch: tuple[Index, int]) -> Columns:
+            def sample(batch: tuple[Index, int]) -> tuple[Sampled, int]:
                 positions, count = batch
-                return take(sample_batch(positions, take(given, positions), on_step), slice(count))
+                return sample_batch(positions, take(given, positions), on_step), count
 
-            parts = map_batches(sample, batches, self.device) if parallel else [sample(batch) for batch in batches]
-        return concat(parts) if parts else dict(given)
+            return map_batches(sample, batches, self.device) if parallel else [sample(batch) for batch in batches]
 
     def _decode(self, given: Columns, observed: EncodedRows, x: torch.Tensor) -> Columns:
         """Decode a batch; observed cells are those of `given`, bit for bit."""
-        return fill_missing(given, self.codec.decode(observed.fill(x).cpu().double().numpy()))
+        return fill_missing(given, self.codec.decode(_encoded(given, observed, x), nulls=self._nulls))
+
+    def _decode_resolved(self, given: Columns, observed: EncodedRows, x: torch.Tensor) -> Columns:
+        """Decode a batch of the reverse process, which does not keep exclusions, so that its labels agree."""
+        if self._distributions is not None:
+            x = self._distributions.resolve(x, self._without_indicators(observed), is_mean=False)
+        return self._decode(given, observed, x)
+
+    @property
+    def _nulls(self) -> bool:
+        return self.missing == "as_trained"
 
     def _guidance(
         self, observed: EncodedRows, penalty: Penalty | None, scale: float | None, kind: type[Guidance]
@@ -227,6 +336,17 @@ class RowSampler:
             return None
         schedule = GUIDANCE_SCHEDULES[config.guidance_schedule](eta)
         return kind(sum_penalties(penalties), schedule, config.max_guidance_norm)
+
+
+def _encoded(_given: Columns, observed: EncodedRows, x: torch.Tensor) -> Floats:
+    """Return the encoded rows of a batch, (n, d), with their observed cells."""
+    encoded: Floats = observed.fill(x).cpu().double().numpy()
+    return encoded
+
+
+def _join(parts: list[tuple[Columns, int]], given: Columns) -> Columns:
+    """Join the rows that count of each batch; without batches return the given rows."""
+    return concat([take(rows, slice(count)) for rows, count in parts]) if parts else dict(given)
 
 
 def _check_finite(x: torch.Tensor, config: Config) -> None:

@@ -17,15 +17,16 @@ All but "paper" return only rows that satisfy the condition.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from harpoon._utils.rng import Stream, generator
-from harpoon.conditions.evaluate import evaluate
-from harpoon.data.column_array import Columns, concat, n_rows, repeat_row, take
+from harpoon.conditions import evaluate
+from harpoon.data import Columns, concat, n_rows, repeat_row, take
 from harpoon.exceptions import InvalidOption
-from harpoon.inference.conditional import PILOT_ROWS, ConditionalSampler, Strategy
+from harpoon.inference.conditional import PILOT_ROWS, ConditionalSampler, is_unsatisfiable
 from harpoon.inference.diagnostics import SamplingInfo
-from harpoon.inference.guided import GuidedSampler
 
 COMMON_PROBABILITY = 0.5  # conditions above it are always met by rejection
 RARE_PROBABILITY = 0.005  # conditions below it never are
@@ -39,21 +40,24 @@ def check_strategy(strategy: str) -> None:
 
 
 def sample_conditional(query: ConditionalSampler, n: int, strategy: str) -> tuple[Columns, SamplingInfo]:
-    """Return at most n rows that satisfy the condition, and diagnostics.
+    """Return at most n rows, which all satisfy the condition (not for "paper"), and diagnostics.
 
     Guidance replaces the strategy where it is the only one: for a loss, or for a network that is not conditional.
     """
-    check_strategy(strategy)
     needs_conditioning = strategy in ("auto", "conditioning")
-    only_guidance = query.loss is not None or (needs_conditioning and not query.sampler.denoiser.is_conditional)
+    only_guidance = query.loss is not None or (needs_conditioning and not query.can_condition)
     name = "guidance" if only_guidance and strategy != "paper" else strategy
-    return query.sample(n, name, STRATEGIES[name])
+    rows = query.no_rows()
+    if not is_unsatisfiable(query.predicate, query.given):
+        query.strategy = name
+        rows = take(STRATEGIES[name](query, n), slice(0, n))
+    return rows, query.info(query.strategy, evaluate(query.predicate, rows))
 
 
 def auto(query: ConditionalSampler, n: int) -> Columns:
     """Reject if the condition is common enough, else condition on its branches."""
     query.strategy = "rejection"
-    pilot = query.pilot = query.unconditional(0, PILOT_ROWS)
+    pilot = query.pilot = query.count(query.unconditional(0, PILOT_ROWS))
     satisfied = evaluate(query.predicate, pilot)
     p = float(satisfied.mean())
     if p >= COMMON_PROBABILITY or (p >= RARE_PROBABILITY and n / p <= MAX_REJECTION_ROWS):
@@ -83,21 +87,20 @@ def conditioning(query: ConditionalSampler, n: int) -> Columns:
 
 def guidance(query: ConditionalSampler, n: int) -> Columns:
     """Guide by the whole condition; fill up by rejection."""
-    rows = query.guide(n, lambda _start, count: repeat_row(query.base, count), query.predicate)
+    rows = query.guide(n, lambda _start, count: repeat_row(query.given, count), query.predicate)
     is_short = n_rows(rows) < n and query.loss is None
     return query.reject(n, query.unconditional, rows) if is_short else rows
 
 
 def paper(query: ConditionalSampler, n: int) -> Columns:
     """Run Algorithm 1 on the whole condition and return its rows as they are."""
-    guided = GuidedSampler(query.sampler, query.predicate, query.loss)
-    rows = query.count(guided.sample(repeat_row(query.base, n), np.arange(n)))
-    violated = ~evaluate(query.predicate, rows)
-    query.guided = [len(violated), int(violated.sum())]
+    given = repeat_row(query.given, n)
+    rows = query.count(query.sample_guided(query.sampler, query.predicate, given, np.arange(n)))
+    query.count_guided(evaluate(query.predicate, rows))
     return rows
 
 
-STRATEGIES: dict[str, Strategy] = {
+STRATEGIES: dict[str, Callable[[ConditionalSampler, int], Columns]] = {
     "auto": auto,
     "rejection": rejection,
     "conditioning": conditioning,

@@ -28,23 +28,18 @@ from harpoon.io.registry import DATABASES, FORMATS, Format
 if TYPE_CHECKING:
     from harpoon.io.location import Location
     from harpoon.io.source import Chunk, ReadOptions, Source
-    from harpoon.io.tables import open_source, open_writer, read_batches, read_table, write_table
-    from harpoon.io.writers import Writer, check_writable
+    from harpoon.io.tables import (
+        Writer,
+        check_writable,
+        open_source,
+        open_writer,
+        read_batches,
+        read_table,
+        write_table,
+    )
 
-# Modules of the names that need pyarrow. They are imported on first use, so that the registry can be read without it.
-_MODULES = {
-    "Chunk": "source",
-    "Location": "location",
-    "ReadOptions": "source",
-    "Source": "source",
-    "Writer": "writers",
-    "check_writable": "writers",
-    "open_source": "tables",
-    "open_writer": "tables",
-    "read_batches": "tables",
-    "read_table": "tables",
-    "write_table": "tables",
-}
+# These names need pyarrow. They are imported on first use, so that the registry can be read without it.
+_MODULES = {"Chunk": "source", "Location": "location", "ReadOptions": "source", "Source": "source"}  # others: tables
 
 __all__ = [
     "DATABASES",
@@ -65,9 +60,9 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:  # noqa: ANN401
-    if name not in _MODULES:
+    if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES.get(name, 'tables')}"), name)
     return value
 
 

@@ -8,16 +8,14 @@ import stat
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 
 from harpoon.exceptions import InvalidTable, TableFileError
-
-if TYPE_CHECKING:
-    from harpoon.io.location import Location
+from harpoon.io.location import Location, translate_errors
 
 HEAD_BYTES = 2**16  # below the limit of Python's csv module for one cell
 GZIP_MAGIC = b"\x1f\x8b"
@@ -34,7 +32,7 @@ class ByteSource:
     """
 
     def __init__(self, location: Location, stack: ExitStack) -> None:
-        self.name = "The standard input" if location.path is None else repr(location.text)
+        self.name = location.name
         self._stack = stack
         with self.translate_errors():
             self._path = self._copy(sys.stdin.buffer) if location.path is None else self._to_file(location.path)
@@ -64,15 +62,9 @@ class ByteSource:
         with pa.OSFile(str(self._path)) as raw:
             yield raw
 
-    @contextmanager
-    def translate_errors(self) -> Iterator[None]:
+    def translate_errors(self) -> AbstractContextManager[None]:
         """Raise errors of the operating system and of Arrow as TableFileError."""
-        try:
-            yield
-        except (OSError, pa.ArrowException, EOFError) as error:
-            if isinstance(error, TableFileError):
-                raise
-            raise TableFileError.unreadable(self.name, error) from None
+        return translate_errors(TableFileError.unreadable, self.name, OSError, pa.ArrowException, EOFError)
 
     def _to_file(self, path: Path) -> Path:
         """Return the file, or a copy of what a pipe gives. Folders and missing files raise when they are opened."""
@@ -104,7 +96,4 @@ class InMemoryBytes(ByteSource):
         """Open the bytes."""
         yield pa.BufferReader(self._content)
 
-    @contextmanager
-    def open_seekable(self) -> Iterator[Any]:
-        """Open the bytes."""
-        yield pa.BufferReader(self._content)
+    open_seekable = open  # noqa: A003

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,14 +21,9 @@ class ParquetSource(Source):
         self.content = content
         with content.translate_errors():
             self.file = pq.ParquetFile(stack.enter_context(content.open_seekable()))
-            self._schema: pa.Schema = self.file.schema_arrow
+            self.schema = self.file.schema_arrow
             self.n_rows = int(self.file.metadata.num_rows)
-        check_column_names(self._schema.names, content.name)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns and their types."""
-        return self._schema
+        check_column_names(self.schema.names, content.name)
 
     def chunks(self, size: int, row_offset: int = 0) -> Iterator[Chunk]:
         """Yield the rows from `row_offset` on, in order, `size` rows at a time."""
@@ -36,7 +32,7 @@ class ParquetSource(Source):
             while groups and row_offset >= self.file.metadata.row_group(groups[0]).num_rows:
                 row_offset -= self.file.metadata.row_group(groups.pop(0)).num_rows
             batches = self.file.iter_batches(batch_size=size, row_groups=groups)
-            tables = (pa.Table.from_batches([batch], self._schema) for batch in batches)
+            tables = (pa.Table.from_batches([batch], self.schema) for batch in batches)
             yield from map(Chunk, rebatch(tables, size, row_offset))
 
 
@@ -48,13 +44,8 @@ class ArrowSource(Source):
         self.content = content
         with content.translate_errors():
             self.file = pa.ipc.open_file(stack.enter_context(content.open_seekable()))
-            self._schema: pa.Schema = self.file.schema
-        check_column_names(self._schema.names, content.name)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns and their types."""
-        return self._schema
+            self.schema = self.file.schema
+        check_column_names(self.schema.names, content.name)
 
     def chunks(self, size: int, row_offset: int = 0) -> Iterator[Chunk]:
         """Yield the rows from `row_offset` on, in order, `size` rows at a time."""
@@ -62,3 +53,55 @@ class ArrowSource(Source):
             indices = range(self.file.num_record_batches)
             tables = (pa.Table.from_batches([self.file.get_batch(index)]) for index in indices)
             yield from map(Chunk, rebatch(tables, size, row_offset))
+
+
+class ColumnarWriter:
+    """Columns with types: a Parquet file, with a row group for each chunk, unless `make` opens another format."""
+
+    make: Callable[[Any, pa.Schema], Any] = pq.ParquetWriter
+
+    def __init__(self, sink: Any, _delimiter: str = "") -> None:  # noqa: ANN401
+        self.sink = sink
+        self.schema: pa.Schema = None
+        self.writer: Any = None
+
+    def write(self, table: pa.Table) -> None:
+        """Append rows; the first call sets the columns."""
+        if self.writer is None:
+            self.schema, self.writer = table.schema, type(self).make(self.sink, table.schema)
+        self.writer.write_table(cast_to_schema(table, self.schema))
+
+    def close(self) -> None:
+        """Write the end of the file."""
+        if self.writer is not None:
+            self.writer.close()
+
+
+class ArrowWriter(ColumnarWriter):
+    """An Arrow file. It stores one dictionary per column, so a table with dictionaries is held until the end."""
+
+    make = pa.ipc.new_file
+
+    def __init__(self, sink: Any, _delimiter: str = "") -> None:  # noqa: ANN401
+        super().__init__(sink)
+        self.held: list[pa.Table] = []
+
+    def write(self, table: pa.Table) -> None:
+        """Append rows; the first call sets the columns."""
+        if any(pa.types.is_dictionary(f.type) for f in table.schema):
+            self.held.append(table)
+        else:
+            super().write(table)
+
+    def close(self) -> None:
+        """Write the held rows and the end of the file."""
+        if self.held:
+            super().write(pa.concat_tables(self.held).unify_dictionaries())
+        super().close()
+
+
+def cast_to_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Cast columns whose type differs. The others are left alone: Arrow cannot cast structures with null fields."""
+    pairs = zip(table.columns, schema, strict=True)
+    columns = [column if column.type == f.type else column.cast(f.type) for column, f in pairs]
+    return pa.Table.from_arrays(columns, schema=schema)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,18 +15,10 @@ from harpoon.io.location import Location
 from harpoon.io.registry import DATABASES
 from harpoon.io.source import ReadOptions, Source
 
-ErrorFactory = Callable[[str, object], TableFileError]  # TableFileError.unreadable or .unwritable
-
 
 @dataclass(frozen=True)
 class TableName:
-    """A table or a view.
-
-    Attributes:
-        name: As a user writes it.
-        quoted: As SQL needs it.
-        is_view: Whether it is a view.
-    """
+    """A table or a view: its name as a user writes it, and as SQL needs it."""
 
     name: str
     quoted: str
@@ -40,15 +32,27 @@ def open_source(location: Location, options: ReadOptions, stack: ExitStack) -> S
         raise TableFileError(f"There is no database {str(path)!r}. The path after {location.format}:/// starts here.")
     problem = _file_problem(location)
     if problem:
-        raise TableFileError.unreadable(repr(location.text), problem)
+        raise TableFileError.unreadable(location.name, problem)
     source: Source = DATABASES[location.format].load().open_source(location, options, stack)
     return source
 
 
-def open_writer(location: Location, *, force: bool) -> AbstractContextManager[Any]:
-    """Open a new table of a database for writing. It appears at the end, or not at all if an error is raised."""
-    writer: AbstractContextManager[Any] = DATABASES[location.format].load().open_writer(location, force=force)
-    return writer
+@contextmanager
+def open_writer(location: Location, *, force: bool) -> Iterator[Any]:
+    """Open a new table of a database for writing. It appears at the end, or not at all if an error is raised.
+
+    If the file was created for the table, an error removes the file unless others wrote to it.
+    """
+    path, database = location.path or Path(), DATABASES[location.format].load()
+    is_new = not path.exists()
+    try:
+        with database.open_writer(location, force=force) as writer:
+            yield writer
+    except BaseException:
+        with suppress(OSError):
+            if is_new and path.exists() and not database.list_tables(location):
+                path.unlink()
+        raise
 
 
 def check_writable(location: Location, *, force: bool) -> None:
@@ -60,20 +64,13 @@ def check_writable(location: Location, *, force: bool) -> None:
     if not os.access(path, os.W_OK):
         problem = "you may not write to the file"
     if problem:
-        raise TableFileError.unwritable(repr(location.text), problem)
+        raise TableFileError.unwritable(location.name, problem)
     table_to_replace(location, database.load().list_tables(location), force=force)
-
-
-def find_table(location: Location, tables: Sequence[TableName]) -> TableName | None:
-    """Return the table of a location. Databases ignore the case of ASCII letters."""
-    exact = [table for table in tables if table.name == location.table]
-    similar = [table for table in tables if _fold(table.name) == _fold(location.table)]
-    return next(iter(exact + similar), None)
 
 
 def table_to_read(location: Location, tables: Sequence[TableName]) -> TableName:
     """Return the table of a location, or raise an error that lists the tables of the database."""
-    table = find_table(location, tables)
+    table = _find_table(location, tables)
     if table is not None:
         return table
     names = [other.name for other in tables]
@@ -84,7 +81,7 @@ def table_to_read(location: Location, tables: Sequence[TableName]) -> TableName:
 
 def table_to_replace(location: Location, tables: Sequence[TableName], *, force: bool) -> TableName | None:
     """Return the table that a new one replaces, if there is one and `force` is set."""
-    table = find_table(location, tables)
+    table = _find_table(location, tables)
     if table is None:
         return None
     if table.is_view:
@@ -95,6 +92,13 @@ def table_to_replace(location: Location, tables: Sequence[TableName], *, force: 
     if not force:
         raise TableFileError.already_exists(f"The database {str(location.path)!r} already has a table {table.name!r}")
     return table
+
+
+def _find_table(location: Location, tables: Sequence[TableName]) -> TableName | None:
+    """Return the table of a location. Databases ignore the case of ASCII letters."""
+    exact = [table for table in tables if table.name == location.table]
+    similar = [table for table in tables if _fold(table.name) == _fold(location.table)]
+    return next(iter(exact + similar), None)
 
 
 def _file_problem(location: Location) -> str:

@@ -13,15 +13,17 @@ import io
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import cached_property
+from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 
 from harpoon._text import shorten
-from harpoon.exceptions import InvalidOption, InvalidTable, TableFileError
+from harpoon.exceptions import HarpoonError, InvalidTable, TableFileError
 from harpoon.io.byte_source import ByteSource
 from harpoon.io.source import Chunk, ReadOptions, Source, check_column_names, rebatch
-from harpoon.io.text_types import TypeInference, cast_texts
+from harpoon.io.text_types import TypeInference, cast_texts, format_texts
 
 DELIMITERS = ",;\t|"
 MAX_ROW_BYTES = 2**23  # the header included
@@ -30,13 +32,7 @@ BYTE_ORDER_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"
 
 
 class DelimitedSource(Source):
-    """A table as delimited text.
-
-    Args:
-        content: The bytes.
-        options: How to read them.
-        delimiter: The delimiter, if the format implies it and the options do not name one.
-    """
+    """A table as delimited text. `delimiter` is that of the format, if it has one and the options name no other."""
 
     def __init__(
         self,
@@ -49,10 +45,12 @@ class DelimitedSource(Source):
         super().__init__()
         self.content, self.options = content, options
         self.encoding = options.encoding or BYTE_ORDER_MARKS.get(content.head[:2], "utf-8")
-        _check_options(self.encoding, options.delimiter)
         sample = self._first_lines()
         self.delimiter = options.delimiter or delimiter or sniff_delimiter(sample)
-        self.names = self._header(sample)
+        try:
+            self.names = next(_rows(sample, self.delimiter), [])
+        except csv.Error as error:
+            raise InvalidTable(f"The names of the columns of {content.name} cannot be read: {error}.") from None
         check_column_names(self.names, content.name)
 
     @property
@@ -97,9 +95,9 @@ class DelimitedSource(Source):
                 for texts in rebatch(tables, size, row_offset):
                     yield texts
             self._check_last_quote(texts)
+        except HarpoonError:
+            raise
         except (pa.ArrowInvalid, UnicodeError, OSError) as error:
-            if isinstance(error, TableFileError | InvalidTable):
-                raise
             if "Empty CSV" in str(error):  # a header without the end of its line
                 return
             raise self._read_error(error, ragged) from None
@@ -165,12 +163,6 @@ class DelimitedSource(Source):
             raise self._not_text_error()
         return text.removeprefix("\ufeff").lstrip("\r\n")
 
-    def _header(self, sample: str) -> list[str]:
-        try:
-            return next(_rows(sample, self.delimiter), [])
-        except csv.Error as error:
-            raise InvalidTable(f"The names of the columns of {self.content.name} cannot be read: {error}.") from None
-
     def _too_long_error(self) -> InvalidTable:
         return InvalidTable(f"{self.content.name} has a row beyond {MAX_ROW_BYTES:,} bytes; is a quote not closed?")
 
@@ -183,6 +175,39 @@ class DelimitedSource(Source):
             name=self.content.name,
             tried=tried,
         )
+
+
+class TextWriter:
+    """CSV, with quotes only where they are needed. A missing cell is empty, an empty text is `""`."""
+
+    def __init__(self, sink: Any, delimiter: str) -> None:  # noqa: ANN401
+        self.sink, self.delimiter, self.started = sink, delimiter, False
+
+    def write(self, table: pa.Table) -> None:
+        """Append rows; the first call sets the columns."""
+        if not self.started:
+            self._write_lines(pa.table([pa.array([name]) for name in table.column_names], names=table.column_names))
+            self.started = True
+        self._write_lines(table)
+
+    def _write_lines(self, table: pa.Table) -> None:
+        if not table.num_rows:
+            return
+        cells = [self._quote(format_texts(column)) for column in table.columns]
+        missing = '""' if len(cells) == 1 else ""  # readers skip an empty line
+        lines = pc.binary_join_element_wise(
+            *cells, self.delimiter, null_handling="replace", null_replacement=missing
+        ).combine_chunks()
+        whole = pa.ListArray.from_arrays(pa.array([0, len(lines)], type=pa.int32()), lines)
+        self.sink.write(pc.binary_join(whole, "\n")[0].as_buffer())
+        self.sink.write(b"\n")
+
+    def _quote(self, texts: pa.ChunkedArray) -> pa.ChunkedArray:
+        special = pc.match_substring_regex(texts, f'^$|["\\r\\n\\{self.delimiter}]')
+        if not pc.any(special).as_py():
+            return texts
+        doubled = pc.replace_substring(texts, '"', '""')
+        return pc.if_else(special, pc.binary_join_element_wise('"', doubled, '"', ""), texts)
 
 
 def sniff_delimiter(sample: str) -> str:
@@ -210,14 +235,3 @@ def _rows(sample: str, delimiter: str) -> Iterator[list[str]]:
 def _end_of_lines(text: str) -> int:
     """Return the length of the complete lines of a text."""
     return max(text.rfind("\n"), text.rfind("\r")) + 1
-
-
-def _check_options(encoding: str, delimiter: str | None) -> None:
-    try:
-        "a".encode(encoding)  # refuses codecs that are not of text, such as hex
-    except (LookupError, UnicodeError):
-        raise InvalidOption(f"There is no text encoding {encoding!r}. Try utf-8, latin-1 or utf-16.") from None
-    if delimiter is not None and not delimiter.isascii():
-        raise InvalidOption(
-            f"delimiter must be an ASCII character, such as ; or | or a tab, got {delimiter!r}. Replace it in the file."
-        )

@@ -6,7 +6,7 @@ Several connections of one process may read and write one file at the same time.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from harpoon._utils.sql import quote_identifier
 from harpoon.exceptions import MissingExtra, TableFileError
-from harpoon.io.database import ErrorFactory, TableName, table_to_read, table_to_replace
+from harpoon.io.database import TableName, table_to_read, table_to_replace
 from harpoon.io.location import Location
 from harpoon.io.source import Chunk, ReadOptions, Source, check_column_names, rebatch
 
@@ -30,18 +30,13 @@ class DuckDBSource(Source):
         super().__init__()
         self.connection, self.location = connection, location
         self.query = f"SELECT * FROM {table_to_read(location, _tables(connection)).quoted}"  # noqa: S608
-        with _translate_errors(location, TableFileError.unreadable):
-            self._schema: pa.Schema = connection.sql(f"{self.query} LIMIT 0").to_arrow_table().schema
-        check_column_names(self._schema.names, repr(location.text))
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns and their types."""
-        return self._schema
+        with self.location.reading(_duckdb().Error):
+            self.schema = connection.sql(f"{self.query} LIMIT 0").to_arrow_table().schema
+        check_column_names(self.schema.names, location.name)
 
     def chunks(self, size: int, row_offset: int = 0) -> Iterator[Chunk]:
         """Yield the rows from `row_offset` on, in order, `size` rows at a time."""
-        with _translate_errors(self.location, TableFileError.unreadable):
+        with self.location.reading(_duckdb().Error):
             reader = self.connection.cursor().sql(self.query).to_arrow_reader(size)
             tables = (pa.Table.from_batches([batch]) for batch in reader)
             yield from map(Chunk, rebatch(tables, size, row_offset))
@@ -55,85 +50,63 @@ class DuckDBWriter:
         old = table_to_replace(location, _tables(connection), force=force)
         self.table = _new_table(connection, location) if old is None else old.quoted
         if old is not None:
-            with _translate_errors(location, TableFileError.unwritable):
+            with location.writing(_duckdb().Error):
                 connection.execute(f"DROP TABLE {old.quoted}")
 
     def write(self, table: pa.Table) -> None:
         """Append rows; the first call sets the columns."""
-        _check_columns(self.location, table.column_names)
+        self._check_columns(table.column_names)
         verb = f"INSERT INTO {self.table}" if self.started else f"CREATE TABLE {self.table} AS"
-        with _translate_errors(self.location, TableFileError.unwritable):
+        with self.location.writing(_duckdb().Error):
             self.connection.register(ROWS_VIEW, table)
             self.connection.execute(f"{verb} SELECT * FROM temp.{ROWS_VIEW}")  # noqa: S608
             self.connection.unregister(ROWS_VIEW)
         self.started = True
 
+    def _check_columns(self, columns: list[str]) -> None:
+        """Raise TableFileError for two names that differ in case only: DuckDB would rename one of them."""
+        seen: dict[str, str] = {}
+        for name in columns:
+            other = seen.setdefault(name.lower(), name)
+            if other != name:
+                problem = f"DuckDB does not distinguish the columns {other!r} and {name!r}; rename one of them"
+                raise TableFileError.unwritable(self.location.name, problem)
+
 
 def open_source(location: Location, _: ReadOptions, stack: ExitStack) -> Source:
     """Open a table or a view for reading."""
-    return DuckDBSource(stack.enter_context(_connect(location, TableFileError.unreadable)), location)
+    with location.reading(_duckdb().Error):
+        connection = stack.enter_context(_connect(location))
+    return DuckDBSource(connection, location)
 
 
 @contextmanager
 def open_writer(location: Location, *, force: bool) -> Iterator[DuckDBWriter]:
-    """Open a new table for writing, in one transaction.
-
-    If the file was created for the table, an error removes the file unless others wrote to it.
-    """
-    path = location.path or Path()
-    new, remove = not path.exists(), False
-    try:
-        with _connect(location, TableFileError.unwritable) as connection:
-            try:
-                connection.execute("BEGIN")
-                yield DuckDBWriter(connection, location, force=force)
-                with _translate_errors(location, TableFileError.unwritable):
-                    connection.execute("COMMIT")
-            except BaseException:
-                with suppress(_duckdb().Error):
-                    connection.execute("ROLLBACK")
-                remove = new and not _tables(connection)
-                raise
-    except BaseException:
-        if remove:
-            with suppress(OSError):
-                path.unlink(missing_ok=True)
-        raise
+    """Open a new table for writing, in one transaction."""
+    with location.writing(_duckdb().Error):
+        connection = _connect(location)
+    with connection:
+        try:
+            connection.execute("BEGIN")
+            yield DuckDBWriter(connection, location, force=force)
+            with location.writing(_duckdb().Error):
+                connection.execute("COMMIT")
+        except BaseException:
+            with suppress(_duckdb().Error):
+                connection.execute("ROLLBACK")
+            raise
 
 
 def list_tables(location: Location) -> list[TableName]:
     """List the tables and views of a file that is to be written."""
-    with _connect(location, TableFileError.unwritable) as connection:
+    with location.writing(_duckdb().Error), _connect(location) as connection:
         return _tables(connection)
 
 
-@contextmanager
-def _connect(location: Location, error_factory: ErrorFactory) -> Iterator[Any]:
-    path = str(location.path)
-    exists = os.path.exists(path)  # noqa: PTH110
-    with _translate_errors(location, error_factory):
-        # All connections of a process to one file must agree on whether they may write.
-        connection = _duckdb().connect(path, read_only=exists and not os.access(path, os.W_OK))
-    with connection:
-        yield connection
-
-
-@contextmanager
-def _translate_errors(location: Location, error_factory: ErrorFactory) -> Iterator[None]:
-    try:
-        yield
-    except _duckdb().Error as error:
-        raise error_factory(repr(location.text), error) from None
-
-
-def _check_columns(location: Location, columns: Sequence[str]) -> None:
-    """Raise TableFileError for two names that differ in case only: DuckDB would rename one of them."""
-    seen: dict[str, str] = {}
-    for name in columns:
-        other = seen.setdefault(name.lower(), name)
-        if other != name:
-            problem = f"DuckDB does not distinguish the columns {other!r} and {name!r}; rename one of them"
-            raise TableFileError.unwritable(repr(location.text), problem)
+def _connect(location: Location) -> Any:  # noqa: ANN401
+    path = location.path or Path()
+    # All connections of a process to one file must agree on whether they may write.
+    return _duckdb().connect(str(path), read_only=path.exists() and not os.access(path, os.W_OK))
 
 
 def _duckdb() -> Any:  # noqa: ANN401

@@ -7,8 +7,8 @@ JSON lines writer writes them back as the values they were.
 
 from __future__ import annotations
 
+import io
 import json
-import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import date
@@ -20,28 +20,24 @@ from typing import Any
 import pyarrow as pa
 
 from harpoon._text import format_list, shorten
-from harpoon.exceptions import InvalidTable, MixedTypesWarning
+from harpoon.exceptions import InvalidTable, MixedTypesWarning, warn
 from harpoon.io.byte_source import ByteSource
 from harpoon.io.source import Chunk, ReadOptions, Source
-from harpoon.io.text_types import TIME_TYPES, TypeInference, cast_texts
+from harpoon.io.text_types import TIME_TYPES, TypeInference, cast_texts, plain_values
 
 INT64_END = 2**63
 FLOAT_EXACT_END = 2**53  # integers up to here are exact as floats
+READ_BYTES = 2**20  # at a time
 SCAN_ROWS = 2**14  # rows at a time, to infer types
 JSON_FIELD = {b"harpoon": b"json"}  # metadata of a column of JSON texts
 Record = Mapping[str, Any]
 
 
 class RecordSource(Source):
-    """A table of records. All of them are read once to infer the types of the columns.
+    """A table of records, which `records()` starts to read. All are read once to infer types that are not in `types`.
 
-    Args:
-        records: Starts reading the records.
-        types: Types of columns that are known.
-        columns: Names of columns that exist even if no record has them.
-
-    Attributes:
-        lossy: Columns that hold values of several types and are read as one type that does not distinguish them.
+    `columns` exist even if no record has them. `lossy` columns hold values of several types, and are read as one type
+    that does not distinguish them.
     """
 
     def __init__(
@@ -61,18 +57,34 @@ class RecordSource(Source):
         text_types = {name: inference.types[name] for name, inference in times.items()}
         self.lossy = [name for name, found in kinds.items() if _is_lossy(found - {""})]
         fields = [_field(name, found - {""}, text_types.get(name, pa.null())) for name, found in kinds.items()]
-        self._schema = pa.schema(fields)
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns and their types."""
-        return self._schema
+        self.schema = pa.schema(fields)
 
     def chunks(self, size: int, row_offset: int = 0) -> Iterator[Chunk]:
         """Yield the rows from `row_offset` on, in order, `size` rows at a time."""
         for rows in _batches(islice(self.records(), row_offset, None), size):
-            columns = [_column([row.get(f.name) for row in rows], f.type) for f in self._schema]
-            yield Chunk(pa.Table.from_arrays(columns, schema=self._schema))
+            columns = [_column([row.get(f.name) for row in rows], f.type) for f in self.schema]
+            yield Chunk(pa.Table.from_arrays(columns, schema=self.schema))
+
+
+class JsonLinesWriter:
+    """One JSON object per line, with dates and times in ISO format."""
+
+    def __init__(self, sink: Any, _delimiter: str = "") -> None:  # noqa: ANN401
+        self.sink = sink
+
+    def write(self, table: pa.Table) -> None:
+        """Append rows."""
+        keys = [to_json(name) for name in table.column_names]
+        columns = [self._encode(f, column) for f, column in zip(table.schema, table.columns, strict=True)]
+        for cells in zip(*columns, strict=True):
+            pairs = (key + b": " + cell for key, cell in zip(keys, cells, strict=True))
+            self.sink.write(b"{" + b", ".join(pairs) + b"}\n")
+
+    @staticmethod
+    def _encode(f: pa.Field, column: pa.ChunkedArray) -> list[bytes]:
+        if JSON_FIELD.items() <= (f.metadata or {}).items():
+            return [b"null" if text is None else text.encode() for text in column.to_pylist()]
+        return [to_json(value) for value in plain_values(column)]
 
 
 def open_json_lines(content: ByteSource, options: ReadOptions, _stack: ExitStack) -> RecordSource:
@@ -85,12 +97,11 @@ def open_json_lines(content: ByteSource, options: ReadOptions, _stack: ExitStack
 def warn_if_lossy(source: RecordSource, name: str) -> None:
     """Warn of columns whose values are not all kept as they are."""
     if source.lossy:
-        warnings.warn(
+        message = (
             f"{name} holds values of several types in {format_list(source.lossy)}, such as 1 and '1'. They are read as "
-            "one type, and written as that.",
-            MixedTypesWarning,
-            stacklevel=2,
+            "one type, and written as that."
         )
+        warn(MixedTypesWarning(message, code="mixed_types", name=name, columns=source.lossy))
 
 
 def to_json(value: object) -> bytes:
@@ -124,9 +135,9 @@ def _nested_value(value: object) -> object:
 
 def _objects(content: ByteSource) -> Iterator[Record]:
     with content.translate_errors(), content.open() as file:
-        for number, line in enumerate(_lines(file), start=1):
+        for number, line in enumerate(io.BufferedReader(file, READ_BYTES), start=1):
             if line.strip():
-                yield _object(line, f"Line {number} of {content.name}")
+                yield _object(line.rstrip(b"\n"), f"Line {number} of {content.name}")
 
 
 def _object(line: bytes, where: str) -> Record:
@@ -153,17 +164,7 @@ def _check_text(row: object, where: str) -> None:
         raise InvalidTable(f"{where} has {half}, which is half of a character. Fix the text.") from None
 
 
-def _lines(file: Any) -> Iterator[bytes]:  # noqa: ANN401
-    rest = b""
-    while block := file.read(2**20):
-        *lines, rest = (rest + block).split(b"\n")
-        yield from lines
-    if rest:
-        yield rest
-
-
-def _batches(records: Iterable[Record], size: int) -> Iterator[Sequence[Record]]:
-    records = iter(records)
+def _batches(records: Iterator[Record], size: int) -> Iterator[Sequence[Record]]:
     while batch := list(islice(records, size)):
         yield batch
 
@@ -176,8 +177,7 @@ def _kind(cell: object) -> str:
         return "boolean"
     if isinstance(cell, int):
         return "integer" if abs(cell) <= FLOAT_EXACT_END else "long" if -INT64_END <= cell < INT64_END else "json"
-    simple = {float: "float", str: "text", bytes: "bytes"}
-    return simple.get(type(cell), "json")
+    return {float: "float", str: "text", bytes: "bytes"}.get(type(cell), "json")
 
 
 def _is_lossy(kinds: set[str]) -> bool:

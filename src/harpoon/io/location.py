@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Union
 
-from harpoon.exceptions import InvalidOption, TableFileError
+from harpoon.exceptions import HarpoonError, InvalidOption, TableFileError
 from harpoon.io.registry import DATABASES, FORMATS, format_of_suffix
 
 URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<path>[^#]*)(#(?P<table>.+))?", re.IGNORECASE | re.DOTALL)
+
+AnyLocation = Union[str, "os.PathLike[str]", "Location"]
 
 
 @dataclass(frozen=True)
@@ -32,7 +37,7 @@ class Location:
     gzipped: bool = False
 
     @classmethod
-    def parse(cls, text: str | os.PathLike[str] | Location) -> Location:
+    def parse(cls, text: AnyLocation) -> Location:
         """Parse a path, a database URL, or `-` for a standard stream.
 
         >>> Location.parse("folder/rows.csv.gz").format, Location.parse("-").path
@@ -57,25 +62,33 @@ class Location:
         return cls(given, Path(given), format_of_suffix(last[0]) if last else "", gzipped=gzipped)
 
     @property
+    def name(self) -> str:
+        """How messages name it."""
+        return "The standard input" if self.path is None else repr(self.text)
+
+    @property
     def in_database(self) -> bool:
         """Whether it is a table of a database."""
         return self.format in DATABASES
-
-    @property
-    def is_stream(self) -> bool:
-        """Whether it is the standard input or output."""
-        return self.path is None
 
     @property
     def keeps_text(self) -> bool:
         """Whether cells are written there as text, in their own spelling."""
         return self.format in FORMATS and FORMATS[self.format].keeps_text
 
+    def reading(self, *errors: type[BaseException]) -> AbstractContextManager[None]:
+        """Raise errors of these types as a TableFileError that says that the table cannot be read."""
+        return translate_errors(TableFileError.unreadable, self.name, *errors)
+
+    def writing(self, *errors: type[BaseException]) -> AbstractContextManager[None]:
+        """Raise errors of these types as a TableFileError that says that the table cannot be written."""
+        return translate_errors(TableFileError.unwritable, self.name, *errors)
+
     def with_format(self, format: str = "") -> Location:  # noqa: A002
         """Return the location with a format to write: `format` if given, else that of the file name."""
         if format and format not in FORMATS:
             raise InvalidOption.one_of("format", format, FORMATS)
-        chosen = self.format if self.in_database else format or self.format or ("csv" if self.is_stream else "")
+        chosen = self.format if self.in_database else format or self.format or ("csv" if self.path is None else "")
         if not chosen:
             suffixes = ", ".join(suffix for format_ in FORMATS.values() for suffix in format_.suffixes)
             raise InvalidOption(
@@ -100,6 +113,19 @@ class Location:
         ending = "".join(self.path.suffixes[-1 - self.gzipped :]) if self.format or self.gzipped else ""
         path = self.path.with_name(f"{self.path.name.removesuffix(ending)}.{number}{ending}")
         return replace(self, text=str(path), path=path)
+
+
+@contextmanager
+def translate_errors(
+    make: Callable[[str, object], TableFileError], name: str, *types: type[BaseException]
+) -> Iterator[None]:
+    """Raise errors of some types as `make(name, error)`, such as `TableFileError.unreadable`; those of Harpoon pass."""
+    try:
+        yield
+    except types as error:
+        if isinstance(error, HarpoonError):
+            raise
+        raise make(name, error) from None
 
 
 def _parse_database_url(text: str, url: re.Match[str]) -> Location:

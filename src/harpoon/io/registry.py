@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from harpoon.io.byte_source import ByteSource
     from harpoon.io.source import ReadOptions, Source
-    from harpoon.io.writers import Writer
+    from harpoon.io.tables import Writer
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,12 @@ class Format:
         title: Its name in messages.
         suffixes: Endings of file names. The first one is the usual one.
         open_source: Opens the bytes of a file as a `Source`. What has to be closed at the end goes onto the stack.
-        make_writer: Makes a `Writer` from a binary file and a delimiter. Only CSV uses the delimiter.
+        make_writer: Makes a `Writer` from a binary file and a delimiter.
         magic: First bytes of every file. A text format may have one too, for files whose name does not tell the format.
         is_binary: Whether a file is not text. A binary format is recognised by its magic bytes alone.
-        keeps_text: Whether cells are text, so that cells that are not imputed can be written as they were spelled.
+        keeps_text: Whether cells are text, so that cells that are not imputed can be written as they were spelled, and
+            that the delimiter, the encoding and the words for missing cells can be chosen.
+        delimiter: Character between the cells of a file that is written, if no other one is chosen.
         has_row_offsets: Whether rows in the middle of a file can be read without the rows before them.
         media_type: Its media type in the HTTP service; empty if the service does not offer it.
     """
@@ -49,20 +51,16 @@ class Format:
     magic: bytes = b""
     is_binary: bool = False
     keeps_text: bool = False
+    delimiter: str = ","
     has_row_offsets: bool = False
     media_type: str = ""
 
 
 @dataclass(frozen=True)
 class Database:
-    """A database system whose tables are read and written.
+    """A database system. `name` is the scheme of its URLs, and the module of this room with its functions.
 
-    Attributes:
-        name: Its name: the scheme of its URLs, and the module of this room with its functions.
-        title: Its name in messages.
-        magic: Bytes by which its files are recognised.
-        magic_offset: The position of these bytes.
-        accepts_empty_file: Whether an empty file is a database without tables.
+    Its files have the bytes `magic` at `magic_offset`; some systems accept an empty file as a database without tables.
     """
 
     name: str
@@ -91,7 +89,7 @@ FORMATS: dict[str, Format] = {
         "CSV",
         (".csv", ".txt"),
         _lazy("delimited", "DelimitedSource"),
-        _lazy("writers", "TextWriter"),
+        _lazy("delimited", "TextWriter"),
         keeps_text=True,
         media_type="text/csv",
     ),
@@ -100,15 +98,16 @@ FORMATS: dict[str, Format] = {
         "TSV",
         (".tsv", ".tab"),
         _lazy("delimited", "DelimitedSource", delimiter="\t"),
-        _lazy("writers", "TabWriter"),
+        _lazy("delimited", "TextWriter"),
         keeps_text=True,
+        delimiter="\t",
     ),
     "parquet": Format(
         "parquet",
         "Parquet",
         (".parquet", ".pq"),
         _lazy("columnar", "ParquetSource"),
-        _lazy("writers", "ParquetWriter"),
+        _lazy("columnar", "ColumnarWriter"),
         magic=b"PAR1",
         is_binary=True,
         has_row_offsets=True,
@@ -119,7 +118,7 @@ FORMATS: dict[str, Format] = {
         "Arrow",
         (".arrow", ".feather", ".ipc"),
         _lazy("columnar", "ArrowSource"),
-        _lazy("writers", "ArrowWriter"),
+        _lazy("columnar", "ArrowWriter"),
         magic=b"ARROW1",
         is_binary=True,
     ),
@@ -128,7 +127,7 @@ FORMATS: dict[str, Format] = {
         "JSON lines",
         (".jsonl", ".ndjson", ".json"),
         _lazy("json_lines", "open_json_lines"),
-        _lazy("writers", "JsonLinesWriter"),
+        _lazy("json_lines", "JsonLinesWriter"),
         magic=b"{",
     ),
 }

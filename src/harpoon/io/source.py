@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from harpoon._text import format_list
 from harpoon.exceptions import InvalidOption, InvalidTable
+from harpoon.io.registry import DATABASES, FORMATS
 from harpoon.io.text_types import MISSING
 
 SCAN_ROWS = 2**16  # rows at a time, to find the spellings of booleans
@@ -36,6 +37,19 @@ class ReadOptions:
     def __post_init__(self) -> None:
         if self.delimiter is not None and (len(self.delimiter) != 1 or self.delimiter in '"\r\n'):
             raise InvalidOption(f"delimiter must be a single character, such as ; or a tab, got {self.delimiter!r}.")
+        if self.delimiter is not None and not self.delimiter.isascii():
+            raise InvalidOption(
+                f"delimiter must be an ASCII character, such as ; or | or a tab, got {self.delimiter!r}. Replace it in "
+                "the file."
+            )
+        try:
+            "a".encode(self.encoding or "utf-8")  # refuses codecs that are not of text, such as hex
+        except (LookupError, UnicodeError):
+            raise InvalidOption(f"There is no text encoding {self.encoding!r}. Try utf-8, latin-1 or utf-16.") from None
+
+    def check(self, name: str, format: str) -> None:  # noqa: A002
+        """Raise InvalidOption for an option that the format of a table does not use. `types` are for any format."""
+        check_text_options(name, format, delimiter=self.delimiter, encoding=self.encoding, missing=self.missing)
 
     @property
     def missing_words(self) -> tuple[str, ...]:
@@ -60,21 +74,18 @@ class Source(ABC):
     """A table that is read in chunks.
 
     Attributes:
+        schema: The columns and their types; may be a property.
         delimiter: Character between cells, if they are text.
         missing_spellings: Spellings of missing cells that occurred, if cells are text.
         n_rows: Number of rows, if it is known without reading them.
     """
 
+    schema: pa.Schema
     delimiter = ","
     n_rows: int | None = None
 
     def __init__(self) -> None:
         self.missing_spellings: set[str] = set()
-
-    @property
-    @abstractmethod
-    def schema(self) -> pa.Schema:
-        """The columns and their types."""
 
     @property
     def column_names(self) -> list[str]:
@@ -91,12 +102,7 @@ class TableSource(Source):
 
     def __init__(self, table: pa.Table) -> None:
         super().__init__()
-        self.table, self.n_rows = table, table.num_rows
-
-    @property
-    def schema(self) -> pa.Schema:
-        """The columns and their types."""
-        return self.table.schema
+        self.table, self.schema, self.n_rows = table, table.schema, table.num_rows
 
     def chunks(self, size: int, row_offset: int = 0) -> Iterator[Chunk]:
         """Yield the rows from `row_offset` on, in order, `size` rows at a time."""
@@ -117,6 +123,18 @@ def rebatch(tables: Iterable[pa.Table], size: int, row_offset: int = 0) -> Itera
             held = [whole.slice(size)]
     if sum(part.num_rows for part in held):
         yield pa.concat_tables(held)
+
+
+def check_text_options(name: str, format: str, **options: object) -> None:  # noqa: A002
+    """Raise InvalidOption if an option of text files is given for another format or a database."""
+    given = [option for option, value in options.items() if value]
+    text_formats = {key: entry.title for key, entry in FORMATS.items() if entry.keeps_text}
+    if given and format not in text_formats:
+        title = (FORMATS.get(format) or DATABASES[format]).title
+        problem = f"is an option of {' and '.join(text_formats.values())}, and {name} is {title}"
+        raise InvalidOption(
+            f"{given[0]} {problem}. Leave it out.", code="option_of_text_files", option=given[0], problem=problem
+        )
 
 
 def check_column_names(names: Sequence[str], source: str) -> None:

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from decimal import Decimal
 from functools import partial
-from pathlib import Path
 
 import pyarrow as pa
 
 from harpoon._utils.sql import quote_identifier
 from harpoon.exceptions import TableFileError
-from harpoon.io.database import ErrorFactory, TableName, table_to_read, table_to_replace
+from harpoon.io.database import TableName, table_to_read, table_to_replace
 from harpoon.io.json_lines import INT64_END, Record, RecordSource, to_json, warn_if_lossy
 from harpoon.io.location import Location
 from harpoon.io.source import ReadOptions, Source, check_column_names
@@ -37,7 +36,7 @@ class SQLiteWriter:
         """Append rows; the first call sets the columns."""
         columns = [[_storable(value) for value in plain_values(column)] for column in table.columns]
         marks = ", ".join("?" * table.num_columns)
-        with _translate_errors(self.location, TableFileError.unwritable):
+        with self.location.writing(sqlite3.Error):
             if not self.columns:
                 self.columns = ", ".join(f"{quote_identifier(f.name)} {_declared_type(f.type)}" for f in table.schema)
                 self.connection.execute(f"CREATE TABLE new_table ({self.columns})")
@@ -75,64 +74,37 @@ class SQLiteWriter:
 
 def open_source(location: Location, options: ReadOptions, stack: ExitStack) -> Source:
     """Open a table or a view for reading."""
-    connection = stack.enter_context(_connect(location, TableFileError.unreadable))
-    with _translate_errors(location, TableFileError.unreadable):
+    with location.reading(sqlite3.Error):
+        connection = stack.enter_context(_connect(location))
         table = table_to_read(location, _tables(connection))
         cursor = connection.execute(f"SELECT * FROM {table.quoted} LIMIT 0")  # noqa: S608
         columns = [item[0] for item in cursor.description]
-    check_column_names(columns, repr(location.text))
+    check_column_names(columns, location.name)
     source = RecordSource(partial(_records, connection, location, table, columns), options.types, columns)
-    warn_if_lossy(source, repr(location.text))
+    warn_if_lossy(source, location.name)
     return source
 
 
 @contextmanager
 def open_writer(location: Location, *, force: bool) -> Iterator[SQLiteWriter]:
-    """Open a new table for writing. If the file was created for it, an error removes the file unless others wrote."""
+    """Open a new table for writing."""
     with closing(sqlite3.connect("", isolation_level=None, timeout=LOCK_TIMEOUT_SECONDS)) as connection:
         connection.execute("BEGIN")
         writer = SQLiteWriter(connection, location)
         yield writer
         if writer.columns:
-            path = location.path or Path()
-            with _translate_errors(location, TableFileError.unwritable), _remove_if_left_empty(path):
+            with location.writing(sqlite3.Error):
                 writer.move(force=force)
 
 
 def list_tables(location: Location) -> list[TableName]:
     """List the tables and views of a file that is to be written."""
-    error = TableFileError.unwritable
-    with _connect(location, error) as connection, _translate_errors(location, error):
+    with location.writing(sqlite3.Error), _connect(location) as connection:
         return _tables(connection)
 
 
-@contextmanager
-def _connect(location: Location, error_factory: ErrorFactory) -> Iterator[sqlite3.Connection]:
-    with _translate_errors(location, error_factory):
-        connection = sqlite3.connect(str(location.path), isolation_level=None)
-    with closing(connection):
-        yield connection
-
-
-@contextmanager
-def _translate_errors(location: Location, error_factory: ErrorFactory) -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise error_factory(repr(location.text), error) from None
-
-
-@contextmanager
-def _remove_if_left_empty(path: Path) -> Iterator[None]:
-    """On an error, remove a file that did not exist before and is still empty."""
-    new = not path.exists()
-    try:
-        yield
-    except BaseException:
-        with suppress(OSError):
-            if new and not path.stat().st_size:
-                path.unlink()
-        raise
+def _connect(location: Location) -> AbstractContextManager[sqlite3.Connection]:
+    return closing(sqlite3.connect(str(location.path), isolation_level=None))
 
 
 def _tables(connection: sqlite3.Connection, database: str = "main") -> list[TableName]:
@@ -143,7 +115,7 @@ def _tables(connection: sqlite3.Connection, database: str = "main") -> list[Tabl
 def _records(
     connection: sqlite3.Connection, location: Location, table: TableName, columns: list[str]
 ) -> Iterator[Record]:
-    with _translate_errors(location, TableFileError.unreadable):
+    with location.reading(sqlite3.Error):
         for row in connection.execute(f"SELECT * FROM {table.quoted}"):  # noqa: S608
             yield dict(zip(columns, row, strict=True))
 

@@ -1,24 +1,25 @@
-"""Whole tables and chunks of them: the public functions of `harpoon.io`."""
+"""Tables from and to any location, whole or in chunks. A file appears complete or not at all."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Protocol
 
 import pyarrow as pa
 
 from harpoon._text import closest_matches, format_list
-from harpoon.exceptions import InvalidOption, InvalidTable
-from harpoon.io import database, writers
+from harpoon._utils.files import replace_atomically
+from harpoon.exceptions import InvalidOption, InvalidTable, TableFileError
+from harpoon.io import database
 from harpoon.io.byte_source import ByteSource
-from harpoon.io.location import Location
-from harpoon.io.registry import format_of_head
-from harpoon.io.source import ReadOptions, Source
-from harpoon.io.writers import Writer
+from harpoon.io.location import AnyLocation, Location
+from harpoon.io.registry import FORMATS, Format, format_of_head
+from harpoon.io.source import ReadOptions, Source, check_text_options
 
-AnyLocation = str | os.PathLike[str] | Location
 CHUNK_ROWS = 2**16
 FOREIGN_MAGIC = {
     b"PK\x03\x04": "a zip or Excel file. Save the sheet as CSV",
@@ -33,8 +34,11 @@ def open_source(source: AnyLocation, options: ReadOptions | None = None) -> Iter
     """Open a table for reading: its `schema`, and its rows in `chunks`."""
     location, options = Location.parse(source), options or ReadOptions()
     with ExitStack() as stack:
-        read = database.open_source if location.in_database else _open_file
-        yield read(location, options, stack)
+        if location.in_database:
+            options.check(location.name, location.format)
+            yield database.open_source(location, options, stack)
+        else:
+            yield _open_file(location, options, stack)
 
 
 def read_table(
@@ -63,23 +67,50 @@ def read_batches(
             yield chunk.table
 
 
+class Writer(Protocol):
+    """Takes a table in chunks. If it has a method `close`, that is called at the end, also after an error."""
+
+    def write(self, table: pa.Table) -> None:
+        """Append rows; the first call sets the columns."""
+
+
 @contextmanager
 def open_writer(
     target: AnyLocation,
     force: bool = False,  # noqa: FBT001, FBT002
     *,
     format: str = "",  # noqa: A002
-    delimiter: str = ",",
+    delimiter: str | None = None,
 ) -> Iterator[Writer]:
     """Open a location for writing; `write` of the writer appends rows.
+
+    The table appears at the end, or not at all if an error is raised.
 
     Args:
         target: A path, a database URL or `-`.
         force: Whether to replace an existing table.
         format: A key of `harpoon.io.FORMATS`, such as "csv", if the file name does not tell the format.
-        delimiter: Character between the cells of a CSV file.
+        delimiter: Character between the cells of a text file; that of the format by default.
     """
-    with writers.open_writer(Location.parse(target).with_format(format), force=force, delimiter=delimiter) as writer:
+    location = Location.parse(target).with_format(format)
+    check_text_options(repr(location.text), location.format, delimiter=delimiter)
+    check_writable(location, force=force)
+    if location.in_database:
+        with database.open_writer(location, force=force) as writer:
+            yield writer
+        return
+    format_, path = FORMATS[location.format], location.path
+    if path is None:
+        with closing_writer(format_, _standard_output(format_), delimiter) as writer:
+            yield writer
+        sys.stdout.flush()
+        return
+    with (
+        location.writing(OSError, pa.ArrowException),
+        replace_atomically(path.resolve() if path.is_symlink() else path) as temporary,  # a link stays a link
+        pa.output_stream(str(temporary), compression="gzip" if location.gzipped else None) as sink,
+        closing_writer(format_, sink, delimiter) as writer,
+    ):
         yield writer
 
 
@@ -89,16 +120,57 @@ def write_table(target: AnyLocation, table: pa.Table, force: bool = False, **opt
         writer.write(table)
 
 
+def check_writable(location: Location, *, force: bool) -> None:
+    """Raise TableFileError, before any work is done, if a location cannot be written or is already there."""
+    path = location.path
+    if path is None:
+        return
+    if path.is_dir():
+        raise TableFileError(f"{str(path)!r} is a folder. Name a file in it.")
+    if not path.parent.is_dir():
+        raise TableFileError(f"The folder {str(path.parent)!r} does not exist. Create it first.")
+    if not os.access(path.parent, os.W_OK):
+        raise TableFileError(f"You may not write to the folder {str(path.parent)!r}. Choose another one.")
+    if path.exists() and not path.is_file():
+        raise TableFileError(f"{str(path)!r} is not an ordinary file. Write to '-' instead, and pipe that.")
+    if location.in_database:
+        database.check_writable(location, force=force)
+    elif path.exists() and not force:
+        raise TableFileError.already_exists(f"{str(path)!r} is already there")
+
+
+@contextmanager
+def closing_writer(format_: Format, sink: Any, delimiter: str | None = None) -> Iterator[Writer]:  # noqa: ANN401
+    """Make a writer to an open binary file, and finish it at the end."""
+    writer = format_.make_writer(sink, delimiter or format_.delimiter)
+    try:
+        yield writer
+    finally:
+        if hasattr(writer, "close"):
+            writer.close()
+
+
+def _standard_output(format_: Format) -> Any:  # noqa: ANN401
+    if sys.stdout.isatty() and format_.is_binary:
+        raise InvalidOption(f"A terminal cannot show {format_.title}. Write to a file, or pipe it.")
+    stream = sys.stdout.buffer
+    stays_open = SimpleNamespace(write=stream.write, flush=stream.flush, close=stream.flush, closed=False)
+    return pa.PythonFile(stays_open, mode="w")
+
+
 def _open_file(location: Location, options: ReadOptions, stack: ExitStack) -> Source:
     content = ByteSource(location, stack)
     head, format_ = content.head, format_of_head(content.head, location.format)
-    if format_.is_binary and head.startswith(format_.magic):
-        return format_.open_source(content, options, stack)
-    if head[8:9] == b"{" and b"harpoon" in head[:200]:
-        raise InvalidTable(f"{content.name} is a model, not a table.", code="model_instead_of_table")
-    foreign = next((what for magic, what in FOREIGN_MAGIC.items() if head.startswith(magic)), "")
-    if foreign or format_.is_binary:
-        raise InvalidTable(f"{content.name} is {foreign or f'not a {format_.title} file, although its name says so'}.")
+    if not (format_.is_binary and head.startswith(format_.magic)):
+        if head[8:9] == b"{" and b"harpoon" in head[:200]:
+            problem, name = f"{content.name} is a model, not a table.", content.name
+            raise InvalidTable(problem, code="model_instead_of_table", name=name)
+        foreign = next((what for magic, what in FOREIGN_MAGIC.items() if head.startswith(magic)), "")
+        if format_.is_binary:
+            foreign = foreign or f"not a {format_.title} file, although its name says so"
+        if foreign:
+            raise InvalidTable(f"{content.name} is {foreign}.")
+    options.check(content.name, format_.name)
     return format_.open_source(content, options, stack)
 
 

@@ -8,15 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon.data import dataframe
-from harpoon.data.coercion import coerce, factorize, unknown_categories
-from harpoon.data.column import Column
-from harpoon.data.column_array import ColumnArray
-from harpoon.data.dataframe import Table
-from harpoon.data.schema import Schema
+from harpoon.data import Column, ColumnArray, Floats, Schema, Table, coerce, dataframe, factorize, unknown_categories
 from harpoon.exceptions import InvalidTable, SchemaMismatch
 
-Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 

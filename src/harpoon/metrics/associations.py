@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon.data.coercion import coerce, factorize
-from harpoon.data.column import Column
-from harpoon.data.column_array import ColumnArray
-from harpoon.data.schema import Schema
-from harpoon.metrics.arrays import Floats, read_tables
+from harpoon.data import Column, ColumnArray, Floats, Schema, coerce, factorize
+from harpoon.metrics.arrays import read_tables
 
 MIN_ROWS = 2
 MIN_CATEGORIES = 2
@@ -30,7 +25,7 @@ def association(schema: Schema, data: object) -> Floats:
     [[1.0, -1.0, 0.89], [-1.0, 1.0, 0.89], [0.89, 0.89, 1.0]]
     """
     (table,) = read_tables(schema, data)
-    columns = [_rank(table.column(column.name), column) for column in schema.modelled]
+    columns = [(_rank(table.column(column.name), column), column.kind.discrete) for column in schema.modelled]
     result = np.full((len(columns), len(columns)), np.nan)
     for i, left in enumerate(columns):
         for j, right in enumerate(columns[: i + 1]):
@@ -38,42 +33,30 @@ def association(schema: Schema, data: object) -> Floats:
     return result
 
 
-@dataclass(frozen=True)
-class _RankedColumn:
-    """One column as ranks, or as codes of its categories."""
-
-    values: NDArray[np.float64]
-    observed: NDArray[np.bool_]
-    categorical: bool
-
-
-def _rank(cells: ColumnArray, column: Column) -> _RankedColumn:
+def _rank(cells: ColumnArray, column: Column) -> Floats:
+    """Return the ranks of a column, or the codes of its categories, (n,); NaN where a cell is missing."""
     from scipy.stats import rankdata
 
     coerced = coerce(cells, column)  # also raises if the cells do not have the kind of the column
     cells = factorize(cells) if column.kind.discrete else coerced
-    values = np.zeros(len(cells))
-    # Codes among the categories in use: the categories of the column may be many more.
-    codes_or_ranks = (
-        np.unique(cells.observed, return_inverse=True)[1] if column.kind.discrete else rankdata(cells.observed)
-    )
-    values[~cells.missing] = codes_or_ranks
-    return _RankedColumn(values, ~cells.missing, column.kind.discrete)
+    values = np.full(len(cells), np.nan)
+    if column.kind.discrete:  # codes among the categories in use: the categories of the column may be many more
+        values[~cells.missing] = np.unique(cells.observed, return_inverse=True)[1]
+    else:
+        values[~cells.missing] = rankdata(cells.observed)
+    return values
 
 
-def _strength(left: _RankedColumn, right: _RankedColumn) -> float:
-    both = left.observed & right.observed
+def _strength(left: tuple[Floats, bool], right: tuple[Floats, bool]) -> float:
+    (a, a_discrete), (b, b_discrete) = left, right
+    both = ~np.isnan(a) & ~np.isnan(b)
     if both.sum() < MIN_ROWS:
         return float("nan")
-    a, b = left.values[both], right.values[both]
-    if left.categorical and right.categorical:
+    a, b = a[both], b[both]
+    if a_discrete and b_discrete:
         return cramers_v(a.astype(np.int64), b.astype(np.int64))
-    if left.categorical or right.categorical:
-        return correlation_ratio(*((a.astype(np.int64), b) if left.categorical else (b.astype(np.int64), a)))
-    return _pearson(a, b)
-
-
-def _pearson(a: Floats, b: Floats) -> float:
+    if a_discrete or b_discrete:
+        return correlation_ratio(*((a.astype(np.int64), b) if a_discrete else (b.astype(np.int64), a)))
     a, b = a - a.mean(), b - b.mean()
     return _ratio(float(a @ b), float(np.sqrt((a @ a) * (b @ b))))
 

@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from harpoon._utils.rng import RandomState, check_random_state, to_seed
 from harpoon._utils.validation import check_count
-from harpoon.data.dataframe import Table
-from harpoon.data.schema import Schema
+from harpoon.data import Floats, Schema, Table
 from harpoon.exceptions import InvalidOption, InvalidTable, MissingExtra
-from harpoon.metrics.arrays import Floats, category_codes, complete_column, encode_onehot, encode_ordinal, read_tables
+from harpoon.metrics.arrays import category_codes, complete_column, encode_onehot, encode_ordinal, read_tables
 
 MAX_MAGNITUDE = 1e30  # larger values overflow in single precision or when squared
 MAX_CATEGORIES = 255  # per categorical feature of scikit-learn's trees
@@ -21,6 +20,7 @@ XGBOOST_OPTIONS = {"n_estimators": 200, "max_depth": 6, "learning_rate": 0.1, "s
 MAX_ITERATIONS = 2000
 MIN_FOLDS = 2
 BINARY = 2
+Classifier = tuple[list[Floats], Callable[[], Any]]  # the encoded tables, (n, features) each, and a new estimator
 
 
 def detection(
@@ -69,13 +69,7 @@ def detection(
 
 
 def utility(
-    schema: Schema,
-    train: object,
-    test: object,
-    target: str,
-    *,
-    score: str = "accuracy",
-    random_state: RandomState = 0,
+    schema: Schema, train: object, test: object, target: str, *, score: str = "accuracy", random_state: RandomState = 0
 ) -> float:
     """Return how well an XGBoost classifier that was trained on synthetic rows predicts real rows.
 
@@ -150,7 +144,7 @@ def _limit_magnitude(encoded: list[Floats]) -> list[Floats]:
     return [part / np.where(largest > MAX_MAGNITUDE, largest, 1.0) for part in encoded]
 
 
-def _xgboost(schema: Schema, tables: list[Table], seed: int) -> tuple[list[Floats], Callable[[], Any]]:
+def _xgboost(schema: Schema, tables: list[Table], seed: int) -> Classifier:
     """Gradient-boosted trees of XGBoost with categorical features."""
     try:
         from xgboost import XGBClassifier
@@ -161,7 +155,7 @@ def _xgboost(schema: Schema, tables: list[Table], seed: int) -> tuple[list[Float
     return _limit_magnitude(encoded), lambda: XGBClassifier(**XGBOOST_OPTIONS, **common, random_state=seed)
 
 
-def _boosted(schema: Schema, tables: list[Table], seed: int) -> tuple[list[Floats], Callable[[], Any]]:
+def _boosted(schema: Schema, tables: list[Table], seed: int) -> Classifier:
     """Gradient-boosted trees of scikit-learn; columns of too many categories count as numeric."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
@@ -172,7 +166,7 @@ def _boosted(schema: Schema, tables: list[Table], seed: int) -> tuple[list[Float
     return _limit_magnitude(encoded), lambda: HistGradientBoostingClassifier(**options)
 
 
-def _linear(schema: Schema, tables: list[Table], seed: int) -> tuple[list[Floats], Callable[[], Any]]:
+def _linear(schema: Schema, tables: list[Table], seed: int) -> Classifier:
     """Logistic regression on standardised numeric values and one-hot categories."""
     from sklearn.linear_model import LogisticRegression
 
@@ -185,7 +179,7 @@ def _linear(schema: Schema, tables: list[Table], seed: int) -> tuple[list[Floats
     return encoded, lambda: LogisticRegression(max_iter=MAX_ITERATIONS, random_state=seed)
 
 
-CLASSIFIERS: dict[str, Callable[[Schema, list[Table], int], tuple[list[Floats], Callable[[], Any]]]] = {
+CLASSIFIERS: dict[str, Callable[[Schema, list[Table], int], Classifier]] = {
     "xgboost": _xgboost,
     "boosted": _boosted,
     "linear": _linear,

@@ -6,8 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harpoon.conditions import Predicate, bind, evaluate, to_predicate
-from harpoon.data.coercion import coerce
-from harpoon.data.schema import Schema
+from harpoon.data import Schema, coerce_observed
 from harpoon.metrics.arrays import read_tables
 
 
@@ -20,7 +19,7 @@ def satisfies(schema: Schema, rows: object, where: str | Predicate) -> NDArray[n
     [False, False, True]
     """
     (table,) = read_tables(schema, rows)
-    columns = {column.name: coerce(table.column(column.name), column) for column in schema.modelled}
+    columns = {column.name: coerce_observed(table.column(column.name), column) for column in schema.modelled}
     return np.broadcast_to(evaluate(bind(to_predicate(where), schema), columns), table.n_rows)
 
 

@@ -11,11 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon.data import dataframe
-from harpoon.data.coercion import coerce
-from harpoon.data.column import Column
-from harpoon.data.dataframe import Table
-from harpoon.data.schema import Schema
+from harpoon.data import Column, Floats, Schema, Table, coerce, dataframe
 from harpoon.exceptions import InvalidTable
 from harpoon.metrics.arrays import category_values, complete_column, numeric_values
 
@@ -29,8 +25,8 @@ def standardised_mse(schema: Schema, truth: object, imputed: object, mask: Mask,
     errors = []
     for column, hidden in _hidden(schema, true, mask, numeric=True):
         std = coerce(reference.column(column.name), column).observed.astype(np.float64).std() or 1.0
-        difference = _values(predicted, column)[hidden] - _values(true, column)[hidden]
-        errors.append((difference / std) ** 2)
+        guess, value = (_values(table, column)[hidden] for table in (predicted, true))
+        errors.append(((guess - value) / std) ** 2)
     return _mean(errors)
 
 
@@ -39,10 +35,8 @@ def accuracy(schema: Schema, truth: object, imputed: object, mask: Mask) -> floa
     true, predicted = dataframe.read(truth), dataframe.read(imputed)
     hits = []
     for column, hidden in _hidden(schema, true, mask, numeric=False):
-        hits.append(
-            category_values(complete_column(predicted, column))[hidden]
-            == category_values(complete_column(true, column))[hidden]
-        )
+        guess, value = (category_values(complete_column(table, column))[hidden] for table in (predicted, true))
+        hits.append(guess == value)
     return _mean(hits)
 
 
@@ -83,7 +77,7 @@ def _hidden(schema: Schema, table: Table, mask: Mask, *, numeric: bool) -> Itera
             yield column, mask[:, table.names.index(column.name)]
 
 
-def _values(table: Table, column: Column) -> NDArray[np.float64]:
+def _values(table: Table, column: Column) -> Floats:
     return numeric_values(complete_column(table, column), column)
 
 

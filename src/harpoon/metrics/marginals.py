@@ -8,11 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon.data.coercion import coerce
-from harpoon.data.column import Column
-from harpoon.data.column_array import ColumnArray
-from harpoon.data.dataframe import Table
-from harpoon.data.schema import Schema
+from harpoon.data import Column, Schema, Table, coerce
 from harpoon.exceptions import InvalidTable
 from harpoon.metrics.arrays import category_values, complete_column, numeric_values, read_tables
 
@@ -29,12 +25,10 @@ def similarity(schema: Schema, real: object, synthetic: object) -> dict[str, flo
     >>> similarity(Schema.infer(real), real, pa.table({"x": [1.0, 2.0, 3.0, 9.0], "c": ["a", "b", "a", "b"]}))
     {'x': 0.75, 'c': 0.75}
     """
-    pair = read_tables(schema, real, synthetic)
-    scores = {}
+    tables, scores = read_tables(schema, real, synthetic), {}
     for column in schema.modelled:
         distance = ks_distance if column.kind.numeric else total_variation_distance
-        left, right = (_observed(table, column) for table in pair)
-        scores[column.name] = 1.0 - distance(left, right)
+        scores[column.name] = 1.0 - distance(*(_observed(table, column) for table in tables))
     return scores
 
 
@@ -46,7 +40,7 @@ def ks(schema: Schema, real: object, synthetic: object) -> float:
     >>> ks(Schema.infer(real), real, synthetic)
     0.75
     """
-    return _mean(schema, similarity(schema, real, synthetic), numeric=True)
+    return _mean_similarity(schema, real, synthetic, numeric=True)
 
 
 def total_variation(schema: Schema, real: object, synthetic: object) -> float:
@@ -57,7 +51,7 @@ def total_variation(schema: Schema, real: object, synthetic: object) -> float:
     >>> total_variation(Schema.infer(real), real, synthetic)
     0.75
     """
-    return _mean(schema, similarity(schema, real, synthetic), numeric=False)
+    return _mean_similarity(schema, real, synthetic, numeric=False)
 
 
 def correlation_similarity(schema: Schema, real: object, synthetic: object) -> float:
@@ -85,14 +79,15 @@ def correlation_similarity(schema: Schema, real: object, synthetic: object) -> f
     return float(np.nanmean(similarities)) if np.isfinite(similarities).any() else float("nan")
 
 
-def _mean(schema: Schema, scores: dict[str, float], *, numeric: bool) -> float:
-    kept = [scores[column.name] for column in schema.modelled if column.kind.numeric == numeric]
+def _mean_similarity(schema: Schema, real: object, synthetic: object, *, numeric: bool) -> float:
+    scores = similarity(schema, real, synthetic)
+    kept = [score for name, score in scores.items() if schema[name].kind.numeric == numeric]
     return float(np.mean(kept)) if kept else float("nan")
 
 
 def _observed(table: Table, column: Column) -> NDArray[Any]:
     """Return the observed cells of a column, as floats or as categories."""
-    cells: ColumnArray = table.column(column.name)
+    cells = table.column(column.name)
     if cells.missing.all():
         raise InvalidTable(f"Column {column.name!r} must have at least one observed cell to be scored.")
     cells = cells[~cells.missing]

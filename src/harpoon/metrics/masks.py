@@ -11,49 +11,52 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon.data import dataframe
+from harpoon.data import Floats, dataframe
 from harpoon.exceptions import InvalidOption
 
-Matrix = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-
 INPUT_FRACTION = 0.3  # of columns that the logistic model of MAR and MNAR depends on
 INPUT_FRACTION_AT_HIGH_RATE = 0.1
-HIGH_RATE = 0.7  # hidden fraction above which MAR needs more columns to hide cells in
+HIGH_RATE = 0.7  # hidden fraction above which MAR needs more columns to hide cells in; MNAR follows it
 MAX_INTERCEPT = 50.0  # distance of the intercept from minus the mean score
 
 
-def to_matrix(data: object) -> Matrix:
+def to_matrix(data: object) -> Floats:
     """Return a table as a matrix, (n, columns), with categories as codes."""
     table = dataframe.read(data)
     return np.column_stack([table.column(name).values.astype(np.float64) for name in table.names])
 
 
-def mcar(X: Matrix, p: float, rng: np.random.Generator) -> Mask:
+def mcar(X: Floats, p: float, rng: np.random.Generator) -> Mask:
     """Sample a mask that is missing completely at random: each cell is hidden with probability p."""
     return rng.random(X.shape) < p
 
 
-def mar(X: Matrix, p: float, rng: np.random.Generator) -> Mask:
+def mar(X: Floats, p: float, rng: np.random.Generator) -> Mask:
     """Sample a mask that is missing at random.
 
     A fraction q of the columns is always observed. In the others, a random logistic model of these columns hides cells
     at the rate p / (1 - q), which is a fraction p of all cells.
     """
-    q = INPUT_FRACTION if p <= HIGH_RATE else INPUT_FRACTION_AT_HIGH_RATE
-    mask = np.zeros(X.shape, dtype=np.bool_)
-    inputs, outputs = _split_columns(X.shape[1], q, rng)
-    mask[:, outputs] = _logistic_mask(X[:, inputs], len(outputs), p / (1 - q), rng)
+    q = input_fraction(p)
+    mask, _ = _logistic_mask(X, q, p / (1 - q), rng)
     return mask
 
 
-def mnar(X: Matrix, p: float, rng: np.random.Generator) -> Mask:
+def mnar(X: Floats, p: float, rng: np.random.Generator) -> Mask:
     """Sample a mask that is missing not at random: as MAR at the rate p, with cells of the inputs hidden at random."""
-    mask = np.zeros(X.shape, dtype=np.bool_)
-    inputs, outputs = _split_columns(X.shape[1], INPUT_FRACTION, rng)
-    mask[:, outputs] = _logistic_mask(X[:, inputs], len(outputs), p, rng)
+    mask, inputs = _logistic_mask(X, input_fraction(p), p, rng)
     mask[:, inputs] = rng.random((len(X), len(inputs))) < p
     return mask
+
+
+def input_fraction(p: float) -> float:
+    """Return q, the fraction of the columns that the logistic model of MAR and MNAR depends on.
+
+    >>> input_fraction(0.5), input_fraction(0.75)
+    (0.3, 0.1)
+    """
+    return INPUT_FRACTION if p <= HIGH_RATE else INPUT_FRACTION_AT_HIGH_RATE
 
 
 def sample_mask(mechanism: str, data: object, p: float, seed: int) -> Mask:
@@ -71,26 +74,26 @@ def sample_mask(mechanism: str, data: object, p: float, seed: int) -> Mask:
     return MECHANISMS[mechanism](to_matrix(data), p, np.random.default_rng(seed))
 
 
-def _split_columns(
-    n_columns: int, fraction: float, rng: np.random.Generator
-) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Choose the columns that the logistic model depends on, and return them and the others."""
-    inputs = np.sort(rng.choice(n_columns, max(int(fraction * n_columns), 1), replace=False))
-    return inputs, np.setdiff1d(np.arange(n_columns), inputs)
+def _logistic_mask(X: Floats, fraction: float, rate: float, rng: np.random.Generator) -> tuple[Mask, NDArray[np.int64]]:
+    """Hide cells by a random logistic model of a fraction of the columns.
 
-
-def _logistic_mask(X: Matrix, n_outputs: int, rate: float, rng: np.random.Generator) -> Mask:
-    """Sample a mask, (n, outputs), from a random logistic model of X; each column has the given expected rate."""
+    Returns the mask, and the columns that the model depends on, in which no cell is hidden. Each other column has the
+    given expected rate.
+    """
     from scipy.special import expit
 
-    weights = rng.standard_normal((X.shape[1], n_outputs))
-    std = (X @ weights).std(axis=0)
-    scores = X @ (weights / np.where(std > 0, std, 1.0))
-    probabilities = expit(scores + np.array([_intercept(scores[:, j], rate) for j in range(n_outputs)]))
-    return np.asarray(rng.random(probabilities.shape) < probabilities, dtype=np.bool_)
+    n_columns, mask = X.shape[1], np.zeros(X.shape, dtype=np.bool_)
+    inputs = np.sort(rng.choice(n_columns, max(int(fraction * n_columns), 1), replace=False))
+    outputs = np.setdiff1d(np.arange(n_columns), inputs)
+    weights = rng.standard_normal((len(inputs), len(outputs)))
+    std = (X[:, inputs] @ weights).std(axis=0)
+    scores = X[:, inputs] @ (weights / np.where(std > 0, std, 1.0))
+    probabilities = expit(scores + np.array([_intercept(column, rate) for column in scores.T]))
+    mask[:, outputs] = rng.random(probabilities.shape) < probabilities
+    return mask, inputs
 
 
-def _intercept(scores: Matrix, rate: float) -> float:
+def _intercept(scores: Floats, rate: float) -> float:
     """Return the b for which the mean of sigmoid(scores + b) is the rate, at most `MAX_INTERCEPT` from the centre."""
     from scipy.optimize import brentq
     from scipy.special import expit
@@ -105,4 +108,4 @@ def _intercept(scores: Matrix, rate: float) -> float:
     return float(brentq(excess, low, high, xtol=1e-14))
 
 
-MECHANISMS: dict[str, Callable[[Matrix, float, np.random.Generator], Mask]] = {"MCAR": mcar, "MAR": mar, "MNAR": mnar}
+MECHANISMS: dict[str, Callable[[Floats, float, np.random.Generator], Mask]] = {"MCAR": mcar, "MAR": mar, "MNAR": mnar}

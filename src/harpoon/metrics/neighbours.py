@@ -9,11 +9,12 @@ weakness.
 from __future__ import annotations
 
 import numpy as np
+from numpy.linalg import norm
 from numpy.typing import NDArray
 
-from harpoon.data.schema import Schema
+from harpoon.data import Floats, Schema
 from harpoon.exceptions import InvalidTable
-from harpoon.metrics.arrays import Floats, encode_onehot, read_tables
+from harpoon.metrics.arrays import encode_onehot, read_tables
 
 LEVELS = np.linspace(0.0, 1.0, 30)  # of α and β
 MIN_REAL_ROWS = 2
@@ -38,8 +39,8 @@ def alpha_precision(schema: Schema, real: object, synthetic: object) -> float:
     """
     points, others = _points(schema, real, synthetic)
     centre = points.mean(axis=0)
-    radii = np.quantile(_length(points - centre), LEVELS)
-    return _agreement(_fractions_within(_length(others - centre), radii))
+    radii = np.quantile(norm(points - centre, axis=1), LEVELS)
+    return _agreement(norm(others - centre, axis=1), radii)
 
 
 def beta_recall(schema: Schema, real: object, synthetic: object) -> float:
@@ -59,10 +60,10 @@ def beta_recall(schema: Schema, real: object, synthetic: object) -> float:
     """
     points, others = _points(schema, real, synthetic)
     nearest, distance = _nearest(points, others)
-    covered = distance <= _nearest_other(points)
-    from_centre = _length(others[nearest] - others.mean(axis=0))
+    covered = distance <= _nearest(points)[1]
+    from_centre = norm(others[nearest] - others.mean(axis=0), axis=1)
     radii = np.quantile(from_centre, LEVELS)
-    return _agreement(_fractions_within(from_centre[covered], radii) * covered.mean())
+    return _agreement(from_centre[covered], radii, covered.mean())
 
 
 def authenticity(schema: Schema, real: object, synthetic: object) -> float:
@@ -79,7 +80,7 @@ def authenticity(schema: Schema, real: object, synthetic: object) -> float:
     """
     points, others = _points(schema, real, synthetic)
     nearest, distance = _nearest(others, points)
-    return float((distance >= _nearest_other(points)[nearest]).mean())
+    return float((distance >= _nearest(points)[1][nearest]).mean())
 
 
 def nearest_distances(schema: Schema, real: object, synthetic: object) -> tuple[Floats, Floats]:
@@ -93,7 +94,7 @@ def nearest_distances(schema: Schema, real: object, synthetic: object) -> tuple[
     [[0.0, 0.25], [0.25, 0.25, 0.75]]
     """
     points, others = _points(schema, real, synthetic)
-    return _nearest(others, points)[1], _nearest_other(points)
+    return _nearest(others, points)[1], _nearest(points)[1]
 
 
 def identifiability(schema: Schema, real: object, synthetic: object) -> float:
@@ -109,7 +110,7 @@ def identifiability(schema: Schema, real: object, synthetic: object) -> float:
     """
     points, others = _points(schema, real, synthetic)
     _, distance = _nearest(points, others)
-    return float((distance < _nearest_other(points)).mean())
+    return float((distance < _nearest(points)[1]).mean())
 
 
 def distance_to_closest(schema: Schema, real: object, synthetic: object) -> float:
@@ -136,33 +137,19 @@ def _points(schema: Schema, real: object, synthetic: object) -> tuple[Floats, Fl
     return np.hstack([(numeric - low) / width, onehot]), np.hstack([(other_numeric - low) / width, other_onehot])
 
 
-def _length(rows: Floats) -> Floats:
-    length: Floats = np.sqrt((rows**2).sum(axis=1))
-    return length
+def _agreement(distances: Floats, radii: Floats, factor: float = 1.0) -> float:
+    """Compare the fractions of distances within the radii, times a factor, with the levels: 1 if all are equal."""
+    fractions = np.array([(distances <= radius).mean() if len(distances) else 0.0 for radius in radii])
+    return float(max(0.0, 1.0 - np.abs(LEVELS - factor * fractions).sum() / LEVELS.sum()))
 
 
-def _fractions_within(distances: Floats, radii: Floats) -> Floats:
-    return np.array([(distances <= radius).mean() if len(distances) else 0.0 for radius in radii])
-
-
-def _agreement(curve: Floats) -> float:
-    return float(max(0.0, 1.0 - np.abs(LEVELS - curve).sum() / LEVELS.sum()))
-
-
-def _nearest(rows: Floats, among: Floats) -> tuple[NDArray[np.int64], Floats]:
-    """Return the index of the nearest of other rows, and its distance."""
-    from sklearn.neighbors import NearestNeighbors
-
-    nearest = NearestNeighbors(n_neighbors=1).fit(among).kneighbors(rows, return_distance=False)[:, 0]
-    return nearest, _length(rows - among[nearest])
-
-
-def _nearest_other(rows: Floats) -> Floats:
-    """Return the distance of each row to the nearest other row.
+def _nearest(rows: Floats, among: Floats | None = None) -> tuple[NDArray[np.int64], Floats]:
+    """Return the index and the distance of the nearest row of another table, or of the nearest other row of this one.
 
     The distance is computed from the rows, because that of the search is rounded and not exactly 0 for a copy.
     """
     from sklearn.neighbors import NearestNeighbors
 
-    nearest = NearestNeighbors(n_neighbors=1).fit(rows).kneighbors(return_distance=False)[:, 0]
-    return _length(rows - rows[nearest])
+    candidates, queries = (rows, None) if among is None else (among, rows)
+    nearest = NearestNeighbors(n_neighbors=1).fit(candidates).kneighbors(queries, return_distance=False)[:, 0]
+    return nearest, norm(rows - candidates[nearest], axis=1)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from math import inf
+from typing import Literal
 
 from harpoon.metrics.classifiers import detection, utility
 from harpoon.metrics.constraints import violation_rate
@@ -25,13 +26,17 @@ class Metric:
         direction: "higher" or "lower" is better; "level": a certain value is best, not an extreme one.
         minimum: The smallest possible value.
         maximum: The largest possible value.
+        ideal: The approximate score of new real rows, which the report marks; None if it is not known.
+        in_report: Whether the report shows it, if its `inputs` are real and synthetic rows.
     """
 
     title: str
     function: Callable[..., float]
-    direction: str
+    direction: Literal["higher", "lower", "level"]
     minimum: float = 0.0
     maximum: float = 1.0
+    ideal: float | None = None
+    in_report: bool = True
 
     @property
     def help(self) -> str:
@@ -71,16 +76,25 @@ METRICS = {
     "accuracy": Metric("accuracy", accuracy, "higher"),
     "coverage": Metric("interval coverage", coverage, "level"),
     "violation": Metric("violation rate", violation_rate, "lower"),
-    "alpha": Metric("α-precision (naive)", alpha_precision, "higher"),
-    "beta": Metric("β-recall (naive)", beta_recall, "higher"),
-    "authenticity": Metric("authenticity (naive)", authenticity, "higher"),
-    "ks": Metric("KS similarity", ks, "higher"),
-    "tv": Metric("total variation similarity", total_variation, "higher"),
-    "correlation": Metric("pairwise correlation similarity", correlation_similarity, "higher"),
-    "detection_linear": Metric("detection, linear (AUC)", partial(detection, classifier="linear"), "lower"),
-    "detection_xgboost": Metric("detection, boosted (AUC)", detection, "lower"),
-    "identifiability": Metric("identifiability", identifiability, "lower"),
-    "closest": Metric("distance to closest record", distance_to_closest, "level", maximum=inf),
+    "detection_xgboost": Metric("detection by XGBoost", detection, "lower", ideal=0.5),
+    "detection_boosted": Metric(
+        "detection by a boosted classifier of scikit-learn",
+        partial(detection, classifier="boosted"),
+        "lower",
+        ideal=0.5,
+    ),
+    "detection_linear": Metric(
+        "detection by a logistic regression", partial(detection, classifier="linear"), "lower", ideal=0.5
+    ),
+    "alpha": Metric("plausible rows (α-precision)", alpha_precision, "higher", ideal=0.98),
+    "beta": Metric("variety (β-recall)", beta_recall, "higher", ideal=0.5),
+    "authenticity": Metric("no copies (authenticity)", authenticity, "higher", ideal=0.5),
+    # Not in the report, which shows columns, pairs of columns and closest records one by one.
+    "ks": Metric("KS similarity", ks, "higher", in_report=False),
+    "tv": Metric("total variation similarity", total_variation, "higher", in_report=False),
+    "correlation": Metric("pairwise correlation similarity", correlation_similarity, "higher", in_report=False),
+    "identifiability": Metric("identifiability", identifiability, "lower", in_report=False),
+    "closest": Metric("distance to closest record", distance_to_closest, "level", maximum=inf, in_report=False),
     "utility": Metric("utility (AUC)", partial(utility, score="auc"), "higher"),
     "utility_accuracy": Metric("utility (accuracy)", utility, "higher"),
 }

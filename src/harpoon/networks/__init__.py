@@ -1,7 +1,6 @@
 """Denoising networks, and their registry `NETWORKS`."""
 
-from harpoon.networks.anchored import AnchoredDenoiser, MaskingConfig
-from harpoon.networks.at_max_noise import FusedMaxNoiseModel
+from harpoon.networks.anchored import AnchoredDenoiser
 from harpoon.networks.build import NETWORKS, build_denoiser
 from harpoon.networks.paper import PaperDenoiser
 from harpoon.networks.rank_head import ConditionalDistributions, ConditionalPredictor, flat_index
@@ -11,8 +10,6 @@ __all__ = [
     "AnchoredDenoiser",
     "ConditionalDistributions",
     "ConditionalPredictor",
-    "FusedMaxNoiseModel",
-    "MaskingConfig",
     "PaperDenoiser",
     "build_denoiser",
     "flat_index",

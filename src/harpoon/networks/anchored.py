@@ -11,24 +11,20 @@ autoregressive sampling (Uria et al., 2014; Hoogeboom et al., 2022; `harpoon.inf
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from harpoon.diffusion.denoiser import Denoiser, DenoiserFn
-from harpoon.diffusion.schedules import CosineSchedule
-from harpoon.encoding.base import ColumnSlice
-from harpoon.encoding.batch import EncodedRows
+from harpoon.diffusion import CosineSchedule, Denoiser, DenoiserFn
+from harpoon.encoding import EncodedRows, RowCodec
 from harpoon.networks.at_max_noise import FusedMaxNoiseModel
 from harpoon.networks.backbone import Backbone, Contrast
 from harpoon.networks.copy_head import CopyDistribution
 from harpoon.networks.layers import MIN_CATEGORY_FRACTION, OUTPUT_INIT_SCALE, ColumnIndex, SegmentSoftmax
 from harpoon.networks.layout import EncodedLayout, PartTensors
 from harpoon.networks.rank_head import RankHead, RelationInputs
-from harpoon.relations.relation import ColumnScales
+from harpoon.relations import Exclusions
 
 MIN_BIN_WIDTH = 1e-4
 MIN_LOG_PROBABILITY = -8.0  # smaller log probabilities are not distinguished
@@ -38,36 +34,18 @@ HISTOGRAM_LOSS_WEIGHT = 0.5  # a larger weight costs accuracy of the means
 MAX_QUANTILE_ROWS = 2**20  # rows that determine the bins of the inputs
 
 
-@dataclass(frozen=True)
-class MaskingConfig:
-    """How cells of training rows are masked.
-
-    Attributes:
-        max_noise_fraction: Fraction of the rows whose masked cells are removed completely, as in imputation. Masked
-            cells of the other rows are noised to a random time.
-        unconditional_fraction: Fraction of these other rows in which every cell is masked, as in unconditional samples.
-    """
-
-    max_noise_fraction: float
-    unconditional_fraction: float
-
-
 class ObservedFeatures(NamedTuple):
     """Observed cells as inputs of the network, the same at all times.
 
-    Attributes:
-        projection: Observed features after `Backbone.project_observed`, (n, hidden).
-        ranks: Continuous dimensions, (n, continuous).
-        ranks_observed: Which of them are observed.
-        log_categories: Log of the one-hot categories, (n, categories).
-        categories_observed: Which of them are observed.
+    Ranks and their mask are (n, continuous), categories and their mask are (n, categories).
     """
 
-    projection: Tensor
+    projection: Tensor  # observed features after `Backbone.project_observed`, (n, hidden)
     ranks: Tensor
     ranks_observed: Tensor
-    log_categories: Tensor
+    log_categories: Tensor  # log of the one-hot vectors
     categories_observed: Tensor
+    relations: RelationInputs
 
 
 class AnchoredDenoiser(Denoiser):
@@ -84,13 +62,14 @@ class AnchoredDenoiser(Denoiser):
     Squared error and cross-entropy are both minimised by the posterior mean, as Theorems 3.1 and 3.2 require.
 
     Args:
-        slices: The positions of the parts of the columns in an encoded row.
+        codec: The codec of the encoded rows.
         hidden: Width of the residual MLP.
         depth: Number of residual blocks.
         input_bins: Bins of the piecewise linear encoding of observed numeric values.
         rank_bins: Bins of the histogram over normal scores.
-        masking: How cells of training rows are masked.
-        scales: Units and bins of the numeric columns.
+        max_noise_fraction: Fraction of the training rows whose masked cells are removed completely, as in imputation.
+            Masked cells of the other rows are noised to a random time.
+        unconditional_fraction: Fraction of these other rows in which every cell is masked, as in unconditional samples.
     """
 
     is_conditional = True
@@ -99,50 +78,66 @@ class AnchoredDenoiser(Denoiser):
 
     def __init__(
         self,
-        slices: Sequence[ColumnSlice],
+        codec: RowCodec,
         *,
         hidden: int,
         depth: int,
         input_bins: int,
         rank_bins: int,
-        masking: MaskingConfig,
-        scales: ColumnScales,
+        max_noise_fraction: float,
+        unconditional_fraction: float,
     ) -> None:
-        layout = EncodedLayout.from_slices(slices)
+        layout = EncodedLayout(codec.slices)
         super().__init__(layout.width, CosineSchedule())
-        self.layout, self.masking, self.scales = layout, masking, scales
+        self.codec, self.layout = codec, layout
+        self.indicated, self.indicators = map(ColumnIndex, (codec.indicator_of, codec.indicator_of.values()))
+        of_indicators = [part for part in codec.slices if part.column in self.indicators.positions]
+        self.indicator_categories = layout.categories.locate(
+            ColumnIndex(dim for part in of_indicators for dim in range(part.start, part.stop))
+        )
+        self.exclusions = Exclusions(codec)
+        self.max_noise_fraction, self.unconditional_fraction = max_noise_fraction, unconditional_fraction
         self.softmax = SegmentSoftmax(layout.category_widths)
         self.register_buffer("bin_edges", torch.zeros(len(layout.numeric_inputs), input_bins + 1))
-        self.rank_head = RankHead(slices, hidden, rank_bins)
-        self.not_spike = _positions_within(layout.categories, self.rank_head.not_spike)
-        self.ranked_standardised = _positions_within(layout.standardised, self.rank_head.standardised)
+        self.rank_head = RankHead(codec.slices, hidden, rank_bins)
+        self.not_spike = layout.categories.locate(self.rank_head.not_spike)
+        self.ranked_standardised = layout.standardised.locate(self.rank_head.standardised)
         self.contrast = Contrast(len(layout.continuous))
-        n_columns, n_bins = len(layout.first_of), len(layout.numeric_inputs) * input_bins
-        n_features = len(layout.inputs) + n_bins + n_columns + self.rank_head.n_relation_features
+        n_binned = len(layout.numeric_inputs) * input_bins
+        n_features = len(layout.inputs) + n_binned + layout.n_columns + self.rank_head.n_relation_features
         n_evidence = len(layout.continuous) + 2 * len(layout.categories) + self.contrast.n_pairs
         self.backbone = Backbone(n_features, n_evidence, layout.width, hidden, depth)
         self.eval()  # bfloat16 products are for training only
 
     def condition_on(self, observed: EncodedRows | None = None) -> DenoiserFn:
         """Return the estimate of x_0 given the observed cells, which are embedded once for all times."""
-        given = self._empty_row() if observed is None else observed
-        relation_inputs = self.rank_head.relation_inputs(given)
-        features = self._embed_observed(given, relation_inputs)
+        empty = torch.zeros_like(self.mean)[None]  # one row without observed cells, which broadcasts
+        given = EncodedRows(empty, empty.bool()) if observed is None else observed
+        features = self._embed_observed(given)
 
         def estimate(x_t: Tensor, t: float) -> Tensor:
             times = x_t.new_full((1,), t)
             a, s = self.schedule.levels(times)
             noisy = self.layout.split(x_t)
-            evidence = self._evidence(noisy, a, s, features)
-            h = self.backbone(features.projection, evidence, times)
-            out = self.layout.split(self.backbone.output(h, evidence))
-            log_p = self._log_posterior(out.categories, noisy.categories, a, s)
-            continuous = a * noisy.continuous + s * out.continuous
-            copies = self.rank_head.copy_distribution(h, relation_inputs)
-            standardised = self._posterior_means(copies, out.standardised, log_p)
+            _, _, (velocity, log_p, standardised) = self._predict(noisy, times, a, s, features)
+            continuous = a * noisy.continuous + s * velocity
             return given.fill(self.layout.join(PartTensors(continuous, log_p.exp(), standardised)))
 
         return estimate
+
+    def _predict(
+        self, noisy: PartTensors, t: Tensor, a: Tensor, s: Tensor, features: ObservedFeatures
+    ) -> tuple[Tensor, CopyDistribution, PartTensors]:
+        """Return the last hidden layer, (n, hidden), the copy distributions, (n, C, ...), and the predictions.
+
+        These are F of the continuous parts, the log probabilities of categories and the means of standardised values.
+        """
+        evidence = self._evidence(noisy, a, s, features)
+        h, out = self.backbone(features.projection, evidence, t)
+        continuous, categories, standardised = self.layout.split(out)
+        log_p = self._log_posterior(categories, noisy.categories, a, s)
+        copies = self.rank_head.copies(h, features.relations.copies)
+        return h, copies, PartTensors(continuous, log_p, self._posterior_means(copies, standardised, log_p))
 
     def at_max_noise(self) -> FusedMaxNoiseModel:
         """Return the model at the largest noise level. The weights must not change afterwards."""
@@ -156,31 +151,24 @@ class AnchoredDenoiser(Denoiser):
         cell that is missing in the training table is always masked and never a target.
         """
         x_0, observed = data.x, data.observed
-        n_max_noise = round(len(x_0) * self.masking.max_noise_fraction)  # the first rows of the batch
-        t, masked = self._sample_masks(observed, n_max_noise, generator)
+        n = round(len(x_0) * self.max_noise_fraction)  # the first rows of the batch are at the largest noise level
+        t, masked = self._sample_masks(len(x_0), n, generator)
         a, s = self.schedule.levels(t)
         epsilon = torch.randn(x_0.shape, generator=generator, device=x_0.device, dtype=x_0.dtype)
-        noisy = self.layout.split((a * x_0 + s * epsilon) * observed)  # a missing cell gives no evidence
-        given = EncodedRows(x_0, observed & ~masked)
-        relation_inputs = self.rank_head.relation_inputs(given)
-        features = self._embed_observed(given, relation_inputs)
-        evidence = self._evidence(noisy, a, s, features)
-        h = self.backbone(features.projection, evidence, t)
-        out = self.layout.split(self.backbone.output(h, evidence))
-        targets = (masked & observed) * self._row_weights(masked & observed, n_max_noise)
+        noisy = self.layout.split(a * x_0 + s * epsilon)  # a missing cell is noise around 0
+        features = self._embed_observed(EncodedRows(x_0, observed & ~masked))
+        h, copies, out = self._predict(noisy, t, a, s, features)
+        targets = (masked & observed) * self._row_weights(masked, n)
         clean, noise, weight = self.layout.split(x_0), self.layout.split(epsilon), self.layout.split(targets)
 
         velocity = s * clean.continuous - a * noise.continuous
         squares = ((out.continuous - velocity) ** 2 * weight.continuous).sum()
-        log_p = self._log_posterior(out.categories, noisy.categories, a, s)
-        copies = self.rank_head.copy_distribution(h, relation_inputs)
-        standardised = self._posterior_means(copies, out.standardised, log_p)
-        squares = squares + ((standardised - clean.standardised) ** 2 * weight.standardised).sum()
-        cross_entropy = -(log_p * clean.categories * weight.categories).sum()
-        n = n_max_noise
-        histograms = self.rank_head.loss(h[:n], relation_inputs.first(n), copies.first(n), x_0[:n], targets[:n])
+        squares = squares + ((out.standardised - clean.standardised) ** 2 * weight.standardised).sum()
+        cross_entropy = -(out.categories * clean.categories * weight.categories).sum()
+        pointers, copies = features.relations.pointers.first(n), copies.take(slice(n))
+        histograms = self.rank_head.loss(h[:n], pointers, copies, x_0[:n], targets[:n])
         total: Tensor = squares + cross_entropy + HISTOGRAM_LOSS_WEIGHT * histograms
-        return total / (len(x_0) * len(self.layout.first_of))
+        return total / (len(x_0) * self.layout.n_columns)
 
     def muon_parameters(self) -> list[nn.Parameter]:
         """Return the matrices of the input projections and of the residual blocks; output layers are not included."""
@@ -189,20 +177,24 @@ class AnchoredDenoiser(Denoiser):
         return [weight for weight in layers.parameters() if weight.ndim > 1]
 
     def validate_state(self) -> None:
-        """Raise ValueError if a buffer is not finite."""
-        self.rank_head.validate_state()
+        """Raise ValueError if a buffer is not finite, or an exclusion has an unknown label."""
+        self.rank_head.pointers.relations.validate_state()
+        self.rank_head.copies.relations.validate_state()
+        self.exclusions.validate_state()
 
     def initialize(self, data: EncodedRows, generator: torch.Generator) -> None:
-        """Set the initial weights, the bins of the inputs, contrasts, relations and the marginals of categories."""
+        """Set the initial weights, bins of inputs, contrasts, relations, exclusions and marginals of categories."""
         super().initialize(data, generator)
         levels = torch.linspace(0, 1, self.bin_edges.shape[1], dtype=self.bin_edges.dtype)
         for i, dim in enumerate(self.layout.numeric_inputs.positions):
             values = data.x[data.observed[:, dim], dim]
-            self.bin_edges[i] = torch.quantile(_thin(values, MAX_QUANTILE_ROWS), levels) if len(values) else levels
+            values = values[:: max(1, len(values) // MAX_QUANTILE_ROWS)]
+            self.bin_edges[i] = torch.quantile(values, levels) if len(values) else levels
         rows = data.dequantize(generator)
         continuous = self.layout.continuous
         self.contrast.initialize(continuous.select(rows.x), continuous.select(rows.observed))
-        self.rank_head.initialize(rows, self.scales)
+        self.rank_head.initialize(rows, self.codec)
+        self.exclusions.initialize(self.layout.categories.select(rows.x))
         with torch.no_grad():
             out, categories = self.backbone.out, self.layout.categories.positions
             out.weight.mul_(OUTPUT_INIT_SCALE)
@@ -210,48 +202,39 @@ class AnchoredDenoiser(Denoiser):
             out.bias[categories] = (self.mean[categories] + CATEGORY_PRIOR_COUNT / len(data.x)).log()
             self.backbone.skip.weight.zero_()
 
-    def _empty_row(self) -> EncodedRows:
-        """Return one row without observed cells, which broadcasts."""
-        x = torch.zeros_like(self.mean)[None]
-        return EncodedRows(x, torch.zeros_like(x, dtype=torch.bool))
-
     def _posterior_means(self, copies: CopyDistribution, standardised: Tensor, log_p: Tensor) -> Tensor:
         """Return the means of all standardised values, given those of values that are no copies; (n, standardised)."""
-        not_spike = log_p.index_select(1, self.not_spike.index.to(log_p.device)).exp()
-        means = self.rank_head.posterior_mean(copies, self.ranked_standardised.select(standardised), not_spike)
-        return standardised.index_copy(1, self.ranked_standardised.index.to(standardised.device), means)
+        if not copies.values.shape[2]:
+            return standardised
+        no_copy_means = self.ranked_standardised.select(standardised)
+        not_spike = self.rank_head.spiked.replace(torch.ones_like(no_copy_means), self.not_spike.select(log_p).exp())
+        means = self.rank_head.copies.posterior_mean(copies, no_copy_means, not_spike)
+        return self.ranked_standardised.replace(standardised, means)
 
     def _log_posterior(self, log_prior: Tensor, noisy: Tensor, a: Tensor, s: Tensor) -> Tensor:
         """Return log p(category | x_t), (n, categories), by Bayes' rule on the noisy one-hot vector of the cell."""
         return self.softmax.log_softmax(log_prior + a / s**2 * noisy)
 
-    def _row_weights(self, targets: Tensor, n_max_noise: int) -> Tensor:
+    def _row_weights(self, masked: Tensor, n_max_noise: int) -> Tensor:
         """Return the weight of each row's targets, (n, 1).
 
-        In rows at the largest noise level the weights of a row's targets have the same sum, however many there are:
-        rows with few masked cells show the dependence between columns best, and autoregressive sampling visits all
-        numbers of masked cells equally often.
+        In rows at the largest noise level the weights of a row's masked cells have the same sum, however many there
+        are: rows with few masked cells show the dependence between columns best, and autoregressive sampling visits all
+        numbers of masked cells equally often. Missing cells count too: a weight that depended on the data would bias
+        what is learnt towards rows with missing cells.
         """
-        weights = torch.ones(len(targets), 1, device=targets.device)
-        n_masked = self.layout.last_of.select(targets[:n_max_noise]).sum(dim=1, keepdim=True)
-        weights[:n_max_noise] = len(self.layout.last_of) / 2 / n_masked.clamp(min=1)
+        weights = torch.ones(len(masked), 1, device=masked.device)
+        n_masked = self.layout.last_of.select(masked[:n_max_noise]).sum(dim=1, keepdim=True)
+        weights[:n_max_noise] = self.layout.n_columns / 2 / n_masked.clamp(min=1)
         return weights
 
-    def _sample_masks(self, observed: Tensor, n_max_noise: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    def _sample_masks(self, n: int, n_max_noise: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         """Sample a time per row, (n,), and the masked dimensions, (n, d).
 
         The fraction of masked columns is itself uniform. The first rows are at the largest time, and half of these
         keep the group of a masked hierarchical category, as an autoregressive step may.
         """
-        t, masked = self._sample_columns(self.layout.first_of.select(observed), n_max_noise, generator)
-        masked = self.layout.column_of.select(masked)
-        if len(self.layout.group_categories):
-            masked[: n_max_noise // 2, self.layout.group_categories.index] = False
-        return t, masked
-
-    def _sample_columns(self, observed: Tensor, n_max_noise: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Sample a time per row, (n,), and the masked columns, (n, columns)."""
-        n, device = len(observed), observed.device
+        device = self.mean.device
 
         def uniform(*shape: int) -> Tensor:
             return torch.rand(shape, generator=generator, device=device, dtype=torch.float32)
@@ -263,9 +246,15 @@ class AnchoredDenoiser(Denoiser):
         t = stratified().clamp(self.schedule.margin, self.schedule.max_time)
         t = torch.where(at_max_noise, self.schedule.max_time, t)
         fraction = stratified()
-        masked = uniform(*observed.shape) < fraction.unsqueeze(1)
-        unconditional = ~at_max_noise & (uniform(n) < self.masking.unconditional_fraction)
-        return t, masked | unconditional.unsqueeze(1)
+        masked = uniform(n, self.layout.n_columns) < fraction.unsqueeze(1)
+        unconditional = ~at_max_noise & (uniform(n) < self.unconditional_fraction)
+        masked |= unconditional.unsqueeze(1)
+        # A value is visible only with its indicator. Otherwise a hidden value would say that it is probably missing.
+        masked[:, self.indicated.index] |= self.indicators.select(masked)
+        masked = self.layout.column_of.select(masked)
+        if len(self.layout.group_categories):
+            masked[: n_max_noise // 2, self.layout.group_categories.index] = False
+        return t, masked
 
     def _evidence(self, noisy: PartTensors, a: Tensor, s: Tensor, features: ObservedFeatures) -> Tensor:
         """Return E[x_0 | x_t] of each cell alone minus its prior mean, and the contrasts, (n, n_evidence).
@@ -291,25 +280,26 @@ class AnchoredDenoiser(Denoiser):
         p_difference = log_p.exp() - self.layout.categories.select(self.mean[None])
         return torch.cat([p_difference, log_ratio / LOG_EVIDENCE_SCALE], dim=1)
 
-    def _embed_observed(self, given: EncodedRows, relation_inputs: RelationInputs) -> ObservedFeatures:
+    def _embed_observed(self, given: EncodedRows) -> ObservedFeatures:
         """Project the observed cells and the mask of observed cells."""
         continuous, categories = self.layout.continuous, self.layout.categories
+        relations = self.rank_head.relation_inputs(given)
         return ObservedFeatures(
-            projection=self.backbone.project_observed(self._observed_features(given, relation_inputs)),
+            projection=self.backbone.project_observed(self._observed_features(given, relations.features)),
             ranks=continuous.select(given.x),
             ranks_observed=continuous.select(given.observed),
             log_categories=(categories.select(given.x) + MIN_CATEGORY_FRACTION).log(),
             categories_observed=categories.select(given.observed),
+            relations=relations,
         )
 
-    def _observed_features(self, given: EncodedRows, relation_inputs: RelationInputs) -> Tensor:
+    def _observed_features(self, given: EncodedRows, relation_features: Tensor) -> Tensor:
         """Return the inputs of observed cells, (n, n_features); all are 0 for a missing cell but its missing flag."""
         layout, observed = self.layout, given.observed.to(given.x.dtype)
         encoded = self._piecewise_linear(layout.numeric_inputs.select(given.x))
         encoded = encoded * layout.numeric_inputs.select(observed).unsqueeze(2)
-        missing = 1 - layout.last_of.select(observed)
-        related = self.rank_head.relation_features(relation_inputs)
-        return torch.cat([layout.inputs.select(given.x * observed), encoded.flatten(1), missing, related], dim=1)
+        inputs, missing = layout.inputs.select(given.x * observed), 1 - layout.last_of.select(observed)
+        return torch.cat([inputs, encoded.flatten(1), missing, relation_features], dim=1)
 
     def _piecewise_linear(self, values: Tensor) -> Tensor:
         """Encode (n, values) as (n, values, input_bins): 0 below a bin, 1 above it, linear inside.
@@ -318,13 +308,3 @@ class AnchoredDenoiser(Denoiser):
         """
         slope = 1 / self.bin_edges.diff(dim=1).clamp(min=MIN_BIN_WIDTH)
         return torch.addcmul(-self.bin_edges[:, :-1] * slope, values.unsqueeze(2), slope).clamp_(0, 1)
-
-
-def _positions_within(dimensions: ColumnIndex, selected: ColumnIndex) -> ColumnIndex:
-    """Return the positions of selected dimensions within a list of dimensions."""
-    return ColumnIndex([dimensions.positions.index(dim) for dim in selected.positions])
-
-
-def _thin(values: Tensor, n: int) -> Tensor:
-    """Return evenly spaced values, about n of a longer column."""
-    return values[:: max(1, len(values) // n)]

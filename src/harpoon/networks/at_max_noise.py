@@ -8,15 +8,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from harpoon.diffusion.denoiser import MaxNoiseModel
-from harpoon.encoding.batch import EncodedRows
-from harpoon.networks.layers import MIN_CATEGORY_FRACTION
+from harpoon.diffusion import CellScores, MaxNoiseModel
+from harpoon.encoding import EncodedRows
+from harpoon.encoding.missingness import OBSERVED
+from harpoon.networks.layers import MIN_CATEGORY_FRACTION, fourier_features
 from harpoon.networks.layout import PartTensors
-from harpoon.networks.rank_head import ConditionalPredictor, RelationInputs
-from harpoon.relations.relation import RelationBank
+from harpoon.networks.rank_head import ConditionalPredictor
+from harpoon.relations import Domains
 
 if TYPE_CHECKING:
     from harpoon.networks.anchored import AnchoredDenoiser
+
+EXCLUDED_LOGIT = -1e4  # of an excluded category; where all of a part are excluded, the probabilities stay as they are
 
 
 class FusedMaxNoiseModel(MaxNoiseModel):
@@ -33,72 +36,113 @@ class FusedMaxNoiseModel(MaxNoiseModel):
     @torch.no_grad()
     def __init__(self, denoiser: AnchoredDenoiser) -> None:
         super().__init__(denoiser)
-        network, self.categories = denoiser.backbone, denoiser.layout.input_categories
-        weight, constant = self._fold_categories(network.project_evidence.weight)
-        self.input_weight = network.project_observed.weight.index_add(
-            1, self.categories.index.to(weight.device), weight
-        )
+        network, head = denoiser.backbone, denoiser.rank_head
+        observed, evidence = network.project_observed, network.project_evidence
+        # Attributes of `DistributionModel` (harpoon.inference.autoregressive).
+        self.relations, self.constrained = head.copies.relations, head.copies.constrained
+        self.n_rank_bins = head.total_bins
+        self.exclusions = denoiser.exclusions
+        self.domains = Domains(denoiser.exclusions, denoiser.mean.device)
+        self.categories = denoiser.layout.input_categories
+        weight, constant = self._fold_categories(evidence.weight)
+        self.input_weight = observed.weight.index_add(1, self.categories.index.to(weight.device), weight)
         time = constant.new_full((1,), denoiser.schedule.max_time)
-        self.input_bias = (
-            constant + network.project_observed.bias + network.project_evidence.bias + network.time_embedding(time)[0]
-        )
+        self.input_bias = constant + observed.bias + evidence.bias + network.time(fourier_features(time))[0]
         self.skip_weight, constant = self._fold_categories(network.skip.weight)
         self.output_bias = network.out.bias + constant
 
     def posterior_mean(self, given: EncodedRows) -> Tensor:
         """Return E[x_0 | observed cells], (n, d)."""
-        denoiser = self.denoiser
-        relation_inputs = denoiser.rank_head.relation_inputs(given)
-        h, out = self._forward(given, relation_inputs)
+        denoiser, (out, predictor) = self.denoiser, self._forward(given)
         continuous, categories, standardised = denoiser.layout.split(out)
+        excluded = self.excluded_categories(given.x * given.observed)
+        if excluded is not None:
+            categories = categories + EXCLUDED_LOGIT * excluded
         log_p = denoiser.softmax.log_softmax(categories)
-        copies = denoiser.rank_head.copy_distribution(h, relation_inputs)
-        standardised = denoiser._posterior_means(copies, standardised, log_p)
+        standardised = denoiser._posterior_means(predictor.copies, standardised, log_p)
         return given.fill(denoiser.layout.join(PartTensors(continuous, log_p.exp(), standardised)))
 
-    @property
-    def relations(self) -> RelationBank:
-        """The relations between numeric columns that the copy head uses."""
-        return self.denoiser.rank_head.copies.relations
+    def excluded_categories(self, x: Tensor) -> Tensor | None:
+        """Return which categories those of encoded rows exclude, (n, categories); None if no category excludes any."""
+        return self.domains.excluded(self.denoiser.layout.categories.select(x)) if self.domains else None
 
-    @property
-    def n_rank_bins(self) -> int:
-        """The total number of histogram bins of all numeric columns."""
-        return self.denoiser.rank_head.total_bins
+    def structurally_missing(self, given: EncodedRows) -> Tensor:
+        """Return which indicators the observed categories force to be null, (n, indicators)."""
+        excluded = self.excluded_categories(given.x * given.observed)
+        states = self.denoiser.indicator_categories
+        if excluded is None:
+            return given.observed.new_zeros(len(given.x), len(states) // 2)
+        return states.select(excluded)[:, OBSERVED::2]
 
-    @property
-    def constrained(self) -> tuple[Tensor, Tensor]:
-        """Whether each numeric column is the target of a deterministic sum, and of a product, (columns,) each."""
-        return self.denoiser.rank_head.copies.constrained
+    def is_possible(self, given: EncodedRows) -> Tensor:
+        """Return which rows have no observed categories that exclude each other, (n,)."""
+        if not self.domains:
+            return torch.ones(len(given.x), dtype=torch.bool, device=given.x.device)
+        return self.domains.is_possible(self.denoiser.layout.categories.select(given.x * given.observed))
+
+    def resolve(self, x: Tensor, given: EncodedRows, *, is_mean: bool) -> Tensor:
+        """Return rows, (n, d), whose unobserved labels agree with each other and with the observed ones.
+
+        Of an expectation (`is_mean`), numbers that are not only spikes, and missing indicators, stay as they are.
+        """
+        if not self.domains:
+            return x
+        categories = self.denoiser.layout.categories
+        known = categories.select(given.x * given.observed)
+        return categories.replace(x, self.domains.most_probable(categories.select(x), known, discrete=is_mean))
 
     def predict(self, given: EncodedRows) -> ConditionalPredictor:
         """Run the network once; the result gives the distribution of each cell given the observed cells."""
-        head = self.denoiser.rank_head
-        relation_inputs = head.relation_inputs(given)
-        h, out = self._forward(given, relation_inputs)
-        category_logits = self.denoiser.layout.categories.select(out)
-        return ConditionalPredictor(
-            category_logits, h, relation_inputs, head.copy_distribution(h, relation_inputs), head
-        )
+        return self._forward(given)[1]
 
-    def _forward(self, given: EncodedRows, relation_inputs: RelationInputs) -> tuple[Tensor, Tensor]:
-        """Return the last hidden layer, (n, hidden), and the output F, (n, d)."""
-        network, features = self.denoiser.backbone, self.denoiser._observed_features(given, relation_inputs)
+    def score_cells(self, rows: EncodedRows, count: int, generator: torch.Generator) -> CellScores:
+        """Hide random observed cells, one at a time and at most `count`, and predict each from its row.
+
+        Of a hierarchical category the group is scored. A spike is scored as a category, other numbers as numbers.
+        """
+        denoiser, layout, head = self.denoiser, self.denoiser.layout, self.denoiser.rank_head
+        row, column = layout.last_of.select(rows.observed).nonzero(as_tuple=True)
+        chosen = torch.randperm(len(row), generator=generator, device=row.device)[:count]
+        rows = rows[row[chosen]].dequantize(generator)
+        hidden = functional.one_hot(column[chosen], layout.n_columns).bool()
+        target = layout.column_of.select(hidden)
+        # A value is visible only with its indicator.
+        hidden[:, denoiser.indicated.index] |= denoiser.indicators.select(hidden)
+        predictor = self.predict(EncodedRows(rows.x, rows.observed & ~layout.column_of.select(hidden)))
+
+        log_p = denoiser.softmax.log_softmax(predictor.category_logits)
+        scored = layout.categories.select(target) & layout.is_first_part.to(target.device)
+        one_hot = layout.categories.select(rows.x) * scored
+        gain = (one_hot * (log_p - denoiser._log_prior())).sum(dim=1)
+        # A column of -1 comes first: there may be no categories.
+        probability, best = functional.pad(log_p.exp().masked_fill(~scored, -1.0), (1, 0), value=-1.0).max(dim=1)
+        correct = functional.pad(one_hot, (1, 0)).gather(1, best.unsqueeze(1)).squeeze(1) > 0
+
+        requested = head.target_weights(rows.x, target.to(rows.x.dtype)) > 0
+        z, value = (part.select(rows.x).T[requested.T] for part in (head.ranks, head.standardised))
+        distributions = predictor.distributions(requested)
+        density, below = head.score(distributions, z, value, torch.rand(len(z), generator=generator, device=z.device))
+        index = requested.T.nonzero()[:, 1]
+        cumulative = torch.full_like(gain, torch.nan).index_copy(0, index, below)
+        gain = gain.index_add(0, index, density)
+        return CellScores(gain, probability.masked_fill(probability < 0, torch.nan), correct, cumulative)
+
+    def _forward(self, given: EncodedRows) -> tuple[Tensor, ConditionalPredictor]:
+        """Return the output F, (n, d), and the predictor of conditional distributions."""
+        denoiser, network, head = self.denoiser, self.denoiser.backbone, self.denoiser.rank_head
+        relations = head.relation_inputs(given)
+        features = denoiser._observed_features(given, relations.features)
         h = network.trunk(functional.linear(features, self.input_weight, self.input_bias))
         out = functional.linear(h, network.out.weight, self.output_bias)
-        return h, out.addmm_(self.categories.select(features), self.skip_weight.T)
+        out.addmm_(self.categories.select(features), self.skip_weight.T)
+        logits, copies = denoiser.layout.categories.select(out), head.copies(h, relations.copies)
+        return out, ConditionalPredictor(logits, h, relations.pointers, copies, head)
 
     def _fold_categories(self, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """Fold the evidence of categories into a layer that reads it.
+        """Fold the evidence of categories into a layer, (m, n_evidence): return W, (m, categories), and b, (m,).
 
         The evidence of a category takes three values: observed and this category, observed and another category of its
         part, or missing. So the layer is W onehot + b, because the one-hot vector of a missing cell is 0.
-
-        Args:
-            weight: The layer on the evidence, (m, n_evidence).
-
-        Returns:
-            W, (m, categories), and b, (m,).
         """
         denoiser, log_prior = self.denoiser, self.denoiser._log_prior()
         n_continuous, n_categories = len(denoiser.layout.continuous), len(denoiser.layout.categories)

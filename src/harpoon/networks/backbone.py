@@ -18,8 +18,6 @@ class Contrast(nn.Module):
     isolate by itself.
     """
 
-    weight: nn.Parameter
-
     def __init__(self, n_ranks: int) -> None:
         super().__init__()
         self.n_pairs = min(n_ranks * (n_ranks - 1) // 2, MAX_PAIRS)
@@ -55,37 +53,26 @@ class Backbone(nn.Module):
         self.project_observed = Linear(n_features, hidden)
         self.project_evidence = Linear(n_evidence, hidden)
         self.time = nn.Sequential(nn.Linear(2 * N_FREQUENCIES, hidden // 2), nn.SiLU(), nn.Linear(hidden // 2, hidden))
-        self.blocks = nn.ModuleList(Residual(hidden) for _ in range(depth))
+        self.blocks = nn.Sequential(*(Residual(hidden) for _ in range(depth)))
         self.norm = nn.LayerNorm(hidden)
         self.out = nn.Linear(hidden, width)
         self.skip = nn.Linear(n_evidence, width, bias=False)
 
-    def forward(self, projection: Tensor, evidence: Tensor, t: Tensor) -> Tensor:
-        """Return the last hidden layer, (n, hidden).
+    def forward(self, projection: Tensor, evidence: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the last hidden layer, (n, hidden), and the output F, (n, width).
 
         Args:
             projection: Observed features after `project_observed`, (n, hidden), computed once for all times.
             evidence: Evidence of the noisy cells, (n, n_evidence).
             t: Times, (n,) or (1,).
         """
-        return self.trunk(projection + self.time_embedding(t) + self.project_evidence(evidence))
-
-    def time_embedding(self, t: Tensor) -> Tensor:
-        """Embed times, (n,), as (n, hidden)."""
-        embedding: Tensor = self.time(fourier_features(t))
-        return embedding
+        h = self.trunk(projection + self.time(fourier_features(t)) + self.project_evidence(evidence))
+        return h, self.out(h) + self.skip(evidence)
 
     def trunk(self, h: Tensor) -> Tensor:
         """Apply the residual blocks and the last norm, (n, hidden) to (n, hidden)."""
-        for block in self.blocks:
-            h = block(h)
-        last: Tensor = self.norm(h)
+        last: Tensor = self.norm(self.blocks(h))
         return last
-
-    def output(self, h: Tensor, evidence: Tensor) -> Tensor:
-        """Return F, (n, width): the output layer plus the skip path."""
-        out: Tensor = self.out(h) + self.skip(evidence)
-        return out
 
 
 class Residual(nn.Module):

@@ -7,12 +7,10 @@ from collections.abc import Callable
 import torch
 
 from harpoon.config import MIN_RANK_BINS, Config
-from harpoon.diffusion.denoiser import Denoiser
-from harpoon.diffusion.schedules import LinearSchedule
-from harpoon.encoding.base import PartType
-from harpoon.encoding.row_codec import RowCodec
+from harpoon.diffusion import Denoiser, LinearSchedule
+from harpoon.encoding import PartType, RowCodec
 from harpoon.exceptions import InvalidOption
-from harpoon.networks.anchored import AnchoredDenoiser, MaskingConfig
+from harpoon.networks.anchored import AnchoredDenoiser
 from harpoon.networks.paper import PaperDenoiser
 
 MAX_TOTAL_RANK_BINS = 2**14  # of all numeric columns together
@@ -26,20 +24,20 @@ def build_denoiser(config: Config, codec: RowCodec) -> Denoiser:
 
 def _paper(config: Config, codec: RowCodec) -> Denoiser:
     schedule = LinearSchedule(config.diffusion_steps, config.beta_start, config.beta_end)
-    return PaperDenoiser(codec.width, _adapted(config.hidden, "hidden"), schedule)
+    return PaperDenoiser(codec.width, _adapted(config.hidden, "hidden"), schedule, config.time_embedding)
 
 
 def _anchored(config: Config, codec: RowCodec) -> Denoiser:
     n_numeric = sum(part.type is PartType.CONTINUOUS for part in codec.slices)
     max_bins = max(MAX_TOTAL_RANK_BINS // max(n_numeric, 1), MIN_RANK_BINS)
     return AnchoredDenoiser(
-        codec.slices,
+        codec,
         hidden=_adapted(config.hidden, "hidden"),
         depth=config.depth,
         input_bins=config.input_bins,
         rank_bins=min(_adapted(config.rank_bins, "rank_bins"), max_bins),
-        masking=MaskingConfig(config.max_noise_fraction, config.unconditional_fraction),
-        scales=codec,
+        max_noise_fraction=config.max_noise_fraction,
+        unconditional_fraction=config.unconditional_fraction,
     )
 
 

@@ -13,9 +13,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from harpoon.networks.layers import OUTPUT_INIT_SCALE
-from harpoon.relations.relation import Relation, RelationBank, RelationValues
-from harpoon.relations.search import RelationData, select_relations
+from harpoon.relations import Relation, RelationBank, RelationData, RelationValues, select_relations
 
 MAX_RELATIONS_PER_COLUMN = (3, 4)  # with one source, and with two
 MAX_RELATIONS = 256  # of all columns together
@@ -28,22 +26,19 @@ MIN_LOG_PROBABILITY = -1e9  # finite, so that gradients are defined
 class CopyDistribution(NamedTuple):
     """Probabilities that values are copies; k is the largest number of relations of a column.
 
-    Attributes:
-        log_p: Log probabilities that the value is no copy, and that it is a copy by each relation, (..., 1 + k).
-        values: Standardised value that each relation predicts, (..., k).
-        relations: Index of each relation in the `RelationBank`, (..., k).
-        deterministic: Whether the relation held in practically all training rows and can be evaluated, so that it
-            determines the value, spike or not, (..., k).
+    `log_p`, (..., 1 + k), are the log probabilities of no copy, and of a copy by each relation. The others are
+    (..., k). A deterministic relation held in practically all training rows and can be evaluated: it determines the
+    value, spike or not.
     """
 
     log_p: Tensor
-    values: Tensor
-    relations: Tensor
+    values: Tensor  # the standardised value that each relation predicts
+    relations: Tensor  # the index of each relation in the `RelationBank`
     deterministic: Tensor
 
-    def first(self, n_rows: int) -> CopyDistribution:
-        """Return the distributions of the first rows."""
-        return CopyDistribution(*(part[:n_rows] for part in self))
+    def take(self, rows: slice | Tensor) -> CopyDistribution:
+        """Return the distributions of some rows."""
+        return CopyDistribution(*(part[rows] for part in self))
 
     def select(self, requested: Tensor) -> CopyDistribution:
         """Return the distributions of the requested cells of (n, columns), column by column: (m, ...)."""
@@ -62,12 +57,11 @@ class CopyHead(nn.Module):
     def forward(self, h: Tensor, predicted: RelationValues) -> CopyDistribution:
         """Return the copy distributions of all numeric columns, (n, columns, ...), from h, (n, hidden)."""
         no_copy, per_column = h.new_zeros(len(h), self.relations.n_columns, 1), self.relations.per_column
-        if not len(predicted.relation_index):
+        used = predicted.relation_index
+        if not len(used):
             empty = no_copy[:, :, 1:]
             return CopyDistribution(no_copy, empty, empty.long(), empty.bool())
-        logits = functional.linear(
-            h, self.logits.weight[predicted.relation_index], self.logits.bias[predicted.relation_index]
-        )
+        logits = functional.linear(h, self.logits.weight[used], self.logits.bias[used])
         logits = self._scatter(logits.masked_fill(~predicted.observed, -torch.inf), predicted, -torch.inf)
         log_p = torch.cat([no_copy, logits.view(len(h), -1, per_column)], dim=2).log_softmax(dim=2)
         relations = torch.arange(len(self.relations), device=h.device).view(1, -1, per_column).expand(len(h), -1, -1)
@@ -80,11 +74,7 @@ class CopyHead(nn.Module):
         """Return the mean of each value over copy and no copy, (n, columns).
 
         A value that may be a spike takes the value of a deterministic relation, which also determines the spike.
-
-        Args:
-            copies: Of all numeric columns.
-            no_copy_mean: Mean of a value that is no copy, (n, columns).
-            not_spike: Probability that the value is not a spike, (n, columns).
+        `not_spike` is the probability that the value is not a spike, (n, columns).
         """
         p = copies.log_p[:, :, 1:].exp() * not_spike.unsqueeze(2)
         total = p.sum(dim=2, keepdim=True)
@@ -102,12 +92,9 @@ class CopyHead(nn.Module):
     @property
     def constrained(self) -> tuple[Tensor, Tensor]:
         """Whether each column is the target of a deterministic sum, and of a deterministic product, (columns,) each."""
-        is_sum = (self.relations.weights[:, : self.relations.n_columns] != 0).any(dim=1)
-        by_sums, by_products = (
-            (self.deterministic & kind).view(self.relations.n_columns, self.relations.per_column).any(dim=1)
-            for kind in (is_sum, ~is_sum)
-        )
-        return by_sums, by_products
+        shape = self.relations.n_columns, self.relations.per_column
+        deterministic, is_product = self.deterministic.view(shape), self.relations.is_product.view(shape)
+        return (deterministic & ~is_product).any(dim=1), (deterministic & is_product).any(dim=1)
 
     def _scatter(self, values: Tensor, predicted: RelationValues, fill: float) -> Tensor:
         """Write values of the relations in use, (n, used), into the columns of all relations, (n, relations)."""
@@ -123,17 +110,12 @@ class CopyHead(nn.Module):
         return torch.where(matches.any(dim=1), log_p_copy, log_p_no_copy)
 
     def relation_features(self, predicted: RelationValues, standardised: Tensor, observed: Tensor) -> Tensor:
-        """Return 1 where an observed value equals a relation of observed values, else 0, (n, n_relation_features)."""
+        """Return 1 where an observed value equals a relation of observed values, else 0, (n, relations)."""
         if not len(predicted.relation_index):
             return standardised.new_zeros(len(standardised), len(self.relations))
         matches = self.relations.matches(predicted.values, standardised[:, predicted.target], predicted.relation_index)
         matches &= observed[:, predicted.target] & predicted.observed
         return self._scatter(matches.to(standardised.dtype), predicted, 0.0)
-
-    @property
-    def n_relation_features(self) -> int:
-        """The width of `relation_features`."""
-        return len(self.relations)
 
     @torch.no_grad()
     def initialize(self, rows: RelationData, candidates: Sequence[Relation]) -> None:
@@ -144,8 +126,6 @@ class CopyHead(nn.Module):
         min_rows = (MIN_COPY_FRACTION * applicable.sum(dim=0)).clamp(min=MIN_COPY_ROWS)
         selected = select_relations(exact, matches, applicable, min_rows, MAX_RELATIONS_PER_COLUMN)
         self.relations.store(selected, rows.units)
-        self.logits.weight.mul_(OUTPUT_INIT_SCALE)
-        self.logits.bias.zero_()
         margin = INITIAL_PROBABILITY_MARGIN
         log_odds = self.relations.fractions.clamp(margin, 1 - margin).logit()
         self.logits.bias[: len(log_odds)] = log_odds

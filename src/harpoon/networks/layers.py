@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from itertools import accumulate, groupby
 
@@ -93,7 +93,7 @@ class ColumnIndex:
     device, where buffers have no values.
     """
 
-    def __init__(self, positions: Sequence[int]) -> None:
+    def __init__(self, positions: Iterable[int]) -> None:
         self.positions = list(positions)
         self.index = torch.tensor(self.positions, dtype=torch.long, device="cpu")
 
@@ -104,6 +104,15 @@ class ColumnIndex:
         """Return the dimensions at these positions: (n, d) to (n, len(self))."""
         return x.index_select(1, self.index.to(x.device))
 
+    def replace(self, x: Tensor, values: Tensor) -> Tensor:
+        """Return x, (n, d), with values, (n, len(self)), at these positions."""
+        return x.index_copy(1, self.index.to(x.device), values)
+
+    def locate(self, selected: ColumnIndex) -> ColumnIndex:
+        """Return the places of the selected positions among these."""
+        place_of = {position: place for place, position in enumerate(self.positions)}
+        return ColumnIndex([place_of[position] for position in selected.positions])
+
 
 def sinusoidal_embedding(t: Tensor, channels: int) -> Tensor:
     """Embed times, (n,), as sines and cosines of geometric frequencies, (n, channels) (Ho et al., 2020)."""
@@ -113,8 +122,27 @@ def sinusoidal_embedding(t: Tensor, channels: int) -> Tensor:
     return torch.cat([angles.sin(), angles.cos()], dim=1)
 
 
+def truncated_embedding(t: Tensor, channels: int) -> Tensor:
+    """Embed steps 1 to T, (n,), as the published code of the paper does, (n, channels).
+
+    It casts the frequencies to the integer type of the steps, which it counts from 0. Each frequency below 1 becomes 0,
+    so that only one sine and one cosine vary: sin(t - 1) and cos(t - 1). Their values jump from step to step, and the
+    network hardly sees the noise level.
+    """
+    half = channels // 2
+    angles = torch.zeros(len(t), half, device=t.device)
+    angles[:, 0] = t - 1
+    return torch.cat([angles.sin(), angles.cos()], dim=1)
+
+
 def fourier_features(t: Tensor) -> Tensor:
     """Embed times in [0, 1], (n,), as sines and cosines of geometric frequencies, (n, 2 * N_FREQUENCIES)."""
     steps = torch.arange(N_FREQUENCIES, device=t.device, dtype=t.dtype) / (N_FREQUENCIES - 1)
     angles = (math.pi / 2) * t.unsqueeze(1) * MAX_FREQUENCY**steps
     return torch.cat([angles.sin(), angles.cos()], dim=1)
+
+
+TIME_EMBEDDINGS: dict[str, Callable[[Tensor, int], Tensor]] = {
+    "sinusoidal": sinusoidal_embedding,
+    "truncated": truncated_embedding,
+}

@@ -3,105 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
 
-from harpoon.encoding.base import ColumnSlice, PartType
+from harpoon.encoding import ColumnSlice, PartType
 from harpoon.networks.layers import ColumnIndex
 
 
 class PartTensors(NamedTuple):
-    """The dimensions of rows by type of part, (n, dimensions of that type) each.
+    """The dimensions of rows by type of part, (n, dimensions of that type) each."""
 
-    Attributes:
-        continuous: Normal scores and other noised values.
-        categories: One-hot categories of all categorical parts, spikes included.
-        standardised: Standardised values, which are not noised.
-    """
-
-    continuous: Tensor
-    categories: Tensor
-    standardised: Tensor
+    continuous: Tensor  # normal scores and other noised values
+    categories: Tensor  # one-hot categories of all categorical parts, spikes included
+    standardised: Tensor  # standardised values, which are not noised
 
 
-@dataclass(frozen=True)
 class EncodedLayout:
-    """Positions in an encoded row of d dimensions.
+    """Positions in an encoded row of d dimensions, whose parts are at the given slices."""
 
-    Attributes:
-        width: d.
-        continuous: Dimensions of continuous parts.
-        categories: Dimensions of categorical parts.
-        standardised: Dimensions of standardised values.
-        by_type: All dimensions: continuous, then categories, then standardised.
-        by_position: The inverse of `by_type`.
-        category_widths: Number of categories of each categorical part.
-        part_of_category: Number of the categorical part of each of `categories`.
-        column_of: Number of the column of each dimension, (d,).
-        first_of: First dimension of each column.
-        last_of: Last dimension of each column.
-        group_categories: Dimensions of the group level of hierarchical categories, which another part follows.
-        inputs: Dimensions that are inputs of the network. A normal score with a standardised value beside it is not.
-        input_categories: Positions of `categories` within `inputs`.
-        numeric_inputs: Inputs that are not categories.
-    """
-
-    width: int
-    continuous: ColumnIndex
-    categories: ColumnIndex
-    standardised: ColumnIndex
-    by_type: ColumnIndex
-    by_position: ColumnIndex
-    category_widths: list[int]
-    part_of_category: ColumnIndex
-    column_of: ColumnIndex
-    first_of: ColumnIndex
-    last_of: ColumnIndex
-    group_categories: ColumnIndex
-    inputs: ColumnIndex
-    input_categories: ColumnIndex
-    numeric_inputs: ColumnIndex
-
-    @classmethod
-    def from_slices(cls, slices: Sequence[ColumnSlice]) -> EncodedLayout:
-        """Return the layout of rows whose parts are at these positions."""
-        width = slices[-1].stop
+    def __init__(self, slices: Sequence[ColumnSlice]) -> None:
+        self.width = slices[-1].stop  # d
         categorical = [part for part in slices if part.is_categorical]
-        groups = [part for part, following in pairwise(categorical) if part.column == following.column]
-        continuous, standardised = (
+        continuous, categories, standardised = (
             _dimensions([part for part in slices if part.type is kind])
-            for kind in (PartType.CONTINUOUS, PartType.REGRESSION)
+            for kind in (PartType.CONTINUOUS, PartType.CATEGORICAL, PartType.REGRESSION)
         )
-        categories = _dimensions(categorical)
+        self.continuous = ColumnIndex(continuous)
+        self.categories = ColumnIndex(categories)
+        self.standardised = ColumnIndex(standardised)
+        by_type = [*continuous, *categories, *standardised]
+        self.by_type = ColumnIndex(by_type)
+        self.by_position = ColumnIndex(sorted(range(self.width), key=by_type.__getitem__))  # the inverse of `by_type`
+
+        self.category_widths = [part.stop - part.start for part in categorical]  # of each categorical part
+        parts = [number for number, width in enumerate(self.category_widths) for _ in range(width)]
+        self.part_of_category = ColumnIndex(parts)  # the categorical part of each of `categories`
+        first_of: dict[int, int] = {}
+        for number, part in enumerate(categorical):
+            first_of.setdefault(part.column, number)
+        is_first = [number in first_of.values() for number in parts]
+        self.is_first_part = torch.tensor(is_first, dtype=torch.bool, device="cpu")  # of its column, (categories,)
+        groups = [part for part, following in pairwise(categorical) if part.column == following.column]
+        self.group_categories = ColumnIndex(_dimensions(groups))  # hierarchical categories: their members follow
+
         column_of = [part.column for part in slices for _ in range(part.start, part.stop)]
-        first_of = [column_of.index(column) for column in range(slices[-1].column + 1)]
+        self.column_of = ColumnIndex(column_of)  # the column of each dimension, (d,)
+        last_of = {column: dim for dim, column in enumerate(column_of)}
+        self.last_of = ColumnIndex([*last_of.values()])  # the last dimension of each column
+        self.n_columns = len(last_of)
+
+        # A normal score with a standardised value beside it is not an input of the network.
         has_standardised = {column_of[dim] for dim in standardised}
         redundant = {dim for dim in continuous if column_of[dim] in has_standardised}
-        inputs = [dim for dim in range(width) if dim not in redundant]
-        by_type = [*continuous, *categories, *standardised]
-        widths = [part.stop - part.start for part in categorical]
-        return cls(
-            width=width,
-            continuous=ColumnIndex(continuous),
-            categories=ColumnIndex(categories),
-            standardised=ColumnIndex(standardised),
-            by_type=ColumnIndex(by_type),
-            by_position=ColumnIndex(sorted(range(width), key=by_type.__getitem__)),
-            category_widths=widths,
-            part_of_category=ColumnIndex([part for part, width in enumerate(widths) for _ in range(width)]),
-            column_of=ColumnIndex(column_of),
-            first_of=ColumnIndex(first_of),
-            last_of=ColumnIndex([*(first - 1 for first in first_of[1:]), width - 1]),
-            group_categories=ColumnIndex(_dimensions(groups)),
-            inputs=ColumnIndex(inputs),
-            input_categories=ColumnIndex(np.searchsorted(inputs, categories).tolist()),
-            numeric_inputs=ColumnIndex(sorted({*continuous, *standardised} - redundant)),
-        )
+        self.inputs = ColumnIndex([dim for dim in range(self.width) if dim not in redundant])
+        self.input_categories = self.inputs.locate(self.categories)
+        self.numeric_inputs = ColumnIndex(sorted({*continuous, *standardised} - redundant))
 
     def split(self, x: Tensor) -> PartTensors:
         """Split rows, (n, d), by type of part."""

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from harpoon.diffusion.denoiser import Denoiser, DenoiserFn
 from harpoon.diffusion.schedules import LinearSchedule
 from harpoon.encoding.batch import EncodedRows
-from harpoon.networks.layers import sinusoidal_embedding
+from harpoon.networks.layers import TIME_EMBEDDINGS, Linear
 
 
 class PaperDenoiser(Denoiser):
@@ -17,9 +17,10 @@ class PaperDenoiser(Denoiser):
     is_conditional = False
     schedule: LinearSchedule
 
-    def __init__(self, width: int, hidden: int, schedule: LinearSchedule) -> None:
+    def __init__(self, width: int, hidden: int, schedule: LinearSchedule, time_embedding: str = "sinusoidal") -> None:
         super().__init__(width, schedule)
-        self.noise = PaperNetwork(width, hidden)
+        self.noise = PaperNetwork(width, hidden, time_embedding)
+        self.eval()  # bfloat16 products are for training only
 
     def condition_on(self, observed: EncodedRows | None = None) -> DenoiserFn:  # noqa: ARG002
         """Return `estimate`: the network does not see observed cells."""
@@ -28,7 +29,7 @@ class PaperDenoiser(Denoiser):
     def estimate(self, x_t: Tensor, t: float) -> Tensor:
         """Return x̂_0 = (x_t - sqrt(1 - ᾱ_t) ε_θ(x_t, t)) / sqrt(ᾱ_t), (n, d) (eq. 3)."""
         level = self.schedule.level(t)
-        times = torch.full((len(x_t),), t, device=x_t.device)
+        times = torch.full((1,), t, device=x_t.device)
         epsilon: Tensor = self.noise(x_t, times)
         return (x_t - level.noise * epsilon) / level.signal
 
@@ -41,30 +42,34 @@ class PaperDenoiser(Denoiser):
         t = torch.randint(1, self.schedule.steps + 1, (len(data.x),), generator=generator, device=device)
         epsilon = torch.randn(data.x.shape, generator=generator, device=device, dtype=data.x.dtype)
         a, s = self.schedule.levels(t)
-        error: Tensor = (epsilon - self.noise(a * data.x + s * epsilon, t)) ** 2
+        steps = torch.arange(1, self.schedule.steps + 1, device=device)
+        error: Tensor = (epsilon - self.noise(a * data.x + s * epsilon, steps, t - 1)) ** 2
         return (error * data.observed).sum() / data.observed.sum().clamp(min=1)
 
 
 class PaperNetwork(nn.Module):
     """ε_θ(x_t, t): a projection to `hidden`, plus the time embedding, then four linear layers with SiLU."""
 
-    def __init__(self, width: int, hidden: int) -> None:
+    def __init__(self, width: int, hidden: int, time_embedding: str = "sinusoidal") -> None:
         super().__init__()
-        self.hidden = hidden
-        self.project = nn.Linear(width, hidden)
-        self.time = nn.Sequential(nn.Linear(hidden, hidden), nn.SiLU(), nn.Linear(hidden, hidden))
+        self.hidden, self.embed_time = hidden, TIME_EMBEDDINGS[time_embedding]
+        self.project = Linear(width, hidden)
+        self.time = nn.Sequential(Linear(hidden, hidden), nn.SiLU(), Linear(hidden, hidden))
         self.layers = nn.Sequential(
-            nn.Linear(hidden, 2 * hidden),
+            Linear(hidden, 2 * hidden),
             nn.SiLU(),
-            nn.Linear(2 * hidden, 2 * hidden),
+            Linear(2 * hidden, 2 * hidden),
             nn.SiLU(),
-            nn.Linear(2 * hidden, hidden),
+            Linear(2 * hidden, hidden),
             nn.SiLU(),
-            nn.Linear(hidden, width),
+            Linear(hidden, width),
         )
 
-    def forward(self, x_t: Tensor, t: Tensor) -> Tensor:
-        """Predict the noise, (n, d), from x_t, (n, d), and times, (n,)."""
-        embedding: Tensor = self.time(sinusoidal_embedding(t, self.hidden).to(x_t.dtype))
-        epsilon: Tensor = self.layers(self.project(x_t) + embedding)
+    def forward(self, x_t: Tensor, t: Tensor, index: Tensor | None = None) -> Tensor:
+        """Predict the noise, (n, d), from x_t, (n, d), and times, (n,), or (1,) if all rows have the same.
+
+        With `index`, (n,), row i has the time t[index[i]]: fewer times than rows have to be embedded.
+        """
+        embedding: Tensor = self.time(self.embed_time(t, self.hidden).to(x_t.dtype))
+        epsilon: Tensor = self.layers(self.project(x_t) + (embedding if index is None else embedding[index]))
         return epsilon

@@ -9,40 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from harpoon.data.column_array import NO_INDEX
-from harpoon.networks.layers import OUTPUT_INIT_SCALE, Linear, linear
-from harpoon.relations.relation import Relation, RelationBank, RelationValues
-from harpoon.relations.search import RelationData, select_relations
+from harpoon.data import NO_INDEX
+from harpoon.networks.layers import Linear, linear
+from harpoon.relations import Relation, RelationBank, RelationData, RelationValues, select_relations
 
 MAX_RELATIONS_PER_COLUMN = (3, 2)  # with one source, and with two
 MAX_RELATIONS = 256  # of all columns together
 KERNEL_WIDTHS = (1.5, 6.0, 24.0)  # in bins
 N_KERNELS = 1 + 2 * len(KERNEL_WIDTHS)  # one bin, and an exponential on each side per width
 MIN_EXCESS_FRACTION = 0.02  # of the rows in which the prediction is closer than that of another row
-
-
-class PointerTargets(NamedTuple):
-    """Bins that relations predict.
-
-    Attributes:
-        values: The relations and their predicted values.
-        bin: Bin of the predicted value in the column of its target, (n, relations).
-        own: Bin of the value of the target itself, (n, relations).
-    """
-
-    values: RelationValues
-    bin: Tensor
-    own: Tensor
-
-    def first(self, n_rows: int) -> PointerTargets:
-        """Return the targets of the first rows."""
-        return PointerTargets(self.values.first(n_rows), self.bin[:n_rows], self.own[:n_rows])
 
 
 class PointerHead(nn.Module):
@@ -55,31 +35,24 @@ class PointerHead(nn.Module):
         self.n_bins = n_bins
         per_column = min(sum(MAX_RELATIONS_PER_COLUMN), MAX_RELATIONS // max(n_columns, 1))
         self.relations = RelationBank(n_columns, per_column)
+        self.n_relation_features = len(self.relations) * (1 + len(KERNEL_WIDTHS))
         self.register_buffer("bin_edges", torch.zeros(n_columns, n_bins - 1))
         self.gates = Linear(hidden, max(len(self.relations) * N_KERNELS, 1))  # torch warns of layers without outputs
 
-    def predict(self, standardised: Tensor, observed: Tensor) -> PointerTargets:
-        """Return the bins that relations predict from standardised values; both are (n, columns)."""
-        predicted = self.relations.predict(standardised, observed)
-        if not len(predicted.relation_index):
-            return PointerTargets(predicted, predicted.relation_index, predicted.relation_index)
-        return PointerTargets(predicted, *self._bins(predicted, standardised))
+    def predict(self, standardised: Tensor, observed: Tensor) -> RelationValues:
+        """Return the relations of standardised values, both (n, columns), with the bin of each prediction as value."""
+        return self._to_bins(self.relations.predict(standardised, observed))
 
-    def _bins(self, predicted: RelationValues, standardised: Tensor) -> tuple[Tensor, Tensor]:
-        """Return the bins of the predicted values and of the values themselves, (n, relations) each."""
-        own = _bin_index(self.bin_edges, standardised)[:, predicted.target]
-        return _bin_index(self.bin_edges[predicted.target], predicted.values), own
+    def _to_bins(self, predicted: RelationValues) -> RelationValues:
+        return predicted._replace(values=_bin_index(self.bin_edges[predicted.target], predicted.values))
 
-    def forward(self, logits: Tensor, h: Tensor, targets: PointerTargets, row_index: Tensor) -> Tensor:
+    def forward(self, logits: Tensor, h: Tensor, predicted: RelationValues, row_index: Tensor) -> Tensor:
         """Add to the histogram logits, (m, n_bins), a kernel centred at the value that each relation predicts.
 
-        Args:
-            logits: Histogram logits of the requested cells.
-            h: The last hidden layer, (n, hidden).
-            targets: The predicted bins.
-            row_index: The logit row of each cell (i, j), (n, columns); -1 if the cell is not requested.
+        The kernels are weighted by the last hidden layer, (n, hidden). `row_index[i, j]` is the logit row of cell
+        (i, j), or -1 if it is not requested, (n, columns).
         """
-        use, target, observed, _ = targets.values
+        use, target, observed, bins = predicted
         row, relation = (observed & (row_index[:, target] != NO_INDEX)).nonzero(as_tuple=True)
         if not len(row):
             return logits
@@ -88,7 +61,7 @@ class PointerHead(nn.Module):
         gates = linear(h, weight, bias, reduced_precision=self.training).view(len(h), len(use), N_KERNELS)
         logit_row, order = row_index[row, target[relation]].sort()
         row, relation = row[order], relation[order]
-        kernels = N_KERNELS * targets.bin[row, relation].unsqueeze(1) + torch.arange(N_KERNELS, device=h.device)
+        kernels = N_KERNELS * bins[row, relation].unsqueeze(1) + torch.arange(N_KERNELS, device=h.device)
         offsets = N_KERNELS * torch.searchsorted(logit_row, torch.arange(len(logits), device=h.device))
         return logits + functional.embedding_bag(  # a weighted sum of kernels per logit row, without gathering them
             kernels.flatten(),
@@ -98,7 +71,7 @@ class PointerHead(nn.Module):
             per_sample_weights=gates[row, relation].flatten(),
         )
 
-    def relation_features(self, targets: PointerTargets, observed: Tensor) -> Tensor:
+    def relation_features(self, predicted: RelationValues, standardised: Tensor, observed: Tensor) -> Tensor:
         """Compare observed values with the predictions for them, (n, n_relation_features).
 
         Per relation: whether both are in the same bin, and their squashed distance in bins at each kernel width; 0 if
@@ -106,35 +79,25 @@ class PointerHead(nn.Module):
         """
         dtype = self.bin_edges.dtype
         features = observed.new_zeros(len(observed), len(self.relations), 1 + len(KERNEL_WIDTHS), dtype=dtype)
-        use, target, applicable, _ = targets.values
+        use, target, applicable, bins = predicted
         if len(use):
-            distance = (targets.own - targets.bin).to(dtype)
+            distance = (_bin_index(self.bin_edges, standardised)[:, target] - bins).to(dtype)
             squashed = (torch.tanh(distance / width) for width in KERNEL_WIDTHS)
             compared = torch.stack([(distance == 0).to(dtype), *squashed], dim=2)
             features[:, use] = compared * (observed[:, target] & applicable).unsqueeze(2)
         return features.flatten(1)
 
-    @property
-    def n_relation_features(self) -> int:
-        """The width of `relation_features`."""
-        return len(self.relations) * (1 + len(KERNEL_WIDTHS))
-
     @torch.no_grad()
     def initialize(self, rows: RelationData, candidates: Sequence[Relation], bin_edges: Tensor) -> None:
         """Store the relations whose predictions are close to the value in clearly more rows than by chance.
 
-        Args:
-            rows: Training rows.
-            candidates: The relations to choose from.
-            bin_edges: Inner edges of the bins of each column on its standardised scale, (columns, n_bins - 1).
+        `bin_edges` are the inner edges of the bins of each column as standardised values, (columns, n_bins - 1).
         """
-        self.gates.weight.mul_(OUTPUT_INIT_SCALE)
-        self.gates.bias.zero_()
         self.bin_edges.copy_(bin_edges)
-        predicted, _ = rows.evaluate(candidates)
-        bins, own = self._bins(predicted, rows.values)
+        _, target, has_sources, bins = self._to_bins(rows.evaluate(candidates)[0])
+        own = _bin_index(self.bin_edges, rows.values)[:, target]
         of_other_rows = own.roll(len(own) // 2, dims=0)
-        applicable = predicted.observed & rows.not_spike[:, predicted.target]
+        applicable = has_sources & rows.not_spike[:, target]
         close, by_chance = (applicable & ((bins - values).abs() <= 1) for values in (own, of_other_rows))
         min_rows = by_chance.sum(dim=0) + MIN_EXCESS_FRACTION * len(own)
         selected = select_relations(candidates, close, applicable, min_rows, MAX_RELATIONS_PER_COLUMN)

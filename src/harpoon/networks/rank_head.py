@@ -15,28 +15,20 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from harpoon.data.column_array import NO_INDEX
-from harpoon.encoding.base import ColumnSlice, PartType
-from harpoon.encoding.batch import EncodedRows
+from harpoon.data import NO_INDEX
+from harpoon.encoding import ColumnSlice, EncodedRows, PartType, RowCodec
 from harpoon.networks.copy_head import COPY_CERTAIN_PROBABILITY, CopyDistribution, CopyHead
 from harpoon.networks.layers import OUTPUT_INIT_SCALE, ColumnIndex, Linear
-from harpoon.networks.pointer_head import PointerHead, PointerTargets
-from harpoon.relations.relation import ColumnScales, RelationValues
-from harpoon.relations.search import MAX_SEARCH_ROWS, RelationData, search_relations
+from harpoon.networks.pointer_head import PointerHead
+from harpoon.relations import MAX_SEARCH_ROWS, RelationData, RelationValues, search_relations
 
 MIN_GAUSSIAN_STD = 1e-3  # of a normal score
 
 
 class GaussianComponent(NamedTuple):
-    """One Gaussian per requested cell on the scale of normal scores, (m,) each.
+    """One Gaussian per requested cell on the scale of normal scores, (m,) each."""
 
-    Attributes:
-        log_odds: Log odds of the Gaussian against the histogram.
-        mean: Its mean.
-        std: Its standard deviation.
-    """
-
-    log_odds: Tensor
+    log_odds: Tensor  # of the Gaussian against the histogram
     mean: Tensor
     std: Tensor
 
@@ -44,11 +36,8 @@ class GaussianComponent(NamedTuple):
 class ConditionalDistributions(NamedTuple):
     """The distribution of each cell given the observed cells.
 
-    Attributes:
-        category_logits: Of the categories of all categorical parts, spikes included, (n, categories).
-        bin_logits: Of the bins of the normal score of a value that is not a spike, (m, K).
-        gaussian: The Gaussian that is mixed with the histogram, (m,) each.
-        copies: The probability that the value is a copy instead, (m, ...).
+    Categories, spikes included, have logits, (n, categories). The normal score of a value that is not a spike has
+    logits of its bins, (m, K), mixed with a Gaussian, (m,) each. The value may be a copy instead, (m, ...).
     """
 
     category_logits: Tensor
@@ -58,56 +47,34 @@ class ConditionalDistributions(NamedTuple):
 
     def select_ranks(self, index: Tensor) -> ConditionalDistributions:
         """Return the distributions of some of the requested cells."""
-        gaussian, copies = ([field[index] for field in part] for part in (self.gaussian, self.copies))
-        return ConditionalDistributions(
-            self.category_logits, self.bin_logits[index], GaussianComponent(*gaussian), CopyDistribution(*copies)
-        )
+        gaussian = GaussianComponent(*(parameter[index] for parameter in self.gaussian))
+        return ConditionalDistributions(self.category_logits, self.bin_logits[index], gaussian, self.copies.take(index))
 
 
 class RelationInputs(NamedTuple):
-    """Observed numeric values of rows, and the values that relations predict from them.
+    """What relations predict from the observed values, for each head, and how the observed values compare with it."""
 
-    Attributes:
-        standardised: Standardised values, (n, C).
-        observed: Which of them are observed, (n, C).
-        pointers: Predictions for the pointer head.
-        copies: Predictions for the copy head.
-    """
-
-    standardised: Tensor
-    observed: Tensor
-    pointers: PointerTargets
+    pointers: RelationValues  # with bins as values
     copies: RelationValues
-
-    def first(self, n_rows: int) -> RelationInputs:
-        """Return the inputs of the first rows."""
-        return RelationInputs(
-            self.standardised[:n_rows], self.observed[:n_rows], self.pointers.first(n_rows), self.copies.first(n_rows)
-        )
+    features: Tensor  # (n, n_relation_features)
 
 
 class ConditionalPredictor(NamedTuple):
     """One forward pass at the largest noise level, from which distributions are computed on request.
 
-    Attributes:
-        category_logits: Of the categories of all categorical parts, (n, categories).
-        h: The last hidden layer, (n, hidden).
-        relation_inputs: Observed values and relations.
-        copies: The copy distributions of all numeric columns, (n, C, ...).
-        head: Computes the distributions of normal scores.
+    Category logits are (n, categories), the last hidden layer h is (n, hidden), copy distributions are (n, C, ...).
     """
 
     category_logits: Tensor
     h: Tensor
-    relation_inputs: RelationInputs
+    pointers: RelationValues
     copies: CopyDistribution
     head: RankHead
 
     def distributions(self, requested: Tensor) -> ConditionalDistributions:
         """Return the distributions of all categories and of the requested normal scores, a mask (n, C)."""
-        return ConditionalDistributions(
-            self.category_logits, *self.head(self.h, self.relation_inputs, self.copies, requested)
-        )
+        ranks = self.head(self.h, self.pointers, self.copies, requested)
+        return ConditionalDistributions(self.category_logits, *ranks)
 
     def determined(self) -> Tensor:
         """Return which values are almost certainly copies of observed ones, (n, C)."""
@@ -138,33 +105,28 @@ class RankHead(nn.Module):
         self.gaussian = nn.Linear(hidden, max(3 * len(ranks), 1))
         self.pointers = PointerHead(len(ranks), hidden, n_bins)
         self.copies = CopyHead(len(ranks), hidden)
+        self.n_relation_features = self.pointers.n_relation_features + len(self.copies.relations)
 
     def relation_inputs(self, given: EncodedRows) -> RelationInputs:
         """Evaluate all relations on the observed cells."""
-        standardised, observed = self.standardised.select(given.x), self.standardised.select(given.observed)
-        pointers = self.pointers.predict(standardised, observed)
-        return RelationInputs(standardised, observed, pointers, self.copies.relations.predict(standardised, observed))
-
-    def copy_distribution(self, h: Tensor, inputs: RelationInputs) -> CopyDistribution:
-        """Return the copy distributions of all numeric columns, (n, C, ...), from h, (n, hidden)."""
-        copies: CopyDistribution = self.copies(h, inputs.copies)
-        return copies
+        values = self.standardised.select(given.x), self.standardised.select(given.observed)
+        pointers, copies = self.pointers.predict(*values), self.copies.relations.predict(*values)
+        near = self.pointers.relation_features(pointers, *values)
+        equal = self.copies.relation_features(copies, *values)
+        return RelationInputs(pointers, copies, torch.cat([near, equal], dim=1))
 
     def forward(
-        self, h: Tensor, inputs: RelationInputs, copies: CopyDistribution, requested: Tensor
+        self, h: Tensor, pointers: RelationValues, copies: CopyDistribution, requested: Tensor
     ) -> tuple[Tensor, GaussianComponent, CopyDistribution]:
         """Return bin logits, (m, K), Gaussians, (m,) each, and copy distributions, (m, ...), of the requested cells.
 
-        Args:
-            h: The last hidden layer, (n, hidden).
-            inputs: Observed values and relations.
-            copies: The copy distributions of all numeric columns.
-            requested: The cells to predict, a mask (n, C).
+        They are computed from the last hidden layer, (n, hidden), and the copy distributions of all numeric columns.
+        `requested` is a mask (n, C).
         """
         n_ranks, copies = len(self.ranks), copies.select(requested)
         if not n_ranks:
             return h.new_zeros(0, self.n_bins), GaussianComponent(*h.new_zeros(3, 0)), copies
-        logits = self.pointers(self._bin_logits(h, requested), h, inputs.pointers, flat_index(requested))
+        logits = self.pointers(self._bin_logits(h, requested), h, pointers, flat_index(requested))
         log_odds, mean, width = self.gaussian(h).view(len(h), 3, n_ranks).permute(1, 2, 0)[:, requested.T]
         return logits, GaussianComponent(log_odds, mean, MIN_GAUSSIAN_STD + functional.softplus(width)), copies
 
@@ -179,75 +141,42 @@ class RankHead(nn.Module):
         biases = self.histogram.bias.view(n_ranks, self.n_bins)
         return torch.cat([functional.linear(part, *layer) for part, *layer in zip(parts, weights, biases, strict=True)])
 
-    @property
-    def n_relation_features(self) -> int:
-        """The width of `relation_features`."""
-        return self.pointers.n_relation_features + self.copies.n_relation_features
-
-    def posterior_mean(self, copies: CopyDistribution, no_copy_mean: Tensor, not_spike: Tensor) -> Tensor:
-        """Return the means of the standardised values, (n, C).
-
-        Args:
-            copies: The copy distributions of all numeric columns.
-            no_copy_mean: Means of values that are no copies, (n, C).
-            not_spike: Probability that the value is not a spike, of the columns that have spikes, (n, spiked columns).
-        """
-        if not copies.values.shape[2]:
-            return no_copy_mean
-        index = self.spiked.index.to(no_copy_mean.device)
-        return self.copies.posterior_mean(
-            copies, no_copy_mean, torch.ones_like(no_copy_mean).index_copy(1, index, not_spike)
-        )
-
-    def relation_features(self, inputs: RelationInputs) -> Tensor:
-        """Compare observed values with the relations between them, (n, n_relation_features)."""
-        near = self.pointers.relation_features(inputs.pointers, inputs.observed)
-        equal = self.copies.relation_features(inputs.copies, inputs.standardised, inputs.observed)
-        return torch.cat([near, equal], dim=1)
-
     @torch.no_grad()
-    def initialize(self, data: EncodedRows, scales: ColumnScales) -> None:
+    def initialize(self, data: EncodedRows, codec: RowCodec) -> None:
         """Start with almost uniform histograms, and search relations in evenly spaced training rows."""
-        for layer in (self.histogram, self.gaussian):
+        for layer in (self.histogram, self.gaussian, self.pointers.gates, self.copies.logits):
             layer.weight.mul_(OUTPUT_INIT_SCALE)
             layer.bias.zero_()
         data = data[:: max(1, len(data.x) // MAX_SEARCH_ROWS)]
         standardised, observed = self.standardised.select(data.x), self.standardised.select(data.observed)
         not_spike = self.target_weights(data.x, data.observed.to(data.x.dtype)) > 0
-        units = {i: unit for i, column in enumerate(self.columns) if (unit := scales.unit(column))}
-        edges = [scales.bin_edges(column, self.n_bins) for column in self.columns]
+        units = {i: unit for i, column in enumerate(self.columns) if (unit := codec.unit(column))}
+        edges = [codec.bin_edges(column, self.n_bins) for column in self.columns]
         bin_edges = torch.from_numpy(np.reshape(edges, self.pointers.bin_edges.shape)).to(standardised.dtype)
         rows = RelationData(standardised, observed, not_spike, units)
         candidates = search_relations(rows, self.ranks.select(data.x))
         self.pointers.initialize(rows, candidates, bin_edges)
         self.copies.initialize(rows, candidates)
 
-    def loss(self, h: Tensor, inputs: RelationInputs, copies: CopyDistribution, x_0: Tensor, targets: Tensor) -> Tensor:
+    def loss(
+        self, h: Tensor, pointers: RelationValues, copies: CopyDistribution, x_0: Tensor, targets: Tensor
+    ) -> Tensor:
         """Return the weighted negative log likelihood of the target cells, relative to the standard normal.
 
-        Args:
-            h: The last hidden layer, (n, hidden).
-            inputs: Observed values and relations.
-            copies: The copy distributions of all numeric columns.
-            x_0: Clean encoded rows, (n, d).
-            targets: Weights of the encoded dimensions as targets, (n, d); 0 if not a target.
+        h, (n, hidden), pointers and copies are inputs of `forward`. `targets` are the weights of the dimensions of the
+        clean rows x_0 as targets, both (n, d); 0 if not a target.
         """
         weights = self.target_weights(x_0, targets)
         requested = weights > 0
-        bin_logits, gaussian, copies = self(h, inputs, copies, requested)
+        bin_logits, gaussian, copies = self(h, pointers, copies, requested)
         log_p = self.log_likelihood(bin_logits, gaussian, self.ranks.select(x_0).T[requested.T])
         log_p = self.copies.log_likelihood(copies, self.standardised.select(x_0).T[requested.T], log_p)
         return -(log_p * weights.T[requested.T]).sum()
 
-    def validate_state(self) -> None:
-        """Raise ValueError if a buffer is not finite."""
-        self.pointers.relations.validate_state()
-        self.copies.relations.validate_state()
-
     def target_weights(self, x_0: Tensor, targets: Tensor) -> Tensor:
         """Return the weight of each normal score as a target, (n, C): that of its dimension, or 0 for a spike."""
-        weights, spiked = self.ranks.select(targets), self.spiked.index.to(targets.device)
-        return weights.index_copy(1, spiked, self.spiked.select(weights) * self.not_spike.select(x_0))
+        weights = self.ranks.select(targets)
+        return self.spiked.replace(weights, self.spiked.select(weights) * self.not_spike.select(x_0))
 
     def log_likelihood(self, bin_logits: Tensor, gaussian: GaussianComponent, z: Tensor) -> Tensor:
         """Return the log density of normal scores, (m,), minus that of the standard normal."""
@@ -256,6 +185,33 @@ class RankHead(nn.Module):
         log_gaussian = (z**2 - ((z - gaussian.mean) / gaussian.std) ** 2) / 2 - gaussian.std.log()
         log_weights = functional.logsigmoid(-gaussian.log_odds), functional.logsigmoid(gaussian.log_odds)
         return torch.logaddexp(log_weights[0] + log_bin, log_weights[1] + log_gaussian)
+
+    def score(
+        self, distributions: ConditionalDistributions, z: Tensor, standardised: Tensor, uniform: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return the log likelihood of numbers relative to the standard normal, and their cumulative probability, (m,).
+
+        A number that may be a copy has a jump there; `uniform` chooses the height, so that a perfect model gives
+        uniform probabilities.
+        """
+        _, bin_logits, gaussian, copies = distributions
+        log_p = self.log_likelihood(bin_logits, gaussian, z)
+        p = copies.log_p.exp()
+        at = self.copies.relations.matches(copies.values, standardised.unsqueeze(1), copies.relations)
+        below = (copies.values < standardised.unsqueeze(1)) & ~at
+        below_and_part = ((below + at * uniform.unsqueeze(1)) * p[:, 1:]).sum(dim=1)
+        cumulative = p[:, 0] * self.cumulative(bin_logits, gaussian, z) + below_and_part
+        return self.copies.log_likelihood(copies, standardised, log_p), cumulative
+
+    def cumulative(self, bin_logits: Tensor, gaussian: GaussianComponent, z: Tensor) -> Tensor:
+        """Return the cumulative probability of normal scores, (m,)."""
+        position = torch.special.ndtr(z) * self.n_bins
+        z_bin = position.long().clamp(max=self.n_bins - 1).unsqueeze(1)
+        p = bin_logits.softmax(dim=1)
+        inside = p.gather(1, z_bin).squeeze(1)
+        in_bins = p.cumsum(dim=1).gather(1, z_bin).squeeze(1) - inside * (1 - position + z_bin.squeeze(1))
+        in_gaussian = torch.special.ndtr((z - gaussian.mean) / gaussian.std)
+        return torch.lerp(in_bins, in_gaussian, gaussian.log_odds.sigmoid())
 
 
 def flat_index(requested: Tensor) -> Tensor:

@@ -1,12 +1,15 @@
-"""Exact relations between numeric columns, found in the training rows before any network exists."""
+"""Exact relations between columns, found in the training rows before any network exists."""
 
-from harpoon.relations.formula import Formula, apply_formulas, describe
-from harpoon.relations.relation import ColumnScales, Relation, RelationBank, RelationValues
+from harpoon.relations.domains import Domains
+from harpoon.relations.exclusion import Exclusions
+from harpoon.relations.formula import Formula, apply_formulas, describe, describe_dependency
+from harpoon.relations.relation import Relation, RelationBank, RelationValues
 from harpoon.relations.search import MAX_SEARCH_ROWS, RelationData, search_relations, select_relations
 
 __all__ = [
     "MAX_SEARCH_ROWS",
-    "ColumnScales",
+    "Domains",
+    "Exclusions",
     "Formula",
     "Relation",
     "RelationBank",
@@ -14,6 +17,7 @@ __all__ = [
     "RelationValues",
     "apply_formulas",
     "describe",
+    "describe_dependency",
     "search_relations",
     "select_relations",
 ]

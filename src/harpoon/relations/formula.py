@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harpoon._text import format_percent
-from harpoon.data.column_array import NO_INDEX, Columns
-from harpoon.encoding.row_codec import RowCodec
+from harpoon.data import NO_INDEX, Columns
+from harpoon.encoding import RowCodec
 
 
 class Formula(NamedTuple):
-    """A relation in the units of the table: a sum with the signs of its sources, or a product of powers and a factor.
+    """A relation in the table's units: a sum with the signs of its sources, or a product of powers and a factor."""
 
-    Attributes:
-        sources: The positions of its sources among the numeric columns with normal scores.
-        weights: The sign (sum) or the power (product) of each source.
-        factor: The factor of a product; None: a sum.
-    """
-
-    sources: tuple[int, ...]
-    weights: tuple[float, ...]
-    factor: float | None
+    sources: tuple[int, ...]  # positions among the numeric columns with normal scores
+    weights: tuple[float, ...]  # the sign (sum) or the power (product) of each source
+    factor: float | None  # of a product; None: a sum
 
     def evaluate(self, values: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """Compute the formula from the values of all numeric columns with normal scores."""
+        terms = [(values[source], weight) for source, weight in zip(self.sources, self.weights, strict=True)]
         if self.factor is None:
-            return sum((sign * value for sign, value in self._terms(values, int)), start=np.zeros((), dtype=np.int64))
+            return sum((int(sign) * value for value, sign in terms), start=np.zeros((), dtype=np.int64))
         with np.errstate(all="ignore"):  # a source may have been rounded to zero: the caller checks for finite values
-            powers = [np.power(value.astype(np.float64), power) for power, value in self._terms(values, float)]
+            powers = [np.power(value.astype(np.float64), float(power)) for value, power in terms]
             product: NDArray[Any] = self.factor * np.prod(powers, axis=0)
             return product
 
@@ -49,13 +45,19 @@ class Formula(NamedTuple):
         powers = [name if power == 1 else f"{name}^{power:g}" for name, power in terms]
         return " * ".join(powers if self.factor == 1 else [f"{self.factor:.6g}", *powers])
 
-    def _terms(self, values: Sequence[NDArray[Any]], kind: type) -> Iterator[tuple[Any, NDArray[Any]]]:
-        return ((kind(weight), values[source]) for source, weight in zip(self.sources, self.weights, strict=True))
-
 
 def describe(target: str, formula: Formula, names: Sequence[str], fraction: float) -> str:
     """Return one line for a relation, with the fraction of the rows in which it holds."""
     return f"{_quote(target)} = {formula.describe(names)} ({format_percent(fraction)})"
+
+
+def describe_dependency(source: str, target: str) -> str:
+    """Return one line for a column whose labels determine those of another; exceptions are not allowed.
+
+    >>> describe_dependency("education", "education-num")
+    '"education-num" is determined by education (100 %)'
+    """
+    return f"{_quote(target)} is determined by {_quote(source)} ({format_percent(1.0)})"
 
 
 def apply_formulas(
@@ -82,7 +84,7 @@ def apply_formulas(
                 rounded = codec.numeric[column].to_column_units(np.where(valid, computed, 0))
                 values[column] = np.where(valid, rounded, values[column])
                 pending[:, column] &= ~ready
-    return rows | {name: rows[name].with_values(value) for name, value in zip(names, values, strict=True)}
+    return rows | {name: replace(rows[name], values=value) for name, value in zip(names, values, strict=True)}
 
 
 def _quote(name: str) -> str:

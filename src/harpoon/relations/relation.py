@@ -11,13 +11,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from harpoon.data.statistics import Floats
-from harpoon.encoding.units import AffineUnit
+from harpoon.encoding import AffineUnit
 from harpoon.relations.formula import Formula
 
 MIN_POSITIVE = 1e-9  # standard deviations: smaller values have no logarithm
@@ -29,16 +28,6 @@ MAX_ZERO = 1e30  # standardised value of zero, within single precision
 MAX_LOG_FACTOR = 700.0
 UNIT_FACTOR_TOLERANCE = 1e-5  # factors this close to 1 are 1
 MAX_PREDICTION, MAX_LOG_PREDICTION = 1e4, 20.0  # predicted values are clipped to this
-
-
-class ColumnScales(Protocol):
-    """The units and quantiles of columns, by the index of the codec (`RowCodec`)."""
-
-    def unit(self, column: int) -> AffineUnit | None:
-        """Return the unit of a column's standardised value, if it has one."""
-
-    def bin_edges(self, column: int, n_bins: int) -> Floats:
-        """Return the standardised values at the inner edges of equiprobable bins, (n_bins - 1,)."""
 
 
 class Relation(NamedTuple):
@@ -74,19 +63,12 @@ class Relation(NamedTuple):
 
 
 class RelationValues(NamedTuple):
-    """The predictions of k relations in n rows.
+    """The predictions of k relations in n rows."""
 
-    Attributes:
-        relation_index: The index of each relation in its bank, (k,).
-        target: The numeric column that each predicts, (k,).
-        observed: Whether all sources are observed, and positive for a product, (n, k).
-        values: The predicted values, (n, k).
-    """
-
-    relation_index: Tensor
-    target: Tensor
-    observed: Tensor
-    values: Tensor
+    relation_index: Tensor  # the index of each relation in its bank, (k,)
+    target: Tensor  # the numeric column that each predicts, (k,)
+    observed: Tensor  # whether all sources are observed, and positive for a product, (n, k)
+    values: Tensor  # the predicted values, (n, k)
 
     def first(self, rows: int) -> RelationValues:
         """Return the predictions of the first rows."""
@@ -109,20 +91,24 @@ class RelationBank(nn.Module):
     def __init__(self, n_columns: int, per_column: int) -> None:
         super().__init__()
         self.n_columns, self.per_column = n_columns, per_column
-        self.register_buffer("weights", torch.zeros(n_columns * per_column, 2 * n_columns))
-        self.register_buffer("offsets", torch.zeros(n_columns * per_column))
-        self.register_buffer("tolerances", torch.zeros(n_columns * per_column))
-        self.register_buffer("fractions", torch.zeros(n_columns * per_column))
+        self.register_buffer("weights", torch.zeros(len(self), 2 * n_columns))
+        for name in ("offsets", "tolerances", "fractions"):
+            self.register_buffer(name, torch.zeros(len(self)))
         self.register_buffer("zeros", torch.zeros(n_columns))
 
     def __len__(self) -> int:
         return self.n_columns * self.per_column
 
+    @property
+    def is_product(self) -> Tensor:
+        """Whether each relation is a product, (n_columns * per_column,)."""
+        return (self.weights[:, self.n_columns :] != 0).any(dim=1)
+
     def predict(self, values: Tensor, observed: Tensor) -> RelationValues:
         """Evaluate the stored relations on standardised values and the mask of observed ones, both (n, n_columns)."""
         stored = (self.weights != 0).any(dim=1).nonzero()[:, 0]
         weights, target = self.weights[stored], stored.div(self.per_column, rounding_mode="floor")
-        is_product = (weights[:, self.n_columns :] != 0).any(dim=1)
+        is_product = self.is_product[stored]
         if not is_product.any():
             weights, inputs, available = weights[:, : self.n_columns], values, observed
         else:
@@ -138,9 +124,9 @@ class RelationBank(nn.Module):
 
     def matches(self, predicted: Tensor, values: Tensor, index: Tensor) -> Tensor:
         """Return whether values equal the predictions of relations `index`, up to rounding. All shapes broadcast."""
-        is_product = (self.weights[:, self.n_columns :] != 0).any(dim=1)
-        rounding = torch.where(is_product, PRODUCT_ROUNDING, SUM_ROUNDING)[index]
-        zeros = self.zeros[index.div(self.per_column, rounding_mode="floor")] * is_product[index]
+        is_product = self.is_product[index]
+        rounding = torch.where(is_product, PRODUCT_ROUNDING, SUM_ROUNDING)
+        zeros = self.zeros[index.div(self.per_column, rounding_mode="floor")] * is_product
         return (predicted - values).abs() <= self.tolerances[index] + rounding * (values.abs() + zeros.abs())
 
     def formulas(self, units: Mapping[int, AffineUnit]) -> dict[int, Formula]:

@@ -5,19 +5,14 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from itertools import combinations, compress
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from harpoon.encoding.units import DIMENSIONLESS, AffineUnit
-from harpoon.relations.relation import (
-    MIN_POSITIVE,
-    UNIT_FACTOR_TOLERANCE,
-    Relation,
-    RelationBank,
-    RelationValues,
-)
+from harpoon.relations.relation import MIN_POSITIVE, UNIT_FACTOR_TOLERANCE, Relation, RelationBank, RelationValues
 
 MAX_FIRST_SOURCES, MAX_SECOND_SOURCES = 8, 2  # candidates for a target, and for a target with its first source
 MAX_PAIR_COLUMNS = 128  # in wider tables only copies are searched
@@ -32,19 +27,12 @@ MIN_POSITIVE_FRACTION = 0.5  # of the observed values of a factor
 
 
 class RelationData(NamedTuple):
-    """Training rows in which relations are searched.
+    """Training rows in which relations are searched, (n, n_columns) each."""
 
-    Attributes:
-        values: Standardised values, (n, n_columns).
-        observed: Which of them are observed, (n, n_columns).
-        not_spike: Which of them are observed and not spikes, (n, n_columns).
-        units: The units of the columns that have one.
-    """
-
-    values: Tensor
+    values: Tensor  # standardised
     observed: Tensor
-    not_spike: Tensor
-    units: Mapping[int, AffineUnit]
+    not_spike: Tensor  # observed, and not a spike
+    units: Mapping[int, AffineUnit]  # of the columns that have one
 
     def evaluate(self, relations: Sequence[Relation]) -> tuple[RelationValues, Tensor]:
         """Evaluate k relations, in the order of their targets: predictions, and where they hold, (n, k)."""
@@ -58,29 +46,16 @@ class RelationData(NamedTuple):
 
 def search_relations(data: RelationData, scores: Tensor) -> list[Relation]:
     """Return candidates in the order of their targets. `scores`: the normal scores, (n, n_columns)."""
-    units = data.units
-    products = [
-        relation
-        for relation in _search_products(data)
-        if relation.is_finite
-        and relation.is_representable(units[relation.target])
-        and not _is_identity(relation, units)  # a copy is a sum already
-    ]
-    products.sort(key=lambda relation: relation.target)
+    products = _search_products(data)
     predicted, holds = data.evaluate(products)
     applies = predicted.observed & data.not_spike[:, predicted.target]
     always = (holds.sum(dim=0) >= MIN_PRODUCT_FRACTION * applies.sum(dim=0)).tolist()
-    products = [relation for relation, is_exact in zip(products, always, strict=True) if is_exact]
     sums = [relation for relation in _search_sums(data, scores * data.observed) if relation.is_finite]
-    return sorted([*_add_inverses(sums, data), *products], key=lambda relation: relation.target)
+    return sorted([*_add_inverses(sums, data), *compress(products, always)], key=lambda relation: relation.target)
 
 
 def select_relations(
-    relations: Sequence[Relation],
-    holds: Tensor,
-    applies: Tensor,
-    min_rows: Tensor,
-    max_per_column: tuple[int, int],
+    relations: Sequence[Relation], holds: Tensor, applies: Tensor, min_rows: Tensor, max_per_column: tuple[int, int]
 ) -> list[tuple[Relation, float]]:
     """Select for each column the relations that hold in enough rows, those with most rows first.
 
@@ -88,7 +63,7 @@ def select_relations(
     source is judged by itself, because its source may be all that is observed.
 
     Args:
-        relations: The candidates.
+        relations: The k candidates.
         holds: The rows in which each holds, (n, k).
         applies: The rows in which each makes a prediction, (n, k).
         min_rows: The number of rows in which each must hold, (k,).
@@ -142,7 +117,7 @@ def _add_inverses(sums: Sequence[Relation], data: RelationData) -> list[Relation
     n_observed = data.observed[:, [relation.target for relation in pairs]].sum(dim=0)
     often = (holds.sum(dim=0) >= MIN_INVERSE_FRACTION * n_observed).tolist()
     relations = {_signature(relation): relation for relation in sums}
-    for relation in (relation for relation, is_frequent in zip(pairs, often, strict=True) if is_frequent):
+    for relation in compress(pairs, often):
         (one, other), sign = relation.sources, math.copysign(1, relation.weights[1])
         for target, source, signs in ((one, other, (1, -sign)), (other, one, (sign, -sign))):
             inverse = _sum(data.units, target, (relation.target, source), signs)
@@ -152,7 +127,7 @@ def _add_inverses(sums: Sequence[Relation], data: RelationData) -> list[Relation
 
 
 def _signature(relation: Relation) -> tuple[object, ...]:
-    """Return the target, and each source with its sign: equal for equal sums."""
+    """Return a key that equal sums share: the target, and each source with its sign."""
     return relation.target, *sorted(zip(relation.sources, (weight > 0 for weight in relation.weights), strict=True))
 
 
@@ -164,9 +139,8 @@ def _add_second_source(data: RelationData, scores: Tensor, copy: Relation, other
     observed = data.observed[:, copy.target] & data.observed[:, first]
     association = _association(((rank - rank.mean()) * observed)[:, None], scores)[0]
     seconds = sorted(others, key=lambda column: -abs(association[column]))[:MAX_SECOND_SOURCES]
-    signs = (math.copysign(1, association[second]) for second in seconds)
-    pairs = zip(seconds, signs, strict=True)
-    return [_sum(data.units, copy.target, (first, second), (1, sign)) for second, sign in pairs]
+    signs = {second: math.copysign(1, association[second]) for second in seconds}
+    return [_sum(data.units, copy.target, (first, second), (1, sign)) for second, sign in signs.items()]
 
 
 def _sum(units: Mapping[int, AffineUnit], target: int, sources: tuple[int, ...], signs: tuple[float, ...]) -> Relation:
@@ -202,44 +176,40 @@ def _search_products(data: RelationData) -> list[Relation]:
     factors = (positive.sum(dim=0) > MIN_POSITIVE_FRACTION * observed.sum(dim=0)).nonzero()[:, 0].tolist()
     if len(factors) > MAX_PAIR_COLUMNS:
         return []
-    search = LogLinearSearch.from_values(values[:, factors], positive[:, factors])
-    column_of = [columns[factor] for factor in factors]
+    search = LogLinearSearch([columns[factor] for factor in factors], values[:, factors], positive[:, factors])
     return [
-        Relation(column_of[target], tuple(column_of[source] for source in sources), powers, offset, is_product=True)
+        product
         for target in range(len(factors))
-        for sources, powers, offset in search.products(target)
+        for product in search.products(target)
+        if product.is_finite
+        and product.is_representable(units[product.target])
+        and not _is_identity(product, units)  # a copy is a sum already
     ]
 
 
-class LogLinearSearch(NamedTuple):
+class LogLinearSearch:
     """Search for columns whose logarithm is linear in the logarithms of one or two others.
 
-    Attributes:
-        x: Centred logarithms of values, (n, columns); 0 where a value is not positive.
-        positive: 1 where a value is positive, else 0, (n, columns).
-        mean: The mean that was subtracted, (columns,).
+    Args:
+        columns: The number of each column.
+        values: The values, (n, columns).
+        positive: Which of them are positive, (n, columns).
     """
 
-    x: Tensor
-    positive: Tensor
-    mean: Tensor
+    def __init__(self, columns: Sequence[int], values: Tensor, positive: Tensor) -> None:
+        self.columns, self.positive = columns, positive.double()
+        x = values.clamp(min=MIN_POSITIVE).log() * self.positive
+        self.mean = x.sum(dim=0) / self.positive.sum(dim=0).clamp(min=1)
+        self.x = (x - self.mean) * self.positive  # 0 where a value is not positive
 
-    @classmethod
-    def from_values(cls, values: Tensor, positive: Tensor) -> LogLinearSearch:
-        """Take the logarithms of positive values, both arguments (n, columns)."""
-        weight = positive.double()
-        x = values.clamp(min=MIN_POSITIVE).log() * weight
-        mean = x.sum(dim=0) / weight.sum(dim=0).clamp(min=1)
-        return cls((x - mean) * weight, weight, mean)
-
-    def products(self, target: int) -> list[tuple[tuple[int, ...], tuple[float, ...], float]]:
-        """Return the sources, powers and log-factor of the products that equal a column."""
+    def products(self, target: int) -> list[Relation]:
+        """Return the products that equal a column. Columns are given by their position here."""
         association = (self.x.T @ self.x[:, target]).abs() / self.x.norm(dim=0).clamp(min=MIN_POSITIVE)
         order = association.argsort(descending=True, stable=True).tolist()
         candidates = [column for column in order if column != target][:MAX_FACTORS]
         singles = [[c] for c in candidates if self._unexplained_variance(target, [[c]])[0] < MAX_UNEXPLAINED_VARIANCE]
         rest = [column for column in candidates if [column] not in singles]
-        pairs = [[one, other] for index, one in enumerate(rest) for other in rest[index + 1 :]]
+        pairs = [list(pair) for pair in combinations(rest, 2)]
         if pairs:
             variance = self._unexplained_variance(target, pairs)
             best = variance.argsort(stable=True).tolist()
@@ -264,15 +234,14 @@ class LogLinearSearch(NamedTuple):
             variance = torch.where(determinant > POWER_TOLERANCE**2 * aa * bb, variance, torch.inf)
         return torch.where(n_rows >= MIN_PRODUCT_ROWS, variance.nan_to_num(nan=torch.inf), torch.inf)
 
-    def _fit_exponents(
-        self, target: int, sources: Sequence[int]
-    ) -> tuple[tuple[int, ...], tuple[float, ...], float] | None:
+    def _fit_exponents(self, target: int, sources: list[int]) -> Relation | None:
         """Fit powers by least squares; None unless they are multiples of 1/2 and not 0."""
         rows = self.positive[:, [target, *sources]].all(dim=1)
-        x, y = self.x[rows][:, list(sources)], self.x[rows, target]
+        x, y = self.x[rows][:, sources], self.x[rows, target]
         powers = torch.linalg.lstsq(x - x.mean(dim=0), (y - y.mean())[:, None]).solution[:, 0]
         rounded = (2 * powers).round() / 2
         if (rounded == 0).any() or (powers - rounded).abs().max() > POWER_TOLERANCE:
             return None
-        offset = (y + self.mean[target] - (x + self.mean[list(sources)]) @ rounded).mean()
-        return tuple(sources), tuple(rounded.tolist()), float(offset)
+        offset = float((y + self.mean[target] - (x + self.mean[sources]) @ rounded).mean())
+        columns = tuple(self.columns[source] for source in sources)
+        return Relation(self.columns[target], columns, tuple(rounded.tolist()), offset, is_product=True)

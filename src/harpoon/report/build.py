@@ -12,19 +12,16 @@ from harpoon._text import format_list, shorten
 from harpoon._utils.rng import RandomState, check_random_state, to_seed
 from harpoon._utils.validation import check_count
 from harpoon._version import __version__
-from harpoon.conditions.expressions import Predicate
-from harpoon.data import dataframe
-from harpoon.data.coercion import coerce, unknown_categories
-from harpoon.data.column import Column, Kind
-from harpoon.data.dataframe import Table
-from harpoon.data.schema import Schema, check_columns
-from harpoon.exceptions import InvalidTable, SchemaMismatch, UnknownCategoryWarning
-from harpoon.report.distributions import marginals
+from harpoon.conditions import Predicate
+from harpoon.data import Column, Kind, Schema, Table, coerce, dataframe, unknown_categories
+from harpoon.data.schema import check_columns
+from harpoon.exceptions import InvalidTable, SchemaMismatch, StructuralMissingWarning, UnknownCategoryWarning
 from harpoon.report.fidelity import MAX_CATEGORIES, MIN_ROWS, Reference, comparable_columns, fidelity
 from harpoon.report.headlines import headlines
+from harpoon.report.histograms import marginals
 from harpoon.report.imputation import imputation, intervals
 from harpoon.report.overview import associations, column_facts, complete_rows, missingness, sample_rows
-from harpoon.report.summary import Epoch, Fidelity, Rows, Summary, Training, finite_or_none
+from harpoon.report.summary import Summary, Training, finite_or_none, finite_or_zero
 from harpoon.report.what_if import what_if
 
 if TYPE_CHECKING:
@@ -32,7 +29,6 @@ if TYPE_CHECKING:
 
 
 DEFAULT_ROWS = 5000
-MAX_CONDITION_ROWS = 2000
 MAX_INTERVAL_ROWS = 1000
 MAX_ROWS_IF_SLOW = 200  # for a model that samples each cell in many guided steps
 MAX_EPOCHS_SHOWN = 200
@@ -69,15 +65,30 @@ def evaluate(
     >>> summary["rows"]
     {'real': 80, 'used': 50, 'complete': 50, 'synthetic': 50}
     """
-    model, seed = _without_progress(model), _seed(model, random_state)
-    whole = _read(model, test, "test")
+    model, seed, max_rows = _prepare(model, rows, random_state)
+    whole, schema = _read(model, test, "test"), model.schema_
     reference = _training_reference(model, train)
-    max_rows = _affordable_rows(model, check_count(rows, "rows"))
     real = sample_rows(whole, max_rows, np.random.default_rng(seed))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnknownCategoryWarning)  # the notes of the summary name them
+        warnings.simplefilter("ignore", StructuralMissingWarning)  # imputed cells are not returned
         synthetic = dataframe.read(model.sample(max_rows, random_state=seed))
-        return _add_headlines(_evaluate(model, whole, real, synthetic, reference=reference, where=where, seed=seed))
+        summary = _summarize_tables("evaluation", schema, whole, real, synthetic)
+        if where is not None:  # first, because a condition may be infeasible and the rest takes longer
+            summary["condition"] = what_if(model, where, synthetic, real, seed=seed)
+        summary["notes"] += _unknown_category_notes(schema, real)
+        summary["imputation"] = imputation(model, real, seed)
+        if not model.denoiser_.is_conditional:
+            summary["notes"].append(
+                f"The preset {model.preset!r} samples slowly: few rows are used, without intervals."
+            )
+        elif any(column.kind.numeric for column in schema.modelled):
+            rows_used = sample_rows(real, MAX_INTERVAL_ROWS, np.random.default_rng(seed))
+            summary["intervals"] = intervals(model, rows_used, seed)
+        _add_fidelity(summary, schema, real, synthetic, reference=reference, seed=seed)
+    summary["training"] = _training(model)
+    summary["headlines"] = headlines(summary)
+    return summary
 
 
 def compare(real: object, synthetic: object, *, random_state: RandomState = None) -> Summary:
@@ -102,8 +113,9 @@ def compare(real: object, synthetic: object, *, random_state: RandomState = None
     left, right = sample_rows(whole, DEFAULT_ROWS, rng), sample_rows(other, DEFAULT_ROWS, rng)
     summary = _summarize_tables("comparison", schema, whole, left, right)
     summary["notes"] += notes
-    _add_fidelity(summary, schema, fidelity(schema, left, right, reference=Reference(left, "real rows"), seed=seed))
-    return _add_headlines(summary)
+    _add_fidelity(summary, schema, left, right, reference=Reference(left, "real rows"), seed=seed)
+    summary["headlines"] = headlines(summary)
+    return summary
 
 
 def describe(
@@ -117,41 +129,13 @@ def describe(
         rows: Number of rows to sample.
         random_state: A seed or a NumPy generator; the model's own by default.
     """
-    model, seed = _without_progress(model), _seed(model, random_state)
-    max_rows = _affordable_rows(model, check_count(rows, "rows"))
+    model, seed, max_rows = _prepare(model, rows, random_state)
     synthetic = dataframe.read(model.sample(max_rows, random_state=seed))
     summary = _summarize_tables("description", model.schema_, None, None, synthetic)
     summary["training"] = _training(model)
     if where is not None:
-        condition_rows = min(max_rows, MAX_CONDITION_ROWS)
-        summary["condition"] = what_if(model, where, synthetic, None, rows=condition_rows, seed=seed)
-    return _add_headlines(summary)
-
-
-def _evaluate(
-    model: Harpoon,
-    whole: Table,
-    real: Table,
-    synthetic: Table,
-    *,
-    reference: Reference,
-    where: str | Predicate | None,
-    seed: int,
-) -> Summary:
-    schema = model.schema_
-    summary = _summarize_tables("evaluation", schema, whole, real, synthetic)
-    if where is not None:  # first, because a condition may be infeasible and the rest takes longer
-        rows = min(synthetic.n_rows, MAX_CONDITION_ROWS)
-        summary["condition"] = what_if(model, where, synthetic, real, rows=rows, seed=seed)
-    summary["notes"] += _unknown_category_notes(schema, real)
-    summary["imputation"] = imputation(model, real, seed)
-    if not model.denoiser_.is_conditional:
-        summary["notes"].append(f"The preset {model.preset!r} samples slowly: few rows are used, without intervals.")
-    elif any(column.kind.numeric for column in schema.modelled):
-        rows_used = sample_rows(real, MAX_INTERVAL_ROWS, np.random.default_rng(seed))
-        summary["intervals"] = intervals(model, rows_used, seed)
-    _add_fidelity(summary, schema, fidelity(schema, real, synthetic, reference=reference, seed=seed))
-    summary["training"] = _training(model)
+        summary["condition"] = what_if(model, where, synthetic, None, seed=seed)
+    summary["headlines"] = headlines(summary)
     return summary
 
 
@@ -166,12 +150,12 @@ def _summarize_tables(
     summary = Summary(
         kind=kind,
         version=__version__,
-        rows=Rows(
-            real=None if whole is None else whole.n_rows,
-            used=None if real is None else real.n_rows,
-            complete=None if real is None else complete_rows(real, schema).n_rows,
-            synthetic=synthetic.n_rows,
-        ),
+        rows={
+            "real": None if whole is None else whole.n_rows,
+            "used": None if real is None else real.n_rows,
+            "complete": None if real is None else complete_rows(real, schema).n_rows,
+            "synthetic": synthetic.n_rows,
+        },
         notes=[],
         headlines=[],
         columns=column_facts(schema, whole),
@@ -187,8 +171,11 @@ def _summarize_tables(
     return summary
 
 
-def _add_fidelity(summary: Summary, schema: Schema, result: Fidelity | None) -> None:
+def _add_fidelity(
+    summary: Summary, schema: Schema, real: Table, synthetic: Table, *, reference: Reference, seed: int
+) -> None:
     """Add the scores of whole rows, and notes about what they leave out."""
+    result = fidelity(schema, real, synthetic, reference=reference, seed=seed)
     if result is None:
         summary["notes"].append(
             f"Whole rows are not scored: this needs at least {MIN_ROWS} complete rows of each table."
@@ -205,15 +192,10 @@ def _unknown_category_notes(schema: Schema, table: Table) -> list[str]:
     found = {column.name: unknown_categories(table.column(column.name), column) for column in schema.modelled}
     return [
         f"Column {shorten(name)!r} has categories that the model does not know: {format_list(categories)}. "
-        "They are treated as missing."
+        "They are ignored as inputs."
         for name, categories in found.items()
         if categories
     ]
-
-
-def _add_headlines(summary: Summary) -> Summary:
-    summary["headlines"] = headlines(summary)
-    return summary
 
 
 def _common_columns(real: Table, synthetic: Table) -> tuple[Schema, list[str]]:
@@ -241,9 +223,7 @@ def _common_column(column: Column, real: Table, synthetic: Table) -> Column:
         return column
     cells = synthetic.column(column.name)
     if column.kind is Kind.INTEGER and cells.storage == "float":
-        arrow = real.arrow.select([column.name])
-        table = Table(arrow, "pyarrow", arrow)
-        column = Schema.infer(table, kinds={column.name: Kind.NUMBER})[column.name]
+        column = Schema.infer(real.arrow.select([column.name]), kinds={column.name: Kind.NUMBER})[column.name]
     coerce(cells, column)
     return column
 
@@ -269,20 +249,14 @@ def _training_reference(model: Harpoon, train: object) -> Reference:
     return Reference(rows, "training rows")
 
 
-def _without_progress(model: Harpoon) -> Harpoon:
-    """Return a shallow copy without progress bars, so that `sampling_info_` of the model itself stays."""
+def _prepare(model: Harpoon, rows: int, random_state: RandomState) -> tuple[Harpoon, int, int]:
+    """Return a copy of a model without progress bars, a seed, and the number of rows to sample."""
     model._check_fitted()
-    model = copy.copy(model)
+    seed = to_seed(model.random_state if random_state is None else check_random_state(random_state)) % 2**32
+    model = copy.copy(model)  # so that `progress` and `sampling_info_` of the model itself stay
     model.progress = False
-    return model
-
-
-def _seed(model: Harpoon, random_state: RandomState) -> int:
-    return to_seed(model.random_state if random_state is None else check_random_state(random_state)) % 2**32
-
-
-def _affordable_rows(model: Harpoon, rows: int) -> int:
-    return rows if model.denoiser_.is_conditional else min(rows, MAX_ROWS_IF_SLOW)
+    max_rows = check_count(rows, "rows")
+    return model, seed, max_rows if model.denoiser_.is_conditional else min(max_rows, MAX_ROWS_IF_SLOW)
 
 
 def _training(model: Harpoon) -> Training:
@@ -294,12 +268,12 @@ def _training(model: Harpoon) -> Training:
         seconds=round(history.seconds, 1),
         stopped_by=history.stopped_by,
         epochs=[
-            Epoch(
-                number=epoch.number,
-                loss=finite_or_none(epoch.loss) or 0.0,
-                validation_loss=None if epoch.validation_loss is None else finite_or_none(epoch.validation_loss),
-                seconds=round(epoch.seconds, 1),
-            )
+            {
+                "number": epoch.number,
+                "loss": finite_or_zero(epoch.loss),
+                "validation_loss": finite_or_none(epoch.validation_loss),
+                "seconds": round(epoch.seconds, 1),
+            }
             for epoch in shown
         ],
     )

@@ -1,24 +1,11 @@
-"""Headlines: the few numbers that matter most, each with a verdict and a sentence, from the parts of a summary."""
+"""Headlines: the few numbers that matter most, each with its standard name, direction, grade and one plain sentence."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 
 from harpoon._text import format_percent, format_rounded, shorten
-from harpoon.report.summary import (
-    Associations,
-    Fidelity,
-    Grade,
-    Headline,
-    Imputation,
-    Intervals,
-    Marginal,
-    Score,
-    Summary,
-    Training,
-    mean_or_none,
-    nan_if_none,
-)
+from harpoon.report.summary import Direction, Grade, Headline, Summary, Target, mean_or_none, nan_if_none
 
 MAX_NAME_CHARACTERS = 40
 # A loss up to the first bound is good, up to the second fair. Scores that should be large have their sign changed.
@@ -34,139 +21,142 @@ GRADE_BOUNDS = {
 
 
 def headlines(summary: Summary) -> list[Headline]:
-    """Return at most five headlines, depending on the parts of the summary."""
-    return list(_headlines(summary))
+    """Return at most five headlines, depending on the kind and the parts of the summary."""
+    found = [make(summary) for make in HEADLINES[summary["kind"]]]
+    return [headline for headline in found if headline is not None]
 
 
-def _headlines(summary: Summary) -> Iterator[Headline]:
-    if summary["kind"] != "description":
-        yield from _marginals(summary.get("marginals", []))
-        if "associations" in summary:
-            yield from _associations(summary["associations"])
-        if "fidelity" in summary:
-            yield from _detection(summary["fidelity"])
-    if summary["kind"] == "comparison" and "fidelity" in summary:
-        yield from _variety_and_copies(summary["fidelity"])
-    if "imputation" in summary:
-        yield from _imputation(summary["imputation"])
-    if "intervals" in summary:
-        yield from _intervals(summary["intervals"])
-    if summary["kind"] == "description":
-        modelled = sum(column["modelled"] for column in summary["columns"])
-        meaning = f"The model has learnt {modelled} of the {len(summary['columns'])} columns of its training table."
-        yield Headline(name="Columns", value=modelled, text=str(modelled), meaning=meaning, grade="none")
-        yield from _training(summary["training"])
-
-
-def _marginals(marginals: list[Marginal]) -> Iterator[Headline]:
+def _marginals(summary: Summary) -> Headline | None:
+    marginals = summary.get("marginals", [])
     distance = mean_or_none(one["distance"] for one in marginals)
     if distance is None:
-        return
+        return None
     worst = marginals[0]
-    yield Headline(
-        name="Column similarity",
+    return Headline(
+        name="Marginal similarity",
+        measure="1 − KS or TV distance, mean of all columns",
         value=1 - distance,
         text=format_percent(1 - distance),
-        meaning=f"The distribution of a column differs by {format_percent(distance)} on average between synthetic and "
-        f"real rows. The largest difference is {format_percent(nan_if_none(worst['distance']))}, in "
-        f"{_name(worst['name'])}.",
+        **_target("higher", 1.0, "100 %"),
+        meaning=f"Columns of synthetic rows are distributed like real ones up to {format_percent(distance, 2)} on "
+        f"average; {_name(worst['name'])} differs most ({format_percent(nan_if_none(worst['distance']), 2)}).",
         grade=_grade("marginals", distance),
     )
 
 
-def _associations(associations: Associations) -> Iterator[Headline]:
-    difference = associations["difference"]
-    if difference is None:
-        return
-    pair = associations["pairs"][0]
-    yield Headline(
+def _associations(summary: Summary) -> Headline | None:
+    if "associations" not in summary or summary["associations"]["difference"] is None:
+        return None
+    difference, pair = summary["associations"]["difference"], summary["associations"]["pairs"][0]
+    return Headline(
         name="Association error",
+        measure="mean absolute difference of correlations",
         value=difference,
         text=f"{difference:.3f}",
-        meaning="The association of two columns, on a scale from 0 to 1, differs by this much on average. "
-        f"The largest difference is between {_name(pair['left'])} and {_name(pair['right'])}: "
-        f"{_signed(pair['real'])} in real rows, {_signed(pair['synthetic'])} in synthetic rows.",
+        **_target("lower", 0.0, "0"),
+        meaning="How strongly two columns go together, from 0 to 1, is off by this much on average; most for "
+        f"{_name(pair['left'])} and {_name(pair['right'])} (real {_signed(pair['real'])}, synthetic "
+        f"{_signed(pair['synthetic'])}).",
         grade=_grade("associations", difference),
     )
 
 
-def _detection(fidelity: Fidelity) -> Iterator[Headline]:
-    """Yield the result of the classifier that does best."""
-    best = max((score for score in fidelity["scores"] if "detection" in score["key"]), key=lambda score: score["value"])
-    yield _of_100("Detection", best, _grade("detection", best["value"]))
+def _row_score(name: str, measure: str, *keys: str, sign: int = 1) -> Callable[[Summary], Headline | None]:
+    """Return a function that makes a headline of the largest of some scores of whole rows."""
+
+    def make(summary: Summary) -> Headline | None:
+        scores = summary["fidelity"]["scores"] if "fidelity" in summary else []
+        found = [score for score in scores if score["key"] in keys and score["value"] is not None]
+        if not found:
+            return None
+        score = max(found, key=lambda one: nan_if_none(one["value"]))
+        value, ideal = nan_if_none(score["value"]), nan_if_none(score["ideal"])
+        return Headline(
+            name=name,
+            measure=measure,
+            value=value,
+            text=f"{value:.2f}",
+            **_target(score["direction"], ideal, f"{ideal:g}"),
+            meaning=score["meaning"],
+            grade=_grade(keys[0], sign * value),
+        )
+
+    return make
 
 
-def _variety_and_copies(fidelity: Fidelity) -> Iterator[Headline]:
-    scores = {score["key"]: score for score in fidelity["scores"]}
-    for key, name in (("beta_recall", "Variety"), ("authenticity", "No copies")):
-        if key in scores:
-            yield _of_100(name, scores[key], _grade(key, -scores[key]["value"]))
-
-
-def _of_100(name: str, score: Score, grade: Grade) -> Headline:
-    text = f"{100 * score['value']:.0f} of 100"
-    return Headline(name=name, value=score["value"], text=text, meaning=score["meaning"], grade=grade)
-
-
-def _imputation(imputation: Imputation) -> Iterator[Headline]:
-    gain = imputation["gain"]
-    if gain is None:
-        return
-    score = next(one for one in imputation["scores"] if one["hidden"] == imputation["gain_at"])
+def _imputation(summary: Summary) -> Headline | None:
+    if "imputation" not in summary or summary["imputation"]["gain"] is None:
+        return None
+    gain, hidden = summary["imputation"]["gain"], format_percent(summary["imputation"]["gain_at"])
     more_or_less = "less" if gain >= 0 else "more"
-    meaning = (
-        f"With {format_percent(score['hidden'])} of the cells hidden, the error is {format_percent(abs(gain))} "
-        f"{more_or_less} than with means and modes."
-    )
-    if score["mse"] is not None:
-        of_mean = nan_if_none(score["mse_of_mean"])
-        meaning += f" Numeric columns: {score['mse']:.2f} of the variance remains (means: {of_mean:.2f})."
-    if score["accuracy"] is not None:
-        of_mode = 100 * nan_if_none(score["accuracy_of_mode"])
-        meaning += f" Categories: {100 * score['accuracy']:.0f} of 100 are right (modes: {of_mode:.0f})."
-    yield Headline(
-        name="Imputation",
+    return Headline(
+        name="Imputation skill score",
+        measure="1 − error of the model / error of mean or mode",
         value=gain,
-        text=f"{100 * abs(gain):.0f} % {more_or_less} error",
-        meaning=meaning,
+        text=f"{100 * gain:.0f} %".replace("-", "−"),
+        **_target("higher", 1.0, "100 %"),
+        meaning=f"With {hidden} of the cells hidden, the model fills them with {100 * abs(gain):.0f} % {more_or_less} "
+        "error than the mean or the most frequent category of the column, whose score is 0 %.",
         grade=_grade("imputation", -gain),
     )
 
 
-def _intervals(intervals: Intervals) -> Iterator[Headline]:
+def _intervals(summary: Summary) -> Headline | None:
+    if "intervals" not in summary:
+        return None
+    intervals = summary["intervals"]
     coverage, attainable, level = intervals["coverage"], intervals["attainable"], intervals["level"]
     if coverage is None or attainable is None:
-        return
+        return None
     because = ", because values repeat" if attainable > level + GRADE_BOUNDS["intervals"][0] else ""
-    yield Headline(
-        name=f"{format_percent(level)} intervals",
+    return Headline(
+        name="Interval coverage",
+        measure=f"of {format_percent(level)} prediction intervals",
         value=coverage,
         text=format_percent(coverage),
-        meaning=f"{100 * coverage:.0f} of 100 hidden numbers are inside their {format_percent(level)} interval. With a "
-        f"perfect model {100 * attainable:.0f} would be{because}.",
+        **_target("level", attainable, format_percent(attainable, 2)),
+        meaning=f"{100 * coverage:.0f} of 100 hidden numbers are inside their {format_percent(level)} interval; a "
+        f"perfect model would reach {100 * attainable:.0f}{because}.",
         grade=_grade("intervals", abs(coverage - attainable)),
     )
 
 
-def _training(training: Training) -> Iterator[Headline]:
-    seconds, epochs = training["seconds"], training["epochs"]
-    n_epochs = epochs[-1]["number"] if epochs else 0
-    yield Headline(
-        name="Training",
-        value=seconds,
-        text=f"{format_rounded(round(seconds))} s",
-        meaning=f"{format_rounded(n_epochs)} epochs, stopped by {training['stopped_by']}.",
-        grade="none",
+def _columns(summary: Summary) -> Headline:
+    modelled = sum(column["modelled"] for column in summary["columns"])
+    meaning = f"The model has learnt {modelled} of the {len(summary['columns'])} columns of its training table."
+    return _fact("Columns", "modelled", modelled, str(modelled), meaning)
+
+
+def _training(summary: Summary) -> Headline:
+    training = summary["training"]
+    n_epochs = training["epochs"][-1]["number"] if training["epochs"] else 0
+    seconds = f"{format_rounded(round(training['seconds']))} s"
+    meaning = f"The training took {format_rounded(n_epochs)} epochs and was stopped by {training['stopped_by']}."
+    return _fact("Training time", "seconds", training["seconds"], seconds, meaning)
+
+
+def _validation_loss(summary: Summary) -> Headline | None:
+    losses = [epoch["validation_loss"] for epoch in summary["training"]["epochs"]]
+    last = next((loss for loss in reversed(losses) if loss is not None), None)
+    if last is None:
+        return None
+    meaning = "The loss at the end of the training, on rows that were not used for it; it compares models of one table."
+    fact = _fact("Validation loss", "of the denoiser", last, format_rounded(last, digits=3), meaning)
+    return {**fact, **_target("lower")}
+
+
+def _fact(name: str, measure: str, value: float, text: str, meaning: str) -> Headline:
+    """Return a headline that is neither good nor bad."""
+    return Headline(
+        name=name, measure=measure, value=value, text=text, **_target("none"), meaning=meaning, grade="none"
     )
-    losses = [epoch["validation_loss"] for epoch in epochs if epoch["validation_loss"] is not None]
-    if losses:
-        yield Headline(
-            name="Validation loss",
-            value=losses[-1],
-            text=format_rounded(losses[-1], digits=3),
-            meaning="The loss at the end of the training, on rows that were not used for it.",
-            grade="none",
-        )
+
+
+def _target(direction: Direction, ideal: float | None = None, ideal_text: str = "") -> Target:
+    """Return which values of a measure are good, for programs and as text."""
+    words = {"higher": "higher is better", "lower": "lower is better", "level": "", "none": ""}[direction]
+    texts = [words, f"{ideal_text} is ideal" if ideal_text else ""]
+    return Target(direction=direction, ideal=ideal, target=", ".join(filter(None, texts)))
 
 
 def _grade(key: str, loss: float) -> Grade:
@@ -180,3 +170,16 @@ def _name(name: str) -> str:
 
 def _signed(value: float | None) -> str:
     return "none" if value is None else f"{value:.2f}".replace("-", "−")
+
+
+_DETECTION = _row_score("Detection AUC", "area under the ROC curve of a classifier", "detection", "linear_detection")
+_TABLES = (_marginals, _associations, _DETECTION)
+HEADLINES: dict[str, tuple[Callable[[Summary], Headline | None], ...]] = {
+    "evaluation": (*_TABLES, _imputation, _intervals),
+    "comparison": (
+        *_TABLES,
+        _row_score("β-recall", "variety of the synthetic rows", "beta_recall", sign=-1),
+        _row_score("Authenticity", "synthetic rows that are no copies", "authenticity", sign=-1),
+    ),
+    "description": (_columns, _training, _validation_loss),
+}

@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from harpoon import metrics
-from harpoon.data import dataframe
-from harpoon.data.column import Column, Kind
-from harpoon.data.dataframe import Table
-from harpoon.data.schema import Schema
+from harpoon.data import Column, Kind, Schema, Table, coerce, dataframe
 from harpoon.inference.intervals import attainable_coverage
 from harpoon.metrics import masks
-from harpoon.metrics.arrays import numeric_values
-from harpoon.report.overview import take_rows
 from harpoon.report.summary import (
     ColumnCoverage,
-    ColumnImputation,
     Imputation,
     ImputationScore,
     Intervals,
@@ -59,7 +53,7 @@ def imputation(model: Harpoon, table: Table, seed: int) -> Imputation:
             for i, fraction in enumerate(HIDDEN_FRACTIONS)
         ],
         columns=[
-            ColumnImputation(name=column.name, kind=column.kind.value, scores=columns[column.name])
+            {"name": column.name, "kind": column.kind.value, "scores": columns[column.name]}
             for column in model.schema_.modelled
         ],
     )
@@ -82,8 +76,8 @@ def intervals(model: Harpoon, table: Table, seed: int) -> Intervals:
         draws=INTERVAL_DRAWS,
         rows=table.n_rows,
         hidden=INTERVAL_HIDDEN_FRACTION,
-        coverage=_weighted_mean([one["coverage"] for one in columns], cells),
-        attainable=_weighted_mean([one["attainable"] for one in columns], cells),
+        coverage=mean_or_none((one["coverage"] for one in columns), cells),
+        attainable=mean_or_none((one["attainable"] for one in columns), cells),
         columns=columns,
     )
 
@@ -109,7 +103,7 @@ def _coverage(
     column: Column, truth: Table, ends: tuple[Table, Table], draws: list[Table], hidden: Mask
 ) -> ColumnCoverage:
     true, low, high = (_select(table, column, hidden) for table in (truth, *ends))
-    values = np.stack([numeric_values(_select(draw, column, hidden).column(column.name), column) for draw in draws])
+    values = np.stack([coerce(draw.column(column.name), column).values[hidden].astype(np.float64) for draw in draws])
     return ColumnCoverage(
         name=column.name,
         cells=int(hidden.sum()),
@@ -145,19 +139,20 @@ def _score(column: Column, truth: Table, imputed: Table, hidden: Mask) -> float 
 
 def _impute_mean_or_mode(column: Column, masked: Table) -> Table | None:
     """Return a column of the mean or the mode of the observed cells; None if there are none."""
+    from scipy.stats import mode
+
     own, cells = masked.arrow.column(column.name), masked.column(column.name)
     if cells.missing.all():
         return None
     if column.kind.discrete:
-        first = np.flatnonzero(~cells.missing & (cells.values == _mode(cells.observed)))[0]
+        first = np.flatnonzero(~cells.missing & (cells.values == mode(cells.observed).mode))[0]
         imputed = own.take(np.full(len(own), first))
     else:
         mean = cells.observed.astype(np.float64).mean()
         values = np.full(len(own), mean if column.kind is Kind.NUMBER else np.round(mean))
         keeps_float = cells.storage == "float" or column.kind is Kind.NUMBER
         imputed = pa.array(values) if keeps_float else _cast_integers(values, own.type)
-    table = pa.table({column.name: imputed})
-    return Table(table, "pyarrow", table)
+    return dataframe.read(pa.table({column.name: imputed}))
 
 
 def _cast_integers(values: NDArray[np.float64], dtype: pa.DataType) -> pa.Array:
@@ -166,15 +161,9 @@ def _cast_integers(values: NDArray[np.float64], dtype: pa.DataType) -> pa.Array:
     return integers.cast(pa.int32()).cast(pa.date32()) if pa.types.is_date(dtype) else integers.cast(dtype)
 
 
-def _mode(values: NDArray[np.int64]) -> int:
-    distinct, counts = np.unique(values, return_counts=True)
-    return int(distinct[counts.argmax()])
-
-
 def _select(table: Table, column: Column, rows: Mask) -> Table:
     """Return one column at some rows."""
-    arrow = table.arrow.select([column.name])
-    return take_rows(Table(arrow, "pyarrow", arrow), rows)
+    return dataframe.read(table.arrow.select([column.name]).filter(pa.array(rows)))
 
 
 def _all_cells(rows: Mask) -> Mask:
@@ -183,23 +172,15 @@ def _all_cells(rows: Mask) -> Mask:
 
 def _average(fraction: float, scores: Sequence[ImputationScore]) -> ImputationScore:
     """Average the scores of columns, weighted by their cells."""
-
-    def average(key: Literal["mse", "mse_of_mean", "accuracy", "accuracy_of_mode"]) -> float | None:
-        return _weighted_mean([score[key] for score in scores], [score["cells"] for score in scores])
-
+    cells = [score["cells"] for score in scores]
     return ImputationScore(
         hidden=fraction,
-        cells=sum(score["cells"] for score in scores),
-        mse=average("mse"),
-        mse_of_mean=average("mse_of_mean"),
-        accuracy=average("accuracy"),
-        accuracy_of_mode=average("accuracy_of_mode"),
+        cells=sum(cells),
+        mse=mean_or_none((score["mse"] for score in scores), cells),
+        mse_of_mean=mean_or_none((score["mse_of_mean"] for score in scores), cells),
+        accuracy=mean_or_none((score["accuracy"] for score in scores), cells),
+        accuracy_of_mode=mean_or_none((score["accuracy_of_mode"] for score in scores), cells),
     )
-
-
-def _weighted_mean(values: Sequence[float | None], weights: Sequence[int]) -> float | None:
-    pairs = [(value, weight) for value, weight in zip(values, weights, strict=True) if value is not None and weight]
-    return finite_or_none(sum(v * w for v, w in pairs) / sum(w for _, w in pairs)) if pairs else None
 
 
 def _gain(score: ImputationScore) -> float | None:

@@ -11,23 +11,33 @@ table of a comparison. The parts depend on the kind of the summary:
 
 import math
 from collections.abc import Iterable
+from itertools import repeat
 from typing import Literal, NotRequired, TypedDict
 
 # No `from __future__ import annotations` here: it would hide which keys are not required.
 Grade = Literal["good", "fair", "poor", "none"]
+Direction = Literal["higher", "lower", "level", "none"]  # which values are better; "level": those near the ideal
 Fractions = dict[str, list[float]]
 SIGNIFICANT_DIGITS = 6
 
 
-class Headline(TypedDict):
+class Target(TypedDict):
+    """Which values of a measure are good."""
+
+    direction: Direction
+    ideal: float | None  # the value of a perfect model, approximately
+    target: str  # both as text
+
+
+class Headline(Target):
     """One of the few numbers that matter most."""
 
-    name: str
+    name: str  # the standard name of the measure
+    measure: str  # how it is defined, in a few words
     value: float | None
     text: str
-    meaning: str
-    grade: Grade
-    """A rough verdict; "none" for values that are neither good nor bad."""
+    meaning: str  # one plain sentence
+    grade: Grade  # a rough verdict; "none" for values that are neither good nor bad
 
 
 class Rows(TypedDict):
@@ -44,11 +54,9 @@ class ColumnFacts(TypedDict):
 
     name: str
     kind: str
-    description: str
-    """Range, categories, resolution, or why the column is not modelled."""
+    description: str  # range, categories, resolution, or why the column is not modelled
     modelled: bool
-    missing: float | None
-    """Fraction of missing cells in the real rows; in the training rows if there are no real rows."""
+    missing: float | None  # fraction of missing cells in the real rows; in the training rows if there are no real rows
 
 
 class MissingPattern(TypedDict):
@@ -63,10 +71,8 @@ class Missingness(TypedDict):
     """Missing cells of the real rows."""
 
     fraction: float
-    complete: float
-    """Fraction of rows without a missing cell."""
-    patterns: list[MissingPattern]
-    """The most frequent patterns; complete rows come first."""
+    complete: float  # fraction of rows without a missing cell
+    patterns: list[MissingPattern]  # the most frequent patterns; complete rows come first
     more_patterns: int
 
 
@@ -77,19 +83,24 @@ class Spike(TypedDict):
     fractions: dict[str, float]
 
 
-class Picture(TypedDict):
-    """The distribution of a column in one or more tables. Fractions sum to 1, spikes included."""
+class Tick(TypedDict):
+    """A value on the axis of a histogram."""
 
-    shape: Literal["histogram", "bars"]
-    """Numeric and temporal columns have a histogram, categories have bars."""
-    fractions: Fractions
-    """For each table, the fraction of each bin or category."""
-    edges: list[float]
-    """Edges of the bins, in the units of the table (days or ticks for times); empty for categories."""
-    ticks: list[str]
-    """First, middle and last value as text. "≤" and "≥" mean that the first and the last bin hold a long tail."""
+    at: float  # from 0 (left end) to 1
+    text: str  # "≤" and "≥": the outer bins hold a long tail
+
+
+class Picture(TypedDict):
+    """The distribution of a column in one or more tables. Fractions of observed cells sum to 1, spikes included."""
+
+    shape: Literal["histogram", "bars"]  # numeric and temporal columns have a histogram, categories have bars
+    fractions: Fractions  # for each table, the fraction of each bin or category
+    edges: list[float]  # edges of the bins, in the units of the table (days or ticks for times); empty for categories
+    ticks: list[Tick]
+    unit: str  # of the ticks: "minutes", for example, if the column is a duration
     categories: list[str]
     spikes: list[Spike]
+    missing: dict[str, float]  # for each table, the fraction of missing cells, which the other fractions leave out
 
 
 class Marginal(TypedDict):
@@ -97,10 +108,8 @@ class Marginal(TypedDict):
 
     name: str
     kind: str
-    measure: Literal["KS", "TV"]
-    """Kolmogorov–Smirnov distance of numeric and temporal columns, total variation of categories."""
-    distance: float | None
-    """From 0 (the same distribution) to 1."""
+    measure: Literal["KS", "TV"]  # Kolmogorov–Smirnov for numeric and temporal columns, total variation for categories
+    distance: float | None  # from 0 (the same distribution) to 1
     picture: Picture
 
 
@@ -116,31 +125,23 @@ class ColumnPair(TypedDict):
 class Associations(TypedDict):
     """Associations of columns: Spearman, Cramér's V or correlation ratio (`harpoon.metrics.association`)."""
 
-    columns: list[str]
-    """The columns of the matrices below. If there are many columns, those that differ most."""
+    columns: list[str]  # the columns of the matrices below; if there are many columns, those that differ most
     real: list[list[float | None]] | None
     synthetic: list[list[float | None]]
-    difference: float | None
-    """Mean of |synthetic - real| over all pairs of columns, also those that are not in the matrices."""
-    pairs: list[ColumnPair]
-    """The pairs that differ most; without real rows, the strongest associations."""
+    difference: float | None  # mean of |synthetic - real| over all pairs, also those that are not in the matrices
+    pairs: list[ColumnPair]  # the pairs that differ most; without real rows, the strongest associations
     columns_left_out: int
 
 
 class ImputationScore(TypedDict):
     """Scores of imputed cells that had been hidden; None without such cells."""
 
-    hidden: float
-    """Fraction of cells that were hidden, completely at random."""
+    hidden: float  # fraction of cells that were hidden, completely at random
     cells: int
-    mse: float | None
-    """Mean squared error of numeric cells, in variances of their columns."""
-    mse_of_mean: float | None
-    """The same if each cell is imputed by the mean of the observed cells."""
-    accuracy: float | None
-    """Fraction of categories that were imputed correctly."""
-    accuracy_of_mode: float | None
-    """The same if each cell is imputed by the most frequent observed category."""
+    mse: float | None  # mean squared error of numeric cells, in variances of their columns
+    mse_of_mean: float | None  # the same if each cell is imputed by the mean of the observed cells
+    accuracy: float | None  # fraction of categories that were imputed correctly
+    accuracy_of_mode: float | None  # the same if each cell is imputed by the most frequent observed category
 
 
 class ColumnImputation(TypedDict):
@@ -155,10 +156,8 @@ class Imputation(TypedDict):
     """Imputation of real cells that had been hidden."""
 
     rows: int
-    gain: float | None
-    """Fraction of the loss of mean and mode imputation that the model avoids, averaged over columns."""
-    gain_at: float
-    """The fraction of hidden cells that `gain` refers to."""
+    gain: float | None  # fraction of the loss of mean and mode imputation that the model avoids, averaged over columns
+    gain_at: float  # the fraction of hidden cells that `gain` refers to
     scores: list[ImputationScore]
     columns: list[ColumnImputation]
 
@@ -169,9 +168,7 @@ class ColumnCoverage(TypedDict):
     name: str
     cells: int
     coverage: float | None
-    attainable: float | None
-    """Fraction of draws inside the interval of the other draws: the coverage if the truth were one of the draws. It is
-    more than the level if values repeat, such as zeros."""
+    attainable: float | None  # the coverage if the truth were one of the draws; above the level if values repeat
 
 
 class Intervals(TypedDict):
@@ -187,26 +184,24 @@ class Intervals(TypedDict):
 
 
 class Score(TypedDict):
-    """A score of whole rows."""
+    """A score of whole rows, from the registry `harpoon.metrics.METRICS`."""
 
-    key: str
-    """Which score it is: "detection", "linear_detection", "alpha_precision", "beta_recall" or "authenticity"."""
+    key: str  # "detection", "linear_detection", "alpha_precision", "beta_recall", "authenticity", or as in the registry
     name: str
-    value: float
-    ideal: float | None
-    """The score of new rows from the same distribution, approximately."""
+    value: float | None
+    direction: Direction
+    ideal: float | None  # the score of new rows from the same distribution, approximately
     meaning: str
+    range: NotRequired[list[float | None]]  # smallest and largest possible value if not 0 and 1; None: unbounded
 
 
 class ClosestRecord(TypedDict):
     """Distances to the closest real row, in the unit cube."""
 
     edges: list[float]
-    fractions: Fractions
-    """Of "synthetic" rows to the closest real row, and of "real" rows to the closest other real row."""
+    fractions: Fractions  # "synthetic": to the closest real row; "real": to the closest other real row
     median: dict[str, float]
-    equal: dict[str, float]
-    """Fraction of rows that are equal to a real row."""
+    equal: dict[str, float]  # fraction of rows that are equal to a real row
 
 
 class Fidelity(TypedDict):
@@ -214,9 +209,8 @@ class Fidelity(TypedDict):
 
     rows: int
     scores: list[Score]
-    copies_of: str | None
-    """The rows in which copies were searched for, "training rows" or "real rows"; None if not (see `copies_note`)."""
-    copies_note: str
+    copies_of: str | None  # the rows that were searched for copies: "training rows" or "real rows"
+    copies_note: str  # why none were
     closest: ClosestRecord | None
 
 
@@ -244,14 +238,10 @@ class Change(TypedDict):
     name: str
     kind: str
     measure: Literal["KS", "TV"]
-    effect: float | None
-    """The distance between before and after: 0 is no change, 1 is nothing in common."""
-    shift: str
-    """The change of the mean, or of the fraction that changed most, as text."""
-    shift_size: float | None
-    """The change of the mean in standard deviations of before, or the largest change of a fraction."""
-    distance_to_real: float | None
-    """The distance between synthetic and real rows that satisfy the condition; None if there are few of the latter."""
+    effect: float | None  # the distance between before and after: 0 is no change, 1 is nothing in common
+    shift: str  # the change of the mean, or of the fraction that changed most, as text
+    shift_size: float | None  # the change of the mean in standard deviations, or the largest change of a fraction
+    distance_to_real: float | None  # to the real rows that satisfy the condition; None if there are few
     picture: Picture
 
 
@@ -263,19 +253,15 @@ class Condition(TypedDict):
     rows: int
     sampled: int
     violations: float
-    guided_violations: float | None
-    """Fraction of guided rows (Algorithm 1) that do not satisfy it, before any check."""
+    guided_violations: float | None  # fraction of guided rows (Algorithm 1) that do not satisfy it, before any check
     guided_rows: int
     seconds: float
-    synthetic_fraction: float
-    """Fraction of unconditional samples that satisfy it."""
+    synthetic_fraction: float  # fraction of unconditional samples that satisfy it
     real_fraction: float | None
     real_rows: int | None
     meanings: list[str]
-    region: list[Change]
-    """The columns in the condition; "before" is the real table if there is one."""
-    what_if: list[Change]
-    """All other columns, the strongest change first."""
+    region: list[Change]  # the columns in the condition; "before" is the real table if there is one
+    what_if: list[Change]  # all other columns, the strongest change first
 
 
 class Summary(TypedDict):
@@ -284,8 +270,7 @@ class Summary(TypedDict):
     kind: Literal["evaluation", "comparison", "description"]
     version: str
     rows: Rows
-    notes: list[str]
-    """Sentences about what was left out or could not be computed."""
+    notes: list[str]  # sentences about what was left out or could not be computed
     headlines: list[Headline]
     columns: list[ColumnFacts]
     missingness: NotRequired[Missingness]
@@ -298,9 +283,14 @@ class Summary(TypedDict):
     condition: NotRequired[Condition]
 
 
-def finite_or_none(value: float) -> float | None:
+def finite_or_none(value: float | None) -> float | None:
     """Round a number to the digits that a summary keeps; None if it is not finite."""
-    return float(f"{value:.{SIGNIFICANT_DIGITS}g}") if math.isfinite(value) else None
+    return None if value is None or not math.isfinite(value) else float(f"{value:.{SIGNIFICANT_DIGITS}g}")
+
+
+def finite_or_zero(value: float) -> float:
+    """Round a number to the digits that a summary keeps; 0 if it is not finite."""
+    return finite_or_none(value) or 0.0
 
 
 def nan_if_none(value: float | None) -> float:
@@ -308,7 +298,7 @@ def nan_if_none(value: float | None) -> float:
     return math.nan if value is None else value
 
 
-def mean_or_none(values: Iterable[float | None]) -> float | None:
-    """Return the mean of the numbers that are not None; None without any."""
-    numbers = [value for value in values if value is not None]
-    return finite_or_none(sum(numbers) / len(numbers)) if numbers else None
+def mean_or_none(values: Iterable[float | None], weights: Iterable[int] = repeat(1)) -> float | None:
+    """Return the weighted mean of the numbers that are not None; None without any."""
+    pairs = [(value, weight) for value, weight in zip(values, weights, strict=False) if value is not None and weight]
+    return finite_or_none(sum(v * w for v, w in pairs) / sum(w for _, w in pairs)) if pairs else None

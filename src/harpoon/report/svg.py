@@ -6,6 +6,7 @@ Colours come from the style sheet of the page by class, so that they follow its 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 from markupsafe import Markup, escape
 
@@ -49,15 +50,13 @@ def loss_curve(epochs: Sequence[Epoch], label: str) -> Markup:
 
 def heat_map(names: Sequence[str], matrix: Matrix, label: str, *, full: float = 1.0) -> Markup:
     """Draw a matrix: one colour above zero, another below, paler towards zero; `full` has the full colour."""
-    cells = [
-        f'<rect x="{j}" y="{i}"{_shade(value, full)}><title>{_cell_text(names[i], names[j], value)}</title></rect>'
-        for i, row in enumerate(matrix)
-        for j, value in enumerate(row)
-    ]
-    size = len(matrix)
-    return Markup(  # noqa: S704  # of numbers and escaped text
-        f'<svg class="heat" viewBox="0 0 {size} {size}" role="img" aria-label="{escape(label)}">{"".join(cells)}</svg>'
-    )
+    cells = []
+    for (i, left), (j, right) in product(enumerate(names), repeat=2):
+        value = matrix[i][j]
+        text = escape(f"{left} · {right}: {'none' if value is None else f'{value:.2f}'}")
+        cells.append(f'<rect x="{j}" y="{i}"{_shade(value, full)}><title>{text}</title></rect>')
+    size, about = len(matrix), f'role="img" aria-label="{escape(label)}"'
+    return Markup(f'<svg class="heat" viewBox="0 0 {size} {size}" {about}>{"".join(cells)}</svg>')  # noqa: S704
 
 
 def missing_pattern(names: Sequence[str], missing: Sequence[str]) -> Markup:
@@ -85,10 +84,6 @@ def _shade(value: float | None, full: float) -> str:
     if value is None or abs(value) / full < MIN_OPACITY:
         return ' class="pale"'
     return f' class="{"above" if value > 0 else "below"}" fill-opacity="{_coordinate(min(abs(value) / full, 1.0))}"'
-
-
-def _cell_text(left: str, right: str, value: float | None) -> Markup:
-    return escape(f"{left} · {right}: {'none' if value is None else f'{value:.2f}'}")
 
 
 def _svg(name: str, content: str, label: str) -> Markup:

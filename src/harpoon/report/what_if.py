@@ -9,25 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harpoon._text import format_percent, shorten
-from harpoon.conditions.binder import bind
-from harpoon.conditions.evaluate import evaluate
-from harpoon.conditions.expressions import Predicate, column_names
-from harpoon.conditions.parser import to_predicate
-from harpoon.data import dataframe
-from harpoon.data.coercion import coerce
-from harpoon.data.column import Column
-from harpoon.data.dataframe import Table
-from harpoon.data.reader import read_columns
+from harpoon.conditions import Predicate, bind, column_names, evaluate, to_predicate
+from harpoon.data import Column, Kind, Table, coerce, dataframe, read_columns
 from harpoon.exceptions import SamplingFailed
 from harpoon.inference.diagnostics import SamplingInfo
-from harpoon.report.distributions import category_fractions, distance, format_value, picture
-from harpoon.report.overview import take_rows
-from harpoon.report.summary import Change, Condition, finite_or_none
+from harpoon.report.histograms import category_fractions, distance, format_value, measure, picture
+from harpoon.report.summary import Change, Condition, finite_or_none, finite_or_zero
 
 if TYPE_CHECKING:
     from harpoon.estimator import Harpoon
 
 
+MAX_ROWS = 2000
 GUIDED_ROWS = 256  # sampled by guidance alone, to measure its violations
 MIN_REAL_ROWS = 30  # rows that satisfy the condition; with fewer the distances to them are noise
 MAX_CATEGORY_CHARACTERS = 40
@@ -41,33 +34,33 @@ STRATEGY_TEXTS = {
 
 
 def what_if(
-    model: Harpoon, where: str | Predicate, unconditional: Table, real: Table | None, *, rows: int, seed: int
+    model: Harpoon, where: str | Predicate, unconditional: Table, real: Table | None, *, seed: int
 ) -> Condition:
-    """Sample `rows` rows under a condition, and compare them with unconditional samples and with real rows."""
-    tree, schema = to_predicate(where), model.schema_
-    after = dataframe.read(model.sample(rows, where=tree, random_state=seed))
+    """Sample rows under a condition, and compare them with unconditional samples and with real rows."""
+    tree, columns = to_predicate(where), model.schema_.modelled
+    after = dataframe.read(model.sample(min(unconditional.n_rows, MAX_ROWS), where=tree, random_state=seed))
     info = model.sampling_info_
     guided_violations, guided_rows = _measure_guidance(model, tree, info, seed)
     synthetic_fraction = float(_satisfied(model, tree, unconditional).mean())
-    real_inside = None if real is None else take_rows(real, _satisfied(model, tree, real))
+    real_inside = None if real is None else real.take(np.flatnonzero(_satisfied(model, tree, real)))
     real_fraction = None if real is None or real_inside is None else real_inside.n_rows / real.n_rows
     truth = real_inside if real_inside is not None and real_inside.n_rows >= MIN_REAL_ROWS else None
     whole, restricted = unconditional if real is None else real, column_names(tree)
-    changes = [_change(c, unconditional, after, truth) for c in schema.modelled if c.name not in restricted]
+    changes = [_change(c, unconditional, after, truth) for c in columns if c.name not in restricted]
     return Condition(
         text=str(tree),
         strategy=info.strategy,
         rows=info.rows,
         sampled=info.sampled,
-        violations=finite_or_none(info.violations) or 0.0,
-        guided_violations=None if guided_violations is None else finite_or_none(guided_violations),
+        violations=finite_or_zero(info.violations),
+        guided_violations=finite_or_none(guided_violations),
         guided_rows=guided_rows,
         seconds=round(info.seconds, 2),
-        synthetic_fraction=finite_or_none(synthetic_fraction) or 0.0,
-        real_fraction=None if real_fraction is None else finite_or_none(real_fraction),
+        synthetic_fraction=finite_or_zero(synthetic_fraction),
+        real_fraction=finite_or_none(real_fraction),
         real_rows=None if real_inside is None else real_inside.n_rows,
         meanings=list(_meanings(info, guided_violations, synthetic_fraction, real_fraction)),
-        region=[_change(c, whole, after, truth) for c in schema.modelled if c.name in restricted],
+        region=[_change(c, whole, after, truth) for c in columns if c.name in restricted],
         what_if=sorted(changes, key=lambda change: -(change["effect"] or 0.0)),
     )
 
@@ -92,7 +85,7 @@ def _change(column: Column, before: Table, after: Table, truth: Table | None) ->
     return Change(
         name=column.name,
         kind=column.kind.value,
-        measure="KS" if column.kind.numeric else "TV",
+        measure=measure(column),
         effect=distance(column, before, after),
         shift=text,
         shift_size=size,
@@ -126,7 +119,10 @@ def _format_distinct(column: Column, values: list[float], digits: int) -> list[s
     texts = [
         [format_value(column, value, n, largest=largest) for value in values] for n in range(digits, MAX_DIGITS + 1)
     ]
-    return next((text for text in texts if len(set(text)) == len(text)), texts[0])
+    found = next((text for text in texts if len(set(text)) == len(text)), texts[0])
+    if column.kind is Kind.DURATION:  # their unit is the same
+        found = [*(text.partition(" ")[0] for text in found[:-1]), found[-1]]
+    return found
 
 
 def _meanings(

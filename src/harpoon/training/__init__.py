@@ -5,11 +5,9 @@
 
 from harpoon.training.checkpoints import CHECKPOINT_KEY, Checkpoint, TrainingState
 from harpoon.training.distributed import ProcessGroup, SingleProcess
-from harpoon.training.fit import FittedModel, ModelFitter, TrainingData
-from harpoon.training.history import Epoch, History
-from harpoon.training.model_state import INVALID_CONTENT, from_content, to_content
+from harpoon.training.fit import INVALID_CONTENT, FittedModel, ModelFitter, TrainingData, from_content, to_content
 from harpoon.training.optimizers import OPTIMIZERS
-from harpoon.training.trainer import train
+from harpoon.training.trainer import Epoch, History, train
 
 __all__ = [
     "CHECKPOINT_KEY",

@@ -14,7 +14,7 @@ from typing import Any, Self
 from torch import Tensor
 
 from harpoon._utils import model_file
-from harpoon.encoding.batch import EncodedRows
+from harpoon.encoding import EncodedRows
 from harpoon.exceptions import InvalidOption
 
 SAVE_INTERVAL_SECONDS = 60.0
@@ -24,21 +24,15 @@ OpenCheckpoint = Callable[[int, str], "Checkpoint"]  # from a seed and the finge
 
 @dataclass(frozen=True)
 class TrainingState:
-    """The state of a training.
-
-    Attributes:
-        tensors: Weights, averages, moments of the optimizer and random state.
-        numbers: Everything else, as plain data.
-    """
+    """The state of a training: weights, averages, moments and random state; all other numbers as plain data."""
 
     tensors: dict[str, Tensor]
     numbers: dict[str, Any]
 
     def group(self, prefix: str) -> dict[str, Tensor]:
         """Return the tensors whose names start with a prefix and a dot, without the prefix."""
-        return {
-            key.removeprefix(f"{prefix}."): value for key, value in self.tensors.items() if key.startswith(f"{prefix}.")
-        }
+        start = f"{prefix}."
+        return {key.removeprefix(start): value for key, value in self.tensors.items() if key.startswith(start)}
 
 
 def with_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -54,11 +48,7 @@ def with_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]
 class Checkpoint:
     """The file of a training's state. Without a path nothing is stored.
 
-    Attributes:
-        path: The file.
-        seed: The seed of the training; a resumed training has the seed it started with.
-        fingerprint: Digest of the rows and options of the training.
-        state: The state that the file had, to resume from.
+    `state` is what the file had, to resume from. A resumed training has the seed it started with.
     """
 
     path: Path | None = None

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 from torch.optim.swa_utils import AveragedModel
 
-from harpoon.diffusion.denoiser import Denoiser
+from harpoon.diffusion import Denoiser
 
-WARM_UP_STEPS = 10
+EMA_WARM_UP_STEPS = 10
 
 
 def build_average(denoiser: Denoiser, decay: float) -> AveragedModel:
@@ -19,12 +19,12 @@ def build_average(denoiser: Denoiser, decay: float) -> AveragedModel:
     At step k the decay is min(decay, k / (k + 10)), so that the initial weights are forgotten early. With a decay of 0
     the copy always has the weights of the denoiser.
     """
-    averaged = AveragedModel(denoiser, multi_avg_fn=partial(_update, decay))
+    averaged = AveragedModel(denoiser, multi_avg_fn=partial(_update_average, decay))
     averaged.update_parameters(denoiser)  # the first update is a plain copy
     return averaged
 
 
 @torch.no_grad()
-def _update(decay: float, averaged: list[Tensor], current: list[Tensor], step: Tensor | int) -> None:
+def _update_average(decay: float, averaged: list[Tensor], current: list[Tensor], step: Tensor | int) -> None:
     k = int(step)
-    torch._foreach_lerp_(averaged, current, 1 - min(decay, k / (k + WARM_UP_STEPS)))
+    torch._foreach_lerp_(averaged, current, 1 - min(decay, k / (k + EMA_WARM_UP_STEPS)))

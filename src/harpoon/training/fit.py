@@ -1,31 +1,41 @@
-"""The recipe of fitting a model: table -> schema -> codec -> network -> weights."""
+"""Fitted models: the recipe table -> schema -> codec -> network -> weights, and models as plain data."""
 
 from __future__ import annotations
 
-import warnings
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
+import pyarrow as pa
 import torch
+from torch import Tensor
 
+from harpoon._utils.progress import show_bar
 from harpoon._utils.rng import RandomState, to_seed
-from harpoon.config import LIMITS, Config
-from harpoon.data.column import Kind
-from harpoon.data.dataframe import Table
-from harpoon.data.reader import read_columns
-from harpoon.data.schema import Schema
-from harpoon.data.statistics import TableCounts, count_columns
-from harpoon.diffusion.denoiser import Denoiser
-from harpoon.encoding.batch import EncodedRows
-from harpoon.encoding.row_codec import RowCodec
-from harpoon.exceptions import ColumnLeftOutWarning, InvalidTable, RowsDroppedWarning
-from harpoon.networks.build import build_denoiser
+from harpoon.config import ADAPTIVE, LIMITS, Config
+from harpoon.data import (
+    Columns,
+    FrameTemplate,
+    Kind,
+    Schema,
+    Table,
+    TableCounts,
+    count_columns,
+    missing_as_null,
+    read_columns,
+)
+from harpoon.data.contingency import ContingencyTables
+from harpoon.diffusion import Denoiser
+from harpoon.encoding import EncodedRows, RowCodec
+from harpoon.exceptions import ColumnLeftOutWarning, HarpoonError, InvalidTable, RowsDroppedWarning, warn
+from harpoon.networks import build_denoiser
+from harpoon.training.calibration import Calibration
 from harpoon.training.checkpoints import Checkpoint, OpenCheckpoint, fingerprint
 from harpoon.training.distributed import SingleProcess
-from harpoon.training.history import History
-from harpoon.training.progress_bar import training_bar
-from harpoon.training.trainer import train
+from harpoon.training.trainer import Epoch, History, train
 
 MIN_ROWS = 2
+PAIR_COUNTS = "contingency.pair_counts"  # the name of a tensor that is no weight
 WARN_DROPPED_FRACTION = 0.1
 NOT_MODELLED = {
     Kind.CONSTANT: "constant and not modelled",
@@ -34,6 +44,10 @@ NOT_MODELLED = {
     Kind.IDENTIFIER: "an identifier: kept by impute, left out of samples",
     Kind.SKIPPED: "skipped: kept by impute, left out of samples",
 }
+
+# What `from_content` may raise for content that `to_content` did not write.
+BUILTIN_ERRORS = LookupError, TypeError, ValueError, RuntimeError, OverflowError, AttributeError
+INVALID_CONTENT = (*BUILTIN_ERRORS, HarpoonError, pa.ArrowException)
 
 
 @dataclass(frozen=True)
@@ -60,22 +74,24 @@ class TrainingData:
         """The number of rows of all processes."""
         return max((counts.n_observed + counts.n_missing for counts in self.counts.values()), default=0)
 
+    def read(self, schema: Schema) -> tuple[Columns, Columns]:
+        """Return the rows of this process and those of the sample as columns."""
+        rows = missing_as_null(read_columns(self.table, schema))
+        is_whole = self.sample is self.table
+        return rows, rows if is_whole else missing_as_null(read_columns(self.sample, schema))
+
     def schema(self, given: Schema | None) -> Schema:
         """Infer the schema, or what is open in the given one; warn of each column that is not modelled."""
         if not self.counts:
             raise InvalidTable("A table to train on must have columns, got one without any.")
         if self.n_rows < MIN_ROWS:
-            raise InvalidTable(
-                f"A table to train on must have at least {MIN_ROWS} rows, got {self.n_rows}.",
-                code="too_few_rows",
-                rows=self.n_rows,
-            )
+            message = f"A table to train on must have at least {MIN_ROWS} rows, got {self.n_rows}."
+            raise InvalidTable(message, code="too_few_rows", rows=self.n_rows)
         schema = Schema.from_counts(self.counts) if given is None else given.complete_from_counts(self.counts)
         for column in schema:
             if not column.kind.modelled:
-                reason = column.note or "left out on request"
-                message = f"Column {column.name!r} is {NOT_MODELLED[column.kind]}: {reason}."
-                warnings.warn(message, ColumnLeftOutWarning, stacklevel=4)
+                reason = f"{NOT_MODELLED[column.kind]}: {column.note or 'left out on request'}"
+                warn(ColumnLeftOutWarning(f"Column {column.name!r} is {reason}."))
         if not schema.modelled:
             raise InvalidTable("A table to train on must have a column that can be modelled, and this one has none.")
         return schema
@@ -90,20 +106,12 @@ class FittedModel:
     codec: RowCodec
     denoiser: Denoiser
     history: History
+    contingency: ContingencyTables
 
 
 @dataclass(frozen=True)
 class ModelFitter:
-    """Fits models.
-
-    Attributes:
-        config: Options of the network and its training.
-        schema: Kinds of columns that are not inferred.
-        random_state: Of the initial weights and the training.
-        device: Where to train.
-        progress: Whether to show a progress bar.
-        processes: The processes that train together.
-    """
+    """Fits models. `schema`: the kinds of columns that are not inferred."""
 
     config: Config
     schema: Schema | None
@@ -115,41 +123,49 @@ class ModelFitter:
     def fit(self, data: TrainingData, open_checkpoint: OpenCheckpoint | None = None) -> FittedModel:
         """Fit a new model, or resume from the checkpoint that `open_checkpoint` returns."""
         schema, config = data.schema(self.schema), self.config.adapt(data.n_rows)
-        codec = RowCodec.fit(schema, data.counts, encoding=config.encoding, scaling=config.scaling)
-        rows = self._encode(codec, data.table)
-        sample = rows if data.sample is data.table else self._encode(codec, data.sample)
+        codec = RowCodec.fit(
+            schema,
+            data.counts,
+            encoding=config.encoding,
+            scaling=config.scaling,
+            missing_indicators=config.missing_indicators,
+        )
+        columns, sampled_columns = data.read(schema)
+        rows = self._encode(codec, columns)
+        sample = rows if sampled_columns is columns else self._encode(codec, sampled_columns)
+        tables = ContingencyTables.fit(schema, data.counts, data.n_rows, columns, sampled_columns)
+        contingency = self._add_counts(tables)
         checkpoint = self._checkpoint(open_checkpoint, config, sample)
         denoiser = build_denoiser(config, codec).to_empty(device="cpu")
         denoiser.initialize(sample, torch.Generator().manual_seed(checkpoint.seed))
         history = self._train(denoiser.to(self.device), rows.to(self.device), config, checkpoint)
-        return FittedModel(schema, config, codec, denoiser, history)
+        return FittedModel(schema, config, codec, denoiser, history, contingency)
 
-    def _encode(self, codec: RowCodec, table: Table) -> EncodedRows:
+    def _add_counts(self, tables: ContingencyTables) -> ContingencyTables:
+        """Add the counts of all processes, each of which has counted its own rows."""
+        mean = self.processes.all_reduce_mean(torch.from_numpy(tables.pair_counts).double())
+        total = (mean * self.processes.world_size).round().long()
+        return tables.with_pair_counts(total.numpy()).suppress()
+
+    def _encode(self, codec: RowCodec, rows: Columns) -> EncodedRows:
         """Encode the rows to train on."""
-        encoded = codec.to_training_batch(read_columns(table, codec.schema))
+        encoded = codec.to_training_batch(rows)
         if self.config.incomplete_rows == "mask":
             return encoded
         complete = encoded.complete()
-        if len(complete.x) < MIN_ROWS:
-            raise InvalidTable(
+        n, n_complete = len(encoded.x), len(complete.x)
+        if n_complete < MIN_ROWS:
+            message = (
                 f"With incomplete_rows='drop' a table to train on must have at least {MIN_ROWS} complete rows, got "
-                f"{len(complete.x)}. Use incomplete_rows='mask' to train on all rows.",
-                code="too_few_complete_rows",
-                complete=len(complete.x),
-                required=MIN_ROWS,
+                f"{n_complete}. Use incomplete_rows='mask' to train on all rows."
             )
-        dropped = len(encoded.x) - len(complete.x)
-        if dropped > WARN_DROPPED_FRACTION * len(encoded.x):
-            warnings.warn(
-                RowsDroppedWarning(
-                    f"Only {len(complete.x)} of {len(encoded.x)} rows are complete, and with incomplete_rows='drop' "
-                    "the model trains on these only. Use incomplete_rows='mask' to train on all rows.",
-                    code="rows_dropped",
-                    complete=len(complete.x),
-                    rows=len(encoded.x),
-                ),
-                stacklevel=4,
+            raise InvalidTable(message, code="too_few_complete_rows", complete=n_complete, required=MIN_ROWS)
+        if n - n_complete > WARN_DROPPED_FRACTION * n:
+            message = (
+                f"Only {n_complete} of {n} rows are complete, and with incomplete_rows='drop' the model trains on "
+                "these only. Use incomplete_rows='mask' to train on all rows."
             )
+            warn(RowsDroppedWarning(message, code="rows_dropped", complete=n_complete, rows=n))
         return complete
 
     def _checkpoint(self, open_checkpoint: OpenCheckpoint | None, config: Config, sample: EncodedRows) -> Checkpoint:
@@ -162,10 +178,73 @@ class ModelFitter:
         return open_checkpoint(seed, fingerprint({**options, "random_state": random_state}, sample))
 
     def _train(self, denoiser: Denoiser, rows: EncodedRows, config: Config, checkpoint: Checkpoint) -> History:
-        reasons = list[str]()
-        with training_bar(config, reasons, show=self.progress) as on_epoch:
+        with show_bar("Training", 1.0, "{task.fields[state]}", show=self.progress) as update:
+
+            def on_epoch(epoch: Epoch) -> None:
+                update(completed=config.fraction_done(epoch.number, epoch.seconds), state=str(epoch))
+
             history = train(
                 denoiser, rows, config, checkpoint.seed, on_epoch, checkpoint=checkpoint, processes=self.processes
             )
-            reasons.append(f"stopped by {history.stopped_by}")
+            update(completed=1.0, description=f"Trained (stopped by {history.stopped_by})")
         return history
+
+
+def to_content(model: FittedModel, template: FrameTemplate) -> dict[str, Any]:
+    """Return a fitted model without its weights as plain data."""
+    return {
+        "adapted": {name: getattr(model.config, name) for name in ADAPTIVE},
+        "schema": model.schema.to_json(),
+        "codec": model.codec.to_json(),
+        "frame": template.to_json(),
+        "history": asdict(model.history),
+        "contingency": model.contingency.to_json(),
+    }
+
+
+def to_tensors(model: FittedModel) -> dict[str, Tensor]:
+    """Return the weights of a fitted model, and the counts of pairs of columns."""
+    counts = torch.from_numpy(model.contingency.pair_counts).int()
+    return {**model.denoiser.state_dict(), **({PAIR_COUNTS: counts} if len(counts) else {})}
+
+
+def from_content(
+    config: Config, content: Mapping[str, Any], tensors: Mapping[str, Tensor]
+) -> tuple[FittedModel, FrameTemplate]:
+    """Return the fitted model of `to_content` with its weights; raises one of `INVALID_CONTENT`."""
+    schema, template = Schema.from_json(content["schema"]), FrameTemplate.from_json(content["frame"])
+    codec, history = RowCodec.from_json(schema, content["codec"]), content["history"]
+    adapted = _with_sizes(config, content["adapted"])
+    denoiser = build_denoiser(adapted, codec)
+    _check_template(template, schema)
+    weights = {name: value for name, value in tensors.items() if name != PAIR_COUNTS}
+    counts = tensors.get(PAIR_COUNTS, torch.zeros(0)).long().numpy()
+    contingency = ContingencyTables.from_json(schema, content["contingency"], counts)
+    for name, value in denoiser.state_dict().items():
+        if name in weights and weights[name].dtype != value.dtype:
+            raise ValueError(f"{name} has dtype {weights[name].dtype} instead of {value.dtype}")
+    denoiser.load_state_dict(weights, assign=True)
+    denoiser.validate_state()
+    epochs = [Epoch(**epoch) for epoch in history["epochs"]]
+    calibrated = Calibration(**history["calibration"])
+    trained = History(epochs, history["stopped_by"], calibrated)
+    fitted = FittedModel(schema, adapted, codec, denoiser, trained, contingency)
+    return fitted, template
+
+
+def _with_sizes(config: Config, sizes: Mapping[str, Any]) -> Config:
+    """Return the options with the sizes that were chosen for the table, which must agree with sizes of the user."""
+    chosen = {name: sizes[name] for name in ADAPTIVE}
+    if None in chosen.values():
+        raise ValueError("the sizes of the network are missing")
+    if any(getattr(config, name) not in (None, size) for name, size in chosen.items()):
+        raise ValueError("the sizes of the network differ from its options")
+    return replace(config, **chosen)
+
+
+def _check_template(template: FrameTemplate, schema: Schema) -> None:
+    """Raise ValueError unless the dataframe template can hold the columns of the schema."""
+    for column in schema:
+        template.check(column.name, column.kind)
+        if column.kind.numeric and (column.minimum is None) != (column.maximum is None):
+            raise ValueError(f"column {column.name!r} has only one end of its range")

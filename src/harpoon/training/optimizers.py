@@ -1,4 +1,4 @@
-"""Optimizers: Adam for the network of the paper, Muon for the inner matrices of the anchored network."""
+"""Optimizers: Adam for the network of the paper, Muon for the inner matrices of the anchored one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from harpoon.diffusion.denoiser import Denoiser
+from harpoon.diffusion import Denoiser
 from harpoon.networks.layers import has_fast_bfloat16
 
 ADAM_BETAS = 0.9, 0.95  # beside Muon: a training of minutes is too short for a memory of a thousand steps
@@ -78,10 +78,8 @@ def muon(network: Denoiser, rate: float, decay: float) -> torch.optim.Optimizer:
 
 def _groups(weights: Iterable[nn.Parameter], decay: float) -> list[dict[str, Any]]:
     """Return two parameter groups: matrices with weight decay, and vectors without."""
-    matrices: list[nn.Parameter] = []
-    vectors: list[nn.Parameter] = []
-    for weight in weights:
-        (matrices if weight.ndim > 1 else vectors).append(weight)
+    weights = list(weights)
+    matrices, vectors = ([w for w in weights if (w.ndim > 1) == is_matrix] for is_matrix in (True, False))
     return [{"params": matrices, "weight_decay": decay}, {"params": vectors, "weight_decay": 0.0}]
 
 

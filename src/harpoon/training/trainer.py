@@ -5,20 +5,20 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, field, fields
 from typing import cast
 
 import torch
 from torch import Tensor
 
 from harpoon.config import TrainingConfig
-from harpoon.diffusion.denoiser import Denoiser
-from harpoon.encoding.batch import EncodedRows
+from harpoon.diffusion import Denoiser
+from harpoon.encoding import EncodedRows
 from harpoon.exceptions import TrainingFailed
+from harpoon.training.calibration import Calibration, measure_calibration
 from harpoon.training.checkpoints import Checkpoint, TrainingState, with_prefix
 from harpoon.training.distributed import SingleProcess
 from harpoon.training.ema import build_average
-from harpoon.training.history import Epoch, History
 from harpoon.training.optimizers import OPTIMIZERS
 
 MIN_ROWS_TO_VALIDATE = 20
@@ -27,17 +27,41 @@ PLATEAU_FACTOR, PLATEAU_EPOCHS = 0.9, 50
 WARM_UP_FRACTION = 0.02
 STALLED_FRACTION, STALLED_EVALUATIONS = 0.3, 8  # of the steps so far, and evaluations, without improvement
 RESTORE_MARGIN = 0.02  # relative loss, within the noise of the validation loss
-COUNTERS = (  # attributes of a training that a checkpoint stores as they are
-    "n_epochs",
-    "n_steps",
-    "best_loss",
-    "last_loss",
-    "evaluations_since_best",
-    "best_step",
-    "cooldown_start",
-    "cooldown_end",
-    "fraction_before_cooldown",
-)
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """One evaluation of a training.
+
+    Attributes:
+        number: Epochs so far.
+        loss: Mean training loss since the previous evaluation.
+        validation_loss: Loss of the averaged weights on validation rows; None without any.
+        seconds: Elapsed time.
+    """
+
+    number: int
+    loss: float
+    validation_loss: float | None
+    seconds: float
+
+    def __str__(self) -> str:
+        validation = "" if self.validation_loss is None else f", validation {self.validation_loss:.4f}"
+        return f"epoch {self.number}, loss {self.loss:.4f}{validation}"
+
+
+@dataclass
+class History:
+    """All evaluations of a training, the limit that stopped it, and how well the model predicts held-out cells."""
+
+    epochs: list[Epoch] = field(default_factory=list)
+    stopped_by: str = ""
+    calibration: Calibration = field(default_factory=Calibration)
+
+    @property
+    def seconds(self) -> float:
+        """The duration of the training."""
+        return self.epochs[-1].seconds if self.epochs else 0.0
 
 
 def train(
@@ -52,45 +76,49 @@ def train(
 ) -> History:
     """Train a denoiser in place until a limit is reached, the loss stops improving, or Ctrl-C is pressed.
 
-    With several processes, gradients, losses and elapsed time are averaged over them at each step. So all have the same
-    weights and stop at the same step.
-
-    Args:
-        denoiser: The initialized denoiser.
-        data: Training rows; of a process group, the rows of this process.
-        config: Limits, optimizer and schedules.
-        seed: Of batches, noise and masks.
-        on_epoch: Called after each evaluation.
-        checkpoint: Its state is resumed, and it stores the state every minute and at the end.
-        processes: The processes that train together.
+    `data` has the rows of this process, `on_epoch` is called after each evaluation, and the state of `checkpoint` is
+    resumed. With several processes, gradients, losses and elapsed time are averaged over them at each step. So all
+    have the same weights and stop at the same step.
     """
     with torch.enable_grad():  # even if the caller has disabled gradients
         training = _Training(denoiser, data, config, seed, processes or SingleProcess())
         return training.run(on_epoch, checkpoint or Checkpoint())
 
 
-class _Training:
+@dataclass
+class _Counters:
+    """The numbers of a training that a checkpoint stores as they are."""
+
+    n_epochs: int = 0
+    n_steps: int = 0
+    best_loss: float = math.inf
+    last_loss: float = math.inf
+    evaluations_since_best: int = 0
+    best_step: int = 0
+    cooldown_start: int = 0
+    cooldown_end: int = 0  # a step; 0: no cool-down yet
+    fraction_before_cooldown: float = 0.0
+
+
+class _Training(_Counters):
     """One training: optimizer, averaged weights, random numbers and clock."""
 
     def __init__(
         self, denoiser: Denoiser, data: EncodedRows, config: TrainingConfig, seed: int, processes: SingleProcess
     ) -> None:
+        super().__init__()
         self.denoiser, self.config, self.seed, self.processes = denoiser.train(), config, seed, processes
         self.device = data.x.device
         self._check_rows(len(data.x))
         self.generator = torch.Generator(self.device).manual_seed(seed + processes.rank)
-        self.train_data, self.validation_data = _split(data, config.validation_fraction, self.generator)
+        self.train_data, self.held_out = _split(data, config.validation_fraction, self.generator)
+        self.validation_data = None if self.held_out is None else _repeat(self.held_out)
         self.batch_size = math.ceil((config.batch_size or len(data.x)) / processes.world_size)
         self.n_batches = processes.all_reduce_max(math.ceil(len(self.train_data.x) / self.batch_size))
         self.average = build_average(denoiser, config.ema_decay)
         self.averaged = cast("Denoiser", self.average.module)
         self.history = History()
-        self.n_epochs, self.n_steps = 0, 0
-        self.best_loss, self.last_loss = math.inf, math.inf
-        self.best_step, self.evaluations_since_best = 0, 0
         self.best_weights: dict[str, Tensor] = {}
-        self.cooldown_start, self.cooldown_end = 0, 0  # steps; 0: no cool-down yet
-        self.fraction_before_cooldown = 0.0
         self.start_time, self.seconds = time.monotonic(), 0.0
 
     def _check_rows(self, n_rows: int) -> None:
@@ -118,6 +146,7 @@ class _Training:
         if self.best_weights and self.last_loss - self.best_loss > RESTORE_MARGIN * abs(self.best_loss):
             self.denoiser.load_state_dict(self.best_weights)
         self.denoiser.eval()
+        self.history.calibration = measure_calibration(self.denoiser, self.held_out, self.seed, self.processes)
         return self.history
 
     def _build_optimizer(self) -> None:
@@ -279,7 +308,7 @@ class _Training:
             "generator": self.generator.get_state(),
         }
         numbers = {
-            **{name: getattr(self, name) for name in COUNTERS},
+            **asdict(self),
             "learning_rates": [group["lr"] for group in self.optimizer.param_groups],
             "plateau": self.plateau.state_dict(),
             "history": asdict(self.history),
@@ -288,8 +317,8 @@ class _Training:
 
     def _load_state(self, state: TrainingState) -> None:
         """Resume from a stored state; its elapsed time counts too."""
-        for name in COUNTERS:
-            setattr(self, name, state.numbers[name])
+        for counter in fields(self):
+            setattr(self, counter.name, state.numbers[counter.name])
         self.history = History([Epoch(**epoch) for epoch in state.numbers["history"]["epochs"]])
         self.seconds = self.history.seconds
         self.start_time -= self.seconds
@@ -326,5 +355,10 @@ def _split(data: EncodedRows, fraction: float, generator: torch.Generator) -> tu
     if count == 0 or n < MIN_ROWS_TO_VALIDATE:
         return data, None
     order = torch.randperm(n, generator=generator, device=data.x.device)
-    repeated = order[:count].repeat(math.ceil(MAX_VALIDATION_ROWS / count))  # few rows are evaluated under many noises
-    return data[order[count:]], data[repeated]
+    return data[order[count:]], data[order[:count]]
+
+
+def _repeat(rows: EncodedRows) -> EncodedRows:
+    """Repeat validation rows, so that few are evaluated under many noises."""
+    n = len(rows.x)
+    return rows[torch.arange(n, device=rows.x.device).repeat(math.ceil(MAX_VALIDATION_ROWS / n))]

@@ -52,6 +52,11 @@ def test_sentences_of_a_front_end_are_made_from_the_facts_of_a_known_code(senten
     assert all(sentence.endswith(".") for sentence in sentences.values())
 
 
+def test_the_command_line_has_a_sentence_for_every_code_or_keeps_that_of_the_library_on_purpose():
+    codes = [*console.SENTENCES, *console.SAME_SENTENCE]
+    assert sorted(codes) == sorted({code for code, _ in raised_with_code()})
+
+
 @pytest.mark.parametrize("path", FRONT_ENDS, ids=lambda path: path.stem)
 def test_no_front_end_rewrites_a_message(path):
     rewriting = [call for call in calls(path) if getattr(call.func, "attr", "") in ("replace", "sub", "translate")]

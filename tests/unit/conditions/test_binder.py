@@ -14,6 +14,7 @@ from harpoon.conditions.bound import (
     ColumnRef,
     Compare,
     Constant,
+    DatePart,
     IsIn,
     IsMissing,
     NumberLiteral,
@@ -40,6 +41,7 @@ SCHEMA = Schema(
         Column("seen", Kind.DATETIME, unit="ns", step=10**9),
         Column("gone", Kind.DATETIME, unit="s", step=1),
         Column("zoned", Kind.DATETIME, unit="us", step=1, zoned=True),
+        Column("local", Kind.DATETIME, unit="s", step=3600, zoned=True, zone="Europe/Berlin"),
         Column("wait", Kind.DURATION, unit="ms", step=1),
         Column("member", Kind.BOOLEAN, categories=(False, True)),
         Column("job", Kind.CATEGORY, categories=("chef", "nurse", "pilot")),
@@ -104,6 +106,9 @@ LEAVES = {
     "gone + interval '1' day > born": Compare(
         ">", Operation("+", (ColumnRef("gone"), NumberLiteral(DAY))), times("born", DAY), 1
     ),
+    "month(born) = 7": compare("=", DatePart("month", ColumnRef("born"), DAY * 10**9), 7, 1),
+    "hour(local) > 7": compare(">", DatePart("hour", ColumnRef("local"), 10**9, "Europe/Berlin", 3600), 7, 1),
+    "year(date '2024-02-29') = day('2024-02-29')": Constant(truth=False),
     "age in (1, 2)": AnyOf((compare("=", "age", 1, 1), compare("=", "age", 2, 1))),
     "age in (1)": compare("=", "age", 1, 1),
     "age between 1 and 2": AllOf((compare(">=", "age", 1, 1), compare("<=", "age", 2, 1))),
@@ -223,6 +228,12 @@ def test_the_columns_of_a_condition():
 
 
 ERRORS = {
+    "month(age) = 7": "takes a date or a datetime",
+    "month(wait) = 7": "takes a date or a datetime",
+    "month(job) = 7": "not a number",
+    "hour(born) = 7": "a date has no time of day",
+    "month('soon') = 7": "not a date",
+    "month(born) = 'july'": "Compare it with a number",
     "agee > 3": r"In `agee > 3`: there is no column 'agee'\. Did you mean `age`\?",
     "capital-gain > 3": 'Did you mean `"capital-gain"`',
     "zzz > 3": "The columns are 'age'",

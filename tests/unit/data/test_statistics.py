@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from harpoon import InvalidTable, Schema
 from harpoon.config import PRESETS
 from harpoon.data import dataframe, statistics
-from harpoon.data.statistics import ColumnCounts, count_columns, merge_counts
+from harpoon.data.statistics import ColumnCounts, WeightedValues, count_columns, merge_counts
 from harpoon.encoding.row_codec import RowCodec
 
 QUICK = settings(max_examples=40, deadline=None)
@@ -98,7 +98,7 @@ def test_very_many_values_are_thinned_and_keep_their_quantiles(monkeypatch):
     assert whole.n_observed == len(x)
     assert whole.values.values[[0, -1]].tolist() == [x.min(), x.max()]
     ranks = np.linspace(0.01, 0.99, 99)
-    found = whole.weighted(whole.values.values).quantile(ranks)
+    found = WeightedValues(whole.values.values, whole.counts).quantile(ranks)
     away = np.abs(np.searchsorted(np.sort(x), found) / len(x) - ranks)
     assert away.max() < 0.01
 

@@ -15,7 +15,7 @@ from harpoon.diffusion.schedules import LinearSchedule
 from harpoon.diffusion.solvers import SOLVERS, StepInputs
 from harpoon.encoding.base import ColumnSlice, PartType
 from harpoon.encoding.batch import EncodedRows
-from harpoon.networks.layers import sinusoidal_embedding
+from harpoon.networks.layers import sinusoidal_embedding, truncated_embedding
 from harpoon.networks.paper import PaperDenoiser, PaperNetwork
 
 T, BETA_1, BETA_T = 200, 1e-4, 0.02
@@ -75,8 +75,18 @@ def test_the_time_embedding_is_sines_and_cosines_of_geometric_frequencies():
     assert embedded.tolist() == pytest.approx(expected, abs=1e-6)
 
 
+def test_the_truncated_embedding_has_one_frequency_and_counts_steps_from_zero():
+    steps = torch.arange(1, 201)
+    embedded = truncated_embedding(steps, 8)
+    varying = embedded.std(dim=0) > 0
+    assert varying.tolist() == [True, False, False, False, True, False, False, False]
+    integers = (10_000.0 ** (-torch.arange(4) / 4)).long()  # the cast of the published code
+    angles = (steps - 1).unsqueeze(1) * integers
+    assert torch.allclose(embedded, torch.cat([angles.sin(), angles.cos()], dim=1))
+
+
 def test_one_network_evaluation_agrees_with_plain_matrix_algebra():
-    network = PaperNetwork(3, 8)
+    network = PaperNetwork(3, 8).eval()
     initialize_linear(network, torch.Generator().manual_seed(0))
     w = {name: value.detach().double().numpy() for name, value in network.state_dict().items()}
 
@@ -103,7 +113,7 @@ class LinearMap(torch.nn.Module):
         super().__init__()
         self.matrix = matrix
 
-    def forward(self, x, _t):
+    def forward(self, x, _t, index=None):
         return x @ self.matrix.T
 
 

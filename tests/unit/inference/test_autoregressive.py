@@ -53,7 +53,14 @@ class FakePredictor:
         return torch.zeros(self.shape, dtype=torch.bool)
 
 
-class ExactCategories:
+class NoExclusions:
+    """Of models in which all categories can occur together."""
+
+    def excluded_categories(self, x):
+        return None
+
+
+class ExactCategories(NoExclusions):
     """Predicts the conditional distributions of three categories by marginalising their joint distribution."""
 
     constrained = torch.zeros(2, 0, dtype=torch.bool)
@@ -78,7 +85,7 @@ class ExactCategories:
         )
 
 
-class FixedDistributions:
+class FixedDistributions(NoExclusions):
     """Predicts the same distributions for every row and any observed cells."""
 
     def __init__(self, categories: int, bin_logits: torch.Tensor, gaussian: GaussianComponent | None = None):

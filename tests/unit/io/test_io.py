@@ -225,8 +225,9 @@ def test_hostile_json_lines(tmp_path, line, words):
 def test_json_lines_may_lack_keys_and_mix_integers_and_floats(tmp_path):
     lines = [{"a": 1}, {"b": "2024-01-31", "a": 1.5}, {"c": [1, 2], "d": "007"}, {"c": "x", "b": None}]
     path = text_file(tmp_path, "\n".join(map(json.dumps, lines)), "rows.jsonl")
-    with pytest.warns(MixedTypesWarning, match="several types in 'c'"):
+    with pytest.warns(MixedTypesWarning, match="several types in 'c'") as caught:
         back = io.read_table(path)
+    assert (caught[0].message.code, caught[0].message.facts["columns"]) == ("mixed_types", ["c"])
     assert back.to_pydict() == {
         "a": [1.0, 1.5, None, None],
         "b": [None, dt.date(2024, 1, 31), None, None],
@@ -256,6 +257,29 @@ def test_a_file_without_permission(tmp_path):
     path.chmod(0)
     with pytest.raises(TableFileError, match="Permission denied"):
         io.read_table(path)
+
+
+@pytest.mark.parametrize("number", range(4, 14))
+@pytest.mark.parametrize("option", [{"delimiter": ";"}, {"encoding": "latin-1"}, {"missing": ["?"]}])
+def test_options_that_a_format_does_not_use_are_refused(tmp_path, number, option):
+    location = locations(tmp_path)[number]
+    io.write_table(location, TYPED)
+    with pytest.raises(InvalidOption, match=f"{next(iter(option))} is an option of CSV and TSV, and .* is ") as caught:
+        io.read_table(location, options=ReadOptions(**option))
+    assert caught.value.code == "option_of_text_files"
+    assert io.read_table(location, options=ReadOptions(types={"count": pa.int64()})).num_rows == 3
+    with pytest.raises(InvalidOption, match="delimiter is an option of CSV and TSV"):
+        io.write_table(location, TYPED, force=True, delimiter=";")
+    assert io.read_table(location).num_rows == 3
+
+
+def test_the_delimiter_of_a_text_file_can_be_chosen(tmp_path):
+    for name, usual in (("rows.csv", ","), ("rows.tsv", "\t")):
+        io.write_table(tmp_path / name, TYPED.select(["count", "member"]))
+        assert (tmp_path / name).read_text().startswith(f"count{usual}member\n1{usual}true\n")
+        io.write_table(tmp_path / name, TYPED.select(["count", "member"]), force=True, delimiter=";")
+        assert (tmp_path / name).read_text().startswith("count;member\n1;true\n")
+        assert io.read_table(tmp_path / name, options=ReadOptions(delimiter=";")).num_columns == 2
 
 
 @pytest.mark.parametrize("scheme", ["duckdb", "sqlite"])

@@ -92,3 +92,14 @@ def test_masks_are_those_of_bisection(mechanism, monkeypatch):
     monkeypatch.setattr(masks, "_intercept", bisected_intercept)
     theirs = [masks.sample_mask(mechanism, table(500), p, seed) for p in (0.25, 0.9) for seed in range(3)]
     assert all(np.array_equal(a, b) for a, b in zip(ours, theirs, strict=True))
+
+
+@pytest.mark.parametrize("mechanism", ["MAR", "MNAR"])
+@pytest.mark.parametrize(("p", "inputs"), [(0.5, 6), (0.7, 6), (0.75, 2)])
+def test_high_rates_have_fewer_input_columns(mechanism, p, inputs, monkeypatch):
+    found = []
+    logistic_mask = masks._logistic_mask
+    monkeypatch.setattr(masks, "_logistic_mask", lambda *args: found.append(logistic_mask(*args)) or found[-1])
+    data = pl.DataFrame(np.random.default_rng(0).normal(size=(200, 20)))
+    masks.sample_mask(mechanism, data, p, seed=0)
+    assert len(found[0][1]) == inputs

@@ -9,12 +9,16 @@ from harpoon.diffusion.guidance import tangential_gradient
 from harpoon.diffusion.schedules import NoiseLevel
 from harpoon.encoding.base import ColumnSlice, PartType
 from harpoon.encoding.batch import EncodedRows
-from harpoon.networks.anchored import AnchoredDenoiser, MaskingConfig
+from harpoon.networks.anchored import AnchoredDenoiser
 from harpoon.networks.backbone import Contrast
 
 
-class NoScales:
-    """Columns without a common unit."""
+class FakeCodec:
+    """Columns without a common unit and without missing cells."""
+
+    def __init__(self, slices):
+        self.slices, self.indicator_of = slices, {}
+        self.codecs = ()  # so that no labels exclude each other
 
     def unit(self, column):
         return None
@@ -23,7 +27,6 @@ class NoScales:
         return np.linspace(-2, 2, n_bins - 1)
 
 
-NO_SCALES = NoScales()
 SLICES = (
     ColumnSlice("x", 0, 0, 1, PartType.CONTINUOUS),
     ColumnSlice("x", 0, 1, 4, PartType.CATEGORICAL),
@@ -31,9 +34,15 @@ SLICES = (
 )
 
 
-def denoiser() -> AnchoredDenoiser:
+def denoiser(slices=SLICES) -> AnchoredDenoiser:
     made = AnchoredDenoiser(
-        SLICES, hidden=16, depth=2, input_bins=4, rank_bins=8, masking=MaskingConfig(0.5, 0.3), scales=NO_SCALES
+        FakeCodec(slices),
+        hidden=16,
+        depth=2,
+        input_bins=4,
+        rank_bins=8,
+        max_noise_fraction=0.5,
+        unconditional_fraction=0.3,
     )
     made.initialize(data(), torch.Generator().manual_seed(0))
     return made
@@ -117,16 +126,8 @@ STANDARDISED = (
 )
 
 
-def denoiser_of_standardised_values() -> AnchoredDenoiser:
-    made = AnchoredDenoiser(
-        STANDARDISED, hidden=16, depth=2, input_bins=4, rank_bins=8, masking=MaskingConfig(0.5, 0.3), scales=NO_SCALES
-    )
-    made.initialize(data(), torch.Generator().manual_seed(0))
-    return made
-
-
 def test_standardised_values_are_not_noised():
-    model, generator = denoiser_of_standardised_values(), torch.Generator().manual_seed(1)
+    model, generator = denoiser(STANDARDISED), torch.Generator().manual_seed(1)
     x_t = torch.randn(20, 6, generator=generator)
     other = x_t.clone()
     other[:, [0, 2]] = 100.0
@@ -137,7 +138,7 @@ def test_standardised_values_are_not_noised():
 
 
 def test_standardised_values_do_not_change_the_angle_of_a_gradient():
-    model, level = denoiser_of_standardised_values(), NoiseLevel(0.8, 0.6)
+    model, level = denoiser(STANDARDISED), NoiseLevel(0.8, 0.6)
     x_t = torch.randn(20, 6, generator=torch.Generator().manual_seed(1))
     shifted = x_t.clone()
     shifted[:, [0, 2]] += 50.0

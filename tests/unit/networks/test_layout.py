@@ -13,7 +13,7 @@ SLICES = (
     ColumnSlice("c", 1, 7, 10, PartType.CATEGORICAL),
     ColumnSlice("z", 2, 10, 11, PartType.CONTINUOUS),
 )
-LAYOUT = EncodedLayout.from_slices(SLICES)
+LAYOUT = EncodedLayout(SLICES)
 
 
 def test_dimensions_are_sorted_by_type_of_part():
@@ -25,9 +25,9 @@ def test_dimensions_are_sorted_by_type_of_part():
     assert LAYOUT.part_of_category.positions == [0, 0, 0, 1, 1, 2, 2, 2]
 
 
-def test_each_column_has_a_first_and_a_last_dimension():
+def test_each_column_has_a_last_dimension():
     assert LAYOUT.column_of.positions == [0] * 5 + [1] * 5 + [2]
-    assert LAYOUT.first_of.positions == [0, 5, 10]
+    assert LAYOUT.n_columns == 3
     assert LAYOUT.last_of.positions == [4, 9, 10]
 
 

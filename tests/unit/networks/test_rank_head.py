@@ -17,9 +17,9 @@ def test_the_normal_score_of_a_spike_is_never_a_target():
     head = RankHead(SPIKED, hidden=4, n_bins=8)
     h, x = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)), torch.zeros(6, 4)
     inputs = head.relation_inputs(EncodedRows(x, torch.zeros(6, 4, dtype=torch.bool)))
-    copies = head.copy_distribution(h, inputs)
+    copies = head.copies(h, inputs.copies)
     x[:, 3] = 1.0
-    assert head.loss(h, inputs, copies, x, torch.ones(6, 4)) == 0
+    assert head.loss(h, inputs.pointers, copies, x, torch.ones(6, 4)) == 0
     x[:, 2:] = torch.tensor([1.0, 0.0])
-    assert head.loss(h, inputs, copies, x, torch.ones(6, 4)) != 0
-    assert head.loss(h, inputs, copies, x, torch.zeros(6, 4)) == 0
+    assert head.loss(h, inputs.pointers, copies, x, torch.ones(6, 4)) != 0
+    assert head.loss(h, inputs.pointers, copies, x, torch.zeros(6, 4)) == 0

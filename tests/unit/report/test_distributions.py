@@ -1,5 +1,7 @@
 """Histograms and category fractions: what is counted, where bins begin and end, and what is left out of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -8,7 +10,7 @@ from hypothesis import strategies as st
 
 from harpoon import Schema
 from harpoon.data import dataframe
-from harpoon.report.distributions import Bins, CategoryFractions, format_value, picture
+from harpoon.report.histograms import Bins, CategoryFractions, format_value, picture
 
 RNG = np.random.default_rng(0)
 
@@ -106,5 +108,24 @@ def test_categories_are_sorted_by_their_largest_fraction_or_keep_their_order():
 def test_durations_have_one_unit_per_picture():
     table = dataframe.read(pa.table({"x": pa.array([60, 5400, 9000] * 9, pa.duration("s"))}))
     column = Schema.infer(table)["x"]
-    assert [tick.split()[1] for tick in picture(column, {"real": table})["ticks"]] == ["hours"] * 3
+    drawn = picture(column, {"real": table})
+    assert [tick["text"] for tick in drawn["ticks"]] == ["0.01667", "1.25", "2.5"]
+    assert drawn["unit"] == "hours"
     assert format_value(column, 5400) == "90 minutes"
+
+
+@pytest.mark.parametrize(
+    ("values", "texts", "at"),
+    [
+        ([0, 1, 1], ["0", "1"], [0.25, 0.75]),
+        ([1, 2, 3, 5], ["1", "2", "3", "4", "5"], [0.1, 0.3, 0.5, 0.7, 0.9]),
+        ([0.1, 0.3], ["0.1", "0.2", "0.3"], [1 / 6, 3 / 6, 5 / 6]),
+        (list(range(40)), ["0", "20", "39"], [0.5 / 40, 20.5 / 40, 39.5 / 40]),
+    ],
+)
+def test_ticks_stand_below_their_values_and_none_is_shown_twice(values, texts, at):
+    table = dataframe.read(pa.table({"x": values * 12}))
+    column = replace(Schema.infer(table)["x"], step=0.1 if 0.1 in values else 1)
+    ticks = picture(column, {"real": table})["ticks"]
+    assert [tick["text"] for tick in ticks] == texts
+    assert [tick["at"] for tick in ticks] == pytest.approx(at, abs=0.05)

@@ -10,6 +10,7 @@ import sys
 from typing import Annotated
 
 import typer
+from typer import Option
 
 from harpoon._version import __version__
 from harpoon.apps.cli import demo, evaluate, fit, impute, info, options, sample, serve
@@ -40,7 +41,7 @@ def _version(show: bool) -> None:
 @app.callback()
 def root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+        bool, Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """Train one diffusion model on a table, then fill its missing cells and sample rows under any condition.
@@ -66,7 +67,7 @@ for _command, _examples in (
 ):
     # One line per paragraph of the docstring: the terminal breaks it.
     _help = "\n\n".join(" ".join(paragraph.split()) for paragraph in str(_command.__doc__).split("\n\n"))
-    app.command(help=_help, epilog="Examples:\n\n" + "\n\n".join(_examples))(_command)
+    app.command(help=_help, epilog="Examples:\n\n" + "\n\n".join(_examples))(options.expand_records(_command))
 
 
 def main() -> None:

@@ -11,11 +11,13 @@ import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
 from typer.core import TyperGroup
 
+from harpoon._text import format_list
 from harpoon.exceptions import (
     HarpoonError,
     HarpoonWarning,
@@ -43,10 +45,15 @@ SENTENCES = {  # of the command line, by the code of an error or a warning; the 
     "harpoon fit --checkpoint, which saves the model.",
     "invalid_cell": "{problem} Fix the cell, empty it, or declare it missing: --missing {value!r}.",
     "local_engine_workers": "The local engine is one process, not {workers}. Use --engine ray for more workers.",
+    "model_instead_of_table": "{name} is a model, not a table. Name a table here; harpoon info describes a model, and "
+    "harpoon sample writes rows of it.",
     "n_with_table": "-n must be left out if --given is a table: one row is sampled for each of its rows.",
+    "option_of_text_files": "--{option} {problem}. Leave it out.",
+    "needs_condition": "--strategy and --allow-fewer need a condition. Add --where, or leave them out.",
     "rows_dropped": "Only {complete} of {rows} rows are complete, and the model trains on those only. Train on all "
     "rows with --option incomplete_rows=mask.",
     "shortfall_of_given_rows": "--allow-fewer is for -n rows; given rows are all completed, or none are.",
+    "structural_missing": "{problem}. They are filled; --option structural=keep leaves them missing.",
     "too_few_complete_rows": "The model trains on complete rows only, and the table has {complete} of them; it needs "
     "at least {required}. Train on all rows with --option incomplete_rows=mask.",
     "too_few_rows_found": "{problem} Relax it, or take these rows with --allow-fewer.",
@@ -55,7 +62,18 @@ SENTENCES = {  # of the command line, by the code of an error or a warning; the 
     "unknown_format": "The name {name!r} does not tell the format of the table. End it with one of {suffixes} (and "
     ".gz), or give --format.",
 }
+SAME_SENTENCE = ("checkpoint_mismatch", "mixed_types", "option_out_of_range", "option_without_effect", "too_few_rows")
 MAX_NOTES = 20
+
+
+def _set_debug(ctx: typer.Context, value: bool) -> bool:
+    ctx.meta[DEBUG] = value
+    return value
+
+
+Json = Annotated[bool, Option("--json", help="Print one JSON document on the standard output.")]
+Quiet = Annotated[bool, Option("--quiet", "-q", help="No messages and no progress bars; errors and the result remain.")]
+Debug = Annotated[bool, Option("--debug", callback=_set_debug, help="Show the traceback of an error.")]
 
 
 class Commands(TyperGroup):
@@ -66,7 +84,7 @@ class Commands(TyperGroup):
         try:
             return super().invoke(ctx)
         except KeyboardInterrupt:
-            print_error("Stopped. Nothing was written.")
+            print_labelled("Error: ", "bold red", "Stopped. Nothing was written.")
             raise typer.Exit(INTERRUPTED) from None
         except BrokenPipeError:  # the reader has closed the pipe, as `head` does
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
@@ -76,7 +94,7 @@ class Commands(TyperGroup):
                 raise
             if ctx.meta.get(DEBUG):
                 sys.stderr.write(traceback.format_exc())
-            print_error(sentence(error))
+            print_labelled("Error: ", "bold red", sentence(error))
             raise typer.Exit(next((code for kind, code in EXIT_CODES if isinstance(error, kind)), 1)) from None
 
 
@@ -110,13 +128,9 @@ def replace_closed_streams() -> None:
 class Console:
     """Output of one command: for people, for programs (`json`), or only the result (`quiet`)."""
 
-    json: bool = False
-    quiet: bool = False
-
-    @property
-    def progress(self) -> bool:
-        """Whether to show progress bars."""
-        return not self.quiet
+    json: Json = False
+    quiet: Quiet = False
+    debug: Debug = False
 
     def message(self, *parts: Any) -> None:  # noqa: ANN401
         """Print messages on the standard error, one line each."""
@@ -125,7 +139,8 @@ class Console:
 
     def note(self, text: str) -> None:
         """Print a message about a possible problem."""
-        self.message(_labelled("Note: ", "yellow", text))
+        if not self.quiet:
+            print_labelled("Note: ", "yellow", text)
 
     def result(self, data: Mapping[str, Any], *parts: Any) -> None:  # noqa: ANN401
         """Print the result on the standard output: one JSON document, or text."""
@@ -170,23 +185,20 @@ def rich_console(*, stderr: bool = False) -> RichConsole:
     return PlainConsole(stderr=stderr, markup=False, highlight=False, emoji=False, soft_wrap=True)
 
 
-def print_error(text: str) -> None:
-    """Print an error as one red sentence."""
-    rich_console(stderr=True).print(_labelled("Error: ", "bold red", text))
+def print_labelled(label: str, style: str, text: str) -> None:
+    """Print a sentence on the standard error, after a label in a colour."""
+    from rich.text import Text
+
+    rich_console(stderr=True).print(Text.assemble((label, style), text))
 
 
 def sentence(error: Exception) -> str:
     """Return the sentence of the command line for an error or a warning."""
     if isinstance(error, HarpoonError | HarpoonWarning):
-        return SENTENCES[error.code].format(**error.facts) if error.code in SENTENCES else str(error)
+        facts = {name: format_list(fact) if isinstance(fact, list) else fact for name, fact in error.facts.items()}
+        return SENTENCES[error.code].format(**facts) if error.code in SENTENCES else str(error)
     if isinstance(error, OSError):
         return f"{error.strerror or error}{'' if error.filename is None else f': {error.filename}'}"
     if isinstance(error, MemoryError):
         return "There is not enough memory. Use a smaller --block-size, or fewer rows."
     return f"{type(error).__name__}: {error}. This is a bug in Harpoon; run it again with --debug and report it."
-
-
-def _labelled(label: str, style: str, text: str) -> Any:  # noqa: ANN401
-    from rich.text import Text
-
-    return Text.assemble((label, style), text)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Argument, Option
 
 from harpoon.apps.cli import options
 from harpoon.apps.cli.console import Console
@@ -15,10 +14,6 @@ from harpoon.exceptions import InvalidOption
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-
-    from harpoon.estimator import Harpoon
-    from harpoon.io import ReadOptions
-
 
 EVALUATE = (
     "harpoon evaluate penguins.harpoon test.csv -o report.html",
@@ -29,138 +24,96 @@ REPORT = (
     "harpoon report penguins.harpoon -o model.html",
     "harpoon report penguins.harpoon penguins.csv -o sampled.html",
 )
-
-
 DEFAULT_ROWS = 5000  # that of `harpoon.report`, which is too heavy to import for a help text
 
-
-Page = Annotated[Path | None, typer.Option("--output", "-o", metavar="FILE", help="The page, an HTML file.")]
-Rows = Annotated[
-    int | None,
-    typer.Option("--rows", min=1, help=f"Rows to sample and to evaluate; {DEFAULT_ROWS:,} by default."),
-]
-RowsSampled = Annotated[
-    int | None,
-    typer.Option(
-        "--rows", min=1, help=f"Rows to sample; by default as many as TABLE has, or {DEFAULT_ROWS:,} without a table."
-    ),
-]
+Page = Annotated[Path | None, Option("--output", "-o", metavar="FILE", help="The page, an HTML file.")]
 
 
 def evaluate(
     model: options.ModelFile,
-    test: Annotated[str, typer.Argument(metavar="TEST", help="A table that the model was not trained on.")],
-    train: Annotated[
-        str | None, typer.Option("--train", metavar="TABLE", help="The training table, to search it for copies.")
-    ] = None,
+    test: Annotated[str, Argument(metavar="TEST", help="A table that the model was not trained on.")],
+    train: Annotated[str | None, Option(metavar="TABLE", help="The training table, to search it for copies.")] = None,
     output: Page = None,
     where: options.Where = None,
-    rows: Rows = None,
-    delimiter: options.Delimiter = None,
-    encoding: options.Encoding = None,
-    missing: options.Missing = None,
+    rows: Annotated[
+        int | None, Option(min=1, help=f"Rows to sample and to evaluate; {DEFAULT_ROWS:,} by default.")
+    ] = None,
+    *,
+    csv: options.CsvOptions,
     seed: options.Seed = None,
     force: options.Force = False,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-    debug: options.Debug = False,  # noqa: ARG001
+    console: Console,
 ) -> None:
     """Hide cells of a test table and score how the model fills them, and compare sampled rows with real rows."""
-    console = Console(json, quiet)
-    _check_output(output, json=json, force=force)
-    loaded = load_model(model, console)
-    how = options.read_options(delimiter, encoding, missing)
-    table = _read_like_model(test, loaded, how, console)
-    original = None if train is None else _read_like_model(train, loaded, how, console)
-    with console.warnings_as_notes():
-        from harpoon import report
+    from harpoon import report
+    from harpoon.data.arrow_types import text_types
 
+    _check_output(output, console, force=force)
+    loaded = load_model(model, console)
+    types = text_types(loaded.schema_)
+    csv_of = csv.by_table(test, *([] if train is None else [train]))
+    table = read_table(test, csv_of[0], console, types)
+    original = None if train is None else read_table(train, csv_of[1], console, types)
+    with console.warnings_as_notes():
         summary = report.evaluate(
-            loaded, table, train=original, where=where, random_state=seed, **_drop_none(rows=rows)
+            loaded, table, train=original, where=where, rows=rows or DEFAULT_ROWS, random_state=seed
         )
     _show(summary, output, console, force=force)
 
 
 def report(
-    first: Annotated[str, typer.Argument(metavar="MODEL|REAL", help="A model, or a table of real rows.")],
+    first: Annotated[str, Argument(metavar="MODEL|REAL", help="A model, or a table of real rows.")],
     second: Annotated[
-        str | None, typer.Argument(metavar="TABLE|SYNTHETIC", help="A table to compare with.", show_default=False)
+        str | None, Argument(metavar="TABLE|SYNTHETIC", help="A table to compare with.", show_default=False)
     ] = None,
     output: Page = None,
     where: options.Where = None,
-    rows: RowsSampled = None,
-    delimiter: options.Delimiter = None,
-    encoding: options.Encoding = None,
-    missing: options.Missing = None,
+    rows: Annotated[
+        int | None,
+        Option(min=1, help=f"Rows to sample; by default as many as TABLE has, or {DEFAULT_ROWS:,} without a table."),
+    ] = None,
+    *,
+    csv: options.CsvOptions,
     seed: options.Seed = None,
     force: options.Force = False,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-    debug: options.Debug = False,  # noqa: ARG001
+    console: Console,
 ) -> None:
     """Describe a model, or compare two tables: real rows with synthetic rows, or with rows that the model samples."""
-    console = Console(json, quiet)
-    _check_output(output, json=json, force=force)
-    how = options.read_options(delimiter, encoding, missing)
+    import pyarrow as pa
+
+    from harpoon import report
+    from harpoon.data import dataframe
+    from harpoon.data.arrow_types import text_types
+
+    _check_output(output, console, force=force)
     with console.warnings_as_notes():
         if is_model(first):
-            summary = _report_model(Path(first), second, where, rows, seed, how, console)
+            model = load_model(Path(first), console)
+            if second is None:
+                summary = report.describe(model, where=where, rows=rows or DEFAULT_ROWS, random_state=seed)
+            else:
+                real = read_table(second, csv, console, text_types(model.schema_))
+                sampled = model.sample(rows or max(real.num_rows, 1), where=where, random_state=seed)
+                summary = report.compare(real, dataframe.read(sampled).arrow, random_state=seed)
         elif second is None:
             raise InvalidOption(f"{first!r} is not a model. Compare it with a second table, or give a model.")
         elif where is not None or rows is not None:
             unused = "--where" if where is not None else "--rows"
             raise InvalidOption(f"{unused} needs a model; two tables are compared as they are, with all their rows.")
         else:
-            summary = _compare_tables(first, second, seed, how, console)
+            first_csv, second_csv = csv.by_table(first, second)
+            real = read_table(first, first_csv, console)
+            known = [f for f in real.schema if not pa.types.is_null(f.type) and not pa.types.is_dictionary(f.type)]
+            types = {f.name: f.type for f in known}
+            summary = report.compare(real, read_table(second, second_csv, console, types), random_state=seed)
     _show(summary, output, console, force=force)
 
 
-def _report_model(
-    path: Path,
-    second: str | None,
-    where: str | None,
-    rows: int | None,
-    seed: int | None,
-    how: ReadOptions,
-    console: Console,
-) -> Mapping[str, Any]:
-    from harpoon import report
-    from harpoon.data import dataframe
-
-    model = load_model(path, console)
-    if second is None:
-        return report.describe(model, where=where, random_state=seed, **_drop_none(rows=rows))
-    real = _read_like_model(second, model, how, console)
-    sampled = dataframe.read(model.sample(rows or max(real.num_rows, 1), where=where, random_state=seed)).arrow
-    return report.compare(real, sampled, random_state=seed)
-
-
-def _compare_tables(first: str, second: str, seed: int | None, how: ReadOptions, console: Console) -> Mapping[str, Any]:
-    import pyarrow as pa
-
-    from harpoon import report
-
-    real = read_table(first, how, console)
-    types = {f.name: f.type for f in real.schema if not pa.types.is_null(f.type) and not pa.types.is_dictionary(f.type)}
-    return report.compare(real, read_table(second, replace(how, types=types), console), random_state=seed)
-
-
-def _read_like_model(location: str, model: Harpoon, how: ReadOptions, console: Console) -> Any:  # noqa: ANN401
-    from harpoon.data.arrow_types import text_types
-
-    return read_table(location, replace(how, types=text_types(model.schema_)), console)
-
-
-def _drop_none(**arguments: Any) -> dict[str, Any]:  # noqa: ANN401
-    """Return the arguments that are not None."""
-    return {name: value for name, value in arguments.items() if value is not None}
-
-
-def _check_output(output: Path | None, *, json: bool, force: bool) -> None:
-    if output is None and not json:
-        raise InvalidOption("Give a file for the page, with -o report.html, or print the numbers with --json.")
+def _check_output(output: Path | None, console: Console, *, force: bool) -> None:
     if output is not None:
         options.check_output(output, force=force)
+    elif not console.json:
+        raise InvalidOption("Give a file for the page, with -o report.html, or print the numbers with --json.")
 
 
 def _show(summary: Mapping[str, Any], output: Path | None, console: Console, *, force: bool) -> None:
@@ -168,5 +121,8 @@ def _show(summary: Mapping[str, Any], output: Path | None, console: Console, *, 
         from harpoon.report import Page
 
         Page(summary).save(output, force=force)
-    lines = [f"{line['name']}: {line['text']}. {line['meaning']}" for line in summary.get("headlines", ())]
+    lines = [
+        f"{one['name']}: {one['text']}{one['target'] and ' (' + one['target'] + ')'}. {one['meaning']}"
+        for one in summary.get("headlines", ())
+    ]
     console.summary(summary, *lines, f"Report: {output}")

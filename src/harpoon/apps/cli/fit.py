@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
+from typer import Option
 
 from harpoon.apps.cli import options
 from harpoon.apps.cli.console import Console
@@ -14,13 +14,10 @@ from harpoon.apps.cli.loading import read_table
 from harpoon.exceptions import ColumnLeftOutWarning, InvalidOption, TableFileError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     import pyarrow as pa
 
     from harpoon.data.schema import Schema
     from harpoon.estimator import Harpoon
-    from harpoon.io import ReadOptions
 
 
 FIT = (
@@ -32,60 +29,73 @@ FIT = (
 MIN_EPOCHS = 20  # a model with fewer is still learning fast
 
 
+@dataclass(frozen=True)
+class ColumnOptions:
+    """Options that change the inferred columns of a table."""
+
+    exclude: Annotated[list[str] | None, Option(metavar="COLUMN", help="A column to leave out. May be repeated.")] = (
+        None
+    )
+    kind: Annotated[
+        list[str] | None, Option(metavar="COLUMN=KIND", help="The kind of a column: region=category. May be repeated.")
+    ] = None
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The kind of each column that has one."""
+        found = {}
+        for text in self.kind or ():
+            name, equals, kind = text.rpartition("=")
+            if not equals:
+                raise InvalidOption(f"--kind takes COLUMN=KIND, such as region=category, got {text!r}.")
+            found[name] = kind
+        return found
+
+
 def fit(
     table: options.Table,
-    output: Annotated[Path, typer.Option("--output", "-o", metavar="MODEL", help="The file for the model.")],
+    output: Annotated[Path, Option("--output", "-o", metavar="MODEL", help="The file for the model.")],
     max_time: Annotated[
         float | None,
-        typer.Option(
-            parser=options.parse_duration, metavar="TIME", help="Longest training: 90s, 2m (the default) or 1h30m."
-        ),
+        Option(parser=options.parse_duration, metavar="TIME", help="Longest training: 90s, 2m (the default) or 1h30m."),
     ] = None,
-    max_epochs: Annotated[int | None, typer.Option(min=1, help="Most passes over the table.")] = None,
+    max_epochs: Annotated[int | None, Option(min=1, help="Most passes over the table.")] = None,
     preset: Annotated[
         str,
-        typer.Option(
+        Option(
             help='"anchored", or "paper" for the paper\'s system to the letter.',
-            autocompletion=options.complete_from(options.preset_names),
+            autocompletion=options.complete_from("harpoon.config:PRESETS"),
         ),
     ] = "anchored",
     schema: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The columns, in a file that `harpoon schema -o` wrote.")
+        Path | None, Option(metavar="FILE", help="The columns, in a file that `harpoon schema -o` wrote.")
     ] = None,
-    exclude: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="A column to leave out. May be repeated.")
-    ] = None,
-    kind: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN=KIND", help="The kind of a column: region=category. May be repeated."),
-    ] = None,
+    *,
+    columns: ColumnOptions,
     option: options.OptionValues = None,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Saves the state of the training; if the file exists, training resumes."),
+        Option(metavar="FILE", help="Saves the state of the training; if the file exists, training resumes."),
     ] = None,
-    delimiter: options.Delimiter = None,
-    encoding: options.Encoding = None,
-    missing: options.Missing = None,
+    csv: options.CsvOptions,
     seed: options.Seed = None,
     force: options.Force = False,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-    debug: options.Debug = False,  # noqa: ARG001
+    console: Console,
 ) -> None:
     """Train a model on a table, which may have missing cells. Ctrl-C ends the training early and saves the model."""
+    from harpoon.apps.cli.tables import schema_table
     from harpoon.estimator import Harpoon
 
-    console = Console(json, quiet)
     options.check_output(output, force=force)
     values = options.parse_options(option, ["model", "training"])
     model = Harpoon(
-        preset, max_time=max_time, max_epochs=max_epochs, random_state=seed, progress=console.progress, **values
+        preset, max_time=max_time, max_epochs=max_epochs, random_state=seed, progress=not console.quiet, **values
     )
     with console.warnings_as_notes(hide=(ColumnLeftOutWarning,)):
-        how = options.read_options(delimiter, encoding, missing)
-        rows, model.schema = read_with_schema(table, how, console, file=schema, kinds=kind or (), exclude=exclude or ())
-        _show_schema(model.schema, rows, console)
+        rows, model.schema = read_with_schema(table, csv, console, columns, schema)
+        if not console.quiet:
+            counts = f"{len(model.schema)} columns, {len(model.schema.modelled)} of them modelled"
+            console.message(f"{rows.num_rows:,} rows, {counts}", schema_table(model.schema, rows))
         model.fit(rows, checkpoint=checkpoint)
     model.save(output)
     summary = {"model": str(output), "rows": rows.num_rows, "bytes": output.stat().st_size, **training_summary(model)}
@@ -98,21 +108,23 @@ def fit(
 
 
 def read_with_schema(
-    table: str, how: ReadOptions, console: Console, *, file: Path | None, kinds: Sequence[str], exclude: Sequence[str]
+    table: str, csv: options.CsvOptions, console: Console, columns: ColumnOptions, file: Path | None = None
 ) -> tuple[pa.Table, Schema]:
     """Read a table and its schema: from a file, or inferred, with changes from the options."""
+    from harpoon.data import Schema
     from harpoon.data.arrow_types import text_types
-    from harpoon.data.schema import Schema
 
-    schema = None if file is None else _read_schema(file)
-    types = {} if schema is None else text_types(schema)
-    rows = read_table(table, replace(how, types=types), console, check_texts=schema is None)
-    given_kinds = dict(_parse_kind(text) for text in kinds)
-    if schema is None:
-        return rows, Schema.infer(rows, kinds=given_kinds, exclude=exclude)
-    for name, kind in given_kinds.items():
+    if file is None:
+        rows = read_table(table, csv, console, check_texts=True)
+        return rows, Schema.infer(rows, kinds=columns.kinds, exclude=columns.exclude or ())
+    try:
+        schema = Schema.from_json(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeError) as error:
+        raise TableFileError.unreadable(f"The schema {str(file)!r}", error) from None
+    rows = read_table(table, csv, console, text_types(schema))
+    for name, kind in columns.kinds.items():
         schema = schema.replace(name, kind=kind)
-    for name in exclude:
+    for name in columns.exclude or ():
         schema = schema.replace(name, kind="skipped", note="left out on request")
     return rows, schema.complete(rows)
 
@@ -127,30 +139,6 @@ def training_summary(model: Harpoon) -> dict[str, Any]:
         "seconds": model.history_.seconds,
         "stopped_by": model.history_.stopped_by,
     }
-
-
-def _show_schema(columns: Schema, rows: pa.Table, console: Console) -> None:
-    if not console.quiet:
-        from harpoon.apps.cli.tables import schema_table
-
-        console.message(f"{rows.num_rows:,} rows, {len(columns)} columns, {len(columns.modelled)} of them modelled")
-        console.message(schema_table(columns, rows))
-
-
-def _read_schema(file: Path) -> Schema:
-    from harpoon.data.schema import Schema
-
-    try:
-        return Schema.from_json(file.read_text(encoding="utf-8"))
-    except (OSError, UnicodeError) as error:
-        raise TableFileError.unreadable(f"The schema {str(file)!r}", error) from None
-
-
-def _parse_kind(text: str) -> tuple[str, str]:
-    name, equals, kind = text.rpartition("=")
-    if not equals:
-        raise InvalidOption(f"--kind takes COLUMN=KIND, such as region=category, got {text!r}.")
-    return name, kind
 
 
 def _describe(summary: dict[str, Any]) -> str:

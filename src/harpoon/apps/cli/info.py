@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
+from typer import Option
 
 from harpoon.apps.cli import options
 from harpoon.apps.cli.console import Console
-from harpoon.apps.cli.fit import read_with_schema, training_summary
+from harpoon.apps.cli.fit import ColumnOptions, read_with_schema, training_summary
 from harpoon.apps.cli.loading import load_model
 
 INFO = ("harpoon info penguins.harpoon", "harpoon info penguins.harpoon --json | jq .validation_loss")
@@ -19,17 +19,11 @@ SCHEMA = (
 )
 
 
-def info(
-    model: options.ModelFile,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-    debug: options.Debug = False,  # noqa: ARG001
-) -> None:
+def info(model: options.ModelFile, *, console: Console) -> None:
     """Describe a model: its columns, how it was trained, and how large it is."""
     from harpoon._utils import model_file
     from harpoon.apps.cli.tables import fact_table, listing, schema_table
 
-    console = Console(json, quiet)
     loaded = load_model(model, console)
     about: dict[str, Any] = {
         "model": str(model),
@@ -49,35 +43,23 @@ def info(
 def schema(
     table: options.Table,
     output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="A JSON file to edit, for `harpoon fit --schema`."),
+        Path | None, Option("--output", "-o", metavar="FILE", help="A JSON file to edit, for `harpoon fit --schema`.")
     ] = None,
-    exclude: Annotated[
-        list[str] | None, typer.Option(metavar="COLUMN", help="A column to leave out. May be repeated.")
-    ] = None,
-    kind: Annotated[
-        list[str] | None,
-        typer.Option(metavar="COLUMN=KIND", help="The kind of a column: region=category. May be repeated."),
-    ] = None,
-    delimiter: options.Delimiter = None,
-    encoding: options.Encoding = None,
-    missing: options.Missing = None,
+    *,
+    columns: ColumnOptions,
+    csv: options.CsvOptions,
     force: options.Force = False,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-    debug: options.Debug = False,  # noqa: ARG001
+    console: Console,
 ) -> None:
     """Describe the columns of a table: kinds, missing cells, and which a model would leave out and why."""
     from harpoon._utils.files import replace_atomically
     from harpoon.apps.cli.tables import schema_table
 
-    console = Console(json, quiet)
     if output is not None:
         options.check_output(output, force=force)
-    how = options.read_options(delimiter, encoding, missing)
-    rows, found = read_with_schema(table, how, console, file=None, kinds=kind or (), exclude=exclude or ())
+    rows, found = read_with_schema(table, csv, console, columns)
     if output is not None:
         with replace_atomically(output) as temporary:
             temporary.write_text(found.to_json(), encoding="utf-8")
-    columns = [column.to_json() for column in found]
-    console.result({"rows": rows.num_rows, "columns": columns}, schema_table(found, rows))
+    facts = {"rows": rows.num_rows, "columns": [column.to_json() for column in found]}
+    console.result(facts, schema_table(found, rows))

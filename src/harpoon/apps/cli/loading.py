@@ -10,13 +10,13 @@ from harpoon._text import format_list
 from harpoon.apps.cli.console import Console
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping
 
     import pyarrow as pa
 
+    from harpoon.apps.cli.options import CsvOptions
     from harpoon.estimator import Harpoon
-    from harpoon.io import ReadOptions, Source
-
+    from harpoon.io import Source
 
 CHUNK_ROWS = 2**16
 LIKELY_MISSING = ("?", "-", "--", ".", "*", "na", "n/a", "n.a.", "none", "nil", "missing", "unknown", "not available")
@@ -27,7 +27,7 @@ def load_model(path: Path, console: Console, *, progress: bool = True) -> Harpoo
     """Load a model from its file."""
     from harpoon.estimator import load
 
-    return load(path, progress=progress and console.progress)
+    return load(path, progress=progress and not console.quiet)
 
 
 def is_model(location: str) -> bool:
@@ -42,27 +42,28 @@ def is_model(location: str) -> bool:
         return False
 
 
-def read_table(location: str, how: ReadOptions, console: Console, *, check_texts: bool = False) -> pa.Table:
-    """Read a whole table, with notes about what looks doubtful.
-
-    Args:
-        location: A path, "-" or the URL of a table in a database.
-        how: Delimiter, encoding, texts for missing cells, types.
-        console: Receives the notes.
-        check_texts: Whether to look for texts that often stand for a missing cell; for a table without a schema.
-    """
+def read_table(
+    location: str,
+    csv: CsvOptions,
+    console: Console,
+    types: Mapping[str, pa.DataType] | None = None,
+    *,
+    check_texts: bool = False,
+) -> pa.Table:
+    """Read a whole table, with notes about what looks doubtful; `check_texts` looks for texts of missing cells."""
     import pyarrow as pa
 
     from harpoon import io
 
-    with io.open_source(location, how) as source:
+    with io.open_source(location, csv.read_options(types)) as source:
         _note_delimiter(source, console)
         chunks = list(source.chunks(CHUNK_ROWS))
         if source.missing_spellings - {""}:
             console.message(f"Missing cells are written {format_list(sorted(source.missing_spellings), shown=20)}.")
+        table = pa.concat_tables(chunk.table for chunk in chunks) if chunks else source.schema.empty_table()
         if check_texts and all(chunk.texts is not None for chunk in chunks):
-            _note_likely_missing([chunk.table for chunk in chunks], console)
-        return pa.concat_tables(chunk.table for chunk in chunks) if chunks else source.schema.empty_table()
+            _note_likely_missing(table, console)
+        return table
 
 
 def _note_delimiter(source: Source, console: Console) -> None:
@@ -75,16 +76,15 @@ def _note_delimiter(source: Source, console: Console) -> None:
             console.note(f"Only one column was found, and its name holds {other!r}; is that the delimiter?")
 
 
-def _note_likely_missing(tables: Sequence[pa.Table], console: Console) -> None:
+def _note_likely_missing(table: pa.Table, console: Console) -> None:
     """Note texts that stand for a missing cell in many tables, and in some for themselves."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
     found: dict[str, list[str]] = {}
-    for field in tables[0].schema if tables else ():
+    for field in table.schema:
         if pa.types.is_string(field.type):
-            cells = pa.chunked_array([chunk for table in tables for chunk in table[field.name].chunks], type=field.type)
-            for text in pc.unique(pc.utf8_trim_whitespace(cells)).to_pylist():
+            for text in pc.unique(pc.utf8_trim_whitespace(table[field.name])).to_pylist():
                 if text is not None and text.casefold() in LIKELY_MISSING:
                     found.setdefault(text, []).append(field.name)
     for text, names in found.items():

@@ -3,23 +3,27 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from functools import wraps
+from inspect import Parameter, Signature, signature
 from pathlib import Path
+from pkgutil import resolve_name
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Argument, Option
 
-from harpoon.apps.cli.console import DEBUG, Console
+from harpoon.apps.cli.console import Console
+from harpoon.engines import ENGINES
 from harpoon.exceptions import InvalidOption, TableFileError
+from harpoon.io import FORMATS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     import pyarrow as pa
 
-    from harpoon.engines.job import ImputeRequest, Job
-    from harpoon.estimator import Harpoon
+    from harpoon.engines.job import Job
     from harpoon.io import ReadOptions
 
 
@@ -42,134 +46,156 @@ def parse_duration(text: str) -> float:
     return total
 
 
-def complete_from(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
-    """Return the shell completion of an option that takes one of a few names.
+def complete_from(registry: str, suffix: str = "") -> Callable[[str], list[str]]:
+    """Return the shell completion of an option that takes a key of a registry, which is imported only then.
 
-    >>> complete_from(lambda: ("auto", "rejection", "conditioning"))("a")
-    ['auto']
+    >>> complete_from("harpoon.config:PRESETS")("a")
+    ['anchored']
     """
-
-    def complete(incomplete: str) -> list[str]:
-        return [name for name in names() if name.startswith(incomplete)]
-
-    return complete
+    return lambda incomplete: [f"{name}{suffix}" for name in resolve_name(registry) if name.startswith(incomplete)]
 
 
-def strategy_names() -> list[str]:
-    """Return the strategies for conditions."""
-    from harpoon.inference.strategies import STRATEGIES
-
-    return list(STRATEGIES)
-
-
-def preset_names() -> list[str]:
-    """Return the presets."""
-    from harpoon.config import PRESETS
-
-    return list(PRESETS)
-
-
-def engine_names() -> list[str]:
-    """Return the engines."""
-    from harpoon.engines import ENGINES
-
-    return list(ENGINES)
-
-
-def format_names() -> list[str]:
-    """Return the formats of tables."""
-    from harpoon.io import FORMATS
-
-    return list(FORMATS)
-
-
-def option_names() -> list[str]:
-    """Return the options, each followed by =."""
-    from harpoon.config import Config, declared
-
-    return [f"{name}=" for name, _ in declared(Config)]
-
-
-def _set_debug(ctx: typer.Context, value: bool) -> bool:
-    ctx.meta[DEBUG] = value
-    return value
-
-
-ModelFile = Annotated[Path, typer.Argument(metavar="MODEL", help="A model that `harpoon fit` or `save` wrote.")]
-Table = Annotated[str, typer.Argument(metavar="TABLE", help="A file, - or the URL of a table in a database.")]
+ModelFile = Annotated[Path, Argument(metavar="MODEL", help="A model that `harpoon fit` or `save` wrote.")]
+Table = Annotated[str, Argument(metavar="TABLE", help="A file, - or the URL of a table in a database.")]
 TableOrFolder = Annotated[
-    str, typer.Argument(metavar="TABLE", help="A file, a folder of files, - or the URL of a table in a database.")
+    str, Argument(metavar="TABLE", help="A file, a folder of files, - or the URL of a table in a database.")
 ]
 OutputTable = Annotated[
-    str, typer.Option("--output", "-o", metavar="TABLE", help="The table to write; - is the standard output.")
+    str, Option("--output", "-o", metavar="TABLE", help="The table to write; - is the standard output.")
 ]
-Format = Annotated[
-    str,
-    typer.Option(
-        "--format",
-        metavar="FORMAT",
-        help=f"{', '.join(format_names())}: if the name does not tell.",
-        autocompletion=complete_from(format_names),
-    ),
-]
-Where = Annotated[
-    str | None, typer.Option("--where", metavar="CONDITION", help="A condition as in SQL: \"age >= 50 and sex = 'f'\".")
-]
-Seed = Annotated[int | None, typer.Option("--seed", min=0, help="The same seed gives the same result.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on the standard output.")]
-Quiet = Annotated[
-    bool, typer.Option("--quiet", "-q", help="No messages and no progress bars; errors and the result remain.")
-]
-Debug = Annotated[bool, typer.Option("--debug", callback=_set_debug, help="Show the traceback of an error.")]
-Force = Annotated[bool, typer.Option("--force", "-f", help="Replace an existing output.")]
-Delimiter = Annotated[
-    str | None,
-    typer.Option("--delimiter", metavar="CHARACTER", help="Between the cells of a CSV file; detected by default."),
-]
-Encoding = Annotated[
-    str | None, typer.Option("--encoding", metavar="NAME", help="Of a CSV file, such as latin-1; UTF-8 by default.")
-]
-Missing = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--missing",
-        metavar="TEXT",
-        help="A text that means a missing cell in a CSV file, besides empty cells, NA, N/A, NaN, null, <NA> and #N/A. "
-        "May be repeated.",
-    ),
-]
+Where = Annotated[str | None, Option(metavar="CONDITION", help="A condition as in SQL: \"age >= 50 and sex = 'f'\".")]
+Seed = Annotated[int | None, Option(min=0, help="The same seed gives the same result.")]
+Force = Annotated[bool, Option("--force", "-f", help="Replace an existing output.")]
 OptionValues = Annotated[
     list[str] | None,
-    typer.Option(
-        "--option",
+    Option(
         metavar="NAME=VALUE",
         help="An option by name; `harpoon options` lists them. May be repeated.",
-        autocompletion=complete_from(option_names),
+        autocompletion=complete_from("harpoon.config:Config.__dataclass_fields__", "="),
     ),
 ]
-Engine = Annotated[
-    str | None,
-    typer.Option(
-        "--engine",
-        metavar="ENGINE",
-        help=f"{', '.join(engine_names())}: for tables that are larger than memory, and for clusters. It writes a "
-        "folder of Parquet files, or one file by its name, and resumes if it was killed.",
-        autocompletion=complete_from(engine_names),
-    ),
-]
-Workers = Annotated[
-    int | None, typer.Option("--workers", min=1, help="Workers of the engine; as many as there are CPUs by default.")
-]
+
+
+@dataclass(frozen=True)
+class CsvOptions:
+    """Options of commands that read a table."""
+
+    delimiter: Annotated[
+        str | None, Option(metavar="CHARACTER", help="Between the cells of a CSV file; detected by default.")
+    ] = None
+    encoding: Annotated[
+        str | None, Option(metavar="NAME", help="Of a CSV file, such as latin-1; UTF-8 by default.")
+    ] = None
+    missing: Annotated[
+        list[str] | None,
+        Option(
+            metavar="TEXT",
+            help="A text that means a missing cell in a CSV file, besides empty cells, NA, N/A, NaN, null, <NA> and "
+            "#N/A. May be repeated.",
+        ),
+    ] = None
+
+    def read_options(self, types: Mapping[str, pa.DataType] | None = None) -> ReadOptions:
+        """Return how to read a table whose columns have these types, as far as they are known."""
+        from harpoon.io import ReadOptions
+
+        unescaped = {"\\t": "\t", "tab": "\t"}.get(self.delimiter or "", self.delimiter)
+        return ReadOptions(unescaped, self.encoding, self.missing or (), types or {})
+
+    @property
+    def is_given(self) -> bool:
+        """Whether any of them is given."""
+        return bool(self.delimiter or self.encoding or self.missing)
+
+    def by_table(self, *locations: str) -> list[CsvOptions]:
+        """Return the options of each of several tables: those of text files are for text files, if there is one."""
+        from harpoon.io import Location
+
+        parsed = [Location.parse(location) for location in locations]
+        typed = [bool(location.format) and not location.keeps_text for location in parsed]
+        return [CsvOptions() if is_typed and not all(typed) else self for is_typed in typed]
+
+
+@dataclass(frozen=True)
+class EngineOptions:
+    """Options of commands that an engine can run."""
+
+    engine: Annotated[
+        str | None,
+        Option(
+            metavar="ENGINE",
+            help=f"{', '.join(ENGINES)}: for tables that are larger than memory, and for clusters. It writes a "
+            "folder of Parquet files, or one file by its name, and resumes if it was killed.",
+            autocompletion=complete_from("harpoon.engines:ENGINES"),
+        ),
+    ] = None
+    workers: Annotated[
+        int | None, Option(min=1, help="Workers of the engine; as many as there are CPUs by default.")
+    ] = None
+    format: Annotated[
+        str,
+        Option(
+            metavar="FORMAT",
+            help=f"{', '.join(FORMATS)}: if the name does not tell.",
+            autocompletion=complete_from("harpoon.io:FORMATS"),
+        ),
+    ] = ""
+
+    def __post_init__(self) -> None:
+        if self.workers is not None and self.engine is None:
+            raise InvalidOption("--workers is the number of workers of an engine, so it needs one: add --engine ray.")
+
+    def check_output(self, output: str) -> None:
+        """Raise unless there is such an engine and it can write the output."""
+        if self.engine not in ENGINES:
+            raise InvalidOption.one_of("--engine", self.engine, ENGINES)
+        if output == "-" or "://" in output:
+            raise InvalidOption("An engine writes a folder of Parquet files, or a file: add -o FOLDER.")
+        if self.format:
+            raise InvalidOption("An engine writes Parquet, or one file by its name: leave --format out.")
+
+    def run(self, job: Job, output: str, console: Console, *, force: bool) -> None:
+        """Run a job, and print what was done."""
+        from harpoon.engines import block_store, start_engine
+
+        started, run = perf_counter(), start_engine(str(self.engine), self.workers)
+        block_store.run_job(job, output, run, force=force, progress=not console.quiet)
+        rows = sum(map(job.n_output_rows, job.blocks))
+        seconds = round(perf_counter() - started, 3)
+        summary = {"output": output, "rows": rows, "engine": self.engine, "workers": self.workers, "seconds": seconds}
+        console.summary(summary, f"{rows:,} rows in {output}")
+
+
+def expand_records(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command that has, instead of each parameter that is a dataclass, one parameter for each of its fields.
+
+    Typer makes the options of a command from its parameters.
+    """
+    given = signature(command, eval_str=True).parameters
+    records: dict[str, Any] = {name: one.annotation for name, one in given.items() if is_dataclass(one.annotation)}
+    parameters = [
+        parameter.replace(kind=Parameter.KEYWORD_ONLY)
+        for name, one in given.items()
+        for parameter in (signature(records[name], eval_str=True).parameters.values() if name in records else [one])
+    ]
+
+    @wraps(command)
+    def run(**values: Any) -> None:  # noqa: ANN401
+        for name, record in records.items():
+            values[name] = record(**{field.name: values.pop(field.name) for field in fields(record)})
+        command(**values)
+
+    vars(run)["__signature__"] = Signature(parameters)
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
 
 
 def options(
     group: Annotated[
-        str | None,
-        typer.Argument(metavar="GROUP", help="model, training, sampling or guidance; all by default."),
+        str | None, Argument(metavar="GROUP", help="model, training, sampling or guidance; all by default.")
     ] = None,
-    json: Json = False,
-    quiet: Quiet = False,
-    debug: Debug = False,  # noqa: ARG001
+    *,
+    console: Console,
 ) -> None:
     """List the options of a model, with their defaults in each preset.
 
@@ -181,20 +207,13 @@ def options(
 
     if group is not None and group not in GROUPS:
         raise InvalidOption.one_of("The group of options", group, GROUPS)
-    chosen = {name: list(declared(GROUPS[name])) for name in ([group] if group else GROUPS)}
-    data = {
-        title: [
-            {
-                "name": name,
-                "values": option.values,
-                "defaults": {preset: getattr(config, name) for preset, config in PRESETS.items()},
-                "help": option.help,
-            }
-            for name, option in declarations
-        ]
-        for title, declarations in chosen.items()
-    }
-    Console(json, quiet).result(data, *(option_table(title, rows) for title, rows in data.items()))
+    data: dict[str, list[dict[str, Any]]] = {}
+    for title in [group] if group else GROUPS:
+        for name, option in declared(GROUPS[title]):
+            defaults = {preset: getattr(config, name) for preset, config in PRESETS.items()}
+            row = {"name": name, "values": option.values, "defaults": defaults, "help": option.help}
+            data.setdefault(title, []).append(row)
+    console.result(data, *(option_table(title, rows) for title, rows in data.items()))
 
 
 def parse_options(texts: Sequence[str] | None, groups: Sequence[str]) -> dict[str, Any]:
@@ -221,22 +240,9 @@ def parse_options(texts: Sequence[str] | None, groups: Sequence[str]) -> dict[st
     return values
 
 
-def read_options(
-    delimiter: str | None,
-    encoding: str | None,
-    missing: Sequence[str] | None,
-    types: Mapping[str, pa.DataType] | None = None,
-) -> ReadOptions:
-    """Return how to read a table, from the options."""
-    from harpoon.io import ReadOptions
-
-    unescaped = {"\\t": "\t", "tab": "\t"}.get(delimiter or "", delimiter)
-    return ReadOptions(unescaped, encoding, missing or (), types or {})
-
-
-def check_table_output(output: str, *, json: bool) -> None:
+def check_table_output(output: str, console: Console) -> None:
     """Raise if a table and a JSON document would both go to the standard output."""
-    if json and output == "-":
+    if console.json and output == "-":
         raise typer.BadParameter("With --json the rows need a file of their own: add -o FILE.")
 
 
@@ -247,56 +253,3 @@ def check_output(path: Path, *, force: bool) -> None:
     if str(path) == "-":
         raise TableFileError("A model or a report needs a file of its own; it cannot go to the standard output.")
     io.check_writable(io.Location(str(path), path, ""), force=force)
-
-
-def split_names(texts: Sequence[str], names: Sequence[str]) -> list[str]:
-    """Return column names that were given one by one or separated by commas."""
-    chosen = [name for text in texts for name in ([text] if text in names else text.split(","))]
-    for name in chosen:
-        if name not in names:
-            raise InvalidOption.one_of("A column of --only", name, names)
-    return chosen
-
-
-def check_engine(engine: str, output: str, format: str) -> str:  # noqa: A002
-    """Return the engine, if it can write the output."""
-    if engine not in engine_names():
-        raise InvalidOption.one_of("--engine", engine, engine_names())
-    if output == "-" or "://" in output:
-        raise InvalidOption("An engine writes a folder of Parquet files, or a file: add -o FOLDER.")
-    if format:
-        raise InvalidOption("An engine writes Parquet, or one file by its name: leave --format out.")
-    return engine
-
-
-def model_for_engine(path: Path, console: Console, values: Mapping[str, Any]) -> Path | Harpoon:
-    """Return the model that an engine sends to its workers: its file, or with other options the model itself."""
-    from harpoon.apps.cli.loading import load_model
-
-    if not values:
-        return path
-    model = load_model(path, console)
-    model.config = model.config.with_call_options(values)
-    return model
-
-
-def impute_request(
-    model: Path | Harpoon, *, where: str | None, draws: int | None, only: Sequence[str], seed: int | None
-) -> ImputeRequest:
-    """Return the request to an engine."""
-    from harpoon.engines.job import ImputeRequest, deserialize_model
-
-    request = ImputeRequest.create(model, where=where, draws=draws, only=(), random_state=seed)
-    return replace(request, only=tuple(split_names(only, deserialize_model(request.model).schema_.names)))
-
-
-def run_job(job: Job, output: str, console: Console, engine: str, workers: int | None, *, force: bool) -> None:
-    """Run a job on an engine, and print what was done."""
-    from harpoon.engines import runner, start_engine
-
-    started = perf_counter()
-    runner.run_job(job, output, start_engine(engine, workers), force=force, progress=console.progress)
-    rows = sum(map(job.n_output_rows, job.blocks))
-    seconds = round(perf_counter() - started, 3)
-    summary = {"output": output, "rows": rows, "engine": engine, "workers": workers, "seconds": seconds}
-    console.summary(summary, f"{rows:,} rows in {output}")

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer import Option
 
 from harpoon.apps.cli import options
 from harpoon.apps.cli.console import Console
 from harpoon.apps.cli.loading import load_model, read_table
-from harpoon.exceptions import InvalidOption
+from harpoon.exceptions import InvalidOption, InvalidTable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from harpoon.data import Column
     from harpoon.estimator import Harpoon
-    from harpoon.io import ReadOptions
 
 
 SAMPLE = (
@@ -25,6 +26,7 @@ SAMPLE = (
     "harpoon sample penguins.harpoon -n 50 --where \"body_mass_g >= 5000 or island = 'Dream'\" -o heavy.parquet",
     "harpoon sample penguins.harpoon -n 20 --given species=Gentoo --given sex=female",
     "harpoon sample penguins.harpoon --given partial.csv -o completed.csv",
+    "harpoon sample penguins.harpoon -n 1000 --complete -o complete.csv",
     "harpoon sample penguins.harpoon -n 1000000000 --engine ray --workers 100 -o new/",
 )
 CHECK = (
@@ -36,86 +38,88 @@ DEFAULT_ROWS = 100
 IMPOSSIBLE = 3
 
 
-Given = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--given",
-        metavar="COLUMN=VALUE|TABLE",
-        help="COLUMN=VALUE: a value that all rows share (may be repeated). TABLE: partial rows, each of which is "
-        "completed.",
-    ),
-]
-GivenValues = Annotated[
-    list[str] | None,
-    typer.Option("--given", metavar="COLUMN=VALUE", help="A value that all rows share. May be repeated."),
-]
-
-
 def sample(
     model: options.ModelFile,
     n: Annotated[
-        int | None, typer.Option("-n", min=1, help=f"Number of rows; {DEFAULT_ROWS} by default.", show_default=False)
+        int | None, Option("-n", min=1, help=f"Number of rows; {DEFAULT_ROWS} by default.", show_default=False)
     ] = None,
     where: options.Where = None,
-    given: Given = None,
+    given: Annotated[
+        list[str] | None,
+        Option(
+            metavar="COLUMN=VALUE|TABLE",
+            help="COLUMN=VALUE: a value that all rows share (may be repeated); COLUMN= is a missing cell. TABLE: "
+            "partial rows, each of which is completed.",
+        ),
+    ] = None,
     output: options.OutputTable = "-",
     strategy: Annotated[
         str,
-        typer.Option(
+        Option(
             help="How to satisfy the condition: auto, rejection, conditioning, guidance or paper.",
-            autocompletion=options.complete_from(options.strategy_names),
+            autocompletion=options.complete_from("harpoon.inference.strategies:STRATEGIES"),
         ),
     ] = "auto",
+    complete: Annotated[
+        bool,
+        Option("--complete", help="Fill missing cells, which rows otherwise have as often as the training table."),
+    ] = False,
     allow_fewer: Annotated[
-        bool, typer.Option("--allow-fewer", help="Accept fewer than -n rows if the condition is too rare.")
+        bool, Option("--allow-fewer", help="Accept fewer than -n rows if the condition is too rare.")
     ] = False,
     option: options.OptionValues = None,
-    engine: options.Engine = None,
-    workers: options.Workers = None,
-    format: options.Format = "",  # noqa: A002
-    delimiter: options.Delimiter = None,
-    encoding: options.Encoding = None,
-    missing: options.Missing = None,
+    *,
+    engine: options.EngineOptions,
+    csv: options.CsvOptions,
     seed: options.Seed = None,
     force: options.Force = False,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-    debug: options.Debug = False,  # noqa: ARG001
+    console: Console,
 ) -> None:
     """Sample new rows, each of which satisfies the condition."""
     from harpoon import io
     from harpoon.data import dataframe
     from harpoon.engines.job import SampleJob
 
-    console = Console(json, quiet)
-    options.check_table_output(output, json=json)
+    options.check_table_output(output, console)
     values = options.parse_options(option, ["sampling", "guidance"])
-    if engine is not None:
-        engine = options.check_engine(engine, output, format)
+    missing = "complete" if complete else "as_trained"
+    if csv.is_given and (engine.engine is not None or not _tables(given or ())):
+        raise InvalidOption("--delimiter, --encoding and --missing are for a table of --given. Leave them out.")
+    if engine.engine is not None:
+        engine.check_output(output)
         if allow_fewer:
             raise InvalidOption("An engine samples all rows or none. Leave --allow-fewer out.")
         with console.warnings_as_notes():
             cells = _parse_given(given or (), load_model(model, console))
-            sent = options.model_for_engine(model, console, values)
             rows = DEFAULT_ROWS if n is None else n
-            job = SampleJob.create(rows, sent, where=where, given=cells, strategy=strategy, random_state=seed)
-            options.run_job(job, output, console, engine, workers, force=force)
+            job = SampleJob.create(
+                rows,
+                model,
+                where=where,
+                given=cells,
+                strategy=strategy,
+                missing=missing,
+                random_state=seed,
+                options=values,
+            )
+            engine.run(job, output, console, force=force)
         return
-    target = io.Location.parse(output).with_format(format)
+    target = io.Location.parse(output).with_format(engine.format)
     io.check_writable(target, force=force)
     loaded = load_model(model, console)
     with console.warnings_as_notes():
-        observed = _read_given(given or (), loaded, options.read_options(delimiter, encoding, missing), console)
+        observed = _read_given(given or (), loaded, csv, console)
         frame = loaded.sample(
             n if n is not None or not isinstance(observed, dict) else DEFAULT_ROWS,
             where=where,
             given=observed,
             strategy=strategy,
             on_shortfall="return" if allow_fewer else "raise",
+            missing=missing,
             random_state=seed,
             **values,
         )
-    table = dataframe.read(frame).arrow
+    table = loaded.template_.with_types(dataframe.read(frame).arrow)
     io.write_table(target, table, force)
     info = getattr(loaded, "sampling_info_", None)
     summary = {"output": output, "rows": table.num_rows, "sampling_info": None if info is None else asdict(info)}
@@ -124,16 +128,17 @@ def sample(
 
 def check(
     model: options.ModelFile,
-    where: Annotated[str, typer.Option("--where", metavar="CONDITION", help="The condition, as in SQL.")],
-    given: GivenValues = None,
+    where: Annotated[str, Option(metavar="CONDITION", help="The condition, as in SQL.")],
+    given: Annotated[
+        list[str] | None,
+        Option(metavar="COLUMN=VALUE", help="A value that all rows share; COLUMN= is a missing cell. May be repeated."),
+    ] = None,
     data: Annotated[
-        str | None,
-        typer.Option("--data", metavar="TABLE", help="A table in which to count the rows that satisfy it, too."),
+        str | None, Option(metavar="TABLE", help="A table in which to count the rows that satisfy it, too.")
     ] = None,
     seed: options.Seed = None,
-    json: options.Json = False,
-    quiet: options.Quiet = False,
-    debug: options.Debug = False,  # noqa: ARG001
+    *,
+    console: Console,
 ) -> None:
     """Estimate the probability of a condition, and show which part is unlikely and what to relax.
 
@@ -141,12 +146,10 @@ def check(
     """
     from harpoon.data.arrow_types import text_types
 
-    console = Console(json, quiet)
     loaded = load_model(model, console)
     with console.warnings_as_notes():
         cells = _parse_given(given or (), loaded)
-        how = options.read_options(None, None, None, text_types(loaded.schema_))
-        table = None if data is None else read_table(data, how, console)
+        table = None if data is None else read_table(data, options.CsvOptions(), console, text_types(loaded.schema_))
         found = loaded.feasibility(where, given=cells, data=table, random_state=seed)
     facts = {name: value for name, value in asdict(found).items() if name != "training_fraction" or value is not None}
     console.result(facts, str(found))
@@ -154,26 +157,26 @@ def check(
         raise typer.Exit(IMPOSSIBLE)
 
 
-def _read_given(given: Sequence[str], model: Harpoon, how: ReadOptions, console: Console) -> Any:  # noqa: ANN401
+def _read_given(given: Sequence[str], model: Harpoon, csv: options.CsvOptions, console: Console) -> Any:  # noqa: ANN401
     """Return values that all rows share, or a table of partial rows."""
-    files = [text for text in given if "=" not in text or Path(text).exists() or "://" in text]
+    files = _tables(given)
     if not files:
         return _parse_given(given, model)
     if len(given) > 1:
         raise InvalidOption("--given takes one table of partial rows, or values only: --given column=value.")
     from harpoon.data.arrow_types import text_types
 
-    return read_table(files[0], replace(how, types=text_types(model.schema_)), console)
+    return read_table(files[0], csv, console, text_types(model.schema_))
+
+
+def _tables(given: Sequence[str]) -> list[str]:
+    """Return the values of `--given` that are tables."""
+    return [text for text in given if "=" not in text or Path(text).exists() or "://" in text]
 
 
 def _parse_given(given: Sequence[str], model: Harpoon) -> dict[str, Any]:
-    """Return the values of `--given COLUMN=VALUE`, in the types of the model's columns."""
-    import pyarrow as pa
-
-    from harpoon.data.arrow_types import text_types
-    from harpoon.io.text_types import cast_texts
-
-    types, values = text_types(model.schema_), {}
+    """Return the values of `--given COLUMN=VALUE`, in the types of the model's columns; None without a value."""
+    values: dict[str, Any] = {}
     for text in given:
         name, equals, value = text.partition("=")
         if not equals:
@@ -183,8 +186,21 @@ def _parse_given(given: Sequence[str], model: Harpoon) -> dict[str, Any]:
                 f'--given has two values for {name}. Give one value, or several with --where "{name} in (...)".'
             )
         column = model.schema_[name]
-        cell = pa.chunked_array([[value]])
-        values[name] = (
-            value if column.name not in types else cast_texts(cell, types[name], name=name, missing=())[0].as_py()
-        )
+        values[name] = _cast(value, column) if value or "" in (column.categories or ()) else None
     return values
+
+
+def _cast(text: str, column: Column) -> Any:  # noqa: ANN401
+    """Return a text in the type of a column."""
+    import pyarrow as pa
+
+    from harpoon.data import Schema
+    from harpoon.data.arrow_types import text_types
+    from harpoon.io.text_types import TYPE_NAMES, cast_texts
+
+    dtype = text_types(Schema((column,))).get(column.name, pa.string())
+    try:
+        return cast_texts(pa.chunked_array([[text]]), dtype, missing=())[0].as_py()
+    except InvalidTable:
+        wanted = TYPE_NAMES.get(str(dtype), f"times ({dtype})")
+        raise InvalidOption(f"--given: column {column.name!r} should hold {wanted}, got {text!r}.") from None

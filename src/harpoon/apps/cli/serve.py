@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import webbrowser
+from threading import Thread
 from typing import Annotated
 
-import typer
+from typer import Option
 
 from harpoon.apps.cli import options
-from harpoon.apps.cli.console import Console
-from harpoon.apps.cli.loading import load_model
+from harpoon.apps.cli.console import Console, Debug, Quiet
+from harpoon.apps.cli.loading import load_model, read_table
 from harpoon.apps.server.limits import LOCAL, MEGABYTE, Limits
 from harpoon.exceptions import InvalidOption, MissingExtra
 
 SERVE = (
     "harpoon serve penguins.harpoon --open",
+    "harpoon serve penguins.harpoon --data penguins.csv",
     "harpoon serve penguins.harpoon --port 9000 --max-rows 1000 --max-time 10s",
     "HARPOON_TOKEN=$(openssl rand -hex 16) harpoon serve penguins.harpoon --host 0.0.0.0",
 )
@@ -22,26 +25,28 @@ MIN_TOKEN_LENGTH = 16
 
 def serve(
     model: options.ModelFile,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any free port.")] = 8420,
-    host: Annotated[str, typer.Option(help="Address to listen at; other machines need a token.")] = "127.0.0.1",
+    port: Annotated[int, Option(min=0, max=65535, help="0 takes any free port.")] = 8420,
+    host: Annotated[str, Option(help="Address to listen at; other machines need a token.")] = "127.0.0.1",
     token: Annotated[
         str | None,
-        typer.Option(
+        Option(
             envvar="HARPOON_TOKEN",
             show_envvar=True,
             help="Secret that clients must send (Authorization: Bearer TOKEN). Use the variable: other users of this "
             "machine can see command lines.",
         ),
     ] = None,
-    max_rows: Annotated[int, typer.Option(min=1, help="Most rows that a request may sample or send.")] = 100_000,
-    max_body: Annotated[int, typer.Option(min=1, metavar="MEGABYTES", help="Largest request.")] = 16,
-    max_time: Annotated[
-        str, typer.Option(metavar="DURATION", help="Longest time for an answer: 90s, 2m or 1h30m.")
-    ] = "60s",
-    workers: Annotated[int, typer.Option(min=1, help="Requests that are computed at the same time.")] = 2,
-    browse: Annotated[bool, typer.Option("--open", help="Open Studio in a browser.")] = False,
-    quiet: options.Quiet = False,
-    debug: options.Debug = False,  # noqa: ARG001
+    data: Annotated[
+        str | None,
+        Option(metavar="TABLE", help="Real rows: Studio counts those that satisfy a condition and shows them below."),
+    ] = None,
+    max_rows: Annotated[int, Option(min=1, help="Most rows that a request may sample or send.")] = 100_000,
+    max_body: Annotated[int, Option(min=1, metavar="MEGABYTES", help="Largest request.")] = 16,
+    max_time: Annotated[str, Option(metavar="DURATION", help="Longest time for an answer: 90s, 2m or 1h30m.")] = "60s",
+    workers: Annotated[int, Option(min=1, help="Requests that are computed at the same time.")] = 2,
+    browse: Annotated[bool, Option("--open", help="Open Studio in a browser.")] = False,
+    quiet: Quiet = False,
+    debug: Debug = False,  # noqa: ARG001
 ) -> None:
     """Serve a model over HTTP, with Studio, a page for what-if questions.
 
@@ -52,6 +57,7 @@ def serve(
     try:
         from harpoon.apps.server.app import create_app
         from harpoon.apps.server.run import listen, run
+        from harpoon.data.arrow_types import text_types
     except ModuleNotFoundError as error:
         raise MissingExtra.for_package(str(error.name), "serve", "`harpoon serve`") from None
 
@@ -59,24 +65,17 @@ def serve(
     limits = Limits(rows=max_rows, body=max_body * MEGABYTE, seconds=seconds, workers=workers)
     with listen(host, port) as sock:
         loaded = load_model(model, console, progress=False)
-        app = create_app(loaded, limits, token=token, name=model.stem, hosts={*LOCAL, host})
+        real = None if data is None else read_table(data, options.CsvOptions(), console, text_types(loaded.schema_))
+        app = create_app(loaded, limits, token=token, name=model.stem, hosts={*LOCAL, host}, data=real)
         name = f"[{host}]" if ":" in host else host
         address = f"http://{name}:{sock.getsockname()[1]}/"
         console.message(f"{model.name} is served at {address} Press Ctrl-C to stop.")
-        if browse:
-            _open_browser(address)
+        if browse:  # in a thread: a browser in a terminal returns when it is closed
+            Thread(target=webbrowser.open, args=(address,), daemon=True).start()
         try:
             run(app, sock, limits, quiet=quiet)
         except KeyboardInterrupt:  # the normal end
             console.message("Stopped.")
-
-
-def _open_browser(address: str) -> None:
-    """Open the page in a thread: a browser in a terminal returns when it is closed."""
-    import webbrowser
-    from threading import Thread
-
-    Thread(target=webbrowser.open, args=(address,), daemon=True).start()
 
 
 def _check_token(token: str | None, host: str) -> None:

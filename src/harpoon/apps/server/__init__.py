@@ -4,6 +4,6 @@ app           routes; `create_app` returns an ASGI application
 schemas       request and response bodies         handlers      what each route does
 uploads       tables in requests                  responses     formats, events
 served_model  the model and its description       controls      conditions as form controls
-middleware    token, headers, body size           workers       threads, deadlines
-errors, limits, access_log, openapi, static       run           the HTTP server
+middleware    access log, token, body size        workers       threads, deadlines
+errors, limits, access_log, openapi               run           the HTTP server
 """

@@ -4,26 +4,28 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
-from fastapi.responses import Response
+from fastapi.responses import FileResponse, Response
 from fastapi.security import HTTPBearer
 
 from harpoon._version import __version__
-from harpoon.apps.server import handlers, openapi, schemas, static
-from harpoon.apps.server.access_log import AccessLog
+from harpoon.apps.server import handlers, openapi, schemas
 from harpoon.apps.server.controls import from_controls, remainder, to_controls
 from harpoon.apps.server.errors import EXPECTED, ApiError, to_response
 from harpoon.apps.server.limits import LOCAL, Limits
-from harpoon.apps.server.middleware import BodyLimit, SecurityHeaders, TokenAuth
+from harpoon.apps.server.middleware import AccessLog, BodyLimit, TokenAuth
 from harpoon.apps.server.responses import JSON, TABLE_FORMATS, Dispatcher, Payload, accepted_format, as_json
 from harpoon.apps.server.served_model import ServedModel
-from harpoon.apps.server.uploads import open_upload, receive_table, unsupported_media_type
+from harpoon.apps.server.uploads import media_type, open_upload, receive_table, unsupported_media_type
 from harpoon.apps.server.workers import JobControl, Workers
-from harpoon.conditions.expressions import Predicate
-from harpoon.conditions.parser import parse
+from harpoon.conditions import parse
 from harpoon.estimator import Harpoon
+
+STUDIO = Path(__file__).parent / "studio"
 
 
 def create_app(
@@ -33,6 +35,7 @@ def create_app(
     token: str | None = None,
     name: str = "model",
     hosts: Collection[str] = LOCAL,
+    data: object = None,
 ) -> FastAPI:
     """Return the service of one model, for any ASGI server.
 
@@ -42,8 +45,10 @@ def create_app(
         token: A secret that clients have to send. Without one, only programs and pages of this machine are answered.
         name: The name of the model, for people.
         hosts: The host names of this machine, for a service without a token.
+        data: Real rows, a dataframe with the columns of the training table. Studio then counts those that satisfy a
+            condition and shows their distributions; no row leaves the service.
     """
-    served = ServedModel.prepare(model, name, limits or Limits())
+    served = ServedModel.prepare(model, name, limits or Limits(), data)
     workers = Workers(served.limits)
 
     @asynccontextmanager
@@ -64,12 +69,13 @@ def create_app(
     described = [] if token is None else [Depends(HTTPBearer(auto_error=False))]  # TokenAuth is what checks it
     for router in (_fast_routes(served), _job_routes(served, Dispatcher(workers, served.limits))):
         app.include_router(router, dependencies=described)
-    static.add_pages(app)
+    files = {"/": STUDIO / "index.html", **{f"/{path.name}": path for path in sorted(STUDIO.iterdir())}}
+    for address, path in files.items():  # each file under its own name, and nothing else
+        app.add_route(address, partial(_send_file, path), include_in_schema=False)
     for kind in (ApiError, *EXPECTED):
         app.add_exception_handler(kind, _error_response)
     app.add_middleware(BodyLimit, limits=served.limits, large=["/impute"])
-    app.add_middleware(TokenAuth, token=token, hosts=hosts, open_paths=["/health", *static.files()])
-    app.add_middleware(SecurityHeaders)
+    app.add_middleware(TokenAuth, token=token, hosts=hosts, open_paths=["/health", *files])
     app.add_middleware(AccessLog)  # the last one is the outermost
     return app
 
@@ -99,12 +105,15 @@ def _fast_routes(served: ServedModel) -> APIRouter:
         responses=openapi.error_responses(),
     )
     def condition(body: schemas.ConditionBody) -> Any:  # noqa: ANN401
+        written, rest = (parse(text) if text and text.strip() else None for text in (body.where, body.rest))
         chosen = {name: control.model_dump() for name, control in (body.controls or {}).items()}
-        written = _parse(body.where)
-        tree = from_controls(chosen, schema, _parse(body.rest)) if written is None else written
-        controls, complete = ({}, True) if tree is None else to_controls(tree, schema)
-        rest = None if tree is None else remainder(tree, schema)
-        return {"where": _text(tree), "controls": controls, "complete": complete, "rest": _text(rest)}
+        tree = from_controls(chosen, schema, rest) if written is None else written
+        if tree is None:
+            return {"where": None, "controls": {}, "complete": True, "rest": None}
+        controls, complete = to_controls(tree, schema)
+        left = remainder(tree, schema)
+        rest_text = None if left is None else str(left)
+        return {"where": str(tree), "controls": controls, "complete": complete, "rest": rest_text}
 
     return router
 
@@ -121,8 +130,7 @@ def _job_routes(served: ServedModel, dispatcher: Dispatcher) -> APIRouter:
         responses=openapi.job_responses(schemas.SampleResponse, tables=True),
     )
     async def sample(request: Request, body: schemas.SampleBody) -> Response:
-        media = _accepted(request, tables=True)
-        return await dispatcher.respond(request, lambda control: handlers.sample(served, body, control), media)
+        return await dispatcher.respond(request, lambda control: handlers.sample(served, body, control), tables=True)
 
     @router.post(
         "/feasibility",
@@ -131,8 +139,7 @@ def _job_routes(served: ServedModel, dispatcher: Dispatcher) -> APIRouter:
         responses=openapi.job_responses(schemas.FeasibilityResponse),
     )
     async def feasibility(request: Request, body: schemas.FeasibilityBody) -> Response:
-        media = _accepted(request)
-        return await dispatcher.respond(request, lambda control: handlers.feasibility(served, body, control), media)
+        return await dispatcher.respond(request, lambda control: handlers.feasibility(served, body, control))
 
     @router.post(
         "/profile",
@@ -141,8 +148,7 @@ def _job_routes(served: ServedModel, dispatcher: Dispatcher) -> APIRouter:
         responses=openapi.job_responses(schemas.ProfileResponse),
     )
     async def profile(request: Request, body: schemas.ProfileBody) -> Response:
-        media = _accepted(request)
-        return await dispatcher.respond(request, lambda control: handlers.profile(served, body, control), media)
+        return await dispatcher.respond(request, lambda control: handlers.profile(served, body, control))
 
     @router.post(
         "/impute",
@@ -151,7 +157,7 @@ def _job_routes(served: ServedModel, dispatcher: Dispatcher) -> APIRouter:
         responses=openapi.job_responses(schemas.ImputeResponse, tables=True),
     )
     async def impute(request: Request, query: Annotated[schemas.ImputeParameters, Query()]) -> Response:
-        media = _accepted(request, tables=True)
+        media = accepted_format(request, tables=True)
         upload_media, content = await receive_table(request)
 
         def job(control: JobControl) -> Payload:
@@ -160,25 +166,17 @@ def _job_routes(served: ServedModel, dispatcher: Dispatcher) -> APIRouter:
                 return handlers.impute_table(served, upload, parameters, control, media)
             return handlers.impute_cells(served, upload, parameters, control)
 
-        return await dispatcher.respond(request, job, media)
+        return await dispatcher.respond(request, job, tables=True)
 
     return router
 
 
-def _parse(text: str | None) -> Predicate | None:
-    return parse(text) if text and text.strip() else None
-
-
-def _text(tree: Predicate | None) -> str | None:
-    return None if tree is None else str(tree)
-
-
-def _accepted(request: Request, *, tables: bool = False) -> str:
-    return accepted_format(request.headers.get("accept", ""), tables=tables)
+async def _send_file(path: Path, _request: Request) -> Response:
+    return FileResponse(path)
 
 
 async def _require_json(request: Request) -> None:
-    if request.headers.get("content-type", "").partition(";")[0].strip().lower() != JSON:
+    if media_type(request.headers.get("content-type", "")) != JSON:
         raise unsupported_media_type([JSON])
 
 

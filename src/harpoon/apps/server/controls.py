@@ -22,22 +22,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from harpoon.apps.server.served_model import json_value
-from harpoon.conditions.binder import bind
-from harpoon.conditions.bound import (
-    AllOf,
-    AnyOf,
-    BoundPredicate,
-    ColumnRef,
-    Compare,
-    Constant,
-    IsIn,
-    NumberLiteral,
-    assume_complete,
-)
-from harpoon.conditions.expressions import And, ColumnName, Comparison, In, Literal, Predicate
-from harpoon.data.column import Column, Kind
+from harpoon.conditions import BoundPredicate, Predicate, assume_complete, bind
+from harpoon.conditions.bound import AllOf, AnyOf, ColumnRef, Compare, Constant, IsIn, NumberLiteral
+from harpoon.conditions.expressions import And, ColumnName, Comparison, In, Literal
+from harpoon.data import Column, Kind, Schema
 from harpoon.data.column_array import NANOSECONDS
-from harpoon.data.schema import Schema
 from harpoon.exceptions import InvalidCondition
 
 Control = Mapping[str, Any]
@@ -50,17 +39,16 @@ def to_controls(tree: Predicate, schema: Schema) -> tuple[dict[str, dict[str, An
     bound = assume_complete(bind(tree, schema))
     parts = bound.parts if isinstance(bound, AllOf) else () if bound == Constant(truth=True) else (bound,)
     allowed: dict[str, set[int]] = {}
-    ranges: dict[str, list[Compare]] = {}
+    ranges: dict[str, list[tuple[float, str]]] = {}  # ends and operators
     complete = True
     for part in parts:
-        membership, comparison = _as_membership(part), _as_comparison(part)
-        if membership is not None:
-            codes = set(membership.allowed)
-            allowed[membership.column] = allowed.get(membership.column, codes) & codes
-        elif comparison is not None:
-            ranges.setdefault(comparison.left.column, []).append(comparison)  # type: ignore[union-attr]
-        else:
-            complete = False
+        match _merge_memberships(part):
+            case IsIn(column, codes):
+                allowed[column] = allowed.get(column, set(codes)) & set(codes)
+            case Compare(operator, ColumnRef(column), NumberLiteral(end)) if operator != "!=":
+                ranges.setdefault(column, []).append((end, operator))
+            case _:
+                complete = False
     controls = {name: _to_range(schema[name], found) for name, found in ranges.items()}
     controls |= {
         name: {"categories": [(schema[name].categories or ())[i] for i in sorted(codes)]}
@@ -86,26 +74,16 @@ def _all_of(parts: Sequence[Predicate]) -> Predicate | None:
     return And(tuple(parts)) if len(parts) > 1 else next(iter(parts), None)
 
 
-def _as_membership(part: BoundPredicate) -> IsIn | None:
-    """Return a condition on the categories of one column, also if it is joined by "or"."""
-    if not isinstance(part, AnyOf):
-        return part if isinstance(part, IsIn) else None
-    members = [one for one in part.parts if isinstance(one, IsIn)]
-    if len(members) < len(part.parts) or len({one.column for one in members}) > 1:
-        return None
+def _merge_memberships(part: BoundPredicate) -> BoundPredicate:
+    """Return conditions on the categories of one column that are joined by "or" as one condition."""
+    members = [one for one in part.parts if isinstance(one, IsIn)] if isinstance(part, AnyOf) else []
+    if not isinstance(part, AnyOf) or len(members) < len(part.parts) or len({one.column for one in members}) > 1:
+        return part
     return IsIn(members[0].column, tuple({i for one in members for i in one.allowed}), members[0].n_categories)
 
 
-def _as_comparison(part: BoundPredicate) -> Compare | None:
-    match part:
-        case Compare(operator, ColumnRef(), NumberLiteral()) if operator != "!=":
-            return part
-    return None
-
-
-def _to_range(column: Column, found: list[Compare]) -> dict[str, Any]:
+def _to_range(column: Column, ends: list[tuple[float, str]]) -> dict[str, Any]:
     """Return the intersection of comparisons; of two equal ends, the open one counts."""
-    ends = [(part.right.value, part.operator) for part in found if isinstance(part.right, NumberLiteral)]
     control: dict[str, Any] = {}
     lowest = max(((end, operator == ">") for end, operator in ends if operator in LOWER), default=None)
     highest = min(((end, operator != "<") for end, operator in ends if operator in UPPER), default=None)

@@ -29,15 +29,7 @@ EXPECTED = (HarpoonError, HTTPException, RequestValidationError, ValidationError
 
 
 class ApiError(Exception):
-    """An error response.
-
-    Attributes:
-        status: The HTTP status.
-        kind: A name for programs.
-        message: A sentence for people.
-        headers: Headers besides the usual ones.
-        details: Further facts for programs.
-    """
+    """An error response: a status, a kind for programs, a message for people; further headers, and details in JSON."""
 
     def __init__(
         self,
@@ -130,7 +122,7 @@ def _invalid_body(errors: list[Any]) -> ApiError:
     """Return the error of an invalid body: the first field in the sentence, up to 20 in a list."""
     fields = [_field_error(one["loc"], str(one["msg"]).removeprefix("Value error, ")) for one in errors]
     fields = fields[:MAX_FIELD_ERRORS]
-    if errors[0]["type"] == "json_invalid":
+    if errors[0]["type"] == "json_invalid" and "query" not in errors[0]["loc"]:
         message = "The body is not valid JSON."
     else:
         message = f"{fields[0]['field']} is not valid: {fields[0]['message'].rstrip('.')}"

@@ -16,27 +16,20 @@ from harpoon._text import format_percent
 from harpoon.apps.server.errors import too_large
 from harpoon.apps.server.responses import CSV, Payload, to_records
 from harpoon.apps.server.schemas import MAX_SEED, FeasibilityBody, ImputeParameters, ProfileBody, SampleBody
-from harpoon.apps.server.served_model import ColumnDistribution, ServedModel
+from harpoon.apps.server.served_model import ServedModel, distributions
 from harpoon.apps.server.uploads import Upload
 from harpoon.apps.server.workers import JobControl
-from harpoon.conditions.binder import bind
-from harpoon.conditions.evaluate import evaluate
-from harpoon.conditions.expressions import Predicate, column_names
-from harpoon.conditions.parser import parse
-from harpoon.data import dataframe
+from harpoon.conditions import Predicate, bind, column_names, evaluate, parse
+from harpoon.data import Column, Kind, Schema, Table, dataframe, read_columns
 from harpoon.data.arrow_types import text_types
-from harpoon.data.column import Column, Kind
-from harpoon.data.dataframe import Table
-from harpoon.data.reader import read_columns
-from harpoon.data.schema import Schema
 from harpoon.engines.block_imputer import BlockImputer, stack_draws
-from harpoon.exceptions import InvalidOption, InvalidTable
+from harpoon.exceptions import InvalidOption, InvalidTable, collect_warnings
 from harpoon.inference.feasibility import wilson_interval
 from harpoon.inference.imputation import MultipleImputation
 from harpoon.io.source import boolean_spellings
 from harpoon.io.text_types import cast_texts, plain_values
-from harpoon.report.distributions import distance
-from harpoon.report.what_if import shift
+from harpoon.report.histograms import distance
+from harpoon.report.what_if import MIN_REAL_ROWS, shift
 
 FilledCell = dict[str, Any]
 
@@ -63,14 +56,17 @@ def profile(served: ServedModel, body: ProfileBody, control: JobControl) -> Payl
     table, info, seed = _sample(served, body, control, allow_fewer=True)
     after, tree = dataframe.read(table), None if body.where is None else parse(body.where)
     in_condition = {*(body.given or ()), *(() if tree is None else column_names(tree))}
-    changes = [_compare(column, served.reference, after) for column in served.model.schema_.modelled]
+    before = served.unconditional(body.missing)
+    real = None if tree is None or body.given else served.supporting_rows(bind(tree, served.model.schema_))
+    changes = [_compare(column, served.reference, before, after, real) for column in served.model.schema_.modelled]
     changes.sort(key=lambda change: -(change["change"] or 0.0))
-    probability, interval = _estimate_probability(served, tree)
+    probability, interval = _estimate_probability(before, tree, served.model.schema_)
     return Payload(
         {
             "where": None if tree is None else str(tree),
             "probability": probability,
             "interval": interval,
+            "support": None if real is None or served.real is None else _support(real.n_rows, served.real.n_rows),
             "rows": after.n_rows,
             "sampling_info": info,
             "columns": [{**change, "in_condition": change["name"] in in_condition} for change in changes],
@@ -94,27 +90,30 @@ def impute_table(
         seed=seed,
         keep_text=is_csv,
         boolean_spellings=boolean_spellings(upload.source) if is_csv else None,
-        options=parameters.call_options,
+        options=parameters.options,
     )
-    tables = imputer.impute_chunk(upload.chunk, 0)
-    facts = {"seed": seed, "notes": upload.notes}
-    return Payload(facts, tables[0] if parameters.draws is None else stack_draws(tables))
+    with collect_warnings() as notes:
+        tables = imputer.impute_chunk(upload.chunk, 0)
+    table = tables[0] if parameters.draws is None else stack_draws(tables)
+    return Payload({"seed": seed, "notes": notes}, table)
 
 
 def impute_cells(served: ServedModel, upload: Upload, parameters: ImputeParameters, control: JobControl) -> Payload:
     """Return the completed table and each filled cell; with draws, also the uncertainty of each."""
     seed = _prepare_imputation(served, parameters, control, passes=1 + (parameters.draws or 0))
-    model, options = served.for_job(control), parameters.call_options
+    model, options = served.for_job(control), parameters.options
     is_sampled = parameters.where is not None or not model.denoiser_.is_conditional
     first = options if is_sampled or parameters.draws is None else {}  # the best values are not sampled
     imputer = BlockImputer(model, upload.source.schema, where=parameters.where, seed=seed, options=first)
-    (table,) = imputer.impute_chunk(upload.chunk, 0)
+    with collect_warnings() as notes:
+        (table,) = imputer.impute_chunk(upload.chunk, 0)
     cells = filled_cells(upload.chunk.table, table, list(imputer.n_filled))
     if parameters.draws is not None:
         known = upload.chunk.table.select(imputer.modelled)
-        draws = model.impute(known, draws=parameters.draws, where=parameters.where, random_state=seed, **options)
+        with collect_warnings():  # the same ones
+            draws = model.impute(known, draws=parameters.draws, where=parameters.where, random_state=seed, **options)
         cells = add_uncertainty(cells, draws, parameters.level)
-    facts = {"filled": cells, "copied_columns": imputer.passed_through, "notes": upload.notes, "seed": seed}
+    facts = {"filled": cells, "copied_columns": imputer.passed_through, "notes": notes, "seed": seed}
     return Payload(facts, table)
 
 
@@ -161,32 +160,43 @@ def _sample(
         body.n,
         where=body.where,
         given=_given_values(body.given, model.schema_),
-        strategy=body.strategy,
-        on_shortfall="return" if allow_fewer else "raise",
+        strategy="auto" if body.where is None else body.strategy,
+        on_shortfall="return" if allow_fewer and body.where is not None else "raise",
+        missing=body.missing,
         random_state=seed,
         **body.options,
     )
     return table, asdict(model.sampling_info_), seed
 
 
-def _estimate_probability(served: ServedModel, tree: Predicate | None) -> tuple[float, tuple[float, float]]:
+def _estimate_probability(
+    reference: Table, tree: Predicate | None, schema: Schema
+) -> tuple[float, tuple[float, float]]:
     """Return the fraction of unconditional samples that satisfy a condition, and its 95 % confidence interval."""
     if tree is None:
         return 1.0, (1.0, 1.0)
-    schema = served.model.schema_
-    satisfied = evaluate(bind(tree, schema), read_columns(served.reference, schema, partial=True))
+    satisfied = evaluate(bind(tree, schema), read_columns(reference, schema, partial=True))
     return float(satisfied.mean()), wilson_interval(int(satisfied.sum()), len(satisfied))
 
 
-def _compare(column: Column, before: Table, after: Table) -> dict[str, Any]:
-    distribution = ColumnDistribution.fit(column, before)
+def _support(rows: int, of: int) -> dict[str, Any]:
+    """Return how many real rows satisfy a condition, and their fraction with its 95 % confidence interval."""
+    return {"rows": rows, "of": of, "fraction": rows / of, "interval": wilson_interval(rows, of)}
+
+
+def _compare(column: Column, reference: Table, before: Table, after: Table, real: Table | None) -> dict[str, Any]:
+    """Compare a column before and after, and with real rows if there are any, in the bins of the reference."""
+    _, old, new, *truth = distributions(column, reference, before, after, *([real] if real and real.n_rows else []))
+    near = real if real is not None and real.n_rows >= MIN_REAL_ROWS else None
     return {
         "name": column.name,
         "kind": column.kind.value,
         "change": distance(column, before, after),
         "sentence": shift(column, before, after)[1],
-        "before": distribution.count(before),
-        "after": distribution.count(after),
+        "before": old,
+        "after": new,
+        "real": truth[0] if truth else None,
+        "distance_to_real": None if near is None else distance(column, near, after),
     }
 
 
@@ -205,9 +215,9 @@ def _from_json(column: Column, value: Any) -> Any:  # noqa: ANN401
             return pa.array([value], pa.int64()).cast(dtype)[0].as_py()
         text = pa.chunked_array([pa.array([value], pa.string())])
         return cast_texts(text, dtype, name=column.name, missing=())[0].as_py()
-    except (pa.ArrowException, OverflowError, ValueError) as error:
-        if isinstance(error, InvalidTable):
-            raise
+    except InvalidTable:
+        raise
+    except (pa.ArrowException, OverflowError, ValueError):
         raise InvalidOption(f"Column {column.name!r} ({column.kind}) cannot have the value {value!r}.") from None
 
 

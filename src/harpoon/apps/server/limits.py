@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 MEGABYTE = 2**20
 MAX_COLUMNS, MAX_CELLS = 2_000, 10_000_000  # of an uploaded table
@@ -34,7 +34,3 @@ class Limits:
     queue: int = 64
     buffered: int = 128 * MEGABYTE
     connections: int = 512
-
-    def to_json(self) -> dict[str, float]:
-        """Return the limits as plain data."""
-        return asdict(self)

@@ -1,17 +1,20 @@
-"""Middleware: security headers, the token, and the size of a body."""
+"""Middleware: the access log, headers of answers, the token, and the size of a body."""
 
 from __future__ import annotations
 
 import asyncio
 import hmac
+import secrets
 from collections.abc import Collection
 from contextlib import suppress
 from http import HTTPStatus
+from time import monotonic
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from harpoon.apps.server.access_log import LOG, log_error
 from harpoon.apps.server.errors import ApiError, busy, client_gone, to_response, too_large
 from harpoon.apps.server.limits import Limits
 
@@ -27,21 +30,40 @@ SECURITY_HEADERS = {
 CLOSE = {"Connection": "close"}
 
 
-class SecurityHeaders:
-    """Adds headers that let browsers load nothing from other sites and send no referrer."""
+class AccessLog:
+    """Logs each request, adds headers to each answer, and answers if anything raises.
+
+    With the headers browsers load nothing from other sites and send no referrer.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and add headers to its answer."""
+        """Pass a request on."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started, request_id = monotonic(), secrets.token_hex(4)
+        status = size = 0
 
-        async def with_headers(message: Message) -> None:
+        async def counting_send(message: Message) -> None:
+            nonlocal status, size
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).update(SECURITY_HEADERS)
+                status = message["status"]
+                MutableHeaders(scope=message).update({**SECURITY_HEADERS, "X-Request-ID": request_id})
+            size += len(message.get("body", b""))
             await send(message)
 
-        await self.app(scope, receive, with_headers)
+        try:
+            await self.app(scope, receive, counting_send)
+        except Exception as raised:  # noqa: BLE001  # the client gets an answer in any case
+            error = log_error(raised)
+            if not status:
+                await to_response(error)(scope, receive, counting_send)
+        finally:
+            facts = {"id": request_id, "method": scope["method"], "path": scope["path"], "status": status}
+            LOG.info("request", extra={"facts": {**facts, "bytes": size, "seconds": round(monotonic() - started, 4)}})
 
 
 class TokenAuth:
@@ -61,14 +83,18 @@ class TokenAuth:
 
     def _check(self, path: str, headers: Headers) -> ApiError | None:
         if self.token is None:
-            return None if self._is_local(headers) else _forbidden()
+            host, origin = headers.get("host", ""), headers.get("origin")
+            if _split(f"//{host}")[0] in self.hosts and (origin is None or _split(origin)[1] == host):
+                return None
+            message = "Without a token this service answers only programs and pages of its own machine."
+            return ApiError(HTTPStatus.FORBIDDEN, "Forbidden", message)
         scheme, _, sent = headers.get("authorization", "").partition(" ")
         valid = scheme.lower() == "bearer" and hmac.compare_digest(sent.strip().encode(), self.token.encode())
-        return None if valid or path in self.open_paths else _unauthorized(sent=bool(sent.strip()))
-
-    def _is_local(self, headers: Headers) -> bool:
-        host, origin = headers.get("host", ""), headers.get("origin")
-        return _split(f"//{host}")[0] in self.hosts and (origin is None or _split(origin)[1] == host)
+        if valid or path in self.open_paths:
+            return None
+        message = "This service needs a token: send the header `Authorization: Bearer TOKEN`."
+        message = "This is not the token that the service was started with." if sent.strip() else message
+        return ApiError(HTTPStatus.UNAUTHORIZED, "Unauthorized", message, {"WWW-Authenticate": "Bearer"})
 
 
 class BodyLimit:
@@ -110,7 +136,9 @@ class BodyLimit:
                         await _drain(receive)
                         raise _body_too_large(max_bytes)
         except TimeoutError:
-            raise _body_too_slow(self.limits.upload_seconds) from None
+            limit = f"{self.limits.upload_seconds:g} s"
+            message = f"The body of this request took longer than {limit} to arrive, which is the limit."
+            raise ApiError(HTTPStatus.REQUEST_TIMEOUT, "SlowBody", message, CLOSE) from None
 
     async def _read_part(self, body: bytearray, receive: Receive) -> bool:
         """Read the next part of a body, and return whether there are more."""
@@ -156,23 +184,7 @@ def _split(url: str) -> tuple[str, str]:
     return parts.hostname or "", parts.netloc
 
 
-def _unauthorized(*, sent: bool) -> ApiError:
-    message = "This service needs a token: send the header `Authorization: Bearer TOKEN`."
-    message = "This is not the token that the service was started with." if sent else message
-    return ApiError(HTTPStatus.UNAUTHORIZED, "Unauthorized", message, {"WWW-Authenticate": "Bearer"})
-
-
-def _forbidden() -> ApiError:
-    message = "Without a token this service answers only programs and pages of its own machine."
-    return ApiError(HTTPStatus.FORBIDDEN, "Forbidden", message)
-
-
 def _body_too_large(max_bytes: int) -> ApiError:
     return too_large(
         f"The body of this request has more than {max_bytes:,} bytes, which is the limit. Send less at once.", CLOSE
     )
-
-
-def _body_too_slow(seconds: float) -> ApiError:
-    message = f"The body of this request took longer than {seconds:g} s to arrive, which is the limit."
-    return ApiError(HTTPStatus.REQUEST_TIMEOUT, "SlowBody", message, CLOSE)

@@ -41,11 +41,7 @@ def job_responses(model: type[BaseModel], *, tables: bool = False) -> dict[int |
     return {200: {"model": model, "description": "The answer.", "content": content}, **error_responses()}
 
 
-def _form() -> dict[str, Any]:
-    properties = {"file": {"type": "string", "format": "binary"}}
-    return {"schema": {"type": "object", "properties": properties, "required": ["file"]}}
-
-
+FORM = {"type": "object", "properties": {"file": BINARY["schema"]}, "required": ["file"]}
 TABLE_BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
@@ -53,7 +49,7 @@ TABLE_BODY: dict[str, Any] = {
             JSON: {"schema": ImputeBody.model_json_schema()},
             CSV: TEXT,
             ARROW: BINARY,
-            "multipart/form-data": _form(),
+            "multipart/form-data": {"schema": FORM},
         },
     }
 }

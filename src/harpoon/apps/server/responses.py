@@ -20,14 +20,14 @@ from harpoon.apps.server.errors import ApiError, client_gone, timed_out
 from harpoon.apps.server.limits import Limits
 from harpoon.apps.server.workers import JobControl, Workers
 from harpoon.io import FORMATS, Format
+from harpoon.io.tables import closing_writer
 from harpoon.io.text_types import plain_values
-from harpoon.io.writers import closing_writer
 
 JSON = "application/json"
 EVENTS = "text/event-stream"
 ARROW = "application/vnd.apache.arrow.stream"
 CSV = FORMATS["csv"].media_type
-PARQUET = FORMATS["parquet"].media_type
+TABLE_FORMATS = {**{format_.media_type: format_ for format_ in FORMATS.values() if format_.media_type}, ARROW: None}
 KEEP_ALIVE_SECONDS = 10.0  # a stream without events sends a comment this often
 NO_STORE = {"Cache-Control": "no-store"}
 
@@ -44,7 +44,10 @@ class Payload:
         if self.table is not None and media in TABLE_FORMATS:
             notes = self.facts.get("notes")
             note_header = {"X-Harpoon-Notes": json.dumps(notes)} if notes else {}  # ASCII, as headers are
-            return TABLE_FORMATS[media](self.table), {"X-Harpoon-Seed": str(self.facts["seed"]), **note_header}
+            return _encode_table(self.table, TABLE_FORMATS[media]), {
+                "X-Harpoon-Seed": str(self.facts["seed"]),
+                **note_header,
+            }
         rows = {} if self.table is None else {"rows": to_records(self.table)}
         return as_json({**rows, **self.facts}), {}
 
@@ -60,8 +63,9 @@ class Dispatcher:
     workers: Workers
     limits: Limits
 
-    async def respond(self, request: Request, job: Job, media: str) -> Response:
-        """Run a job and return its result in a format. The job ends early if the client disconnects."""
+    async def respond(self, request: Request, job: Job, *, tables: bool = False) -> Response:
+        """Run a job and return its result in the accepted format. The job ends early if the client disconnects."""
+        media = accepted_format(request, tables=tables)
         if media == EVENTS:
             return self._stream(request, job)
         control = JobControl(self.limits.seconds)
@@ -100,7 +104,8 @@ async def _events(
         while (sent := await _next_event(queue)) is not None:
             yield sent
         if not disconnected.done():
-            yield _last_event(future)
+            error = future.exception()
+            yield event("result", future.result()) if error is None else event("error", log_error(error).body)
     finally:
         _release(control, future, disconnected)
 
@@ -110,11 +115,6 @@ async def _next_event(queue: EventQueue) -> bytes | None:
         return await asyncio.wait_for(queue.get(), KEEP_ALIVE_SECONDS)
     except TimeoutError:
         return b": keep-alive\n\n"
-
-
-def _last_event(future: asyncio.Future[bytes]) -> bytes:
-    error = future.exception()
-    return event("result", future.result()) if error is None else event("error", log_error(error).body)
 
 
 def event(name: str, data: bytes) -> bytes:
@@ -140,24 +140,29 @@ def _release(control: JobControl, future: asyncio.Future[Any], disconnected: asy
         future.exception()  # retrieved, or asyncio would log that nobody has
 
 
-def accepted_format(header: str, *, tables: bool) -> str:
-    """Return the format that a client prefers among those of the service.
-
-    >>> accepted_format("text/csv;q=0.5, application/json", tables=True), accepted_format("*/*", tables=True)
-    ('application/json', 'application/json')
-    >>> accepted_format("text/html, application/*;q=0.8", tables=False)
-    'application/json'
-    """
+def accepted_format(request: Request, *, tables: bool = False) -> str:
+    """Return the format that a client prefers among those of the service."""
     offered = (JSON, EVENTS, *TABLE_FORMATS) if tables else (JSON, EVENTS)
-    for pattern in _by_preference(header or "*/*"):
+    for pattern in by_preference(request.headers.get("accept") or "*/*"):
         for media in offered:
             if pattern in (media, "*/*", f"{media.partition('/')[0]}/*"):
                 return media
-    raise ApiError(
-        HTTPStatus.NOT_ACCEPTABLE,
-        "NotAcceptable",
-        f"The header Accept must allow one of {', '.join(offered)}.",
-    )
+    message = f"The header Accept must allow one of {', '.join(offered)}."
+    raise ApiError(HTTPStatus.NOT_ACCEPTABLE, "NotAcceptable", message)
+
+
+def by_preference(header: str) -> list[str]:
+    """Return the media types of the header Accept, the preferred ones first.
+
+    >>> by_preference("text/csv;q=0.5, application/json, text/html;q=0")
+    ['application/json', 'text/csv']
+    """
+    found = []
+    for part in header.lower().split(","):
+        media, *parameters = (word.strip() for word in part.split(";"))
+        weight = next((word[2:] for word in parameters if word.startswith("q=")), "1")
+        found.append((float(weight) if weight.replace(".", "", 1).isdecimal() else 0.0, media))
+    return [media for quality, media in sorted(found, key=lambda one: -one[0]) if quality > 0]
 
 
 def to_records(table: pa.Table) -> list[dict[str, Any]]:
@@ -168,7 +173,10 @@ def to_records(table: pa.Table) -> list[dict[str, Any]]:
     [{'day': '2024-01-31', 'price': 1.5}]
     """
     names = table.column_names
-    columns = [[_to_float(cell) for cell in plain_values(column)] for column in table.columns]
+    columns = [
+        [float(cell) if isinstance(cell, Decimal) else cell for cell in plain_values(column)]
+        for column in table.columns
+    ]
     return [dict(zip(names, cells, strict=True)) for cells in zip(*columns, strict=True)]
 
 
@@ -177,42 +185,13 @@ def as_json(data: Any) -> bytes:  # noqa: ANN401
     return to_json(data, inf_nan_mode="null", bytes_mode="base64")
 
 
-def _to_float(cell: object) -> object:
-    return float(cell) if isinstance(cell, Decimal) else cell
-
-
-def _by_preference(header: str) -> list[str]:
-    """Return the media types of the header Accept, the preferred ones first."""
-    found = []
-    for index, part in enumerate(header.lower().split(",")):
-        media, *parameters = (word.strip() for word in part.split(";"))
-        weight = next((word[2:] for word in parameters if word.startswith("q=")), "1")
-        quality = float(weight) if weight.replace(".", "", 1).isdecimal() else 0.0
-        if quality > 0:
-            found.append((-quality, index, media))
-    return [media for _, _, media in sorted(found)]
-
-
-def _to_arrow(table: pa.Table) -> bytes:
+def _encode_table(table: pa.Table, format_: Format | None) -> bytes:
+    """Return a table in a file format, or as an Arrow stream."""
     sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table.unify_dictionaries())
-    return bytes(sink.getvalue())
-
-
-def _encoder(format_: Format) -> Callable[[pa.Table], bytes]:
-    """Return the function that encodes a table in a file format."""
-
-    def encode(table: pa.Table) -> bytes:
-        sink = pa.BufferOutputStream()
+    if format_ is None:
+        with pa.ipc.new_stream(sink, table.schema) as stream:
+            stream.write_table(table.unify_dictionaries())
+    else:
         with closing_writer(format_, sink) as writer:
             writer.write(table)
-        return bytes(sink.getvalue())
-
-    return encode
-
-
-TABLE_FORMATS: dict[str, Callable[[pa.Table], bytes]] = {
-    **{format_.media_type: _encoder(format_) for format_ in FORMATS.values() if format_.media_type},
-    ARROW: _to_arrow,
-}
+    return bytes(sink.getvalue())

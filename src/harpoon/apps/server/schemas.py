@@ -7,7 +7,16 @@ from itertools import islice
 from math import isfinite, isinf
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    Json,
+    WithJsonSchema,
+    model_validator,
+)
 
 from harpoon.apps.server.limits import MAX_CELLS, MAX_COLUMNS
 from harpoon.config import GROUPS, Option, declared
@@ -28,15 +37,15 @@ CALL_OPTIONS: dict[str, Option] = {
 
 
 def check_row(row: Any) -> Any:  # noqa: ANN401
-    """Refuse a row with very many errors before pydantic describes each, which for a million takes a minute."""
-    if isinstance(row, dict):
-        _check_column_count(len(row))
-        _check_cells(row.values())
-    return row
+    """Refuse a row with very many errors, or with too many columns."""
+    return check_rows([row])[0]
 
 
 def check_rows(rows: Any) -> Any:  # noqa: ANN401
-    """Refuse a table with very many errors, or with too many columns or cells."""
+    """Refuse a table with too many columns or cells, or with very many errors.
+
+    Pydantic would describe each error, which for a million takes a minute.
+    """
     if isinstance(rows, list):
         names = set[str]()
         for row in rows:
@@ -114,14 +123,26 @@ def _check_strategy(strategy: str) -> str:
 Cell = str | bool | int | float | None
 Row = dict[str, Cell]
 Where = Annotated[str | None, Field(description="A condition, as in SQL.", max_length=MAX_CONDITION_LENGTH)]
-Given = Annotated[Row | None, BeforeValidator(check_row), Field(description="Values that all rows have.")]
+Given = Annotated[
+    Row | None, BeforeValidator(check_row), Field(description="Values that all rows have; null: the cell is missing.")
+]
 Options = Annotated[dict[str, Any], BeforeValidator(check_options), WithJsonSchema(OPTIONS_SCHEMA)]
+OptionsText = Annotated[
+    Json[Options],
+    WithJsonSchema({"type": "string", "contentMediaType": "application/json", "contentSchema": OPTIONS_SCHEMA}),
+]
 Strategy = Annotated[
     str,
     AfterValidator(_check_strategy),
     Field(
         description="How to satisfy the condition; `conditioning` is fast for a rare one.",
         json_schema_extra={"enum": list(STRATEGIES)},
+    ),
+]
+Missing = Annotated[
+    Literal["as_trained", "complete"],
+    Field(
+        description="`as_trained`: cells are missing as often as in the training table. `complete`: they are filled."
     ),
 ]
 Seed = Annotated[
@@ -152,6 +173,7 @@ class SampleBody(Body):
     given: Given = None
     strategy: Strategy = "auto"
     allow_fewer: Annotated[bool, Field(description="Accept fewer rows if the condition is too rare.")] = False
+    missing: Missing = "as_trained"
     options: Options = Field(default_factory=dict)
     seed: Seed = None
 
@@ -173,6 +195,7 @@ class ProfileBody(Body):
     given: Given = None
     n: Annotated[int, Field(ge=1, description="Number of rows to sample under it.")] = 2000
     strategy: Strategy = "auto"
+    missing: Missing = "as_trained"
     options: Options = Field(default_factory=dict)
     show: Annotated[int, Field(ge=0, le=1000, description="Number of these rows to return.")] = 0
     seed: Seed = 0
@@ -184,15 +207,10 @@ class ImputeParameters(Body):
     draws: Annotated[int | None, Field(ge=1, description="Completed tables to sample, for the uncertainty.")] = None
     level: Annotated[float, Field(gt=0, lt=1, description="Level of the intervals of numeric cells.")] = 0.9
     where: Annotated[
-        str | None,
-        Field(description="A rule that every completed row satisfies.", max_length=MAX_CONDITION_LENGTH),
+        str | None, Field(description="A rule that every completed row satisfies.", max_length=MAX_CONDITION_LENGTH)
     ] = None
+    options: OptionsText = Field(default_factory=dict)
     seed: Seed = None
-
-    @property
-    def call_options(self) -> dict[str, Any]:
-        """The sampling and guidance options, which only a JSON body can have."""
-        return {}
 
 
 class ImputeBody(ImputeParameters):
@@ -200,11 +218,6 @@ class ImputeBody(ImputeParameters):
 
     rows: Annotated[list[Row], BeforeValidator(check_rows)]
     options: Options = Field(default_factory=dict)
-
-    @property
-    def call_options(self) -> dict[str, Any]:
-        """The sampling and guidance options."""
-        return self.options
 
 
 class Control(Body):
@@ -254,6 +267,7 @@ class ModelDescription(BaseModel):
     preset: str
     version: str
     rows: int
+    real_rows: int | None
     columns: list[dict[str, Any]]
     limits: dict[str, float]
 
@@ -279,12 +293,22 @@ class FeasibilityResponse(BaseModel):
     seed: int
 
 
+class SupportingRows(BaseModel):
+    """How many real rows satisfy a condition, and their fraction with its 95 % confidence interval."""
+
+    rows: int
+    of: int
+    fraction: float
+    interval: Interval
+
+
 class ProfileResponse(BaseModel):
     """The effect of a condition on every column, the strongest first, and its probability in unconditional samples."""
 
     where: str | None
     probability: float
     interval: Interval
+    support: SupportingRows | None
     rows: int
     sampling_info: dict[str, Any]
     columns: list[dict[str, Any]]

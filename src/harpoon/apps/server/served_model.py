@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any
+
+import numpy as np
 
 from harpoon._version import __version__
 from harpoon.apps.server.limits import Limits
 from harpoon.apps.server.workers import JobControl
-from harpoon.data import dataframe
-from harpoon.data.column import Column, Kind, format_time
-from harpoon.data.dataframe import Table
+from harpoon.conditions import BoundPredicate, evaluate
+from harpoon.data import Column, Kind, Table, dataframe, format_time, read_columns
+from harpoon.data.schema import check_columns
 from harpoon.estimator import Harpoon
-from harpoon.report.distributions import Bins, category_fractions
-from harpoon.report.summary import finite_or_none
+from harpoon.exceptions import InvalidTable
+from harpoon.report.histograms import Bins, category_fractions
 
 REFERENCE_ROWS, REFERENCE_ROWS_IF_SLOW = 5000, 500
 REFERENCE_SEED = 0
@@ -29,16 +32,36 @@ class ServedModel:
     name: str
     limits: Limits
     reference: Table
+    real: Table | None = None  # rows of the user, to compare with
 
     @classmethod
-    def prepare(cls, model: Harpoon, name: str, limits: Limits) -> ServedModel:
-        """Sample the unconditional rows once, for all requests."""
+    def prepare(cls, model: Harpoon, name: str, limits: Limits, data: object = None) -> ServedModel:
+        """Sample the unconditional rows once, for all requests, and read the real rows."""
         model = copy.copy(model)
         model._check_fitted()
         # Rows leave as Arrow, CSV or JSON: the dataframe library of the training table need not be installed.
         model.template_, model.progress = replace(model.template_, library="pyarrow", range_index=()), False
-        rows = REFERENCE_ROWS if model.denoiser_.is_conditional else REFERENCE_ROWS_IF_SLOW
-        return cls(model, name, limits, dataframe.read(model.sample(rows, random_state=REFERENCE_SEED)))
+        real = None if data is None else dataframe.read(data)
+        if real is not None:
+            check_columns(real.names, model.schema_.names)
+            if not real.n_rows:
+                raise InvalidTable("`data` must have rows, got none.")
+        return cls(model, name, limits, _sample_reference(model, "as_trained"), real)
+
+    def supporting_rows(self, predicate: BoundPredicate) -> Table | None:
+        """Return the real rows that satisfy a condition; None if the service has no real rows."""
+        if self.real is None:
+            return None
+        satisfied = evaluate(predicate, read_columns(self.real, self.model.schema_, partial=True))
+        return self.real.take(np.flatnonzero(satisfied))
+
+    def unconditional(self, missing: str) -> Table:
+        """Return the unconditional rows, with missing cells as trained or complete."""
+        return self._complete if missing == "complete" and self.model.codec_.nullable else self.reference
+
+    @cached_property
+    def _complete(self) -> Table:
+        return _sample_reference(self.model, "complete")
 
     def for_job(self, control: JobControl) -> Harpoon:
         """Return the model for one job: with its own diagnostics, and ended by its control."""
@@ -53,9 +76,18 @@ class ServedModel:
             "preset": self.model.preset,
             "version": __version__,
             "rows": self.reference.n_rows,
-            "columns": [describe_column(column, self.reference) for column in self.model.schema_],
-            "limits": self.limits.to_json(),
+            "real_rows": None if self.real is None else self.real.n_rows,
+            "columns": [
+                {**describe_column(column, self.reference), "nullable": column.name in self.model.codec_.nullable}
+                for column in self.model.schema_
+            ],
+            "limits": asdict(self.limits),
         }
+
+
+def _sample_reference(model: Harpoon, missing: str) -> Table:
+    rows = REFERENCE_ROWS if model.denoiser_.is_conditional else REFERENCE_ROWS_IF_SLOW
+    return dataframe.read(model.sample(rows, missing=missing, random_state=REFERENCE_SEED))
 
 
 def describe_column(column: Column, reference: Table) -> dict[str, Any]:
@@ -76,31 +108,26 @@ def describe_column(column: Column, reference: Table) -> dict[str, Any]:
     if column.unit:
         facts |= {"unit": column.unit, "zoned": column.zoned}
     if column.kind.modelled:
-        facts["before"] = ColumnDistribution.fit(column, reference).count(reference)
+        (facts["before"],) = distributions(column, reference)
     return facts
 
 
-class ColumnDistribution:
-    """The distribution of a column over bins or categories, fixed by the unconditional samples."""
+def distributions(column: Column, reference: Table, *others: Table) -> list[dict[str, Any]]:
+    """Return the distribution of a column in each table.
 
-    def __init__(self, column: Column, bins: Bins | None) -> None:
-        self.column, self.bins = column, bins
-
-    @classmethod
-    def fit(cls, column: Column, reference: Table) -> ColumnDistribution:
-        """Choose bins for the unconditional samples."""
-        if column.kind.discrete:
-            return cls(column, None)
-        return cls(column, Bins.fit(column, reference.column(column.name), max_bins=MAX_BINS, find_spikes=False))
-
-    def count(self, table: Table) -> dict[str, Any]:
-        """Return the fraction of the rows in each bin, with tails in the outer ones, or of each category in order."""
-        cells = table.column(self.column.name)
-        if self.bins is None:
-            found = category_fractions(self.column, cells)
-            return {"fractions": [finite_or_none(found.get(c, 0.0)) or 0.0 for c in self.column.categories or ()]}
-        edges = [json_value(self.column, edge) for edge in self.bins.edges.tolist()]
-        return {"edges": edges, "fractions": self.bins.count(self.column, cells).fractions.tolist()}
+    That is the fraction of the observed cells in each bin or category, and the fraction of missing cells. The reference
+    fixes the bins; the outer ones hold the tails.
+    """
+    tables = [table.column(column.name) for table in (reference, *others)]
+    if column.kind.discrete:
+        found = [category_fractions(column, cells) for cells in tables]
+        drawn = [{"fractions": [one.get(category, 0.0) for category in column.categories or ()]} for one in found]
+    else:
+        bins = Bins.fit(column, tables[0], max_bins=MAX_BINS, find_spikes=False)
+        edges = [json_value(column, edge) for edge in bins.edges.tolist()]
+        drawn = [{"edges": edges, "fractions": bins.count(column, cells).fractions.tolist()} for cells in tables]
+    missing = [float(cells.missing.mean()) if len(cells) else 0.0 for cells in tables]
+    return [{**one, "missing": fraction} for one, fraction in zip(drawn, missing, strict=True)]
 
 
 def json_value(column: Column, number: float) -> Any:  # noqa: ANN401

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
@@ -19,11 +17,8 @@ from harpoon.apps.server.errors import ApiError, too_large
 from harpoon.apps.server.limits import MAX_COLUMNS
 from harpoon.apps.server.responses import ARROW, CSV, JSON
 from harpoon.apps.server.schemas import ImputeBody, ImputeParameters
+from harpoon.data import Kind, Schema
 from harpoon.data.arrow_types import text_types
-from harpoon.data.coercion import coerce, unknown_categories
-from harpoon.data.column import Column, Kind
-from harpoon.data.dataframe import read
-from harpoon.data.schema import Schema
 from harpoon.exceptions import InvalidTable
 from harpoon.io import FORMATS, Chunk, ReadOptions, Source
 from harpoon.io.byte_source import GZIP_MAGIC, InMemoryBytes
@@ -45,28 +40,21 @@ NOT_TEXT = {
 
 @dataclass(frozen=True)
 class Upload:
-    """An uploaded table.
-
-    Attributes:
-        source: What it was read from.
-        chunk: Its rows, in which categories that the model does not know are missing.
-        notes: A sentence about each column with such categories.
-    """
+    """An uploaded table."""
 
     source: Source
-    chunk: Chunk
-    notes: tuple[str, ...]
+    chunk: Chunk  # all rows
 
 
 async def receive_table(request: Request) -> tuple[str, bytes]:
     """Return the media type and the content of a body, or of the file in a form."""
-    media = _media_type(request.headers.get("content-type", ""))
+    media = media_type(request.headers.get("content-type", ""))
     if media == FORM:
         async with request.form(max_files=1, max_fields=1) as form:
             file = next((value for value in form.values() if isinstance(value, UploadFile)), None)
             if file is None:
                 raise InvalidTable("The form has no file. Send one, in a field of any name.")
-            file_media = _media_type(file.content_type or "")
+            file_media = media_type(file.content_type or "")
             return file_media if file_media in (JSON, ARROW) else CSV, await file.read()
     if media not in (JSON, CSV, ARROW):
         raise unsupported_media_type((JSON, CSV, ARROW, FORM))
@@ -79,9 +67,9 @@ def open_upload(
     """Return an uploaded table and the parameters of its imputation, which a JSON body holds itself."""
     if media == JSON:
         body = ImputeBody.model_validate_json(content)
-        return _to_upload(_read_rows(body.rows, schema), schema, max_rows), body
+        return _to_upload(_read_rows(body.rows, schema), max_rows), body
     source: Source = TableSource(read_arrow(content, max_rows)) if media == ARROW else _read_text(content, schema)
-    return _to_upload(source, schema, max_rows), parameters
+    return _to_upload(source, max_rows), parameters
 
 
 def read_arrow(content: bytes, max_rows: int) -> pa.Table:
@@ -94,9 +82,9 @@ def read_arrow(content: bytes, max_rows: int) -> pa.Table:
         with pa.ipc.open_stream(content) as stream:
             _check_arrow_schema(stream.schema)
             table = pa.Table.from_batches(_read_batches(stream, max_rows), stream.schema)
-    except (pa.ArrowException, OSError, IndexError, UnicodeDecodeError) as error:
-        if isinstance(error, InvalidTable):
-            raise
+    except InvalidTable:
+        raise
+    except (pa.ArrowException, OSError, IndexError, UnicodeDecodeError):
         raise InvalidTable("The Arrow stream cannot be read: it is incomplete, or not an Arrow stream.") from None
     for name in table.column_names:
         _check_dictionary(name, table[name])
@@ -152,7 +140,8 @@ def _read_rows(rows: Sequence[Mapping[str, Any]], schema: Schema) -> Source:
     table = pa.concat_tables(tables) if tables else records.schema.empty_table()
     for column in schema:
         if column.kind is Kind.DURATION and pa.types.is_integer(table.schema.field(column.name).type):
-            table = _set_column(table, column, table[column.name].cast(pa.duration(column.unit)))
+            index = table.schema.get_field_index(column.name)
+            table = table.set_column(index, column.name, table[column.name].cast(pa.duration(column.unit)))
     return TableSource(table)
 
 
@@ -182,40 +171,20 @@ def unsupported_media_type(offered: Sequence[str]) -> ApiError:
     return ApiError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "UnsupportedMediaType", message)
 
 
-def _to_upload(source: Source, schema: Schema, max_rows: int) -> Upload:
+def _to_upload(source: Source, max_rows: int) -> Upload:
     """Read all rows of a source, up to the limit."""
     if len(source.schema) > MAX_COLUMNS:
         raise InvalidTable(f"{NAME} may have {MAX_COLUMNS:,} columns; it has {len(source.schema):,}.")
     chunk = next(chunks_or_empty(source, max_rows + 1))
     if chunk.table.num_rows > max_rows:
         raise _too_many_rows(max_rows)
-    table, notes, frame = chunk.table, [], read(chunk.table)
-    for column in schema.modelled:
-        if not column.kind.discrete or column.name not in frame.names:
-            continue
-        cells = frame.column(column.name)
-        unknown = coerce(cells, column).missing & ~cells.missing
-        if unknown.any():
-            table = _set_column(table, column, _set_missing(table[column.name], unknown))
-            names = format_list(unknown_categories(cells, column))
-            notes.append(
-                f"Column {column.name!r} holds {names}, which the model does not know: these cells were filled."
-            )
-    return Upload(source, replace(chunk, table=table), tuple(notes))
-
-
-def _set_missing(cells: pa.ChunkedArray, where: NDArray[np.bool_]) -> pa.ChunkedArray:
-    decoded = cells.cast(cells.type.value_type) if pa.types.is_dictionary(cells.type) else cells
-    return pc.if_else(pa.array(where), None, decoded)
-
-
-def _set_column(table: pa.Table, column: Column, cells: pa.ChunkedArray) -> pa.Table:
-    return table.set_column(table.schema.get_field_index(column.name), column.name, cells)
+    return Upload(source, chunk)
 
 
 def _too_many_rows(max_rows: int) -> ApiError:
     return too_large(f"The table has more than {max_rows:,} rows, which is the limit. Send it in parts.")
 
 
-def _media_type(header: str) -> str:
+def media_type(header: str) -> str:
+    """Return the media type in a header, without its parameters."""
     return header.partition(";")[0].strip().lower()

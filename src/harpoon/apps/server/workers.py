@@ -21,17 +21,12 @@ PROGRESS_SECONDS = 0.1  # between two progress reports
 class JobControl:
     """Reports the progress of a job, and ends it if its time is up or nobody waits for it.
 
-    Attributes:
-        seconds: The time that the job has, from now.
-        on_progress: Called with the rows that are done and their total, or None where the total is unknown.
-        passes: How often the job samples the same rows; None if unknown, as under a condition.
+    `on_progress` is called with the rows that are done and their total, or None where the total is unknown.
     """
 
-    def __init__(
-        self, seconds: float, on_progress: Callable[[int, int | None], None] = lambda _done, _of: None
-    ) -> None:
+    def __init__(self, seconds: float, on_progress: OnProgress = lambda _done, _of: None) -> None:
         self.seconds, self.on_progress = seconds, on_progress
-        self.passes: int | None = None
+        self.passes: int | None = None  # how often the same rows are sampled; unknown under a condition
         self._deadline, self._cancelled = monotonic() + seconds, Event()
         self._last_report, self._finished_rows = 0.0, 0
         self._reason = client_gone

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from harpoon._text import format_percent
 from harpoon._utils.validation import check_count
-from harpoon.data import dataframe
-from harpoon.data.dataframe import Table
+from harpoon.data import Table, dataframe
+from harpoon.diffusion.geometry import gradient_angles
 from harpoon.diffusion.reconstruction import RECONSTRUCTION_LOSSES
 from harpoon.estimator import Harpoon
 from harpoon.exceptions import InvalidOption, InvalidTable, MissingExtra
@@ -26,25 +26,8 @@ try:
 except ImportError:
     raise MissingExtra.for_package("matplotlib", "plots", "Drawing") from None
 
-from harpoon.report.plots.panels import draw_grid, pair_columns
-from harpoon.report.plots.style import (
-    COLOURS,
-    FAINT,
-    INK,
-    PAPER,
-    SAND,
-    SEA,
-    SMALL,
-    WHITE_TO_BLUE,
-    add_footnote,
-    format_number_axis,
-    format_percent_axis,
-    label_axes,
-    new_figure,
-    set_title,
-    shorten_line,
-    style_axes,
-)
+from harpoon.report.plots import style
+from harpoon.report.plots.panels import MAX_TITLE_CHARACTERS, ColumnPair, draw_grid, pair_columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -57,8 +40,6 @@ MAX_PANELS, MAX_COLUMNS = 24, 40
 MAX_BANDS = 240  # of rows, from left to right
 MAX_ANGLE_STEPS = 40
 RIGHT_ANGLE = 90
-MAX_TITLE_CHARACTERS = 70
-MAX_REASONS = 4
 LOG_SCALE_RATIO = 20.0  # losses that differ by more are drawn on a logarithmic scale
 MIN_MINUTES = 2
 Size = tuple[float, float]
@@ -82,14 +63,14 @@ def missingness(data: object, *, max_columns: int = MAX_COLUMNS, size: Size | No
     fractions = missing.mean(axis=1)
     shown = np.sort(np.argsort(-fractions, kind="stable")[: check_count(max_columns, "max_columns")])
     title = f"{missing.sum():,} of {missing.size:,} cells are missing" if missing.any() else "No cell is missing"
-    figure = new_figure(size or (9.0, 1.3 + 0.26 * len(shown)), title)
+    figure = style.new_figure(size or (9.0, 1.3 + 0.26 * len(shown)), title)
     left, right = figure.subplots(1, 2, width_ratios=[4, 1])
-    _draw_missing_cells(style_axes(left), missing[shown], [table.names[i] for i in shown])
-    _draw_missing_fractions(style_axes(right), fractions[shown])
+    _draw_missing_cells(style.style_axes(left), missing[shown], [table.names[i] for i in shown])
+    _draw_missing_fractions(style.style_axes(right), fractions[shown])
     if len(shown) < len(fractions):
         rest = np.delete(fractions, shown)
         most = format_percent(rest.max(), digits=2)
-        add_footnote(figure, f"Not shown: {len(rest)} more columns, with at most {most} missing cells.")
+        style.add_footnote(figure, f"Not shown: {len(rest)} more columns, with at most {most} missing cells.")
     return figure
 
 
@@ -118,13 +99,13 @@ def marginals(
     """
     tables = _read_with_rows(real), _read_with_rows(synthetic)
     pairs, left_out = pair_columns(*tables, columns)
-    shown = pairs[: check_count(max_panels, "max_panels")]
     return draw_grid(
-        shown,
-        [pair.distance_text for pair in shown],
+        pairs,
+        left_out,
+        max_panels=check_count(max_panels, "max_panels"),
+        subtitle=ColumnPair.distance_text,
         separator=" | ",
         names=_legend_names(names, tables),
-        note=_note(len(pairs) - len(shown), left_out),
         size=size,
     )
 
@@ -152,14 +133,14 @@ def what_if(
     """
     tables = _read_with_rows(before), _read_with_rows(after)
     pairs, left_out = pair_columns(*tables, columns)
-    shown = sorted(pairs, key=lambda pair: -pair.distance)[: check_count(max_panels, "max_panels")]
     return draw_grid(
-        shown,
-        [pair.shift_text for pair in shown],
+        sorted(pairs, key=lambda pair: -pair.distance),
+        left_out,
+        max_panels=check_count(max_panels, "max_panels"),
+        subtitle=ColumnPair.shift_text,
         separator=" → ",
         names=_legend_names(names, tables),
-        title="" if where is None else f"What if {shorten_line(where, MAX_TITLE_CHARACTERS)}?",
-        note=_note(len(pairs) - len(shown), left_out),
+        title="" if where is None else f"What if {style.shorten_line(where, MAX_TITLE_CHARACTERS)}?",
         size=size,
     )
 
@@ -185,8 +166,6 @@ def angles(
         random_state: The seed of the noise.
         ax: Axes to draw on.
     """
-    from harpoon.diffusion.geometry import gradient_angles
-
     _check_fitted(model)
     times = model.denoiser_.schedule.times(min(MAX_ANGLE_STEPS, model.config_.diffusion_steps))[:-1]
     found = gradient_angles(
@@ -198,17 +177,17 @@ def angles(
         times=times,
         random_state=random_state,
     )
-    axes = style_axes(new_figure((7.0, 4.0)).subplots() if ax is None else ax)
-    axes.axhline(RIGHT_ANGLE, color=FAINT, linewidth=1, linestyle=(0, (4, 3)))
-    for (loss, angle), colour in zip(found.items(), COLOURS, strict=False):
+    axes, figure = _axes(ax, (7.0, 4.0))
+    axes.axhline(RIGHT_ANGLE, color=style.FAINT, linewidth=1, linestyle=(0, (4, 3)))
+    for (loss, angle), colour in zip(found.items(), style.COLOURS, strict=False):
         axes.plot(angle.times, angle.mean, color=colour, linewidth=1.8, label=loss)
         low, high = angle.mean - angle.std, angle.mean + angle.std
         axes.fill_between(angle.times, low, high, facecolor=(colour, 0.06), edgecolor=(colour, 0.5), linewidth=0.6)
     axes.set_xlim(max(times), 0)
-    set_title(axes, "Guidance gradients: tangent to the data manifold at 90°", f"at most {rows} rows")
-    label_axes(axes, "time t, from noise to data", "angle to the denoising direction (degrees)")
-    axes.legend(frameon=False, fontsize=SMALL, labelcolor=INK)
-    return _figure_of(axes)
+    style.set_title(axes, "Guidance gradients: tangent to the data manifold at 90°", f"at most {rows} rows")
+    style.label_axes(axes, "time t, from noise to data", "angle to the denoising direction (degrees)")
+    axes.legend(frameon=False, fontsize=style.SMALL, labelcolor=style.INK)
+    return figure
 
 
 def training(model: Harpoon, *, ax: Axes | None = None) -> Figure:
@@ -220,23 +199,25 @@ def training(model: Harpoon, *, ax: Axes | None = None) -> Figure:
     """
     _check_fitted(model)
     history = model.history_
-    axes = style_axes(new_figure((7.0, 3.6)).subplots() if ax is None else ax)
+    axes, figure = _axes(ax, (7.0, 3.6))
     epochs = [epoch.number for epoch in history.epochs]
     marker = "o" if len(epochs) == 1 else ""
     losses = [epoch.loss for epoch in history.epochs]
-    axes.plot(epochs, losses, color=SAND, linewidth=1.8, marker=marker, label="training")
+    axes.plot(epochs, losses, color=style.SAND, linewidth=1.8, marker=marker, label="training")
     validated = [(epoch.number, epoch.validation_loss) for epoch in history.epochs if epoch.validation_loss is not None]
     if validated:
-        axes.plot(*zip(*validated, strict=True), color=SEA, linewidth=1.8, marker=marker, label="validation")
+        axes.plot(*zip(*validated, strict=True), color=style.SEA, linewidth=1.8, marker=marker, label="validation")
         best = min(validated, key=lambda point: point[1])
-        axes.plot(*best, color=SEA, marker="o", markersize=5, linestyle="", label=f"lowest: {best[1]:.4g}")
+        axes.plot(*best, color=style.SEA, marker="o", markersize=5, linestyle="", label=f"lowest: {best[1]:.4g}")
     losses += [loss for _, loss in validated]
     if losses and min(losses) > 0 and max(losses) > LOG_SCALE_RATIO * min(losses):
         axes.set_yscale("log")
-    set_title(axes, "Training", f"{_format_seconds(history.seconds)}, stopped by {history.stopped_by or 'nothing'}")
-    label_axes(axes, "epoch", "loss")
-    axes.legend(frameon=False, fontsize=SMALL, labelcolor=INK)
-    return _figure_of(axes)
+    style.set_title(
+        axes, "Training", f"{_format_seconds(history.seconds)}, stopped by {history.stopped_by or 'nothing'}"
+    )
+    style.label_axes(axes, "epoch", "loss")
+    axes.legend(frameon=False, fontsize=style.SMALL, labelcolor=style.INK)
+    return figure
 
 
 def _draw_missing_cells(axes: Axes, missing: NDArray[np.bool_], names: Sequence[str]) -> None:
@@ -245,19 +226,19 @@ def _draw_missing_cells(axes: Axes, missing: NDArray[np.bool_], names: Sequence[
     starts = np.linspace(0, n_rows, min(MAX_BANDS, n_rows), endpoint=False).astype(np.int64)
     fractions = np.add.reduceat(missing.astype(np.float64), starts, axis=1) / np.diff(starts, append=n_rows)
     edges = np.append(starts, n_rows)
-    axes.pcolormesh(edges, np.arange(len(names) + 1), fractions, cmap=WHITE_TO_BLUE, vmin=0, vmax=1)
-    axes.set_yticks(np.arange(len(names)) + 0.5, [shorten_line(name) for name in names], parse_math=False)
-    axes.hlines(np.arange(1, len(names)), 0, n_rows, color=PAPER, linewidth=2)
+    axes.pcolormesh(edges, np.arange(len(names) + 1), fractions, cmap=style.WHITE_TO_BLUE, vmin=0, vmax=1)
+    axes.set_yticks(np.arange(len(names)) + 0.5, [style.shorten_line(name) for name in names], parse_math=False)
+    axes.hlines(np.arange(1, len(names)), 0, n_rows, color=style.PAPER, linewidth=2)
     axes.set_ylim(len(names), 0)
-    format_number_axis(axes.xaxis, integer=True)
+    style.format_number_axis(axes.xaxis, integer=True)
     axes.tick_params(axis="y", length=0)
-    label_axes(axes, "row")
+    style.label_axes(axes, "row")
 
 
 def _draw_missing_fractions(axes: Axes, fractions: NDArray[np.float64]) -> None:
     """Draw the missing fraction of each column as a bar beside its rows."""
     positions = np.arange(len(fractions)) + 0.5
-    axes.barh(positions, fractions, height=0.7, color=SEA)
+    axes.barh(positions, fractions, height=0.7, color=style.SEA)
     for position, fraction in zip(positions, fractions, strict=True):
         axes.annotate(
             format_percent(fraction, digits=2) if fraction else "–",
@@ -265,24 +246,14 @@ def _draw_missing_fractions(axes: Axes, fractions: NDArray[np.float64]) -> None:
             xytext=(3, 0),
             textcoords="offset points",
             va="center",
-            fontsize=SMALL,
-            color=INK if fraction else FAINT,
+            fontsize=style.SMALL,
+            color=style.INK if fraction else style.FAINT,
         )
     axes.set_ylim(len(fractions), 0)
     axes.set_yticks([])
     axes.set_xlim(0, max(float(fractions.max()) * 1.35, 0.01))
-    format_percent_axis(axes.xaxis)
-    label_axes(axes, "missing")
-
-
-def _note(n_more: int, left_out: Sequence[str]) -> str:
-    """Return a note about columns that are not shown."""
-    more = [f"{n_more} more column{'s' * (n_more > 1)}"] if n_more else []
-    reasons = [shorten_line(reason, MAX_TITLE_CHARACTERS) for reason in left_out[:MAX_REASONS]]
-    n_others = len(left_out) - MAX_REASONS
-    others = [f"{n_others} others that cannot be compared"] if n_others > 0 else []
-    texts = [*more, *reasons, *others]
-    return f"Not shown: {', '.join(texts)}." if texts else ""
+    style.format_percent_axis(axes.xaxis)
+    style.label_axes(axes, "missing")
 
 
 def _legend_names(names: tuple[str, str], tables: tuple[Table, Table]) -> list[str]:
@@ -310,8 +281,10 @@ def _format_seconds(seconds: float) -> str:
     return f"{seconds / 60:.1f} min" if seconds >= MIN_MINUTES * 60 else f"{seconds:.0f} s"
 
 
-def _figure_of(axes: Axes) -> Figure:
+def _axes(ax: Axes | None, size: Size) -> tuple[Axes, Figure]:
+    """Return axes without a frame, the given ones or those of a new figure, and their figure."""
+    axes = style.style_axes(style.new_figure(size).subplots() if ax is None else ax)
     figure = axes.get_figure(root=True)
     if figure is None:
         raise InvalidOption("ax must belong to a figure.")
-    return figure
+    return axes, figure

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -13,35 +12,21 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from harpoon._text import closest_matches, format_list, format_percent
-from harpoon.data.coercion import coerce
-from harpoon.data.column import Column, Kind
+from harpoon.data import Column, Kind, Schema, Table, coerce
 from harpoon.data.column_array import NANOSECONDS
-from harpoon.data.dataframe import Table
-from harpoon.data.schema import Schema
 from harpoon.exceptions import InvalidOption, InvalidTable
-from harpoon.report.distributions import Bins, CategoryFractions, distance, duration_unit, format_value
-from harpoon.report.plots.style import (
-    INK,
-    SAND,
-    SEA,
-    SMALL,
-    add_footnote,
-    add_legend,
-    format_number_axis,
-    format_percent_axis,
-    label_axes,
-    new_figure,
-    set_title,
-    shorten_line,
-    style_axes,
-)
+from harpoon.report.histograms import Bins, CategoryFractions, distance, duration_unit, format_value, measure
+from harpoon.report.plots import style
 from harpoon.report.what_if import shift
 
 PANELS_PER_ROW, PANEL_WIDTH, PANEL_HEIGHT = 4, 3.0, 2.3  # inches
+MAX_TITLE_CHARACTERS = 70
+MAX_REASONS = 4
 MAX_BINS = 30
 MAX_CATEGORIES = 8
 DIGITS = 3  # a panel is narrow
 MARGIN = 0.02
+DATES = (Kind.DATE, Kind.DATETIME)
 CALENDAR = np.array(["0001-01-01", "9999-12-31"], dtype="datetime64[D]")
 NANOSECONDS_PER_DAY = 86_400 * 10**9
 
@@ -54,14 +39,12 @@ class ColumnPair:
     tables: tuple[Table, Table]
     distance: float
 
-    @property
     def distance_text(self) -> str:
-        """The name and the value of the distance."""
-        return f"{'KS' if self.column.kind.numeric else 'TV'} {self.distance:.2f}"
+        """Return the name and the value of the distance."""
+        return f"{measure(self.column)} {self.distance:.2f}"
 
-    @property
     def shift_text(self) -> str:
-        """The change of the mean, or of the category fraction that changed most."""
+        """Return the change of the mean, or of the category fraction that changed most."""
         return shift(self.column, *self.tables, digits=DIGITS)[1]
 
 
@@ -85,28 +68,38 @@ def pair_columns(
 
 def draw_grid(
     pairs: Sequence[ColumnPair],
-    subtitles: Sequence[str],
+    left_out: Sequence[str],
     *,
+    max_panels: int,
+    subtitle: Callable[[ColumnPair], str],
     separator: str,
     names: Sequence[str],
     title: str = "",
-    note: str = "",
     size: tuple[float, float] | None = None,
 ) -> Figure:
-    """Draw one panel for each pair, a legend above them and a note below."""
-    n_columns = min(PANELS_PER_ROW, len(pairs))
-    n_rows = -(-len(pairs) // n_columns)
+    """Draw one panel for each of the first pairs, a legend above them, and below them a note about other columns."""
+    shown = pairs[:max_panels]
+    n_columns = min(PANELS_PER_ROW, len(shown))
+    n_rows = -(-len(shown) // n_columns)
     default_size = max(PANEL_WIDTH * n_columns, 2 * PANEL_WIDTH), PANEL_HEIGHT * n_rows + 0.8
-    figure = new_figure(size or default_size, title)
-    add_legend(figure, names)
+    figure = style.new_figure(size or default_size, title)
+    style.add_legend(figure, names)
     panels = figure.subplots(n_rows, n_columns, squeeze=False).ravel().tolist()
-    for axes, pair, subtitle in zip(panels, pairs, subtitles, strict=False):
-        _draw_panel(axes, pair, subtitle, separator)
-    for axes in panels[len(pairs) :]:
+    for axes, pair in zip(panels, shown, strict=False):
+        _draw_panel(axes, pair, subtitle(pair), separator)
+    for axes in panels[len(shown) :]:
         axes.remove()
-    if note:
-        add_footnote(figure, note)
+    not_shown = _describe_not_shown(len(pairs) - len(shown), left_out)
+    if not_shown:
+        style.add_footnote(figure, f"Not shown: {', '.join(not_shown)}.")
     return figure
+
+
+def _describe_not_shown(n_more: int, left_out: Sequence[str]) -> list[str]:
+    more = [f"{n_more} more column{'s' * (n_more > 1)}"] if n_more else []
+    reasons = [style.shorten_line(reason, MAX_TITLE_CHARACTERS) for reason in left_out[:MAX_REASONS]]
+    n_others = len(left_out) - MAX_REASONS
+    return [*more, *reasons, *([f"{n_others} others that cannot be compared"] if n_others > 0 else [])]
 
 
 def _pair_column(first: Table, second: Table, name: str) -> ColumnPair | str:
@@ -128,24 +121,24 @@ def _pair_column(first: Table, second: Table, name: str) -> ColumnPair | str:
 def _draw_panel(axes: Axes, pair: ColumnPair, subtitle: str, separator: str) -> None:
     """Draw the first distribution as a grey area, and the second in blue on top of it."""
     draw = _draw_bars if pair.column.kind.discrete else _draw_histogram
-    notes = draw(style_axes(axes), pair, separator)
+    notes = draw(style.style_axes(axes), pair, separator)
     missing = [float(table.column(pair.column.name).missing.mean()) for table in pair.tables]
     if any(missing):
         notes.append(f"missing: {_format_fractions(missing, separator)}")
-    set_title(axes, shorten_line(pair.column.name), subtitle)
-    label_axes(axes, "   ".join(notes))
+    style.set_title(axes, style.shorten_line(pair.column.name), subtitle)
+    style.label_axes(axes, "   ".join(notes))
 
 
 def _draw_bars(axes: Axes, pair: ColumnPair, _separator: str) -> list[str]:
     cells = (table.column(pair.column.name) for table in pair.tables)
     found = CategoryFractions.count(pair.column, *cells, max_categories=MAX_CATEGORIES)
     positions = np.arange(found.fractions.shape[1])
-    for fractions, colour, height in zip(found.fractions, (SAND, SEA), (0.8, 0.34), strict=True):
+    for fractions, colour, height in zip(found.fractions, (style.SAND, style.SEA), (0.8, 0.34), strict=True):
         axes.barh(positions, fractions, height=height, color=colour)
-    axes.set_yticks(positions, [shorten_line(text) for text in found.texts()], parse_math=False)
+    axes.set_yticks(positions, [style.shorten_line(text) for text in found.texts()], parse_math=False)
     axes.set_ylim(len(positions) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
-    format_percent_axis(axes.xaxis)
+    style.format_percent_axis(axes.xaxis)
     return []
 
 
@@ -154,19 +147,19 @@ def _draw_histogram(axes: Axes, pair: ColumnPair, separator: str) -> list[str]:
     column, cells = pair.column, [table.column(pair.column.name) for table in pair.tables]
     bins = Bins.fit(column, *cells, max_bins=MAX_BINS)
     histograms = [bins.count(column, one) for one in cells]
-    scale = _axis_scale(column, bins)
-    edges = scale.offset + bins.edges / scale.ticks_per_unit
-    for histogram, colour, fill in zip(histograms, (SAND, SEA), (True, False), strict=True):
+    offset, ticks_per_unit, unit = _axis_scale(column, bins)
+    edges = offset + bins.edges / ticks_per_unit
+    for histogram, colour, fill in zip(histograms, (style.SAND, style.SEA), (True, False), strict=True):
         axes.stairs(histogram.counts / histogram.total, edges, fill=fill, color=colour, linewidth=1.8, baseline=0)
     margin = MARGIN * (edges[-1] - edges[0])
-    axes.set_xlim(*_clip_to_calendar(column, edges[0] - margin, edges[-1] + margin))
+    axes.set_xlim(edges[0] - margin, edges[-1] + margin)
     axes.set_ylim(bottom=0)
-    format_percent_axis(axes.yaxis)
-    if column.kind in (Kind.DATE, Kind.DATETIME):
+    style.format_percent_axis(axes.yaxis)
+    if column.kind in DATES:
         _format_date_axis(axes)
     else:
-        format_number_axis(axes.xaxis, integer=column.kind is Kind.INTEGER)
-    notes = [scale.unit] if scale.unit else []
+        style.format_number_axis(axes.xaxis, integer=column.kind is Kind.INTEGER)
+    notes = [unit] if unit else []
     for i, spike in enumerate(bins.spikes):
         at_spike = _format_fractions([float(one.at_spikes[i]) / one.total for one in histograms], separator)
         notes.append(f"at {format_value(column, float(spike), digits=6)}: {at_spike}")
@@ -174,39 +167,27 @@ def _draw_histogram(axes: Axes, pair: ColumnPair, separator: str) -> list[str]:
     return [*notes, f"outside: {_format_fractions(outside, separator)}"] if any(outside) else notes
 
 
-class _AxisScale(NamedTuple):
-    """How values of a column are shown on an axis: position = offset + value / ticks_per_unit."""
+def _axis_scale(column: Column, bins: Bins) -> tuple[float, float, str]:
+    """Return offset, ticks per unit and unit of an axis: a value is drawn at offset + value / ticks per unit.
 
-    offset: float
-    ticks_per_unit: float
-    unit: str = ""
-
-
-def _axis_scale(column: Column, bins: Bins) -> _AxisScale:
-    """Return the scale of an axis: matplotlib's days for dates, a suitable unit of time for durations."""
+    Dates are drawn at matplotlib's days, durations in a suitable unit of time.
+    """
     if column.kind is Kind.DURATION:
         unit, ticks = duration_unit(column, float(np.abs(bins.edges).max()))
-        return _AxisScale(0.0, ticks, unit)
-    if column.kind in (Kind.DATE, Kind.DATETIME):
+        return 0.0, ticks, unit
+    if column.kind in DATES:
         epoch = float(_to_matplotlib_days(np.array(0, dtype="datetime64[D]")))
-        ticks_per_day = NANOSECONDS_PER_DAY / NANOSECONDS[column.unit] if column.unit else 1.0
-        return _AxisScale(epoch, ticks_per_day)
-    return _AxisScale(0.0, 1.0)
+        return epoch, NANOSECONDS_PER_DAY / NANOSECONDS[column.unit] if column.unit else 1.0, ""
+    return 0.0, 1.0, ""
 
 
 def _format_date_axis(axes: Axes) -> None:
+    """Write dates on the axis, and end it within the years 1 to 9999, which matplotlib can draw."""
+    axes.set_xlim(*np.clip(axes.get_xlim(), *_to_matplotlib_days(CALENDAR)))
     locator = AutoDateLocator(minticks=2, maxticks=5)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
-    axes.xaxis.get_offset_text().set(fontsize=SMALL, color=INK)
-
-
-def _clip_to_calendar(column: Column, low: float, high: float) -> tuple[float, float]:
-    """Keep the ends of an axis of dates within the years 1 to 9999, which matplotlib can draw."""
-    if column.kind not in (Kind.DATE, Kind.DATETIME):
-        return low, high
-    first, last = _to_matplotlib_days(CALENDAR)
-    return max(low, float(first)), min(high, float(last))
+    axes.xaxis.get_offset_text().set(fontsize=style.SMALL, color=style.INK)
 
 
 def _to_matplotlib_days(moments: NDArray[np.datetime64]) -> NDArray[np.float64]:

@@ -71,15 +71,15 @@ def label_axes(axes: Axes, x: str = "", y: str = "") -> None:
     axes.set_ylabel(y, fontsize=SMALL, color=FAINT, parse_math=False)
 
 
-def format_percent_axis(axis: Any, ticks: int = 3) -> None:  # noqa: ANN401
+def format_percent_axis(axis: Any) -> None:  # noqa: ANN401
     """Write fractions on an axis as percentages."""
-    axis.set_major_locator(MaxNLocator(ticks))
+    axis.set_major_locator(MaxNLocator(3))
     axis.set_major_formatter(FuncFormatter(lambda fraction, _: f"{100 * fraction:g} %"))
 
 
-def format_number_axis(axis: Any, ticks: int = 4, *, integer: bool = False) -> None:  # noqa: ANN401
+def format_number_axis(axis: Any, *, integer: bool = False) -> None:  # noqa: ANN401
     """Write few numbers on an axis, large ones as thousands and millions."""
-    axis.set_major_locator(MaxNLocator(ticks, integer=integer))
+    axis.set_major_locator(MaxNLocator(4, integer=integer))
     if MIN_PREFIXED <= max(map(abs, axis.get_view_interval())) < MAX_PREFIXED:
         axis.set_major_formatter(EngFormatter(sep=""))
 
@@ -89,11 +89,11 @@ def add_footnote(figure: Figure, text: str) -> None:
     figure.supxlabel(text, x=0.01, ha="left", fontsize=SMALL, color=FAINT, parse_math=False)
 
 
-def add_legend(figure: Figure, names: Sequence[str], colours: Sequence[str] = (SAND, SEA)) -> None:
+def add_legend(figure: Figure, names: Sequence[str]) -> None:
     """Name the colours of the tables above all panels."""
-    handles = [Patch(color=colour) for colour in colours]
+    handles = [Patch(color=colour) for colour in (SAND, SEA)]
     legend = figure.legend(
-        handles, names, loc="outside upper right", ncols=len(handles), frameon=False, fontsize=NORMAL, labelcolor=INK
+        handles, names, loc="outside upper right", ncols=2, frameon=False, fontsize=NORMAL, labelcolor=INK
     )
     for text in legend.get_texts():
         text.set_parse_math(False)

@@ -11,6 +11,7 @@ import { Verdict, unreadable } from "./verdict.js";
 
 const PAUSE = 120;
 const SHOWN_ROWS = 100;
+const CHOICES = ["strategy", "missing"]; // each has a list of options
 
 export class Answer {
   constructor(state, schema) {
@@ -41,12 +42,15 @@ export class Answer {
       const take = () => field.reportValidity() && this.state.change({ [name]: field.valueAsNumber });
       field.addEventListener("change", take);
     }
-    one("#strategy").addEventListener("change", ({ target }) => this.state.change({ strategy: target.value }));
+    for (const name of CHOICES) {
+      one(`#${name}`).addEventListener("change", ({ target }) => this.state.change({ [name]: target.value }));
+    }
+    one("#missing-choice").hidden = !this.schema.columns.some(({ nullable }) => nullable);
     one("#reseed").addEventListener("click", () => this.state.change({ seed: this.state.values.seed + 1 }));
   }
 
   #follow(changed) {
-    const all = ["n", "seed", "strategy"].some((name) => changed.has(name));
+    const all = ["n", "seed", ...CHOICES].some((name) => changed.has(name));
     for (const key of ["a", "b"]) {
       if (!this.state.scenarios.includes(key)) this.#forget(key);
       else if (all || changed.has(key)) this.#ask(key);
@@ -95,7 +99,7 @@ export class Answer {
     const { values, scenarios } = this.state;
     put(one("#rows"), values.n);
     put(one("#seed"), values.seed);
-    one("#strategy").value = values.strategy;
+    for (const name of CHOICES) one(`#${name}`).value = values[name];
     one("#answer").classList.toggle("two", scenarios.length > 1);
     this.verdicts.b.node.hidden = scenarios.length < 2;
     for (const key of scenarios) this.verdicts[key].ask(values[key]);
@@ -109,9 +113,9 @@ export class Answer {
 
 /** The request for a scenario. Without a condition there is no strategy. */
 function questionOf(values, key) {
-  const { n, seed, strategy } = values;
+  const { n, seed, strategy, missing } = values;
   const where = values[key].trim();
-  return where ? { where, n, seed, strategy } : { where: null, n, seed };
+  return where ? { where, n, seed, strategy, missing } : { where: null, n, seed, missing };
 }
 
 /** The answer to a question; if there are too few rows, with the reason. */

@@ -5,7 +5,7 @@ import { html, one, unseen } from "./dom.js";
 import { roughly } from "./formats.js";
 
 const MAX_HEADING = 70; // letters of a condition in the heading
-let last = { order: [], inCondition: new Set() }; // of the last answer, so that nothing jumps before the next
+let last = { order: [], inCondition: new Set(), before: {} }; // of the last answer, so that nothing jumps before the next
 
 /**
  * @param schema     from /schema
@@ -16,6 +16,8 @@ let last = { order: [], inCondition: new Set() }; // of the last answer, so that
 export function showChanges(schema, all, found, values) {
   const scenarios = all.filter((key) => values[key].trim()); // without a condition a difference would only be noise
   const answers = scenarios.filter((key) => found[key]).map((key) => [key, byName(found[key])]);
+  const answered = all.map((key) => found[key]).find(Boolean);
+  if (answered) last.before = byName(answered);
   const columns = ordered(
     schema.columns.filter((column) => column.before),
     scenarios,
@@ -23,7 +25,7 @@ export function showChanges(schema, all, found, values) {
   );
   const inCondition = (column) => last.inCondition.has(column.name);
   heading(scenarios, values);
-  legend(scenarios);
+  legend(scenarios, found);
   const cards = (chosen) => chosen.map((column) => card(column, answers, scenarios));
   one("#changes").setAttribute("aria-busy", String(answers.length < scenarios.length));
   one("#changes").replaceChildren(...cards(columns.filter((column) => !inCondition(column))));
@@ -39,6 +41,7 @@ function ordered(columns, scenarios, answers) {
   const inCondition = (name) => answers.some(([, answer]) => answer[name]?.in_condition);
   if (answers.length || !scenarios.length) {
     last = {
+      ...last,
       order: names.toSorted((one, other) => changes(other) - changes(one)),
       inCondition: new Set(names.filter(inCondition)),
     };
@@ -59,19 +62,25 @@ function question(where) {
   return ["What else changes when ", html("code", {}, where), "?"];
 }
 
-function legend(scenarios) {
+function legend(scenarios, found) {
   const keys = [
     ["before", "without a condition"],
     ...scenarios.map((key) => [key, `scenario ${key.toUpperCase()}`]),
   ];
+  for (const key of scenarios.filter((one) => found[one]?.support?.rows))
+    keys.push([`real ${key}`, `real rows that satisfy ${key.toUpperCase()}`]);
+  keys.push(["height", "height: share of the rows"]);
   if (scenarios.length) keys.push(["change", "change: 0 % is the same distribution, 100 % has nothing in common"]);
   one("#legend").replaceChildren(...keys.map(([key, words]) => html("span", { class: `key ${key}` }, words)));
 }
 
 function card(column, answers, scenarios) {
-  const series = [{ key: "before", name: "before", fractions: column.before.fractions }];
+  const before = last.before[column.name]?.before ?? column.before; // missing cells are filled there, if that is asked
+  const series = [{ key: "before", name: scenarios.length ? "before" : "sampled", ...before }];
   for (const [key, answer] of answers) {
-    series.push({ key, name: key.toUpperCase(), fractions: answer[column.name].after.fractions });
+    const { after, real } = answer[column.name];
+    if (real) series.push({ key: `real ${key}`, name: `real ${key.toUpperCase()}`, ...real });
+    series.push({ key, name: key.toUpperCase(), ...after });
   }
   const sentences = answers.map(([key, answer]) => [key, answer[column.name]]);
   const texts = sentences.map(([key, { sentence }]) =>
@@ -87,6 +96,17 @@ function card(column, answers, scenarios) {
       scenarios.map((key) => shift(key, sentences.find(([one]) => one === key)?.[1])),
     ),
     chart(column, series, texts.join("; ") || "without a condition"),
+    column.nullable && missingCells(column, series),
+  );
+}
+
+/** The fraction of missing cells, of the training table and of sampled rows. */
+function missingCells(column, series) {
+  return html(
+    "p",
+    { class: "missing values" },
+    `missing: in the table ${roughly(column.missing_fraction)}`,
+    series.map(({ key, name, missing }) => html("b", { class: key }, `${name} ${roughly(missing)}`)),
   );
 }
 

@@ -10,6 +10,8 @@ import { DAY, clean, isTime, lineOf, roughly, short, stepOf } from "./formats.js
 const WIDTH = 400;
 const HEIGHT = 100;
 const MAX_BARS = 8;
+const LONG_TICK = 9; // letters
+const MAX_TICKS = 7; // so many values have a tick each
 const DATES_ONLY = 3 * DAY;
 
 /** The chart of a column. */
@@ -35,7 +37,8 @@ function histogram(column, series, sentence) {
     const title = svg("title", {}, `${short(edges[bin], column)} to ${short(edges[bin + 1], column)}: ${words}`);
     drawing.append(svg("rect", { class: "touch", x: x[bin], width: x[bin + 1] - x[bin], y: 0, height: HEIGHT }, title));
   }
-  return html("div", { class: "chart" }, drawing, axis(column));
+  const shares = html("p", { class: "y", "aria-hidden": "true" }, html("span", {}, roughly(top)), html("span", {}, "0 %"));
+  return html("div", { class: "chart plot" }, shares, drawing, axis(column));
 }
 
 /** The positions of the edges of the bins, from left to right. */
@@ -52,25 +55,32 @@ export function outline(x, fractions, top, height = HEIGHT) {
   return `M${x[0]} ${height - 2}${across.join("")}L${x.at(-1)} ${height - 2}`;
 }
 
-/** The ends and the middle of an axis; the outer bins also hold the values outside of them. */
+/** The lower axis: the ends and the middle, or each of few values. The outer bins also hold the values outside of them. */
 export function axis(column) {
   const { count, write } = lineOf(column);
   const [first, last] = [column.before.edges[0], column.before.edges.at(-1)].map(count);
-  const half = stepOf(column) / 2; // bins begin and end between two values of the resolution
-  const [low, high] = [Math.max(first + half, count(column.low)), Math.min(last - half, count(column.high))];
+  const step = stepOf(column); // bins begin and end between two values of the resolution
+  const [low, high] = [Math.max(first + step / 2, count(column.low)), Math.min(last - step / 2, count(column.high))];
   const days = isTime(column) && high - low > DATES_ONLY; // the time of day does not matter then
   const written = (number) => (days ? write(number).slice(0, 10) : short(write(clean(number)), column));
-  const texts = [low, toStep((low + high) / 2, 2 * half), high].map(written);
+  const steps = step ? Math.round((high - low) / step) : Infinity;
+  const middle = step ? low + step * Math.round(steps / 2) : (low + high) / 2;
+  const values = steps < MAX_TICKS ? Array.from({ length: steps + 1 }, (_, i) => low + i * step) : [low, middle, high];
+  const texts = values.map(written);
   if (count(column.low) < first) texts[0] = `≤ ${texts[0]}`;
-  if (count(column.high) > last) texts[2] = `≥ ${texts[2]}`;
-  return html(
-    "p",
-    { class: "axis", "aria-hidden": "true" },
-    texts.map((text) => html("span", {}, text)),
-  );
+  if (count(column.high) > last) texts[texts.length - 1] = `≥ ${texts.at(-1)}`;
+  const wide = texts.some((text) => text.length >= LONG_TICK); // the one in the middle has no room then
+  const kept = (i) => texts[i] !== texts[i - 1] && !(wide && i > 0 && i < texts.length - 1);
+  const ticks = values.map((value, i) => kept(i) && tick(texts[i], (100 * (value - first)) / (last - first || 1)));
+  return html("p", { class: "axis", "aria-hidden": "true" }, ticks);
 }
 
-const toStep = (number, step) => (step ? Math.round(number / step) * step : number);
+function tick(text, at) {
+  const node = html("span", {}, text);
+  node.style.left = `${at}%`;
+  node.style.transform = `translateX(-${at}%)`; // the outer ones stay inside
+  return node;
+}
 
 /** The most frequent categories, in the order of the column. */
 function bars(column, series) {

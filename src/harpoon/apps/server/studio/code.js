@@ -5,9 +5,9 @@ import { html, one } from "./dom.js";
 /** Show the code of each scenario whose condition can be read. */
 export function showCode(schema, scenarios, values) {
   const file = `${schema.name}.harpoon`;
-  const { n, seed, strategy } = values;
+  const { n, seed, strategy, missing } = values;
   const named = (key) => (scenarios.length > 1 ? `rows_${key}` : "rows");
-  const questions = scenarios.map((key) => ({ name: named(key), where: values[key].trim(), n, seed, strategy }));
+  const questions = scenarios.map((key) => ({ name: named(key), where: values[key].trim(), n, seed, strategy, missing }));
   const load = ["import harpoon", "", `model = harpoon.load(${literal(file)})`];
   one("#code-part").hidden = !scenarios.length;
   one("#python").replaceChildren(...listing([...load, ...questions.map(inPython)], "Python"));
@@ -41,18 +41,20 @@ async function copy(button, text) {
   setTimeout(() => (button.textContent = "Copy"), 1500);
 }
 
-function inPython({ name, where, n, seed, strategy }) {
+function inPython({ name, where, n, seed, strategy, missing }) {
   const condition = where
     ? [`where=${literal(where)}`, ...(strategy === "auto" ? [] : [`strategy=${literal(strategy)}`])]
     : [];
-  return `${name} = model.sample(${[n, ...condition, `random_state=${seed}`].join(", ")})`;
+  const filled = missing === "complete" ? [`missing=${literal(missing)}`] : [];
+  return `${name} = model.sample(${[n, ...condition, ...filled, `random_state=${seed}`].join(", ")})`;
 }
 
-function inShell(file, { name, where, n, seed, strategy }) {
+function inShell(file, { name, where, n, seed, strategy, missing }) {
   const condition = where
     ? [`--where ${quoted(where)}`, ...(strategy === "auto" ? [] : [`--strategy ${strategy}`])]
     : [];
-  return ["harpoon sample", quoted(file), `-n ${n}`, ...condition, `--seed ${seed}`, `-o ${name}.csv`].join(" ");
+  const filled = missing === "complete" ? ["--complete"] : [];
+  return ["harpoon sample", quoted(file), `-n ${n}`, ...condition, ...filled, `--seed ${seed}`, `-o ${name}.csv`].join(" ");
 }
 
 /** A text as a Python literal, which JSON is too. */

@@ -55,8 +55,11 @@ function describe(shown, rows) {
 export function table(rows, columns, { numbers = null, mark = () => false } = {}) {
   const names = Object.keys(rows[0]);
   const side = (name) => ["number", "integer", "duration"].includes(columns[name]?.kind) && "numeric";
-  const cells = (row, index) =>
-    names.map((name) => mark(index, name) || html("td", { class: side(name) }, cell(row[name], columns[name])));
+  const plain = (value, name) =>
+    value == null
+      ? html("td", { class: `missing ${side(name) || ""}` }, "missing")
+      : html("td", { class: side(name) }, cell(value, columns[name]));
+  const cells = (row, index) => names.map((name) => mark(index, name) || plain(row[name], name));
   return html(
     "table",
     {},

@@ -4,8 +4,11 @@
  * It stands after the #, which a browser never sends, so that no condition gets into a log.
  */
 
-const DEFAULTS = { tab: "ask", editing: "a", a: "", b: null, n: 1000, seed: 0, strategy: "auto" };
-const STRATEGIES = ["auto", "conditioning"]; // exact where possible, or fast
+const DEFAULTS = { tab: "ask", editing: "a", a: "", b: null, n: 1000, seed: 0, strategy: "auto", missing: "as_trained" };
+const CHOICES = {
+  strategy: ["auto", "conditioning"], // exact where possible, or fast
+  missing: ["as_trained", "complete"], // missing cells as in the table, or filled in
+};
 
 export class State extends EventTarget {
   constructor(maxRows) {
@@ -44,7 +47,9 @@ export class State extends EventTarget {
     const values = { ...this.defaults, a: given.get("a") ?? "", b: given.get("b") };
     if (given.get("tab") === "fill") values.tab = "fill";
     if (given.get("editing") === "b" && values.b !== null) values.editing = "b";
-    if (STRATEGIES.includes(given.get("strategy"))) values.strategy = given.get("strategy");
+    for (const [name, choices] of Object.entries(CHOICES)) {
+      if (choices.includes(given.get(name))) values[name] = given.get(name);
+    }
     for (const name of ["n", "seed"]) {
       const number = Number(given.get(name) ?? NaN);
       if (Number.isInteger(number) && number >= Number(name === "n")) values[name] = number;

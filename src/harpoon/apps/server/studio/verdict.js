@@ -3,6 +3,7 @@
 import { html } from "./dom.js";
 import { count, counted, percent } from "./formats.js";
 
+const FEW_ROWS = 5; // fewer real rows than this are an extrapolation
 const STRATEGIES = {
   rejection: "rows that do not satisfy the condition were rejected",
   conditioning: "the columns of the condition were sampled first, the others given them",
@@ -17,6 +18,7 @@ export class Verdict {
     this.number = html("p", { class: "number" });
     this.scale = html("p", { class: "scale", "aria-hidden": "true" }, html("i", {}));
     this.words = html("p", { class: "words" });
+    this.support = html("p", { class: "support", role: "status" });
     this.bar = html("progress", { max: 1, "aria-label": `Rows sampled for scenario ${key.toUpperCase()}` });
     this.counter = html("span", { class: "counter" });
     this.work = html(
@@ -35,6 +37,7 @@ export class Verdict {
       this.number,
       this.scale,
       this.words,
+      this.support,
       this.work,
       this.sentence,
       this.again,
@@ -60,14 +63,16 @@ export class Verdict {
     this.counter.textContent = of ? `${count(done)} of ${count(of)}` : `${counted(done, "row")} sampled`;
   }
 
-  show({ probability, interval, rows, sampling_info: info, question, reason }) {
+  show({ probability, interval, support, rows, sampling_info: info, question, reason }) {
     this.#state("answered");
     this.node.dataset.where = question.where ?? "";
     this.number.textContent = probability === 0 && rows > 0 ? `< ${percent(interval[1])}` : percent(probability);
     this.scale.firstChild.style.width = `${100 * probability}%`;
     const [free, sampled] = [question.where === null, `${counted(rows, "row")} sampled`];
-    const probable = free ? "of rows: there is no condition." : `of rows satisfy it${between(interval)}.`;
+    const probable = free ? "of rows: there is no condition." : `of sampled rows satisfy it (95 % confidence interval of the simulation: ${between(interval)}).`;
     this.words.textContent = `${probable} ${sampled}${free || !rows ? "" : `: ${STRATEGIES[info.strategy]}`}.`;
+    this.support.textContent = support ? supportText(support) : "";
+    this.support.classList.toggle("banner", Boolean(support) && support.rows < FEW_ROWS);
     this.sentence.textContent = reason;
   }
 
@@ -90,13 +95,19 @@ export class Verdict {
     this.sentence.textContent = "";
     this.work.hidden = name !== "waiting";
     this.again.hidden = !["refused", "stopped"].includes(name);
-    this.number.hidden = this.scale.hidden = this.words.hidden = name !== "answered";
+    this.number.hidden = this.scale.hidden = this.words.hidden = this.support.hidden = name !== "answered";
   }
 }
 
 /** Whether an error is about the text of a condition. */
 export const unreadable = ({ kind }) => kind === "InvalidCondition";
 
+function supportText({ rows, of, fraction, interval }) {
+  const met = `${count(rows)} of ${counted(of, "real row")}`;
+  if (rows < FEW_ROWS) return `Extrapolation: ${met} satisfy it. Hardly anything but the model stands behind this answer.`;
+  return `Support: ${met} satisfy it: ${percent(fraction)} (95 % confidence interval: ${between(interval)}).`;
+}
+
 function between([low, high]) {
-  return ` (95 % confidence interval: ${percent(low)} to ${percent(high)})`;
+  return `${percent(low)} to ${percent(high)}`;
 }

@@ -1,0 +1,227 @@
+"""One- and two-way counts of a training table, from which a model knows how many rows support a condition.
+
+The bins of a column are its categories, or intervals of its values from quantile to quantile, finer in the tails; a
+missing cell is a bin of its own. Pairs of columns are counted on coarser bins. Cells with few rows all have the same
+count (`SUPPRESSED`), and no row can be read from the counts. Counts of the parts of a table are added.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import combinations, pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harpoon.data.column import Column
+from harpoon.data.column_array import ColumnArray, Columns, n_rows, take
+from harpoon.data.schema import Schema
+from harpoon.data.statistics import MAX_DISTINCT_VALUES, ColumnCounts, Floats, TableCounts
+
+Counts = NDArray[np.int64]
+Pair = tuple[str, str]
+
+N_BINS = 128  # of a numeric column, about; one per value if there are not more
+MIN_PAIR_BINS, MAX_PAIR_BINS = 8, 32  # of a column in a pair, about
+MAX_PAIR_CELLS = 2**18  # of all pairs together: pairs that do not fit are left out
+SUPPRESSED = 4  # the count of every cell that has at least one row and at most so many
+RANKED_ROWS = 2000  # rows by which pairs are ranked, if not all fit
+
+
+@dataclass(frozen=True)
+class ColumnBins:
+    """The bins of one column, the last of which is for missing cells.
+
+    `low` and `high` are the ends of each bin, (bins - 1,); for a category both are its code.
+    `counts` is the number of rows in each bin, and `pair_bin` its bin in pairs, (bins,) each.
+    """
+
+    low: Floats
+    high: Floats
+    counts: Counts
+    pair_bin: Counts
+
+    @classmethod
+    def fit(cls, column: Column, counts: ColumnCounts, n_pair_bins: int) -> ColumnBins:
+        """Choose the bins of a column by its counts."""
+        values, weights = counts.values.values.astype(np.float64), counts.counts
+        if column.kind.discrete:
+            n_categories = len(column.categories or ())
+            low = high = np.arange(n_categories, dtype=np.float64)
+            of_bin = np.zeros(n_categories, dtype=np.int64)
+            of_bin[counts.values.values] = weights
+            pair_bin = _most_common(of_bin, n_pair_bins)
+        else:
+            first = np.flatnonzero(np.diff(_intervals(weights, N_BINS), prepend=-1))
+            last = np.append(first[1:], len(values)) - 1
+            low, high = (ends[index] for ends, index in zip(_ends(values, weights), (first, last), strict=True))
+            if len(values) >= MAX_DISTINCT_VALUES // 2:  # merged counts stand for the values up to the next one
+                high = np.append(low[1:], high[-1:])
+            of_bin = np.add.reduceat(weights, first) if len(first) else weights
+            pair_bin = _intervals(of_bin, n_pair_bins)
+        missing_bin = pair_bin.max(initial=-1) + 1
+        return cls(low, high, np.append(of_bin, counts.n_missing), np.append(pair_bin, missing_bin))
+
+    @property
+    def n_pair_bins(self) -> int:
+        """The number of bins in pairs, with that of missing cells."""
+        return int(self.pair_bin[-1]) + 1
+
+    def locate(self, cells: ColumnArray) -> Counts:
+        """Return the pair bin of each cell, (n,)."""
+        bins = np.searchsorted(self.low, cells.values.astype(np.float64), side="right") - 1
+        bins = np.where(cells.without_unseen().missing, len(self.low), bins.clip(min=0))
+        return self.pair_bin[bins]
+
+    def suppress(self) -> ColumnBins:
+        """Return the bins with small counts suppressed."""
+        return replace(self, counts=suppress(self.counts))
+
+
+@dataclass(frozen=True)
+class ContingencyTables:
+    """Counts of a training table: its rows, the bins of each column, and pairs of columns, (bins, bins) each."""
+
+    n_rows: int
+    columns: dict[str, ColumnBins]
+    pairs: dict[Pair, Counts]
+
+    @classmethod
+    def fit(cls, schema: Schema, counts: TableCounts, total: int, rows: Columns, sample: Columns) -> ContingencyTables:
+        """Count rows, which are the table or the part of one; bins and one-way counts are those of all `total` rows.
+
+        If not all pairs of columns fit, those are counted that depend on each other most in a sample of the table.
+        """
+        names = [column.name for column in schema.modelled]
+        n_pairs = max(len(names) * (len(names) - 1) // 2, 1)
+        n_bins = int(np.clip(np.sqrt(MAX_PAIR_CELLS / n_pairs) - 1, MIN_PAIR_BINS, MAX_PAIR_BINS))
+        columns = {
+            column.name: ColumnBins.fit(column, counts[column.name].coerced(column), n_bins)
+            for column in schema.modelled
+        }
+        tables = cls(total, columns, {})
+        every = dict.fromkeys(combinations(names, 2))
+        sizes = {(a, b): columns[a].n_pair_bins * columns[b].n_pair_bins for a, b in every}
+        if sum(sizes.values()) > MAX_PAIR_CELLS:
+            index = np.linspace(0, n_rows(sample) - 1, min(n_rows(sample), RANKED_ROWS)).astype(np.int64)
+            dependence = {
+                pair: _mutual_information(table) for pair, table in tables.count(take(sample, index), every).items()
+            }
+            ranked = sorted(dependence, key=lambda pair: -dependence[pair])
+            fitting = np.cumsum([sizes[pair] for pair in ranked]) <= MAX_PAIR_CELLS
+            every = dict.fromkeys(pair for pair, fits in zip(ranked, fitting, strict=True) if fits)
+        return replace(tables, pairs=tables.count(rows, every))
+
+    def count(self, rows: Columns, pairs: Mapping[Pair, object]) -> dict[Pair, Counts]:
+        """Count rows by pairs of columns."""
+        bins = {name: of_column.locate(rows[name]) for name, of_column in self.columns.items()}
+        counted = {}
+        for a, b in pairs:
+            shape = self.columns[a].n_pair_bins, self.columns[b].n_pair_bins
+            counted[a, b] = np.bincount(bins[a] * shape[1] + bins[b], minlength=shape[0] * shape[1]).reshape(shape)
+        return counted
+
+    @property
+    def pair_counts(self) -> Counts:
+        """The counts of all pairs one after the other, which can be added to those of another part of the table."""
+        return np.concatenate([np.zeros(0, dtype=np.int64), *(table.ravel() for table in self.pairs.values())])
+
+    def with_pair_counts(self, counts: Counts) -> ContingencyTables:
+        """Return the tables with other counts of pairs, in the form of `pair_counts`."""
+        ends = np.cumsum([0, *(table.size for table in self.pairs.values())])
+        if len(counts) != ends[-1] or counts.min(initial=0) < 0:
+            raise ValueError(f"{ends[-1]} counts are needed, got {len(counts)}")
+        parts = zip(self.pairs.items(), pairwise(ends), strict=True)
+        return replace(self, pairs={pair: counts[a:b].reshape(table.shape) for (pair, table), (a, b) in parts})
+
+    def suppress(self) -> ContingencyTables:
+        """Return the tables with small counts suppressed."""
+        columns = {name: of_column.suppress() for name, of_column in self.columns.items()}
+        return replace(self, columns=columns, pairs={pair: suppress(table) for pair, table in self.pairs.items()})
+
+    def to_json(self) -> dict[str, Any]:
+        """Return everything but the counts of pairs as plain data."""
+        columns = {
+            name: {key: getattr(of_column, key).tolist() for key in ("low", "high", "counts", "pair_bin")}
+            for name, of_column in self.columns.items()
+        }
+        names = list(self.columns)
+        pairs = [[names.index(a), names.index(b)] for a, b in self.pairs]
+        return {"n_rows": self.n_rows, "columns": columns, "pairs": pairs}
+
+    @classmethod
+    def from_json(cls, schema: Schema, data: Mapping[str, Any], pair_counts: Counts) -> ContingencyTables:
+        """Restore the tables of `to_json`; raise ValueError if the data are invalid."""
+        columns = {column.name: _column_from_json(data["columns"][column.name]) for column in schema.modelled}
+        names, pairs = list(columns), {}
+        for i, j in data["pairs"]:
+            shape = columns[names[i]].n_pair_bins, columns[names[j]].n_pair_bins
+            pairs[names[i], names[j]] = np.zeros(shape, dtype=np.int64)
+        return cls(int(data["n_rows"]), columns, pairs).with_pair_counts(pair_counts)
+
+
+def suppress(counts: Counts) -> Counts:
+    """Return counts with every small one but 0 replaced by `SUPPRESSED`.
+
+    >>> suppress(np.array([0, 1, 4, 5])).tolist()
+    [0, 4, 4, 5]
+    """
+    return np.where(counts > 0, np.maximum(counts, SUPPRESSED), 0)
+
+
+def _column_from_json(data: Mapping[str, Any]) -> ColumnBins:
+    low, high = (np.array(data[key], dtype=np.float64) for key in ("low", "high"))
+    counts, pair_bin = (np.array(data[key], dtype=np.int64) for key in ("counts", "pair_bin"))
+    sizes = {len(low) + 1, len(high) + 1, len(counts), len(pair_bin)}
+    if len(sizes) > 1 or pair_bin.min() < 0 or pair_bin.max() != pair_bin[-1] or counts.min() < 0:
+        raise ValueError("the bins of a column are inconsistent")
+    if not (np.diff(low) >= 0).all() or not (low <= high).all():
+        raise ValueError("the bins of a column must ascend")
+    return ColumnBins(low, high, counts, pair_bin)
+
+
+def _intervals(weights: Counts, n_bins: int) -> Counts:
+    """Return the number of the bin of each of some ascending values, (values,), by how often each occurs.
+
+    Half of the bins have the same number of rows; the first and the last of these are halved again and again. A value
+    that is as common as a bin has a bin of its own.
+    """
+    total, n_even = max(int(weights.sum()), 1), max(n_bins // 2, 1)
+    if len(weights) <= n_bins:
+        return np.arange(len(weights))
+    tails = 2.0 ** -np.arange(1, n_bins // 4 + 1) / n_even
+    tails = tails[tails * total > SUPPRESSED]
+    cuts = np.sort(np.concatenate([tails, np.arange(1, n_even) / n_even, 1 - tails])) * total
+    before = np.cumsum(weights) - weights
+    of_cut, is_common = np.searchsorted(cuts, before, side="right"), weights >= total / n_even
+    starts = (np.diff(of_cut) > 0) | is_common[1:] | is_common[:-1]
+    return np.append(0, np.cumsum(starts))
+
+
+def _ends(values: Floats, weights: Counts) -> tuple[Floats, Floats]:
+    """Return the lower and upper end of an interval that starts or ends at each value, (values,) each.
+
+    The end is the value itself if it is common, and otherwise halfway to the next: a value of few rows is not stored.
+    """
+    middle = values[:-1] / 2 + values[1:] / 2
+    is_common = weights > SUPPRESSED
+    low, high = np.append(values[:1], middle), np.append(middle, values[-1:])
+    return np.where(is_common, values, low), np.where(is_common, values, high)
+
+
+def _most_common(counts: Counts, n_bins: int) -> Counts:
+    """Return the bin of each category, (categories,): one for each of the most common, one for all others."""
+    if len(counts) <= n_bins:
+        return np.arange(len(counts))
+    bins = np.full(len(counts), n_bins - 1, dtype=np.int64)
+    bins[np.argsort(-counts, kind="stable")[: n_bins - 1]] = np.arange(n_bins - 1)
+    return bins
+
+
+def _mutual_information(table: Counts) -> float:
+    """Return the mutual information of two columns, in nats, from their joint counts."""
+    p = table / max(int(table.sum()), 1)
+    expected = p.sum(axis=1, keepdims=True) * p.sum(axis=0, keepdims=True)
+    return float(np.sum(p * np.log(np.divide(p, expected, out=np.ones_like(p), where=p > 0))))

@@ -1,0 +1,104 @@
+"""Missing indicators: whether a cell has a value, as a binary variable of the row like any other.
+
+With m the indicators and x the values, the model learns p(m, x_observed). A value is a target only where it is
+observed, and is sampled only after its indicator says that there is one (`docs/missing-values.md`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from harpoon.data.column import Column, Kind
+from harpoon.data.column_array import Columns
+from harpoon.data.statistics import Floats, TableCounts
+from harpoon.encoding.base import Codec, Part, PartType
+
+Array = TypeVar("Array", Floats, Tensor)
+OBSERVED, NULL = 0, 1  # the categories of an indicator
+
+
+@dataclass(frozen=True)
+class MissingIndicatorCodec(Codec):
+    """A one-hot vector of two categories: the cell has a value, or it is null.
+
+    Columns that are encoded together have one indicator, because the network sees either all of them or none.
+
+    Attributes:
+        indicated: The columns whose missingness it encodes.
+    """
+
+    indicated: tuple[Column, ...]
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """None: it does not hold the values of a column."""
+        return ()
+
+    @property
+    def label(self) -> str:
+        """What it encodes, as SQL."""
+        return " or ".join(f"{column.name} is null" for column in self.indicated)
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """One category of two."""
+        return (Part(2, PartType.CATEGORICAL),)
+
+    @classmethod
+    def supports(cls, kind: Kind) -> bool:
+        """Return True: cells of any kind can be missing."""
+        return kind.modelled
+
+    def is_observed(self, rows: Columns) -> NDArray[np.bool_]:
+        """Return in which rows it is known whether the cells have values, (n,)."""
+        known_null = np.any([rows[column.name].is_null for column in self.indicated], axis=0)
+        unknown = np.any([rows[column.name].unknown for column in self.indicated], axis=0)
+        return np.asarray(known_null | ~unknown, dtype=np.bool_)
+
+    def encode_columns(self, rows: Columns) -> Floats:
+        """Return one-hot vectors, (n, 2); zeros where it is not known whether the cells have values."""
+        null = np.any([rows[column.name].is_null for column in self.indicated], axis=0)
+        return np.asarray(np.eye(2)[null.astype(np.int64)] * self.is_observed(rows)[:, None], dtype=np.float64)
+
+    def decode_columns(self, x: Floats, *, is_mean: bool = False) -> Columns:  # noqa: ARG002
+        """Return no cells: the values are those of other codecs."""
+        return {}
+
+    @staticmethod
+    def null_probability(x: Array) -> Array:
+        """Return the probability that a cell is null, (n,), from an expectation of the features, (n, 2)."""
+        return x[:, NULL] / (x[:, OBSERVED] + x[:, NULL])
+
+    def decode_null(self, x: Floats) -> NDArray[np.bool_]:
+        """Return which rows are null, (n,)."""
+        return np.asarray(x[:, NULL] > x[:, OBSERVED], dtype=np.bool_)
+
+    def expectations(self, x: Floats) -> dict[str, Floats]:  # noqa: ARG002
+        """Return nothing: it has no column."""
+        return {}
+
+    def soft_columns(self, x: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
+        """Return nothing: it has no column."""
+        return {}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the codec as plain data."""
+        return {"codec": type(self).__name__, "columns": [column.name for column in self.indicated]}
+
+    @classmethod
+    def from_json(cls, columns: Sequence[Column], data: Mapping[str, Any]) -> Self:  # noqa: ARG003
+        """Restore from `to_json`."""
+        return cls(tuple(columns))
+
+
+def missing_indicators(codecs: Sequence[Codec], counts: TableCounts) -> tuple[MissingIndicatorCodec, ...]:
+    """Return an indicator for each codec with missing training cells in one of its columns."""
+    incomplete = {name for name, column in counts.items() if column.n_missing}
+    columns = [codec.columns for codec in codecs]
+    return tuple(MissingIndicatorCodec(group) for group in columns if any(c.name in incomplete for c in group))

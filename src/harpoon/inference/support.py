@@ -1,0 +1,199 @@
+"""Support: how many training rows stand behind an answer under a condition.
+
+The model file holds one- and two-way counts of the training table (`harpoon.data.contingency`). Interval arithmetic
+tells which of their cells may satisfy a condition. The rows of those cells, for the pair of columns that has fewest,
+are an upper bound. The estimate counts the same cells for bounds on one or two columns. For other conditions it is the
+number of rows times the model's probability where rows were sampled, and otherwise times a product of two-way counts
+along a tree of the columns (Chow and Liu, 1968). It is at most the upper bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harpoon._text import format_rounded
+from harpoon.conditions import BoundPredicate, columns_of, evaluate
+from harpoon.conditions.bound import ColumnRef, Compare, IsIn, IsMissing, NumberLiteral, all_of
+from harpoon.conditions.branches import Branch, overlapping_branches
+from harpoon.conditions.interval_arithmetic import Interval, may_satisfy
+from harpoon.data import Columns, Floats
+from harpoon.data.contingency import SUPPRESSED, ColumnBins, ContingencyTables
+from harpoon.exceptions import ExtrapolationWarning
+
+MIN_SUPPORT_ROWS = 5  # an answer that fewer training rows support is an extrapolation
+MEAN_SUPPRESSED = (1 + SUPPRESSED) / 2
+
+
+@dataclass(frozen=True)
+class Support:
+    """How many rows of the training table support an answer: how many satisfy its condition.
+
+    Attributes:
+        rows: The rows of the training table.
+        upper_bound: At most so many of them satisfy the condition.
+        estimate: About how many do.
+        exact: How many do; None where the training table is not at hand.
+    """
+
+    rows: int
+    upper_bound: int
+    estimate: float
+    exact: int | None = None
+
+    @property
+    def count(self) -> float:
+        """The exact number where it is known, else the estimate."""
+        return self.estimate if self.exact is None else float(self.exact)
+
+    @property
+    def is_extrapolation(self) -> bool:
+        """Whether fewer than `MIN_SUPPORT_ROWS` training rows support the answer."""
+        return self.count < min(MIN_SUPPORT_ROWS, self.rows)
+
+    def warning(self, condition: str) -> ExtrapolationWarning:
+        """Return the warning for an extrapolation."""
+        message = (
+            f"Extrapolation: the condition {condition} is met by {self._counted}. The answer is what the model makes "
+            "of similar rows, not what was seen. Relax the condition, or do not rely on it."
+        )
+        return ExtrapolationWarning(message, code="extrapolation", condition=condition, **asdict(self))
+
+    def __str__(self) -> str:
+        return f"extrapolation: {self._counted}" if self.is_extrapolation else self._counted
+
+    @property
+    def _counted(self) -> str:
+        about = "" if self.exact is not None else "about "
+        return f"{about}{format_rounded(round(self.count))} of {format_rounded(self.rows)} training rows"
+
+
+def find_support(
+    tables: ContingencyTables,
+    predicate: BoundPredicate,
+    given: Columns,
+    *,
+    table: Columns | None = None,
+    probability: float | None = None,
+) -> Support:
+    """Return the support of a condition beside given cells: one row, its free cells missing.
+
+    With the training table, its rows are counted. Without it, rows with a given number are those of the same bin.
+    `probability` is the model's probability of the condition beside the given cells. It decides the estimate if the
+    condition is more than bounds on one or two columns, for which counts are more precise.
+    """
+    beside = all_of(_given_parts(given))
+    whole = all_of((predicate, beside))
+    upper_bound, estimate, is_counted = _count_rows(tables, whole)
+    if probability is not None and not is_counted:
+        estimate = min(float(upper_bound), probability * _count_rows(tables, beside)[1])
+    exact = None if table is None else int(evaluate(whole, table).sum())
+    return Support(tables.n_rows, upper_bound, estimate, exact)
+
+
+def _count_rows(tables: ContingencyTables, predicate: BoundPredicate) -> tuple[int, float, bool]:
+    """Return the upper bound and the estimate of a condition, and whether its columns are counted together."""
+    branches = overlapping_branches(predicate)
+    found = [_branch_support(tables, branch.parts) for branch in branches]
+    upper_bound = min(sum(bound for bound, _ in found), tables.n_rows)
+    estimate = min(sum(rows for _, rows in found), float(upper_bound))
+    return upper_bound, estimate, len(branches) <= 1 and all(_is_counted(tables, branch) for branch in branches)
+
+
+def _is_counted(tables: ContingencyTables, branch: Branch) -> bool:
+    names = columns_of(branch.predicate)
+    pairs = set(tables.pairs) | {(name, name) for name in tables.columns}
+    return names == branch.single_columns and any(names <= set(pair) for pair in pairs)
+
+
+def _given_parts(given: Columns) -> Iterator[BoundPredicate]:
+    """Yield given cells as conditions."""
+    for name, cells in given.items():
+        if cells.is_null[0]:
+            yield IsMissing(name)
+        elif not cells.missing[0]:
+            value, n_categories = cells.values[0].item(), len(cells.categories)
+            is_equal = Compare("=", ColumnRef(name), NumberLiteral(value))
+            yield IsIn(name, (value,), n_categories) if n_categories else is_equal
+
+
+def _branch_support(tables: ContingencyTables, parts: tuple[BoundPredicate, ...]) -> tuple[int, float]:
+    """Return the upper bound and the estimate of one branch."""
+    names = sorted(set().union(*map(columns_of, parts)) & set(tables.columns))
+    allowed = {name: _allowed_rows(tables.columns[name], name, parts) for name in names}
+    bounds = [tables.n_rows, *(int(rows.sum()) for rows in allowed.values())]
+    fractions = {name: float(_expected(rows).sum()) / tables.n_rows for name, rows in allowed.items()}
+    joint: dict[tuple[str, str], float] = {}
+    for (a, b), counts in tables.pairs.items():
+        if a not in allowed or b not in allowed:
+            continue
+        first, second = tables.columns[a], tables.columns[b]
+        rows_a, rows_b = _by_pair_bin(first, allowed[a]), _by_pair_bin(second, allowed[b])
+        possible = _possible_cells(tables, a, b, parts) & (rows_a > 0)[:, None] & (rows_b > 0)
+        bounds.append(int(np.minimum((counts * possible).sum(axis=1), rows_a).sum()))
+        bounds.append(int(np.minimum((counts * possible).sum(axis=0), rows_b).sum()))
+        share_a = rows_a / np.maximum(_by_pair_bin(first, first.counts), 1)
+        share_b = rows_b / np.maximum(_by_pair_bin(second, second.counts), 1)
+        joint[a, b] = float(share_a @ (_expected(counts) * possible) @ share_b) / tables.n_rows
+    return min(bounds), tables.n_rows * _tree_probability(fractions, joint)
+
+
+def _allowed_rows(bins: ColumnBins, name: str, parts: tuple[BoundPredicate, ...]) -> NDArray[np.int64]:
+    """Return how many rows each bin of a column has that may satisfy the parts that use this column alone, (bins,)."""
+    single = all_of(part for part in parts if columns_of(part) == {name})
+    boxes = {name: (np.append(bins.low, np.nan), np.append(bins.high, np.nan))}
+    return bins.counts * may_satisfy(single, boxes, len(bins.counts))
+
+
+def _expected(counts: NDArray[np.int64]) -> Floats:
+    """Return what counts are on average, of which small ones are suppressed."""
+    return np.where(counts == SUPPRESSED, MEAN_SUPPRESSED, counts)
+
+
+def _by_pair_bin(bins: ColumnBins, rows: NDArray[np.int64]) -> Floats:
+    return np.bincount(bins.pair_bin, weights=rows, minlength=bins.n_pair_bins).astype(np.float64)
+
+
+def _possible_cells(tables: ContingencyTables, a: str, b: str, parts: tuple[BoundPredicate, ...]) -> NDArray[np.bool_]:
+    """Return which cells of a pair of columns may satisfy the parts that use both, (bins, bins)."""
+    shape = tables.pairs[a, b].shape
+    both = [part for part in parts if columns_of(part) == {a, b}]
+    if not both:
+        return np.ones(shape, dtype=np.bool_)
+    (low_a, high_a), (low_b, high_b) = _pair_boxes(tables.columns[a]), _pair_boxes(tables.columns[b])
+    rows, columns = (index.ravel() for index in np.indices(shape))
+    boxes = {a: (low_a[rows], high_a[rows]), b: (low_b[columns], high_b[columns])}
+    return may_satisfy(all_of(both), boxes, len(rows)).reshape(shape)
+
+
+def _pair_boxes(bins: ColumnBins) -> Interval:
+    """Return the interval of each bin of a column in pairs; missing cells are NaN."""
+    low, high = np.full(bins.n_pair_bins, np.inf), np.full(bins.n_pair_bins, -np.inf)
+    np.minimum.at(low, bins.pair_bin[:-1], bins.low)
+    np.maximum.at(high, bins.pair_bin[:-1], bins.high)
+    low[-1] = high[-1] = np.nan
+    return low, high
+
+
+def _tree_probability(fractions: dict[str, float], joint: dict[tuple[str, str], float]) -> float:
+    """Return the probability that all columns are allowed, from a tree of their pairs.
+
+    It is the product of the fraction of each column, times P(a, b) / (P(a) P(b)) for the pairs of a tree: those whose
+    dependence is strongest.
+    """
+    probability = float(np.prod(list(fractions.values())))
+    if not probability:
+        return 0.0
+    lift = {(a, b): p / (fractions[a] * fractions[b]) for (a, b), p in joint.items()}
+    if not all(lift.values()):
+        return 0.0
+    tree_of = {name: name for name in fractions}
+    for a, b in sorted(lift, key=lambda pair: -abs(np.log(lift[pair]))):
+        first, second = tree_of[a], tree_of[b]
+        if first != second:
+            probability *= lift[a, b]
+            tree_of = {name: first if tree == second else tree for name, tree in tree_of.items()}
+    return min([probability, *fractions.values(), *joint.values()])

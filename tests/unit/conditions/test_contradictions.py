@@ -1,0 +1,86 @@
+"""Contradictions are found column by column in every branch, and the parts that exclude each other are named."""
+
+import pytest
+
+from harpoon import Column, Kind, Schema
+from harpoon.conditions.contradictions import MAX_NUMBERS, explain_contradiction
+from harpoon.conditions.parser import parse
+
+SCHEMA = Schema(
+    (
+        Column("age", Kind.INTEGER, step=1),
+        Column("height", Kind.NUMBER),
+        Column("width", Kind.NUMBER),
+        Column("born", Kind.DATE, step=1),
+        Column("member", Kind.BOOLEAN, categories=(False, True)),
+        Column("job", Kind.CATEGORY, categories=("chef", "nurse", "pilot")),
+        Column("size", Kind.CATEGORY, categories=("small", "mid", "large"), ordered=True),
+    )
+)
+CONTRADICTIONS = {
+    "height > 5 and height < 4": "height > 5 and height < 4 exclude each other",
+    "height > 5 and height <= 5": "height > 5 and height <= 5 exclude each other",
+    "age > 5 and age < 6": "age > 5 and age < 6 exclude each other",
+    "age = 5.5": "age = 5.5 is never true",
+    f"age > {10**30} and age < {10**29}": f"age > {10**30} and age < {10**29} exclude each other",
+    "born > DATE '2024-01-31' and born < '2024-02-01'": "born > date '2024-01-31' and born < '2024-02-01' "
+    "exclude each other",
+    "job = 'chef' and job = 'nurse'": "job = 'chef' and job = 'nurse' exclude each other",
+    "job != 'chef' and job != 'nurse' and job != 'pilot'": "job != 'chef' and job != 'nurse' and job != 'pilot' "
+    "exclude each other",
+    "size > 'mid' and size < 'large'": "size > 'mid' and size < 'large' exclude each other",
+    "member and not member": "member = true and not (member = true) exclude each other",
+    "age between 9 and 3": "age between 9 and 3 is never true",
+    "1 > 2": "1 > 2 is never true",
+    "age is null and age > 3": "age is null and age > 3 exclude each other",
+    "age is null and age is not null": "age is null and age is not null exclude each other",
+    # only the parts that exclude each other are named, in the order of the condition
+    "job = 'chef' and age > 5 and height > 1 and age < 4 and width > 2": "age > 5 and age < 4 exclude each other",
+    "height > 5 and height * 2 < 9 and height < 4": "height > 5 and height < 4 exclude each other",
+    "height > width and age > 5 and (age < 4 or age = 2)": "age > 5 and (age < 4 or age = 2) exclude each other",
+    # every alternative must be a contradiction
+    "age > 5 and age < 4 or job = 'chef' and job = 'nurse'": "age > 5 and age < 4 exclude each other; "
+    "job = 'chef' and job = 'nurse' exclude each other",
+    "(age > 5 or job = 'chef') and age < 4 and job = 'nurse'": "(age > 5 or job = 'chef') and age < 4 and "
+    "job = 'nurse' exclude each other",
+    "width > 0 and (age between 9 and 3 or 1 > 2)": "age between 9 and 3 is never true; 1 > 2 is never true",
+}
+SATISFIABLE = [
+    "height > 5 and height < 6",
+    "age >= 5 and age < 6",
+    "age > 1e30",
+    f"age > {10**30}",
+    f"age > {10**30} and age < {10**30 + 2}",
+    "age > 5 and age < 4 or height > 2",
+    "job != 'chef' and job != 'nurse'",
+    "age is null",
+    "age is not null",
+    "not (age > 3) and age is not null",
+    "height is null and width > 3",
+    "(height > 5 or width > 3) and height is null and width = 4",
+    # not decided column by column
+    "height > width and width > height",
+    "abs(height) < 0",
+    "height * 2 > 5 and height * 2 < 4",
+]
+
+
+@pytest.mark.parametrize("where", CONTRADICTIONS)
+def test_a_contradiction_is_found_and_its_parts_are_named(where):
+    assert explain_contradiction(parse(where), SCHEMA) == CONTRADICTIONS[where]
+
+
+@pytest.mark.parametrize("where", SATISFIABLE)
+def test_a_condition_that_some_row_may_satisfy_is_no_contradiction(where):
+    assert explain_contradiction(parse(where), SCHEMA) == ""
+
+
+def test_the_parts_are_found_among_many():
+    many = [f"age != {i}" for i in range(MAX_NUMBERS // 2)]
+    where = " and ".join([*many, "age < 20", *many, "age > 30"])
+    assert explain_contradiction(parse(where), SCHEMA) == "age < 20 and age > 30 exclude each other"
+
+
+def test_a_column_that_is_compared_with_very_many_numbers_is_not_checked():
+    where = " and ".join([f"age != {i}" for i in range(MAX_NUMBERS + 1)])
+    assert explain_contradiction(parse(f"{where} and age > 5 and age < 4"), SCHEMA) == ""
