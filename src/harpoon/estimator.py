@@ -62,7 +62,7 @@ class Harpoon:
         **options: Any other option of `harpoon.config.Config`.
 
     >>> import pyarrow as pa
-    >>> table = pa.table({"x": [0.1, 0.9, 0.2, None] * 25, "kind": ["low", "high", None, "low"] * 25})
+    >>> table = pa.table({"x": [0.1, 0.9, None, 0.2, 0.2] * 20, "kind": ["low", "high", "low", "low", None] * 20})
     >>> model = Harpoon(hidden=16, max_epochs=2, random_state=0, progress=False).fit(table)
     >>> filled = model.impute(table)
     >>> filled["x"].null_count, filled["kind"].null_count
@@ -182,7 +182,7 @@ class Harpoon:
         a network that is conditioned on the observed cells (preset="anchored").
 
         >>> import pyarrow as pa
-        >>> table = pa.table({"x": [0.1, 0.9, 0.2, None] * 25, "kind": ["low", "high", None, "low"] * 25})
+        >>> table = pa.table({"x": [0.1, 0.9, None, 0.2, 0.2] * 20, "kind": ["low", "high", "low", "low", None] * 20})
         >>> expectation = Harpoon(hidden=16, max_epochs=2, random_state=0, progress=False).fit(table).expect(table)
         >>> expectation.numbers["x"].shape, expectation.probabilities["kind"].shape, expectation.categories["kind"]
         ((100,), (100, 2), ('high', 'low'))
@@ -330,10 +330,10 @@ class Harpoon:
             given: Values that all rows have, as for `sample`.
 
         >>> import pyarrow as pa
-        >>> table = pa.table({"x": [0.1, 0.9, 0.2, None] * 25, "kind": ["low", "high", None, "low"] * 25})
+        >>> table = pa.table({"x": [0.1, 0.9, None, 0.2, 0.2] * 20, "kind": ["low", "high", "low", "low", None] * 20})
         >>> model = Harpoon(hidden=16, max_epochs=2, random_state=0, progress=False).fit(table)
         >>> print(model.support("x > 0.5 and kind = 'high'"), model.support("kind = 'low' and x > 0.5"), sep="; ")
-        about 25 of 100 training rows; extrapolation: about 0 of 100 training rows
+        about 20 of 100 training rows; extrapolation: about 0 of 100 training rows
         """
         self._check_fitted()
         table = None if data is None else read_columns(dataframe.read(data), self.schema_)

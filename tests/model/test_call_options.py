@@ -43,9 +43,9 @@ def test_options_with_an_effect_are_accepted(continuous_model):
 def test_the_batch_size_of_impute_is_honoured(continuous_model, monkeypatch):
     sizes, mean = [], RowSampler._posterior_mean
 
-    def spy(self, observed):
+    def spy(self, observed, *, resolve):
         sizes.append(len(np.unique(observed.x.numpy(), axis=0)))  # small batches are padded with their own rows
-        return mean(self, observed)
+        return mean(self, observed, resolve=resolve)
 
     monkeypatch.setattr(RowSampler, "_posterior_mean", spy)
     table = continuous_model.sample(20, random_state=0).set_column(1, "y", pa.nulls(20, pa.float64()))

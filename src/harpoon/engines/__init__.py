@@ -6,7 +6,7 @@ engines give the same rows, with any number of workers. Ray and Spark schedule t
 >>> import pyarrow as pa, pyarrow.parquet as pq, tempfile
 >>> from pathlib import Path
 >>> from harpoon import Harpoon
->>> table = pa.table({"x": [0.1, 0.9, 0.2, None] * 25, "kind": ["low", "high", None, "low"] * 25})
+>>> table = pa.table({"x": [0.1, 0.9, None, 0.2, 0.2] * 20, "kind": ["low", "high", "low", "low", None] * 20})
 >>> model = Harpoon(hidden=16, max_epochs=2, random_state=0, progress=False).fit(table)
 >>> with tempfile.TemporaryDirectory() as folder:
 ...     source = Path(folder, "incomplete")

@@ -121,7 +121,9 @@ class FusedMaxNoiseModel(MaxNoiseModel):
         requested = head.target_weights(rows.x, target.to(rows.x.dtype)) > 0
         z, value = (part.select(rows.x).T[requested.T] for part in (head.ranks, head.standardised))
         distributions = predictor.distributions(requested)
-        density, below = head.score(distributions, z, value, torch.rand(len(z), generator=generator, device=z.device))
+        density, below = head.score(
+            distributions, z, value, torch.rand(z.shape, generator=generator, dtype=z.dtype, device=z.device)
+        )
         index = requested.T.nonzero()[:, 1]
         cumulative = torch.full_like(gain, torch.nan).index_copy(0, index, below)
         gain = gain.index_add(0, index, density)

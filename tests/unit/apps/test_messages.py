@@ -22,6 +22,10 @@ def calls(path):
     return [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
 
 
+def functions(path):
+    return [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.FunctionDef)]
+
+
 def raised_with_code():
     """The code and the names of the facts of every error that is made in the library."""
     for path in LIBRARY:
@@ -29,6 +33,10 @@ def raised_with_code():
             keywords = {keyword.arg: keyword.value for keyword in call.keywords}
             if isinstance(keywords.get("code"), ast.Constant) and keywords["code"].value:
                 yield keywords["code"].value, keywords.keys() - {"code"}
+        for function in functions(path):  # one that makes an error with a code by default
+            for argument, default in zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True):
+                if argument.arg == "code" and isinstance(default, ast.Constant) and default.value:
+                    yield default.value, {argument.arg for argument in function.args.args}
 
 
 def texts(node):

@@ -62,7 +62,14 @@ SENTENCES = {  # of the command line, by the code of an error or a warning; the 
     "unknown_format": "The name {name!r} does not tell the format of the table. End it with one of {suffixes} (and "
     ".gz), or give --format.",
 }
-SAME_SENTENCE = ("checkpoint_mismatch", "mixed_types", "option_out_of_range", "option_without_effect", "too_few_rows")
+SAME_SENTENCE = (
+    "checkpoint_mismatch",
+    "extrapolation",
+    "mixed_types",
+    "option_out_of_range",
+    "option_without_effect",
+    "too_few_rows",
+)
 MAX_NOTES = 20
 
 
