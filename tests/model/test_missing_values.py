@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy.stats import binomtest
 
 from harpoon import Harpoon, InfeasibleCondition, InvalidOption, load
 from tests.support import missingness
@@ -61,6 +62,15 @@ def test_without_the_option_sampled_rows_are_complete():
 def test_structural_missingness_holds_after_a_short_training(model):
     rows = model.sample(500, random_state=0)
     assert (rows["score"].isna() == (rows["visits"] == 0)).all()
+
+
+def test_a_null_that_a_dependency_knows_nothing_of_keeps_its_share():
+    """Half of the clients were never called; the outcome of the others follows from the number of calls."""
+    clients = pd.DataFrame({"calls": [0, 0, 1, 3] * 50, "outcome": [None, None, "success", "failure"] * 50})
+    model = Harpoon(max_epochs=20, hidden=32, random_state=0, progress=False).fit(clients)
+    rows = model.sample(400, random_state=1)
+    assert (rows["outcome"].isna() == (rows["calls"] == 0)).all()
+    assert binomtest(int((rows["calls"] == 0).sum()), 400, 0.5).pvalue > 1e-3
 
 
 def test_categories_that_contradict_each_other_through_a_third_column_exclude_each_other():

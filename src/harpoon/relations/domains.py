@@ -14,14 +14,15 @@ import torch
 from torch import Tensor
 
 from harpoon.data import NO_INDEX
+from harpoon.encoding.missingness import NULL
 from harpoon.relations.exclusion import Exclusions
 
 
 class _Link(NamedTuple):
     """A variable that determines another one."""
 
-    source: slice  # labels
-    target: slice
+    source: int  # among the used variables
+    target: int
     determined: Tensor  # position in the target of the label that each label of the source determines; its end: none
 
 
@@ -30,7 +31,9 @@ class Domains:
 
     def __init__(self, exclusions: Exclusions, device: torch.device) -> None:
         excluded, determined = exclusions.excluded.cpu(), exclusions.determined.cpu()
-        self.used = sorted({*excluded[:, [0, 2]].flatten().tolist(), *determined[:, [0, 2]].flatten().tolist()})
+        used = {*excluded[:, [0, 2]].flatten().tolist(), *determined[:, [0, 2]].flatten().tolist()}
+        used |= {exclusions.variables[index].indicator for index in used} - {NO_INDEX}
+        self.used = sorted(used)
         self.variables = [exclusions.variables[index] for index in self.used]
         position_of = {index: position for position, index in enumerate(self.used)}
         sizes = [len(variable.features) for variable in self.variables]
@@ -51,10 +54,16 @@ class Domains:
         self.links = []
         for a, b in exclusions.linked():
             pairs = determined[(determined[:, 0] == a) & (determined[:, 2] == b)]
-            source, target = self.slices[position_of[a]], self.slices[position_of[b]]
-            image = torch.full((source.stop - source.start,), target.stop - target.start)
+            source, target = position_of[a], position_of[b]
+            image = torch.full((sizes[source],), sizes[target])
             image[pairs[:, 1]] = pairs[:, 3]
             self.links.append(_Link(source, target, image.to(device)))
+        # The label that says that a variable has no value, by the position of the variable.
+        self.null_of = {
+            position_of[index]: self.slices[position_of[indicator]].start + NULL
+            for index in self.used
+            if (indicator := exclusions.variables[index].indicator) != NO_INDEX
+        }
 
     def __bool__(self) -> bool:
         """Whether there is an exclusion or a dependency."""
@@ -84,27 +93,37 @@ class Domains:
         known = _sums(present, self.part_of, self.n_parts) > 0
         fits = present | ~known[:, self.part_of]
         possible = fits[:, self.first] & fits[:, self.last]
+        has_value = torch.stack([known[:, self.part_of[self.first[part.start]]] for part in self.slices], dim=1)
         while True:
-            restricted = possible & self._supported(possible)
+            restricted = possible & self._supported(possible, has_value)
             restricted = torch.where((self._counts(restricted) == 0)[:, self.variable_of], possible, restricted)
             if torch.equal(restricted, possible):
                 return possible
             possible = restricted
 
-    def _supported(self, possible: Tensor) -> Tensor:
-        """Return which labels agree with some possible label of each linked variable, (n, labels)."""
+    def _supported(self, possible: Tensor, has_value: Tensor) -> Tensor:
+        """Return which labels agree with some possible label of each linked variable, (n, labels).
+
+        A variable that may be null determines nothing, unless it is known that it has a value, (n, variables).
+        """
         supported = torch.ones_like(possible)
         if len(self.paired):
             certain = possible & (self._counts(possible) == 1)[:, self.variable_of]
             supported[:, self.paired] = certain[:, self.paired].to(self.excludes.dtype) @ self.excludes == 0
-        for source, target, determined in self.links:
-            width = target.stop - target.start
-            images = _sums(possible[:, source], determined, width + 1) > 0
-            supported[:, target] &= images[:, :width] | images[:, width:]
-            supported[:, source] &= torch.cat([possible[:, target], torch.ones_like(images[:, :1])], dim=1)[
-                :, determined
-            ]
+        for a, b, determined in self.links:
+            source, target = self.slices[a], self.slices[b]
+            null_source, null_target = (self._may_be_null(index, possible, has_value) for index in (a, b))
+            images = _sums(possible[:, source], determined, target.stop - target.start + 1) > 0
+            supported[:, target] &= images[:, :-1] | images[:, -1:] | null_source
+            allowed = torch.cat([possible[:, target], torch.ones_like(null_target)], dim=1)
+            supported[:, source] &= allowed[:, determined] | null_target
         return supported
+
+    def _may_be_null(self, variable: int, possible: Tensor, has_value: Tensor) -> Tensor:
+        """Return in which rows a variable may have no value, (n, 1)."""
+        if variable not in self.null_of:
+            return torch.zeros_like(possible[:, :1])
+        return (possible[:, self.null_of[variable]] & ~has_value[:, variable]).unsqueeze(1)
 
     def excluded(self, categories: Tensor) -> Tensor:
         """Return which categories cannot occur beside the one-hot categories of rows, (n, categories)."""
@@ -121,7 +140,8 @@ class Domains:
         if len(self.paired):
             paired = label[:, self.paired].to(self.excludes.dtype)
             contradicts |= ((paired @ self.excludes) * paired).any(dim=1)
-        for source, target, determined in self.links:
+        for a, b, determined in self.links:
+            source, target = self.slices[a], self.slices[b]
             width = target.stop - target.start
             image = _sums(label[:, source], determined, width + 1)[:, :width] > 0
             both = image.any(dim=1) & label[:, target].any(dim=1)

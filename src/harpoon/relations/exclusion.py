@@ -35,6 +35,7 @@ class Variable(NamedTuple):
     name: str  # of its column
     features: Tensor  # positions among all categories of an encoded row, (labels, 1), or (labels, 2): group and member
     is_discrete: bool  # whether its label is its value: not for the spikes of a number, nor for a missing indicator
+    indicator: int = NO_INDEX  # the variable that is its missing indicator
 
     def labels(self, categories: Tensor) -> Tensor:
         """Return the label of each row, or `NO_INDEX`, (n,), from one-hot categories, (n, categories)."""
@@ -52,10 +53,16 @@ class Variable(NamedTuple):
 
 def variables_of(codec: RowCodec) -> list[Variable]:
     """Return the variables of encoded rows."""
-    variables, start = [], 0
-    for each in codec.codecs:
-        of_codec = each.label_features
-        variables += [Variable(each.label, torch.from_numpy(x) + start, each.is_discrete) for x in of_codec if len(x)]
+    variables: list[Variable] = []
+    first_variable: dict[int, int] = {}  # of each codec
+    start = 0
+    for index, each in enumerate(codec.codecs):
+        first_variable[index] = len(variables)
+        indicator = first_variable.get(codec.indicator_of.get(index, NO_INDEX), NO_INDEX)
+        for features in each.label_features:
+            if len(features):
+                positions = torch.from_numpy(features) + start
+                variables.append(Variable(each.label, positions, each.is_discrete, indicator))
         start += sum(part.width for part in each.parts if part.type is PartType.CATEGORICAL)
     return variables
 

@@ -1,6 +1,7 @@
 """Exclusions between labels, and columns that determine each other."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -86,16 +87,47 @@ def places():
             "code": 10 * country + 3,
         }
     )
+    with pytest.warns(match="300 categories"):
+        return search(frame)
+
+
+def search(frame):
+    """Return the exclusions of a table, and its one-hot categories."""
     table = dataframe.read(pa.Table.from_pandas(frame))
     counts = count_columns(table)
     schema = Schema.from_counts(counts)
-    with pytest.warns(match="300 categories"):
-        codec = RowCodec.fit(schema, counts, encoding="mixed", scaling="standard")
-    x = torch.from_numpy(codec.encode(read_columns(table, schema))).float()
+    codec = RowCodec.fit(schema, counts, encoding="mixed", scaling="standard", missing_indicators=True)
+    rows = {name: replace(cells, null=cells.missing) for name, cells in read_columns(table, schema).items()}
+    x = torch.from_numpy(codec.encode(rows)).float()
     dims = [d for part in codec.slices if part.is_categorical for d in range(part.start, part.stop)]
     exclusions = Exclusions(codec)
     exclusions.initialize(x[:, dims])
     return exclusions, x[:, dims]
+
+
+@pytest.fixture(scope="module")
+def calls():
+    """The outcome of an earlier call, which is null without one, and otherwise follows from the number of calls."""
+    frame = pd.DataFrame({"calls": [0, 0, 1, 3] * 50, "outcome": [None, None, "success", "failure"] * 50})
+    return search(frame)
+
+
+def test_a_null_outcome_determines_nothing(calls):
+    """Whatever is known of a training row, its other labels stay possible, and no contradictory ones."""
+    exclusions, categories = calls
+    assert set(exclusions.dependencies()) == {("calls", "outcome"), ("outcome", "calls")}
+    domains = Domains(exclusions, torch.device("cpu"))
+    positions = [variable.features.flatten() for variable in exclusions.variables]
+    for n_known, row in itertools.product(range(3), range(4)):
+        for known_variables in itertools.combinations(positions, n_known):
+            known = torch.zeros_like(categories[:1])
+            for features in known_variables:
+                known[:, features] = categories[row : row + 1, features]
+            assert not domains.excluded(known)[0, categories[row] > 0].any()
+    null, number, _ = positions
+    known = torch.zeros_like(categories[:1])
+    known[:, null[1]] = 1
+    assert domains.excluded(known)[0, number].tolist() == [False, True, True]
 
 
 def test_levels_determine_each_other(places):
