@@ -59,7 +59,7 @@ class Option:
                 raise InvalidOption.one_of(name, value, choices)
         elif self.boolean:
             if not isinstance(value, bool):
-                raise InvalidOption(f"{name} must be True or False, got {value!r}.")
+                raise InvalidOption(f"{name} must be True or False{self._or_none}, got {value!r}.")
         else:
             self._validate_number(name, value)
 
@@ -68,8 +68,12 @@ class Option:
         if not valid or not self.low <= value <= self.high:
             kind = "an integer" if self.integer else "a number"
             limit = f"of at least {self.low:g}" if self.high == math.inf else f"from {self.low:g} to {self.high:g}"
-            message = f"{name} must be {kind} {limit}{' or None' if self.nullable else ''}, got {value!r}."
+            message = f"{name} must be {kind} {limit}{self._or_none}, got {value!r}."
             raise InvalidOption(message, code="option_out_of_range", option=name)
+
+    @property
+    def _or_none(self) -> str:
+        return " or None" if self.nullable else ""
 
     def parse(self, name: str, text: str) -> Any:  # noqa: ANN401
         """Return the value that a text stands for, if it is valid.
@@ -91,10 +95,10 @@ class Option:
     def values(self) -> str:
         """The valid values in a few words: `a, b`, `true or false`, `integer, 1 to 100`."""
         if self.choices or self.boolean:
-            return ", ".join(self.choices) or "true or false"
+            return ", ".join(self.choices) or f"true or false{self._or_none.lower()}"
         high = "" if self.high == math.inf else f" to {self.high:g}"
         kind = "integer" if self.integer else "number"
-        return f"{kind}, {self.low:g}{high or ' or more'}{' or none' if self.nullable else ''}"
+        return f"{kind}, {self.low:g}{high or ' or more'}{self._or_none.lower()}"
 
 
 _ADDED_CHOICES: dict[str, list[str]] = {}
@@ -152,6 +156,10 @@ class ModelConfig:
         "(anchored). None: chosen by the number of rows.",
         2,
         1000,
+    )
+    gaussian_baseline: bool | None = _option(
+        default=False,
+        help="Predict numbers relative to a linear Gaussian model of the table (anchored). None: for small tables.",
     )
     max_noise_fraction: float = _option(
         0.85, "Fraction of training rows whose masked cells are removed completely, not noised (anchored).", 0.0, 1.0
@@ -254,7 +262,7 @@ GROUPS: dict[str, type] = {
     "sampling": SamplingConfig,
     "guidance": GuidanceConfig,
 }
-ADAPTIVE = ("hidden", "batch_size", "rank_bins")  # None: chosen by the number of rows
+ADAPTIVE = ("hidden", "batch_size", "rank_bins", "gaussian_baseline")  # None: chosen by the number of rows
 LIMITS = ("max_time", "max_epochs", "patience")
 
 
@@ -308,6 +316,7 @@ class Config(ModelConfig, TrainingConfig, SamplingConfig, GuidanceConfig):
             hidden=self.hidden or (SMALL_HIDDEN if rows < SMALL_TABLE_ROWS else LARGE_HIDDEN),
             batch_size=self.batch_size or _power_of_two(rows / MIN_BATCHES_PER_EPOCH, MIN_BATCH_SIZE, MAX_BATCH_SIZE),
             rank_bins=self.rank_bins or _power_of_two(rows / MIN_ROWS_PER_BIN, MIN_RANK_BINS, MAX_RANK_BINS),
+            gaussian_baseline=rows < SMALL_TABLE_ROWS if self.gaussian_baseline is None else self.gaussian_baseline,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -320,7 +329,7 @@ def declared(group: type) -> list[tuple[str, Option]]:
     """Return the name and the declaration of each option of a group; the type of its values is that of the field."""
     options = []
     for item in fields(group):
-        kind = {"integer": "int" in item.type, "boolean": item.type == "bool", "nullable": "None" in item.type}
+        kind = {"integer": "int" in item.type, "boolean": "bool" in item.type, "nullable": "None" in item.type}
         options.append((item.name, replace(item.metadata["option"], **kind)))
     return options
 
@@ -349,6 +358,7 @@ PRESETS = {
         network="anchored",
         hidden=None,
         rank_bins=None,
+        gaussian_baseline=None,
         batch_size=None,
         optimizer="muon",
         learning_rate=4e-3,

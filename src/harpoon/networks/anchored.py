@@ -21,6 +21,7 @@ from harpoon.encoding import EncodedRows, RowCodec
 from harpoon.networks.at_max_noise import FusedMaxNoiseModel
 from harpoon.networks.backbone import Backbone, Contrast
 from harpoon.networks.copy_head import CopyDistribution
+from harpoon.networks.gaussian_baseline import GaussianBaseline, LinearPrediction
 from harpoon.networks.layers import MIN_CATEGORY_FRACTION, OUTPUT_INIT_SCALE, ColumnIndex, SegmentSoftmax
 from harpoon.networks.layout import EncodedLayout, PartTensors
 from harpoon.networks.rank_head import RankHead, RelationInputs
@@ -46,6 +47,7 @@ class ObservedFeatures(NamedTuple):
     log_categories: Tensor  # log of the one-hot vectors
     categories_observed: Tensor
     relations: RelationInputs
+    baseline: LinearPrediction
 
 
 class AnchoredDenoiser(Denoiser):
@@ -70,6 +72,7 @@ class AnchoredDenoiser(Denoiser):
         max_noise_fraction: Fraction of the training rows whose masked cells are removed completely, as in imputation.
             Masked cells of the other rows are noised to a random time.
         unconditional_fraction: Fraction of these other rows in which every cell is masked, as in unconditional samples.
+        gaussian_baseline: Whether numbers are predicted relative to a linear Gaussian model, for small tables.
     """
 
     is_conditional = True
@@ -86,6 +89,7 @@ class AnchoredDenoiser(Denoiser):
         rank_bins: int,
         max_noise_fraction: float,
         unconditional_fraction: float,
+        gaussian_baseline: bool,
     ) -> None:
         layout = EncodedLayout(codec.slices)
         super().__init__(layout.width, CosineSchedule())
@@ -100,6 +104,13 @@ class AnchoredDenoiser(Denoiser):
         self.softmax = SegmentSoftmax(layout.category_widths)
         self.register_buffer("bin_edges", torch.zeros(len(layout.numeric_inputs), input_bins + 1))
         self.rank_head = RankHead(codec.slices, hidden, rank_bins)
+        self.baseline = GaussianBaseline(
+            [part for part in codec.slices if part.column not in self.indicators.positions],
+            self.rank_head.ranks.positions,
+            self.rank_head.spiked.positions,
+            layout.standardised.positions,
+            enabled=gaussian_baseline,
+        )
         self.not_spike = layout.categories.locate(self.rank_head.not_spike)
         self.ranked_standardised = layout.standardised.locate(self.rank_head.standardised)
         self.contrast = Contrast(len(layout.continuous))
@@ -135,6 +146,7 @@ class AnchoredDenoiser(Denoiser):
         evidence = self._evidence(noisy, a, s, features)
         h, out = self.backbone(features.projection, evidence, t)
         continuous, categories, standardised = self.layout.split(out)
+        standardised = features.baseline.add_to_standardised(standardised)
         log_p = self._log_posterior(categories, noisy.categories, a, s)
         copies = self.rank_head.copies(h, features.relations.copies)
         return h, copies, PartTensors(continuous, log_p, self._posterior_means(copies, standardised, log_p))
@@ -166,7 +178,7 @@ class AnchoredDenoiser(Denoiser):
         squares = squares + ((out.standardised - clean.standardised) ** 2 * weight.standardised).sum()
         cross_entropy = -(out.categories * clean.categories * weight.categories).sum()
         pointers, copies = features.relations.pointers.first(n), copies.take(slice(n))
-        histograms = self.rank_head.loss(h[:n], pointers, copies, x_0[:n], targets[:n])
+        histograms = self.rank_head.loss(h[:n], pointers, copies, features.baseline.first(n), x_0[:n], targets[:n])
         total: Tensor = squares + cross_entropy + HISTOGRAM_LOSS_WEIGHT * histograms
         return total / (len(x_0) * self.layout.n_columns)
 
@@ -181,6 +193,7 @@ class AnchoredDenoiser(Denoiser):
         self.rank_head.pointers.relations.validate_state()
         self.rank_head.copies.relations.validate_state()
         self.exclusions.validate_state()
+        self.baseline.validate_state()
 
     def initialize(self, data: EncodedRows, generator: torch.Generator) -> None:
         """Set the initial weights, bins of inputs, contrasts, relations, exclusions and marginals of categories."""
@@ -193,7 +206,8 @@ class AnchoredDenoiser(Denoiser):
         rows = data.dequantize(generator)
         continuous = self.layout.continuous
         self.contrast.initialize(continuous.select(rows.x), continuous.select(rows.observed))
-        self.rank_head.initialize(rows, self.codec)
+        self.baseline.initialize(rows)
+        self.rank_head.initialize(rows, self.codec, has_baseline=bool(self.baseline))
         self.exclusions.initialize(self.layout.categories.select(rows.x))
         with torch.no_grad():
             out, categories = self.backbone.out, self.layout.categories.positions
@@ -201,6 +215,8 @@ class AnchoredDenoiser(Denoiser):
             out.bias.zero_()
             out.bias[categories] = (self.mean[categories] + CATEGORY_PRIOR_COUNT / len(data.x)).log()
             self.backbone.skip.weight.zero_()
+            if self.baseline:  # numbers start at the baseline
+                out.weight[self.layout.standardised.positions] = 0.0
 
     def _posterior_means(self, copies: CopyDistribution, standardised: Tensor, log_p: Tensor) -> Tensor:
         """Return the means of all standardised values, given those of values that are no copies; (n, standardised)."""
@@ -291,6 +307,7 @@ class AnchoredDenoiser(Denoiser):
             log_categories=(categories.select(given.x) + MIN_CATEGORY_FRACTION).log(),
             categories_observed=categories.select(given.observed),
             relations=relations,
+            baseline=self.baseline(given),
         )
 
     def _observed_features(self, given: EncodedRows, relation_features: Tensor) -> Tensor:

@@ -55,6 +55,7 @@ class FusedMaxNoiseModel(MaxNoiseModel):
         """Return E[x_0 | observed cells], (n, d)."""
         denoiser, (out, predictor) = self.denoiser, self._forward(given)
         continuous, categories, standardised = denoiser.layout.split(out)
+        standardised = predictor.baseline.add_to_standardised(standardised)
         excluded = self.excluded_categories(given.x * given.observed)
         if excluded is not None:
             categories = categories + EXCLUDED_LOGIT * excluded
@@ -138,7 +139,7 @@ class FusedMaxNoiseModel(MaxNoiseModel):
         out = functional.linear(h, network.out.weight, self.output_bias)
         out.addmm_(self.categories.select(features), self.skip_weight.T)
         logits, copies = denoiser.layout.categories.select(out), head.copies(h, relations.copies)
-        return out, ConditionalPredictor(logits, h, relations.pointers, copies, head)
+        return out, ConditionalPredictor(logits, h, relations.pointers, copies, denoiser.baseline(given), head)
 
     def _fold_categories(self, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Fold the evidence of categories into a layer, (m, n_evidence): return W, (m, categories), and b, (m,).

@@ -38,6 +38,7 @@ def _anchored(config: Config, codec: RowCodec) -> Denoiser:
         rank_bins=min(_adapted(config.rank_bins, "rank_bins"), max_bins),
         max_noise_fraction=config.max_noise_fraction,
         unconditional_fraction=config.unconditional_fraction,
+        gaussian_baseline=bool(config.gaussian_baseline),
     )
 
 

@@ -18,11 +18,13 @@ from torch.nn import functional
 from harpoon.data import NO_INDEX
 from harpoon.encoding import ColumnSlice, EncodedRows, PartType, RowCodec
 from harpoon.networks.copy_head import COPY_CERTAIN_PROBABILITY, CopyDistribution, CopyHead
+from harpoon.networks.gaussian_baseline import LinearPrediction
 from harpoon.networks.layers import OUTPUT_INIT_SCALE, ColumnIndex, Linear
 from harpoon.networks.pointer_head import PointerHead
 from harpoon.relations import MAX_SEARCH_ROWS, RelationData, RelationValues, search_relations
 
 MIN_GAUSSIAN_STD = 1e-3  # of a normal score
+BASELINE_LOG_ODDS = 3.0  # initial, of the Gaussian against the histogram
 
 
 class GaussianComponent(NamedTuple):
@@ -69,11 +71,12 @@ class ConditionalPredictor(NamedTuple):
     h: Tensor
     pointers: RelationValues
     copies: CopyDistribution
+    baseline: LinearPrediction
     head: RankHead
 
     def distributions(self, requested: Tensor) -> ConditionalDistributions:
         """Return the distributions of all categories and of the requested normal scores, a mask (n, C)."""
-        ranks = self.head(self.h, self.pointers, self.copies, requested)
+        ranks = self.head(self.h, self.pointers, self.copies, self.baseline, requested)
         return ConditionalDistributions(self.category_logits, *ranks)
 
     def determined(self) -> Tensor:
@@ -116,18 +119,24 @@ class RankHead(nn.Module):
         return RelationInputs(pointers, copies, torch.cat([near, equal], dim=1))
 
     def forward(
-        self, h: Tensor, pointers: RelationValues, copies: CopyDistribution, requested: Tensor
+        self,
+        h: Tensor,
+        pointers: RelationValues,
+        copies: CopyDistribution,
+        baseline: LinearPrediction,
+        requested: Tensor,
     ) -> tuple[Tensor, GaussianComponent, CopyDistribution]:
         """Return bin logits, (m, K), Gaussians, (m,) each, and copy distributions, (m, ...), of the requested cells.
 
         They are computed from the last hidden layer, (n, hidden), and the copy distributions of all numeric columns.
-        `requested` is a mask (n, C).
+        The Gaussian is relative to the baseline. `requested` is a mask (n, C).
         """
         n_ranks, copies = len(self.ranks), copies.select(requested)
         if not n_ranks:
             return h.new_zeros(0, self.n_bins), GaussianComponent(*h.new_zeros(3, 0)), copies
         logits = self.pointers(self._bin_logits(h, requested), h, pointers, flat_index(requested))
         log_odds, mean, width = self.gaussian(h).view(len(h), 3, n_ranks).permute(1, 2, 0)[:, requested.T]
+        mean, width = mean + baseline.rank_mean.T[requested.T], width + baseline.rank_width.T[requested.T]
         return logits, GaussianComponent(log_odds, mean, MIN_GAUSSIAN_STD + functional.softplus(width)), copies
 
     def _bin_logits(self, h: Tensor, requested: Tensor) -> Tensor:
@@ -142,11 +151,17 @@ class RankHead(nn.Module):
         return torch.cat([functional.linear(part, *layer) for part, *layer in zip(parts, weights, biases, strict=True)])
 
     @torch.no_grad()
-    def initialize(self, data: EncodedRows, codec: RowCodec) -> None:
-        """Start with almost uniform histograms, and search relations in evenly spaced training rows."""
+    def initialize(self, data: EncodedRows, codec: RowCodec, *, has_baseline: bool) -> None:
+        """Start with almost uniform histograms, and search relations in evenly spaced training rows.
+
+        With a baseline, the Gaussian starts at it, with more weight than the histogram.
+        """
         for layer in (self.histogram, self.gaussian, self.pointers.gates, self.copies.logits):
             layer.weight.mul_(OUTPUT_INIT_SCALE)
             layer.bias.zero_()
+        if has_baseline:
+            self.gaussian.weight.zero_()
+            self.gaussian.bias[: len(self.ranks)] = BASELINE_LOG_ODDS
         data = data[:: max(1, len(data.x) // MAX_SEARCH_ROWS)]
         standardised, observed = self.standardised.select(data.x), self.standardised.select(data.observed)
         not_spike = self.target_weights(data.x, data.observed.to(data.x.dtype)) > 0
@@ -159,16 +174,22 @@ class RankHead(nn.Module):
         self.copies.initialize(rows, candidates)
 
     def loss(
-        self, h: Tensor, pointers: RelationValues, copies: CopyDistribution, x_0: Tensor, targets: Tensor
+        self,
+        h: Tensor,
+        pointers: RelationValues,
+        copies: CopyDistribution,
+        baseline: LinearPrediction,
+        x_0: Tensor,
+        targets: Tensor,
     ) -> Tensor:
         """Return the weighted negative log likelihood of the target cells, relative to the standard normal.
 
-        h, (n, hidden), pointers and copies are inputs of `forward`. `targets` are the weights of the dimensions of the
+        h, (n, hidden), pointers, copies and the baseline are inputs of `forward`. `targets` are the weights of the dimensions of the
         clean rows x_0 as targets, both (n, d); 0 if not a target.
         """
         weights = self.target_weights(x_0, targets)
         requested = weights > 0
-        bin_logits, gaussian, copies = self(h, pointers, copies, requested)
+        bin_logits, gaussian, copies = self(h, pointers, copies, baseline, requested)
         log_p = self.log_likelihood(bin_logits, gaussian, self.ranks.select(x_0).T[requested.T])
         log_p = self.copies.log_likelihood(copies, self.standardised.select(x_0).T[requested.T], log_p)
         return -(log_p * weights.T[requested.T]).sum()

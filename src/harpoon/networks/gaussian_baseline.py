@@ -1,0 +1,188 @@
+"""A linear Gaussian baseline: what a Gaussian copula predicts of each number from the observed cells.
+
+Small tables hold too few rows for a network to learn even linear dependence without shrinking it: predicted slopes are
+too flat, and correlations of imputed tables are too small. Here the network starts at the conditional Gaussian of the
+normal scores and only learns how the table differs from it.
+
+The inputs u of a row are its normal scores (of a number with spikes its standardised value) and its one-hot categories.
+Their mean μ and covariance Σ are estimated by expectation-maximisation over the observed cells (Dempster, Laird and
+Rubin, 1977; Little and Rubin, 2019, section 11.2). Given the observed inputs o, input j has the mean
+μ_j + Σ_jo Σ_oo⁻¹ (u_o - μ_o) and the variance Σ_jj - Σ_jo Σ_oo⁻¹ Σ_oj.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from harpoon.encoding import ColumnSlice, EncodedRows, PartType
+from harpoon.networks.layers import ColumnIndex
+
+MAX_INPUTS = 64  # a row costs a Cholesky factorisation of that size at most
+MAX_ROWS = 4096  # training rows that the covariance is estimated from
+EM_ITERATIONS = 20
+MAX_INPUT = 5.0  # in standard deviations
+MIN_VARIANCE = 1e-3
+PRIOR_ROWS = 2.0  # weight of the diagonal: one-hot categories add up to 1, so that their covariance is singular
+ROWS_AT_ONCE = 512
+MIN_STD = 0.05  # of a normal score; relations predict exact values
+
+
+class LinearPrediction(NamedTuple):
+    """What the baseline predicts from the observed cells."""
+
+    rank_mean: Tensor  # of normal scores, (n, C)
+    rank_width: Tensor  # inverse softplus of their standard deviation, (n, C)
+    standardised: Tensor  # best linear prediction of standardised values, (n, S), or (n, 0) without inputs
+
+    def add_to_standardised(self, standardised: Tensor) -> Tensor:
+        """Return standardised values, (n, S), of which the network predicts the difference to the baseline."""
+        return standardised + self.standardised if self.standardised.shape[1] else standardised
+
+    def first(self, n: int) -> LinearPrediction:
+        """Return the predictions of the first rows."""
+        return LinearPrediction(*(part[:n] for part in self))
+
+
+class GaussianBaseline(nn.Module):
+    """The joint Gaussian of inputs and standardised values; without inputs it predicts zeros.
+
+    The variables of the Gaussian are D inputs, then S standardised values, which are only predicted. All are in units
+    of their standard deviation among the training cells, relative to their mean there.
+
+    Args:
+        slices: The parts of encoded rows, without missing indicators: no row has both a value and its absence.
+        ranks: The dimensions of the normal scores, C of them.
+        spiked: Which of these belong to numbers with spikes, whose normal score is not always there.
+        standardised: The dimensions of the standardised values.
+        enabled: Whether there are any inputs, unless they would be more than `MAX_INPUTS`.
+    """
+
+    center: Tensor  # the mean of the training cells, (D + S,)
+    scale: Tensor  # their standard deviation, (D + S,)
+    mean: Tensor  # of the Gaussian, (D + S,): not 0 where more cells of one kind are missing
+    covariance: Tensor  # of all variables with the inputs, (D + S, D)
+
+    def __init__(
+        self,
+        slices: Sequence[ColumnSlice],
+        ranks: Sequence[int],
+        spiked: Sequence[int],
+        standardised: Sequence[int],
+        *,
+        enabled: bool,
+    ) -> None:
+        super().__init__()
+        inputs = _input_dimensions(slices, {ranks[index] for index in spiked})
+        if not enabled or len(inputs) > MAX_INPUTS:
+            inputs, standardised = [], []
+        self.n_ranks, self.n_inputs = len(ranks), len(inputs)
+        self.variables = ColumnIndex([*inputs, *standardised])
+        linear = [(place, dim) for place, dim in enumerate(ranks) if dim in inputs]
+        self.linear_ranks = ColumnIndex([place for place, _ in linear])  # normal scores that are inputs, L of them
+        self.linear_inputs = ColumnIndex([inputs.index(dim) for _, dim in linear])
+        for name in ("center", "scale", "mean"):
+            self.register_buffer(name, torch.zeros(len(self.variables)))
+        self.register_buffer("covariance", torch.zeros(len(self.variables), len(inputs)))
+
+    def __bool__(self) -> bool:
+        """Whether there are any inputs."""
+        return bool(self.n_inputs)
+
+    def forward(self, given: EncodedRows) -> LinearPrediction:
+        """Predict the unobserved numbers from the observed cells."""
+        n, x = len(given.x), given.x
+        if not self:
+            return LinearPrediction(*(x.new_zeros(n, size) for size in (self.n_ranks, self.n_ranks, 0)))
+        observed = self.variables.select(given.observed)[:, : self.n_inputs].to(x.dtype)
+        u = (self._standardise(x) - self.mean)[:, : self.n_inputs] * observed
+        ranks = self.linear_inputs.index.to(x.device)
+        by_observed = self.covariance[ranks].T * observed.unsqueeze(2)  # Σ_oj, (n, D, L)
+        factor = torch.linalg.cholesky(_masked(self.covariance[: self.n_inputs], observed))
+        solved = torch.cholesky_solve(torch.cat([u.unsqueeze(2), by_observed], dim=2), factor)
+        mean = (self.mean + solved[:, :, 0] @ self.covariance.T) * self.scale + self.center
+        variance = self.covariance.diagonal()[ranks] - (by_observed * solved[:, :, 1:]).sum(dim=1)
+        std = variance.clamp(min=MIN_STD**2).sqrt() * self.scale[ranks]
+        empty = x.new_zeros(n, self.n_ranks)
+        return LinearPrediction(
+            self.linear_ranks.replace(empty, mean[:, ranks]),
+            self.linear_ranks.replace(empty, std + (-(-std).expm1()).log()),  # the inverse of softplus
+            mean[:, self.n_inputs :],
+        )
+
+    @torch.no_grad()
+    def initialize(self, rows: EncodedRows) -> None:
+        """Estimate mean and covariance from evenly spaced training rows."""
+        if not self:
+            return
+        rows = rows[:: -(-len(rows.x) // MAX_ROWS)]
+        x, observed = self.variables.select(rows.x).double(), self.variables.select(rows.observed).double()
+        count = observed.sum(dim=0).clamp(min=1)
+        center = (x * observed).sum(dim=0) / count
+        scale = (((x - center) * observed) ** 2).sum(dim=0).div(count).sqrt()
+        self.center.copy_(center)
+        self.scale.copy_(torch.where(scale > 0, scale, 1.0))
+        mean, covariance = _estimate(self._standardise(rows.x).double(), observed, self.n_inputs)
+        self.mean.copy_(mean)
+        self.covariance.copy_(covariance)
+
+    def validate_state(self) -> None:
+        """Raise ValueError unless the covariance is positive definite and everything is finite."""
+        if not all(bool(buffer.isfinite().all()) for buffer in self.buffers()):
+            raise ValueError("the Gaussian baseline is not finite")
+        if self and torch.linalg.cholesky_ex(self.covariance[: self.n_inputs].cpu()).info:
+            raise ValueError("the covariance of the Gaussian baseline is not positive definite")
+
+    def _standardise(self, x: Tensor) -> Tensor:
+        return ((self.variables.select(x) - self.center) / self.scale).clamp(-MAX_INPUT, MAX_INPUT)
+
+
+def _input_dimensions(slices: Sequence[ColumnSlice], spiked: set[int]) -> list[int]:
+    """Return the dimensions of the inputs: one for each number, and those of each category."""
+    by_column: dict[int, list[ColumnSlice]] = {}
+    for part in slices:
+        by_column.setdefault(part.column, []).append(part)
+    found: list[int] = []
+    for parts in by_column.values():
+        kinds = {part.type for part in parts}
+        chosen = PartType.CATEGORICAL
+        if PartType.CONTINUOUS in kinds and not any(part.start in spiked for part in parts):
+            chosen = PartType.CONTINUOUS
+        elif PartType.REGRESSION in kinds:
+            chosen = PartType.REGRESSION
+        found += [dim for part in parts if part.type is chosen for dim in range(part.start, part.stop)]
+    return found
+
+
+def _masked(covariance: Tensor, observed: Tensor) -> Tensor:
+    """Return the covariance of each row, (n, inputs, inputs), with the identity for unobserved inputs."""
+    return covariance * observed.unsqueeze(2) * observed.unsqueeze(1) + torch.diag_embed(1 - observed)
+
+
+def _estimate(w: Tensor, observed: Tensor, n_inputs: int) -> tuple[Tensor, Tensor]:
+    """Return the mean of variables, (D + S,), and their covariance with the inputs, (D + S, D).
+
+    Each step of expectation-maximisation completes the unobserved cells of w, (n, D + S), by their conditional mean
+    given the observed inputs, and adds their conditional covariance.
+    """
+    n, width = w.shape
+    mean, covariance = w.new_zeros(width), torch.eye(width, dtype=w.dtype)
+    for _ in range(EM_ITERATIONS):
+        total, products = w.new_zeros(width), w.new_zeros(width, width)
+        for rows, mask in zip(w.split(ROWS_AT_ONCE), observed.split(ROWS_AT_ONCE), strict=True):
+            inputs, missing = mask[:, :n_inputs], 1 - mask
+            factor = torch.linalg.cholesky(_masked(covariance[:n_inputs, :n_inputs], inputs))
+            by_observed = inputs.unsqueeze(2) * covariance[:n_inputs] * missing.unsqueeze(1)  # Σ_om, (n, D, D + S)
+            solved = torch.cholesky_solve(by_observed, factor)
+            shift = torch.einsum("no,nom->nm", ((rows - mean)[:, :n_inputs] * inputs), solved)
+            completed = torch.where(mask > 0, rows, mean + shift)
+            conditional = missing.unsqueeze(2) * covariance * missing.unsqueeze(1) - by_observed.mT @ solved
+            total += completed.sum(dim=0)
+            products += completed.T @ completed + conditional.sum(dim=0)
+        mean = total / n
+        covariance = products / n - mean.outer(mean)
+        covariance += covariance.diagonal().clamp(min=MIN_VARIANCE).diag() * PRIOR_ROWS / n
+    return mean, covariance[:, :n_inputs]
