@@ -30,6 +30,7 @@ from harpoon.exceptions import InvalidOption
 
 MAX_LOG_NOISE = 40.0  # ᾱ_T of e^-40 can still be divided by
 SMALL_TABLE_ROWS, SMALL_HIDDEN, LARGE_HIDDEN = 4000, 128, 256
+SMALL_LEARNING_RATE, LARGE_LEARNING_RATE = 2e-3, 4e-3
 MIN_BATCHES_PER_EPOCH, MIN_BATCH_SIZE, MAX_BATCH_SIZE = 16, 64, 512
 MIN_ROWS_PER_BIN, MIN_RANK_BINS, MAX_RANK_BINS = 100, 8, 128  # bins with fewer rows are overfitted
 MODEL_ARGUMENTS = ("random_state", "device", "schema", "progress")
@@ -177,7 +178,7 @@ class TrainingConfig:
     optimizer: str = _choice(
         ("adam", "muon"), "adam, or muon: Muon for inner weight matrices and AdamW for the rest (anchored)."
     )
-    learning_rate: float = _option(1e-4, "Highest learning rate.", 1e-9, 1.0)
+    learning_rate: float | None = _option(1e-4, "Highest learning rate. None: chosen by the number of rows.", 1e-9, 1.0)
     learning_rate_schedule: str = _choice(
         ("plateau", "constant", "cosine"),
         "plateau: lowered when the loss stalls; cosine: decays to zero over the training.",
@@ -262,7 +263,13 @@ GROUPS: dict[str, type] = {
     "sampling": SamplingConfig,
     "guidance": GuidanceConfig,
 }
-ADAPTIVE = ("hidden", "batch_size", "rank_bins", "gaussian_baseline")  # None: chosen by the number of rows
+ADAPTIVE = (
+    "hidden",
+    "batch_size",
+    "learning_rate",
+    "rank_bins",
+    "gaussian_baseline",
+)  # None: chosen by the number of rows
 LIMITS = ("max_time", "max_epochs", "patience")
 
 
@@ -316,6 +323,8 @@ class Config(ModelConfig, TrainingConfig, SamplingConfig, GuidanceConfig):
             hidden=self.hidden or (SMALL_HIDDEN if rows < SMALL_TABLE_ROWS else LARGE_HIDDEN),
             batch_size=self.batch_size or _power_of_two(rows / MIN_BATCHES_PER_EPOCH, MIN_BATCH_SIZE, MAX_BATCH_SIZE),
             rank_bins=self.rank_bins or _power_of_two(rows / MIN_ROWS_PER_BIN, MIN_RANK_BINS, MAX_RANK_BINS),
+            learning_rate=self.learning_rate
+            or (SMALL_LEARNING_RATE if rows < SMALL_TABLE_ROWS else LARGE_LEARNING_RATE),
             gaussian_baseline=rows < SMALL_TABLE_ROWS if self.gaussian_baseline is None else self.gaussian_baseline,
         )
 
@@ -361,7 +370,7 @@ PRESETS = {
         gaussian_baseline=None,
         batch_size=None,
         optimizer="muon",
-        learning_rate=4e-3,
+        learning_rate=None,
         learning_rate_schedule="cosine",
         weight_decay=1e-2,
         ema_decay=0.999,

@@ -76,13 +76,16 @@ def test_shifted_values_are_values_that_the_column_can_hold(library):
         assert frames.dtypes(shifted.tables[0])[name] == frames.dtypes(plain.tables[0])[name]
         cells = frames.read_back(shifted.tables[0])[name]
         largest = max(value for i, value in enumerate(frames.read_back(plain.tables[0])[name]) if i % 3)
-        assert all(cells[i] == largest for i in range(0, 60, 3))  # clipped to the range of training
+        assert all(cells[i] > largest for i in range(0, 60, 3))  # beyond the range of training
+        assert all(cells[i] == before for i, before in enumerate(frames.read_back(plain.tables[0])[name]) if i % 3)
 
 
-def test_a_column_without_a_range_is_not_clipped():
+@pytest.mark.parametrize("clip", [True, False])
+def test_a_shift_leaves_the_range_of_the_training_table(clip):
+    """Otherwise a tipping point beyond the range would never be found."""
     frame = pd.DataFrame({"x": np.random.default_rng(0).normal(size=90).round(3), "z": np.arange(90) % 7})
     frame.loc[::3, "x"] = np.nan
-    schema = Schema.infer(frame).replace("x", clip=False)
+    schema = Schema.infer(frame).replace("x", clip=clip)
     model = Harpoon(hidden=16, max_epochs=2, random_state=0, schema=schema, progress=False).fit(frame)
     plain, far = (model.impute(frame, draws=1, shift=by, random_state=0).tables[0] for by in (None, {"x": 9.0}))
     assert (far["x"] - plain["x"]).to_numpy()[::3] == pytest.approx(9 * frame["x"].std(), abs=1e-3)

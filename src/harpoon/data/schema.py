@@ -200,7 +200,7 @@ def _infer_kind(name: str, counts: ColumnCounts) -> tuple[Kind, str]:
         return Kind.SKIPPED, "its values are of mixed or nested types"
     if not counts.n_distinct:
         return Kind.EMPTY, "every cell is missing"
-    if counts.n_distinct == 1:
+    if counts.n_distinct == 1 and not counts.n_missing:
         return Kind.CONSTANT, "every cell has the same value"
     if cells.storage == "text":
         return _infer_text_kind(counts)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -260,8 +260,12 @@ def to_valid_values(x: Floats, column: Column) -> NDArray[Any]:
 
 
 def shift_values(values: NDArray[Any], offset: float, column: Column) -> NDArray[Any]:
-    """Add an offset to values in the table's units, then round and clip them to what the column can hold."""
-    return to_valid_values((values - integer_origin(column)).astype(np.float64) + offset, column)
+    """Add an offset to values in the table's units, and round them to the column's resolution.
+
+    They may leave the range of the training table: values that are missing because they are extreme lie outside it.
+    """
+    centred = (values - integer_origin(column)).astype(np.float64) + offset
+    return _round_centred(centred, replace(column, clip=False))
 
 
 def round_to_step(values: Floats, column: Column) -> NDArray[Any]:

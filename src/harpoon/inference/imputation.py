@@ -183,8 +183,9 @@ class MultipleImputation:
     def shift(self, shift: Mapping[str, float]) -> MultipleImputation:
         """Return draws in which imputed numbers are shifted, for sensitivity to values missing not at random.
 
-        Delta adjustment (van Buuren, 2018, section 3.8). Shifted numbers are rounded and clipped to what the column can
-        hold. Other cells stay. Categories are shifted when they are sampled: `impute(table, draws=m, shift=...)`.
+        Delta adjustment (van Buuren, 2018, section 3.8). Shifted numbers are rounded to the resolution of the column,
+        and may leave the range of the training table. Other cells stay. Categories are shifted when they are sampled:
+        `impute(table, draws=m, shift=...)`.
 
         Args:
             shift: For each column the number of standard deviations of its observed cells in this table.

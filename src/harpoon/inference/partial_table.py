@@ -49,9 +49,10 @@ class PartialTable:
             return replace(self, rows=self.rows | kept)
         if found:
             count, names = sum(int(null.sum()) for null in found.values()), format_list(found)
-            problem = f"{count} cells of {names} are always missing in training rows with the same categories"
-            advice = "They are filled; use structural='keep' to leave them missing."
-            warn(StructuralMissingWarning(f"{problem}. {advice}", code="structural_missing", problem=problem))
+            cells = "1 cell" if count == 1 else f"{count:,} cells"
+            problem = f"{cells} of {names}, always missing in training rows with the same categories"
+            message = f"Filled: {problem}. Use structural='keep' to leave such cells missing."
+            warn(StructuralMissingWarning(message, code="structural_missing", problem=problem))
         return self
 
     def fill(self, complete: Complete, row_offset: int) -> Any:  # noqa: ANN401

@@ -164,6 +164,11 @@ def pool(
     else:
         variances = np.stack(known)
     estimates = np.stack([result.values for result in results])
+    if not (np.isfinite(estimates).all() and np.isfinite(variances).all() and (variances >= 0).all()):
+        raise InvalidOption(
+            "An estimator to pool must return finite estimates, and variances of at least 0, for each table; got "
+            "others. A column may be constant, or a group empty, in some tables."
+        )
     names = first.names if len(first.names) == len(first.values) else tuple(map(str, range(len(first.values))))
     df = min(result.df for result in results) if df_complete is None else check_df(df_complete)
     between = estimates.var(axis=0, ddof=1)

@@ -178,7 +178,8 @@ class AnchoredDenoiser(Denoiser):
         squares = squares + ((out.standardised - clean.standardised) ** 2 * weight.standardised).sum()
         cross_entropy = -(out.categories * clean.categories * weight.categories).sum()
         pointers, copies = features.relations.pointers.first(n), copies.take(slice(n))
-        histograms = self.rank_head.loss(h[:n], pointers, copies, features.baseline.first(n), x_0[:n], targets[:n])
+        baseline = features.baseline.first(n)
+        histograms = self.rank_head.loss(h[:n], pointers, copies, baseline, x_0=x_0[:n], targets=targets[:n])
         total: Tensor = squares + cross_entropy + HISTOGRAM_LOSS_WEIGHT * histograms
         return total / (len(x_0) * self.layout.n_columns)
 
@@ -248,7 +249,7 @@ class AnchoredDenoiser(Denoiser):
         """Sample a time per row, (n,), and the masked dimensions, (n, d).
 
         The fraction of masked columns is itself uniform. The first rows are at the largest time, and half of these
-        keep the group of a masked hierarchical category, as an autoregressive step may.
+        keep the group of a masked hierarchical category, as an autoregressive step may, if they show its indicator.
         """
         device = self.mean.device
 
@@ -266,10 +267,13 @@ class AnchoredDenoiser(Denoiser):
         unconditional = ~at_max_noise & (uniform(n) < self.unconditional_fraction)
         masked |= unconditional.unsqueeze(1)
         # A value is visible only with its indicator. Otherwise a hidden value would say that it is probably missing.
-        masked[:, self.indicated.index] |= self.indicators.select(masked)
-        masked = self.layout.column_of.select(masked)
+        unknown = torch.zeros_like(masked)  # whether there is a value
+        unknown[:, self.indicated.index] = self.indicators.select(masked)
+        masked = self.layout.column_of.select(masked | unknown)
         if len(self.layout.group_categories):
-            masked[: n_max_noise // 2, self.layout.group_categories.index] = False
+            groups = self.layout.group_categories
+            unknown = groups.select(self.layout.column_of.select(unknown[: n_max_noise // 2]))
+            masked[: n_max_noise // 2] = groups.replace(masked[: n_max_noise // 2], unknown)
         return t, masked
 
     def _evidence(self, noisy: PartTensors, a: Tensor, s: Tensor, features: ObservedFeatures) -> Tensor:

@@ -172,7 +172,7 @@ def _estimate(w: Tensor, observed: Tensor, n_inputs: int) -> tuple[Tensor, Tenso
     mean, covariance = w.new_zeros(width), torch.eye(width, dtype=w.dtype)
     for _ in range(EM_ITERATIONS):
         total, products = w.new_zeros(width), w.new_zeros(width, width)
-        for rows, mask in zip(w.split(ROWS_AT_ONCE), observed.split(ROWS_AT_ONCE), strict=True):
+        for rows, mask in zip(torch.split(w, ROWS_AT_ONCE), torch.split(observed, ROWS_AT_ONCE), strict=True):
             inputs, missing = mask[:, :n_inputs], 1 - mask
             factor = torch.linalg.cholesky(_masked(covariance[:n_inputs, :n_inputs], inputs))
             by_observed = inputs.unsqueeze(2) * covariance[:n_inputs] * missing.unsqueeze(1)  # Σ_om, (n, D, D + S)

@@ -179,13 +179,14 @@ class RankHead(nn.Module):
         pointers: RelationValues,
         copies: CopyDistribution,
         baseline: LinearPrediction,
+        *,
         x_0: Tensor,
         targets: Tensor,
     ) -> Tensor:
         """Return the weighted negative log likelihood of the target cells, relative to the standard normal.
 
-        h, (n, hidden), pointers, copies and the baseline are inputs of `forward`. `targets` are the weights of the dimensions of the
-        clean rows x_0 as targets, both (n, d); 0 if not a target.
+        h, (n, hidden), pointers, copies and the baseline are inputs of `forward`. `targets` are the weights of the
+        dimensions of the clean rows x_0 as targets, both (n, d); 0 if not a target.
         """
         weights = self.target_weights(x_0, targets)
         requested = weights > 0

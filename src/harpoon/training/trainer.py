@@ -11,7 +11,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
-from harpoon.config import TrainingConfig
+from harpoon.config import LARGE_LEARNING_RATE, TrainingConfig
 from harpoon.diffusion import Denoiser
 from harpoon.encoding import EncodedRows
 from harpoon.exceptions import TrainingFailed
@@ -114,6 +114,7 @@ class _Training(_Counters):
         self.train_data, self.held_out = _split(data, config.validation_fraction, self.generator)
         self.validation_data = None if self.held_out is None else _repeat(self.held_out)
         self.batch_size = math.ceil((config.batch_size or len(data.x)) / processes.world_size)
+        self.learning_rate = config.learning_rate or LARGE_LEARNING_RATE
         self.n_batches = processes.all_reduce_max(math.ceil(len(self.train_data.x) / self.batch_size))
         self.average = build_average(denoiser, config.ema_decay)
         self.averaged = cast("Denoiser", self.average.module)
@@ -151,7 +152,7 @@ class _Training(_Counters):
 
     def _build_optimizer(self) -> None:
         build = OPTIMIZERS[self.config.optimizer]
-        self.optimizer = build(self.denoiser, self.config.learning_rate, self.config.weight_decay)
+        self.optimizer = build(self.denoiser, self.learning_rate, self.config.weight_decay)
         self.plateau = torch.optim.lr_scheduler.ReduceLROnPlateau(
             self.optimizer, factor=PLATEAU_FACTOR, patience=PLATEAU_EPOCHS
         )
@@ -182,14 +183,14 @@ class _Training(_Counters):
         if not math.isfinite(total):
             raise TrainingFailed(
                 f"The training loss became {total} in epoch {self.n_epochs}. Try a smaller learning_rate than "
-                f"{self.config.learning_rate:g}, and look for extreme values in the table."
+                f"{self.learning_rate:g}, and look for extreme values in the table."
             )
         return total / n_rows
 
     def _step(self, batch: EncodedRows) -> tuple[float, float]:
         """Take one optimizer step; return the loss summed over the rows of the batch, and their number."""
         if self.config.learning_rate_schedule == "cosine":
-            rate = self.config.learning_rate * _cosine(self._fraction_done())
+            rate = self.learning_rate * _cosine(self._fraction_done())
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)

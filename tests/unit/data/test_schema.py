@@ -44,7 +44,17 @@ def test_each_kind_is_inferred(frame_of, kind):
     assert Schema.infer(frame_of({"c": VALUES[kind]}))["c"].kind is kind
 
 
-@pytest.mark.parametrize("kind", [k for k in map(Kind, KINDS) if k not in (Kind.EMPTY, Kind.SKIPPED)])
+def test_a_single_value_with_missing_cells_is_not_constant(frame_of):
+    """Whether there is a value varies: it is modelled, with a missing indicator."""
+    column = Schema.infer(frame_of({"c": ["yes", None, "yes", None]}))["c"]
+    assert column.kind is Kind.CATEGORY
+    assert column.categories == ("yes",)
+
+
+UNMODELLED = (Kind.EMPTY, Kind.SKIPPED, Kind.CONSTANT)
+
+
+@pytest.mark.parametrize("kind", [k for k in map(Kind, KINDS) if k not in UNMODELLED])
 def test_missing_cells_do_not_change_the_kind(frame_of, library, kind):
     column = Schema.infer(frame_of({"c": [None if i % 5 == 0 else v for i, v in enumerate(VALUES[kind])]}))["c"]
     changed = kind is Kind.INTEGER and library == "pandas"  # pandas has made floats of them

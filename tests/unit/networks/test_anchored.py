@@ -34,7 +34,7 @@ SLICES = (
 )
 
 
-def denoiser(slices=SLICES) -> AnchoredDenoiser:
+def denoiser(slices=SLICES, *, gaussian_baseline=True) -> AnchoredDenoiser:
     made = AnchoredDenoiser(
         FakeCodec(slices),
         hidden=16,
@@ -43,6 +43,7 @@ def denoiser(slices=SLICES) -> AnchoredDenoiser:
         rank_bins=8,
         max_noise_fraction=0.5,
         unconditional_fraction=0.3,
+        gaussian_baseline=gaussian_baseline,
     )
     made.initialize(data(), torch.Generator().manual_seed(0))
     return made

@@ -4,6 +4,7 @@ import torch
 
 from harpoon.encoding.base import ColumnSlice, PartType
 from harpoon.encoding.batch import EncodedRows
+from harpoon.networks.gaussian_baseline import LinearPrediction
 from harpoon.networks.rank_head import RankHead
 
 SPIKED = (
@@ -18,8 +19,13 @@ def test_the_normal_score_of_a_spike_is_never_a_target():
     h, x = torch.randn(6, 4, generator=torch.Generator().manual_seed(0)), torch.zeros(6, 4)
     inputs = head.relation_inputs(EncodedRows(x, torch.zeros(6, 4, dtype=torch.bool)))
     copies = head.copies(h, inputs.copies)
+    baseline = LinearPrediction(torch.zeros(6, 1), torch.zeros(6, 1), torch.zeros(6, 0))
+
+    def loss(targets):
+        return head.loss(h, inputs.pointers, copies, baseline, x_0=x, targets=targets)
+
     x[:, 3] = 1.0
-    assert head.loss(h, inputs.pointers, copies, x, torch.ones(6, 4)) == 0
+    assert loss(torch.ones(6, 4)) == 0
     x[:, 2:] = torch.tensor([1.0, 0.0])
-    assert head.loss(h, inputs.pointers, copies, x, torch.ones(6, 4)) != 0
-    assert head.loss(h, inputs.pointers, copies, x, torch.zeros(6, 4)) == 0
+    assert loss(torch.ones(6, 4)) != 0
+    assert loss(torch.zeros(6, 4)) == 0

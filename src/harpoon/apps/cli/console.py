@@ -53,7 +53,7 @@ SENTENCES = {  # of the command line, by the code of an error or a warning; the 
     "rows_dropped": "Only {complete} of {rows} rows are complete, and the model trains on those only. Train on all "
     "rows with --option incomplete_rows=mask.",
     "shortfall_of_given_rows": "--allow-fewer is for -n rows; given rows are all completed, or none are.",
-    "structural_missing": "{problem}. They are filled; --option structural=keep leaves them missing.",
+    "structural_missing": "Filled: {problem}. --option structural=keep leaves such cells missing.",
     "too_few_complete_rows": "The model trains on complete rows only, and the table has {complete} of them; it needs "
     "at least {required}. Train on all rows with --option incomplete_rows=mask.",
     "too_few_rows_found": "{problem} Relax it, or take these rows with --allow-fewer.",

@@ -9,7 +9,8 @@
     >>> complete, str(from_controls(controls, schema))
     (True, "age > 20 and age <= 60 and job in ('chef', 'pilot')")
 
-No control can show a part that compares columns with each other; the controls are then not complete.
+No control can show a part that compares columns with each other, or asks for missing cells; the controls are then not
+complete.
 
     >>> str(remainder(parse("age >= 20 and age * 2 < 90"), schema))
     'age * 2 < 90'
@@ -22,7 +23,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from harpoon.apps.server.served_model import json_value
-from harpoon.conditions import BoundPredicate, Predicate, assume_complete, bind
+from harpoon.conditions import BoundPredicate, Predicate, bind
 from harpoon.conditions.bound import AllOf, AnyOf, ColumnRef, Compare, Constant, IsIn, NumberLiteral
 from harpoon.conditions.expressions import And, ColumnName, Comparison, In, Literal
 from harpoon.data import Column, Kind, Schema
@@ -36,7 +37,7 @@ MICROSECOND = 1000  # nanoseconds
 
 def to_controls(tree: Predicate, schema: Schema) -> tuple[dict[str, dict[str, Any]], bool]:
     """Return the controls that show a condition, and whether they show all of it."""
-    bound = assume_complete(bind(tree, schema))
+    bound = bind(tree, schema)
     parts = bound.parts if isinstance(bound, AllOf) else () if bound == Constant(truth=True) else (bound,)
     allowed: dict[str, set[int]] = {}
     ranges: dict[str, list[tuple[float, str]]] = {}  # ends and operators

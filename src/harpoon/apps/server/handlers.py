@@ -103,7 +103,8 @@ def impute_cells(served: ServedModel, upload: Upload, parameters: ImputeParamete
     seed = _prepare_imputation(served, parameters, control, passes=1 + (parameters.draws or 0))
     model, options = served.for_job(control), parameters.options
     is_sampled = parameters.where is not None or not model.denoiser_.is_conditional
-    first = options if is_sampled or parameters.draws is None else {}  # the best values are not sampled
+    # The best values are not sampled: options of sampling would have no effect.
+    first = options if is_sampled or parameters.draws is None else _structural(options)
     imputer = BlockImputer(model, upload.source.schema, where=parameters.where, seed=seed, options=first)
     with collect_warnings() as notes:
         (table,) = imputer.impute_chunk(upload.chunk, 0)
@@ -117,15 +118,19 @@ def impute_cells(served: ServedModel, upload: Upload, parameters: ImputeParamete
     return Payload(facts, table)
 
 
+def _structural(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name == "structural"}
+
+
 def filled_cells(before: pa.Table, after: pa.Table, names: Sequence[str]) -> list[FilledCell]:
-    """Return the cells of some columns that were missing, row by row.
+    """Return the cells of some columns that were missing and now have values, row by row.
 
     >>> filled_cells(pa.table({"x": [1, None], "y": [None, "b"]}), pa.table({"x": [1, 2], "y": ["a", "b"]}), ["x", "y"])
     [{'row': 0, 'column': 'y', 'value': 'a'}, {'row': 1, 'column': 'x', 'value': 2}]
     """
     found: list[FilledCell] = []
     for name in names:
-        rows = np.flatnonzero(pc.is_null(before[name], nan_is_null=True))
+        rows = np.flatnonzero(pc.and_(pc.is_null(before[name], nan_is_null=True), pc.is_valid(after[name])))
         values = zip(rows.tolist(), plain_values(after[name].take(rows)), strict=True)
         found += [{"row": row, "column": name, "value": value} for row, value in values]
     return sorted(found, key=lambda cell: cell["row"])
