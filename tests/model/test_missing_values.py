@@ -6,7 +6,7 @@ import pytest
 import torch
 from scipy.stats import binomtest
 
-from harpoon import Harpoon, InfeasibleCondition, InvalidOption, load
+from harpoon import Harpoon, InfeasibleCondition, InvalidOption, Schema, load
 from tests.support import missingness
 from tests.support.frames import TINY
 
@@ -137,3 +137,26 @@ def test_a_missing_cell_where_none_can_be_is_a_sentence(model, arguments):
 @pytest.mark.parametrize("nothing", [None, float("nan"), pd.NA, pd.NaT], ids=str)
 def test_everything_that_a_library_calls_missing_can_be_given(model, nothing):
     assert model.sample(5, given={"score": nothing}, random_state=0)["score"].isna().all()
+
+
+def test_a_category_in_two_levels_is_missing_as_often_as_in_training():
+    """The group of a hidden category is shown in half of the training rows, which must not show that it has a value."""
+    rng = np.random.default_rng(2)
+    codes = pd.Series([f"c{code:03d}" for code in rng.integers(0, 300, 2000)])
+    table = pd.DataFrame({"code": codes.where(rng.random(2000) < 0.7), "z": rng.normal(size=2000)})
+    schema = Schema.infer(table, kinds={"code": "category"})
+    with pytest.warns(match="296 categories"):
+        model = Harpoon(**{**OPTIONS, "max_epochs": 8}, schema=schema).fit(table)
+    missing = int(model.sample(1500, random_state=0)["code"].isna().sum())
+    assert abs(missing / 1500 - table["code"].isna().mean()) < 0.06
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_single_value_with_missing_cells_is_sampled_and_stays_missing():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"flag": np.where(rng.random(300) < 0.7, None, "Y"), "z": rng.normal(size=300)})
+    model = Harpoon(**{**OPTIONS, "max_epochs": 8}).fit(table)
+    sampled = model.sample(400, random_state=0)["flag"]
+    assert abs(sampled.isna().mean() - table["flag"].isna().mean()) < 0.1
+    assert set(sampled.dropna()) == {"Y"}
+    assert model.sample(5, where="flag is null")["flag"].isna().all()

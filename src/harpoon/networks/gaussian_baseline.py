@@ -21,9 +21,9 @@ from torch import Tensor, nn
 from harpoon.encoding import ColumnSlice, EncodedRows, PartType
 from harpoon.networks.layers import ColumnIndex
 
-MAX_INPUTS = 64  # a row costs a Cholesky factorisation of that size at most
-MAX_ROWS = 4096  # training rows that the covariance is estimated from
-EM_ITERATIONS = 20
+MAX_INPUTS = 48  # a row costs a Cholesky factorisation of that size at most
+MAX_ROWS = 2048  # training rows that the covariance is estimated from
+EM_ITERATIONS, EM_TOLERANCE = 100, 1e-3  # steps at most, and the change of a covariance after which they end
 MAX_INPUT = 5.0  # in standard deviations
 MIN_VARIANCE = 1e-3
 PRIOR_ROWS = 2.0  # weight of the diagonal: one-hot categories add up to 1, so that their covariance is singular
@@ -166,23 +166,35 @@ def _estimate(w: Tensor, observed: Tensor, n_inputs: int) -> tuple[Tensor, Tenso
     """Return the mean of variables, (D + S,), and their covariance with the inputs, (D + S, D).
 
     Each step of expectation-maximisation completes the unobserved cells of w, (n, D + S), by their conditional mean
-    given the observed inputs, and adds their conditional covariance.
+    given the observed inputs, and adds their conditional covariance. Complete rows are counted once.
     """
     n, width = w.shape
-    mean, covariance = w.new_zeros(width), torch.eye(width, dtype=w.dtype)
+    is_complete = observed.all(dim=1)
+    complete, w, observed = w[is_complete], w[~is_complete], observed[~is_complete]
+    mean, covariance = w.new_zeros(width), torch.eye(width, dtype=w.dtype)[:, :n_inputs]
     for _ in range(EM_ITERATIONS):
-        total, products = w.new_zeros(width), w.new_zeros(width, width)
+        total, products = complete.sum(dim=0), complete.T @ complete[:, :n_inputs]
         for rows, mask in zip(torch.split(w, ROWS_AT_ONCE), torch.split(observed, ROWS_AT_ONCE), strict=True):
-            inputs, missing = mask[:, :n_inputs], 1 - mask
-            factor = torch.linalg.cholesky(_masked(covariance[:n_inputs, :n_inputs], inputs))
-            by_observed = inputs.unsqueeze(2) * covariance[:n_inputs] * missing.unsqueeze(1)  # Σ_om, (n, D, D + S)
-            solved = torch.cholesky_solve(by_observed, factor)
-            shift = torch.einsum("no,nom->nm", ((rows - mean)[:, :n_inputs] * inputs), solved)
-            completed = torch.where(mask > 0, rows, mean + shift)
-            conditional = missing.unsqueeze(2) * covariance * missing.unsqueeze(1) - by_observed.mT @ solved
-            total += completed.sum(dim=0)
-            products += completed.T @ completed + conditional.sum(dim=0)
-        mean = total / n
-        covariance = products / n - mean.outer(mean)
-        covariance += covariance.diagonal().clamp(min=MIN_VARIANCE).diag() * PRIOR_ROWS / n
-    return mean, covariance[:, :n_inputs]
+            completed, conditional = _complete(rows, mask, mean, covariance)
+            total = total + completed.sum(dim=0)
+            products = products + completed.T @ completed[:, :n_inputs] + conditional
+        before, mean = covariance, total / n
+        covariance = products / n - mean.outer(mean[:n_inputs])
+        variance = covariance.diagonal().clamp(min=MIN_VARIANCE)
+        covariance[:n_inputs] += variance.diag() * PRIOR_ROWS / n
+        if (covariance - before).abs().max() < EM_TOLERANCE:
+            break
+    return mean, covariance
+
+
+def _complete(rows: Tensor, observed: Tensor, mean: Tensor, covariance: Tensor) -> tuple[Tensor, Tensor]:
+    """Return rows, (n, D + S), completed by conditional means, and the sum of their conditional covariances."""
+    n_inputs = covariance.shape[1]
+    inputs, missing = observed[:, :n_inputs], 1 - observed
+    factor = torch.linalg.cholesky(_masked(covariance[:n_inputs], inputs))
+    by_observed = inputs.unsqueeze(2) * covariance.T * missing.unsqueeze(1)  # Σ_om, (n, D, D + S)
+    solved = torch.cholesky_solve(by_observed, factor)
+    shift = ((rows - mean)[:, :n_inputs] * inputs).unsqueeze(1) @ solved
+    explained = by_observed.flatten(0, 1).T @ solved[:, :, :n_inputs].flatten(0, 1)
+    conditional = covariance * (missing.T @ missing[:, :n_inputs]) - explained
+    return torch.where(observed > 0, rows, mean + shift.squeeze(1)), conditional
