@@ -24,22 +24,19 @@ NO_JSON_LINE = "JSON lines without a line have no columns; CSV or Parquet can ho
 
 
 class ByteSource:
-    """The decompressed bytes of a file. A pipe can be read only once, so it is copied to a temporary file.
+    """The decompressed bytes of a file. A pipe can be read only once, so it is copied to a temporary file."""
 
-    Attributes:
-        name: The name in messages.
-        head: The first bytes.
-    """
+    name: str  # in messages
+    head: bytes  # the first bytes
 
     def __init__(self, location: Location, stack: ExitStack) -> None:
-        self.name = location.name
-        self._stack = stack
+        self.name, self._stack = location.name, stack
         with self.translate_errors():
             self._path = self._copy(sys.stdin.buffer) if location.path is None else self._to_file(location.path)
             with pa.OSFile(str(self._path)) as file:
                 self._gzipped = file.read(2) == GZIP_MAGIC
             with self.open() as file:
-                self.head: bytes = file.read(HEAD_BYTES)
+                self.head = file.read(HEAD_BYTES)
         if not self.head.strip():
             raise InvalidTable(f"{self.name} is empty. {NO_JSON_LINE if location.format == 'jsonl' else NO_HEADER}")
 
