@@ -154,12 +154,7 @@ def start_engine(engine: str, workers: int | None = None) -> Run:
 
 def _lazy(module: str) -> Callable[[int | None], Run]:
     """Return the function `start` of a module of this room, which is imported when it is called."""
-
-    def start(workers: int | None) -> Run:
-        run: Run = import_module(f"{__name__}.{module}").start(workers)
-        return run
-
-    return start
+    return lambda workers: import_module(f"{__name__}.{module}").start(workers)
 
 
 # An engine is a function that gets ready for a number of workers (None: the engine decides) and returns its `run`.
