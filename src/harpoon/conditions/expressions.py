@@ -39,12 +39,8 @@ MAX_DEPTH = 100  # levels; functions of a tree are recursive, and Python allows 
 COMPARISONS = {"=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 SWAPPED_OPERATOR = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 FUNCTIONS = ("abs", "least", "greatest", "log", "ln", "exp", *PARTS)
-METHOD_NAMES = {
-    "log": "log10",
-    "ln": "ln",
-    "exp": "exp",
-    **{part: f"dt.{part}" for part in PARTS},
-}  # functions that are methods of a term in Python
+# Functions that are methods of a term in Python.
+METHOD_NAMES = {"log": "log10", "ln": "ln", "exp": "exp", **{part: f"dt.{part}" for part in PARTS}}
 UNITS = ("day", "hour", "minute", "second", "millisecond", "microsecond")
 INTERVALS = {unit: dt.timedelta(**{f"{unit}s": 1}) for unit in UNITS}
 
@@ -60,6 +56,14 @@ def _arithmetic(operator: str) -> tuple[Method[Arithmetic], Method[Arithmetic]]:
 
 def _comparison(operator: str) -> Method[Comparison]:
     return lambda self, other: Comparison(operator, self, as_term(other))
+
+
+def _calendar_part(part: str, doc: str) -> Callable[[CalendarParts], Call]:
+    def method(self: CalendarParts) -> Call:
+        return Call(part, (self.term,))
+
+    method.__doc__ = doc
+    return method
 
 
 @dataclass_transform(eq_default=False, frozen_default=True)
@@ -196,49 +200,17 @@ class CalendarParts:
 
     term: Term
 
-    def year(self) -> Call:
-        """Return the year."""
-        return Call("year", (self.term,))
-
-    def quarter(self) -> Call:
-        """Return the quarter, 1 to 4."""
-        return Call("quarter", (self.term,))
-
-    def month(self) -> Call:
-        """Return the month, 1 to 12."""
-        return Call("month", (self.term,))
-
-    def week(self) -> Call:
-        """Return the week of the year (ISO 8601), 1 to 53."""
-        return Call("week", (self.term,))
-
-    def day(self) -> Call:
-        """Return the day of the month, 1 to 31."""
-        return Call("day", (self.term,))
-
-    def dayofyear(self) -> Call:
-        """Return the day of the year, 1 to 366."""
-        return Call("dayofyear", (self.term,))
-
-    def weekday(self) -> Call:
-        """Return the day of the week from Sunday = 0 to Saturday = 6, as `weekday` in DuckDB."""
-        return Call("weekday", (self.term,))
-
-    def isodow(self) -> Call:
-        """Return the day of the week from Monday = 1 to Sunday = 7 (ISO 8601), as `isodow` in DuckDB."""
-        return Call("isodow", (self.term,))
-
-    def hour(self) -> Call:
-        """Return the hour, 0 to 23."""
-        return Call("hour", (self.term,))
-
-    def minute(self) -> Call:
-        """Return the minute, 0 to 59."""
-        return Call("minute", (self.term,))
-
-    def second(self) -> Call:
-        """Return the second, 0 to 59, without its fraction."""
-        return Call("second", (self.term,))
+    year = _calendar_part("year", "Return the year.")
+    quarter = _calendar_part("quarter", "Return the quarter, 1 to 4.")
+    month = _calendar_part("month", "Return the month, 1 to 12.")
+    week = _calendar_part("week", "Return the week of the year (ISO 8601), 1 to 53.")
+    day = _calendar_part("day", "Return the day of the month, 1 to 31.")
+    dayofyear = _calendar_part("dayofyear", "Return the day of the year, 1 to 366.")
+    weekday = _calendar_part("weekday", "Return the day of the week, Sunday = 0 to Saturday = 6, as in DuckDB.")
+    isodow = _calendar_part("isodow", "Return the day of the week, Monday = 1 to Sunday = 7 (ISO 8601).")
+    hour = _calendar_part("hour", "Return the hour, 0 to 23.")
+    minute = _calendar_part("minute", "Return the minute, 0 to 59.")
+    second = _calendar_part("second", "Return the second, 0 to 59, without its fraction.")
 
 
 class Predicate(Node):
