@@ -212,9 +212,8 @@ def training(model: Harpoon, *, ax: Axes | None = None) -> Figure:
     losses += [loss for _, loss in validated]
     if losses and min(losses) > 0 and max(losses) > LOG_SCALE_RATIO * min(losses):
         axes.set_yscale("log")
-    style.set_title(
-        axes, "Training", f"{_format_seconds(history.seconds)}, stopped by {history.stopped_by or 'nothing'}"
-    )
+    limit = history.stopped_by or "nothing"
+    style.set_title(axes, "Training", f"{_format_seconds(history.seconds)}, stopped by {limit}")
     style.label_axes(axes, "epoch", "loss")
     axes.legend(frameon=False, fontsize=style.SMALL, labelcolor=style.INK)
     return figure
@@ -238,17 +237,10 @@ def _draw_missing_cells(axes: Axes, missing: NDArray[np.bool_], names: Sequence[
 def _draw_missing_fractions(axes: Axes, fractions: NDArray[np.float64]) -> None:
     """Draw the missing fraction of each column as a bar beside its rows."""
     positions = np.arange(len(fractions)) + 0.5
-    axes.barh(positions, fractions, height=0.7, color=style.SEA)
-    for position, fraction in zip(positions, fractions, strict=True):
-        axes.annotate(
-            format_percent(fraction, digits=2) if fraction else "–",
-            (fraction, position),
-            xytext=(3, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=style.SMALL,
-            color=style.INK if fraction else style.FAINT,
-        )
+    bars = axes.barh(positions, fractions, height=0.7, color=style.SEA)
+    labels = [format_percent(fraction, digits=2) if fraction else "–" for fraction in fractions]
+    for text, fraction in zip(axes.bar_label(bars, labels, padding=3, fontsize=style.SMALL), fractions, strict=True):
+        text.set_color(style.INK if fraction else style.FAINT)
     axes.set_ylim(len(fractions), 0)
     axes.set_yticks([])
     axes.set_xlim(0, max(float(fractions.max()) * 1.35, 0.01))
