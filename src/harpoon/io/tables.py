@@ -110,7 +110,7 @@ def open_writer(
         return
     with (
         location.writing(OSError, pa.ArrowException),
-        replace_atomically(path.resolve() if path.is_symlink() else path) as temporary,  # a link stays a link
+        replace_atomically(path) as temporary,
         pa.output_stream(str(temporary), compression="gzip" if location.gzipped else None) as sink,
         closing_writer(format_, sink, delimiter) as writer,
     ):
