@@ -128,8 +128,10 @@ def _type_term(value: Term, schema: Schema) -> TypedTerm:  # noqa: PLR0911
             return _function("negative", _type_term(operand, schema), value)
         case Call("least" | "greatest" as function, arguments):
             return _extreme(function, _align_units(arguments, schema))
+        case Call(function, (Literal(str(text)),)) if function in PARTS:
+            return _date_part(function, _type_term(_parse_time(text), schema), value)
         case Call(function, (argument,)) if function in PARTS:
-            return _date_part(function, _type_term(_as_time(argument), schema), value)
+            return _date_part(function, _type_term(argument, schema), value)
         case Call(function, (argument,)):
             return _function(function, _type_term(argument, schema), value)
         case Arithmetic(operator, left, right):
@@ -251,13 +253,6 @@ def _date_part(part: str, time: TypedTerm, value: Term) -> TypedTerm:
         ticks = np.array([time.term.value], dtype=np.int64)
         term = bound.NumberLiteral(int(date_part(part, to_local(ticks, time.tick, time.zone), time.tick)[0]))
     return TypedTerm(term, "number", resolution=Fraction(1))
-
-
-def _as_time(argument: Term) -> Term:
-    """Return an argument of a calendar function; a text spells a time."""
-    if isinstance(argument, Literal) and isinstance(argument.value, str):
-        return _parse_time(argument.value)
-    return argument
 
 
 def _extreme(function: str, operands: list[TypedTerm]) -> TypedTerm:
