@@ -59,7 +59,7 @@ class Page:
         if not force and target.exists():
             raise InvalidOption(f"The file {str(target)!r} exists. Choose another name, or use force=True.")
         try:
-            with replace_atomically(target.resolve() if target.is_symlink() else target) as temporary:
+            with replace_atomically(target) as temporary:
                 temporary.write_text(text, encoding="utf-8")
         except (OSError, ValueError) as error:
             raise InvalidOption(
