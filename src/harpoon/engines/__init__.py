@@ -59,7 +59,7 @@ def impute(
     force: bool = False,
     progress: bool = False,
 ) -> Path:
-    """Impute the missing cells of files that may be larger than memory.
+    """Impute the missing cells of files that may be larger than memory, and return the output.
 
     A run that was killed continues with the unfinished blocks when it is started again with the same arguments. Any
     other error leaves nothing behind. A `RangeIndex` of pandas is not a column of a Parquet file and is not kept,
@@ -79,9 +79,6 @@ def impute(
         read_options: Delimiter, encoding and the like of CSV files, where they should not be detected.
         force: Whether to replace an earlier output.
         progress: Whether to show a progress bar.
-
-    Returns:
-        The output.
     """
     from harpoon.engines.block_store import run_job
     from harpoon.engines.job import ImputeJob, ImputeRequest
@@ -108,7 +105,7 @@ def sample(
     force: bool = False,
     progress: bool = False,
 ) -> Path:
-    """Sample rows to files, also more rows than memory holds.
+    """Sample rows to files, also more rows than memory holds, and return the output.
 
     Args:
         n: Number of rows.
@@ -124,9 +121,6 @@ def sample(
         block_size: Rows in memory at a time. The result does not depend on it.
         force: Whether to replace an earlier output.
         progress: Whether to show a progress bar.
-
-    Returns:
-        The output.
     """
     from harpoon.engines.block_store import run_job
     from harpoon.engines.job import SampleJob
