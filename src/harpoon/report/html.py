@@ -49,12 +49,7 @@ class Page:
         return _render(self.summary)
 
     def save(self, path: str | os.PathLike[str], *, force: bool = True) -> None:
-        """Write the page to a file, completely or not at all.
-
-        Args:
-            path: The file, such as "report.html".
-            force: Whether to replace an existing file.
-        """
+        """Write the page to a file, such as "report.html", completely or not at all; `force` replaces an old one."""
         target, text = Path(path), self.html
         if not force and target.exists():
             raise InvalidOption(f"The file {str(target)!r} exists. Choose another name, or use force=True.")

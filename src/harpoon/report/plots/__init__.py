@@ -191,12 +191,7 @@ def angles(
 
 
 def training(model: Harpoon, *, ax: Axes | None = None) -> Figure:
-    """Draw the training and validation loss by epoch.
-
-    Args:
-        model: A fitted or loaded model.
-        ax: Axes to draw on.
-    """
+    """Draw the training and validation loss of a fitted or loaded model by epoch, on `ax` if it is given."""
     _check_fitted(model)
     history = model.history_
     axes, figure = _axes(ax, (7.0, 3.6))
