@@ -42,10 +42,12 @@ class Payload:
     def encode(self, media: str) -> tuple[bytes, dict[str, str]]:
         """Return the content in a format, and headers for facts that the format cannot hold."""
         if self.table is not None and media in TABLE_FORMATS:
-            headers = {"X-Harpoon-Seed": str(self.facts["seed"])}
-            if self.facts.get("notes"):
-                headers["X-Harpoon-Notes"] = json.dumps(self.facts["notes"])  # ASCII, as headers are
-            return _encode_table(self.table, TABLE_FORMATS[media]), headers
+            notes = self.facts.get("notes")
+            note_header = {"X-Harpoon-Notes": json.dumps(notes)} if notes else {}  # ASCII, as headers are
+            return _encode_table(self.table, TABLE_FORMATS[media]), {
+                "X-Harpoon-Seed": str(self.facts["seed"]),
+                **note_header,
+            }
         rows = {} if self.table is None else {"rows": to_records(self.table)}
         return as_json({**rows, **self.facts}), {}
 
