@@ -158,9 +158,6 @@ def boolean_spellings(source: Source) -> dict[str, str]:
 
 def chunks_or_empty(source: Source, size: int) -> Iterator[Chunk]:
     """Yield the chunks of a table; a table without rows gives one empty chunk with its columns."""
-    empty = True
-    for chunk in source.chunks(size):
-        empty = False
-        yield chunk
-    if empty:
-        yield Chunk(source.schema.empty_table())
+    chunks = source.chunks(size)
+    yield next(chunks, Chunk(source.schema.empty_table()))
+    yield from chunks
