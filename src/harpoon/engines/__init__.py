@@ -105,22 +105,10 @@ def sample(
     force: bool = False,
     progress: bool = False,
 ) -> Path:
-    """Sample rows to files, also more rows than memory holds, and return the output.
+    """Sample `n` rows to files, also more rows than memory holds, and return the output.
 
-    Args:
-        n: Number of rows.
-        model: A fitted model, or the path of its file.
-        output: As for `impute`.
-        engine: As for `impute`.
-        workers: As for `impute`.
-        where: A condition that every row satisfies. Rows under a condition are sampled in blocks of 10,000 rows.
-        given: Values of columns that all rows share.
-        strategy: How to satisfy the condition, as for `Harpoon.sample`.
-        missing: "as_trained" or "complete", as for `Harpoon.sample`.
-        random_state: A seed or a NumPy generator.
-        block_size: Rows in memory at a time. The result does not depend on it.
-        force: Whether to replace an earlier output.
-        progress: Whether to show a progress bar.
+    `given` has values of columns that all rows share. `strategy` and `missing` ("as_trained" or "complete") are those
+    of `Harpoon.sample`, all other arguments those of `impute`. Rows under a condition are sampled in blocks of 10,000.
     """
     from harpoon.engines.block_store import run_job
     from harpoon.engines.job import SampleJob
