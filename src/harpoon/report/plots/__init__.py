@@ -122,14 +122,8 @@ def what_if(
 ) -> Figure:
     """Draw the effect of a condition on every column, the strongest first.
 
-    Args:
-        before: Rows without the condition: the training table, or unconditional samples.
-        after: Rows under the condition.
-        where: The condition, for the title.
-        columns: Names of columns; by default all that both tables have and that can be compared.
-        max_panels: Maximum number of panels; a note gives the number of columns that are not shown.
-        names: Names of the two tables.
-        size: Width and height in inches.
+    `before` has rows without the condition (the training table, or unconditional samples), `after` rows under it, and
+    `where` is the condition, for the title. The other arguments are those of `marginals`.
     """
     tables = _read_with_rows(before), _read_with_rows(after)
     pairs, left_out = pair_columns(*tables, columns)
@@ -156,15 +150,9 @@ def angles(
 ) -> Figure:
     """Draw the angle between guidance gradients and the denoising direction, 90 degrees in Theorem 3.2.
 
-    Lines are means over rows, bands one standard deviation; see `harpoon.diffusion.geometry.gradient_angles`.
-
-    Args:
-        model: A fitted model.
-        data: A table like the training table; its complete rows are used.
-        losses: Any of "mae", "mse", "mae+ce" and "mse+ce".
-        rows: Maximum number of rows.
-        random_state: The seed of the noise.
-        ax: Axes to draw on.
+    Lines are means over complete rows of `data`, a table like the training table, at most `rows` of them. Bands are one
+    standard deviation. `losses` are any of "mae", "mse", "mae+ce" and "mse+ce", `random_state` is the seed of the noise
+    (`harpoon.diffusion.geometry.gradient_angles`). `ax` are axes to draw on.
     """
     _check_fitted(model)
     times = model.denoiser_.schedule.times(min(MAX_ANGLE_STEPS, model.config_.diffusion_steps))[:-1]
