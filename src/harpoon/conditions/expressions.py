@@ -58,9 +58,11 @@ def _comparison(operator: str) -> Method[Comparison]:
     return lambda self, other: Comparison(operator, self, as_term(other))
 
 
-def _calendar_part(part: str, doc: str) -> Callable[[CalendarParts], Call]:
-    def method(self: CalendarParts) -> Call:
-        return Call(part, (self.term,))
+def _method(function: str, doc: str) -> Callable[[Any], Call]:
+    """Return a method of a term, or of its calendar parts, that calls a function."""
+
+    def method(self: Term | CalendarParts) -> Call:
+        return Call(function, (self.term if isinstance(self, CalendarParts) else self,))
 
     method.__doc__ = doc
     return method
@@ -144,23 +146,10 @@ class Term(Node):
     def __neg__(self) -> Negative:
         return Negative(self)
 
-    def __abs__(self) -> Call:
-        """Return the absolute value."""
-        return Call("abs", (self,))
-
-    abs = __abs__
-
-    def log10(self) -> Call:
-        """Return the logarithm to base 10, `log` in SQL."""
-        return Call("log", (self,))
-
-    def ln(self) -> Call:
-        """Return the natural logarithm."""
-        return Call("ln", (self,))
-
-    def exp(self) -> Call:
-        """Return the exponential."""
-        return Call("exp", (self,))
+    abs = __abs__ = _method("abs", "Return the absolute value.")
+    log10 = _method("log", "Return the logarithm to base 10, `log` in SQL.")
+    ln = _method("ln", "Return the natural logarithm.")
+    exp = _method("exp", "Return the exponential.")
 
     @property
     def dt(self) -> CalendarParts:
@@ -200,17 +189,17 @@ class CalendarParts:
 
     term: Term
 
-    year = _calendar_part("year", "Return the year.")
-    quarter = _calendar_part("quarter", "Return the quarter, 1 to 4.")
-    month = _calendar_part("month", "Return the month, 1 to 12.")
-    week = _calendar_part("week", "Return the week of the year (ISO 8601), 1 to 53.")
-    day = _calendar_part("day", "Return the day of the month, 1 to 31.")
-    dayofyear = _calendar_part("dayofyear", "Return the day of the year, 1 to 366.")
-    weekday = _calendar_part("weekday", "Return the day of the week, Sunday = 0 to Saturday = 6, as in DuckDB.")
-    isodow = _calendar_part("isodow", "Return the day of the week, Monday = 1 to Sunday = 7 (ISO 8601).")
-    hour = _calendar_part("hour", "Return the hour, 0 to 23.")
-    minute = _calendar_part("minute", "Return the minute, 0 to 59.")
-    second = _calendar_part("second", "Return the second, 0 to 59, without its fraction.")
+    year = _method("year", "Return the year.")
+    quarter = _method("quarter", "Return the quarter, 1 to 4.")
+    month = _method("month", "Return the month, 1 to 12.")
+    week = _method("week", "Return the week of the year (ISO 8601), 1 to 53.")
+    day = _method("day", "Return the day of the month, 1 to 31.")
+    dayofyear = _method("dayofyear", "Return the day of the year, 1 to 366.")
+    weekday = _method("weekday", "Return the day of the week, Sunday = 0 to Saturday = 6, as in DuckDB.")
+    isodow = _method("isodow", "Return the day of the week, Monday = 1 to Sunday = 7 (ISO 8601).")
+    hour = _method("hour", "Return the hour, 0 to 23.")
+    minute = _method("minute", "Return the minute, 0 to 59.")
+    second = _method("second", "Return the second, 0 to 59, without its fraction.")
 
 
 class Predicate(Node):
