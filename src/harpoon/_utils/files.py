@@ -15,8 +15,8 @@ TEMPORARY = ".harpoon-"
 def replace_atomically(target: Path) -> Iterator[Path]:
     """Yield a temporary file beside the target, which replaces it on success and is removed on failure.
 
-    Only a killed process leaves it behind. It is never cleaned up later, because a name does not prove whose file it
-    is.
+    A link stays a link: its target is replaced. Only a killed process leaves the temporary file behind. It is never
+    cleaned up later, because a name does not prove whose file it is.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -25,6 +25,7 @@ def replace_atomically(target: Path) -> Iterator[Path]:
     ...     [path.name for path in Path(folder).iterdir()]
     ['notes.txt']
     """
+    target = target.resolve() if target.is_symlink() else target
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=TEMPORARY)
     temporary = Path(name)
     os.close(descriptor)

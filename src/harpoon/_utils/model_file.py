@@ -81,10 +81,9 @@ def damaged_file(path: str | os.PathLike[str], reason: object) -> ModelFileError
 
 
 def _target(path: str | os.PathLike[str]) -> Path:
-    """Return the file to write, with links resolved; a pipe or a folder is an error."""
+    """Return the file to write; a pipe or a folder is an error."""
     target = _path(path)
     try:
-        target = target.resolve() if target.is_symlink() else target
         special = target.exists() and not target.is_file()
     except (OSError, ValueError):
         return target  # writing raises the error

@@ -15,17 +15,11 @@ from harpoon.exceptions import InvalidOption
 
 @dataclass(frozen=True)
 class ProgressStep:
-    """A step of sampling.
+    """A step of sampling. Under a condition there may be several rounds of sampling."""
 
-    Attributes:
-        done: Steps done so far.
-        total: Steps in all.
-        rows: Rows that are sampled. Under a condition there may be several rounds of sampling.
-    """
-
-    done: int
-    total: int
-    rows: int
+    done: int  # steps so far
+    total: int  # steps in all
+    rows: int  # rows that are sampled
 
 
 Progress = bool | Callable[[ProgressStep], None]

@@ -39,12 +39,8 @@ MAX_DEPTH = 100  # levels; functions of a tree are recursive, and Python allows 
 COMPARISONS = {"=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
 SWAPPED_OPERATOR = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 FUNCTIONS = ("abs", "least", "greatest", "log", "ln", "exp", *PARTS)
-METHOD_NAMES = {
-    "log": "log10",
-    "ln": "ln",
-    "exp": "exp",
-    **{part: f"dt.{part}" for part in PARTS},
-}  # functions that are methods of a term in Python
+# Functions that are methods of a term in Python.
+METHOD_NAMES = {"log": "log10", "ln": "ln", "exp": "exp", **{part: f"dt.{part}" for part in PARTS}}
 UNITS = ("day", "hour", "minute", "second", "millisecond", "microsecond")
 INTERVALS = {unit: dt.timedelta(**{f"{unit}s": 1}) for unit in UNITS}
 
@@ -60,6 +56,16 @@ def _arithmetic(operator: str) -> tuple[Method[Arithmetic], Method[Arithmetic]]:
 
 def _comparison(operator: str) -> Method[Comparison]:
     return lambda self, other: Comparison(operator, self, as_term(other))
+
+
+def _method(function: str, doc: str) -> Callable[[Any], Call]:
+    """Return a method of a term, or of its calendar parts, that calls a function."""
+
+    def method(self: Term | CalendarParts) -> Call:
+        return Call(function, (self.term if isinstance(self, CalendarParts) else self,))
+
+    method.__doc__ = doc
+    return method
 
 
 @dataclass_transform(eq_default=False, frozen_default=True)
@@ -140,23 +146,10 @@ class Term(Node):
     def __neg__(self) -> Negative:
         return Negative(self)
 
-    def __abs__(self) -> Call:
-        """Return the absolute value."""
-        return Call("abs", (self,))
-
-    abs = __abs__
-
-    def log10(self) -> Call:
-        """Return the logarithm to base 10, `log` in SQL."""
-        return Call("log", (self,))
-
-    def ln(self) -> Call:
-        """Return the natural logarithm."""
-        return Call("ln", (self,))
-
-    def exp(self) -> Call:
-        """Return the exponential."""
-        return Call("exp", (self,))
+    abs = __abs__ = _method("abs", "Return the absolute value.")
+    log10 = _method("log", "Return the logarithm to base 10, `log` in SQL.")
+    ln = _method("ln", "Return the natural logarithm.")
+    exp = _method("exp", "Return the exponential.")
 
     @property
     def dt(self) -> CalendarParts:
@@ -196,49 +189,17 @@ class CalendarParts:
 
     term: Term
 
-    def year(self) -> Call:
-        """Return the year."""
-        return Call("year", (self.term,))
-
-    def quarter(self) -> Call:
-        """Return the quarter, 1 to 4."""
-        return Call("quarter", (self.term,))
-
-    def month(self) -> Call:
-        """Return the month, 1 to 12."""
-        return Call("month", (self.term,))
-
-    def week(self) -> Call:
-        """Return the week of the year (ISO 8601), 1 to 53."""
-        return Call("week", (self.term,))
-
-    def day(self) -> Call:
-        """Return the day of the month, 1 to 31."""
-        return Call("day", (self.term,))
-
-    def dayofyear(self) -> Call:
-        """Return the day of the year, 1 to 366."""
-        return Call("dayofyear", (self.term,))
-
-    def weekday(self) -> Call:
-        """Return the day of the week from Sunday = 0 to Saturday = 6, as `weekday` in DuckDB."""
-        return Call("weekday", (self.term,))
-
-    def isodow(self) -> Call:
-        """Return the day of the week from Monday = 1 to Sunday = 7 (ISO 8601), as `isodow` in DuckDB."""
-        return Call("isodow", (self.term,))
-
-    def hour(self) -> Call:
-        """Return the hour, 0 to 23."""
-        return Call("hour", (self.term,))
-
-    def minute(self) -> Call:
-        """Return the minute, 0 to 59."""
-        return Call("minute", (self.term,))
-
-    def second(self) -> Call:
-        """Return the second, 0 to 59, without its fraction."""
-        return Call("second", (self.term,))
+    year = _method("year", "Return the year.")
+    quarter = _method("quarter", "Return the quarter, 1 to 4.")
+    month = _method("month", "Return the month, 1 to 12.")
+    week = _method("week", "Return the week of the year (ISO 8601), 1 to 53.")
+    day = _method("day", "Return the day of the month, 1 to 31.")
+    dayofyear = _method("dayofyear", "Return the day of the year, 1 to 366.")
+    weekday = _method("weekday", "Return the day of the week, Sunday = 0 to Saturday = 6, as in DuckDB.")
+    isodow = _method("isodow", "Return the day of the week, Monday = 1 to Sunday = 7 (ISO 8601).")
+    hour = _method("hour", "Return the hour, 0 to 23.")
+    minute = _method("minute", "Return the minute, 0 to 59.")
+    second = _method("second", "Return the second, 0 to 59, without its fraction.")
 
 
 class Predicate(Node):

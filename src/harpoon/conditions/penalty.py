@@ -46,17 +46,11 @@ ROUNDING_ERROR = 2.0**-48  # relative error of a number that was scaled and scal
 
 @dataclass(frozen=True)
 class ConditionPenalty:
-    """Penalty of conditions on encoded rows.
+    """Penalty of conditions on encoded rows."""
 
-    Attributes:
-        codec: The codec of the rows.
-        config: Weights, powers and the loss of categories.
-        reference: Encoded rows, (m, d), that give the scale of each inequality.
-    """
-
-    codec: RowCodec
-    config: GuidanceConfig
-    reference: Tensor
+    codec: RowCodec  # of the rows
+    config: GuidanceConfig  # weights, powers and the loss of categories
+    reference: Tensor  # encoded rows, (m, d), that give the scale of each inequality
 
     def penalty(self, predicate: BoundPredicate) -> Penalty:
         """Return a function of encoded rows, (n, d), that gives the penalty of each row, (n,)."""
@@ -93,7 +87,7 @@ class ConditionPenalty:
             return rows.x.new_full((len(rows.x),), 1.0 if missing else 0.0)
         return self.config.category_weight * _negative_log((p if missing else 1 - p).double())
 
-    def _inequality(self, comparison: bound.Compare) -> Callable[[RowView], Tensor]:
+    def _inequality(self, comparison: bound.Compare) -> Compiled:
         scale, rounding = self._scale(comparison)
         step, violation = comparison.step, VIOLATIONS[comparison.operator]
         tolerance = min(max(TOLERANCE * scale, rounding), (step or math.inf) / 4)
@@ -114,8 +108,7 @@ class ConditionPenalty:
             return 1.0, 0.0
         std = float((left - right)[~undefined].std(correction=0))
         largest = float(torch.maximum(left.abs(), right.abs())[~undefined].max())
-        usable = math.isfinite(std) and std > 0
-        return (std if usable else 1.0), ROUNDING_ERROR * largest
+        return (std if math.isfinite(std) and std > 0 else 1.0), ROUNDING_ERROR * largest
 
     def _is_in(self, rows: RowView, column: str, allowed: tuple[int, ...]) -> Tensor:
         if not allowed:

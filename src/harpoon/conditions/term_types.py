@@ -16,16 +16,7 @@ from typing import Any
 import numpy as np
 
 from harpoon._text import closest_matches, format_list
-from harpoon.conditions.bound import (
-    BoundPredicate,
-    ColumnRef,
-    Compare,
-    Constant,
-    DatePart,
-    NumberLiteral,
-    NumericTerm,
-    Operation,
-)
+from harpoon.conditions import bound
 from harpoon.conditions.expressions import COMPARISONS, Arithmetic, Call, ColumnName, Literal, Negative, Term
 from harpoon.conditions.sql import quote_name
 from harpoon.data import Column, Kind, Schema
@@ -66,34 +57,23 @@ RESULT_TYPES = {
 
 @dataclass(frozen=True)
 class TypedTerm:
-    """A numeric term with its type.
+    """A numeric term with its type."""
 
-    Attributes:
-        term: The bound term.
-        type: "number", "date", "datetime" or "duration".
-        tick: The unit of a time, in nanoseconds; 0 for a number.
-        zoned: Whether a datetime has a time zone.
-        zone: The time zone whose clocks and calendar count; "" is UTC.
-        resolution: A number of which every value is an integer multiple, or None if there is no such number.
-    """
-
-    term: NumericTerm
-    type: str
-    tick: int = 0
-    zoned: bool = False
-    resolution: Fraction | None = None
-    zone: str = ""
+    term: bound.NumericTerm
+    type: str  # "number", "date", "datetime" or "duration"
+    tick: int = 0  # the unit of a time, in nanoseconds; 0 for a number
+    zoned: bool = False  # whether a datetime has a time zone
+    resolution: Fraction | None = None  # a number of which every value is an integer multiple; None if there is none
+    zone: str = ""  # the time zone whose clocks and calendar count; "" is UTC
 
     def in_ticks(self, tick: int) -> TypedTerm:
         """Convert a time to a unit that is as fine or finer."""
         if self.tick == tick:
             return self
         factor = self.tick // tick
-        term = (
-            NumberLiteral(self.term.value * factor)
-            if isinstance(self.term, NumberLiteral)
-            else Operation("*", (self.term, NumberLiteral(factor)))
-        )
+        term: bound.NumericTerm = bound.Operation("*", (self.term, bound.NumberLiteral(factor)))
+        if isinstance(self.term, bound.NumberLiteral):
+            term = bound.NumberLiteral(self.term.value * factor)
         resolution = None if self.resolution is None else self.resolution * factor
         return replace(self, term=term, tick=tick, resolution=resolution)
 
@@ -122,18 +102,18 @@ def replace_constant(value: Term, schema: Schema) -> Term:
     return value
 
 
-def compare_terms(op: str, left: Term, right: Term, schema: Schema) -> BoundPredicate:
+def compare_terms(op: str, left: Term, right: Term, schema: Schema) -> bound.BoundPredicate:
     """Bind a comparison of two terms that are numbers or times; a text on the right may spell a time."""
     if isinstance(right, Literal) and isinstance(right.value, str | bool):
         if isinstance(right.value, bool) or _type_term(left, schema).type not in POINTS_IN_TIME:
             raise _incomparable_error(left, right, schema)
         right = _parse_time(right.value)
     first, second = _align_units((left, right), schema)
-    if isinstance(first.term, NumberLiteral) and isinstance(second.term, NumberLiteral):
-        return Constant(COMPARISONS[op](first.term.value, second.term.value))
+    if isinstance(first.term, bound.NumberLiteral) and isinstance(second.term, bound.NumberLiteral):
+        return bound.Constant(COMPARISONS[op](first.term.value, second.term.value))
     resolution = _common_resolution(first, second)  # floats cannot resolve one outside MIN_STEP to MAX_STEP
     step = float(resolution) if resolution is not None and MIN_STEP <= resolution <= MAX_STEP else None
-    return Compare(op, first.term, second.term, step)
+    return bound.Compare(op, first.term, second.term, step)
 
 
 def _type_term(value: Term, schema: Schema) -> TypedTerm:  # noqa: PLR0911
@@ -148,8 +128,10 @@ def _type_term(value: Term, schema: Schema) -> TypedTerm:  # noqa: PLR0911
             return _function("negative", _type_term(operand, schema), value)
         case Call("least" | "greatest" as function, arguments):
             return _extreme(function, _align_units(arguments, schema))
+        case Call(function, (Literal(str(text)),)) if function in PARTS:
+            return _date_part(function, _type_term(_parse_time(text), schema), value)
         case Call(function, (argument,)) if function in PARTS:
-            return _date_part(function, _type_term(_as_time(argument), schema), value)
+            return _date_part(function, _type_term(argument, schema), value)
         case Call(function, (argument,)):
             return _function(function, _type_term(argument, schema), value)
         case Arithmetic(operator, left, right):
@@ -223,7 +205,7 @@ def _column_term(column: Column) -> TypedTerm:
     step = column.step or (0 if column.kind is Kind.NUMBER else 1)
     tick = {"number": 0, "date": DAY}.get(term_type, NANOSECONDS.get(column.unit, 1))
     resolution = Fraction(str(step)) if step else None
-    return TypedTerm(ColumnRef(column.name), term_type, tick, column.zoned, resolution, column.zone)
+    return TypedTerm(bound.ColumnRef(column.name), term_type, tick, column.zoned, resolution, column.zone)
 
 
 def _literal(plain: Any) -> TypedTerm:  # noqa: ANN401
@@ -231,7 +213,7 @@ def _literal(plain: Any) -> TypedTerm:  # noqa: ANN401
         case bool() | str():
             raise InvalidCondition(f"{Literal(plain)} is neither a number nor a time.")
         case int() | float():
-            return TypedTerm(NumberLiteral(plain), "number", resolution=abs(Fraction(str(plain))))
+            return TypedTerm(bound.NumberLiteral(plain), "number", resolution=abs(Fraction(str(plain))))
         case dt.timedelta():
             return _ticks("duration", plain)
         case dt.datetime():
@@ -247,7 +229,7 @@ def _ticks(term_type: str, since_epoch: dt.timedelta, *, zoned: bool = False) ->
     nanoseconds = since_epoch // dt.timedelta(microseconds=1) * 1000
     tick = next(tick for tick in TICKS if nanoseconds % tick == 0)
     count = nanoseconds // tick
-    return TypedTerm(NumberLiteral(count), term_type, tick, zoned, Fraction(abs(count)))
+    return TypedTerm(bound.NumberLiteral(count), term_type, tick, zoned, Fraction(abs(count)))
 
 
 def _function(function: str, operand: TypedTerm, value: Term) -> TypedTerm:
@@ -255,7 +237,7 @@ def _function(function: str, operand: TypedTerm, value: Term) -> TypedTerm:
     if operand.type != "number" and not (signed and operand.type == "duration"):
         raise InvalidCondition(f"{value} is not defined: it takes a number, got {TYPE_EXAMPLES[operand.type]}.")
     resolution = operand.resolution if signed else None
-    return replace(operand, term=Operation(function, (operand.term,)), resolution=resolution)
+    return replace(operand, term=bound.Operation(function, (operand.term,)), resolution=resolution)
 
 
 def _date_part(part: str, time: TypedTerm, value: Term) -> TypedTerm:
@@ -266,23 +248,16 @@ def _date_part(part: str, time: TypedTerm, value: Term) -> TypedTerm:
     if part in TIMES_OF_DAY and time.tick == DAY and time.type == "date":
         raise InvalidCondition(f"{value} is not defined: a date has no time of day.")
     step = int(time.resolution) if time.resolution and time.resolution.denominator == 1 else 1
-    term: NumericTerm = DatePart(part, time.term, time.tick, time.zone, step)
-    if isinstance(time.term, NumberLiteral):
+    term: bound.NumericTerm = bound.DatePart(part, time.term, time.tick, time.zone, step)
+    if isinstance(time.term, bound.NumberLiteral):
         ticks = np.array([time.term.value], dtype=np.int64)
-        term = NumberLiteral(int(date_part(part, to_local(ticks, time.tick, time.zone), time.tick)[0]))
+        term = bound.NumberLiteral(int(date_part(part, to_local(ticks, time.tick, time.zone), time.tick)[0]))
     return TypedTerm(term, "number", resolution=Fraction(1))
-
-
-def _as_time(argument: Term) -> Term:
-    """Return an argument of a calendar function; a text spells a time."""
-    if isinstance(argument, Literal) and isinstance(argument.value, str):
-        return _parse_time(argument.value)
-    return argument
 
 
 def _extreme(function: str, operands: list[TypedTerm]) -> TypedTerm:
     term_type = "datetime" if any(t.type == "datetime" for t in operands) else operands[0].type
-    term = Operation(function, tuple(t.term for t in operands))
+    term = bound.Operation(function, tuple(t.term for t in operands))
     return replace(operands[0], term=term, type=term_type, resolution=_common_resolution(*operands))
 
 
@@ -297,7 +272,7 @@ def _arithmetic(operator: str, left: TypedTerm, right: TypedTerm, value: Term) -
         raise InvalidCondition(f"{value} mixes a time with a time zone and one without.")
     tick = min((t.tick for t in (left, right) if t.tick), default=0)
     left, right = (t.in_ticks(tick) if t.tick else t for t in (left, right))
-    term = Operation(operator, (left.term, right.term))
+    term = bound.Operation(operator, (left.term, right.term))
     zoned = term_type == "datetime" and (left.zoned or right.zoned)
     tick, zone = tick if term_type != "number" else 0, (left.zone or right.zone) if zoned else ""
     return TypedTerm(term, term_type, tick, zoned, _resolution(operator, left, right), zone)

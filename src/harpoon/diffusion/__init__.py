@@ -5,32 +5,22 @@ Harpoon paper unless another one is named.
 """
 
 from harpoon.diffusion.denoiser import CellScores, Denoiser, DenoiserFn, MaxNoiseModel
-from harpoon.diffusion.guidance import GUIDANCE_SCHEDULES, Guidance, TwistedGuidance
-from harpoon.diffusion.reconstruction import RECONSTRUCTION_LOSSES, reconstruction_penalty, sum_penalties
+from harpoon.diffusion.reconstruction import sum_penalties
 from harpoon.diffusion.samplers import INITIAL_NOISE, reverse_process
-from harpoon.diffusion.schedules import CosineSchedule, LinearSchedule, NoiseLevel, Schedule
+from harpoon.diffusion.schedules import CosineSchedule, LinearSchedule
 from harpoon.diffusion.smc import SMCResampler
-from harpoon.diffusion.solvers import SOLVERS, Solver, StepInputs
+from harpoon.diffusion.solvers import SOLVERS
 
 __all__ = [
-    "GUIDANCE_SCHEDULES",
     "INITIAL_NOISE",
-    "RECONSTRUCTION_LOSSES",
     "SOLVERS",
     "CellScores",
     "CosineSchedule",
     "Denoiser",
     "DenoiserFn",
-    "Guidance",
     "LinearSchedule",
     "MaxNoiseModel",
-    "NoiseLevel",
     "SMCResampler",
-    "Schedule",
-    "Solver",
-    "StepInputs",
-    "TwistedGuidance",
-    "reconstruction_penalty",
     "reverse_process",
     "sum_penalties",
 ]

@@ -24,17 +24,11 @@ class Denoiser(nn.Module, ABC):
     """A network, its noise schedule, and the moments of its training rows.
 
     A subclass defines `condition_on` and `loss`, and is registered in `harpoon.networks.build.NETWORKS`.
-
-    Attributes:
-        is_conditional: Whether observed cells are an input of the network. If not, they only act through guidance.
-        schedule: The noise schedule of the forward process.
-        mean: Mean of the encoded training rows, (d,).
-        variance: Variance of the encoded training rows, (d,).
     """
 
-    is_conditional: ClassVar[bool]
-    mean: Tensor
-    variance: Tensor
+    is_conditional: ClassVar[bool]  # whether observed cells are an input; if not, they only act through guidance
+    mean: Tensor  # of the encoded training rows, (d,)
+    variance: Tensor  # of the encoded training rows, (d,)
 
     def __init__(self, width: int, schedule: Schedule) -> None:
         super().__init__()
@@ -87,13 +81,9 @@ class CellScores(NamedTuple):
 
 
 class MaxNoiseModel:
-    """A denoiser at the largest noise level, where x_t carries no information and need not be sampled.
+    """A denoiser at the largest noise level, where x_t carries no information and need not be sampled."""
 
-    Attributes:
-        is_autoregressive: Whether it also predicts the distribution of each cell given the observed ones.
-    """
-
-    is_autoregressive: ClassVar[bool] = False
+    is_autoregressive: ClassVar[bool] = False  # whether it predicts the distribution of each cell given the observed
 
     def __init__(self, denoiser: Denoiser) -> None:
         self.denoiser = denoiser

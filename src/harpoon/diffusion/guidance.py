@@ -18,18 +18,11 @@ GuidanceSchedule = Callable[[float], float]
 
 @dataclass(frozen=True)
 class Guidance:
-    """A penalty on x̂_0 and the scale of its gradient.
+    """A penalty on x̂_0 and the scale of its gradient."""
 
-    Attributes:
-        penalty: Encoded rows, (n, d), to a penalty per row, (n,).
-        scale: η as a function of progress, from 0 at the first step of the reverse process to almost 1 at its last.
-        max_norm: Largest norm of an update, in units of the remaining noise, for penalties of any scale. 0: no limit,
-            as in the paper.
-    """
-
-    penalty: Penalty
-    scale: GuidanceSchedule
-    max_norm: float = 0.0
+    penalty: Penalty  # encoded rows, (n, d), to a penalty per row, (n,)
+    scale: GuidanceSchedule  # η by progress, from 0 at the first step of the reverse process to almost 1 at its last
+    max_norm: float = 0.0  # largest norm of an update, in units of the remaining noise; 0: no limit, as in the paper
 
     def step(self, gradient: Tensor, progress: float, now: NoiseLevel, after: NoiseLevel) -> Tensor:
         """Return the update η g, (n, d), which is subtracted from x_{t-1} (Algorithm 1, line 9)."""

@@ -11,13 +11,9 @@ from harpoon.encoding import ColumnSlice, EncodedRows, Penalty
 
 
 def reconstruction_penalty(loss: str, given: EncodedRows, slices: Sequence[ColumnSlice]) -> Penalty:
-    """Return the imputation loss: the distance of x̂_0 from the observed cells (L_imp, appendix D).
+    """Return the imputation loss: the distance of x̂_0 from the observed cells, (n, d) (L_imp, appendix D).
 
-    Args:
-        loss: A name in `RECONSTRUCTION_LOSSES`. With "+ce", a one-hot column also adds a cross-entropy whose logits
-            are its estimated dimensions.
-        given: The observed cells, (n, d).
-        slices: The positions of the columns in an encoded row.
+    With "+ce" a one-hot column also adds a cross-entropy whose logits are its estimated dimensions.
     """
     distance, cross_entropy = RECONSTRUCTION_LOSSES[loss]
     categorical = [part for part in slices if part.is_categorical] if cross_entropy else []

@@ -22,25 +22,15 @@ MIN_EFFECTIVE_FRACTION = 0.5  # effective sample size, as a fraction of a group,
 
 @dataclass
 class SMCResampler:
-    """Importance weights of rows in groups of `n_particles`, for solvers with the noise of DDPM.
+    """Importance weights of rows in groups of `n_particles`, for solvers with the noise of DDPM."""
 
-    Attributes:
-        n_particles: Rows per group.
-        seed: The seed of the call.
-        key: The draw number or stream key of the rows, on which the random numbers depend.
-        first_group: The number of the first group, likewise.
-        log_weights: Log importance weights, (n,); None before the first step.
-        log_potential: Log twisting potentials of the previous step, (n,).
-        steps: The number of steps so far.
-    """
-
-    n_particles: int
-    seed: int
-    key: int = 0
-    first_group: int = 0
-    log_weights: Tensor | None = field(default=None, init=False)
-    log_potential: Tensor | None = field(default=None, init=False)
-    steps: int = field(default=0, init=False)
+    n_particles: int  # rows per group
+    seed: int  # of the call
+    key: int = 0  # the draw number or stream key of the rows, on which the random numbers depend
+    first_group: int = 0  # its number, likewise
+    log_weights: Tensor | None = field(default=None, init=False)  # (n,); None before the first step
+    log_potential: Tensor | None = field(default=None, init=False)  # of the previous step, (n,)
+    steps: int = field(default=0, init=False)  # so far
 
     def starting_at(self, row: int) -> SMCResampler:
         """Return a resampler without weights for a batch whose first row has this number."""

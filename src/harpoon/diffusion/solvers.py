@@ -17,40 +17,24 @@ from harpoon.diffusion.schedules import NoiseLevel, posterior_variance
 
 
 class StepInputs(NamedTuple):
-    """The inputs of one step.
+    """The inputs of one step."""
 
-    Attributes:
-        x_t: The noisy rows, (n, d).
-        x0_hat: The estimate of the clean rows at t, (n, d).
-        now: The noise level of x_t.
-        after: The noise level of the result.
-        noise: Standard normal, (n, d).
-        previous: x0_hat of the previous step and its noise level, for multistep solvers; None at the first step.
-        denoise: The denoiser, for solvers that evaluate it again within a step.
-        times: The times of x_t and of the result.
-    """
-
-    x_t: Tensor
-    x0_hat: Tensor
-    now: NoiseLevel
-    after: NoiseLevel
-    noise: Tensor
-    previous: tuple[Tensor, NoiseLevel] | None
-    denoise: DenoiserFn
-    times: tuple[float, float]
+    x_t: Tensor  # the noisy rows, (n, d)
+    x0_hat: Tensor  # the estimate of the clean rows at t, (n, d)
+    now: NoiseLevel  # of x_t
+    after: NoiseLevel  # of the result
+    noise: Tensor  # standard normal, (n, d)
+    previous: tuple[Tensor, NoiseLevel] | None  # x0_hat of the previous step and its noise level; None at the first
+    denoise: DenoiserFn  # for solvers that evaluate it again within a step
+    times: tuple[float, float]  # of x_t and of the result
 
 
 @dataclass(frozen=True)
 class Solver:
-    """A step function from `StepInputs` to the rows at the next noise level, (n, d).
-
-    Attributes:
-        step: The function.
-        stochastic: Whether it uses the noise of its inputs.
-    """
+    """A step function from `StepInputs` to the rows at the next noise level, (n, d)."""
 
     step: Callable[[StepInputs], Tensor]
-    stochastic: bool
+    stochastic: bool  # whether it uses the noise of its inputs
 
 
 def ddpm(inputs: StepInputs) -> Tensor:

@@ -59,7 +59,7 @@ def impute(
     force: bool = False,
     progress: bool = False,
 ) -> Path:
-    """Impute the missing cells of files that may be larger than memory.
+    """Impute the missing cells of files that may be larger than memory, and return the output.
 
     A run that was killed continues with the unfinished blocks when it is started again with the same arguments. Any
     other error leaves nothing behind. A `RangeIndex` of pandas is not a column of a Parquet file and is not kept,
@@ -79,9 +79,6 @@ def impute(
         read_options: Delimiter, encoding and the like of CSV files, where they should not be detected.
         force: Whether to replace an earlier output.
         progress: Whether to show a progress bar.
-
-    Returns:
-        The output.
     """
     from harpoon.engines.block_store import run_job
     from harpoon.engines.job import ImputeJob, ImputeRequest
@@ -108,25 +105,10 @@ def sample(
     force: bool = False,
     progress: bool = False,
 ) -> Path:
-    """Sample rows to files, also more rows than memory holds.
+    """Sample `n` rows to files, also more rows than memory holds, and return the output.
 
-    Args:
-        n: Number of rows.
-        model: A fitted model, or the path of its file.
-        output: As for `impute`.
-        engine: As for `impute`.
-        workers: As for `impute`.
-        where: A condition that every row satisfies. Rows under a condition are sampled in blocks of 10,000 rows.
-        given: Values of columns that all rows share.
-        strategy: How to satisfy the condition, as for `Harpoon.sample`.
-        missing: "as_trained" or "complete", as for `Harpoon.sample`.
-        random_state: A seed or a NumPy generator.
-        block_size: Rows in memory at a time. The result does not depend on it.
-        force: Whether to replace an earlier output.
-        progress: Whether to show a progress bar.
-
-    Returns:
-        The output.
+    `given` has values of columns that all rows share. `strategy` and `missing` ("as_trained" or "complete") are those
+    of `Harpoon.sample`, all other arguments those of `impute`. Rows under a condition are sampled in blocks of 10,000.
     """
     from harpoon.engines.block_store import run_job
     from harpoon.engines.job import SampleJob
@@ -154,12 +136,7 @@ def start_engine(engine: str, workers: int | None = None) -> Run:
 
 def _lazy(module: str) -> Callable[[int | None], Run]:
     """Return the function `start` of a module of this room, which is imported when it is called."""
-
-    def start(workers: int | None) -> Run:
-        run: Run = import_module(f"{__name__}.{module}").start(workers)
-        return run
-
-    return start
+    return lambda workers: import_module(f"{__name__}.{module}").start(workers)
 
 
 # An engine is a function that gets ready for a number of workers (None: the engine decides) and returns its `run`.

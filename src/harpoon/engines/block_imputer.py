@@ -29,11 +29,6 @@ class BlockImputer:
 
     `where`, `draws`, `only` and `options` are those of `Harpoon.impute` and `harpoon.engines.impute`. With `keep_text`,
     cells of text files that are not imputed keep their spelling, and booleans get that of `boolean_spellings`.
-
-    Attributes:
-        schema: The types of the imputed table, the same for every chunk.
-        passed_through: Columns that are not in the model.
-        n_filled: Number of imputed cells per column.
     """
 
     def __init__(
@@ -53,12 +48,12 @@ class BlockImputer:
         self.modelled = [name for name in schema.names if name in model.schema_.names]
         if absent := [name for name in model.schema_.names if name not in self.modelled]:
             raise SchemaMismatch.missing_columns(absent, schema.names)
-        self.passed_through = [name for name in schema.names if name not in self.modelled]
+        self.passed_through = [name for name in schema.names if name not in self.modelled]  # not in the model
         produced = [c.name for c in model.schema_ if c.kind.modelled or c.kind is Kind.CONSTANT]
         if unknown := [name for name in only if name not in produced]:
             raise InvalidOption.one_of("A column that the model imputes", unknown[0], produced)
-        self.schema = imputed_schema(schema, model.schema_, model.template_)
-        self.n_filled = dict.fromkeys((name for name in schema.names if name in (only or produced)), 0)
+        self.schema = imputed_schema(schema, model.schema_, model.template_)  # of every imputed chunk
+        self.n_filled = dict.fromkeys((name for name in schema.names if name in (only or produced)), 0)  # imputed cells
         self._boolean_spellings, self.options = boolean_spellings or {}, options or {}
         if draws is not None and DRAW in schema.names:
             raise InvalidOption(f"The table has a column {DRAW!r} already. Rename it, for draws are numbered there.")

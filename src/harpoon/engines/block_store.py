@@ -125,7 +125,8 @@ def assemble_output(
         with _writing(target):
             _publish(store, job, target, force=force)
     except Exception:
-        _discard(store.folder)
+        with suppress(OSError):  # workers may still write to the folder: they do not find it under another name
+            shutil.rmtree(store.folder.rename(store.folder.with_suffix(".discarded")))
         raise
 
 
@@ -190,12 +191,6 @@ def _publish(store: BlockStore, job: Job, target: Path, *, force: bool) -> None:
         target.rename(replaced)
     store.folder.rename(target)
     shutil.rmtree(replaced, ignore_errors=True)
-
-
-def _discard(folder: Path) -> None:
-    """Remove a folder that workers may still write to: they do not find it under another name."""
-    with suppress(OSError):
-        shutil.rmtree(folder.rename(folder.with_suffix(".discarded")))
 
 
 def _is_one_file(target: Path) -> bool:

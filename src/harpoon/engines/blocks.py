@@ -51,20 +51,13 @@ class TableFile:
 
 @dataclass(frozen=True)
 class FileSet:
-    """Files that form one table, in the order of their names.
+    """Files that form one table, in the order of their names."""
 
-    Attributes:
-        root: The folder, or the one file.
-        schema: The columns that all files have.
-        read_options: How to read them; for text files with the types of all columns.
-        has_row_offsets: Whether rows in the middle of a file can be read without the rows before them.
-    """
-
-    root: Path
-    schema: pa.Schema = field(repr=False)
+    root: Path  # the folder, or the one file
+    schema: pa.Schema = field(repr=False)  # the columns that all files have
     files: tuple[TableFile, ...]
-    read_options: ReadOptions
-    has_row_offsets: bool = False
+    read_options: ReadOptions  # for text files with the types of all columns
+    has_row_offsets: bool = False  # whether rows in the middle of a file can be read without those before them
 
     @classmethod
     def from_path(cls, source: str | os.PathLike[str], read_options: ReadOptions | None = None) -> FileSet:

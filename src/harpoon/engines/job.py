@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Self, TypedDict
+from typing import Any, Self, TypedDict, Unpack
 
 import pyarrow as pa
 
@@ -38,41 +38,38 @@ ROW_NUMBER = "harpoon: row"  # a column that numbers rows between two steps of R
 CONDITION_BLOCK_ROWS = 10_000  # rows of a block under a condition
 
 
-class ImputeArguments(TypedDict, total=False):
+class CommonArguments(TypedDict, total=False):
+    """Arguments that `impute` and `sample` have on every engine."""
+
+    where: Where
+    random_state: RandomState
+    options: Mapping[str, Any] | None
+
+
+class ImputeArguments(CommonArguments, total=False):
     """Arguments that `impute` has on every engine."""
 
-    where: Where
     draws: int | None
     only: Sequence[str]
-    random_state: RandomState
 
 
-class SampleArguments(TypedDict, total=False):
+class SampleArguments(CommonArguments, total=False):
     """Arguments that `sample` has on every engine."""
 
-    where: Where
     given: Mapping[str, object] | None
     strategy: str
     missing: str
-    random_state: RandomState
     block_size: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What a worker has to know.
+    """What a worker has to know."""
 
-    Attributes:
-        model: The file of the model.
-        seed: The seed of all random numbers; None if it is not chosen yet.
-        where: A condition that every row satisfies.
-        options: Sampling and guidance options, as for `Harpoon.sample`.
-    """
-
-    model: bytes
-    seed: int | None
-    where: str | None = None
-    options: Mapping[str, Any] = field(default_factory=dict)
+    model: bytes  # the file of the model
+    seed: int | None  # of all random numbers; None if it is not chosen yet
+    where: str | None = None  # a condition that every row satisfies
+    options: Mapping[str, Any] = field(default_factory=dict)  # of sampling and guidance, as for `Harpoon.sample`
 
     @property
     def fitted(self) -> Harpoon:
@@ -93,21 +90,13 @@ class ImputeRequest(Request):
 
     @classmethod
     def create(
-        cls,
-        model: Model,
-        *,
-        where: Where = None,
-        draws: int | None = None,
-        only: Sequence[str] = (),
-        random_state: RandomState = None,
-        options: Mapping[str, Any] | None = None,
+        cls, model: Model, *, draws: int | None = None, only: Sequence[str] = (), **common: Unpack[CommonArguments]
     ) -> ImputeRequest:
         """Check the arguments of `harpoon.engines.impute` and make a request of them."""
         columns = (only,) if isinstance(only, str) else tuple(only)
         if draws is not None:
             check_count(draws, "draws, the number of tables to sample,")
-        common = _common_fields(model, where, random_state, options)
-        request = cls(**common, draws=draws, only=columns)
+        request = cls(**_common_fields(model, **common), draws=draws, only=columns)
         request.fitted._check_effective(
             request.options, samples=request.depends_on_row_number, guided=request.where is not None
         )
@@ -237,23 +226,21 @@ class SampleJob(Job):
         n: int,
         model: Model,
         *,
-        where: Where = None,
         given: Mapping[str, object] | None = None,
         strategy: str = "auto",
         missing: str = "as_trained",
-        random_state: RandomState = None,
         block_size: int = DEFAULT_BLOCK_ROWS,
-        options: Mapping[str, Any] | None = None,
+        **common: Unpack[CommonArguments],
     ) -> SampleJob:
         """Check the arguments of `harpoon.engines.sample` and make a job of them."""
         if not isinstance(given, Mapping | None):
             raise InvalidOption("given must be a mapping of columns to values; impute completes partial rows.")
         check_strategy(strategy)
         check_missing(missing)
-        common = _common_fields(model, where, random_state, options)
-        size, values = effective_block_size(block_size, common["where"]), None if given is None else dict(given)
-        job = cls(**common, n=check_count(n), block_size=size, given=values, strategy=strategy, missing=missing)
-        job.fitted._check_effective(job.options, samples=True, guided=where is not None, given=given is not None)
+        fields = _common_fields(model, **common)
+        size, values = effective_block_size(block_size, fields["where"]), None if given is None else dict(given)
+        job = cls(**fields, n=check_count(n), block_size=size, given=values, strategy=strategy, missing=missing)
+        job.fitted._check_effective(job.options, samples=True, guided=job.where is not None, given=given is not None)
         return job
 
     @property
@@ -284,7 +271,7 @@ def effective_block_size(block: int, where: str | None) -> int:
 
 
 def _common_fields(
-    model: Model, where: Where, random_state: RandomState, options: Mapping[str, Any] | None
+    model: Model, where: Where = None, random_state: RandomState = None, options: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Check the arguments that all requests have. All workers share the seed of the call, or of the model."""
     content = _serialize_model(model)

@@ -72,7 +72,7 @@ def impute(
     progress: bool = False,
     **arguments: Unpack[ImputeArguments],
 ) -> Dataset:
-    """Impute the missing cells of files or of a Ray Dataset.
+    """Impute the missing cells of files or of a Ray Dataset; the result has all columns of the source.
 
     Args:
         source: A file, a folder of files, or a Ray Dataset.
@@ -86,9 +86,6 @@ def impute(
         force: Whether to replace an earlier output.
         progress: Whether to show a progress bar.
         **arguments: `where`, `draws`, `only` and `random_state`, as for `harpoon.engines.impute`.
-
-    Returns:
-        The imputed rows, with all columns of the source.
     """
     request, pool = ImputeRequest.create(model, **arguments), ActorPool(workers, gpus)
     if not isinstance(source, ray.data.Dataset):

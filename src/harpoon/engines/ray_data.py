@@ -41,15 +41,11 @@ def in_order(data: Dataset) -> Dataset:
 def number_rows(data: Dataset) -> Dataset:
     """Add a column of row numbers. Ray has none, so all blocks are computed first and kept in its object store."""
     refs = data.to_arrow_refs()
-    counts = ray.get([ray.remote(_count_rows).remote(ref) for ref in refs])
+    counts = ray.get([ray.remote(lambda table: table.num_rows).remote(ref) for ref in refs])
     offsets = accumulate(counts, initial=0)
     blocks: Any = [ray.remote(_add_numbers).remote(ref, offset) for ref, offset in zip(refs, offsets, strict=False)]
     with preserved_order(ordered=True):
         return ray.data.from_arrow_refs(blocks)
-
-
-def _count_rows(table: pa.Table) -> int:
-    return int(table.num_rows)
 
 
 def _add_numbers(table: pa.Table, row_offset: int) -> pa.Table:

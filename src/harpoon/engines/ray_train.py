@@ -55,7 +55,7 @@ def fit(
     checkpoint_seconds: float = SAVE_INTERVAL_SECONDS,
     max_failures: int = 3,
 ) -> Harpoon:
-    """Train a model on a Ray cluster, by several processes with a part of the rows each.
+    """Train a model on a Ray cluster, by several processes with a part of the rows each, and return it.
 
     Columns are counted where the rows are, and the counts are merged. Then every worker keeps its part of the rows, and
     all workers take each optimizer step together, over gloo on CPUs and NCCL on GPUs. On one machine with several GPUs,
@@ -71,9 +71,6 @@ def fit(
             a temporary folder, deleted at the end.
         checkpoint_seconds: Seconds between two checkpoints.
         max_failures: How often workers may die before the training fails.
-
-    Returns:
-        The model itself, fitted.
     """
     import ray.train
     from ray.train.torch import TorchTrainer

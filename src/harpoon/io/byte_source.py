@@ -7,8 +7,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -24,43 +23,32 @@ NO_JSON_LINE = "JSON lines without a line have no columns; CSV or Parquet can ho
 
 
 class ByteSource:
-    """The decompressed bytes of a file. A pipe can be read only once, so it is copied to a temporary file.
+    """The decompressed bytes of a file. A pipe can be read only once, so it is copied to a temporary file."""
 
-    Attributes:
-        name: The name in messages.
-        head: The first bytes.
-    """
+    name: str  # in messages
+    head: bytes  # the first bytes
 
     def __init__(self, location: Location, stack: ExitStack) -> None:
-        self.name = location.name
-        self._stack = stack
+        self.name, self._stack = location.name, stack
         with self.translate_errors():
             self._path = self._copy(sys.stdin.buffer) if location.path is None else self._to_file(location.path)
             with pa.OSFile(str(self._path)) as file:
                 self._gzipped = file.read(2) == GZIP_MAGIC
             with self.open() as file:
-                self.head: bytes = file.read(HEAD_BYTES)
+                self.head = file.read(HEAD_BYTES)
         if not self.head.strip():
             raise InvalidTable(f"{self.name} is empty. {NO_JSON_LINE if location.format == 'jsonl' else NO_HEADER}")
 
-    @contextmanager
-    def open(self) -> Iterator[Any]:
+    def open(self) -> pa.NativeFile:
         """Open the bytes for sequential reading."""
-        with pa.OSFile(str(self._path)) as raw:
-            if not self._gzipped:
-                yield raw
-            else:
-                with pa.CompressedInputStream(raw, "gzip") as decompressed:
-                    yield decompressed
+        return pa.input_stream(str(self._path), compression="gzip" if self._gzipped else None)
 
-    @contextmanager
-    def open_seekable(self) -> Iterator[Any]:
+    def open_seekable(self) -> pa.NativeFile:
         """Open the bytes for random access."""
         if self._gzipped:
             with self.open() as decompressed:
                 self._path, self._gzipped = self._copy(decompressed), False
-        with pa.OSFile(str(self._path)) as raw:
-            yield raw
+        return pa.OSFile(str(self._path))
 
     def translate_errors(self) -> AbstractContextManager[None]:
         """Raise errors of the operating system and of Arrow as TableFileError."""
@@ -91,9 +79,8 @@ class InMemoryBytes(ByteSource):
         if not self.head.strip():
             raise InvalidTable(f"{name} is empty. {NO_HEADER}")
 
-    @contextmanager
-    def open(self) -> Iterator[Any]:
+    def open(self) -> pa.NativeFile:
         """Open the bytes."""
-        yield pa.BufferReader(self._content)
+        return pa.BufferReader(self._content)
 
     open_seekable = open  # noqa: A003

@@ -17,7 +17,6 @@ class ParquetSource(Source):
     """A Parquet file. Row groups before the row offset are not read."""
 
     def __init__(self, content: ByteSource, _options: ReadOptions, stack: ExitStack) -> None:
-        super().__init__()
         self.content = content
         with content.translate_errors():
             self.file = pq.ParquetFile(stack.enter_context(content.open_seekable()))
@@ -40,7 +39,6 @@ class ArrowSource(Source):
     """An Arrow file (Feather), read by record batch."""
 
     def __init__(self, content: ByteSource, _options: ReadOptions, stack: ExitStack) -> None:
-        super().__init__()
         self.content = content
         with content.translate_errors():
             self.file = pa.ipc.open_file(stack.enter_context(content.open_seekable()))

@@ -22,12 +22,11 @@ import pyarrow.csv
 from harpoon._text import shorten
 from harpoon.exceptions import HarpoonError, InvalidTable, TableFileError
 from harpoon.io.byte_source import ByteSource
-from harpoon.io.source import Chunk, ReadOptions, Source, check_column_names, rebatch
+from harpoon.io.source import SCAN_ROWS, Chunk, ReadOptions, Source, check_column_names, rebatch
 from harpoon.io.text_types import TypeInference, cast_texts, format_texts
 
 DELIMITERS = ",;\t|"
 MAX_ROW_BYTES = 2**23  # the header included
-SCAN_ROWS = 2**16  # rows at a time, to infer types
 BYTE_ORDER_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
 
@@ -42,7 +41,6 @@ class DelimitedSource(Source):
         *,
         delimiter: str | None = None,
     ) -> None:
-        super().__init__()
         self.content, self.options = content, options
         self.encoding = options.encoding or BYTE_ORDER_MARKS.get(content.head[:2], "utf-8")
         sample = self._first_lines()
@@ -66,7 +64,7 @@ class DelimitedSource(Source):
         if inference.names:
             for texts in self._texts(SCAN_ROWS):
                 inference.update(texts)
-        self.missing_spellings |= inference.missing_spellings
+        self.missing_spellings = inference.missing_spellings
         types |= inference.types
         return pa.schema([(name, types[name]) for name in self.names])
 

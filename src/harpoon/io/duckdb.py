@@ -27,7 +27,6 @@ class DuckDBSource(Source):
     """A table or a view."""
 
     def __init__(self, connection: Any, location: Location) -> None:  # noqa: ANN401
-        super().__init__()
         self.connection, self.location = connection, location
         self.query = f"SELECT * FROM {table_to_read(location, _tables(connection)).quoted}"  # noqa: S608
         with self.location.reading(_duckdb().Error):

@@ -43,7 +43,6 @@ class RecordSource(Source):
     def __init__(
         self, records: Callable[[], Iterator[Record]], types: Mapping[str, pa.DataType], columns: Iterable[str] = ()
     ) -> None:
-        super().__init__()
         self.records = records
         kinds: dict[str, set[str]] = {name: set() for name in columns}
         times: dict[str, TypeInference] = {}

@@ -56,10 +56,10 @@ class Location:
         url = URL.fullmatch(given)
         if url:
             return _parse_database_url(given, url)
-        suffixes = [suffix.lower() for suffix in Path(given).suffixes]
-        gzipped = suffixes[-1:] == [".gz"]
-        last = (suffixes[:-1] if gzipped else suffixes)[-1:]
-        return cls(given, Path(given), format_of_suffix(last[0]) if last else "", gzipped=gzipped)
+        path = Path(given)
+        gzipped = path.suffix.lower() == ".gz"
+        suffix = Path(path.stem).suffix if gzipped else path.suffix
+        return cls(given, path, format_of_suffix(suffix), gzipped=gzipped)
 
     @property
     def name(self) -> str:

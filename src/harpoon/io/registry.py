@@ -76,11 +76,7 @@ class Database:
 
 def _lazy(module: str, name: str, **fixed: object) -> Callable[..., Any]:
     """Return a function that calls `name` of a module of this room, which it imports first."""
-
-    def call(*args: object) -> Any:  # noqa: ANN401
-        return getattr(import_module(f"harpoon.io.{module}"), name)(*args, **fixed)
-
-    return call
+    return lambda *args: getattr(import_module(f"harpoon.io.{module}"), name)(*args, **fixed)
 
 
 FORMATS: dict[str, Format] = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -15,7 +15,7 @@ from harpoon.exceptions import InvalidOption, InvalidTable
 from harpoon.io.registry import DATABASES, FORMATS
 from harpoon.io.text_types import MISSING
 
-SCAN_ROWS = 2**16  # rows at a time, to find the spellings of booleans
+SCAN_ROWS = 2**16  # rows at a time, to infer types and to find the spellings of booleans
 
 
 @dataclass(frozen=True)
@@ -82,10 +82,8 @@ class Source(ABC):
 
     schema: pa.Schema
     delimiter = ","
+    missing_spellings: Set[str] = frozenset()
     n_rows: int | None = None
-
-    def __init__(self) -> None:
-        self.missing_spellings: set[str] = set()
 
     @property
     def column_names(self) -> list[str]:
@@ -101,7 +99,6 @@ class TableSource(Source):
     """A table in memory as a source."""
 
     def __init__(self, table: pa.Table) -> None:
-        super().__init__()
         self.table, self.schema, self.n_rows = table, table.schema, table.num_rows
 
     def chunks(self, size: int, row_offset: int = 0) -> Iterator[Chunk]:
@@ -161,9 +158,6 @@ def boolean_spellings(source: Source) -> dict[str, str]:
 
 def chunks_or_empty(source: Source, size: int) -> Iterator[Chunk]:
     """Yield the chunks of a table; a table without rows gives one empty chunk with its columns."""
-    empty = True
-    for chunk in source.chunks(size):
-        empty = False
-        yield chunk
-    if empty:
-        yield Chunk(source.schema.empty_table())
+    chunks = source.chunks(size)
+    yield next(chunks, Chunk(source.schema.empty_table()))
+    yield from chunks

@@ -10,7 +10,6 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from decimal import Decimal
-from functools import partial
 
 import pyarrow as pa
 
@@ -76,11 +75,16 @@ def open_source(location: Location, options: ReadOptions, stack: ExitStack) -> S
     """Open a table or a view for reading."""
     with location.reading(sqlite3.Error):
         connection = stack.enter_context(_connect(location))
-        table = table_to_read(location, _tables(connection))
-        cursor = connection.execute(f"SELECT * FROM {table.quoted} LIMIT 0")  # noqa: S608
-        columns = [item[0] for item in cursor.description]
+        query = f"SELECT * FROM {table_to_read(location, _tables(connection)).quoted}"  # noqa: S608
+        columns = [item[0] for item in connection.execute(f"{query} LIMIT 0").description]
     check_column_names(columns, location.name)
-    source = RecordSource(partial(_records, connection, location, table, columns), options.types, columns)
+
+    def records() -> Iterator[Record]:
+        with location.reading(sqlite3.Error):
+            for row in connection.execute(query):
+                yield dict(zip(columns, row, strict=True))
+
+    source = RecordSource(records, options.types, columns)
     warn_if_lossy(source, location.name)
     return source
 
@@ -110,14 +114,6 @@ def _connect(location: Location) -> AbstractContextManager[sqlite3.Connection]:
 def _tables(connection: sqlite3.Connection, database: str = "main") -> list[TableName]:
     rows = connection.execute(f"SELECT name, type FROM {database}.sqlite_master WHERE type IN ('table', 'view')")  # noqa: S608
     return [TableName(name, quote_identifier(name), kind == "view") for name, kind in rows]
-
-
-def _records(
-    connection: sqlite3.Connection, location: Location, table: TableName, columns: list[str]
-) -> Iterator[Record]:
-    with location.reading(sqlite3.Error):
-        for row in connection.execute(f"SELECT * FROM {table.quoted}"):  # noqa: S608
-            yield dict(zip(columns, row, strict=True))
 
 
 def _declared_type(dtype: pa.DataType) -> str:

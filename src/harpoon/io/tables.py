@@ -52,8 +52,11 @@ def read_table(
         options: Delimiter, encoding and the like, where they should not be detected.
     """
     with open_source(source, options) as table:
-        _check_columns(columns or (), table.schema.names)
         kept = list(table.schema.names if columns is None else columns)
+        if unknown := [name for name in kept if name not in table.schema.names]:
+            near = closest_matches(unknown[0], table.schema.names)
+            hint = f"Did you mean {near[0]!r}?" if near else f"It has {format_list(table.schema.names)}."
+            raise InvalidOption(f"The table has no column {unknown[0]!r}. {hint}")
         chunks = [chunk.table.select(kept) for chunk in table.chunks(CHUNK_ROWS)]
         return pa.concat_tables(chunks) if chunks else table.schema.empty_table().select(kept)
 
@@ -107,7 +110,7 @@ def open_writer(
         return
     with (
         location.writing(OSError, pa.ArrowException),
-        replace_atomically(path.resolve() if path.is_symlink() else path) as temporary,  # a link stays a link
+        replace_atomically(path) as temporary,
         pa.output_stream(str(temporary), compression="gzip" if location.gzipped else None) as sink,
         closing_writer(format_, sink, delimiter) as writer,
     ):
@@ -172,11 +175,3 @@ def _open_file(location: Location, options: ReadOptions, stack: ExitStack) -> So
             raise InvalidTable(f"{content.name} is {foreign}.")
     options.check(content.name, format_.name)
     return format_.open_source(content, options, stack)
-
-
-def _check_columns(columns: Sequence[str], names: Sequence[str]) -> None:
-    for name in columns:
-        if name not in names:
-            near = closest_matches(name, names)
-            hint = f"Did you mean {near[0]!r}?" if near else f"It has {format_list(names)}."
-            raise InvalidOption(f"The table has no column {name!r}. {hint}")

@@ -40,10 +40,8 @@ def _rank(cells: ColumnArray, column: Column) -> Floats:
     coerced = coerce(cells, column)  # also raises if the cells do not have the kind of the column
     cells = factorize(cells) if column.kind.discrete else coerced
     values = np.full(len(cells), np.nan)
-    if column.kind.discrete:  # codes among the categories in use: the categories of the column may be many more
-        values[~cells.missing] = np.unique(cells.observed, return_inverse=True)[1]
-    else:
-        values[~cells.missing] = rankdata(cells.observed)
+    # Codes are among the categories in use: the categories of the column may be many more.
+    values[~cells.missing] = rankdata(cells.observed, "dense" if column.kind.discrete else "average")
     return values
 
 

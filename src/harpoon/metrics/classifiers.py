@@ -65,7 +65,9 @@ def detection(
     encoded, make = CLASSIFIERS[classifier](schema, tables, int(rng.integers(2**31)))
     X = np.concatenate([part[rows] for part, rows in zip(encoded, kept, strict=True)])
     y = np.repeat([0, 1], size)
-    return float(np.mean([_auc(make(), X, y, fold) for fold in _folds(size, folds, rng)]))
+    # The test rows of a fold are as many, up to one, of each of the two tables.
+    fold_of = np.concatenate([rng.permutation(np.arange(size) % folds) for _ in tables])
+    return float(np.mean([_auc(make(), X, y, fold_of == fold) for fold in range(folds)]))
 
 
 def utility(
@@ -123,12 +125,6 @@ def _micro_auc(probabilities: Floats, truth: NDArray[np.int64]) -> float:
     if is_true.min() == is_true.max():
         return float("nan")
     return float(roc_auc_score(is_true.ravel(), probabilities.ravel()))
-
-
-def _folds(size: int, n_folds: int, rng: np.random.Generator) -> list[NDArray[np.bool_]]:
-    """Return the test rows of each fold, (2 · size,): the same number, up to one, from each of the two tables."""
-    fold_of = np.concatenate([rng.permutation(np.arange(size) % n_folds) for _ in range(2)])
-    return [fold_of == fold for fold in range(n_folds)]
 
 
 def _auc(model: Any, X: Floats, y: NDArray[np.int64], test: NDArray[np.bool_]) -> float:  # noqa: ANN401

@@ -132,7 +132,7 @@ def _points(schema: Schema, real: object, synthetic: object) -> tuple[Floats, Fl
     (numeric, onehot), (other_numeric, other_onehot) = encode_onehot(schema, read_tables(schema, real, synthetic))
     if len(numeric) < MIN_REAL_ROWS:
         raise InvalidTable(f"The real table must have at least {MIN_REAL_ROWS} rows, got {len(numeric)}.")
-    low, high = (numeric.min(axis=0), numeric.max(axis=0)) if numeric.shape[1] else (np.zeros(0), np.zeros(0))
+    low, high = numeric.min(axis=0), numeric.max(axis=0)
     width = np.where(high > low, high - low, 1.0)
     return np.hstack([(numeric - low) / width, onehot]), np.hstack([(other_numeric - low) / width, other_onehot])
 

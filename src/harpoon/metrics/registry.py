@@ -18,25 +18,15 @@ from harpoon.metrics.neighbours import alpha_precision, authenticity, beta_recal
 
 @dataclass(frozen=True)
 class Metric:
-    """A score.
+    """A score."""
 
-    Attributes:
-        title: The name in tables.
-        function: Takes the schema and the `inputs`, and returns a float.
-        direction: "higher" or "lower" is better; "level": a certain value is best, not an extreme one.
-        minimum: The smallest possible value.
-        maximum: The largest possible value.
-        ideal: The approximate score of new real rows, which the report marks; None if it is not known.
-        in_report: Whether the report shows it, if its `inputs` are real and synthetic rows.
-    """
-
-    title: str
-    function: Callable[..., float]
-    direction: Literal["higher", "lower", "level"]
-    minimum: float = 0.0
-    maximum: float = 1.0
-    ideal: float | None = None
-    in_report: bool = True
+    title: str  # the name in tables
+    function: Callable[..., float]  # of the schema and the `inputs`
+    direction: Literal["higher", "lower", "level"]  # which is better; "level": a certain value, not an extreme one
+    minimum: float = 0.0  # the smallest possible value
+    maximum: float = 1.0  # the largest possible value
+    ideal: float | None = None  # the approximate score of new real rows, which the report marks; None if not known
+    in_report: bool = True  # whether the report shows it, if its `inputs` are real and synthetic rows
 
     @property
     def help(self) -> str:

@@ -61,10 +61,8 @@ class Backbone(nn.Module):
     def forward(self, projection: Tensor, evidence: Tensor, t: Tensor) -> tuple[Tensor, Tensor]:
         """Return the last hidden layer, (n, hidden), and the output F, (n, width).
 
-        Args:
-            projection: Observed features after `project_observed`, (n, hidden), computed once for all times.
-            evidence: Evidence of the noisy cells, (n, n_evidence).
-            t: Times, (n,) or (1,).
+        `projection` is `project_observed` of the observed features, (n, hidden), computed once for all times. The
+        evidence of the noisy cells is (n, n_evidence), the times are (n,) or (1,).
         """
         h = self.trunk(projection + self.time(fourier_features(t)) + self.project_evidence(evidence))
         return h, self.out(h) + self.skip(evidence)

@@ -49,17 +49,12 @@ class Page:
         return _render(self.summary)
 
     def save(self, path: str | os.PathLike[str], *, force: bool = True) -> None:
-        """Write the page to a file, completely or not at all.
-
-        Args:
-            path: The file, such as "report.html".
-            force: Whether to replace an existing file.
-        """
+        """Write the page to a file, such as "report.html", completely or not at all; `force` replaces an old one."""
         target, text = Path(path), self.html
         if not force and target.exists():
             raise InvalidOption(f"The file {str(target)!r} exists. Choose another name, or use force=True.")
         try:
-            with replace_atomically(target.resolve() if target.is_symlink() else target) as temporary:
+            with replace_atomically(target) as temporary:
                 temporary.write_text(text, encoding="utf-8")
         except (OSError, ValueError) as error:
             raise InvalidOption(

@@ -7,15 +7,10 @@ from torch import Tensor, distributed
 
 
 class SingleProcess:
-    """One process that has all rows.
+    """One process that has all rows."""
 
-    Attributes:
-        world_size: The number of processes.
-        rank: The number of this process, from 0.
-    """
-
-    world_size = 1
-    rank = 0
+    world_size = 1  # the number of processes
+    rank = 0  # the number of this process
 
     def all_reduce_mean(self, tensor: Tensor) -> Tensor:
         """Return the mean of a tensor over all processes."""

@@ -52,17 +52,11 @@ INVALID_CONTENT = (*BUILTIN_ERRORS, HarpoonError, pa.ArrowException)
 
 @dataclass(frozen=True)
 class TrainingData:
-    """The table to train on, or the part of it that one process has.
+    """The table to train on, or the part of it that one process has."""
 
-    Attributes:
-        table: The rows of this process.
-        counts: Value counts of all rows, of all processes.
-        sample: Rows from the whole table, to initialize the network; enough for quantiles.
-    """
-
-    table: Table
-    counts: TableCounts
-    sample: Table
+    table: Table  # the rows of this process
+    counts: TableCounts  # of all rows, of all processes
+    sample: Table  # rows from the whole table, to initialize the network; enough for quantiles
 
     @classmethod
     def from_table(cls, table: Table) -> TrainingData:
@@ -226,10 +220,8 @@ def from_content(
     denoiser.load_state_dict(weights, assign=True)
     denoiser.validate_state()
     epochs = [Epoch(**epoch) for epoch in history["epochs"]]
-    calibrated = Calibration(**history["calibration"])
-    trained = History(epochs, history["stopped_by"], calibrated)
-    fitted = FittedModel(schema, adapted, codec, denoiser, trained, contingency)
-    return fitted, template
+    trained = History(epochs, history["stopped_by"], Calibration(**history["calibration"]))
+    return FittedModel(schema, adapted, codec, denoiser, trained, contingency), template
 
 
 def _with_sizes(config: Config, sizes: Mapping[str, Any]) -> Config:

@@ -31,19 +31,12 @@ RESTORE_MARGIN = 0.02  # relative loss, within the noise of the validation loss
 
 @dataclass(frozen=True)
 class Epoch:
-    """One evaluation of a training.
+    """One evaluation of a training."""
 
-    Attributes:
-        number: Epochs so far.
-        loss: Mean training loss since the previous evaluation.
-        validation_loss: Loss of the averaged weights on validation rows; None without any.
-        seconds: Elapsed time.
-    """
-
-    number: int
-    loss: float
-    validation_loss: float | None
-    seconds: float
+    number: int  # epochs so far
+    loss: float  # mean training loss since the previous evaluation
+    validation_loss: float | None  # of the averaged weights on validation rows; None without any
+    seconds: float  # elapsed time
 
     def __str__(self) -> str:
         validation = "" if self.validation_loss is None else f", validation {self.validation_loss:.4f}"

@@ -33,12 +33,7 @@ if TYPE_CHECKING:
 
 DEBUG = "harpoon.debug"
 INTERRUPTED, PIPE_CLOSED = 130, 141
-EXIT_CODES: tuple[tuple[type[Exception], int], ...] = (
-    (InfeasibleCondition, 3),
-    (InvalidCondition, 2),
-    (InvalidOption, 2),
-    (HarpoonError, 1),
-)
+EXIT_CODES: dict[type, int] = {InfeasibleCondition: 3, InvalidCondition: 2, InvalidOption: 2}  # 1 for other errors
 SENTENCES = {  # of the command line, by the code of an error or a warning; the fields are its facts
     "already_exists": "{what}. Choose another name, or replace it with --force.",
     "checkpoint_not_model": "{path!r} is the checkpoint of a training, not a model. Resume the training with "
@@ -102,7 +97,7 @@ class Commands(TyperGroup):
             if ctx.meta.get(DEBUG):
                 sys.stderr.write(traceback.format_exc())
             print_labelled("Error: ", "bold red", sentence(error))
-            raise typer.Exit(next((code for kind, code in EXIT_CODES if isinstance(error, kind)), 1)) from None
+            raise typer.Exit(EXIT_CODES.get(type(error), 1)) from None
 
 
 class ClosedStream(io.TextIOBase):

@@ -11,26 +11,14 @@ LOCAL = ("127.0.0.1", "localhost", "::1")  # host names that only this machine h
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one request, and of all requests together.
+    """Limits of one request, and of all requests together."""
 
-    Attributes:
-        rows: Rows to sample, or to send for imputation.
-        body: Bytes of a request.
-        seconds: Time for an answer, including the time in the queue.
-        upload_seconds: Time for a client to send the body of a request.
-        draws: Completed tables per imputation.
-        workers: Requests that are computed at the same time, each in its own thread.
-        queue: Requests that may wait for a worker.
-        buffered: Bytes of request bodies in memory, of all clients together.
-        connections: Open connections.
-    """
-
-    rows: int = 100_000
-    body: int = 16 * MEGABYTE
-    seconds: float = 60.0
-    upload_seconds: float = 30.0
-    draws: int = 200
-    workers: int = 2
-    queue: int = 64
-    buffered: int = 128 * MEGABYTE
-    connections: int = 512
+    rows: int = 100_000  # to sample, or to send for imputation
+    body: int = 16 * MEGABYTE  # bytes of a request
+    seconds: float = 60.0  # for an answer, including the time in the queue
+    upload_seconds: float = 30.0  # for a client to send the body of a request
+    draws: int = 200  # completed tables per imputation
+    workers: int = 2  # requests that are computed at the same time, each in its own thread
+    queue: int = 64  # requests that may wait for a worker
+    buffered: int = 128 * MEGABYTE  # bytes of request bodies in memory, of all clients together
+    connections: int = 512  # that are open

@@ -122,14 +122,8 @@ def what_if(
 ) -> Figure:
     """Draw the effect of a condition on every column, the strongest first.
 
-    Args:
-        before: Rows without the condition: the training table, or unconditional samples.
-        after: Rows under the condition.
-        where: The condition, for the title.
-        columns: Names of columns; by default all that both tables have and that can be compared.
-        max_panels: Maximum number of panels; a note gives the number of columns that are not shown.
-        names: Names of the two tables.
-        size: Width and height in inches.
+    `before` has rows without the condition (the training table, or unconditional samples), `after` rows under it, and
+    `where` is the condition, for the title. The other arguments are those of `marginals`.
     """
     tables = _read_with_rows(before), _read_with_rows(after)
     pairs, left_out = pair_columns(*tables, columns)
@@ -156,15 +150,9 @@ def angles(
 ) -> Figure:
     """Draw the angle between guidance gradients and the denoising direction, 90 degrees in Theorem 3.2.
 
-    Lines are means over rows, bands one standard deviation; see `harpoon.diffusion.geometry.gradient_angles`.
-
-    Args:
-        model: A fitted model.
-        data: A table like the training table; its complete rows are used.
-        losses: Any of "mae", "mse", "mae+ce" and "mse+ce".
-        rows: Maximum number of rows.
-        random_state: The seed of the noise.
-        ax: Axes to draw on.
+    Lines are means over complete rows of `data`, a table like the training table, at most `rows` of them. Bands are one
+    standard deviation. `losses` are any of "mae", "mse", "mae+ce" and "mse+ce", `random_state` is the seed of the noise
+    (`harpoon.diffusion.geometry.gradient_angles`). `ax` are axes to draw on.
     """
     _check_fitted(model)
     times = model.denoiser_.schedule.times(min(MAX_ANGLE_STEPS, model.config_.diffusion_steps))[:-1]
@@ -191,12 +179,7 @@ def angles(
 
 
 def training(model: Harpoon, *, ax: Axes | None = None) -> Figure:
-    """Draw the training and validation loss by epoch.
-
-    Args:
-        model: A fitted or loaded model.
-        ax: Axes to draw on.
-    """
+    """Draw the training and validation loss of a fitted or loaded model by epoch, on `ax` if it is given."""
     _check_fitted(model)
     history = model.history_
     axes, figure = _axes(ax, (7.0, 3.6))
@@ -212,9 +195,8 @@ def training(model: Harpoon, *, ax: Axes | None = None) -> Figure:
     losses += [loss for _, loss in validated]
     if losses and min(losses) > 0 and max(losses) > LOG_SCALE_RATIO * min(losses):
         axes.set_yscale("log")
-    style.set_title(
-        axes, "Training", f"{_format_seconds(history.seconds)}, stopped by {history.stopped_by or 'nothing'}"
-    )
+    limit = history.stopped_by or "nothing"
+    style.set_title(axes, "Training", f"{_format_seconds(history.seconds)}, stopped by {limit}")
     style.label_axes(axes, "epoch", "loss")
     axes.legend(frameon=False, fontsize=style.SMALL, labelcolor=style.INK)
     return figure
@@ -238,17 +220,10 @@ def _draw_missing_cells(axes: Axes, missing: NDArray[np.bool_], names: Sequence[
 def _draw_missing_fractions(axes: Axes, fractions: NDArray[np.float64]) -> None:
     """Draw the missing fraction of each column as a bar beside its rows."""
     positions = np.arange(len(fractions)) + 0.5
-    axes.barh(positions, fractions, height=0.7, color=style.SEA)
-    for position, fraction in zip(positions, fractions, strict=True):
-        axes.annotate(
-            format_percent(fraction, digits=2) if fraction else "–",
-            (fraction, position),
-            xytext=(3, 0),
-            textcoords="offset points",
-            va="center",
-            fontsize=style.SMALL,
-            color=style.INK if fraction else style.FAINT,
-        )
+    bars = axes.barh(positions, fractions, height=0.7, color=style.SEA)
+    labels = [format_percent(fraction, digits=2) if fraction else "–" for fraction in fractions]
+    for text, fraction in zip(axes.bar_label(bars, labels, padding=3, fontsize=style.SMALL), fractions, strict=True):
+        text.set_color(style.INK if fraction else style.FAINT)
     axes.set_ylim(len(fractions), 0)
     axes.set_yticks([])
     axes.set_xlim(0, max(float(fractions.max()) * 1.35, 0.01))
