@@ -171,6 +171,7 @@ class Harpoon:
         complete = self._completer(query, sampler, table, row_offset) or shifted_sampler(sampler, log_odds)
         if draws is not None:
             count = check_count(draws, "draws, the number of tables to draw,")
+            sampler.draws_parameters = query is None
             return table.draw(count, complete, row_offset, sampler).shift(numbers)
         fill = sampler.fill_means if is_expected else sampler.sample
         return table.fill(fill if query is None else query.correct(fill, complete), row_offset)

@@ -35,6 +35,7 @@ class Stream(IntEnum):
     PROPOSALS = 2**62 + 1  # columns that a branch restricts
     COMPLETION = 2**62 + 2  # restricted columns of rows that are completed
     BOOTSTRAP = 2**62 + 8  # rows of resampled tables
+    PARAMETERS = 2**62 + 9  # parameters of the model, drawn for each completed table
     RESAMPLING = 2**63  # which particles survive
 
 

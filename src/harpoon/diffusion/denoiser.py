@@ -6,6 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from typing import ClassVar, NamedTuple, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -93,6 +94,13 @@ class MaxNoiseModel:
         x_t, t = torch.zeros_like(self.denoiser.mean)[None], self.denoiser.schedule.times(1)[0]
         x0_hat: Tensor = self.denoiser(x_t, t, given)
         return x0_hat
+
+    def draw_parameters(self, generator: np.random.Generator) -> MaxNoiseModel:  # noqa: ARG002
+        """Return a model whose parameters are a draw from what the training table leaves open of them.
+
+        By default this model: the uncertainty of its parameters is not known.
+        """
+        return self
 
     def score_cells(self, rows: EncodedRows, count: int, generator: torch.Generator) -> CellScores | None:  # noqa: ARG002
         """Hide random observed cells, one at a time and at most `count`, and predict each from its row.

@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 
 from harpoon._utils.progress import Progress, sampling_bar, step_callback
-from harpoon._utils.rng import Stream, row_noise
+from harpoon._utils.rng import Stream, generator, row_noise
 from harpoon._utils.threads import map_batches
 from harpoon.config import Config
 from harpoon.data import Columns, Floats, Index, concat, fill_missing, n_rows, null_as_unknown, take
@@ -48,6 +48,7 @@ class RowSampler:
     seed: int = 0
     progress: Progress = False  # an error that a callback raises ends the sampling
     missing: str = "fill"  # what becomes of unknown cells of columns with missing training cells: see `MISSING`
+    draws_parameters: bool = False  # whether each draw has parameters of its own (proper multiple imputation)
     evaluations: int = field(default=0, init=False)  # of the network so far, counted in rows
 
     @cached_property
@@ -276,7 +277,7 @@ class RowSampler:
     def _sample_autoregressive(
         self, sampler: AutoregressiveSampler, given: Columns, index: Index, draw: int
     ) -> Columns:
-        model = cast("DistributionModel", self.at_max_noise)
+        model = cast("DistributionModel", self._model_of_draw(draw))
         steps = min(self.config.ar_steps, len(sampler))
         formulas = model.relations.formulas(self.codec.units)
 
@@ -290,6 +291,11 @@ class RowSampler:
         values_per_row = UNIFORMS_PER_VARIABLE * len(sampler) + model.n_rank_bins
         size = _batch_size(self.config.sampling_batch_size, values_per_row)
         return _join(self._map_batches(given, sample_batch, size, steps), given)
+
+    def _model_of_draw(self, draw: int) -> MaxNoiseModel:
+        if not self.draws_parameters:
+            return self.at_max_noise
+        return self.at_max_noise.draw_parameters(generator(self.seed, Stream.PARAMETERS, first=draw))
 
     def _map_batches(
         self, given: Columns, sample_batch: SampleBatch[Sampled], size: int, steps: int, *, parallel: bool = True

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import TYPE_CHECKING
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -41,7 +43,7 @@ class FusedMaxNoiseModel(MaxNoiseModel):
         # Attributes of `DistributionModel` (harpoon.inference.autoregressive).
         self.relations, self.constrained = head.copies.relations, head.copies.constrained
         self.n_rank_bins = head.total_bins
-        self.exclusions = denoiser.exclusions
+        self.exclusions, self.baseline = denoiser.exclusions, denoiser.baseline
         self.domains = Domains(denoiser.exclusions, denoiser.mean.device)
         self.categories = denoiser.layout.input_categories
         weight, constant = self._fold_categories(evidence.weight)
@@ -92,6 +94,12 @@ class FusedMaxNoiseModel(MaxNoiseModel):
         known = categories.select(given.x * given.observed)
         return categories.replace(x, self.domains.most_probable(categories.select(x), known, discrete=is_mean))
 
+    def draw_parameters(self, generator: np.random.Generator) -> FusedMaxNoiseModel:
+        """Return a model with parameters of the Gaussian baseline drawn from their approximate posterior."""
+        drawn = copy(self)
+        drawn.baseline = self.baseline.draw_parameters(generator)
+        return drawn
+
     def predict(self, given: EncodedRows) -> ConditionalPredictor:
         """Run the network once; the result gives the distribution of each cell given the observed cells."""
         return self._forward(given)[1]
@@ -139,7 +147,7 @@ class FusedMaxNoiseModel(MaxNoiseModel):
         out = functional.linear(h, network.out.weight, self.output_bias)
         out.addmm_(self.categories.select(features), self.skip_weight.T)
         logits, copies = denoiser.layout.categories.select(out), head.copies(h, relations.copies)
-        return out, ConditionalPredictor(logits, h, relations.pointers, copies, denoiser.baseline(given), head)
+        return out, ConditionalPredictor(logits, h, relations.pointers, copies, self.baseline(given), head)
 
     def _fold_categories(self, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Fold the evidence of categories into a layer, (m, n_evidence): return W, (m, categories), and b, (m,).

@@ -13,8 +13,10 @@ Rubin, 1977; Little and Rubin, 2019, section 11.2). Given the observed inputs o,
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -65,6 +67,7 @@ class GaussianBaseline(nn.Module):
     scale: Tensor  # their standard deviation, (D + S,)
     mean: Tensor  # of the Gaussian, (D + S,): not 0 where more cells of one kind are missing
     covariance: Tensor  # of all variables with the inputs, (D + S, D)
+    n_rows: Tensor  # the training rows, less the fraction of missing inputs, ()
 
     def __init__(
         self,
@@ -87,6 +90,7 @@ class GaussianBaseline(nn.Module):
         for name in ("center", "scale", "mean"):
             self.register_buffer(name, torch.zeros(len(self.variables)))
         self.register_buffer("covariance", torch.zeros(len(self.variables), len(inputs)))
+        self.register_buffer("n_rows", torch.zeros(()))
 
     def __bool__(self) -> bool:
         """Whether there are any inputs."""
@@ -118,6 +122,7 @@ class GaussianBaseline(nn.Module):
         """Estimate mean and covariance from evenly spaced training rows."""
         if not self:
             return
+        self.n_rows.copy_(self.variables.select(rows.observed)[:, : self.n_inputs].sum() / self.n_inputs)
         rows = rows[:: -(-len(rows.x) // MAX_ROWS)]
         x, observed = self.variables.select(rows.x).double(), self.variables.select(rows.observed).double()
         count = observed.sum(dim=0).clamp(min=1)
@@ -128,6 +133,29 @@ class GaussianBaseline(nn.Module):
         mean, covariance = _estimate(self._standardise(rows.x).double(), observed, self.n_inputs)
         self.mean.copy_(mean)
         self.covariance.copy_(covariance)
+
+    @torch.no_grad()
+    def draw_parameters(self, generator: np.random.Generator) -> GaussianBaseline:
+        """Return a baseline with mean and covariance drawn from their posterior under a flat prior.
+
+        The covariance is Wishart (its inverse would be, exactly; Little and Rubin, 2019, section 6.1) and the mean
+        Gaussian. Standardised values keep their regression on the inputs.
+        """
+        if not self:
+            return self
+        n, width = max(float(self.n_rows), self.n_inputs + 2.0), self.n_inputs
+        covariance = self.covariance[:width].double().cpu()
+        regression = torch.linalg.solve(covariance, self.covariance[width:].double().cpu().T).T  # (S, D)
+        bartlett = np.tril(generator.standard_normal((width, width)), k=-1)  # the factor of a Wishart matrix
+        bartlett += np.diag(np.sqrt(generator.chisquare(n - np.arange(width))))
+        factor = torch.linalg.cholesky(covariance)
+        shift = factor @ torch.from_numpy(generator.standard_normal(width)) / n**0.5
+        root = factor @ torch.from_numpy(bartlett) / n**0.5
+        inputs = root @ root.T
+        drawn = deepcopy(self)
+        drawn.covariance.copy_(torch.cat([inputs, regression @ inputs]))
+        drawn.mean.add_(torch.cat([shift, regression @ shift]).to(self.mean))
+        return drawn
 
     def validate_state(self) -> None:
         """Raise ValueError unless the covariance is positive definite and everything is finite."""
