@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple, Protocol
 import torch
 from torch import Tensor, nn
 
+from harpoon.data import Columns
 from harpoon.diffusion.schedules import Schedule
 from harpoon.encoding.batch import EncodedRows
 

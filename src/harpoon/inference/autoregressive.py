@@ -110,7 +110,9 @@ class AutoregressiveSampler:
     categories: Tensor  # the positions of its categories among all categories, (variables, most categories)
     first_category: Tensor  # the encoded position of its first category, (variables,)
     ranks: Tensor  # its position among all normal scores, (variables,)
-    quantities: Tensor  # its position among `RowCodec.quantities`, of which the normal scores are the first, (variables,)
+    quantities: (
+        Tensor  # its position among `RowCodec.quantities`, of which the normal scores are the first, (variables,)
+    )
     continuous: Tensor  # the encoded position of its normal score, (variables,)
     standardised: Tensor  # the encoded position of its standardised value, (variables,)
     quantile_table: Tensor  # its standardised value at evenly spaced probabilities, (variables, QUANTILE_POINTS + 1)

@@ -126,11 +126,14 @@ class CopyHead(nn.Module):
         applicable = predicted.observed & rows.not_spike[:, predicted.target]
         min_rows = (MIN_COPY_FRACTION * applicable.sum(dim=0)).clamp(min=MIN_COPY_ROWS)
         selected = select_relations(exact, matches, applicable, min_rows, MAX_RELATIONS_PER_COLUMN)
-        self.relations.store(selected, rows.units)
+        stored = self.relations.store(selected, rows.units)
         margin = INITIAL_PROBABILITY_MARGIN
         log_odds = self.relations.fractions.clamp(margin, 1 - margin).logit()
         self.logits.bias[: len(log_odds)] = log_odds
         self._fit_fractions(rows)
+        for index, relation in stored.items():
+            if relation.fraction is not None:
+                self.relations.fractions[index] = relation.fraction
 
     def _fit_fractions(self, rows: RelationData) -> None:
         """Set the fraction of rows in which each relation holds, including rows where both sides are spikes."""

@@ -45,8 +45,8 @@ class ConditionalDistributions(NamedTuple):
     """The distribution of each cell given the observed cells.
 
     Categories, spikes included, have logits, (n, categories). The normal score of a value that is not a spike has
-    logits of its bins, (m, K), mixed with a Gaussian, (m,) each. The value may be a copy instead, (m, ...). Numbers that
-    are all spikes may be determined, (n, F).
+    logits of its bins, (m, K), mixed with a Gaussian, (m,) each. The value may be a copy instead, (m, ...).
+    Numbers with few values may be determined, (n, F).
     """
 
     category_logits: Tensor
@@ -84,8 +84,8 @@ class ConditionalPredictor(NamedTuple):
 
     def distributions(self, requested: Tensor) -> ConditionalDistributions:
         """Return the distributions of all categories and of the requested normal scores, a mask (n, C)."""
-        ranks = self.head(self.h, self.pointers, self.copies, requested)
-        return ConditionalDistributions(self.category_logits, *ranks, self.few_valued)
+        bin_logits, gaussian, copies = self.head(self.h, self.pointers, self.copies, requested)
+        return ConditionalDistributions(self.category_logits, bin_logits, gaussian, copies, self.few_valued)
 
     def determined(self) -> Tensor:
         """Return which values are almost certainly copies of observed ones, (n, C)."""
@@ -206,7 +206,7 @@ class RankHead(nn.Module):
         candidates = [relation for relation in relations if relation.target < rows.n_ranked]
         self.pointers.initialize(rows, candidates, bin_edges)
         self.copies.initialize(rows, candidates)
-        few_valued = ((relation, 1.0) for relation in relations if relation.target >= rows.n_ranked)
+        few_valued = ((each, each.fraction or 0.0) for each in relations if each.target >= rows.n_ranked)
         self.few_valued_relations.store(few_valued, rows.units)
 
     def _relation_data(self, data: EncodedRows, codec: RowCodec, cells: Columns | None) -> RelationData:

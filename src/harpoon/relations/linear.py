@@ -106,6 +106,7 @@ class LinearSearch:
             equation.constant / own,
             is_rounded=differs and unit.step > 0,
             always=always,
+            fraction=1 - float(wrong / applicable),
         )
         return relation if relation.is_finite else None
 
@@ -186,7 +187,11 @@ class LinearSearch:
         gram = x.T @ x / len(x)
         inverse = torch.linalg.pinv(gram + MAX_COLLINEARITY * torch.eye(len(columns), dtype=x.dtype), hermitian=True)
         unexplained = 1 / (inverse.diagonal() * gram.diagonal()).clamp(min=1)
-        return [column for column, part in zip(columns, unexplained.tolist(), strict=True) if part < 1 - MIN_EXPLAINED_VARIANCE]
+        return [
+            column
+            for column, part in zip(columns, unexplained.tolist(), strict=True)
+            if part < 1 - MIN_EXPLAINED_VARIANCE
+        ]
 
     def _sum(self, target: int, columns: Sequence[int]) -> Equation | None:
         """Return the sum that equals a column in most rows (orthogonal matching pursuit; Pati et al., 1993)."""
@@ -251,7 +256,7 @@ class LinearSearch:
 
     def _affine_maps(self) -> Iterator[Equation]:
         """Yield y - c x = d for pairs of numbers with a correlation of almost 1."""
-        columns = [column for column in self._group(plain=True)]
+        columns = self._group(plain=True)
         if len(columns) < 2:  # noqa: PLR2004
             return
         close = self._correlations(columns).abs() > MIN_AFFINE_CORRELATION
@@ -306,5 +311,8 @@ class LinearSearch:
 
 def _modes(values: Tensor, observed: Tensor) -> Tensor:
     """Return the most frequent observed value of each column, (columns,)."""
-    modes = [values[observed[:, column], column].mode().values if observed[:, column].any() else values.new_zeros(()) for column in range(values.shape[1])]
+    modes = [
+        values[observed[:, column], column].mode().values if observed[:, column].any() else values.new_zeros(())
+        for column in range(values.shape[1])
+    ]
     return torch.stack(modes) if modes else values.new_zeros(0)

@@ -5,7 +5,8 @@ a product of powers (x = c yᵃ zᵇ), in the table's units. Relations are searc
 (`harpoon.relations.search`).
 
 Numeric columns are numbered as in `RowCodec.quantities`: those with a normal score, then those with few values. Values
-are standardised unless stated otherwise. A value in standard deviations is the standardised value minus that of zero, `AffineUnit.zero`.
+are standardised unless stated otherwise. A value in standard deviations is the standardised value minus that of zero,
+`AffineUnit.zero`.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class Relation(NamedTuple):
     constant: float = 0.0  # of a sum in the table's units
     is_rounded: bool = False  # whether a sum may be rounded to the resolution of its column
     always: bool = False  # whether it holds in practically all rows, judged in double precision
+    fraction: float | None = None  # of the rows in which it holds, judged in double precision; None: not judged
 
     @classmethod
     def linear(
@@ -58,6 +60,7 @@ class Relation(NamedTuple):
         *,
         is_rounded: bool = False,
         always: bool = False,
+        fraction: float | None = None,
     ) -> Relation:
         """Return a linear combination in the table's units as a linear function of standardised values."""
         source_units, scale = [units[source] for source in sources], units[target].scale
@@ -73,6 +76,7 @@ class Relation(NamedTuple):
             constant=float(constant),
             is_rounded=is_rounded,
             always=always,
+            fraction=fraction,
         )
 
     @property
@@ -158,11 +162,16 @@ class RelationBank(nn.Module):
     def predict(self, values: Tensor, observed: Tensor) -> RelationValues:
         """Evaluate the stored relations on standardised values and the mask of observed ones, both (n, n_sources)."""
         stored, zeros = self.stored, self.zeros
-        weights, target = self.weights[stored].unflatten(1, (2, self.n_sources)), self.target(stored)
+        weights, target = self.weights[stored].view(len(stored), 2, self.n_sources), self.target(stored)
         is_product = self.is_product[stored]
         if not weights[:, :, self.n_columns :].any():  # columns with few values are no sources
             width = self.n_columns
-            weights, values, observed, zeros = weights[:, :, :width], values[:, :width], observed[:, :width], zeros[:width]
+            weights, values, observed, zeros = (
+                weights[:, :, :width],
+                values[:, :width],
+                observed[:, :width],
+                zeros[:width],
+            )
         if not is_product.any():
             weights, inputs, available = weights[:, 0], values, observed
         else:
@@ -211,13 +220,18 @@ class RelationBank(nn.Module):
         return Formula(tuple(sources), tuple(powers[sources].tolist()), factor)
 
     @torch.no_grad()
-    def store(self, relations: Iterable[tuple[Relation, float]], units: Mapping[int, AffineUnit]) -> None:
-        """Store the first relations of each column, each with the fraction of rows in which it holds."""
+    def store(
+        self, relations: Iterable[tuple[Relation, float]], units: Mapping[int, AffineUnit]
+    ) -> dict[int, Relation]:
+        """Store the first relations of each column, each with the fraction of rows in which it holds.
+
+        Returns them by their index.
+        """
         for buffer in self.buffers():
             buffer.zero_()
         for column, unit in units.items():
             self.zeros[column] = max(-MAX_ZERO, min(unit.zero, MAX_ZERO))
-        n_stored = [0] * self.n_columns
+        n_stored, stored = [0] * self.n_columns, {}
         for relation, fraction in relations:
             target = relation.target - self.first
             if n_stored[target] < self.per_column:
@@ -231,6 +245,8 @@ class RelationBank(nn.Module):
                 if not relation.is_product:
                     self.coefficients[:, index, relation.sources] = _split(relation.coefficients)
                     self.constants[:, index] = _split([relation.constant])[:, 0]
+                stored[index] = relation
+        return stored
 
     def validate_state(self) -> None:
         """Raise ValueError if a buffer is not finite, or a weight of a sum has no coefficient."""

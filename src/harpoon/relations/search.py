@@ -16,7 +16,7 @@ import torch
 from torch import Tensor
 
 from harpoon.encoding.units import DIMENSIONLESS, AffineUnit
-from harpoon.relations.linear import LinearSearch
+from harpoon.relations.linear import MIN_VARIED_ROWS, LinearSearch
 from harpoon.relations.relation import (
     MIN_POSITIVE,
     PRODUCT_ROUNDING,
@@ -97,7 +97,7 @@ def search_relations(data: RelationData, scores: Tensor) -> list[Relation]:
 def _add_exact(found: Sequence[Relation], data: RelationData) -> list[Relation]:
     """Return the relations that only the search in double precision finds."""
     products = [relation for relation in found if relation.is_product]
-    known = {(relation.target, *relation.sources) for relation in products}
+    known: set[tuple[object, ...]] = {(relation.target, *relation.sources) for relation in products}
     known |= {
         _signature(relation)
         for relation in found
@@ -231,27 +231,28 @@ def _search_few_valued_products(data: RelationData) -> list[Relation]:
     scales = torch.tensor([data.units[column].scale for column in columns], dtype=torch.float64)
     products = _fit_products(data, columns, data.exact[subset][:, columns] / scales, data.observed[subset])
     few = [product for product in products if max(product.target, *product.sources) >= data.n_ranked]
-    return [
-        product._replace(always=True)
-        for product in few
-        if min(product.target, *product.sources) < data.n_ranked or len(product.sources) > 1
-        if _always_holds(product, data)
-    ]
+    related = [p for p in few if min(p.target, *p.sources) < data.n_ranked or len(p.sources) > 1]
+    judged = ((product, _product_fraction(product, data)) for product in related)
+    return [product._replace(always=True, fraction=fraction) for product, fraction in judged if fraction is not None]
 
 
-def _always_holds(product: Relation, data: RelationData) -> bool:
-    """Return whether a product equals its column in practically all rows in which that is not its frequent value."""
+def _product_fraction(product: Relation, data: RelationData) -> float | None:
+    """Return the fraction of rows in which a product equals its column.
+
+    None unless these are practically all rows in which the column does not have its most frequent value.
+    """
     columns, unit = [product.target, *product.sources], data.units[product.target]
     scales = torch.tensor([data.units[column].scale for column in columns], dtype=torch.float64)
     values, powers = data.exact[:, columns] / scales, torch.tensor(product.weights, dtype=torch.float64)
     rows = data.observed[:, columns].all(dim=1) & (values > MIN_POSITIVE).all(dim=1)
     values = values[rows]
     if len(values) < MIN_PRODUCT_ROWS:
-        return False
+        return None
     error = (values[:, 0] - (product.offset + values[:, 1:].log() @ powers).exp()).abs()
-    wrong = error > product.tolerance(unit) + PRODUCT_ROUNDING * values[:, 0]
+    wrong = (error > product.tolerance(unit) + PRODUCT_ROUNDING * values[:, 0]).sum()
     n_varied = (values[:, 0] != values[:, 0].mode().values).sum()
-    return bool(n_varied >= MIN_PRODUCT_ROWS // 5 and wrong.sum() <= (1 - MIN_PRODUCT_FRACTION) * n_varied)
+    always = n_varied >= MIN_VARIED_ROWS and wrong <= (1 - MIN_PRODUCT_FRACTION) * n_varied
+    return 1 - float(wrong / len(values)) if always else None
 
 
 def _fit_products(data: RelationData, columns: Sequence[int], values: Tensor, observed: Tensor) -> list[Relation]:

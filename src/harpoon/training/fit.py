@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import torch
 from torch import Tensor
@@ -136,7 +137,7 @@ class ModelFitter:
         sample = rows if sampled_columns is columns else self._encode(codec, sampled_columns)
         cells = sampled_columns
         if self.config.incomplete_rows == "drop":
-            cells = take(cells, codec.observed(cells).all(axis=1))
+            cells = take(cells, np.flatnonzero(codec.observed(cells).all(axis=1)))
         tables = ContingencyTables.fit(schema, data.counts, data.n_rows, columns, sampled_columns)
         contingency = self._add_counts(tables)
         checkpoint = self._checkpoint(open_checkpoint, config, sample)

@@ -31,11 +31,13 @@ def test_copies_and_copies_of_copies_are_exact(kinds):
     for row, kind in enumerate(kinds):
         relation_of[row, 2] = {"sum": 0, "same": 1, "chain": 0}.get(kind, NO_INDEX)
         relation_of[row, 3] = 2 if kind == "chain" else NO_INDEX
-    copied = apply_formulas(rows, codec, relation_of, formulas)
+    copied, clipped = apply_formulas(rows, codec, relation_of, formulas)
     a, b, c, d = columns.values()
     bound = {name: (columns[name].min(), columns[name].max()) for name in "cd"}
     for row, kind in enumerate(kinds):
         third = {"none": c[row], "same": a[row]}.get(kind, a[row] + b[row])
+        fourth = np.clip(third, *bound["c"]) - b[row] if kind == "chain" else d[row]
+        assert clipped[row] == (third != np.clip(third, *bound["c"]) or fourth != np.clip(fourth, *bound["d"]))
         third = np.clip(third, *bound["c"])
         assert copied["c"].values[row] == third
         assert copied["d"].values[row] == (np.clip(third - b[row], *bound["d"]) if kind == "chain" else d[row])
