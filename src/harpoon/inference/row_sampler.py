@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -34,7 +34,7 @@ Mask = NDArray[np.bool_]
 Complete = Callable[..., Columns]  # (given, index, draw=) to rows without missing cells
 SampleBatch = Callable[[Index, Columns, Callable[[], None]], Sampled]  # (positions, given cells, on_step) to rows
 MIN_BATCH_ROWS = 64
-MAX_RETRIES = 8  # of rows that contradict a relation
+MAX_RETRIES, MAX_COMPLETIONS = 7, 3  # of rows that contradict a relation
 BATCHES_PER_CHUNK = 16  # batches that are encoded and decoded together, at most
 MAX_NOISE_VALUES = 2**26  # random numbers held at once, at most
 
@@ -87,6 +87,12 @@ class RowSampler:
         """Return the formulas that hold in at least a fraction of the training rows, with the index of their target."""
         units = self.codec.units
         return [formula for bank in self._banks for formula in bank.targeted_formulas(units, min_fraction)]
+
+    @cached_property
+    def _exact_formulas(self) -> list[tuple[int, Formula]]:
+        """The formulas that all training rows keep exactly; products of other numbers than labels are rounded."""
+        n_ranked, formulas = len(self.codec.numeric), self._formulas(1.0)
+        return [each for each in formulas if each[1].factor is None or max(each[0], *each[1].sources) >= n_ranked]
 
     def structural_nulls(self, rows: Columns) -> dict[str, Mask]:
         """Return which unknown cells are structurally missing, (n,), for each column that has such cells.
@@ -208,14 +214,15 @@ class RowSampler:
             resampler: Corrects the bias of guidance by importance weights.
         """
         if self.missing == "complete" and self.codec.indicator_of:
-            as_trained = replace(self, missing="as_trained")
-            rows = as_trained.sample(
-                given, index, draw=draw, penalty=penalty, guidance_scale=guidance_scale, resampler=resampler
-            )
-            filler = replace(self, missing="fill", progress=False)
-            filled = filler.sample(null_as_unknown(rows), index, draw=Stream.FILL + draw)
-            self.evaluations += as_trained.evaluations + filler.evaluations
-            return filled
+            complete = partial(self._complete, penalty=penalty, guidance_scale=guidance_scale, resampler=resampler)
+            rows = complete(given, index, draw=draw)
+            for attempt in range(1, 1 + MAX_COMPLETIONS if penalty is None else 1):
+                failed = np.flatnonzero(violates(rows, self.codec, self._exact_formulas))
+                if not len(failed):
+                    break
+                new = complete(take(given, failed), index[failed], draw=attempt * Stream.COMPLETIONS + draw)
+                rows = scatter(rows, new, failed)
+            return rows
         if penalty is None and self.autoregressive is not None:
             return self._sample_autoregressive(self.autoregressive, given, index, draw)
         parts = self._diffuse(
@@ -228,6 +235,15 @@ class RowSampler:
             resampler=resampler,
         )
         return _join(parts, given)
+
+    def _complete(self, given: Columns, index: Index, *, draw: int, **guidance: Any) -> Columns:
+        """Sample rows in which cells may be null, and then fill these given the rest of their row."""
+        as_trained = replace(self, missing="as_trained")
+        rows = as_trained.sample(given, index, draw=draw, **guidance)
+        filler = replace(self, missing="fill", progress=False)
+        filled = filler.sample(null_as_unknown(rows), index, draw=Stream.FILL + draw)
+        self.evaluations += as_trained.evaluations + filler.evaluations
+        return filled
 
     def sample_encoded(
         self, given: Columns, index: Index, *, draw: int = Stream.CELLS, penalty: Penalty | None = None
@@ -330,13 +346,13 @@ class RowSampler:
         Such a row has a total outside of the range of its column, or a number of items that is none of the few that
         occur. `sample` returns rows, and in which of them a value had to be clipped.
         """
-        (rows, clipped), formulas = sampled, self._formulas(1.0)
-        for attempt in range(MAX_RETRIES):
+        (rows, clipped), formulas = sampled, self._exact_formulas
+        for attempt in range(1, 1 + MAX_RETRIES):
             failed = np.flatnonzero(clipped | violates(rows, self.codec, formulas))
             if not len(failed):
                 break
             padded = np.resize(failed, max(len(failed), MIN_BATCH_ROWS))
-            new, again = sample(take(given, padded), index[padded], (attempt + 1) * Stream.RETRIES + draw)
+            new, again = sample(take(given, padded), index[padded], attempt * Stream.RETRIES + draw)
             rows, clipped = scatter(rows, take(new, slice(len(failed))), failed), np.zeros_like(clipped)
             clipped[failed] = again[: len(failed)]
         return rows
