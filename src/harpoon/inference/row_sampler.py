@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, TypeVar, cast
+from typing import TypeVar, cast
 
 import numpy as np
 import torch
@@ -236,10 +236,21 @@ class RowSampler:
         )
         return _join(parts, given)
 
-    def _complete(self, given: Columns, index: Index, *, draw: int, **guidance: Any) -> Columns:
+    def _complete(
+        self,
+        given: Columns,
+        index: Index,
+        *,
+        draw: int,
+        penalty: Penalty | None,
+        guidance_scale: float | None,
+        resampler: SMCResampler | None,
+    ) -> Columns:
         """Sample rows in which cells may be null, and then fill these given the rest of their row."""
         as_trained = replace(self, missing="as_trained")
-        rows = as_trained.sample(given, index, draw=draw, **guidance)
+        rows = as_trained.sample(
+            given, index, draw=draw, penalty=penalty, guidance_scale=guidance_scale, resampler=resampler
+        )
         filler = replace(self, missing="fill", progress=False)
         filled = filler.sample(null_as_unknown(rows), index, draw=Stream.FILL + draw)
         self.evaluations += as_trained.evaluations + filler.evaluations
