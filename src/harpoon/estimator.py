@@ -291,7 +291,7 @@ class Harpoon:
         >>> Harpoon(max_epochs=1, random_state=0, progress=False).fit(rows).relations()[-1]
         'area = height * width (100 %)'
         """
-        names = [number.column.name for number in self._check_fitted().numeric]
+        names = [number.column.name for number in self._check_fitted().quantities]
         sampler = self._sampler()
         numbers = [describe(target, formula, names, fraction) for target, formula, fraction in sampler.relations()]
         return numbers + [describe_dependency(*pair) for pair in sampler.dependencies()]

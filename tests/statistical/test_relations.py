@@ -34,13 +34,14 @@ def encoded(columns):
     table = dataframe.read(pa.table(columns))
     counts = count_columns(table)
     codec = RowCodec.fit(Schema.from_counts(counts), counts, encoding="mixed", scaling="standard")
-    return codec, codec.to_batch(read_columns(table, codec.schema))
+    return codec, read_columns(table, codec.schema)
 
 
 def initialized(columns):
-    codec, rows = encoded(columns)
+    codec, cells = encoded(columns)
+    rows = codec.to_batch(cells)
     head = RankHead(codec.slices, hidden=8, n_bins=N_BINS)
-    head.initialize(rows, codec)
+    head.initialize(rows, codec, cells)
     return head, rows, codec
 
 
@@ -234,6 +235,7 @@ def test_the_likelihood_of_a_copy_is_its_probability(bills):
         torch.tensor([[0.25], [0.25]]),
         torch.tensor([[form], [form]]),
         torch.tensor([[False], [False]]),
+        torch.tensor([[False], [False]]),
     )
     otherwise = torch.tensor([-1.0, -1.0])
     log_p = head.copies.log_likelihood(copied, torch.tensor([0.25, 0.5]), otherwise)
@@ -309,7 +311,8 @@ def test_sampled_products_are_exact():
 
 def test_a_nearly_constant_ratio_is_not_a_product():
     x = RNG.normal(size=ROWS)
-    assert stored(initialized({"a": 1e6 + x, "b": 1e6 + 5 + x})[0].copies.relations) == (set(), set())
+    shifted = {(0, ((1, 1.0),)), (1, ((0, 1.0),))}  # b = a + 5
+    assert stored(initialized({"a": 1e6 + x, "b": 1e6 + 5 + x})[0].copies.relations) == (shifted, set())
     assert stored(initialized({"a": 1e3 + x, "b": 1e3 + 5 + x})[0].copies.relations)[1] == set()
     twice = {"a": HEIGHT, "b": HEIGHT}
     assert stored(initialized(twice)[0].copies.relations) == ({(0, ((1, 1.0),)), (1, ((0, 1.0),))}, set())

@@ -31,6 +31,8 @@ class Stream(IntEnum):
     GIBBS_MASK = 2**48  # which cells a Gibbs step resamples; the key of the step is added
     SHIFTED = 2**52  # categories with shifted log-odds; the number of the draw is added
     FILL = 2**56  # null cells that are filled after all; the key of the row's own noise is added
+    RETRIES = 2**57  # rows that contradict a relation, sampled again; times the attempt, up to 7, plus the first key
+    COMPLETIONS = 2**60  # the same with null cells that are filled after all; times the attempt, up to 3
     BRANCHES = 2**62  # how many rows each branch gets, and their order
     PROPOSALS = 2**62 + 1  # columns that a branch restricts
     COMPLETION = 2**62 + 2  # restricted columns of rows that are completed

@@ -3,6 +3,7 @@
 from harpoon.data.coercion import coerce, coerce_observed, factorize, unknown_categories
 from harpoon.data.column import KINDS, Column, Kind, KindSpec, describe, format_number, format_time
 from harpoon.data.column_array import (
+    NANOSECONDS,
     NO_INDEX,
     ColumnArray,
     Columns,
@@ -25,6 +26,7 @@ from harpoon.data.statistics import ColumnCounts, Floats, TableCounts, WeightedV
 
 __all__ = [
     "KINDS",
+    "NANOSECONDS",
     "NO_INDEX",
     "Column",
     "ColumnArray",

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from harpoon.data import Columns
 from harpoon.diffusion.schedules import Schedule
 from harpoon.encoding.batch import EncodedRows
 
@@ -57,8 +58,14 @@ class Denoiser(nn.Module, ABC):
         """Return the inner weight matrices, which Muon may optimise; none by default."""
         return []
 
-    def initialize(self, data: EncodedRows, generator: torch.Generator) -> None:
-        """Set the initial weights, and all statistics of the training rows that the network uses."""
+    def initialize(self, data: EncodedRows, generator: torch.Generator, cells: Columns | None = None) -> None:  # noqa: ARG002
+        """Set the initial weights, and all statistics of the training rows that the network uses.
+
+        Args:
+            data: The encoded rows.
+            generator: The source of random weights.
+            cells: The same rows before they were encoded, for relations between columns; None: these are not searched.
+        """
         initialize_linear(self, generator)
         self.fit_moments(data)
 

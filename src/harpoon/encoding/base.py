@@ -137,6 +137,12 @@ class Codec(ABC):
         return {PartType.CONTINUOUS, PartType.REGRESSION} <= {part.type for part in self.parts}
 
     @property
+    def is_few_valued(self) -> bool:
+        """Whether it has a standardised value, but no normal score: every value is a category."""
+        types = {part.type for part in self.parts}
+        return PartType.REGRESSION in types and PartType.CONTINUOUS not in types
+
+    @property
     def label_features(self) -> list[NDArray[np.int64]]:
         """The features of each label, counted among its categorical features: (labels, 1), one array per variable.
 
@@ -225,6 +231,14 @@ class ColumnCodec(Codec):
     def to_column_units(self, values: NDArray[Any]) -> NDArray[Any]:
         """Round values that were computed from other columns to what this column can hold."""
         return values
+
+    def can_hold(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which values of `to_column_units` can be encoded, (n,)."""
+        return np.ones(len(values), dtype=np.bool_)
+
+    def centred_values(self, cells: ColumnArray) -> tuple[Floats, int]:
+        """Return values less an origin, (n,), and the origin: the values of times are exact only without it."""
+        return cells.values.astype(np.float64), 0
 
     def marginal(self, spike_fractions: Floats, n_points: int) -> tuple[ColumnArray, Floats] | None:
         """Return the distribution of a numeric column by itself: values and their probabilities.

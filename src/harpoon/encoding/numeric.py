@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 from torch import Tensor
 
-from harpoon.data import Column, ColumnArray, ColumnCounts, Floats, Kind, WeightedValues
+from harpoon.data import NANOSECONDS, Column, ColumnArray, ColumnCounts, Floats, Kind, WeightedValues
 from harpoon.encoding.base import CONTINUOUS_PART, ColumnCodec, Part, PartType
 from harpoon.encoding.categorical import CategoricalCodec, normalize, one_hot
 from harpoon.encoding.scalers import SCALERS, NormalScoreScaler, Scaler, StandardScaler, floats_from_json, is_increasing
@@ -22,6 +22,7 @@ MIN_SPIKE_FRACTION = 0.03  # of the cells: values that are more frequent are spi
 MAX_SPIKES = 32
 CERTAIN_PROBABILITY = 0.99  # an expectation with a spike of this probability decodes to the spike
 MAX_EXACT_INTEGER = 2**52  # integers up to here are exact as floats
+NANOSECONDS_PER_DAY = 86_400 * 10**9
 MIN_INT64, MAX_INT64 = -(2**63), 2**63 - 1024  # the range of int64 that is exact at its ends as floats
 
 
@@ -197,7 +198,12 @@ class SpikedNumericCodec(NumericCodec):
             zero=float(scaler.transform(np.array([-float(integer_origin(column))]))[0]),
             step=float(column.step or column.kind.integral),
             additive=is_plain or column.kind is Kind.DURATION,
+            nanoseconds=0 if is_plain else NANOSECONDS.get(column.unit, NANOSECONDS_PER_DAY),
         )
+
+    def centred_values(self, cells: ColumnArray) -> tuple[Floats, int]:
+        """Return values less the integer origin, (n,), and the origin."""
+        return _centred_values(cells, self.column), integer_origin(self.column)
 
     def bin_edges(self, n_bins: int) -> Floats:
         """Return the standardised values at the inner edges of equiprobable bins, (n_bins - 1,)."""
@@ -207,6 +213,12 @@ class SpikedNumericCodec(NumericCodec):
     def to_column_units(self, values: NDArray[Any]) -> NDArray[Any]:
         """Round values that were computed from other columns to what this column can hold."""
         return to_valid_values((values - integer_origin(self.column)).astype(np.float64), self.column)
+
+    def can_hold(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        """Return which values can be encoded: all, unless there are only spikes."""
+        if self.normal_scores:
+            return super().can_hold(values)
+        return np.isin(values, to_valid_values(np.array(self.spikes), self.column))
 
     def marginal(self, spike_fractions: Floats, n_points: int) -> tuple[ColumnArray, Floats] | None:
         """Return the spikes and evenly spaced quantiles, with their probabilities."""

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from harpoon.data import Columns, Floats, Schema, TableCounts
+from harpoon.data import Columns, Floats, Schema, TableCounts, n_rows
 from harpoon.encoding.base import Codec, ColumnCodec, ColumnSlice, PartType
 from harpoon.encoding.batch import EncodedRows, QuantizedRows
 from harpoon.encoding.missingness import MissingIndicatorCodec
@@ -79,6 +79,11 @@ class RowCodec:
     def numeric(self) -> list[ColumnCodec]:
         """The codecs with a normal score."""
         return [codec for codec in self.single_columns if codec.has_normal_score]
+
+    @cached_property
+    def quantities(self) -> list[ColumnCodec]:
+        """The codecs with a standardised value: those with a normal score, then those with few values."""
+        return [*self.numeric, *(codec for codec in self.single_columns if codec.is_few_valued)]
 
     @property
     def single_columns(self) -> list[ColumnCodec]:
@@ -188,10 +193,26 @@ class RowCodec:
         codec = self.codecs[column]
         return codec.bin_edges(n_bins) if isinstance(codec, ColumnCodec) else np.zeros(n_bins - 1)
 
-    @property
+    @cached_property
     def units(self) -> dict[int, AffineUnit]:
-        """The units of the numeric columns with a normal score, by their index in `numeric`."""
-        return {index: unit for index, codec in enumerate(self.numeric) if (unit := codec.unit)}
+        """The units of numeric columns, by their index in `quantities`."""
+        return {index: unit for index, codec in enumerate(self.quantities) if (unit := codec.unit)}
+
+    def quantity_values(self, rows: Columns) -> Floats:
+        """Return the values of `quantities` that have a unit in double precision, (n, quantities); the others are 0.
+
+        Times and durations are in nanoseconds, and times are counted from a reference that all columns share.
+        """
+        values = np.zeros((n_rows(rows), len(self.quantities)))
+        reference: int | None = None
+        for index, unit in self.units.items():
+            codec = self.quantities[index]
+            centred, origin = codec.centred_values(rows[codec.column.name])
+            tick = unit.nanoseconds or 1
+            if not unit.additive:
+                reference = origin * tick if reference is None else reference
+            values[:, index] = centred * tick + (origin * tick - (0 if unit.additive else reference or 0))
+        return values
 
     def to_json(self) -> list[dict[str, Any]]:
         """Return the fitted codecs as plain data."""

@@ -15,3 +15,4 @@ class AffineUnit(NamedTuple):
     zero: float  # the standardised value of 0
     step: float  # the resolution of the column; 0: none
     additive: bool  # whether sums and differences of values are of the same kind
+    nanoseconds: int = 0  # of one unit of time; 0: the values are not times

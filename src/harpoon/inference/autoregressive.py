@@ -21,7 +21,7 @@ import torch
 from scipy.special import ndtri
 from torch import Tensor
 
-from harpoon.data import NO_INDEX, Floats
+from harpoon.data import NANOSECONDS, NO_INDEX, Floats
 from harpoon.encoding import ColumnSlice, EncodedRows, PartType, RowCodec
 from harpoon.encoding.batch import MIN_RANK
 from harpoon.encoding.missingness import NULL
@@ -31,6 +31,7 @@ from harpoon.relations import Exclusions, RelationBank
 QUANTILE_POINTS = 1024
 UNIFORMS_PER_VARIABLE = 4  # for the order, the category or component, the bin, and the position inside the bin
 FIRST, DONE = -1.0, torch.inf  # priorities
+MAX_SPIKE_DISTANCE = 0.25  # of the smallest distance of two spikes, from the spike that a relation gives
 SPIKE_TOLERANCE = 1e-5  # relative difference below which two standardised values are equal in single precision
 
 
@@ -42,8 +43,12 @@ class DistributionModel(Protocol):
         """The relations between numeric columns."""
 
     @property
+    def few_valued_relations(self) -> RelationBank:
+        """The relations that determine numeric columns with few values."""
+
+    @property
     def constrained(self) -> tuple[Tensor, Tensor]:
-        """Which numbers a sum constrains, and which a product, (ranks,) each."""
+        """Which numbers a sum constrains, and which a product, (quantities,) each."""
 
     @property
     def n_rank_bins(self) -> int:
@@ -105,11 +110,14 @@ class AutoregressiveSampler:
     categories: Tensor  # the positions of its categories among all categories, (variables, most categories)
     first_category: Tensor  # the encoded position of its first category, (variables,)
     ranks: Tensor  # its position among all normal scores, (variables,)
+    quantities: (
+        Tensor  # its position among `RowCodec.quantities`, of which the normal scores are the first, (variables,)
+    )
     continuous: Tensor  # the encoded position of its normal score, (variables,)
     standardised: Tensor  # the encoded position of its standardised value, (variables,)
     quantile_table: Tensor  # its standardised value at evenly spaced probabilities, (variables, QUANTILE_POINTS + 1)
     spikes: Tensor  # its standardised value at each spike, after one entry for no spike, (variables, most categories)
-    scales: Tensor  # the scale of each number, and the scale relative to its size, (2, ranks)
+    scales: Tensor  # the scale of each number, and the scale relative to its size, (2, quantities)
     indicator: Tensor  # the variable that is its missing indicator, (variables,)
     null_category: Tensor  # the encoded position of the category of that indicator that says "null", (variables,)
 
@@ -135,6 +143,7 @@ class AutoregressiveSampler:
             if regression[row] and not continuous[row]:
                 categories[row, 0] = NO_INDEX  # a column of spikes alone always has one of them
         ranked = [row for row, slice_ in enumerate(continuous) if slice_]
+        few_valued = [row for row, slice_ in enumerate(regression) if slice_ and not continuous[row]]
         columns = [slices[0].column for slices in variables]
         indicators = [codec.indicator_of.get(column, NO_INDEX) for column in columns]
         first_dimension = {slices[0].column: slices[0].start for slices in reversed(variables)}
@@ -145,12 +154,13 @@ class AutoregressiveSampler:
             follows=torch.tensor([columns.index(column) for column in columns]),
             categories=categories,
             first_category=_starts(categorical),
-            ranks=torch.tensor([ranked.index(row) if row in ranked else NO_INDEX for row in range(len(variables))]),
+            ranks=_positions(ranked, len(variables)),
+            quantities=_positions([*ranked, *few_valued], len(variables)),
             continuous=_starts(continuous),
             standardised=standardised,
             quantile_table=_standardised_values(codec, standardised, _rows_at_quantiles(codec)),
             spikes=_standardised_values(codec, standardised, _rows_at_categories(codec, most)),
-            scales=_scales(codec, len(ranked)),
+            scales=_scales(codec),
             indicator=torch.tensor([columns.index(at) if at != NO_INDEX else at for at in indicators]),
             null_category=torch.tensor([first_dimension[at] + NULL if at != NO_INDEX else at for at in indicators]),
         )
@@ -266,8 +276,14 @@ class AutoregressiveSampler:
         """
         offset, constrained = torch.zeros(len(self), device=self.follows.device), by_sums | by_products
         scale = torch.where(by_sums, self.scales[0], self.scales[1]).masked_fill(~constrained, torch.inf)
-        offset[self.ranks != NO_INDEX] = torch.where(constrained, 1.0 + scale.argsort().argsort(), 0.0)
+        late, numeric = torch.where(constrained, 1.0 + scale.argsort().argsort(), 0.0), self.quantities != NO_INDEX
+        offset[numeric] = late[self.quantities[numeric]]
         return offset
+
+    @property
+    def _is_few_valued(self) -> Tensor:
+        """Which variables are numbers whose values are all spikes, (variables,)."""
+        return (self.quantities != NO_INDEX) & (self.ranks == NO_INDEX)
 
     def _next_variables(self, predictor: ConditionalPredictor, priority: Tensor, steps_left: int) -> Tensor:
         """Return which variables are sampled next, (n, variables), by priority.
@@ -279,6 +295,7 @@ class AutoregressiveSampler:
         if steps_left == 1:
             return waiting
         determined[:, self.ranks != NO_INDEX] = predictor.determined()
+        determined[:, self._is_few_valued] = predictor.few_valued.known
         waits_for_indicator = (self.indicator != NO_INDEX) & waiting[:, self.indicator.clamp(min=0)]
         priority = priority.masked_fill(determined & waiting & ~waits_for_indicator, FIRST)
         per_step = (waiting.sum(dim=1, keepdim=True) + steps_left - 1).div(steps_left, rounding_mode="floor")
@@ -299,7 +316,8 @@ class AutoregressiveSampler:
         logits = logits.masked_fill(positions == NO_INDEX, -torch.inf)
         if excluded is not None:
             logits = _exclude(logits, excluded[row[:, None], positions.clamp(min=0)])
-        category = self._determined_spikes(requested, distributions, _categorical_icdf(logits, uniforms[0]))
+        category = self._determined_spikes(rows, requested, distributions, _categorical_icdf(logits, uniforms[0]))
+        category = self._determined_categories(requested, distributions, category)
         has_categories = self.first_category[variable] != NO_INDEX
         x[row[has_categories], (self.first_category[variable] + category)[has_categories]] = 1.0
         is_continuous = (self.ranks[variable] != NO_INDEX) & (~has_categories | (category == 0))
@@ -312,21 +330,49 @@ class AutoregressiveSampler:
             self._sample_numbers(rows, row[is_continuous], variable[is_continuous], selected, uniforms)
 
     def _determined_spikes(
-        self, requested: _Requested, distributions: ConditionalDistributions, category: Tensor
+        self, rows: SampledRows, requested: _Requested, distributions: ConditionalDistributions, category: Tensor
     ) -> Tensor:
         """Return the categories; for a number that a deterministic relation gives, the spike it equals, or none."""
         has_spikes = (self.ranks != NO_INDEX) & (self.first_category != NO_INDEX)
         spiked = has_spikes[requested.variable].nonzero()[:, 0]
-        _, values, _, deterministic = (item[requested.rank_row[spiked]] for item in distributions.copies)
-        if not deterministic.any():
+        copies = distributions.copies.take(requested.rank_row[spiked])
+        if not copies.deterministic.any():
             return category
-        value = values.gather(1, deterministic.to(values.dtype).argmax(dim=1, keepdim=True))
-        variable = requested.variable[spiked]
-        spikes = self.spikes[variable].to(value.dtype).masked_fill(self.categories[variable] == NO_INDEX, torch.inf)
-        equal = (spikes - value).abs() <= SPIKE_TOLERANCE * (1 + value.abs())
-        equal[:, 0] = False  # the entry for no spike
-        spike = torch.where(equal.any(dim=1), equal.to(values.dtype).argmax(dim=1), 0)
-        return category.index_copy(0, spiked, torch.where(deterministic.any(dim=1), spike, category[spiked]))
+        relation = copies.deterministic.to(copies.values.dtype).argmax(dim=1, keepdim=True)
+        value, variable = copies.values.gather(1, relation), requested.variable[spiked]
+        equal = (self._spikes(variable, value) - value).abs() <= SPIKE_TOLERANCE * (1 + value.abs())
+        spike = torch.where(equal.any(dim=1), equal.to(value.dtype).argmax(dim=1), 0)
+        determined = copies.deterministic.any(dim=1)
+        at = (determined & (spike > 0)).nonzero()[:, 0]  # the formula decides between a spike and its neighbours
+        index = copies.relations.gather(1, relation)[at, 0]
+        rows.relation_of[requested.row[spiked[at]], self.ranks[variable[at]]] = index
+        return category.index_copy(0, spiked, torch.where(determined, spike, category[spiked]))
+
+    def _determined_categories(
+        self, requested: _Requested, distributions: ConditionalDistributions, category: Tensor
+    ) -> Tensor:
+        """Return the categories; for a number with few values that a relation determines, the spike it is next to.
+
+        A value that is not close to any of them contradicts the relation, and its category stays.
+        """
+        known, values = distributions.few_valued
+        if not known.any():
+            return category
+        few = self._is_few_valued[requested.variable].nonzero()[:, 0]
+        variable = requested.variable[few]
+        position = self.quantities[variable] - int((self.ranks != NO_INDEX).sum())
+        value = values[requested.category_row[few], position].unsqueeze(1)
+        spikes = self._spikes(variable, value)
+        distance, spike = (spikes - value).abs().min(dim=1)
+        gap = spikes.sort(dim=1).values.diff(dim=1).nan_to_num(nan=torch.inf).amin(dim=1)
+        determined = known[requested.category_row[few], position] & (distance <= MAX_SPIKE_DISTANCE * gap)
+        return category.index_copy(0, few, torch.where(determined, spike, category[few]))
+
+    def _spikes(self, variable: Tensor, like: Tensor) -> Tensor:
+        """Return the standardised values of the spikes of variables; infinite where there is none, (m, categories)."""
+        spikes = self.spikes[variable].to(like.dtype).masked_fill(self.categories[variable] == NO_INDEX, torch.inf)
+        spikes[:, 0] = torch.inf  # the entry for no spike
+        return spikes
 
     def _sample_numbers(
         self,
@@ -402,6 +448,13 @@ def _width(slice_: ColumnSlice | None) -> int:
     return 0 if slice_ is None else slice_.stop - slice_.start
 
 
+def _positions(rows: Sequence[int], n: int) -> Tensor:
+    """Return the position of each of n numbers in a list, or `NO_INDEX`, (n,)."""
+    positions = torch.full((n,), NO_INDEX)
+    positions[list(rows)] = torch.arange(len(rows))
+    return positions
+
+
 def _starts(slices: Sequence[ColumnSlice | None]) -> Tensor:
     return torch.tensor([NO_INDEX if slice_ is None else slice_.start for slice_ in slices])
 
@@ -423,11 +476,15 @@ def _rows_at_categories(codec: RowCodec, count: int) -> Floats:
     return x
 
 
-def _scales(codec: RowCodec, ranks: int) -> Tensor:
-    """Return the scale of each number in units of the table, and relative to its size, (2, ranks)."""
-    scales = torch.zeros(2, ranks)
-    for rank, unit in codec.units.items():
-        scales[:, rank] = torch.tensor([unit.scale, 1 / max(abs(unit.zero), MIN_RANK)])
+def _scales(codec: RowCodec) -> Tensor:
+    """Return the scale of each number in units of the table, and relative to its size, (2, quantities).
+
+    Times and durations are in seconds.
+    """
+    scales = torch.zeros(2, len(codec.quantities))
+    for index, unit in codec.units.items():
+        seconds = unit.nanoseconds / NANOSECONDS["s"] if unit.nanoseconds else 1.0
+        scales[:, index] = torch.tensor([unit.scale * seconds, 1 / max(abs(unit.zero), MIN_RANK)])
     return scales
 
 

@@ -43,7 +43,7 @@ class Expectation:
     @classmethod
     def compute(cls, sampler: RowSampler, rows: Columns) -> Expectation:
         """Compute the expectation of the cells of rows."""
-        codec, schema = sampler.codec, sampler.codec.schema
+        codec, schema, rows = sampler.codec, sampler.codec.schema, sampler.solve_relations(rows)
         no_rows = np.zeros((0, codec.width))
         parts = sampler.posterior_means(rows, codec.expectation) or [codec.expectation(no_rows)]
         numbers, probabilities = (

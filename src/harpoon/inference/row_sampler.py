@@ -15,14 +15,15 @@ from harpoon._utils.progress import Progress, sampling_bar, step_callback
 from harpoon._utils.rng import Stream, generator, row_noise
 from harpoon._utils.threads import map_batches
 from harpoon.config import Config
-from harpoon.data import Columns, Floats, Index, concat, fill_missing, n_rows, null_as_unknown, take
+from harpoon.data import Columns, Floats, Index, concat, fill_missing, n_rows, null_as_unknown, scatter, take
 from harpoon.diffusion import INITIAL_NOISE, SOLVERS, Denoiser, MaxNoiseModel, SMCResampler, reverse_process
 from harpoon.diffusion.guidance import GUIDANCE_SCHEDULES, Guidance, TwistedGuidance
 from harpoon.diffusion.reconstruction import reconstruction_penalty, sum_penalties
 from harpoon.encoding import EncodedRows, Penalty, RowCodec
 from harpoon.exceptions import SamplingFailed
 from harpoon.inference.autoregressive import UNIFORMS_PER_VARIABLE, AutoregressiveSampler, DistributionModel
-from harpoon.relations.formula import Formula, apply_formulas
+from harpoon.networks.copy_head import COPY_CERTAIN_PROBABILITY
+from harpoon.relations import Formula, RelationBank, apply_formulas, solve, violates
 
 # fill: every unknown cell gets a value, given the observed cells. as_trained: a cell is null as often as in the
 # training table. complete: as trained, and then null cells get values given the rest of their row.
@@ -33,6 +34,7 @@ Mask = NDArray[np.bool_]
 Complete = Callable[..., Columns]  # (given, index, draw=) to rows without missing cells
 SampleBatch = Callable[[Index, Columns, Callable[[], None]], Sampled]  # (positions, given cells, on_step) to rows
 MIN_BATCH_ROWS = 64
+MAX_RETRIES, MAX_COMPLETIONS = 7, 3  # of rows that contradict a relation
 BATCHES_PER_CHUNK = 16  # batches that are encoded and decoded together, at most
 MAX_NOISE_VALUES = 2**26  # random numbers held at once, at most
 
@@ -69,12 +71,29 @@ class RowSampler:
         """Return the relations of the model: target column, formula, and the fraction of rows in which it holds."""
         if self._distributions is None:
             return []
-        bank = self._distributions.relations
-        names = [number.column.name for number in self.codec.numeric]
+        names, banks = [each.column.name for each in self.codec.quantities], self._banks
         return [
-            (names[relation // bank.per_column], formula, float(bank.fractions[relation]))
+            (names[bank.first + relation // bank.per_column], formula, float(bank.fractions[relation]))
+            for bank in banks
             for relation, formula in bank.formulas(self.codec.units).items()
         ]
+
+    @property
+    def _banks(self) -> list[RelationBank]:
+        """The relations of numeric columns with a normal score, and of those with few values."""
+        model = self._distributions
+        return [] if model is None else [model.relations, model.few_valued_relations]
+
+    def _formulas(self, min_fraction: float) -> list[tuple[int, Formula]]:
+        """Return the formulas that hold in at least a fraction of the training rows, with the index of their target."""
+        units = self.codec.units
+        return [formula for bank in self._banks for formula in bank.targeted_formulas(units, min_fraction)]
+
+    @cached_property
+    def _exact_formulas(self) -> list[tuple[int, Formula]]:
+        """The formulas that all training rows keep exactly; products of other numbers than labels are rounded."""
+        n_ranked, formulas = len(self.codec.numeric), self._formulas(1.0)
+        return [each for each in formulas if each[1].factor is None or max(each[0], *each[1].sources) >= n_ranked]
 
     def structural_nulls(self, rows: Columns) -> dict[str, Mask]:
         """Return which unknown cells are structurally missing, (n,), for each column that has such cells.
@@ -159,8 +178,13 @@ class RowSampler:
 
     def fill_means(self, rows: Columns, _index: Index) -> Columns:
         """Return rows with every unknown cell at its expected number or its most probable category."""
+        rows = self.solve_relations(rows)
         parts = self.posterior_means(rows, partial(self.codec.decode, is_mean=True), resolve=True)
         return fill_missing(rows, concat(parts)) if parts else dict(rows)
+
+    def solve_relations(self, rows: Columns) -> Columns:
+        """Fill the unknown cells that relations determine, such as a total: exactly, and before all others."""
+        return solve(rows, self.codec, self._formulas(COPY_CERTAIN_PROBABILITY))
 
     @torch.no_grad()
     def _posterior_mean(self, observed: EncodedRows, *, resolve: bool) -> Floats:
@@ -191,14 +215,15 @@ class RowSampler:
             resampler: Corrects the bias of guidance by importance weights.
         """
         if self.missing == "complete" and self.codec.indicator_of:
-            as_trained = replace(self, missing="as_trained")
-            rows = as_trained.sample(
-                given, index, draw=draw, penalty=penalty, guidance_scale=guidance_scale, resampler=resampler
-            )
-            filler = replace(self, missing="fill", progress=False)
-            filled = filler.sample(null_as_unknown(rows), index, draw=Stream.FILL + draw)
-            self.evaluations += as_trained.evaluations + filler.evaluations
-            return filled
+            complete = partial(self._complete, penalty=penalty, guidance_scale=guidance_scale, resampler=resampler)
+            rows = complete(given, index, draw=draw)
+            for attempt in range(1, 1 + MAX_COMPLETIONS if penalty is None else 1):
+                failed = np.flatnonzero(violates(rows, self.codec, self._exact_formulas))
+                if not len(failed):
+                    break
+                new = complete(take(given, failed), index[failed], draw=attempt * Stream.COMPLETIONS + draw)
+                rows = scatter(rows, new, failed)
+            return rows
         if penalty is None and self.autoregressive is not None:
             return self._sample_autoregressive(self.autoregressive, given, index, draw)
         parts = self._diffuse(
@@ -211,6 +236,26 @@ class RowSampler:
             resampler=resampler,
         )
         return _join(parts, given)
+
+    def _complete(
+        self,
+        given: Columns,
+        index: Index,
+        *,
+        draw: int,
+        penalty: Penalty | None,
+        guidance_scale: float | None,
+        resampler: SMCResampler | None,
+    ) -> Columns:
+        """Sample rows in which cells may be null, and then fill these given the rest of their row."""
+        as_trained = replace(self, missing="as_trained")
+        rows = as_trained.sample(
+            given, index, draw=draw, penalty=penalty, guidance_scale=guidance_scale, resampler=resampler
+        )
+        filler = replace(self, missing="fill", progress=False)
+        filled = filler.sample(null_as_unknown(rows), index, draw=Stream.FILL + draw)
+        self.evaluations += as_trained.evaluations + filler.evaluations
+        return filled
 
     def sample_encoded(
         self, given: Columns, index: Index, *, draw: int = Stream.CELLS, penalty: Penalty | None = None
@@ -280,10 +325,18 @@ class RowSampler:
         model = cast("DistributionModel", self._model_of_draw(draw))
         steps = min(self.config.ar_steps, len(sampler))
         formulas = model.relations.formulas(self.codec.units)
+        if not self._nulls:
+            given = solve(given, self.codec, self._formulas(1.0))
 
         def sample_batch(batch: Index, rows: Columns, on_step: Callable[[], None]) -> Columns:
+            sampled = sample_rows(rows, index[batch], draw, on_step)
+            return self._resample(sample_rows, sampled, rows, index[batch], draw)
+
+        def sample_rows(
+            rows: Columns, numbers: Index, key: int, on_step: Callable[[], None] = lambda: None
+        ) -> tuple[Columns, Mask]:
             observed = self.codec.to_batch(rows).to(self.device)
-            noise = row_noise(self.seed, index[batch], UNIFORMS_PER_VARIABLE, len(sampler), draw=draw)
+            noise = row_noise(self.seed, numbers, UNIFORMS_PER_VARIABLE, len(sampler), draw=key)
             uniforms = torch.special.ndtr(noise).to(self.device)
             x, relation_of = sampler.sample(model, observed, uniforms, steps, on_step, nulls=self._nulls)
             return apply_formulas(self._decode(rows, observed, x), self.codec, relation_of.cpu().numpy(), formulas)
@@ -296,6 +349,30 @@ class RowSampler:
         if not self.draws_parameters:
             return self.at_max_noise
         return self.at_max_noise.draw_parameters(generator(self.seed, Stream.PARAMETERS, first=draw))
+
+    def _resample(
+        self,
+        sample: Callable[[Columns, Index, int], tuple[Columns, Mask]],
+        sampled: tuple[Columns, Mask],
+        given: Columns,
+        index: Index,
+        draw: int,
+    ) -> Columns:
+        """Return rows, of which those that contradict a relation of all training rows are sampled again.
+
+        Such a row has a total outside of the range of its column, or a number of items that is none of the few that
+        occur. `sample` returns rows, and in which of them a value had to be clipped.
+        """
+        (rows, clipped), formulas = sampled, self._exact_formulas
+        for attempt in range(1, 1 + MAX_RETRIES):
+            failed = np.flatnonzero(clipped | violates(rows, self.codec, formulas))
+            if not len(failed):
+                break
+            padded = np.resize(failed, max(len(failed), MIN_BATCH_ROWS))
+            new, again = sample(take(given, padded), index[padded], attempt * Stream.RETRIES + draw)
+            rows, clipped = scatter(rows, take(new, slice(len(failed))), failed), np.zeros_like(clipped)
+            clipped[failed] = again[: len(failed)]
+        return rows
 
     def _map_batches(
         self, given: Columns, sample_batch: SampleBatch[Sampled], size: int, steps: int, *, parallel: bool = True

@@ -16,6 +16,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from harpoon.data import Columns
 from harpoon.diffusion import CosineSchedule, Denoiser, DenoiserFn
 from harpoon.encoding import EncodedRows, RowCodec
 from harpoon.networks.at_max_noise import FusedMaxNoiseModel
@@ -193,10 +194,11 @@ class AnchoredDenoiser(Denoiser):
         """Raise ValueError if a buffer is not finite, or an exclusion has an unknown label."""
         self.rank_head.pointers.relations.validate_state()
         self.rank_head.copies.relations.validate_state()
+        self.rank_head.few_valued_relations.validate_state()
         self.exclusions.validate_state()
         self.baseline.validate_state()
 
-    def initialize(self, data: EncodedRows, generator: torch.Generator) -> None:
+    def initialize(self, data: EncodedRows, generator: torch.Generator, cells: Columns | None = None) -> None:
         """Set the initial weights, bins of inputs, contrasts, relations, exclusions and marginals of categories."""
         super().initialize(data, generator)
         levels = torch.linspace(0, 1, self.bin_edges.shape[1], dtype=self.bin_edges.dtype)
@@ -208,7 +210,7 @@ class AnchoredDenoiser(Denoiser):
         continuous = self.layout.continuous
         self.contrast.initialize(continuous.select(rows.x), continuous.select(rows.observed))
         self.baseline.initialize(rows)
-        self.rank_head.initialize(rows, self.codec, has_baseline=bool(self.baseline))
+        self.rank_head.initialize(rows, self.codec, cells, has_baseline=bool(self.baseline))
         self.exclusions.initialize(self.layout.categories.select(rows.x))
         with torch.no_grad():
             out, categories = self.backbone.out, self.layout.categories.positions

@@ -41,7 +41,8 @@ class FusedMaxNoiseModel(MaxNoiseModel):
         network, head = denoiser.backbone, denoiser.rank_head
         observed, evidence = network.project_observed, network.project_evidence
         # Attributes of `DistributionModel` (harpoon.inference.autoregressive).
-        self.relations, self.constrained = head.copies.relations, head.copies.constrained
+        self.relations, self.few_valued_relations = head.copies.relations, head.few_valued_relations
+        self.constrained = head.constrained
         self.n_rank_bins = head.total_bins
         self.exclusions, self.baseline = denoiser.exclusions, denoiser.baseline
         self.domains = Domains(denoiser.exclusions, denoiser.mean.device)
@@ -102,7 +103,8 @@ class FusedMaxNoiseModel(MaxNoiseModel):
 
     def predict(self, given: EncodedRows) -> ConditionalPredictor:
         """Run the network once; the result gives the distribution of each cell given the observed cells."""
-        return self._forward(given)[1]
+        predictor = self._forward(given)[1]
+        return predictor._replace(copies=predictor.copies.condition())
 
     def score_cells(self, rows: EncodedRows, count: int, generator: torch.Generator) -> CellScores:
         """Hide random observed cells, one at a time and at most `count`, and predict each from its row.
@@ -117,7 +119,7 @@ class FusedMaxNoiseModel(MaxNoiseModel):
         target = layout.column_of.select(hidden)
         # A value is visible only with its indicator.
         hidden[:, denoiser.indicated.index] |= denoiser.indicators.select(hidden)
-        predictor = self.predict(EncodedRows(rows.x, rows.observed & ~layout.column_of.select(hidden)))
+        _, predictor = self._forward(EncodedRows(rows.x, rows.observed & ~layout.column_of.select(hidden)))
 
         log_p = denoiser.softmax.log_softmax(predictor.category_logits)
         scored = layout.categories.select(target) & layout.is_first_part.to(target.device)
@@ -147,7 +149,8 @@ class FusedMaxNoiseModel(MaxNoiseModel):
         out = functional.linear(h, network.out.weight, self.output_bias)
         out.addmm_(self.categories.select(features), self.skip_weight.T)
         logits, copies = denoiser.layout.categories.select(out), head.copies(h, relations.copies)
-        return out, ConditionalPredictor(logits, h, relations.pointers, copies, self.baseline(given), head)
+        few_valued, baseline = head.determined_values(given), self.baseline(given)
+        return out, ConditionalPredictor(logits, h, relations.pointers, copies, baseline, head, few_valued)
 
     def _fold_categories(self, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Fold the evidence of categories into a layer, (m, n_evidence): return W, (m, categories), and b, (m,).

@@ -1,4 +1,4 @@
-"""Copy head: the probability that a value equals a relation of observed values (x = y, x = y + z, x = c·yᵃ·zᵇ).
+"""Copy head: the probability that a value equals a relation of observed values (x = y, x = y + z - 1, x = c·yᵃ·zᵇ).
 
 A histogram over bins can predict that a value is near another one, never that both are equal. So equality is an event
 of its own with a probability of its own, like a spike whose position depends on the row.
@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from harpoon.relations import Relation, RelationBank, RelationData, RelationValues, select_relations
 
-MAX_RELATIONS_PER_COLUMN = (3, 4)  # with one source, and with two
+MAX_RELATIONS_PER_COLUMN = (3, 4)  # with one source, and with several
 MAX_RELATIONS = 256  # of all columns together
 MIN_COPY_FRACTION, MIN_COPY_ROWS = 0.01, 20  # of the rows in which a relation must hold
 INITIAL_PROBABILITY_MARGIN = 0.01  # initial copy probabilities are clipped to [0.01, 0.99]
@@ -28,13 +28,19 @@ class CopyDistribution(NamedTuple):
 
     `log_p`, (..., 1 + k), are the log probabilities of no copy, and of a copy by each relation. The others are
     (..., k). A deterministic relation held in practically all training rows and can be evaluated: it determines the
-    value, spike or not.
+    value, spike or not. One that held in all of them without exception is certain.
     """
 
     log_p: Tensor
     values: Tensor  # the standardised value that each relation predicts
     relations: Tensor  # the index of each relation in the `RelationBank`
     deterministic: Tensor
+    certain: Tensor
+
+    def condition(self) -> CopyDistribution:
+        """Return the distributions given that a value with a certain relation is a copy of it."""
+        excluded = functional.pad(~self.certain, (1, 0), value=True) & self.certain.any(dim=-1, keepdim=True)
+        return self._replace(log_p=self.log_p.masked_fill(excluded, -torch.inf).log_softmax(dim=-1))
 
     def take(self, rows: slice | Tensor) -> CopyDistribution:
         """Return the distributions of some rows."""
@@ -48,10 +54,10 @@ class CopyDistribution(NamedTuple):
 class CopyHead(nn.Module):
     """Predicts the probability of each relation from the last hidden layer."""
 
-    def __init__(self, n_columns: int, hidden: int) -> None:
+    def __init__(self, n_columns: int, hidden: int, n_sources: int | None = None) -> None:
         super().__init__()
         per_column = min(sum(MAX_RELATIONS_PER_COLUMN), MAX_RELATIONS // max(n_columns, 1))
-        self.relations = RelationBank(n_columns, per_column)
+        self.relations = RelationBank(n_columns, per_column, n_sources=n_sources)
         self.logits = nn.Linear(hidden, max(len(self.relations), 1))  # torch warns of layers without outputs
 
     def forward(self, h: Tensor, predicted: RelationValues) -> CopyDistribution:
@@ -60,15 +66,17 @@ class CopyHead(nn.Module):
         used = predicted.relation_index
         if not len(used):
             empty = no_copy[:, :, 1:]
-            return CopyDistribution(no_copy, empty, empty.long(), empty.bool())
+            return CopyDistribution(no_copy, empty, empty.long(), empty.bool(), empty.bool())
         logits = functional.linear(h, self.logits.weight[used], self.logits.bias[used])
         logits = self._scatter(logits.masked_fill(~predicted.observed, -torch.inf), predicted, -torch.inf)
         log_p = torch.cat([no_copy, logits.view(len(h), -1, per_column)], dim=2).log_softmax(dim=2)
         relations = torch.arange(len(self.relations), device=h.device).view(1, -1, per_column).expand(len(h), -1, -1)
-        deterministic = self.deterministic[relations] & log_p[:, :, 1:].isfinite()
+        applies = log_p[:, :, 1:].isfinite()
+        deterministic = self.deterministic[relations] & applies
+        certain = (self.relations.fractions == 1)[relations] & applies
         expanded = predicted.values.expand(len(h), -1)  # one empty row may stand for all rows
         values = self._scatter(expanded, predicted, 0.0).view(len(h), -1, per_column)
-        return CopyDistribution(log_p, values, relations, deterministic)
+        return CopyDistribution(log_p, values, relations, deterministic, certain)
 
     def posterior_mean(self, copies: CopyDistribution, no_copy_mean: Tensor, not_spike: Tensor) -> Tensor:
         """Return the mean of each value over copy and no copy, (n, columns).
@@ -88,13 +96,6 @@ class CopyHead(nn.Module):
     def deterministic(self) -> Tensor:
         """Whether each relation held in practically all training rows, (relations,)."""
         return self.relations.fractions >= COPY_CERTAIN_PROBABILITY
-
-    @property
-    def constrained(self) -> tuple[Tensor, Tensor]:
-        """Whether each column is the target of a deterministic sum, and of a deterministic product, (columns,) each."""
-        shape = self.relations.n_columns, self.relations.per_column
-        deterministic, is_product = self.deterministic.view(shape), self.relations.is_product.view(shape)
-        return (deterministic & ~is_product).any(dim=1), (deterministic & is_product).any(dim=1)
 
     def _scatter(self, values: Tensor, predicted: RelationValues, fill: float) -> Tensor:
         """Write values of the relations in use, (n, used), into the columns of all relations, (n, relations)."""
@@ -120,16 +121,19 @@ class CopyHead(nn.Module):
     @torch.no_grad()
     def initialize(self, rows: RelationData, candidates: Sequence[Relation]) -> None:
         """Store the relations that hold often, with initial probabilities as in the training rows."""
-        exact = [relation for relation in candidates if relation.is_representable(rows.units[relation.target])]
+        exact = [each for each in candidates if each.always or each.is_representable(rows.units[each.target])]
         predicted, matches = rows.evaluate(exact)
         applicable = predicted.observed & rows.not_spike[:, predicted.target]
         min_rows = (MIN_COPY_FRACTION * applicable.sum(dim=0)).clamp(min=MIN_COPY_ROWS)
         selected = select_relations(exact, matches, applicable, min_rows, MAX_RELATIONS_PER_COLUMN)
-        self.relations.store(selected, rows.units)
+        stored = self.relations.store(selected, rows.units)
         margin = INITIAL_PROBABILITY_MARGIN
         log_odds = self.relations.fractions.clamp(margin, 1 - margin).logit()
         self.logits.bias[: len(log_odds)] = log_odds
         self._fit_fractions(rows)
+        for index, relation in stored.items():
+            if relation.fraction is not None:
+                self.relations.fractions[index] = relation.fraction
 
     def _fit_fractions(self, rows: RelationData) -> None:
         """Set the fraction of rows in which each relation holds, including rows where both sides are spikes."""

@@ -18,7 +18,7 @@ from harpoon.data import NO_INDEX
 from harpoon.networks.layers import Linear, linear
 from harpoon.relations import Relation, RelationBank, RelationData, RelationValues, select_relations
 
-MAX_RELATIONS_PER_COLUMN = (3, 2)  # with one source, and with two
+MAX_RELATIONS_PER_COLUMN = (3, 2)  # with one source, and with several
 MAX_RELATIONS = 256  # of all columns together
 KERNEL_WIDTHS = (1.5, 6.0, 24.0)  # in bins
 N_KERNELS = 1 + 2 * len(KERNEL_WIDTHS)  # one bin, and an exponential on each side per width
@@ -30,11 +30,11 @@ class PointerHead(nn.Module):
 
     bin_edges: Tensor
 
-    def __init__(self, n_columns: int, hidden: int, n_bins: int) -> None:
+    def __init__(self, n_columns: int, hidden: int, n_bins: int, n_sources: int | None = None) -> None:
         super().__init__()
         self.n_bins = n_bins
         per_column = min(sum(MAX_RELATIONS_PER_COLUMN), MAX_RELATIONS // max(n_columns, 1))
-        self.relations = RelationBank(n_columns, per_column)
+        self.relations = RelationBank(n_columns, per_column, n_sources=n_sources)
         self.n_relation_features = len(self.relations) * (1 + len(KERNEL_WIDTHS))
         self.register_buffer("bin_edges", torch.zeros(n_columns, n_bins - 1))
         self.gates = Linear(hidden, max(len(self.relations) * N_KERNELS, 1))  # torch warns of layers without outputs
@@ -81,7 +81,8 @@ class PointerHead(nn.Module):
         features = observed.new_zeros(len(observed), len(self.relations), 1 + len(KERNEL_WIDTHS), dtype=dtype)
         use, target, applicable, bins = predicted
         if len(use):
-            distance = (_bin_index(self.bin_edges, standardised)[:, target] - bins).to(dtype)
+            ranked = standardised[:, : len(self.bin_edges)]
+            distance = (_bin_index(self.bin_edges, ranked)[:, target] - bins).to(dtype)
             squashed = (torch.tanh(distance / width) for width in KERNEL_WIDTHS)
             compared = torch.stack([(distance == 0).to(dtype), *squashed], dim=2)
             features[:, use] = compared * (observed[:, target] & applicable).unsqueeze(2)
@@ -95,7 +96,7 @@ class PointerHead(nn.Module):
         """
         self.bin_edges.copy_(bin_edges)
         _, target, has_sources, bins = self._to_bins(rows.evaluate(candidates)[0])
-        own = _bin_index(self.bin_edges, rows.values)[:, target]
+        own = _bin_index(self.bin_edges, rows.values[:, : rows.n_ranked])[:, target]
         of_other_rows = own.roll(len(own) // 2, dims=0)
         applicable = has_sources & rows.not_spike[:, target]
         close, by_chance = (applicable & ((bins - values).abs() <= 1) for values in (own, of_other_rows))

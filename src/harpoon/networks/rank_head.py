@@ -15,16 +15,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from harpoon.data import NO_INDEX
+from harpoon.data import NO_INDEX, Columns, take
 from harpoon.encoding import ColumnSlice, EncodedRows, PartType, RowCodec
-from harpoon.networks.copy_head import COPY_CERTAIN_PROBABILITY, CopyDistribution, CopyHead
+from harpoon.networks.copy_head import COPY_CERTAIN_PROBABILITY, MAX_RELATIONS, CopyDistribution, CopyHead
 from harpoon.networks.gaussian_baseline import LinearPrediction
 from harpoon.networks.layers import OUTPUT_INIT_SCALE, ColumnIndex, Linear
 from harpoon.networks.pointer_head import PointerHead
-from harpoon.relations import MAX_SEARCH_ROWS, RelationData, RelationValues, search_relations
+from harpoon.relations import MAX_SEARCH_ROWS, RelationBank, RelationData, RelationValues, search_relations
 
 MIN_GAUSSIAN_STD = 1e-3  # of a normal score
 BASELINE_LOG_ODDS = 3.0  # initial, of the Gaussian against the histogram
+MAX_FEW_VALUED_RELATIONS = 4  # of a column with few values
 
 
 class GaussianComponent(NamedTuple):
@@ -35,22 +36,31 @@ class GaussianComponent(NamedTuple):
     std: Tensor
 
 
+class DeterminedValues(NamedTuple):
+    """What relations say of the F numeric columns with few values, (n, F) each."""
+
+    known: Tensor  # whether a relation determines the value
+    values: Tensor  # the standardised value
+
+
 class ConditionalDistributions(NamedTuple):
     """The distribution of each cell given the observed cells.
 
     Categories, spikes included, have logits, (n, categories). The normal score of a value that is not a spike has
     logits of its bins, (m, K), mixed with a Gaussian, (m,) each. The value may be a copy instead, (m, ...).
+    Numbers with few values may be determined, (n, F).
     """
 
     category_logits: Tensor
     bin_logits: Tensor
     gaussian: GaussianComponent
     copies: CopyDistribution
+    few_valued: DeterminedValues
 
     def select_ranks(self, index: Tensor) -> ConditionalDistributions:
         """Return the distributions of some of the requested cells."""
         gaussian = GaussianComponent(*(parameter[index] for parameter in self.gaussian))
-        return ConditionalDistributions(self.category_logits, self.bin_logits[index], gaussian, self.copies.take(index))
+        return self._replace(bin_logits=self.bin_logits[index], gaussian=gaussian, copies=self.copies.take(index))
 
 
 class RelationInputs(NamedTuple):
@@ -73,11 +83,12 @@ class ConditionalPredictor(NamedTuple):
     copies: CopyDistribution
     baseline: LinearPrediction
     head: RankHead
+    few_valued: DeterminedValues
 
     def distributions(self, requested: Tensor) -> ConditionalDistributions:
         """Return the distributions of all categories and of the requested normal scores, a mask (n, C)."""
-        ranks = self.head(self.h, self.pointers, self.copies, self.baseline, requested)
-        return ConditionalDistributions(self.category_logits, *ranks)
+        bin_logits, gaussian, copies = self.head(self.h, self.pointers, self.copies, self.baseline, requested)
+        return ConditionalDistributions(self.category_logits, bin_logits, gaussian, copies, self.few_valued)
 
     def determined(self) -> Tensor:
         """Return which values are almost certainly copies of observed ones, (n, C)."""
@@ -103,20 +114,56 @@ class RankHead(nn.Module):
         self.standardised = ColumnIndex([standardised[column] for column in self.columns])
         self.spiked = ColumnIndex([i for i, part in enumerate(ranks) if part.column in not_spike])
         self.not_spike = ColumnIndex([not_spike[part.column] for part in ranks if part.column in not_spike])
+        ranked = {part.column for part in slices if part.type is PartType.CONTINUOUS}
+        few_valued = [start for column, start in standardised.items() if column not in ranked]
+        self.few_valued_columns = [column for column in standardised if column not in ranked]
+        self.few_valued = ColumnIndex(few_valued)
+        self.quantities = ColumnIndex([*self.standardised.positions, *few_valued])
         self.total_bins = len(ranks) * n_bins
         self.histogram = Linear(hidden, max(self.total_bins, 1))  # torch warns of layers without outputs
         self.gaussian = nn.Linear(hidden, max(3 * len(ranks), 1))
-        self.pointers = PointerHead(len(ranks), hidden, n_bins)
-        self.copies = CopyHead(len(ranks), hidden)
+        self.pointers = PointerHead(len(ranks), hidden, n_bins, len(self.quantities))
+        self.copies = CopyHead(len(ranks), hidden, len(self.quantities))
+        per_column = min(MAX_FEW_VALUED_RELATIONS, MAX_RELATIONS // max(len(few_valued), 1))
+        self.few_valued_relations = RelationBank(
+            len(few_valued), per_column, n_sources=len(self.quantities), first=len(ranks)
+        )
         self.n_relation_features = self.pointers.n_relation_features + len(self.copies.relations)
 
     def relation_inputs(self, given: EncodedRows) -> RelationInputs:
         """Evaluate all relations on the observed cells."""
-        values = self.standardised.select(given.x), self.standardised.select(given.observed)
+        values = self.quantities.select(given.x), self.quantities.select(given.observed)
         pointers, copies = self.pointers.predict(*values), self.copies.relations.predict(*values)
         near = self.pointers.relation_features(pointers, *values)
         equal = self.copies.relation_features(copies, *values)
         return RelationInputs(pointers, copies, torch.cat([near, equal], dim=1))
+
+    def determined_values(self, given: EncodedRows) -> DeterminedValues:
+        """Return which values of columns with few values follow from the observed cells."""
+        known = torch.zeros(len(given.x), len(self.few_valued), dtype=torch.bool, device=given.x.device)
+        values = given.x.new_zeros(known.shape)
+        if len(self.few_valued_relations.stored):
+            predicted = self.few_valued_relations.predict(
+                self.quantities.select(given.x), self.quantities.select(given.observed)
+            )
+            for index, column in enumerate((predicted.target - len(self.ranks)).tolist()):
+                new = predicted.observed[:, index] & ~known[:, column]
+                values[:, column] = torch.where(new, predicted.values[:, index], values[:, column])
+                known[:, column] |= new
+        return DeterminedValues(known, values)
+
+    @property
+    def constrained(self) -> tuple[Tensor, Tensor]:
+        """Whether each numeric column is determined by a sum, and by a product: of C columns, then of F, (C + F,)."""
+        banks = (self.copies.relations, self.copies.deterministic), (self.few_valued_relations, None)
+        by_sums, by_products = [], []
+        for bank, deterministic in banks:
+            shape = bank.n_columns, bank.per_column
+            is_product = bank.is_product.view(shape)
+            holds = (bank.fractions > 0 if deterministic is None else deterministic).view(shape)
+            by_sums.append((holds & ~is_product).any(dim=1))
+            by_products.append((holds & is_product).any(dim=1))
+        return torch.cat(by_sums), torch.cat(by_products)
 
     def forward(
         self,
@@ -151,10 +198,11 @@ class RankHead(nn.Module):
         return torch.cat([functional.linear(part, *layer) for part, *layer in zip(parts, weights, biases, strict=True)])
 
     @torch.no_grad()
-    def initialize(self, data: EncodedRows, codec: RowCodec, *, has_baseline: bool) -> None:
+    def initialize(self, data: EncodedRows, codec: RowCodec, cells: Columns | None, *, has_baseline: bool) -> None:
         """Start with almost uniform histograms, and search relations in evenly spaced training rows.
 
-        With a baseline, the Gaussian starts at it, with more weight than the histogram.
+        `cells` are the same rows before they were encoded; None: relations are not searched. With a baseline, the
+        Gaussian starts at it, with more weight than the histogram.
         """
         for layer in (self.histogram, self.gaussian, self.pointers.gates, self.copies.logits):
             layer.weight.mul_(OUTPUT_INIT_SCALE)
@@ -162,16 +210,26 @@ class RankHead(nn.Module):
         if has_baseline:
             self.gaussian.weight.zero_()
             self.gaussian.bias[: len(self.ranks)] = BASELINE_LOG_ODDS
-        data = data[:: max(1, len(data.x) // MAX_SEARCH_ROWS)]
-        standardised, observed = self.standardised.select(data.x), self.standardised.select(data.observed)
-        not_spike = self.target_weights(data.x, data.observed.to(data.x.dtype)) > 0
-        units = {i: unit for i, column in enumerate(self.columns) if (unit := codec.unit(column))}
+        some = slice(None, None, max(1, len(data.x) // MAX_SEARCH_ROWS))
+        data = data[some]
         edges = [codec.bin_edges(column, self.n_bins) for column in self.columns]
-        bin_edges = torch.from_numpy(np.reshape(edges, self.pointers.bin_edges.shape)).to(standardised.dtype)
-        rows = RelationData(standardised, observed, not_spike, units)
-        candidates = search_relations(rows, self.ranks.select(data.x))
+        bin_edges = torch.from_numpy(np.reshape(edges, self.pointers.bin_edges.shape)).to(data.x.dtype)
+        rows = self._relation_data(data, codec, None if cells is None else take(cells, some))
+        relations = search_relations(rows, self.ranks.select(data.x))
+        candidates = [relation for relation in relations if relation.target < rows.n_ranked]
         self.pointers.initialize(rows, candidates, bin_edges)
         self.copies.initialize(rows, candidates)
+        few_valued = ((each, each.fraction or 0.0) for each in relations if each.target >= rows.n_ranked)
+        self.few_valued_relations.store(few_valued, rows.units)
+
+    def _relation_data(self, data: EncodedRows, codec: RowCodec, cells: Columns | None) -> RelationData:
+        """Return rows in which relations are searched."""
+        standardised, observed = self.quantities.select(data.x), self.quantities.select(data.observed)
+        not_spike = self.target_weights(data.x, data.observed.to(data.x.dtype)) > 0
+        if cells is None:
+            return RelationData(standardised, observed, not_spike, {}, standardised.double())
+        exact = torch.from_numpy(codec.quantity_values(cells))
+        return RelationData(standardised, observed, not_spike, codec.units, exact)
 
     def loss(
         self,
@@ -216,7 +274,7 @@ class RankHead(nn.Module):
         A number that may be a copy has a jump there; `uniform` chooses the height, so that a perfect model gives
         uniform probabilities.
         """
-        _, bin_logits, gaussian, copies = distributions
+        _, bin_logits, gaussian, copies, _ = distributions
         log_p = self.log_likelihood(bin_logits, gaussian, z)
         p = copies.log_p.exp()
         at = self.copies.relations.matches(copies.values, standardised.unsqueeze(1), copies.relations)

@@ -2,7 +2,7 @@
 
 from harpoon.relations.domains import Domains
 from harpoon.relations.exclusion import Exclusions
-from harpoon.relations.formula import Formula, apply_formulas, describe, describe_dependency
+from harpoon.relations.formula import Formula, apply_formulas, describe, describe_dependency, solve, violates
 from harpoon.relations.relation import Relation, RelationBank, RelationValues
 from harpoon.relations.search import MAX_SEARCH_ROWS, RelationData, search_relations, select_relations
 
@@ -20,4 +20,6 @@ __all__ = [
     "describe_dependency",
     "search_relations",
     "select_relations",
+    "solve",
+    "violates",
 ]

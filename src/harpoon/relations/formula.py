@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -11,39 +12,92 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harpoon._text import format_percent
-from harpoon.data import NO_INDEX, Columns
+from harpoon.data import NO_INDEX, Columns, n_rows
 from harpoon.encoding import RowCodec
+
+TIME_UNITS = {  # nanoseconds to names, long ones first
+    7 * 86_400 * 10**9: "weeks",
+    86_400 * 10**9: "days",
+    3_600 * 10**9: "hours",
+    60 * 10**9: "minutes",
+    10**9: "seconds",
+    10**6: "milliseconds",
+    10**3: "microseconds",
+    1: "nanoseconds",
+}
+MAX_EXACT_INTEGER = 2.0**53  # of a double
+MAX_SUM_ERROR, MAX_SINGLE_ERROR = 1e-12, 3e-6  # relative rounding errors in double and in single precision
+Mask = NDArray[np.bool_]
+STEP_TOLERANCE = 0.501  # steps: a value may be rounded to the resolution of its column
 
 
 class Formula(NamedTuple):
-    """A relation in the table's units: a sum with the signs of its sources, or a product of powers and a factor."""
+    """A relation in the table's units: a linear combination and a constant, or a product of powers and a factor."""
 
-    sources: tuple[int, ...]  # positions among the numeric columns with normal scores
-    weights: tuple[float, ...]  # the sign (sum) or the power (product) of each source
+    sources: tuple[int, ...]  # positions in `RowCodec.quantities`
+    weights: tuple[float, ...]  # the coefficient (sum) or the power (product) of each source
     factor: float | None  # of a product; None: a sum
+    constant: float = 0.0  # added to a sum
+    counted: str = ""  # the unit of time that a number counts, such as "days"
+    tick: int = 0  # nanoseconds of one unit of the result, if it is a time
 
     def evaluate(self, values: Sequence[NDArray[Any]]) -> NDArray[Any]:
-        """Compute the formula from the values of all numeric columns with normal scores."""
-        terms = [(values[source], weight) for source, weight in zip(self.sources, self.weights, strict=True)]
+        """Compute the formula from the values of all quantities."""
         if self.factor is None:
-            return sum((int(sign) * value for value, sign in terms), start=np.zeros((), dtype=np.int64))
+            return self._evaluate_sum([values[source] for source in self.sources])
+        terms = [(values[source], weight) for source, weight in zip(self.sources, self.weights, strict=True)]
         with np.errstate(all="ignore"):  # a source may have been rounded to zero: the caller checks for finite values
             powers = [np.power(value.astype(np.float64), float(power)) for value, power in terms]
             product: NDArray[Any] = self.factor * np.prod(powers, axis=0)
             return product
+
+    def applies(self, values: Sequence[NDArray[Any]]) -> Mask:
+        """Return in which rows the formula may be used, (n,): a product needs positive values."""
+        if self.factor is None:
+            return np.ones(len(values[self.sources[0]]), dtype=np.bool_)
+        return np.asarray(np.all([values[source] > 0 for source in self.sources], axis=0), dtype=np.bool_)
+
+    def _evaluate_sum(self, terms: Sequence[NDArray[Any]]) -> NDArray[Any]:
+        """Add the sources. Integers stay integers, and equal coefficients come last: differences of times are exact."""
+        common = abs(self.weights[0])
+        common = common if all(abs(weight) == common for weight in self.weights) else 1.0
+        with np.errstate(all="ignore"):
+            total: NDArray[Any] = sum(
+                (_as_integer(weight / common) * term for term, weight in zip(terms, self.weights, strict=True)),
+                start=np.zeros((), dtype=np.int64),
+            )
+            total = total if common == 1 else total * _as_integer(common)
+            return total + _as_integer(self.constant) if self.constant else total
 
     def describe(self, names: Sequence[str]) -> str:
         """Return the formula as a user would write it.
 
         >>> Formula((0, 1), (-1.0, 1.0), None).describe(["shipping", "total"])
         'total - shipping'
+        >>> Formula((0,), (1.8,), None, 32.0).describe(["celsius"])
+        '1.8 * celsius + 32'
         """
         terms = [(_quote(names[source]), weight) for source, weight in zip(self.sources, self.weights, strict=True)]
         if self.factor is None:
-            terms.sort(key=lambda term: -term[1])  # positive ones first
-            return "".join(f" {'+' if sign > 0 else '-'} {name}" for name, sign in terms).removeprefix(" + ")
+            terms.sort(key=lambda term: -math.copysign(1, term[1]))  # positive ones first
+            parts = [(weight, self._describe_term(name, abs(weight))) for name, weight in terms]
+            parts += [(self.constant, self._describe_constant())] if self.constant else []
+            text = "".join(f" {'+' if sign > 0 else '-'} {part}" for sign, part in parts)
+            text = text.removeprefix(" + ") if text.startswith(" + ") else f"-{text.removeprefix(' - ')}"
+            return f"{text} in {self.counted}" if self.counted else text
         powers = [name if power == 1 else f"{name}^{power:g}" for name, power in terms]
         return " * ".join(powers if self.factor == 1 else [f"{self.factor:.6g}", *powers])
+
+    def _describe_term(self, name: str, coefficient: float) -> str:
+        return name if coefficient == 1 or self.counted else f"{coefficient:.6g} * {name}"
+
+    def _describe_constant(self) -> str:
+        """Return the absolute value of the constant; that of times in the largest unit that divides it."""
+        size = abs(self.constant)
+        if not self.tick:
+            return f"{size:.10g}"
+        length, name = next((unit for unit in TIME_UNITS.items() if (size * self.tick) % unit[0] == 0), (1, "ns"))
+        return f"{size * self.tick / length:.10g} {name}"
 
 
 def describe(target: str, formula: Formula, names: Sequence[str], fraction: float) -> str:
@@ -62,7 +116,7 @@ def describe_dependency(source: str, target: str) -> str:
 
 def apply_formulas(
     rows: Columns, codec: RowCodec, relation_of: NDArray[np.int64], formulas: Mapping[int, Formula]
-) -> Columns:
+) -> tuple[Columns, Mask]:
     """Replace each value that is a copy by the value of its formula, rounded to what its column can hold.
 
     Args:
@@ -70,21 +124,86 @@ def apply_formulas(
         codec: The codec of the rows.
         relation_of: The index of the relation that each cell is a copy of, or `NO_INDEX`, (n, n_columns).
         formulas: The formula of each relation, by its index.
+
+    Returns:
+        The rows, and in which of them a value was outside of the range of its column and had to be clipped, (n,).
     """
-    names, pending = [each.column.name for each in codec.numeric], relation_of != NO_INDEX
-    values = [rows[name].values for name in names]
+    names, pending = [each.column.name for each in codec.quantities], relation_of != NO_INDEX
+    waits = np.zeros((len(pending), len(names)), dtype=np.bool_)  # of all quantities; those with few values are ready
+    values, clipped = [rows[name].values for name in names], np.zeros(len(pending), dtype=np.bool_)
     while pending.any():  # the sources of a copy may be copies, which come first
         for column in np.flatnonzero(pending.any(axis=0)).tolist():
             for relation in np.unique(relation_of[pending[:, column], column]).tolist():
                 formula = formulas[relation]
                 is_copy = pending[:, column] & (relation_of[:, column] == relation)
-                ready = is_copy & ~pending[:, formula.sources].any(axis=1)
+                waits[:, : pending.shape[1]] = pending
+                ready = is_copy & ~waits[:, formula.sources].any(axis=1)
                 computed = formula.evaluate(values)
                 valid = ready & np.isfinite(computed)
                 rounded = codec.numeric[column].to_column_units(np.where(valid, computed, 0))
+                clipped |= valid & ~_is_close(computed, rounded, values, formula, codec.units[column].step)
                 values[column] = np.where(valid, rounded, values[column])
                 pending[:, column] &= ~ready
-    return rows | {name: replace(rows[name], values=value) for name, value in zip(names, values, strict=True)}
+    new = {name: replace(rows[name], values=value) for name, value in zip(names, values, strict=True)}
+    return rows | new, clipped
+
+
+def solve(rows: Columns, codec: RowCodec, formulas: Iterable[tuple[int, Formula]]) -> Columns:
+    """Fill unknown cells that follow from the other cells of their row, by formulas with the index of their target.
+
+    A value that its column cannot hold stays unknown.
+    """
+    names, formulas, progress = [each.column.name for each in codec.quantities], list(formulas), True
+    rows = dict(rows)
+    while progress:  # a cell that is filled may determine others
+        progress = False
+        for target, formula in formulas:
+            cells, sources = rows[names[target]], [rows[names[source]] for source in formula.sources]
+            wanted = cells.unknown & ~np.any([source.missing for source in sources], axis=0)
+            if not wanted.any():
+                continue
+            values = [rows[name].values for name in names]
+            computed = formula.evaluate(values)
+            wanted &= np.isfinite(computed) & formula.applies(values)
+            rounded = codec.quantities[target].to_column_units(np.where(wanted, computed, 0))
+            wanted &= _is_close(computed, rounded, values, formula, codec.units[target].step)
+            wanted &= codec.quantities[target].can_hold(rounded)
+            if wanted.any():
+                filled = np.where(wanted, rounded, cells.values)
+                rows[names[target]], progress = replace(cells, values=filled, missing=cells.missing & ~wanted), True
+    return rows
+
+
+def violates(rows: Columns, codec: RowCodec, formulas: Iterable[tuple[int, Formula]]) -> Mask:
+    """Return in which rows a value differs from its formula, (n,). Rows with a missing value of it do not count."""
+    quantities = [rows[each.column.name] for each in codec.quantities]
+    values = [cells.values for cells in quantities]
+    violated = np.zeros(n_rows(rows), dtype=np.bool_)
+    for target, formula in formulas:
+        known = ~np.any([quantities[index].missing for index in (target, *formula.sources)], axis=0)
+        computed = formula.evaluate(values)
+        close = _is_close(computed, values[target], values, formula, codec.units[target].step)
+        violated |= known & np.isfinite(computed) & formula.applies(values) & ~close
+    return violated
+
+
+def _is_close(
+    computed: NDArray[Any], actual: NDArray[Any], values: Sequence[NDArray[Any]], formula: Formula, step: float
+) -> Mask:
+    """Return where a computed value equals an actual one at the resolution `step` of its column, up to rounding."""
+    with np.errstate(all="ignore"):
+        size = np.abs(actual.astype(np.float64))
+        if formula.factor is None:
+            terms = zip(formula.sources, formula.weights, strict=True)
+            size = size + sum(np.abs(weight * values[source].astype(np.float64)) for source, weight in terms)
+        rounding = (MAX_SUM_ERROR if step and formula.factor is None else MAX_SINGLE_ERROR) * size
+        close: Mask = np.abs(computed - actual) <= STEP_TOLERANCE * step + rounding
+    return close
+
+
+def _as_integer(number: float) -> float | int:
+    """Return an integer where a number is one, so that integers stay exact."""
+    return int(number) if number.is_integer() and abs(number) <= MAX_EXACT_INTEGER else number
 
 
 def _quote(name: str) -> str:

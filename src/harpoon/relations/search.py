@@ -1,4 +1,8 @@
-"""Search for relations in the training rows: sums that hold in some rows, products of powers that hold in all."""
+"""Search for relations in the training rows: sums that hold in some rows, products of powers that hold in all.
+
+Columns with a normal score are searched in single precision, as the network reads them. Equations of more columns, and
+of columns with few values, are searched in double precision (`harpoon.relations.linear`).
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,15 @@ import torch
 from torch import Tensor
 
 from harpoon.encoding.units import DIMENSIONLESS, AffineUnit
-from harpoon.relations.relation import MIN_POSITIVE, UNIT_FACTOR_TOLERANCE, Relation, RelationBank, RelationValues
+from harpoon.relations.linear import MIN_VARIED_ROWS, LinearSearch
+from harpoon.relations.relation import (
+    MIN_POSITIVE,
+    PRODUCT_ROUNDING,
+    UNIT_FACTOR_TOLERANCE,
+    Relation,
+    RelationBank,
+    RelationValues,
+)
 
 MAX_FIRST_SOURCES, MAX_SECOND_SOURCES = 8, 2  # candidates for a target, and for a target with its first source
 MAX_PAIR_COLUMNS = 128  # in wider tables only copies are searched
@@ -27,17 +39,37 @@ MIN_POSITIVE_FRACTION = 0.5  # of the observed values of a factor
 
 
 class RelationData(NamedTuple):
-    """Training rows in which relations are searched, (n, n_columns) each."""
+    """Training rows in which relations are searched. Columns with a normal score come first, then those of few values.
+
+    All are (n, columns), but `not_spike`, (n, columns with a normal score).
+    """
 
     values: Tensor  # standardised
     observed: Tensor
     not_spike: Tensor  # observed, and not a spike
     units: Mapping[int, AffineUnit]  # of the columns that have one
+    exact: Tensor  # values in double precision (`RowCodec.quantity_values`)
+
+    @property
+    def n_ranked(self) -> int:
+        """The number of columns with a normal score."""
+        return self.not_spike.shape[1]
+
+    def ranked(self) -> RelationData:
+        """Return the columns with a normal score."""
+        n = self.n_ranked
+        values, observed, exact = (part[:, :n].contiguous() for part in (self.values, self.observed, self.exact))
+        units = {column: unit for column, unit in self.units.items() if column < n}
+        return RelationData(values, observed, self.not_spike, units, exact)
 
     def evaluate(self, relations: Sequence[Relation]) -> tuple[RelationValues, Tensor]:
-        """Evaluate k relations, in the order of their targets: predictions, and where they hold, (n, k)."""
+        """Evaluate k relations, in the order of their targets: predictions, and where they hold, (n, k).
+
+        Their targets have a normal score.
+        """
         per_column = max(Counter(relation.target for relation in relations).values(), default=0)
-        bank = RelationBank(self.values.shape[1], per_column).to(self.values.device, self.values.dtype)
+        bank = RelationBank(self.n_ranked, per_column, n_sources=self.values.shape[1])
+        bank = bank.to(self.values.device, self.values.dtype)
         bank.store(((relation, 1.0) for relation in relations), self.units)
         predicted = bank.predict(self.values, self.observed)
         matches = bank.matches(predicted.values, self.values[:, predicted.target], predicted.relation_index)
@@ -45,13 +77,39 @@ class RelationData(NamedTuple):
 
 
 def search_relations(data: RelationData, scores: Tensor) -> list[Relation]:
-    """Return candidates in the order of their targets. `scores`: the normal scores, (n, n_columns)."""
-    products = _search_products(data)
-    predicted, holds = data.evaluate(products)
-    applies = predicted.observed & data.not_spike[:, predicted.target]
+    """Return candidates in the order of their targets.
+
+    Args:
+        data: The rows.
+        scores: The normal scores, (n, columns with a normal score).
+    """
+    ranked = data.ranked()
+    products = _search_products(ranked)
+    predicted, holds = ranked.evaluate(products)
+    applies = predicted.observed & ranked.not_spike[:, predicted.target]
     always = (holds.sum(dim=0) >= MIN_PRODUCT_FRACTION * applies.sum(dim=0)).tolist()
-    sums = [relation for relation in _search_sums(data, scores * data.observed) if relation.is_finite]
-    return sorted([*_add_inverses(sums, data), *compress(products, always)], key=lambda relation: relation.target)
+    sums = [relation for relation in _search_sums(ranked, scores * ranked.observed) if relation.is_finite]
+    found = [*_add_inverses(sums, ranked), *compress(products, always)]
+    found += _add_exact(found, data)
+    return sorted(found, key=lambda relation: relation.target)
+
+
+def _add_exact(found: Sequence[Relation], data: RelationData) -> list[Relation]:
+    """Return the relations that only the search in double precision finds."""
+    products = [relation for relation in found if relation.is_product]
+    known: set[tuple[object, ...]] = {(relation.target, *relation.sources) for relation in products}
+    known |= {
+        _signature(relation)
+        for relation in found
+        if not relation.is_product and relation.is_representable(data.units[relation.target])
+    }
+    search = LinearSearch(data.exact, data.observed, data.units, data.n_ranked)
+    linear = [
+        relation
+        for relation in search.relations()
+        if _signature(relation) not in known and (relation.target, *relation.sources) not in known
+    ]
+    return [*linear, *_search_few_valued_products(data)]
 
 
 def select_relations(
@@ -59,7 +117,7 @@ def select_relations(
 ) -> list[tuple[Relation, float]]:
     """Select for each column the relations that hold in enough rows, those with most rows first.
 
-    A relation with two sources must hold in enough rows in which neither source alone is a relation. One with a single
+    A relation with several sources must hold in enough rows in which no source alone is a relation. One with a single
     source is judged by itself, because its source may be all that is observed.
 
     Args:
@@ -67,7 +125,7 @@ def select_relations(
         holds: The rows in which each holds, (n, k).
         applies: The rows in which each makes a prediction, (n, k).
         min_rows: The number of rows in which each must hold, (k,).
-        max_per_column: The most relations with one source and with two for a column.
+        max_per_column: The most relations with one source and with several for a column.
 
     Returns:
         Relations in the order of their targets, each with the fraction of rows with a prediction in which it holds.
@@ -79,13 +137,13 @@ def select_relations(
             keys = [(relation.target, source) for source in relation.sources]
             explained[:, index] &= ~holds[:, [singles[key] for key in keys if key in singles]].any(dim=1)
     n_rows = explained.sum(dim=0)
-    enough, n_selected = (n_rows >= min_rows).tolist(), Counter[tuple[int, int]]()
+    enough, n_selected = (n_rows >= min_rows).tolist(), Counter[tuple[int, bool]]()
     fractions = (holds.sum(dim=0) / applies.sum(dim=0).clamp(min=1)).tolist()
     selected: list[tuple[Relation, float]] = []
     for index in n_rows.argsort(descending=True, stable=True).tolist():
-        target, n_sources = relations[index].target, len(relations[index].sources)
-        if enough[index] and n_selected[target, n_sources] < max_per_column[n_sources - 1]:
-            n_selected[target, n_sources] += 1
+        target, several = relations[index].target, len(relations[index].sources) > 1
+        if enough[index] and n_selected[target, several] < max_per_column[several]:
+            n_selected[target, several] += 1
             selected.append((relations[index], fractions[index]))
     return sorted(selected, key=lambda each: each[0].target)
 
@@ -97,7 +155,7 @@ def _search_sums(data: RelationData, scores: Tensor) -> list[Relation]:
     for target, unit in units.items():
         comparable = [column for column, other in units.items() if column != target and other.kind == unit.kind]
         for first in sorted(comparable, key=lambda column: -abs(association[target][column]))[:MAX_FIRST_SOURCES]:
-            candidates = [_sum(units, target, (first,), (1,))]
+            candidates = [Relation.linear(units, target, (first,), (1,))]
             if unit.additive and len(units) <= MAX_PAIR_COLUMNS:
                 others = [column for column in comparable if column != first]
                 candidates += _add_second_source(data, scores, candidates[0], others)
@@ -120,15 +178,15 @@ def _add_inverses(sums: Sequence[Relation], data: RelationData) -> list[Relation
     for relation in compress(pairs, often):
         (one, other), sign = relation.sources, math.copysign(1, relation.weights[1])
         for target, source, signs in ((one, other, (1, -sign)), (other, one, (sign, -sign))):
-            inverse = _sum(data.units, target, (relation.target, source), signs)
+            inverse = Relation.linear(data.units, target, (relation.target, source), signs)
             if data.units[target].additive and inverse.is_finite:
                 relations.setdefault(_signature(inverse), inverse)
     return list(relations.values())
 
 
 def _signature(relation: Relation) -> tuple[object, ...]:
-    """Return a key that equal sums share: the target, and each source with its sign."""
-    return relation.target, *sorted(zip(relation.sources, (weight > 0 for weight in relation.weights), strict=True))
+    """Return a key that equal sums share: the target, each source with its coefficient, and the constant."""
+    return relation.target, relation.constant, *sorted(zip(relation.sources, relation.coefficients, strict=True))
 
 
 def _add_second_source(data: RelationData, scores: Tensor, copy: Relation, others: Sequence[int]) -> list[Relation]:
@@ -140,16 +198,7 @@ def _add_second_source(data: RelationData, scores: Tensor, copy: Relation, other
     association = _association(((rank - rank.mean()) * observed)[:, None], scores)[0]
     seconds = sorted(others, key=lambda column: -abs(association[column]))[:MAX_SECOND_SOURCES]
     signs = {second: math.copysign(1, association[second]) for second in seconds}
-    return [_sum(data.units, copy.target, (first, second), (1, sign)) for second, sign in signs.items()]
-
-
-def _sum(units: Mapping[int, AffineUnit], target: int, sources: tuple[int, ...], signs: tuple[float, ...]) -> Relation:
-    """Return a signed sum as a linear function of standardised values."""
-    source_units = [units[source] for source in sources]
-    scale = units[target].scale
-    weights = tuple(sign * (unit.scale / scale) for unit, sign in zip(source_units, signs, strict=True))
-    zeros = sum(weight * unit.zero for unit, weight in zip(source_units, weights, strict=True))
-    return Relation(target, sources, weights, units[target].zero - zeros)
+    return [Relation.linear(data.units, copy.target, (first, second), (1, sign)) for second, sign in signs.items()]
 
 
 def _association(one: Tensor, other: Tensor) -> list[list[float]]:
@@ -170,8 +219,45 @@ def _search_products(data: RelationData) -> list[Relation]:
     units, subset = data.units, slice(None, None, max(1, len(data.values) // MAX_PRODUCT_ROWS))
     columns = [column for column, unit in units.items() if unit.kind == DIMENSIONLESS]
     zeros = torch.tensor([units[column].zero for column in columns], dtype=torch.float64)
-    values = data.values[subset][:, columns].double() - zeros
-    observed = data.observed[subset][:, columns]
+    return _fit_products(data, columns, data.values[subset][:, columns].double() - zeros, data.observed[subset])
+
+
+def _search_few_valued_products(data: RelationData) -> list[Relation]:
+    """Return products in which a column with few values takes part, in double precision."""
+    columns = [column for column, unit in data.units.items() if unit.kind == DIMENSIONLESS]
+    if not columns or columns[-1] < data.n_ranked:
+        return []
+    subset = slice(None, None, max(1, len(data.values) // MAX_PRODUCT_ROWS))
+    scales = torch.tensor([data.units[column].scale for column in columns], dtype=torch.float64)
+    products = _fit_products(data, columns, data.exact[subset][:, columns] / scales, data.observed[subset])
+    few = [product for product in products if max(product.target, *product.sources) >= data.n_ranked]
+    related = [p for p in few if min(p.target, *p.sources) < data.n_ranked or len(p.sources) > 1]
+    judged = ((product, _product_fraction(product, data)) for product in related)
+    return [product._replace(always=True, fraction=fraction) for product, fraction in judged if fraction is not None]
+
+
+def _product_fraction(product: Relation, data: RelationData) -> float | None:
+    """Return the fraction of rows in which a product equals its column.
+
+    None unless these are practically all rows in which the column does not have its most frequent value.
+    """
+    columns, unit = [product.target, *product.sources], data.units[product.target]
+    scales = torch.tensor([data.units[column].scale for column in columns], dtype=torch.float64)
+    values, powers = data.exact[:, columns] / scales, torch.tensor(product.weights, dtype=torch.float64)
+    rows = data.observed[:, columns].all(dim=1) & (values > MIN_POSITIVE).all(dim=1)
+    values = values[rows]
+    if len(values) < MIN_PRODUCT_ROWS:
+        return None
+    error = (values[:, 0] - (product.offset + values[:, 1:].log() @ powers).exp()).abs()
+    wrong = (error > product.tolerance(unit) + PRODUCT_ROUNDING * values[:, 0]).sum()
+    n_varied = (values[:, 0] != values[:, 0].mode().values).sum()
+    always = n_varied >= MIN_VARIED_ROWS and wrong <= (1 - MIN_PRODUCT_FRACTION) * n_varied
+    return 1 - float(wrong / len(values)) if always else None
+
+
+def _fit_products(data: RelationData, columns: Sequence[int], values: Tensor, observed: Tensor) -> list[Relation]:
+    """Return products of columns with the given values in standard deviations, (rows, columns)."""
+    units, observed = data.units, observed[:, columns]
     positive = observed & (values > MIN_POSITIVE)
     factors = (positive.sum(dim=0) > MIN_POSITIVE_FRACTION * observed.sum(dim=0)).nonzero()[:, 0].tolist()
     if len(factors) > MAX_PAIR_COLUMNS:

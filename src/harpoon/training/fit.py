@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import torch
 from torch import Tensor
@@ -23,6 +24,7 @@ from harpoon.data import (
     count_columns,
     missing_as_null,
     read_columns,
+    take,
 )
 from harpoon.data.contingency import ContingencyTables
 from harpoon.diffusion import Denoiser
@@ -127,11 +129,14 @@ class ModelFitter:
         columns, sampled_columns = data.read(schema)
         rows = self._encode(codec, columns)
         sample = rows if sampled_columns is columns else self._encode(codec, sampled_columns)
+        cells = sampled_columns
+        if self.config.incomplete_rows == "drop":
+            cells = take(cells, np.flatnonzero(codec.observed(cells).all(axis=1)))
         tables = ContingencyTables.fit(schema, data.counts, data.n_rows, columns, sampled_columns)
         contingency = self._add_counts(tables)
         checkpoint = self._checkpoint(open_checkpoint, config, sample)
         denoiser = build_denoiser(config, codec).to_empty(device="cpu")
-        denoiser.initialize(sample, torch.Generator().manual_seed(checkpoint.seed))
+        denoiser.initialize(sample, torch.Generator().manual_seed(checkpoint.seed), cells)
         history = self._train(denoiser.to(self.device), rows.to(self.device), config, checkpoint)
         return FittedModel(schema, config, codec, denoiser, history, contingency)
 

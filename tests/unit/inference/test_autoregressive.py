@@ -19,7 +19,7 @@ from harpoon.encoding.batch import EncodedRows
 from harpoon.encoding.row_codec import RowCodec
 from harpoon.inference.autoregressive import UNIFORMS_PER_VARIABLE, AutoregressiveSampler
 from harpoon.networks.copy_head import CopyDistribution
-from harpoon.networks.rank_head import ConditionalDistributions, GaussianComponent, RankHead
+from harpoon.networks.rank_head import ConditionalDistributions, DeterminedValues, GaussianComponent, RankHead
 
 ROWS = 20_000
 JOINT = np.random.default_rng(0).dirichlet(np.ones(24)).reshape(4, 3, 2)  # probabilities of three categories
@@ -40,14 +40,26 @@ def no_gaussian(ranks):
 def no_copies(ranks):
     """Return copy distributions without relations."""
     nothing = torch.zeros(ranks, 0)
-    return CopyDistribution(torch.zeros(ranks, 1), nothing, nothing.long(), nothing.bool())
+    return CopyDistribution(torch.zeros(ranks, 1), nothing, nothing.long(), nothing.bool(), nothing.bool())
+
+
+def none_determined(rows, columns=0):
+    """Return no values of numbers with few values."""
+    return DeterminedValues(torch.zeros(rows, columns, dtype=torch.bool), torch.zeros(rows, columns))
 
 
 class FakePredictor:
     """A prediction of given distributions, in which no number is determined."""
 
-    def __init__(self, rows: int, ranks: int, distributions: Callable[[torch.Tensor], ConditionalDistributions]):
+    def __init__(
+        self,
+        rows: int,
+        ranks: int,
+        distributions: Callable[[torch.Tensor], ConditionalDistributions],
+        few_valued: int = 0,
+    ):
         self.shape, self.distributions = (rows, ranks), distributions
+        self.few_valued = none_determined(rows, few_valued)
 
     def determined(self) -> torch.Tensor:
         return torch.zeros(self.shape, dtype=torch.bool)
@@ -81,17 +93,24 @@ class ExactCategories(NoExclusions):
                 if not observed[row, start]:
                     p[row, start:stop] = conditional.sum(axis=tuple({0, 1, 2} - {axis}))
         return ConditionalDistributions(
-            torch.from_numpy(np.log(p + 1e-300)), torch.zeros(0, 1), no_gaussian(0), no_copies(0)
+            torch.from_numpy(np.log(p + 1e-300)),
+            torch.zeros(0, 1),
+            no_gaussian(0),
+            no_copies(0),
+            none_determined(len(p)),
         )
 
 
 class FixedDistributions(NoExclusions):
     """Predicts the same distributions for every row and any observed cells."""
 
-    def __init__(self, categories: int, bin_logits: torch.Tensor, gaussian: GaussianComponent | None = None):
+    def __init__(
+        self, categories: int, bin_logits: torch.Tensor, gaussian: GaussianComponent | None = None, few_valued: int = 0
+    ):
         self.category_logits, self.bin_logits = torch.zeros(1, categories), bin_logits
         self.gaussian = gaussian or no_gaussian(len(bin_logits))
-        self.constrained = torch.zeros(2, len(bin_logits), dtype=torch.bool)
+        self.constrained = torch.zeros(2, len(bin_logits) + few_valued, dtype=torch.bool)
+        self.few_valued = few_valued
 
     def predict(self, given: EncodedRows) -> FakePredictor:
         category_logits = self.category_logits.expand(len(given.x), -1)
@@ -99,9 +118,12 @@ class FixedDistributions(NoExclusions):
         def distributions(requested: torch.Tensor) -> ConditionalDistributions:
             rank = requested.T.nonzero()[:, 0]
             gaussian = GaussianComponent(*(part[rank] for part in self.gaussian))
-            return ConditionalDistributions(category_logits, self.bin_logits[rank], gaussian, no_copies(len(rank)))
+            few_valued = none_determined(len(given.x), self.few_valued)
+            return ConditionalDistributions(
+                category_logits, self.bin_logits[rank], gaussian, no_copies(len(rank)), few_valued
+            )
 
-        return FakePredictor(len(given.x), len(self.bin_logits), distributions)
+        return FakePredictor(len(given.x), len(self.bin_logits), distributions, self.few_valued)
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +194,7 @@ def test_a_number_is_sampled_by_its_normal_score_and_its_standardised_value_agre
 
 def test_a_number_with_spikes_only_is_always_one_of_them():
     codec = fit_codec(pa.table({"n": np.arange(40) % 4 * 1.5}))
-    x = sample(codec, FixedDistributions(5, torch.zeros(0, 8)), all_missing(500, codec.width), steps=32)
+    x = sample(codec, FixedDistributions(5, torch.zeros(0, 8), few_valued=1), all_missing(500, codec.width), steps=32)
     cells = codec.decode(x.double().numpy())
     assert set(cells["n"].values.tolist()) == {0.0, 1.5, 3.0, 4.5}
     assert x.double().numpy() == pytest.approx(codec.encode(cells), abs=1e-6)
@@ -198,7 +220,7 @@ class FakeDetermined(FakePredictor):
     """A prediction in which some numbers are determined by the observed cells."""
 
     def __init__(self, determined: list[list[bool]]):
-        self._determined = torch.tensor(determined)
+        self._determined, self.few_valued = torch.tensor(determined), none_determined(len(determined))
 
     def determined(self) -> torch.Tensor:
         return self._determined

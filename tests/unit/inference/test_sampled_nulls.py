@@ -16,7 +16,7 @@ from harpoon.encoding.missingness import NULL, OBSERVED
 from harpoon.encoding.row_codec import RowCodec
 from harpoon.inference.autoregressive import UNIFORMS_PER_VARIABLE, AutoregressiveSampler
 from harpoon.networks.copy_head import CopyDistribution
-from harpoon.networks.rank_head import ConditionalDistributions, GaussianComponent
+from harpoon.networks.rank_head import ConditionalDistributions, DeterminedValues, GaussianComponent
 
 # P(a, b), in which the last category of a column is that it is missing; a = a1 excludes a missing b.
 JOINT = np.array([[0.10, 0.05, 0.15], [0.08, 0.12, 0.0], [0.30, 0.05, 0.15]])
@@ -64,6 +64,8 @@ class ExactJoint:
 
     def predict(self, given):
         self.given = given
+        none = torch.zeros(len(given.x), 0)
+        self.few_valued = DeterminedValues(none.bool(), none)
         return self
 
     def determined(self):
@@ -81,8 +83,9 @@ class ExactJoint:
                 p[row, STARTS[2 + i] : STARTS[2 + i] + 2] = marginal[:2]
         empty = torch.zeros(0, 0)
         gaussian = GaussianComponent(torch.zeros(0), torch.zeros(0), torch.ones(0))
-        copies = CopyDistribution(torch.zeros(0, 1), empty, empty.long(), empty.bool())
-        return ConditionalDistributions(torch.from_numpy(np.log(p + 1e-300)), torch.zeros(0, 1), gaussian, copies)
+        copies = CopyDistribution(torch.zeros(0, 1), empty, empty.long(), empty.bool(), empty.bool())
+        logits = torch.from_numpy(np.log(p + 1e-300))
+        return ConditionalDistributions(logits, torch.zeros(0, 1), gaussian, copies, self.few_valued)
 
 
 def sample(codec, model, *, steps, nulls=True, given=None, rows=ROWS):
