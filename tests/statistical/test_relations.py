@@ -41,7 +41,7 @@ def initialized(columns):
     codec, cells = encoded(columns)
     rows = codec.to_batch(cells)
     head = RankHead(codec.slices, hidden=8, n_bins=N_BINS)
-    head.initialize(rows, codec, cells)
+    head.initialize(rows, codec, cells, has_baseline=False)
     return head, rows, codec
 
 
