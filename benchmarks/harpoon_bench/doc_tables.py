@@ -10,9 +10,11 @@ The names are the keys of `TABLES`.
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -24,6 +26,7 @@ from harpoon_bench.tables import Value, read_published
 
 PAGES = ("README.md", "docs/*.md")
 MARKED = re.compile(r"^<!-- table: (\w+) -->\n.*?^<!-- end -->$", flags=re.MULTILINE | re.DOTALL)
+FIELD = PUBLISHED.parent / "field"  # numbers of other papers
 DEFAULT_SAMPLER = "autoregressive"
 MIB = 2**20
 
@@ -191,6 +194,56 @@ def coverage_simulation(results: Path) -> str:
     return _markdown(["missing", "estimate of", "method", "bias", "coverage, %", "width"], rows)
 
 
+def completed_density(results: Path) -> str:
+    """Return Shape and Trend error of completed tables, beside published means over 20, 30, 50 and 70 %."""
+    found: dict[str, dict[int, dict[str, Any]]] = {}
+    for record in _records(results, "completed_density"):
+        found.setdefault(record["dataset"], {})[round(100 * record["missing_fraction"])] = record
+    peers = {"TabDiff Impute-EM": "Impute-EM", "HyperImpute": "HyperImpute", "DiffPuter": "DiffPuter"}
+    published = _published_by_method("density error of the completed table")
+    ratios = sorted({ratio for by_ratio in found.values() for ratio in by_ratio})
+    rows = []
+    for name, by_ratio in found.items():
+        errors = [record["draw"]["density"] for record in by_ratio.values()]
+        floor = next(iter(by_ratio.values()))["floor"]["density"]
+        drawn = [f"{by_ratio[ratio]['draw']['shape']:.4f} / {by_ratio[ratio]['draw']['trend']:.4f}" for ratio in ratios]
+        others = [published[peer].get(name, "–") for peer in peers]
+        rows.append([name, *drawn, f"{fmean(errors):.3f}", f"{floor:.3f}", *others])
+    headings = ["data set", *(f"{ratio} %" for ratio in ratios), "mean", "other real rows", *peers.values()]
+    return _markdown(headings, rows)
+
+
+def incomplete_training(results: Path) -> str:
+    """Return errors of models trained on incomplete rows by the protocol of DiffPuter, beside DiffPuter's own."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for record in _records(results, "incomplete_training"):
+        if record["protocol"] == "diffputer":
+            found.setdefault((record["mechanism"], record["dataset"]), []).append(record)
+    rows = []
+    for (mechanism, name), records in sorted(found.items()):
+        cells = [mechanism, name, len(records)]
+        for part, score in product(("in_sample", "out_of_sample"), ("mae", "rmse", "accuracy")):
+            values = [record[part][score] for record in records if score in record[part]]
+            cells.append(f"{fmean(values):.{1 if score == 'accuracy' else 3}f}" if values else "–")
+        metrics = f"MAE {mechanism}30 in-sample", f"RMSE {mechanism}30 in-sample"
+        metrics = (*metrics, f"label accuracy % {mechanism}30 in-sample")
+        cells += [_published_by_method(metric).get("DiffPuter", {}).get(name, "–") for metric in metrics]
+        rows.append(cells)
+    scores = ["MAE", "RMSE", "accuracy, %"]
+    headings = ["missing", "data set", "masks", *scores, *(f"{name}, new rows" for name in scores)]
+    return _markdown([*headings, *(f"DiffPuter, {name}" for name in scores)], rows)
+
+
+def _published_by_method(metric: str) -> dict[str, dict[str, str]]:
+    """Return published values of a metric by method and data set."""
+    found: dict[str, dict[str, str]] = {}
+    with (FIELD / "imputation_published.csv").open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            if row["metric"] == metric:
+                found.setdefault(row["method"], {})[row["dataset"]] = row["value"]
+    return found
+
+
 def sampling_steps(results: Path) -> str:
     """Return scores against training rows and seconds by the number of sampling steps."""
 
@@ -346,6 +399,8 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "incomplete": incomplete_rows,
     "missing_values": missing_values,
     "coverage_simulation": coverage_simulation,
+    "completed_density": completed_density,
+    "incomplete_training": incomplete_training,
     "steps": sampling_steps,
     "speed": speed,
     "serve": serve,
