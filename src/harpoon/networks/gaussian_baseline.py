@@ -151,7 +151,7 @@ class GaussianBaseline(nn.Module):
         factor = torch.linalg.cholesky(covariance)
         shift = factor @ torch.from_numpy(generator.standard_normal(width)) / n**0.5
         root = factor @ torch.from_numpy(bartlett) / n**0.5
-        inputs = root @ root.T
+        inputs = root @ root.T + MIN_VARIANCE * covariance.diagonal().diag()  # positive definite with few rows, too
         drawn = deepcopy(self)
         drawn.covariance.copy_(torch.cat([inputs, regression @ inputs]))
         drawn.mean.add_(torch.cat([shift, regression @ shift]).to(self.mean))
@@ -159,8 +159,8 @@ class GaussianBaseline(nn.Module):
 
     def validate_state(self) -> None:
         """Raise ValueError unless the covariance is positive definite and everything is finite."""
-        if not all(bool(buffer.isfinite().all()) for buffer in self.buffers()):
-            raise ValueError("the Gaussian baseline is not finite")
+        if not all(bool(buffer.isfinite().all()) for buffer in self.buffers()) or bool((self.scale <= 0).any()):
+            raise ValueError("the Gaussian baseline is not finite, or a scale is not positive")
         if self and torch.linalg.cholesky_ex(self.covariance[: self.n_inputs].cpu()).info:
             raise ValueError("the covariance of the Gaussian baseline is not positive definite")
 

@@ -96,6 +96,19 @@ def test_without_inputs_nothing_is_predicted():
         assert not torch.cat([part.flatten() for part in found]).any()
 
 
+@pytest.mark.parametrize("n", [8, 60, 2000])
+def test_drawn_parameters_vary_as_the_estimates_of_new_tables_do(n):
+    made, generator = baseline(rows(n)), np.random.default_rng(0)
+    drawn = [made.draw_parameters(generator) for _ in range(200)]
+    for one in drawn:
+        one.validate_state()
+    correlation = [one.covariance[0, 1] / (one.covariance[0, 0] * one.covariance[1, 1]).sqrt() for one in drawn]
+    spread = np.arctanh(np.array(correlation)).std() * np.sqrt(n - 3)
+    assert n < 60 or spread == pytest.approx(1.0, abs=0.15)  # that of Fisher's z
+    means = np.array([one.mean[:3].numpy() for one in drawn])
+    np.testing.assert_allclose(means.std(axis=0) * np.sqrt(n), np.sqrt(made.covariance.diagonal()[:3]), rtol=0.25)
+
+
 def test_a_damaged_state_is_an_error():
     made = baseline(rows(50))
     made.validate_state()
