@@ -225,8 +225,7 @@ def incomplete_training(results: Path) -> str:
         for part, score in product(("in_sample", "out_of_sample"), ("mae", "rmse", "accuracy")):
             values = [record[part][score] for record in records if score in record[part]]
             cells.append(f"{fmean(values):.{1 if score == 'accuracy' else 3}f}" if values else "–")
-        metrics = f"MAE {mechanism}30 in-sample", f"RMSE {mechanism}30 in-sample"
-        metrics = (*metrics, f"label accuracy % {mechanism}30 in-sample")
+        metrics = [f"{score} {mechanism}30 in-sample" for score in ("MAE", "RMSE", "label accuracy %")]
         cells += [_published_by_method(metric).get("DiffPuter", {}).get(name, "–") for metric in metrics]
         rows.append(cells)
     scores = ["MAE", "RMSE", "accuracy, %"]
