@@ -24,7 +24,8 @@ from harpoon.data.contingency import ContingencyTables
 from harpoon.diffusion import Denoiser
 from harpoon.encoding import EncodedRows, RowCodec
 from harpoon.exceptions import InvalidOption, ModelFileError, NotFitted, warn
-from harpoon.inference.call_options import check_effective, check_missing, without_effect
+from harpoon.inference.call_options import check_effective, check_missing, check_names, without_effect
+from harpoon.inference.defaults import DEFAULT_ROWS
 from harpoon.inference.diagnostics import SamplingInfo
 from harpoon.inference.feasibility import Feasibility, feasibility
 from harpoon.inference.imputation import Expectation
@@ -155,6 +156,7 @@ class Harpoon:
             A table of the same library, with the same dtypes, index and columns.
         """
         self._start_call()
+        check_names("impute", options)
         table = PartialTable.read(data, self.schema_, self.template_)
         keeps = options.get("structural", self.config.structural) == "keep"
         query = Query.create(self.codec_, where, nullable=self.codec_.nullable if keeps else ())
@@ -212,7 +214,7 @@ class Harpoon:
         """Sample new rows.
 
         Args:
-            n: How many rows.
+            n: How many rows; 100 by default.
             where: A condition that every row satisfies, as SQL text or an expression of `harpoon.col`.
             loss: A function of rows to one number per row, which guidance brings towards zero. `row["age"]` is a tensor
                 in units of the table, `row["job"]["clerk"]` the probability of a category.
@@ -236,8 +238,13 @@ class Harpoon:
             Diagnostics are in `sampling_info_` afterwards, and for pandas in `attrs["harpoon"]` of the result.
         """
         self._start_call()
+        check_names("sample", options)
         if isinstance(given, str):
             raise InvalidOption("given must be a mapping or a table, got a str; a condition is the argument where.")
+        if isinstance(n, str):
+            raise InvalidOption(
+                f"n, the number of rows, must be an integer, got {n!r}; a condition is the argument where."
+            )
         check_missing(missing)
         query = Query.create(
             self.codec_,
@@ -262,7 +269,7 @@ class Harpoon:
                 )
             table = PartialTable.read(given, self.schema_, self.template_, partial=True)
             return table.fill(self._completer(query, sampler, table, row_offset) or sampler.sample, row_offset)
-        rows = given_rows(given, check_count(n), self.schema_, self.codec_.nullable)
+        rows = given_rows(given, check_count(DEFAULT_ROWS if n is None else n), self.schema_, self.codec_.nullable)
         if query is None:
             sampled, info = sample_unconditional(sampler, rows, row_offset)
         else:
@@ -316,7 +323,7 @@ class Harpoon:
         counted = None if data is None else read_columns(dataframe.read(data), self.schema_)
         sampler = self._sampler(self._call_seed(random_state))
         sampler.missing = "as_trained"
-        tree = to_predicate(where)
+        tree = to_predicate(where, self.schema_.names)
         return feasibility(sampler, tree, self.schema_, base, counted=counted, tables=self.contingency_)
 
     def support(
@@ -337,7 +344,7 @@ class Harpoon:
         """
         self._check_fitted()
         table = None if data is None else read_columns(dataframe.read(data), self.schema_)
-        tree = None if where is None else to_predicate(where)
+        tree = None if where is None else to_predicate(where, self.schema_.names)
         return self._find_support(tree, given, table=table)
 
     def report(

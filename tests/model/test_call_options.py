@@ -4,7 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from harpoon import InvalidOption
+from harpoon import Harpoon, InvalidOption
+from harpoon.inference.defaults import DEFAULT_ROWS
 from harpoon.inference.row_sampler import RowSampler
 
 INEFFECTIVE = {
@@ -87,3 +88,39 @@ def test_a_strategy_is_not_for_a_given_table(continuous_model):
     partial_rows = continuous_model.sample(3, random_state=0).select(["y"])
     with pytest.raises(InvalidOption, match="'strategy' has no effect on this call: given rows are completed"):
         continuous_model.sample(given=partial_rows, where="x > 0", strategy="rejection")
+
+
+OTHER_NAMES = {
+    "sample": {
+        "where": ("condition", "filter", "query"),
+        "n": ("rows", "size", "count", "n_rows", "num_samples"),
+        "random_state": ("seed",),
+        "given": ("evidence",),
+    },
+    "impute": {"where": ("condition", "filter"), "draws": ("n", "m", "n_draws"), "random_state": ("seed",)},
+}
+PAIRS = [(call, name, meant) for call, by in OTHER_NAMES.items() for meant, names in by.items() for name in names]
+
+
+@pytest.mark.parametrize(("call", "name", "meant"), PAIRS)
+def test_a_name_of_other_libraries_is_an_error_with_the_name_here(continuous_model, call, name, meant):
+    arguments = [] if call == "sample" else [continuous_model.sample(3, random_state=0)]
+    with pytest.raises(InvalidOption, match=f"{call} has no argument '{name}'. Did you mean '{meant}'"):
+        getattr(continuous_model, call)(*arguments, **{name: 3})
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("epochs", "max_epochs"), ("seed", "random_state"), ("verbose", "progress")]
+)
+def test_a_name_of_other_libraries_is_an_error_of_a_model_too(name, meant):
+    with pytest.raises(InvalidOption, match=f"got '{name}'. Did you mean '{meant}'"):
+        Harpoon(**{name: 3})
+
+
+def test_a_condition_in_the_place_of_n_is_an_error_with_the_argument(continuous_model):
+    with pytest.raises(InvalidOption, match="a condition is the argument where"):
+        continuous_model.sample("x > 0")
+
+
+def test_sample_returns_a_hundred_rows_by_default(continuous_model):
+    assert continuous_model.sample(random_state=0).num_rows == DEFAULT_ROWS == 100

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from os import PathLike
 from typing import Any
 
 import narwhals as nw
@@ -246,9 +247,10 @@ def read(data: object) -> Table:
     try:
         frame: Any = nw.from_native(data)
     except TypeError:
-        raise InvalidTable(f"{required}, got {type(data).__name__}.") from None
-    except NarwhalsError as error:
-        raise InvalidTable(f"{required} with distinct column names: {error}") from None
+        raise InvalidTable(f"{required}, got {type(data).__name__}.{_conversion_hint(data)}") from None
+    except NarwhalsError:
+        check_names([str(name) for name in getattr(data, "column_names", getattr(data, "columns", ()))])
+        raise InvalidTable(f"{required} with distinct column names.") from None
     if isinstance(frame, nw.LazyFrame):
         raise InvalidTable(f"{required} held in memory, got a lazy one. Call .collect() on it first.")
     library, names = str(frame.implementation), [str(name) for name in frame.columns]
@@ -260,6 +262,17 @@ def read(data: object) -> Table:
         return Table(native, library, native.rename_columns(names))
     arrow, mixed = (_from_polars if library == "polars" else _from_pandas)(native, names)
     return Table(native, library, arrow, frozenset(mixed))
+
+
+def _conversion_hint(data: object) -> str:
+    """Return how to make a table of what is not one."""
+    if isinstance(data, str | PathLike):
+        return f" Read the file first: harpoon.io.read_table({str(data)!r}), or pandas.read_csv."
+    if hasattr(data, "to_frame"):
+        return " Make it a table of one column: to_frame()."
+    if isinstance(data, np.ndarray):
+        return " Name its columns: pandas.DataFrame(array, columns=[...]); HarpoonImputer takes arrays as they are."
+    return " Make a table of it: pandas.DataFrame(...)." if isinstance(data, Mapping | list | tuple) else ""
 
 
 def stack(tables: Sequence[Any]) -> Any:  # noqa: ANN401

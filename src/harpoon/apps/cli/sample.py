@@ -13,6 +13,7 @@ from harpoon.apps.cli import options
 from harpoon.apps.cli.console import Console
 from harpoon.apps.cli.loading import load_model, read_table
 from harpoon.exceptions import InvalidOption, InvalidTable
+from harpoon.inference.defaults import DEFAULT_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +35,6 @@ CHECK = (
     "harpoon check penguins.harpoon --where 'bill_length_mm > 50' --data penguins.csv",
     "harpoon check penguins.harpoon --where 'bill_length_mm > 50' --given sex=female --json",
 )
-DEFAULT_ROWS = 100
 IMPOSSIBLE = 3
 
 
@@ -110,7 +110,7 @@ def sample(
     with console.warnings_as_notes():
         observed = _read_given(given or (), loaded, csv, console)
         frame = loaded.sample(
-            n if n is not None or not isinstance(observed, dict) else DEFAULT_ROWS,
+            n,
             where=where,
             given=observed,
             strategy=strategy,
