@@ -12,6 +12,7 @@ if _TYPE_CHECKING:
     from harpoon.exceptions import (
         CategoriesGroupedWarning,
         ColumnLeftOutWarning,
+        ExtraColumnWarning,
         ExtrapolationWarning,
         HarpoonError,
         HarpoonWarning,
@@ -81,6 +82,7 @@ __all__ = [
     "Column",
     "ColumnLeftOutWarning",
     "Expectation",
+    "ExtraColumnWarning",
     "ExtrapolationWarning",
     "Feasibility",
     "Harpoon",

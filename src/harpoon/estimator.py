@@ -140,6 +140,7 @@ class Harpoon:
 
         Args:
             data: A table with the columns of the training table, in any order. All cells of a row may be missing.
+                Other columns are returned unchanged, with a warning.
             draws: How many completed tables to sample instead, as a `MultipleImputation`: with intervals, and to pool
                 estimates over.
             where: A condition that every completed row satisfies, as for `sample`.
@@ -395,9 +396,25 @@ class Harpoon:
         model_file.write_tensors(path, to_tensors(fitted), content)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, device: str = "auto", progress: Progress = True) -> Self:
-        """Read a model from a file that `save` wrote. Nothing in the file is ever executed."""
-        resolve_device(device)  # a wrong argument is not a damaged file
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        library: str | None = None,
+        device: str = "auto",
+        progress: Progress = True,
+    ) -> Self:
+        """Read a model from a file that `save` wrote. Nothing in the file is ever executed.
+
+        Args:
+            path: The file.
+            library: The library of sampled tables: "pandas", "polars" or "pyarrow". By default that of the training
+                table; of a model that the command line made, pandas if it is installed.
+            device: As for a new model.
+            progress: As for a new model.
+        """
+        dataframe.check_library(library)  # a wrong argument is not a damaged file
+        resolve_device(device)
         check_progress(progress)
         tensors, content = model_file.read_tensors(path)
         if CHECKPOINT_KEY in content:
@@ -412,7 +429,8 @@ class Harpoon:
             model.config = Config(**content["config"])
             given = content["given_schema"]
             model.schema = None if given is None else Schema.from_json(given)
-            model._set_fitted(*from_content(model.config, content, tensors))
+            fitted, template = from_content(model.config, content, tensors)
+            model._set_fitted(fitted, template.with_library(library))
         except INVALID_CONTENT as error:
             raise model_file.damaged_file(path, f"{type(error).__name__}: {error}") from None
         model.denoiser_.to(model.device).eval()

@@ -15,6 +15,7 @@
 
     HarpoonWarning
       ColumnLeftOutWarning     a column is not modelled
+      ExtraColumnWarning       a table has columns that the model was not trained on
       RowsDroppedWarning       many rows are incomplete and not used for training
       CategoriesGroupedWarning a column has so many categories that rare ones are modelled in groups
       MixedTypesWarning        a column of a file holds values of several types
@@ -213,6 +214,18 @@ def collect_warnings() -> Iterator[list[str]]:
 
 class ColumnLeftOutWarning(HarpoonWarning):
     """A column is not modelled; the message says why."""
+
+
+class ExtraColumnWarning(HarpoonWarning):
+    """A table has columns that the model was not trained on; they are kept as they are."""
+
+    @classmethod
+    def of(cls, extra: Sequence[str], expected: Sequence[str]) -> ExtraColumnWarning:
+        """Return the warning, with the columns that may be meant."""
+        near = [f"{match!r} for {name!r}" for name in extra for match in closest_matches(name, expected)[:1]]
+        hint = f" Did you mean {', '.join(near[:MAX_LISTED])}?" if near else ""
+        kept = "it is" if len(extra) == 1 else "they are"
+        return cls(f"The model was not trained on {_columns(extra)}; {kept} returned unchanged.{hint}")
 
 
 class RowsDroppedWarning(HarpoonWarning):

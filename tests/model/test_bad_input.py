@@ -152,9 +152,24 @@ def test_a_missing_column_is_named(model, changed):
         model.impute(changed(age=None))
 
 
-def test_an_extra_column_is_named(model, changed):
+def test_an_extra_column_is_named_and_kept(model, changed, tools):
+    table = changed(colour=["red", None] * 30)
+    with pytest.warns(harpoon.ExtraColumnWarning, match=r"not trained on the column 'colour'; it is returned unchanged\.$"):
+        filled = tools.read_back(model.impute(table))
+    assert filled.pop("colour") == ["red", None] * 30
+    assert filled == tools.read_back(model.impute(changed()))
+
+
+def test_an_extra_column_is_kept_in_draws(model, changed, tools):
+    with pytest.warns(harpoon.ExtraColumnWarning, match="'colour', 'shade'; they are"):
+        draws = model.impute(changed(colour=["red"] * 60, shade=[1.5] * 60), draws=2, random_state=0)
+    for table in (*draws, draws.mean()):
+        assert tools.read_back(table)["colour"] == ["red"] * 60
+
+
+def test_an_extra_column_of_partial_rows_is_an_error(model, frame_of):
     with pytest.raises(SchemaMismatch, match="'colour'"):
-        model.impute(changed(colour=["red"] * 60))
+        model.sample(given=frame_of({"colour": ["red"]}))
 
 
 def test_a_misspelt_column_is_named_with_the_one_it_may_be(model, frame_of, tools):
@@ -167,7 +182,7 @@ def test_a_misspelt_column_is_named_with_the_one_it_may_be(model, frame_of, tool
 
 
 def test_a_misspelt_extra_column_is_named_with_the_one_it_may_be(model, changed):
-    with pytest.raises(SchemaMismatch, match=r"'heigth'.*'height'"):
+    with pytest.warns(harpoon.ExtraColumnWarning, match=r"'heigth'.*Did you mean 'height' for 'heigth'"):
         model.impute(changed(heigth=[1.5] * 60))
 
 

@@ -23,7 +23,7 @@ from harpoon.conditions.branches import overlapping_branches
 from harpoon.conditions.evaluate import evaluate
 from harpoon.conditions.expressions import And, IsNull, Like, Or, Predicate
 from harpoon.conditions.sql import text_literal
-from harpoon.data import Column, ColumnArray, Kind, Schema
+from harpoon.data import Column, ColumnArray, Schema
 
 MAX_NUMBERS = 1000  # a condition that compares a column with more numbers is not checked
 MAX_INTEGER = 2**62  # larger ones are evaluated as Python integers
@@ -65,6 +65,7 @@ def explain_contradiction(
 
     `nullable` and `free` are those of `Domain`.
 
+    >>> from harpoon import Kind
     >>> from harpoon.conditions.parser import parse
     >>> schema = Schema((Column("x", Kind.INTEGER), Column("y", Kind.NUMBER, minimum=0.0, maximum=2.5)))
     >>> explain_contradiction(parse("x > 5 and y > 0 and x < 6"), schema)

@@ -71,9 +71,9 @@ def to_predicate(where: object, names: Collection[str] = ()) -> Predicate:
     >>> from harpoon import col
     >>> to_predicate("age >= 50") == to_predicate(col("age") >= 50)
     True
-    >>> to_predicate("case > 1", ["age", "case"])
+    >>> to_predicate("hour-of-day > 12", ["hour-of-day"])
     Traceback (most recent call last):
-    harpoon.exceptions.InvalidCondition: The condition cannot be read: case > 1. Put the column name in double quotes: "case".
+    harpoon.exceptions.InvalidCondition: There is no column 'day'. Put the column name in double quotes: "hour-of-day".
     """
     if isinstance(where, str):
         return _parse_with_hint(where, names)

@@ -19,7 +19,7 @@ from harpoon.data.coercion import check_finite
 from harpoon.data.column import KINDS, Column, Kind, describe
 from harpoon.data.column_array import ColumnArray
 from harpoon.data.statistics import ColumnCounts, TableCounts, count_columns
-from harpoon.exceptions import InvalidOption, SchemaMismatch
+from harpoon.exceptions import ExtraColumnWarning, InvalidOption, SchemaMismatch, warn
 
 MIN_IDENTIFIER_ROWS = 20  # in shorter tables, distinct values do not make an identifier or a text
 MIN_DENSE_ROWS = 50  # rows from which consecutive integers are row numbers
@@ -162,14 +162,21 @@ class Schema:
         return cls.from_json(text)
 
 
-def check_columns(got: list[str], required: list[str], *, of: str = "model", partial: bool = False) -> None:
-    """Raise SchemaMismatch unless a table has the columns of the schema, in any order, or some of them if `partial`."""
+def check_columns(
+    got: list[str], required: list[str], *, of: str = "model", partial: bool = False, extra: bool = False
+) -> None:
+    """Raise SchemaMismatch unless a table has the columns of the schema, in any order, or some of them if `partial`.
+
+    With `extra` it may have other columns, which are warned of.
+    """
     missing = [name for name in required if name not in set(got)]
     if missing and not partial:
         raise SchemaMismatch.missing_columns(missing, got, of=of)
-    extra = [name for name in got if name not in set(required)]
-    if extra:
-        raise SchemaMismatch.extra_columns(extra, required, of=of)
+    others = [name for name in got if name not in set(required)]
+    if others and extra:
+        warn(ExtraColumnWarning.of(others, required))
+    elif others:
+        raise SchemaMismatch.extra_columns(others, required, of=of)
 
 
 def _infer_column(name: str, counts: ColumnCounts, given: Column | None = None) -> Column:

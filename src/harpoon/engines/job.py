@@ -318,4 +318,4 @@ def deserialize_model(content: bytes) -> Harpoon:
     with tempfile.TemporaryDirectory(prefix="harpoon-") as folder:
         path = Path(folder, "model.harpoon")
         path.write_bytes(content)
-        return load(path, progress=False)
+        return load(path, library="pyarrow", progress=False)
