@@ -12,7 +12,7 @@ import torch
 
 from harpoon import config
 from harpoon._utils import model_file
-from harpoon._utils.progress import Progress, check_progress
+from harpoon._utils.progress import Progress, check_progress, with_one_bar
 from harpoon._utils.rng import RandomState, check_random_state, partition_seed, to_seed
 from harpoon._utils.validation import check_count, resolve_device
 from harpoon.conditions import Predicate, bind, to_predicate
@@ -121,6 +121,7 @@ class Harpoon:
         self._set_fitted(self._fitter().fit(TrainingData.from_table(table), open_checkpoint), table.template)
         return self
 
+    @with_one_bar
     def impute(
         self,
         data: object,
@@ -178,6 +179,7 @@ class Harpoon:
         fill = sampler.fill_means if is_expected else sampler.sample
         return table.fill(fill if query is None else query.correct(fill, complete), row_offset)
 
+    @with_one_bar
     def expect(self, data: object) -> Expectation:
         """Return the conditional expectation of every cell given the observed cells of its row.
 
@@ -197,6 +199,7 @@ class Harpoon:
             )
         return Expectation.compute(self._sampler(), read_columns(dataframe.read(data), self.schema_))
 
+    @with_one_bar
     def sample(
         self,
         n: int | None = None,
@@ -303,6 +306,7 @@ class Harpoon:
         numbers = [describe(target, formula, names, fraction) for target, formula, fraction in sampler.relations()]
         return numbers + [describe_dependency(*pair) for pair in sampler.dependencies()]
 
+    @with_one_bar
     def feasibility(
         self,
         where: str | Predicate,
@@ -348,6 +352,7 @@ class Harpoon:
         tree = None if where is None else to_predicate(where, self.schema_.names)
         return self._find_support(tree, given, table=table)
 
+    @with_one_bar
     def report(
         self,
         test: object = None,

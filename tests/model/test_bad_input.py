@@ -154,7 +154,9 @@ def test_a_missing_column_is_named(model, changed):
 
 def test_an_extra_column_is_named_and_kept(model, changed, tools):
     table = changed(colour=["red", None] * 30)
-    with pytest.warns(harpoon.ExtraColumnWarning, match=r"not trained on the column 'colour'; it is returned unchanged\.$"):
+    with pytest.warns(
+        harpoon.ExtraColumnWarning, match=r"not trained on the column 'colour'; it is returned unchanged\.$"
+    ):
         filled = tools.read_back(model.impute(table))
     assert filled.pop("colour") == ["red", None] * 30
     assert filled == tools.read_back(model.impute(changed()))

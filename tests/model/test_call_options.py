@@ -1,10 +1,13 @@
 """Options of a single call: those without effect are errors, the others have one."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 from harpoon import Harpoon, InvalidOption
+from harpoon._utils import progress
 from harpoon.inference.defaults import DEFAULT_ROWS
 from harpoon.inference.row_sampler import RowSampler
 
@@ -124,3 +127,29 @@ def test_a_condition_in_the_place_of_n_is_an_error_with_the_argument(continuous_
 
 def test_sample_returns_a_hundred_rows_by_default(continuous_model):
     assert continuous_model.sample(random_state=0).num_rows == DEFAULT_ROWS == 100
+
+
+def test_every_call_shows_at_most_one_progress_bar(continuous_model, monkeypatch, tmp_path):
+    shown = []
+
+    @contextmanager
+    def show_bar(words, *_arguments, **_options):
+        shown.append(words)
+        yield lambda **_changes: None
+
+    monkeypatch.setattr(progress, "show_bar", show_bar)
+    continuous_model.save(tmp_path / "m")
+    model = Harpoon.load(tmp_path / "m")
+    table = model.sample(20, random_state=0).set_column(1, "y", pa.nulls(20, pa.float64()))
+    shown.clear()
+    for call in (
+        lambda: model.sample(50, where="x + y > 2 and c = 'a'", random_state=0),
+        lambda: model.sample(20, where="x > 1 or y > 1 or c = 'b'", random_state=0),
+        lambda: model.sample(10, where="x * y > 3", strategy="guidance", random_state=0),
+        lambda: model.impute(table, draws=3, random_state=0),
+        lambda: model.impute(table, where="y > 0.5", draws=2, random_state=0),
+        lambda: model.feasibility("x > 1 and y > 1", random_state=0),
+    ):
+        call()
+        assert shown == ["Sampling"]
+        shown.clear()

@@ -733,7 +733,9 @@ def test_a_loaded_model_samples_tables_of_any_library(fitted, tools, tmp_path, w
 
 def test_an_invalid_library_is_an_error(arrow_fitted, tmp_path, monkeypatch):
     arrow_fitted.model.save(tmp_path / "m")
-    with pytest.raises(harpoon.InvalidOption, match="library must be one of 'pandas', 'polars', 'pyarrow', got 'panda'"):
+    with pytest.raises(
+        harpoon.InvalidOption, match="library must be one of 'pandas', 'polars', 'pyarrow', got 'panda'"
+    ):
         harpoon.load(tmp_path / "m", library="panda")
     monkeypatch.setattr(dataframe, "find_spec", lambda _: None)
     with pytest.raises(harpoon.InvalidOption, match="needs the package polars, which is not installed"):
