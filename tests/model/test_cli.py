@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from palmerpenguins import load_penguins
+from typer.main import get_command
 from typer.testing import CliRunner
 
 import harpoon
@@ -108,6 +109,26 @@ def test_every_command_explains_itself(command):
     assert f"harpoon {command}" in text  # an example
     assert all(option in text for option in ("--json", "--quiet", "--debug"))
     assert ("--seed" in text) == (command not in ("info", "schema"))  # which use no random numbers
+
+
+@pytest.mark.parametrize("command", ["", *ALL_COMMANDS])
+@pytest.mark.parametrize("columns", [60, 80])
+def test_no_word_of_a_help_text_is_broken(command, columns):
+    own = get_command(app).commands[command] if command else get_command(app)
+    asked = ([command] if command else []) + ["--help"]
+    done = CliRunner(env={"COLUMNS": str(columns), "NO_COLOR": "1"}).invoke(app, asked)
+    words = set(done.stdout.replace("│", " ").split())
+    texts = [own.help, own.epilog, *(one.help for one in own.params), *(one.opts[0] for one in own.params)]
+    lost = {word for text in texts for word in (text or "").split() if word not in words}
+    assert lost <= {"--install-completion", *(one.name for one in own.params)}  # at 60 columns; that of an argument
+    assert max(map(len, done.stdout.splitlines())) <= columns
+
+
+def test_no_word_of_the_list_of_options_is_broken():
+    shown = CliRunner(env={"COLUMNS": "80", "NO_COLOR": "1"}).invoke(app, ["options"]).stdout
+    words = {word for group in GROUPS.values() for name, one in declared(group) for word in (name, *one.help.split())}
+    assert words <= set(shown.split())
+    assert max(map(len, shown.splitlines())) <= 80
 
 
 def test_fit_shows_the_schema_and_saves_a_model(work):
@@ -573,3 +594,29 @@ def test_reports_of_models_and_of_tables(work, tmp_path):
         assert "<html" in page.read_text()
     assert_refused(call("report", work.csv, "-o", tmp_path / "x.html"), "is not a model", 2)
     assert_refused(call("report", work.csv, work.csv, "-o", page), "already there")
+
+
+def test_a_model_of_the_command_line_samples_pandas_in_python_unless_asked_otherwise(work):
+    rows = harpoon.load(work.model, progress=False).sample(3, random_state=0)
+    assert isinstance(rows, pd.DataFrame)
+    assert rows["year"].dtype == "int64"
+    assert isinstance(harpoon.load(work.model, library="pyarrow", progress=False).sample(3), pa.Table)
+
+
+def test_sample_writes_as_many_rows_by_default_as_python(work):
+    done = call("sample", work.model, "--seed", 1, "--quiet")
+    assert len(done.out.decode().splitlines()) - 1 == len(harpoon.load(work.model, progress=False).sample())
+
+
+def test_rows_of_a_rare_condition_can_be_kept(work, tmp_path):
+    where = "bill_length_mm * 1.0 > 56 and species = 'Adelie' and bill_depth_mm * 1.0 > 21"
+    arguments = ["sample", work.model, "-n", 400, "--where", where, "--strategy", "rejection", "--seed", 1]
+    done = call(*arguments, "-o", tmp_path / "rows.csv", "--quiet")
+    assert done.code == 3
+    kept = call(*arguments, "-o", tmp_path / "rows.csv", "--allow-fewer", "--json")
+    assert kept.code == 0
+    found = json.loads(kept.out)["rows"]
+    assert found == len(cells(tmp_path / "rows.csv")) - 1 < 400
+    said = f"only {found} of 400 rows that satisfy it were found" if found else "no row that satisfies it was found"
+    assert said in done.said
+    assert ("take these rows with --allow-fewer" in done.said) == (found > 0)

@@ -59,7 +59,7 @@ def fit(
         float | None,
         Option(parser=options.parse_duration, metavar="TIME", help="Longest training: 90s, 2m (the default) or 1h30m."),
     ] = None,
-    max_epochs: Annotated[int | None, Option(min=1, help="Most passes over the table.")] = None,
+    max_epochs: Annotated[int | None, Option(min=1, metavar="N", help="Most passes over the table.")] = None,
     preset: Annotated[
         str,
         Option(

@@ -41,14 +41,15 @@ IMPOSSIBLE = 3
 def sample(
     model: options.ModelFile,
     n: Annotated[
-        int | None, Option("-n", min=1, help=f"Number of rows; {DEFAULT_ROWS} by default.", show_default=False)
+        int | None,
+        Option("-n", min=1, metavar="N", help=f"Number of rows; {DEFAULT_ROWS} by default.", show_default=False),
     ] = None,
     where: options.Where = None,
     given: Annotated[
         list[str] | None,
         Option(
-            metavar="COLUMN=VALUE|TABLE",
-            help="COLUMN=VALUE: a value that all rows share (may be repeated); COLUMN= is a missing cell. TABLE: "
+            metavar="COLUMN=VALUE",
+            help="A value that all rows share (may be repeated); COLUMN= is a missing cell. Or a table of "
             "partial rows, each of which is completed.",
         ),
     ] = None,
