@@ -25,6 +25,7 @@ import harpoon
 from harpoon import io
 from harpoon.apps.cli import app
 from harpoon.config import GROUPS, declared
+from harpoon.inference import conditional
 
 ENVIRONMENT = {**os.environ, "COLUMNS": "200", "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
 HEAVY = ("torch", "numpy", "pyarrow", "pandas", "sklearn", "scipy", "sqlglot", "duckdb")
@@ -608,15 +609,16 @@ def test_sample_writes_as_many_rows_by_default_as_python(work):
     assert len(done.out.decode().splitlines()) - 1 == len(harpoon.load(work.model, progress=False).sample())
 
 
-def test_rows_of_a_rare_condition_can_be_kept(work, tmp_path):
-    where = "bill_length_mm * 1.0 > 56 and species = 'Adelie' and bill_depth_mm * 1.0 > 21"
-    arguments = ["sample", work.model, "-n", 400, "--where", where, "--strategy", "rejection", "--seed", 1]
-    done = call(*arguments, "-o", tmp_path / "rows.csv", "--quiet")
-    assert done.code == 3
-    kept = call(*arguments, "-o", tmp_path / "rows.csv", "--allow-fewer", "--json")
-    assert kept.code == 0
+def test_rows_of_a_rare_condition_can_be_kept(work, tmp_path, monkeypatch):
+    monkeypatch.setattr(conditional, "MAX_SAMPLED_PER_ROW", 1)
+    monkeypatch.setattr(conditional, "MAX_ROWS_PER_ROUND", 512)
+    where = ["--where", "bill_length_mm - bill_depth_mm > 33", "--strategy", "rejection"]
+    arguments = ["sample", work.model, "-n", 2000, *where, "--seed", 1, "-o", tmp_path / "rows.csv"]
+    done = call(*arguments, "--quiet")
+    assert not (tmp_path / "rows.csv").exists()
+    kept = call(*arguments, "--allow-fewer", "--json")
+    assert (done.code, kept.code) == (3, 0)
     found = json.loads(kept.out)["rows"]
-    assert found == len(cells(tmp_path / "rows.csv")) - 1 < 400
-    said = f"only {found} of 400 rows that satisfy it were found" if found else "no row that satisfies it was found"
-    assert said in done.said
-    assert ("take these rows with --allow-fewer" in done.said) == (found > 0)
+    assert 0 < found == len(cells(tmp_path / "rows.csv")) - 1 < 2000
+    assert f"only {found} of 2000 rows that satisfy it were found" in done.said
+    assert "take these rows with --allow-fewer" in done.said
