@@ -17,7 +17,6 @@ from harpoon.data import dataframe
 from harpoon.data.calendar import is_zone
 from harpoon.data.coercion import check_finite
 from harpoon.data.column import KINDS, Column, Kind, describe
-from harpoon.data.column_array import ColumnArray
 from harpoon.data.statistics import ColumnCounts, TableCounts, count_columns
 from harpoon.exceptions import ExtraColumnWarning, InvalidOption, SchemaMismatch, warn
 
@@ -25,6 +24,7 @@ MIN_IDENTIFIER_ROWS = 20  # in shorter tables, distinct values do not make an id
 MIN_DENSE_ROWS = 50  # rows from which consecutive integers are row numbers
 MAX_DISTINCT_TEXT_FRACTION = 0.5  # of the cells: texts with more distinct values are not categories
 MAX_IDENTIFIER_LENGTH = 40  # characters
+MAX_FEW_VALUES, MIN_CELLS_PER_VALUE = 10, 5  # a number with at most so many values, each in as many cells on average
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ def _infer_column(name: str, counts: ColumnCounts, given: Column | None = None) 
         value = cells.values[0].item()
         inferred = replace(inferred, categories=(cells.categories[value] if cells.categories else value,))
     if kind.modelled:
-        inferred = replace(inferred, **_infer_attributes(counts.coerced(inferred).values, kind))
+        inferred = replace(inferred, **_infer_attributes(counts.coerced(inferred), kind))
     if given is None:
         return inferred
     stated = {name: value for name, value in vars(given).items() if name in given.to_json() and name != "missing"}
@@ -236,8 +236,9 @@ def _is_identifier(name: str, counts: ColumnCounts) -> bool:
     return has_name or is_dense
 
 
-def _infer_attributes(cells: ColumnArray, kind: Kind) -> dict[str, Any]:
+def _infer_attributes(counts: ColumnCounts, kind: Kind) -> dict[str, Any]:
     """Return the categories of distinct cells in ascending order, or their range and resolution."""
+    cells = counts.values
     if kind is Kind.BOOLEAN:
         return {"categories": (False, True)}
     if kind.discrete:
@@ -246,4 +247,11 @@ def _infer_attributes(cells: ColumnArray, kind: Kind) -> dict[str, Any]:
         return {"categories": tuple(sorted(cells.categories, key=lambda category: (str(type(category)), category)))}
     low, high, step = cells.values[0].item(), cells.values[-1].item(), kind.spec.step(cells.values, cells.unit)
     zone = cells.zone if is_zone(cells.zone) else ""
-    return {"minimum": low, "maximum": high, "step": step, "unit": cells.unit, "zoned": cells.zoned, "zone": zone}
+    found = {"minimum": low, "maximum": high, "step": step, "unit": cells.unit, "zoned": cells.zoned, "zone": zone}
+    return {**found, "values": tuple(cells.values.tolist())} if _has_few_values(counts, kind) else found
+
+
+def _has_few_values(counts: ColumnCounts, kind: Kind) -> bool:
+    """Return whether a column is a number with so few values that each is a label, such as a flag or a rating."""
+    is_number = kind in (Kind.NUMBER, Kind.INTEGER) and 1 < counts.n_distinct <= MAX_FEW_VALUES
+    return is_number and counts.n_observed >= MIN_CELLS_PER_VALUE * counts.n_distinct
