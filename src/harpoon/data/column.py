@@ -95,7 +95,7 @@ KINDS: dict[str, KindSpec] = {
         arrow_type=lambda unit, _zoned: pa.duration(unit or "us"),
         format=partial(_format_ticks, np.timedelta64),
     ),
-    **dict.fromkeys(("constant", "empty", "text", "identifier", "skipped"), KindSpec()),  # not modelled
+    **dict.fromkeys(("constant", "empty", "text", "identifier", "personal", "skipped"), KindSpec()),  # not modelled
 }
 
 
@@ -119,6 +119,7 @@ class Kind(str):
     EMPTY: ClassVar[Kind]
     TEXT: ClassVar[Kind]
     IDENTIFIER: ClassVar[Kind]
+    PERSONAL: ClassVar[Kind]
     SKIPPED: ClassVar[Kind]
 
     def __new__(cls, name: str) -> Kind:

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from harpoon.data import dataframe
 from harpoon.data.calendar import is_zone
 from harpoon.data.coercion import check_finite
 from harpoon.data.column import KINDS, Column, Kind, describe
+from harpoon.data.personal import IDENTIFIERS, find_personal
 from harpoon.data.statistics import ColumnCounts, TableCounts, count_columns
 from harpoon.exceptions import ExtraColumnWarning, InvalidOption, SchemaMismatch, warn
 
@@ -24,6 +26,7 @@ MIN_IDENTIFIER_ROWS = 20  # in shorter tables, distinct values do not make an id
 MIN_DENSE_ROWS = 50  # rows from which consecutive integers are row numbers
 MAX_DISTINCT_TEXT_FRACTION = 0.5  # of the cells: texts with more distinct values are not categories
 MAX_IDENTIFIER_LENGTH = 40  # characters
+NUMBER = re.compile(r"(?=.*\d)[+-]?(\d{1,3}(,\d{3})+|[1-9]\d*|0)?(\.\d+)?([eE][+-]?\d+)?")
 MAX_FEW_VALUES, MIN_CELLS_PER_VALUE = 10, 5  # a number with at most so many values, each in as many cells on average
 
 
@@ -204,27 +207,44 @@ def _infer_kind(name: str, counts: ColumnCounts) -> tuple[Kind, str]:
     """Return a kind, and for one that is not modelled the reason."""
     cells = counts.values
     if cells.storage == "other":
-        return Kind.SKIPPED, "its values are of mixed or nested types"
+        return Kind.SKIPPED, "its values are of mixed or nested types; convert the column to one type to model it"
     if not counts.n_distinct:
         return Kind.EMPTY, "every cell is missing"
     if counts.n_distinct == 1:
         return Kind.CONSTANT, "every cell has the same value"
-    if cells.storage == "text":
+    kind, note = _infer_kind_of_values(name, counts)
+    personal = find_personal(name, counts)
+    if personal and not (personal == IDENTIFIERS and kind is Kind.IDENTIFIER):
+        return Kind.PERSONAL, f"it looks like {personal}"
+    return kind, note
+
+
+def _infer_kind_of_values(name: str, counts: ColumnCounts) -> tuple[Kind, str]:
+    storage = counts.values.storage
+    if storage == "text":
         return _infer_text_kind(counts)
-    if cells.storage == "integer" and _is_identifier(name, counts):
+    if storage == "integer" and _is_identifier(name, counts):
         return Kind.IDENTIFIER, "every row has its own value, and the values count rows"
     by_storage = {"float": Kind.NUMBER, "boolean": Kind.BOOLEAN, "category": Kind.CATEGORY}
-    return by_storage.get(cells.storage) or Kind(cells.storage), ""
+    return by_storage.get(storage) or Kind(storage), ""
 
 
 def _infer_text_kind(counts: ColumnCounts) -> tuple[Kind, str]:
     n_cells, n_distinct, texts = counts.n_observed, counts.n_distinct, counts.values.categories
     if n_cells < MIN_IDENTIFIER_ROWS or n_distinct <= MAX_DISTINCT_TEXT_FRACTION * n_cells:
         return Kind.CATEGORY, ""
+    is_code = n_distinct == n_cells and all(text.isdecimal() for text in texts)
+    if not is_code and all(map(_is_number, texts)):
+        return Kind.TEXT, "numbers are written as text; convert the column to numbers to model it"
     has_words = any(" " in text.strip() for text in texts)
     if n_distinct == n_cells and not has_words and max(map(len, texts)) <= MAX_IDENTIFIER_LENGTH:
         return Kind.IDENTIFIER, "every row has its own value"
     return Kind.TEXT, f"free text ({n_distinct} different values in {n_cells} rows)"
+
+
+def _is_number(text: str) -> bool:
+    """Return whether a text is a number, perhaps with commas between thousands; what begins with 0 is a code."""
+    return NUMBER.fullmatch(text.strip()) is not None
 
 
 def _is_identifier(name: str, counts: ColumnCounts) -> bool:
