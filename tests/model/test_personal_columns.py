@@ -38,8 +38,8 @@ def fit_with_warning(model, table):
 def test_one_warning_names_all_of_them_and_points_at_the_caller(table):
     warning = fit_with_warning(Harpoon(**TINY), table)
     assert str(warning.message) == (
-        "Left out, because they look personal: 'email' (e-mail addresses), 'last_name' (names of people). Model one all "
-        "the same with Schema.infer(table, kinds={'email': \"category\"})."
+        "Left out, because they look personal: 'email' (e-mail addresses), 'last_name' (names of people). Model one "
+        "all the same with Schema.infer(table, kinds={'email': \"category\"})."
     )
     assert warning.filename == __file__
 

@@ -167,10 +167,10 @@ class SpikedNumericCodec(NumericCodec):
 
         The expectation of a column of spikes alone becomes the spike that is nearest to it: a 0/1 flag is 0 or 1.
         """
+        cells = super().decode(x)
         if is_mean and not self.normal_scores:
             spikes = nearest(self.scaler.inverse(x[:, 0]), self.spikes)
-            return numeric_cells(to_valid_values(spikes, self.column), self.column)
-        cells = super().decode(x)
+            cells = cells.with_values(to_valid_values(spikes, self.column))
         if self.normal_scores and not is_mean:
             cells = cells.with_values(to_valid_values(self.normal_scores.inverse(x[:, 1]), self.column))
         if self.spikes:
@@ -277,7 +277,7 @@ def nearest(values: Floats, candidates: Sequence[float]) -> NDArray[Any]:
     [0.0, 0.5, 1.0]
     """
     points = np.array(candidates)
-    return np.asarray(points[np.searchsorted((points[1:] + points[:-1]) / 2, values)])
+    return np.asarray(points[np.searchsorted(points[1:] / 2 + points[:-1] / 2, values)])
 
 
 def round_mean(values: Floats, column: Column) -> NDArray[Any]:

@@ -34,6 +34,7 @@ VALUES = {
     Kind.EMPTY: [None] * ROWS,
     Kind.TEXT: LONG,
     Kind.IDENTIFIER: [f"K{i:04}" for i in range(ROWS)],
+    Kind.PERSONAL: [f"user{i % 9}@example.org" for i in range(ROWS)],
     Kind.SKIPPED: [[i] for i in range(ROWS)],
 }
 LEFT_OUT = [kind for kind in map(Kind, KINDS) if not kind.modelled]
