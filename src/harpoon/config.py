@@ -35,6 +35,15 @@ MIN_BATCHES_PER_EPOCH, MIN_BATCH_SIZE, MAX_BATCH_SIZE = 16, 64, 512
 MIN_ROWS_PER_BIN, MIN_RANK_BINS, MAX_RANK_BINS = 100, 8, 128  # bins with fewer rows are overfitted
 MODEL_ARGUMENTS = ("random_state", "device", "schema", "progress")
 CALL_ARGUMENTS = ("where", "given", "loss", "loss_batch", "strategy", "on_shortfall", "draws", "row_offset")
+# Names that other libraries have for arguments of a model or of a call.
+OTHER_NAMES = {
+    **dict.fromkeys(("condition", "conditions", "filter", "query", "predicate", "sql"), "where"),
+    **dict.fromkeys(("fixed", "known", "evidence", "conditioning"), "given"),
+    **dict.fromkeys(("seed", "random_seed", "rng"), "random_state"),
+    **dict.fromkeys(("epochs", "n_epochs", "num_epochs"), "max_epochs"),
+    **dict.fromkeys(("time_limit", "timeout", "max_seconds"), "max_time"),
+    **dict.fromkeys(("verbose", "show_progress"), "progress"),
+}
 WORDS = {"true": True, "false": False, "none": None, "null": None}
 
 
@@ -307,7 +316,9 @@ class Config(ModelConfig, TrainingConfig, SamplingConfig, GuidanceConfig):
         for name in (name for name in options if name not in known):
             if name in (*MODEL_ARGUMENTS, *CALL_ARGUMENTS) or name in asdict(self):
                 raise InvalidOption(f"{name} is an argument of another call than this one; leave it out here.")
-            near = " or ".join(map(repr, closest_matches(name, [*known, *MODEL_ARGUMENTS, *CALL_ARGUMENTS])))
+            names = [*known, *MODEL_ARGUMENTS, *CALL_ARGUMENTS]
+            matches = [OTHER_NAMES[name]] if name in OTHER_NAMES else closest_matches(name, names)
+            near = " or ".join(map(repr, matches))
             hint = f" Did you mean {near}?" if near else ""
             raise InvalidOption(f"An option must be a field of harpoon.config.{groups}, got {name!r}.{hint}")
         plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}

@@ -12,7 +12,7 @@ import torch
 
 from harpoon import config
 from harpoon._utils import model_file
-from harpoon._utils.progress import Progress, check_progress
+from harpoon._utils.progress import Progress, check_progress, with_one_bar
 from harpoon._utils.rng import RandomState, check_random_state, partition_seed, to_seed
 from harpoon._utils.validation import check_count, resolve_device
 from harpoon.conditions import Predicate, bind, to_predicate
@@ -24,7 +24,8 @@ from harpoon.data.contingency import ContingencyTables
 from harpoon.diffusion import Denoiser
 from harpoon.encoding import EncodedRows, RowCodec
 from harpoon.exceptions import InvalidOption, ModelFileError, NotFitted, warn
-from harpoon.inference.call_options import check_effective, check_missing, without_effect
+from harpoon.inference.call_options import check_effective, check_missing, check_names, without_effect
+from harpoon.inference.defaults import DEFAULT_ROWS
 from harpoon.inference.diagnostics import SamplingInfo
 from harpoon.inference.feasibility import Feasibility, feasibility
 from harpoon.inference.imputation import Expectation
@@ -120,6 +121,7 @@ class Harpoon:
         self._set_fitted(self._fitter().fit(TrainingData.from_table(table), open_checkpoint), table.template)
         return self
 
+    @with_one_bar
     def impute(
         self,
         data: object,
@@ -139,6 +141,7 @@ class Harpoon:
 
         Args:
             data: A table with the columns of the training table, in any order. All cells of a row may be missing.
+                Other columns are returned unchanged, with a warning.
             draws: How many completed tables to sample instead, as a `MultipleImputation`: with intervals, and to pool
                 estimates over.
             where: A condition that every completed row satisfies, as for `sample`.
@@ -155,6 +158,7 @@ class Harpoon:
             A table of the same library, with the same dtypes, index and columns.
         """
         self._start_call()
+        check_names("impute", options)
         table = PartialTable.read(data, self.schema_, self.template_)
         keeps = options.get("structural", self.config.structural) == "keep"
         query = Query.create(self.codec_, where, nullable=self.codec_.nullable if keeps else ())
@@ -176,6 +180,7 @@ class Harpoon:
         fill = sampler.fill_means if is_expected else sampler.sample
         return table.fill(fill if query is None else query.correct(fill, complete), row_offset)
 
+    @with_one_bar
     def expect(self, data: object) -> Expectation:
         """Return the conditional expectation of every cell given the observed cells of its row.
 
@@ -195,6 +200,7 @@ class Harpoon:
             )
         return Expectation.compute(self._sampler(), read_columns(dataframe.read(data), self.schema_))
 
+    @with_one_bar
     def sample(
         self,
         n: int | None = None,
@@ -213,7 +219,7 @@ class Harpoon:
         """Sample new rows.
 
         Args:
-            n: How many rows.
+            n: How many rows; 100 by default.
             where: A condition that every row satisfies, as SQL text or an expression of `harpoon.col`.
             loss: A function of rows to one number per row, which guidance brings towards zero. `row["age"]` is a tensor
                 in units of the table, `row["job"]["clerk"]` the probability of a category.
@@ -237,8 +243,13 @@ class Harpoon:
             Diagnostics are in `sampling_info_` afterwards, and for pandas in `attrs["harpoon"]` of the result.
         """
         self._start_call()
+        check_names("sample", options)
         if isinstance(given, str):
             raise InvalidOption("given must be a mapping or a table, got a str; a condition is the argument where.")
+        if isinstance(n, str):
+            raise InvalidOption(
+                f"n, the number of rows, must be an integer, got {n!r}; a condition is the argument where."
+            )
         check_missing(missing)
         query = Query.create(
             self.codec_,
@@ -263,7 +274,7 @@ class Harpoon:
                 )
             table = PartialTable.read(given, self.schema_, self.template_, partial=True)
             return table.fill(self._completer(query, sampler, table, row_offset) or sampler.sample, row_offset)
-        rows = given_rows(given, check_count(n), self.schema_, self.codec_.nullable)
+        rows = given_rows(given, check_count(DEFAULT_ROWS if n is None else n), self.schema_, self.codec_.nullable)
         if query is None:
             sampled, info = sample_unconditional(sampler, rows, row_offset)
         else:
@@ -296,6 +307,7 @@ class Harpoon:
         numbers = [describe(target, formula, names, fraction) for target, formula, fraction in sampler.relations()]
         return numbers + [describe_dependency(*pair) for pair in sampler.dependencies()]
 
+    @with_one_bar
     def feasibility(
         self,
         where: str | Predicate,
@@ -317,7 +329,7 @@ class Harpoon:
         counted = None if data is None else read_columns(dataframe.read(data), self.schema_)
         sampler = self._sampler(self._call_seed(random_state))
         sampler.missing = "as_trained"
-        tree = to_predicate(where)
+        tree = to_predicate(where, self.schema_.names)
         return feasibility(sampler, tree, self.schema_, base, counted=counted, tables=self.contingency_)
 
     def support(
@@ -338,9 +350,10 @@ class Harpoon:
         """
         self._check_fitted()
         table = None if data is None else read_columns(dataframe.read(data), self.schema_)
-        tree = None if where is None else to_predicate(where)
+        tree = None if where is None else to_predicate(where, self.schema_.names)
         return self._find_support(tree, given, table=table)
 
+    @with_one_bar
     def report(
         self,
         test: object = None,
@@ -389,9 +402,25 @@ class Harpoon:
         model_file.write_tensors(path, to_tensors(fitted), content)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str], *, device: str = "auto", progress: Progress = True) -> Self:
-        """Read a model from a file that `save` wrote. Nothing in the file is ever executed."""
-        resolve_device(device)  # a wrong argument is not a damaged file
+    def load(
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        library: str | None = None,
+        device: str = "auto",
+        progress: Progress = True,
+    ) -> Self:
+        """Read a model from a file that `save` wrote. Nothing in the file is ever executed.
+
+        Args:
+            path: The file.
+            library: The library of sampled tables: "pandas", "polars" or "pyarrow". By default that of the training
+                table; of a model that the command line made, pandas if it is installed.
+            device: As for a new model.
+            progress: As for a new model.
+        """
+        dataframe.check_library(library)  # a wrong argument is not a damaged file
+        resolve_device(device)
         check_progress(progress)
         tensors, content = model_file.read_tensors(path)
         if CHECKPOINT_KEY in content:
@@ -406,7 +435,8 @@ class Harpoon:
             model.config = Config(**content["config"])
             given = content["given_schema"]
             model.schema = None if given is None else Schema.from_json(given)
-            model._set_fitted(*from_content(model.config, content, tensors))
+            fitted, template = from_content(model.config, content, tensors)
+            model._set_fitted(fitted, template.with_library(library))
         except INVALID_CONTENT as error:
             raise model_file.damaged_file(path, f"{type(error).__name__}: {error}") from None
         model.denoiser_.to(model.device).eval()

@@ -15,6 +15,8 @@
 
     HarpoonWarning
       ColumnLeftOutWarning     a column is not modelled
+      PersonalColumnWarning    columns look personal, and are not modelled
+      ExtraColumnWarning       a table has columns that the model was not trained on
       RowsDroppedWarning       many rows are incomplete and not used for training
       CategoriesGroupedWarning a column has so many categories that rare ones are modelled in groups
       MixedTypesWarning        a column of a file holds values of several types
@@ -31,7 +33,7 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FrameType
@@ -53,6 +55,7 @@ CODES = (
     "option_of_text_files",  # option, problem
     "option_out_of_range",  # option
     "option_without_effect",  # options
+    "personal_columns",  # columns, example
     "rows_dropped",  # complete, rows
     "shortfall_of_given_rows",
     "structural_missing",  # problem
@@ -213,6 +216,31 @@ def collect_warnings() -> Iterator[list[str]]:
 
 class ColumnLeftOutWarning(HarpoonWarning):
     """A column is not modelled; the message says why."""
+
+
+class PersonalColumnWarning(HarpoonWarning):
+    """Columns look personal, such as names of people or e-mail addresses, and are not modelled."""
+
+    @classmethod
+    def of(cls, looks: Mapping[str, str]) -> PersonalColumnWarning:
+        """Return the warning about columns, by name, and what they look like."""
+        columns = ", ".join(f"{name!r} ({look})" for name, look in looks.items())
+        example = next(iter(looks))
+        advice = f'Model one all the same with Schema.infer(table, kinds={{{example!r}: "category"}}).'
+        message = f"Left out, because they look personal: {columns}. {advice}"
+        return cls(message, code="personal_columns", columns=columns, example=example)
+
+
+class ExtraColumnWarning(HarpoonWarning):
+    """A table has columns that the model was not trained on; they are kept as they are."""
+
+    @classmethod
+    def of(cls, extra: Sequence[str], expected: Sequence[str]) -> ExtraColumnWarning:
+        """Return the warning, with the columns that may be meant."""
+        near = [f"{match!r} for {name!r}" for name in extra for match in closest_matches(name, expected)[:1]]
+        hint = f" Did you mean {', '.join(near[:MAX_LISTED])}?" if near else ""
+        kept = "it is" if len(extra) == 1 else "they are"
+        return cls(f"The model was not trained on {_columns(extra)}; {kept} returned unchanged.{hint}")
 
 
 class RowsDroppedWarning(HarpoonWarning):

@@ -1,10 +1,14 @@
 """Options of a single call: those without effect are errors, the others have one."""
 
+from contextlib import contextmanager
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
-from harpoon import InvalidOption
+from harpoon import Harpoon, InvalidOption
+from harpoon._utils import progress
+from harpoon.inference.defaults import DEFAULT_ROWS
 from harpoon.inference.row_sampler import RowSampler
 
 INEFFECTIVE = {
@@ -87,3 +91,65 @@ def test_a_strategy_is_not_for_a_given_table(continuous_model):
     partial_rows = continuous_model.sample(3, random_state=0).select(["y"])
     with pytest.raises(InvalidOption, match="'strategy' has no effect on this call: given rows are completed"):
         continuous_model.sample(given=partial_rows, where="x > 0", strategy="rejection")
+
+
+OTHER_NAMES = {
+    "sample": {
+        "where": ("condition", "filter", "query"),
+        "n": ("rows", "size", "count", "n_rows", "num_samples"),
+        "random_state": ("seed",),
+        "given": ("evidence",),
+    },
+    "impute": {"where": ("condition", "filter"), "draws": ("n", "m", "n_draws"), "random_state": ("seed",)},
+}
+PAIRS = [(call, name, meant) for call, by in OTHER_NAMES.items() for meant, names in by.items() for name in names]
+
+
+@pytest.mark.parametrize(("call", "name", "meant"), PAIRS)
+def test_a_name_of_other_libraries_is_an_error_with_the_name_here(continuous_model, call, name, meant):
+    arguments = [] if call == "sample" else [continuous_model.sample(3, random_state=0)]
+    with pytest.raises(InvalidOption, match=f"{call} has no argument '{name}'. Did you mean '{meant}'"):
+        getattr(continuous_model, call)(*arguments, **{name: 3})
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"), [("epochs", "max_epochs"), ("seed", "random_state"), ("verbose", "progress")]
+)
+def test_a_name_of_other_libraries_is_an_error_of_a_model_too(name, meant):
+    with pytest.raises(InvalidOption, match=f"got '{name}'. Did you mean '{meant}'"):
+        Harpoon(**{name: 3})
+
+
+def test_a_condition_in_the_place_of_n_is_an_error_with_the_argument(continuous_model):
+    with pytest.raises(InvalidOption, match="a condition is the argument where"):
+        continuous_model.sample("x > 0")
+
+
+def test_sample_returns_a_hundred_rows_by_default(continuous_model):
+    assert continuous_model.sample(random_state=0).num_rows == DEFAULT_ROWS == 100
+
+
+def test_every_call_shows_at_most_one_progress_bar(continuous_model, monkeypatch, tmp_path):
+    shown = []
+
+    @contextmanager
+    def show_bar(words, *_arguments, **_options):
+        shown.append(words)
+        yield lambda **_changes: None
+
+    monkeypatch.setattr(progress, "show_bar", show_bar)
+    continuous_model.save(tmp_path / "m")
+    model = Harpoon.load(tmp_path / "m")
+    table = model.sample(20, random_state=0).set_column(1, "y", pa.nulls(20, pa.float64()))
+    shown.clear()
+    for call in (
+        lambda: model.sample(50, where="x + y > 2 and c = 'a'", random_state=0),
+        lambda: model.sample(20, where="x > 1 or y > 1 or c = 'b'", random_state=0),
+        lambda: model.sample(10, where="x * y > 3", strategy="guidance", random_state=0),
+        lambda: model.impute(table, draws=3, random_state=0),
+        lambda: model.impute(table, where="y > 0.5", draws=2, random_state=0),
+        lambda: model.feasibility("x > 1 and y > 1", random_state=0),
+    ):
+        call()
+        assert shown == ["Sampling"]
+        shown.clear()

@@ -18,12 +18,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from palmerpenguins import load_penguins
+from typer.main import get_command
 from typer.testing import CliRunner
 
 import harpoon
 from harpoon import io
 from harpoon.apps.cli import app
 from harpoon.config import GROUPS, declared
+from harpoon.inference import conditional
 
 ENVIRONMENT = {**os.environ, "COLUMNS": "200", "OMP_NUM_THREADS": "1", "NO_COLOR": "1"}
 HEAVY = ("torch", "numpy", "pyarrow", "pandas", "sklearn", "scipy", "sqlglot", "duckdb")
@@ -110,6 +112,26 @@ def test_every_command_explains_itself(command):
     assert ("--seed" in text) == (command not in ("info", "schema"))  # which use no random numbers
 
 
+@pytest.mark.parametrize("command", ["", *ALL_COMMANDS])
+@pytest.mark.parametrize("columns", [60, 80])
+def test_no_word_of_a_help_text_is_broken(command, columns):
+    own = get_command(app).commands[command] if command else get_command(app)
+    asked = ([command] if command else []) + ["--help"]
+    done = CliRunner(env={"COLUMNS": str(columns), "NO_COLOR": "1"}).invoke(app, asked)
+    words = set(done.stdout.replace("│", " ").split())
+    texts = [own.help, own.epilog, *(one.help for one in own.params), *(one.opts[0] for one in own.params)]
+    lost = {word for text in texts for word in (text or "").split() if word not in words}
+    assert lost <= {"--install-completion", *(one.name for one in own.params)}  # at 60 columns; that of an argument
+    assert max(map(len, done.stdout.splitlines())) <= columns
+
+
+def test_no_word_of_the_list_of_options_is_broken():
+    shown = CliRunner(env={"COLUMNS": "80", "NO_COLOR": "1"}).invoke(app, ["options"]).stdout
+    words = {word for group in GROUPS.values() for name, one in declared(group) for word in (name, *one.help.split())}
+    assert words <= set(shown.split())
+    assert max(map(len, shown.splitlines())) <= 80
+
+
 def test_fit_shows_the_schema_and_saves_a_model(work):
     assert work.fitted.out == b""
     for words in (
@@ -156,7 +178,7 @@ def test_ctrl_c_ends_the_training_and_saves_the_model(work, tmp_path, monkeypatc
     done = call("fit", work.csv, "-o", tmp_path / "m.harpoon", "--max-time", "1h")
     assert done.code == 0
     assert "stopped by Ctrl-C" in done.said
-    assert harpoon.load(tmp_path / "m.harpoon", progress=False).sample(3).num_rows == 3
+    assert harpoon.load(tmp_path / "m.harpoon", progress=False).sample(3).shape == (3, 8)
 
 
 def test_impute_fills_a_csv_and_leaves_every_other_cell_as_it_was_written(work, tmp_path):
@@ -573,3 +595,30 @@ def test_reports_of_models_and_of_tables(work, tmp_path):
         assert "<html" in page.read_text()
     assert_refused(call("report", work.csv, "-o", tmp_path / "x.html"), "is not a model", 2)
     assert_refused(call("report", work.csv, work.csv, "-o", page), "already there")
+
+
+def test_a_model_of_the_command_line_samples_pandas_in_python_unless_asked_otherwise(work):
+    rows = harpoon.load(work.model, progress=False).sample(3, random_state=0)
+    assert isinstance(rows, pd.DataFrame)
+    assert rows["year"].dtype == "int64"
+    assert isinstance(harpoon.load(work.model, library="pyarrow", progress=False).sample(3), pa.Table)
+
+
+def test_sample_writes_as_many_rows_by_default_as_python(work):
+    done = call("sample", work.model, "--seed", 1, "--quiet")
+    assert len(done.out.decode().splitlines()) - 1 == len(harpoon.load(work.model, progress=False).sample())
+
+
+def test_rows_of_a_rare_condition_can_be_kept(work, tmp_path, monkeypatch):
+    monkeypatch.setattr(conditional, "MAX_SAMPLED_PER_ROW", 1)
+    monkeypatch.setattr(conditional, "MAX_ROWS_PER_ROUND", 512)
+    where = ["--where", "bill_length_mm - bill_depth_mm > 33", "--strategy", "rejection"]
+    arguments = ["sample", work.model, "-n", 2000, *where, "--seed", 1, "-o", tmp_path / "rows.csv"]
+    done = call(*arguments, "--quiet")
+    assert not (tmp_path / "rows.csv").exists()
+    kept = call(*arguments, "--allow-fewer", "--json")
+    assert (done.code, kept.code) == (3, 0)
+    found = json.loads(kept.out)["rows"]
+    assert 0 < found == len(cells(tmp_path / "rows.csv")) - 1 < 2000
+    assert f"only {found} of 2000 rows that satisfy it were found" in done.said
+    assert "take these rows with --allow-fewer" in done.said

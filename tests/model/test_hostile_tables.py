@@ -257,7 +257,7 @@ def test_an_extreme_observed_cell_leaves_the_others_finite():
 
 def test_an_expected_number_is_rounded_into_an_integer_column():
     model = Harpoon(hidden=16, max_epochs=3, random_state=0, progress=False)
-    model.fit(pd.DataFrame({"x": [0.4, 0.8] * 20, "y": np.arange(40.0)}))
+    model.fit(pd.DataFrame({"x": np.linspace(0.55, 1.45, 40), "y": np.arange(40.0)}))
     filled = model.impute(pd.DataFrame({"x": pd.array([1, None], dtype="Int64"), "y": [1.0, 2.0]}))
     assert filled["x"].dtype == "Int64"
     assert filled["x"].tolist() == [1, 1]

@@ -182,8 +182,8 @@ def test_a_contradiction_is_named_without_sampling(model, monkeypatch):
     def fail(*_, **__):
         raise AssertionError("rows were sampled")
 
-    where = "kind = 'b' and x > 5 and x < 4"
-    message = f"The condition {where} cannot be met, because it contradicts itself: x > 5 and x < 4 exclude each other."
+    where = "kind = 'b' and x > 1 and x < 0.5"
+    message = f"The condition {where} cannot be met: x > 1 and x < 0.5 exclude each other. Relax it."
     suggestion = model.feasibility(where).suggestion
     monkeypatch.setattr(RowSampler, "sample", fail)
     for call in (
@@ -194,15 +194,36 @@ def test_a_contradiction_is_named_without_sampling(model, monkeypatch):
         with pytest.raises(InfeasibleCondition) as error:
             call()
         assert str(error.value) == message
-    assert suggestion == "The condition contradicts itself: x > 5 and x < 4 exclude each other."
+    assert suggestion == "No row can satisfy it: x > 1 and x < 0.5 exclude each other."
 
 
 def test_the_error_explains_which_part_is_rare_and_what_is_feasible(model):
     with pytest.raises(InfeasibleCondition) as error:
-        model.sample(5, where="x >= 1000 and kind = 'b'")
-    assert "x >= 1000 is met by 0 % of sampled rows; without it the rest would be met by" in str(error.value)
-    assert "The closest sampled rows have" in str(error.value)
-    assert "would be met by about 1 %" in str(error.value)
+        model.sample(5, where="x * 2 >= 1000 and kind = 'b'")
+    assert "x * 2 >= 1000 is met by 0 % of sampled rows; without it the rest would be met by" in str(error.value)
+
+
+OUT_OF_RANGE = {
+    "x >= 1000 and kind = 'b'": "x >= 1000 is never true, because x is from",
+    "kind like 'z%'": "because no value of kind begins with 'z' (it has 'a', 'b'",
+    "day < DATE '1990-01-01'": "because day is from",
+    "kind is null": "because kind is never missing in the training table",
+    "x + 0 > 1 and (x > 1000 or kind like '%z')": "no value of kind ends with 'z'",
+}
+
+
+@pytest.mark.parametrize("where", OUT_OF_RANGE)
+def test_a_condition_beyond_the_training_values_says_why_without_sampling(model, monkeypatch, where):
+    monkeypatch.setattr(RowSampler, "sample", None)
+    with pytest.raises(InfeasibleCondition) as error:
+        model.sample(5, where=where)
+    assert OUT_OF_RANGE[where] in str(error.value)
+
+
+def test_observed_cells_beyond_the_range_may_satisfy_what_no_training_value_does(model):
+    assert (model.sample(3, where="x > 1000", given={"x": 2000.0})["x"] == 2000.0).all()
+    table = TABLE.head(3).assign(x=[2000.0, 3000.0, 4000.0], kind=None)
+    assert model.impute(table, where="x > 1000")["kind"].notna().all()
 
 
 BAD = {
@@ -377,7 +398,9 @@ def test_feasibility_of_a_rare_condition_suggests_what_to_relax(model, tmp_path)
     found = model.feasibility("x >= 50 and kind = 'b'", random_state=1)
     assert found.probability == 0
     assert found.interval[0] == 0 < found.interval[1] < 0.01
-    assert "x >= 50 is met by 0 %" in found.suggestion
+    assert "No row can satisfy it: x >= 50 is never true, because x is from" in found.suggestion
+    assert "The closest sampled rows have" in found.suggestion
+    assert "would be met by about 1 %" in found.suggestion
     model.save(tmp_path / "m.harpoon")
     loaded = Harpoon.load(tmp_path / "m.harpoon", progress=False)
     assert loaded.feasibility("x >= 1").training_fraction is None

@@ -1,5 +1,6 @@
 """Saved models: a loaded model gives the same results, and an invalid file is always a ModelFileError."""
 
+import copy
 import json
 import os
 import pickle
@@ -21,6 +22,7 @@ import harpoon.data.dataframe
 from harpoon import Harpoon, InvalidOption, ModelFileError
 from harpoon._text import shorten
 from harpoon._utils import model_file
+from harpoon.data import dataframe
 
 
 @pytest.fixture(scope="session")
@@ -719,3 +721,32 @@ def test_a_wrong_device_is_not_a_damaged_file(saved):
 def test_a_checkpoint_that_is_no_path_is_refused():
     with pytest.raises(InvalidOption, match="checkpoint must be the path"):
         harpoon.Harpoon(hidden=16, max_epochs=1, progress=False).fit(pa.table({"x": [1.0, 2.0] * 10}), checkpoint=5)
+
+
+@pytest.mark.parametrize("wanted", ["pandas", "polars", "pyarrow"])
+def test_a_loaded_model_samples_tables_of_any_library(fitted, tools, tmp_path, wanted):
+    fitted.model.save(tmp_path / "m")
+    rows = harpoon.load(tmp_path / "m", library=wanted, progress=False).sample(5, random_state=0)
+    assert type(rows).__module__.partition(".")[0] == wanted
+    assert tools.read_back(rows) == tools.read_back(fitted.model.sample(5, random_state=0))
+
+
+def test_an_invalid_library_is_an_error(arrow_fitted, tmp_path, monkeypatch):
+    arrow_fitted.model.save(tmp_path / "m")
+    with pytest.raises(
+        harpoon.InvalidOption, match="library must be one of 'pandas', 'polars', 'pyarrow', got 'panda'"
+    ):
+        harpoon.load(tmp_path / "m", library="panda")
+    monkeypatch.setattr(dataframe, "find_spec", lambda _: None)
+    with pytest.raises(harpoon.InvalidOption, match="needs the package polars, which is not installed"):
+        harpoon.load(tmp_path / "m", library="polars")
+
+
+@pytest.mark.parametrize("missing", [(), ("pandas",), ("pandas", "polars")])
+def test_a_model_without_a_library_takes_the_first_that_is_installed(arrow_fitted, tmp_path, monkeypatch, missing):
+    model = copy.copy(arrow_fitted.model)
+    model.template_ = model.template_.with_library(dataframe.ANY_LIBRARY)
+    model.save(tmp_path / "m")
+    monkeypatch.setattr(dataframe, "find_spec", lambda name: None if name in missing else name)
+    expected = dataframe.LIBRARIES[len(missing)]
+    assert harpoon.load(tmp_path / "m").template_.library == expected

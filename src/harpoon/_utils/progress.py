@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
-from functools import partial
+from functools import partial, wraps
 from itertools import count
 from threading import Lock
+from typing import Any, TypeVar, cast
 
 from harpoon.exceptions import InvalidOption
 
@@ -68,12 +70,61 @@ def show_bar(words: str, total: float | None, text: str, *, show: bool) -> Itera
         yield partial(progress.update, progress.add_task(words, total=total, state=""))
 
 
+@dataclass
+class SharedBar:
+    """The progress bar of a call that samples several times: each time its total grows."""
+
+    stack: ExitStack  # closes the bar
+    total: int = 0
+    update: Callable[..., None] | None = None
+
+    def add(self, steps: int) -> Callable[[], None]:
+        """Add steps to the bar, which is shown from then on; return a function to call after each of them."""
+        if self.update is None:
+            percent = "[progress.percentage]{task.percentage:>3.0f}%"
+            self.update = self.stack.enter_context(show_bar("Sampling", 0, percent, show=True))
+        self.total += steps
+        self.update(total=self.total)
+        return partial(self.update, advance=1)
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+_shared: ContextVar[SharedBar | None] = ContextVar("shared", default=None)
+
+
+@contextmanager
+def one_bar(progress: Progress) -> Iterator[None]:
+    """Show one progress bar, however often rows are sampled inside."""
+    if progress is not True or _shared.get() is not None:
+        yield
+        return
+    with ExitStack() as stack:
+        token = _shared.set(SharedBar(stack))
+        try:
+            yield
+        finally:
+            _shared.reset(token)
+
+
+def with_one_bar(method: Method) -> Method:
+    """Return a method of an object with `progress` that shows one progress bar."""
+
+    @wraps(method)
+    def call(self: Any, *arguments: Any, **options: Any) -> Any:  # noqa: ANN401
+        with one_bar(self.progress):
+            return method(self, *arguments, **options)
+
+    return cast("Method", call)
+
+
 @contextmanager
 def sampling_bar(steps: int, rows: int, progress: Progress) -> Iterator[Callable[[], None]]:
-    """Yield a function to call after each step of sampling: it advances a bar, or calls the callback."""
-    percent = "[progress.percentage]{task.percentage:>3.0f}%"
-    with show_bar("Sampling", steps, percent, show=progress is True) as update:
-        yield partial(update, advance=1) if progress is True else step_callback(steps, rows, progress)
+    """Yield a function to call after each step of sampling: it advances the bar of the call, or calls the callback."""
+    shared = _shared.get()
+    if progress is True and shared is not None:
+        yield shared.add(steps)
+    else:
+        yield step_callback(steps, rows, progress)
 
 
 @contextmanager

@@ -11,12 +11,14 @@ Nodes are distinguished by their `key`, so that sqlglot is imported only when a 
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from harpoon._text import shorten
 from harpoon.conditions import expressions as ex
-from harpoon.conditions.expressions import Literal, Predicate, Term, as_predicate
+from harpoon.conditions.expressions import Literal, Predicate, Term, as_predicate, column_names
+from harpoon.conditions.sql import quote_name
 from harpoon.data.calendar import PARTS
 from harpoon.exceptions import InvalidCondition
 
@@ -43,6 +45,16 @@ HINTS = {
     "column": "Put a name that contains a dot in double quotes. ",
     "in": "`in` takes a list of one or more literal values. ",
 }
+# Operators of other languages, and how to write them. A longer one comes before its parts.
+OTHER_OPERATORS = {
+    "&&": "Write `and` for &&. ",
+    "||": "Write `or` for ||. ",
+    "=>": "Write >= for =>. ",
+    "=<": "Write <= for =<. ",
+    "&": "Write `and` for &. ",
+    "|": "Write `or` for |. ",
+}
+QUOTED = re.compile(r"""'[^']*'|"[^"]*"|`[^`]*`|\[[^\]]*\]""")
 TIME_PARSERS: dict[str, Callable[[str], Any]] = {
     "DATE": dt.date.fromisoformat,
     "TIMESTAMP": dt.datetime.fromisoformat,
@@ -51,15 +63,20 @@ TIME_PARSERS: dict[str, Callable[[str], Any]] = {
 }
 
 
-def to_predicate(where: object) -> Predicate:
+def to_predicate(where: object, names: Collection[str] = ()) -> Predicate:
     """Return the condition that a user passed as `where`, either text or an expression of `col`.
+
+    If a text cannot be read, or uses unknown columns, the error says which of the column `names` it should quote.
 
     >>> from harpoon import col
     >>> to_predicate("age >= 50") == to_predicate(col("age") >= 50)
     True
+    >>> to_predicate("hour-of-day > 12", ["hour-of-day"])
+    Traceback (most recent call last):
+    harpoon.exceptions.InvalidCondition: There is no column 'day'. Put the column name in double quotes: "hour-of-day".
     """
     if isinstance(where, str):
-        return parse(where)
+        return _parse_with_hint(where, names)
     if isinstance(where, Predicate | ex.ColumnName):
         return as_predicate(where)
     expected = "A condition must be text such as \"age >= 50\", or an expression such as col('age') >= 50"
@@ -93,6 +110,27 @@ def parse(text: str) -> Predicate:
         raise InvalidCondition(f"The condition is nested too deeply: {shorten(text)}. Split it into several.") from None
 
 
+def _parse_with_hint(text: str, names: Collection[str]) -> Predicate:
+    unquoted = QUOTED.sub(" ", text)
+    found = [name for name in names if quote_name(name) != name and _occurs(name, unquoted)]
+    hint = f"Put the column name in double quotes: {quote_name(max(found, key=len))}." if found else ""
+    try:
+        tree = parse(text)
+    except InvalidCondition:
+        if not hint:
+            raise
+        raise InvalidCondition(f"The condition cannot be read: {shorten(text)}. {hint}") from None
+    unknown = column_names(tree) - set(names)
+    if hint and unknown:
+        raise InvalidCondition(f"There is no column {min(unknown)!r}. {hint}")
+    return tree
+
+
+def _occurs(name: str, text: str) -> bool:
+    """Return whether a name is a whole word, or several, of a text."""
+    return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE) is not None
+
+
 def _parse_sql(text: str) -> SqlNode:
     from sqlglot import Dialect, exp
     from sqlglot.errors import ParseError, SqlglotError
@@ -102,7 +140,8 @@ def _parse_sql(text: str) -> SqlNode:
     except ParseError as error:
         position = error.errors[0] if error.errors else {}
         near = f" near {position['highlight']!r}{_position(position, len(position['highlight']))}" if position else ""
-        raise InvalidCondition(f"The condition cannot be read{near}: {shorten(text)}. {SUPPORTED}") from None
+        hint = _operator_hint(text) or SUPPORTED
+        raise InvalidCondition(f"The condition cannot be read{near}: {shorten(text)}. {hint}".strip()) from None
     except SqlglotError:
         raise InvalidCondition(f"The condition cannot be read: {shorten(text)}. Is a quote not closed?") from None
     if len(nodes) != 1 or nodes[0] is None:
@@ -255,10 +294,17 @@ def _is_number(node: SqlNode) -> bool:
     return node.key == "literal" and not node.is_string
 
 
+def _operator_hint(text: str) -> str:
+    """Return how to write an operator of another language that a condition has."""
+    unquoted = QUOTED.sub(" ", text)
+    return next((hint for operator, hint in OTHER_OPERATORS.items() if operator in unquoted), "")
+
+
 def _unsupported(node: SqlNode) -> InvalidCondition:
     meta = node.meta
+    hint = HINTS.get(node.key) or _operator_hint(_quote(node))
     position = _position(meta, meta.get("end", 0) - meta.get("start", 0) + 1) if meta.get("col") else ""
-    return InvalidCondition(f"`{_quote(node)}`{position} is not supported. {HINTS.get(node.key, '')}{SUPPORTED}")
+    return InvalidCondition(f"`{_quote(node)}`{position} is not supported. {hint}{SUPPORTED}")
 
 
 def _quote(node: SqlNode) -> str:

@@ -1,7 +1,7 @@
 """Tables in memory: dataframes in and out, columns as NumPy arrays, the schema and the counts it is inferred from."""
 
 from harpoon.data.coercion import coerce, coerce_observed, factorize, unknown_categories
-from harpoon.data.column import KINDS, Column, Kind, KindSpec, describe, format_number, format_time
+from harpoon.data.column import KINDS, Column, Kind, KindSpec, as_category, describe, format_number, format_time
 from harpoon.data.column_array import (
     NANOSECONDS,
     NO_INDEX,
@@ -42,6 +42,7 @@ __all__ = [
     "Table",
     "TableCounts",
     "WeightedValues",
+    "as_category",
     "as_unknown",
     "coerce",
     "coerce_observed",

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from functools import partial
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import numpy as np
@@ -94,7 +95,7 @@ KINDS: dict[str, KindSpec] = {
         arrow_type=lambda unit, _zoned: pa.duration(unit or "us"),
         format=partial(_format_ticks, np.timedelta64),
     ),
-    **dict.fromkeys(("constant", "empty", "text", "identifier", "skipped"), KindSpec()),  # not modelled
+    **dict.fromkeys(("constant", "empty", "text", "identifier", "personal", "skipped"), KindSpec()),  # not modelled
 }
 
 
@@ -118,6 +119,7 @@ class Kind(str):
     EMPTY: ClassVar[Kind]
     TEXT: ClassVar[Kind]
     IDENTIFIER: ClassVar[Kind]
+    PERSONAL: ClassVar[Kind]
     SKIPPED: ClassVar[Kind]
 
     def __new__(cls, name: str) -> Kind:
@@ -192,6 +194,7 @@ class Column:
         zone: That time zone, such as "Europe/Berlin": hours and weekdays are those of its clocks. "": UTC.
         missing: The fraction of missing cells.
         note: Why the column is not modelled.
+        values: All values of a number that has only a few, such as a 0/1 flag or a rating, in ascending order.
     """
 
     name: str
@@ -207,16 +210,22 @@ class Column:
     missing: float = 0.0
     note: str = ""
     zone: str = ""
+    values: tuple[float | int, ...] | None = None
 
     def __post_init__(self) -> None:
         error = next((message for message, is_wrong in _column_errors(self) if is_wrong), None)
         if error:
             raise InvalidOption(f"Column {self.name!r} of the schema is wrong: {error}.")
 
+    @property
+    def is_flag(self) -> bool:
+        """Whether it is a number with two values: a category that is written as a number."""
+        return self.clip and self.values is not None and len(self.values) == 2  # noqa: PLR2004
+
     def to_json(self) -> dict[str, Any]:
         """Return the fields that differ from their defaults, as plain data."""
         data = {f.name: getattr(self, f.name) for f in fields(self) if getattr(self, f.name) != f.default}
-        return data | ({"categories": list(self.categories)} if self.categories is not None else {})
+        return data | {name: list(data[name]) for name in ("categories", "values") if name in data}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Column:
@@ -228,9 +237,8 @@ class Column:
             raise InvalidOption(f"Column {data['name']!r} of the schema has the unknown fields {format_list(unknown)}.")
         if not isinstance(data["kind"], str) or data["kind"] not in KINDS:
             raise InvalidOption.one_of(f"The kind of column {data['name']!r}", data["kind"], list(KINDS))
-        categories = data.get("categories")
-        categories = tuple(categories) if isinstance(categories, list) else categories
-        return cls(**{**data, "kind": Kind(data["kind"]), "categories": categories})
+        lists = {name: tuple(value) for name, value in data.items() if isinstance(value, list)}
+        return cls(**{**data, **lists, "kind": Kind(data["kind"])})
 
 
 def _column_errors(column: Column) -> Iterator[tuple[str, bool]]:
@@ -248,6 +256,7 @@ def _column_errors(column: Column) -> Iterator[tuple[str, bool]]:
         number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
         yield f"its {name} must be a finite number", value is not None and not number
     yield "its minimum must not be above its maximum", low is not None and high is not None and low > high
+    yield "its values must be finite numbers in ascending order", column.values is not None and not _are_numbers(column)
     integers = all(value is None or float(value).is_integer() for value in (low, high, column.step))
     yield "its minimum, maximum and step must be integers", kind.integral and not integers
     yield "its step must be from 0 to 1e18", column.step is not None and not 0 <= column.step <= MAX_STEP
@@ -268,6 +277,20 @@ def _column_errors(column: Column) -> Iterator[tuple[str, bool]]:
     yield "its note must be text", not isinstance(column.note, str)
 
 
+def _are_numbers(column: Column) -> bool:
+    """Return whether the values of a column are those of numbers, in ascending order."""
+    if not isinstance(column.values, tuple) or column.kind.temporal or not column.kind.numeric:
+        return False
+    kinds = int if column.kind.integral else int | float
+    numbers = all(isinstance(v, kinds) and not isinstance(v, bool) and math.isfinite(v) for v in column.values)
+    return numbers and all(low < high for low, high in pairwise(column.values))
+
+
+def as_category(column: Column) -> Column:
+    """Return a flag as the category that it is: its two values are labels, and scored as such."""
+    return Column(column.name, Kind.CATEGORY, column.values, ordered=True, missing=column.missing)
+
+
 def describe(column: Column) -> str:
     """Return one line about a column, for people."""
     parts = []
@@ -275,10 +298,12 @@ def describe(column: Column) -> str:
         parts.append(f"not modelled: {column.note}")
     elif column.categories is not None:
         parts.append(f"{len(column.categories)} values: {format_list(column.categories)}")
+    elif column.values is not None and column.clip:
+        parts.append(f"{len(column.values)} values: {', '.join(map(format_number, column.values))}")
     elif column.minimum is not None and column.maximum is not None and column.kind.numeric:
         low, high = (column.kind.spec.format(end, column.unit) for end in (column.minimum, column.maximum))
         parts.append(f"{low} to {high}")
-    if column.step and column.kind.numeric and not column.kind.temporal:
+    if column.step and column.kind.numeric and not column.kind.temporal and (column.values is None or not column.clip):
         parts.append(f"step {format_number(column.step)}")
     if column.missing:
         parts.append(f"{format_percent(column.missing, digits=2)} missing")

@@ -14,6 +14,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from importlib.util import find_spec
+from os import PathLike
 from typing import Any
 
 import narwhals as nw
@@ -34,9 +36,12 @@ from harpoon.data.arrow import (
 )
 from harpoon.data.column import Kind
 from harpoon.data.column_array import ColumnArray
-from harpoon.exceptions import InvalidTable
+from harpoon.exceptions import InvalidOption, InvalidTable
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
+ANY_LIBRARY = (
+    "any"  # of a model that the command line made: the first of `LIBRARIES` that is installed where it is used
+)
 ARROW_DECIMAL = {b"pandas_dtype": b"decimal[pyarrow]"}  # of a field, as pandas stores such a decimal as an object
 IMPLEMENTATIONS: dict[str, Any] = {name: nw.Implementation.from_string(name) for name in LIBRARIES}
 
@@ -57,6 +62,12 @@ class FrameTemplate:
         if self.range_index:
             frame.columns = [self.label(name) for name in frame.columns]
         return frame
+
+    def with_library(self, library: str | None) -> FrameTemplate:
+        """Return the template of another library, or of its own if that is None and it has one."""
+        if library is None:
+            library = self.library if self.library != ANY_LIBRARY else next(filter(is_installed, LIBRARIES))
+        return replace(self, library=library, range_index=self.range_index if library == "pandas" else ())
 
     def label(self, name: str) -> int | str:
         """Return the name of a column in the frame, which may be an integer in pandas."""
@@ -100,7 +111,7 @@ class FrameTemplate:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> FrameTemplate:
         """Restore from `to_json`."""
-        if data["library"] not in LIBRARIES:
+        if data["library"] not in (*LIBRARIES, ANY_LIBRARY):
             raise ValueError(f"unknown dataframe library {data['library']!r}")
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(data["schema"], validate=True)))
         range_index = tuple(name for name in schema.names if name in data["range_index"] and str(int(name)) == name)
@@ -232,6 +243,20 @@ class Table:
         return frame[order].set_axis(padded, axis=1)
 
 
+def is_installed(library: str) -> bool:
+    """Return whether a dataframe library can be imported."""
+    return find_spec(library) is not None
+
+
+def check_library(library: str | None) -> str | None:
+    """Return the name of a dataframe library that is installed, or None; or raise InvalidOption."""
+    if library is not None and library not in LIBRARIES:
+        raise InvalidOption.one_of("library", library, LIBRARIES)
+    if library is not None and not is_installed(library):
+        raise InvalidOption(f"library={library!r} needs the package {library}, which is not installed. Install it.")
+    return library
+
+
 def read(data: object) -> Table:
     """Read a pandas, polars or pyarrow frame.
 
@@ -246,9 +271,10 @@ def read(data: object) -> Table:
     try:
         frame: Any = nw.from_native(data)
     except TypeError:
-        raise InvalidTable(f"{required}, got {type(data).__name__}.") from None
-    except NarwhalsError as error:
-        raise InvalidTable(f"{required} with distinct column names: {error}") from None
+        raise InvalidTable(f"{required}, got {type(data).__name__}.{_conversion_hint(data)}") from None
+    except NarwhalsError:
+        check_names([str(name) for name in getattr(data, "column_names", getattr(data, "columns", ()))])
+        raise InvalidTable(f"{required} with distinct column names.") from None
     if isinstance(frame, nw.LazyFrame):
         raise InvalidTable(f"{required} held in memory, got a lazy one. Call .collect() on it first.")
     library, names = str(frame.implementation), [str(name) for name in frame.columns]
@@ -260,6 +286,17 @@ def read(data: object) -> Table:
         return Table(native, library, native.rename_columns(names))
     arrow, mixed = (_from_polars if library == "polars" else _from_pandas)(native, names)
     return Table(native, library, arrow, frozenset(mixed))
+
+
+def _conversion_hint(data: object) -> str:
+    """Return how to make a table of what is not one."""
+    if isinstance(data, str | PathLike):
+        return f" Read the file first: harpoon.io.read_table({str(data)!r}), or pandas.read_csv."
+    if hasattr(data, "to_frame"):
+        return " Make it a table of one column: to_frame()."
+    if isinstance(data, np.ndarray):
+        return " Name its columns: pandas.DataFrame(array, columns=[...]); HarpoonImputer takes arrays as they are."
+    return " Make a table of it: pandas.DataFrame(...)." if isinstance(data, Mapping | list | tuple) else ""
 
 
 def stack(tables: Sequence[Any]) -> Any:  # noqa: ANN401

@@ -11,13 +11,16 @@ from harpoon.data.schema import Schema, check_columns
 from harpoon.exceptions import InvalidOption, UnknownCategoryWarning, warn
 
 
-def read_columns(table: Table, schema: Schema, *, partial: bool = False, strict: bool = False) -> Columns:
+def read_columns(
+    table: Table, schema: Schema, *, partial: bool = False, strict: bool = False, extra: bool = False
+) -> Columns:
     """Return the modelled columns of a table, checked against the schema.
 
     A `partial` table may lack columns; they count as missing. Categories that the schema does not have are `unknown`,
-    with a warning, or are an error if `strict`.
+    with a warning, or are an error if `strict`. Columns that the schema does not have are an error, or with `extra`
+    a warning.
     """
-    check_columns(table.names, schema.names, partial=partial)
+    check_columns(table.names, schema.names, partial=partial, extra=extra)
     rows = {}
     for column in schema.modelled:
         cells = table.column(column.name) if column.name in table.names else opaque(table.n_rows, "null")

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,14 +18,16 @@ from harpoon.data import dataframe
 from harpoon.data.calendar import is_zone
 from harpoon.data.coercion import check_finite
 from harpoon.data.column import KINDS, Column, Kind, describe
-from harpoon.data.column_array import ColumnArray
+from harpoon.data.personal import IDENTIFIERS, find_personal
 from harpoon.data.statistics import ColumnCounts, TableCounts, count_columns
-from harpoon.exceptions import InvalidOption, SchemaMismatch
+from harpoon.exceptions import ExtraColumnWarning, InvalidOption, SchemaMismatch, warn
 
 MIN_IDENTIFIER_ROWS = 20  # in shorter tables, distinct values do not make an identifier or a text
 MIN_DENSE_ROWS = 50  # rows from which consecutive integers are row numbers
 MAX_DISTINCT_TEXT_FRACTION = 0.5  # of the cells: texts with more distinct values are not categories
 MAX_IDENTIFIER_LENGTH = 40  # characters
+NUMBER = re.compile(r"(?=.*\d)[+-]?(\d{1,3}(,\d{3})+|[1-9]\d*|0)?(\.\d+)?([eE][+-]?\d+)?")
+MAX_FEW_VALUES, MIN_CELLS_PER_VALUE = 10, 5  # a number with at most so many values, each in as many cells on average
 
 
 @dataclass(frozen=True)
@@ -162,14 +165,21 @@ class Schema:
         return cls.from_json(text)
 
 
-def check_columns(got: list[str], required: list[str], *, of: str = "model", partial: bool = False) -> None:
-    """Raise SchemaMismatch unless a table has the columns of the schema, in any order, or some of them if `partial`."""
+def check_columns(
+    got: list[str], required: list[str], *, of: str = "model", partial: bool = False, extra: bool = False
+) -> None:
+    """Raise SchemaMismatch unless a table has the columns of the schema, in any order, or some of them if `partial`.
+
+    With `extra` it may have other columns, which are warned of.
+    """
     missing = [name for name in required if name not in set(got)]
     if missing and not partial:
         raise SchemaMismatch.missing_columns(missing, got, of=of)
-    extra = [name for name in got if name not in set(required)]
-    if extra:
-        raise SchemaMismatch.extra_columns(extra, required, of=of)
+    others = [name for name in got if name not in set(required)]
+    if others and extra:
+        warn(ExtraColumnWarning.of(others, required))
+    elif others:
+        raise SchemaMismatch.extra_columns(others, required, of=of)
 
 
 def _infer_column(name: str, counts: ColumnCounts, given: Column | None = None) -> Column:
@@ -186,7 +196,7 @@ def _infer_column(name: str, counts: ColumnCounts, given: Column | None = None) 
         value = cells.values[0].item()
         inferred = replace(inferred, categories=(cells.categories[value] if cells.categories else value,))
     if kind.modelled:
-        inferred = replace(inferred, **_infer_attributes(counts.coerced(inferred).values, kind))
+        inferred = replace(inferred, **_infer_attributes(counts.coerced(inferred), kind))
     if given is None:
         return inferred
     stated = {name: value for name, value in vars(given).items() if name in given.to_json() and name != "missing"}
@@ -197,27 +207,44 @@ def _infer_kind(name: str, counts: ColumnCounts) -> tuple[Kind, str]:
     """Return a kind, and for one that is not modelled the reason."""
     cells = counts.values
     if cells.storage == "other":
-        return Kind.SKIPPED, "its values are of mixed or nested types"
+        return Kind.SKIPPED, "its values are of mixed or nested types; convert the column to one type to model it"
     if not counts.n_distinct:
         return Kind.EMPTY, "every cell is missing"
     if counts.n_distinct == 1 and not counts.n_missing:
         return Kind.CONSTANT, "every cell has the same value"
-    if cells.storage == "text":
+    kind, note = _infer_kind_of_values(name, counts)
+    personal = find_personal(name, counts)
+    if personal and not (personal == IDENTIFIERS and kind is Kind.IDENTIFIER):
+        return Kind.PERSONAL, f"it looks like {personal}"
+    return kind, note
+
+
+def _infer_kind_of_values(name: str, counts: ColumnCounts) -> tuple[Kind, str]:
+    storage = counts.values.storage
+    if storage == "text":
         return _infer_text_kind(counts)
-    if cells.storage == "integer" and _is_identifier(name, counts):
+    if storage == "integer" and _is_identifier(name, counts):
         return Kind.IDENTIFIER, "every row has its own value, and the values count rows"
     by_storage = {"float": Kind.NUMBER, "boolean": Kind.BOOLEAN, "category": Kind.CATEGORY}
-    return by_storage.get(cells.storage) or Kind(cells.storage), ""
+    return by_storage.get(storage) or Kind(storage), ""
 
 
 def _infer_text_kind(counts: ColumnCounts) -> tuple[Kind, str]:
     n_cells, n_distinct, texts = counts.n_observed, counts.n_distinct, counts.values.categories
     if n_cells < MIN_IDENTIFIER_ROWS or n_distinct <= MAX_DISTINCT_TEXT_FRACTION * n_cells:
         return Kind.CATEGORY, ""
+    is_code = n_distinct == n_cells and all(text.isdecimal() for text in texts)
+    if not is_code and all(map(_is_number, texts)):
+        return Kind.TEXT, "numbers are written as text; convert the column to numbers to model it"
     has_words = any(" " in text.strip() for text in texts)
     if n_distinct == n_cells and not has_words and max(map(len, texts)) <= MAX_IDENTIFIER_LENGTH:
         return Kind.IDENTIFIER, "every row has its own value"
     return Kind.TEXT, f"free text ({n_distinct} different values in {n_cells} rows)"
+
+
+def _is_number(text: str) -> bool:
+    """Return whether a text is a number, perhaps with commas between thousands; what begins with 0 is a code."""
+    return NUMBER.fullmatch(text.strip()) is not None
 
 
 def _is_identifier(name: str, counts: ColumnCounts) -> bool:
@@ -229,8 +256,9 @@ def _is_identifier(name: str, counts: ColumnCounts) -> bool:
     return has_name or is_dense
 
 
-def _infer_attributes(cells: ColumnArray, kind: Kind) -> dict[str, Any]:
+def _infer_attributes(counts: ColumnCounts, kind: Kind) -> dict[str, Any]:
     """Return the categories of distinct cells in ascending order, or their range and resolution."""
+    cells = counts.values
     if kind is Kind.BOOLEAN:
         return {"categories": (False, True)}
     if kind.discrete:
@@ -239,4 +267,11 @@ def _infer_attributes(cells: ColumnArray, kind: Kind) -> dict[str, Any]:
         return {"categories": tuple(sorted(cells.categories, key=lambda category: (str(type(category)), category)))}
     low, high, step = cells.values[0].item(), cells.values[-1].item(), kind.spec.step(cells.values, cells.unit)
     zone = cells.zone if is_zone(cells.zone) else ""
-    return {"minimum": low, "maximum": high, "step": step, "unit": cells.unit, "zoned": cells.zoned, "zone": zone}
+    found = {"minimum": low, "maximum": high, "step": step, "unit": cells.unit, "zoned": cells.zoned, "zone": zone}
+    return {**found, "values": tuple(cells.values.tolist())} if _has_few_values(counts, kind) else found
+
+
+def _has_few_values(counts: ColumnCounts, kind: Kind) -> bool:
+    """Return whether a column is a number with so few values that each is a label, such as a flag or a rating."""
+    is_number = kind in (Kind.NUMBER, Kind.INTEGER) and 1 < counts.n_distinct <= MAX_FEW_VALUES
+    return is_number and counts.n_observed >= MIN_CELLS_PER_VALUE * counts.n_distinct

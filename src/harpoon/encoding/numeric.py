@@ -164,8 +164,14 @@ class SpikedNumericCodec(NumericCodec):
         return np.where(spike > 0, 0.0, low), np.where(spike > 0, 1.0, high)
 
     def decode(self, x: Floats, *, is_mean: bool = False) -> ColumnArray:
-        """Return the spike of a row, else the value of its normal score; of an expectation, its standardised value."""
+        """Return the spike of a row, else the value of its normal score; of an expectation, its standardised value.
+
+        The expectation of a column of spikes alone becomes the spike that is nearest to it: a 0/1 flag is 0 or 1.
+        """
         cells = super().decode(x)
+        if is_mean and not self.normal_scores:
+            spikes = nearest(self.scaler.inverse(x[:, 0]), self.spikes)
+            cells = cells.with_values(to_valid_values(spikes, self.column))
         if self.normal_scores and not is_mean:
             cells = cells.with_values(to_valid_values(self.normal_scores.inverse(x[:, 1]), self.column))
         if self.spikes:
@@ -278,6 +284,21 @@ def shift_values(values: NDArray[Any], offset: float, column: Column) -> NDArray
     """
     centred = (values - integer_origin(column)).astype(np.float64) + offset
     return _round_centred(centred, replace(column, clip=False))
+
+
+def nearest(values: Floats, candidates: Sequence[float]) -> NDArray[Any]:
+    """Return the candidate that is nearest to each value; they are in ascending order.
+
+    >>> nearest(np.array([0.2, 0.37, 9.0]), (0.0, 0.5, 1.0)).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    points = np.array(candidates)
+    return np.asarray(points[np.searchsorted(points[1:] / 2 + points[:-1] / 2, values)])
+
+
+def round_mean(values: Floats, column: Column) -> NDArray[Any]:
+    """Round means in the table's units to values of the column: to one of its few, or to its resolution."""
+    return nearest(values, column.values) if column.values and column.clip else round_to_step(values, column)
 
 
 def round_to_step(values: Floats, column: Column) -> NDArray[Any]:

@@ -276,7 +276,7 @@ def _common_fields(
     """Check the arguments that all requests have. All workers share the seed of the call, or of the model."""
     content = _serialize_model(model)
     fitted = deserialize_model(content)
-    condition = None if where is None else to_predicate(where)
+    condition = None if where is None else to_predicate(where, fitted.schema_.names)
     if condition is not None:
         bind(condition, fitted.schema_)
     state = fitted.random_state if random_state is None else check_random_state(random_state)
@@ -305,4 +305,4 @@ def deserialize_model(content: bytes) -> Harpoon:
     with tempfile.TemporaryDirectory(prefix="harpoon-") as folder:
         path = Path(folder, "model.harpoon")
         path.write_bytes(content)
-        return load(path, progress=False)
+        return load(path, library="pyarrow", progress=False)

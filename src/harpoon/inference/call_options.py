@@ -6,10 +6,26 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from harpoon._text import format_list
-from harpoon.config import Config, GuidanceConfig, SamplingConfig, declared
+from harpoon.config import OTHER_NAMES, Config, GuidanceConfig, SamplingConfig, declared
 from harpoon.exceptions import InvalidOption
 
 SAMPLED_MISSING = ("as_trained", "complete")
+# Names that other libraries have for the number of rows, and for the number of completed tables.
+COUNTS = ("n", "rows", "size", "count", "n_rows", "num_rows", "n_samples", "num_samples", "m", "n_draws", "num_draws")
+COUNT_OF_CALL = {"sample": "n", "impute": "draws"}
+
+
+def check_names(call: str, options: Mapping[str, Any]) -> None:
+    """Raise InvalidOption if an option of "sample" or "impute" has the name of an argument in other libraries.
+
+    >>> check_names("sample", {"condition": "age > 50"})
+    Traceback (most recent call last):
+    harpoon.exceptions.InvalidOption: sample has no argument 'condition'. Did you mean 'where'?
+    """
+    meant = {**OTHER_NAMES, **dict.fromkeys(COUNTS, COUNT_OF_CALL[call])}
+    for name in options:
+        if name in meant:
+            raise InvalidOption(f"{call} has no argument {name!r}. Did you mean {meant[name]!r}?")
 
 
 def check_effective(

@@ -100,8 +100,10 @@ def feasibility(
 
 def explain(tree: Predicate, schema: Schema, rows: Columns) -> list[str]:
     """Return sentences on why rows violate a condition: for each rare part its probability, and how far rows come."""
-    if why := explain_contradiction(tree, schema):
-        return [f"The condition contradicts itself: {why}."]
+    nullable = [column.name for column in schema if column.missing]
+    if why := explain_contradiction(tree, schema, nullable=nullable):
+        closest = [text for term in _comparisons(bind(tree, schema)) for text in _closest_rows(term, schema, rows)]
+        return [f"No row can satisfy it: {why}.", *closest]
     members = tree.members if isinstance(tree, And) else (tree,)
     satisfied = np.stack([evaluate(bind(part, schema), rows) for part in members])
     sentences: list[str] = []

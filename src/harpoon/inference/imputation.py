@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from harpoon._utils.rng import RandomState
 from harpoon.data import ColumnArray, Columns, Floats, FrameTemplate, Schema, Table, dataframe
-from harpoon.encoding.numeric import round_to_step, shift_values
+from harpoon.encoding.numeric import round_mean, shift_values
 from harpoon.exceptions import InvalidOption, TooFewDrawsWarning, warn
 from harpoon.inference.comparison import ModelComparison, compare
 from harpoon.inference.intervals import interval, min_draws
@@ -127,7 +127,7 @@ class MultipleImputation:
         columns = {}
         for column in self._schema.modelled:
             draws = self._values(column.name)
-            values = round_to_step(draws.mean(axis=0), column) if column.kind.numeric else _mode(draws)
+            values = round_mean(draws.mean(axis=0), column) if column.kind.numeric else _mode(draws)
             columns[column.name] = self._with_values(column.name, values)
         return self._table.fill(columns, self._missing, self._template)
 

@@ -35,11 +35,11 @@ class PartialTable:
 
     @classmethod
     def read(cls, data: object, schema: Schema, template: FrameTemplate, *, partial: bool = False) -> Self:
-        """Read a table of any library; a `partial` one may lack columns."""
+        """Read a table of any library; a `partial` one may lack columns, another one may have others."""
         table = dataframe.read(data)
         if partial and not table.names:
             raise InvalidOption("A table of partial rows must have columns; use n to sample rows without any.")
-        return cls(table, read_columns(table, schema, partial=partial), schema, template)
+        return cls(table, read_columns(table, schema, partial=partial, extra=not partial), schema, template)
 
     def keep_structural(self, sampler: RowSampler) -> Self:
         """Make structurally missing cells null, so that they stay missing; or warn that they are filled."""

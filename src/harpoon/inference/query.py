@@ -20,10 +20,9 @@ from harpoon.conditions import (
     to_predicate,
 )
 from harpoon.conditions.bound import Constant, complement
-from harpoon.conditions.branches import UNSATISFIABLE
 from harpoon.conditions.contradictions import explain_contradiction
 from harpoon.conditions.penalty import LossFunction, batch_penalty, row_penalty
-from harpoon.data import Columns, Index, Schema, Table, n_rows, scatter, take
+from harpoon.data import Column, ColumnArray, Columns, Index, Schema, Table, n_rows, scatter, take
 from harpoon.diffusion import sum_penalties
 from harpoon.encoding import Penalty, RowCodec
 from harpoon.exceptions import InfeasibleCondition, InvalidCondition, InvalidOption
@@ -47,6 +46,7 @@ class Query:
     schema: Schema
     loss: Penalty | None
     on_shortfall: str  # what to do if too few rows are found: "raise" or "return" them
+    nullable: Collection[str]  # columns that may have missing cells
 
     @classmethod
     def create(
@@ -74,9 +74,10 @@ class Query:
                 name = "strategy" if strategy != "auto" else "on_shortfall"
                 raise without_effect([name], "it needs where or loss", code="needs_condition")
             return None
-        tree = None if where is None else to_predicate(where)
+        tree = None if where is None else to_predicate(where, codec.schema.names)
         predicate = Constant(truth=True) if tree is None else assume_complete(bind(tree, codec.schema), nullable)
-        return cls(tree, predicate, codec.schema, sum_penalties(penalties) if penalties else None, on_shortfall)
+        penalty = sum_penalties(penalties) if penalties else None
+        return cls(tree, predicate, codec.schema, penalty, on_shortfall, nullable)
 
     @property
     def text(self) -> str:
@@ -85,9 +86,9 @@ class Query:
 
     def sample(self, sampler: RowSampler, rows: Columns, strategy: str) -> tuple[Columns, SamplingInfo]:
         """Sample rows that satisfy the condition, as many as `rows`, which all have the same given cells."""
-        if self.on_shortfall == "raise":
-            self._check_consistent()
         n, row = n_rows(rows), take(rows, slice(0, 1))
+        if self.on_shortfall == "raise":
+            self._check_consistent(row)
         self._check_satisfiable(row)
         conditional = ConditionalSampler(sampler, self.predicate, row, self.loss)
         found, info = sample_conditional(conditional, n, strategy)
@@ -104,8 +105,7 @@ class Query:
                 'on_shortfall="return" is for n rows; given rows are all completed, or none are.',
                 code="shortfall_of_given_rows",
             )
-        if not any(rows[name].unseen for name in columns_of(self.predicate)):
-            self._check_consistent()  # an unknown category may satisfy what no known one does
+        self._check_consistent(rows)
         self._check_satisfiable(rows, row_offset)
 
         def complete(part: Columns, index: Index, *, draw: int = 0) -> Columns:
@@ -164,17 +164,16 @@ class Query:
                 "the condition."
             )
 
-    def _check_consistent(self) -> None:
-        """Raise InfeasibleCondition if the condition contradicts itself."""
-        why = explain_contradiction(self.tree, self.schema) if self.tree is not None else ""
-        if why:
-            raise InfeasibleCondition(f"The condition {self.text} cannot be met, because it contradicts itself: {why}.")
-        if self.tree is not None and self.predicate == UNSATISFIABLE and bind(self.tree, self.schema) != UNSATISFIABLE:
-            raise InfeasibleCondition(
-                f"The condition {self.text} cannot be met: it asks for a missing cell where none can be. Columns "
-                "without missing training cells are never missing, nor is any cell of impute or of "
-                'sample(missing="complete").'
-            )
+    def _check_consistent(self, rows: Columns) -> None:
+        """Raise InfeasibleCondition if the condition contradicts itself, or what cells can hold."""
+        if self.tree is None:
+            return
+        # An unknown category or a number out of range may satisfy what no training value does.
+        free = {name for name in columns_of(self.predicate) if not _is_in_range(rows[name], self.schema[name])}
+        if why := explain_contradiction(self.tree, self.schema, nullable=self.nullable, free=free):
+            prefix = f"{self.text} is never true, "  # it would repeat the condition
+            why = f", {why.removeprefix(prefix)}" if why.startswith(prefix) else f": {why}"
+            raise InfeasibleCondition(f"The condition {self.text} cannot be met{why}. Relax it.")
 
     def _shortfall(self, conditional: ConditionalSampler, have: int, n: int) -> InfeasibleCondition:
         """Return the error for too few rows."""
@@ -187,6 +186,13 @@ class Query:
             return InfeasibleCondition(f"{problem} Relax it.")
         advice = 'Relax it, or take these rows with on_shortfall="return".'
         return InfeasibleCondition(f"{problem} {advice}", code="too_few_rows_found", problem=problem)
+
+
+def _is_in_range(cells: ColumnArray, column: Column) -> bool:
+    """Return whether the observed cells of a column have values that its training cells can have."""
+    if not column.kind.numeric or column.minimum is None or column.maximum is None:
+        return not cells.unseen
+    return bool(((cells.observed >= column.minimum) & (cells.observed <= column.maximum)).all())
 
 
 def sample_unconditional(sampler: RowSampler, rows: Columns, row_offset: int = 0) -> tuple[Columns, SamplingInfo]:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import torch
 
+from harpoon._utils.progress import one_bar
 from harpoon._utils.rng import RandomState, Stream, check_random_state, row_noise, to_seed
 from harpoon._utils.validation import check_count
 from harpoon.data import Columns, Floats, Index, Schema, take
@@ -124,26 +125,27 @@ def tipping_point(
     steps = check_count(steps, "steps")
     seed = to_seed(check_random_state(random_state))
     by_shift: dict[float, Pooled] = {}
-    impute = _shifted_imputation(model, data, column, category, draws=draws, seed=seed)
+    with one_bar(model.progress):
+        impute = _shifted_imputation(model, data, column, category, draws=draws, seed=seed)
 
-    def pooled(shift: float) -> Pooled:
-        if shift not in by_shift:
-            by_shift[shift] = impute(shift).pool(estimator, **pooling)
-        return by_shift[shift]
+        def pooled(shift: float) -> Pooled:
+            if shift not in by_shift:
+                by_shift[shift] = impute(shift).pool(estimator, **pooling)
+            return by_shift[shift]
 
-    if not impute(0.0).n_missing(column):
-        raise InvalidOption(f"Column {column!r} has no missing cells in this table, so that a shift has no effect.")
-    number = _term_number(pooled(0.0), term)
+        if not impute(0.0).n_missing(column):
+            raise InvalidOption(f"Column {column!r} has no missing cells in this table, so that a shift has no effect.")
+        number = _term_number(pooled(0.0), term)
 
-    def side(shift: float) -> int:
-        """Return -1 if the interval lies below the value, 1 if above, 0 if it contains it."""
-        low, high = pooled(shift).interval(level)
-        return int(low[number] > value) - int(high[number] < value)
+        def side(shift: float) -> int:
+            """Return -1 if the interval lies below the value, 1 if above, 0 if it contains it."""
+            low, high = pooled(shift).interval(level)
+            return int(low[number] > value) - int(high[number] < value)
 
-    grids = [[sign * step / steps * max_shift for step in range(steps + 1)] for sign in (-1, 1)]
-    down, up = (_first_change(side, grid) for grid in grids)
-    shifts = sorted({*grids[0], *grids[1], *by_shift})
-    ends = [pooled(shift).interval(level) for shift in shifts]
+        grids = [[sign * step / steps * max_shift for step in range(steps + 1)] for sign in (-1, 1)]
+        down, up = (_first_change(side, grid) for grid in grids)
+        shifts = sorted({*grids[0], *grids[1], *by_shift})
+        ends = [pooled(shift).interval(level) for shift in shifts]
     return TippingPoint(
         column,
         category,

@@ -20,7 +20,7 @@ def satisfies(schema: Schema, rows: object, where: str | Predicate) -> NDArray[n
     """
     (table,) = read_tables(schema, rows)
     columns = {column.name: coerce_observed(table.column(column.name), column) for column in schema.modelled}
-    return np.broadcast_to(evaluate(bind(to_predicate(where), schema), columns), table.n_rows)
+    return np.broadcast_to(evaluate(bind(to_predicate(where, schema.names), schema), columns), table.n_rows)
 
 
 def violation_rate(schema: Schema, rows: object, where: str | Predicate) -> float:

@@ -19,7 +19,7 @@ from harpoon.exceptions import InvalidTable, SchemaMismatch, StructuralMissingWa
 from harpoon.report.fidelity import MAX_CATEGORIES, MIN_ROWS, Reference, comparable_columns, fidelity
 from harpoon.report.headlines import headlines
 from harpoon.report.histograms import marginals
-from harpoon.report.imputation import imputation, intervals
+from harpoon.report.imputation import imputation, intervals, scored_columns
 from harpoon.report.overview import associations, column_facts, complete_rows, missingness, sample_rows
 from harpoon.report.summary import Summary, Training, finite_or_none, finite_or_zero
 from harpoon.report.what_if import what_if
@@ -82,7 +82,7 @@ def evaluate(
             summary["notes"].append(
                 f"The preset {model.preset!r} samples slowly: few rows are used, without intervals."
             )
-        elif any(column.kind.numeric for column in schema.modelled):
+        elif any(column.kind.numeric for column in scored_columns(schema)):
             rows_used = sample_rows(real, MAX_INTERVAL_ROWS, np.random.default_rng(seed))
             summary["intervals"] = intervals(model, rows_used, seed)
         _add_fidelity(summary, schema, real, synthetic, reference=reference, seed=seed)

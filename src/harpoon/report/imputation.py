@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from harpoon import metrics
-from harpoon.data import Column, Kind, Schema, Table, coerce, dataframe
+from harpoon.data import Column, Kind, Schema, Table, as_category, coerce, dataframe
 from harpoon.inference.intervals import attainable_coverage
 from harpoon.metrics import masks
 from harpoon.report.summary import (
@@ -36,12 +36,13 @@ Mask = NDArray[np.bool_]
 
 def imputation(model: Harpoon, table: Table, seed: int) -> Imputation:
     """Score the imputation of cells that were hidden completely at random, and of means and modes."""
-    columns: dict[str, list[ImputationScore]] = {column.name: [] for column in model.schema_.modelled}
+    modelled = scored_columns(model.schema_)
+    columns: dict[str, list[ImputationScore]] = {column.name: [] for column in modelled}
     for number, fraction in enumerate(HIDDEN_FRACTIONS):
         hidden = _choose_hidden(model, table, fraction, seed + number)
         masked = hide_cells(table, hidden)
         imputed = dataframe.read(model.impute(masked, random_state=seed + number))
-        for column in model.schema_.modelled:
+        for column in modelled:
             score = _score_column(column, table, masked, imputed, hidden[column.name])
             columns[column.name].append({**score, "hidden": fraction})
     return Imputation(
@@ -53,8 +54,7 @@ def imputation(model: Harpoon, table: Table, seed: int) -> Imputation:
             for i, fraction in enumerate(HIDDEN_FRACTIONS)
         ],
         columns=[
-            {"name": column.name, "kind": column.kind.value, "scores": columns[column.name]}
-            for column in model.schema_.modelled
+            {"name": column.name, "kind": column.kind.value, "scores": columns[column.name]} for column in modelled
         ],
     )
 
@@ -67,7 +67,7 @@ def intervals(model: Harpoon, table: Table, seed: int) -> Intervals:
     draws = [dataframe.read(draw) for draw in imputation]
     columns = [
         _coverage(column, table, (low, high), draws, hidden[column.name])
-        for column in model.schema_.modelled
+        for column in scored_columns(model.schema_)
         if column.kind.numeric and hidden[column.name].any()
     ]
     cells = [one["cells"] for one in columns]
@@ -80,6 +80,11 @@ def intervals(model: Harpoon, table: Table, seed: int) -> Intervals:
         attainable=mean_or_none((one["attainable"] for one in columns), cells),
         columns=columns,
     )
+
+
+def scored_columns(schema: Schema) -> list[Column]:
+    """Return the modelled columns; a 0/1 flag is scored as a category, by its accuracy."""
+    return [as_category(column) if column.is_flag else column for column in schema.modelled]
 
 
 def hide_cells(table: Table, hidden: dict[str, Mask]) -> Table:

@@ -37,7 +37,7 @@ def what_if(
     model: Harpoon, where: str | Predicate, unconditional: Table, real: Table | None, *, seed: int
 ) -> Condition:
     """Sample rows under a condition, and compare them with unconditional samples and with real rows."""
-    tree, columns = to_predicate(where), model.schema_.modelled
+    tree, columns = to_predicate(where, model.schema_.names), model.schema_.modelled
     after = dataframe.read(model.sample(min(unconditional.n_rows, MAX_ROWS), where=tree, random_state=seed))
     info = model.sampling_info_
     guided_violations, guided_rows = _measure_guidance(model, tree, info, seed)

@@ -11,6 +11,7 @@ import pyarrow as pa
 import torch
 from torch import Tensor
 
+from harpoon._text import MAX_LISTED
 from harpoon._utils.progress import show_bar
 from harpoon._utils.rng import RandomState, to_seed
 from harpoon.config import ADAPTIVE, LIMITS, Config
@@ -29,7 +30,14 @@ from harpoon.data import (
 from harpoon.data.contingency import ContingencyTables
 from harpoon.diffusion import Denoiser
 from harpoon.encoding import EncodedRows, RowCodec
-from harpoon.exceptions import ColumnLeftOutWarning, HarpoonError, InvalidTable, RowsDroppedWarning, warn
+from harpoon.exceptions import (
+    ColumnLeftOutWarning,
+    HarpoonError,
+    InvalidTable,
+    PersonalColumnWarning,
+    RowsDroppedWarning,
+    warn,
+)
 from harpoon.networks import build_denoiser
 from harpoon.training.calibration import Calibration
 from harpoon.training.checkpoints import Checkpoint, OpenCheckpoint, fingerprint
@@ -84,12 +92,20 @@ class TrainingData:
             message = f"A table to train on must have at least {MIN_ROWS} rows, got {self.n_rows}."
             raise InvalidTable(message, code="too_few_rows", rows=self.n_rows)
         schema = Schema.from_counts(self.counts) if given is None else given.complete_from_counts(self.counts)
+        personal = {c.name: c.note.removeprefix("it looks like ") for c in schema if c.kind is Kind.PERSONAL}
+        if personal:
+            warn(PersonalColumnWarning.of(personal))
         for column in schema:
-            if not column.kind.modelled:
+            if not column.kind.modelled and column.name not in personal:
                 reason = f"{NOT_MODELLED[column.kind]}: {column.note or 'left out on request'}"
                 warn(ColumnLeftOutWarning(f"Column {column.name!r} is {reason}."))
         if not schema.modelled:
-            raise InvalidTable("A table to train on must have a column that can be modelled, and this one has none.")
+            reasons = ", ".join(
+                f"{column.name!r} ({column.note or column.kind})" for column in schema.columns[:MAX_LISTED]
+            )
+            raise InvalidTable(
+                f"A table to train on must have a column that can be modelled, and this one has none: {reasons}."
+            )
         return schema
 
 

@@ -84,3 +84,51 @@ def test_the_parts_are_found_among_many():
 def test_a_column_that_is_compared_with_very_many_numbers_is_not_checked():
     where = " and ".join([f"age != {i}" for i in range(MAX_NUMBERS + 1)])
     assert explain_contradiction(parse(f"{where} and age > 5 and age < 4"), SCHEMA) == ""
+
+
+RANGES = Schema(
+    (
+        Column("age", Kind.INTEGER, minimum=18, maximum=90, step=1),
+        Column("price", Kind.NUMBER, minimum=0.5, maximum=9.5, missing=0.1),
+        Column("bonus", Kind.NUMBER, minimum=0.0, maximum=1.0, clip=False),
+        Column("born", Kind.DATE, minimum=0, maximum=365),
+        Column("job", Kind.CATEGORY, categories=("chef", "nurse", "pilot")),
+    )
+)
+BEYOND = {
+    "age > 90": "age > 90 is never true, because age is from 18 to 90 in the training table",
+    "age = 17": "age = 17 is never true, because age is from 18 to 90 in the training table",
+    "price > 10 or age < 0": "price > 10 is never true, because price is from 0.5 to 9.5 in the training table; "
+    "age < 0 is never true, because age is from 18 to 90 in the training table",
+    "born > DATE '1971-01-01'": "born > date '1971-01-01' is never true, because born is from 1970-01-01 to 1971-01-01 "
+    "in the training table",
+    "age >= 90 and age != 90": "age >= 90 and age != 90 exclude each other, because age is from 18 to 90 in the "
+    "training table",
+    "age is null": "age is null is never true, because age is never missing in the training table",
+    "job like 'd%'": "job like 'd%' is never true, because no value of job begins with 'd' (it has 'chef', 'nurse', "
+    "'pilot')",
+    "job like '%x'": "job like '%x' is never true, because no value of job ends with 'x' (it has 'chef', 'nurse', "
+    "'pilot')",
+    "job like '%x%'": "job like '%x%' is never true, because no value of job contains 'x' (it has 'chef', 'nurse', "
+    "'pilot')",
+    "job like 'c_f'": "job like 'c_f' is never true, because no value of job is like 'c_f' (it has 'chef', 'nurse', "
+    "'pilot')",
+}
+
+
+@pytest.mark.parametrize("where", BEYOND)
+def test_a_condition_beyond_the_training_values_says_why(where):
+    assert explain_contradiction(parse(where), RANGES, nullable=["price"]) == BEYOND[where]
+
+
+@pytest.mark.parametrize(
+    "where", ["age = 90", "age = 18", "age <= 18", "price = 0.5", "price >= 9.5", "price is null", "bonus > 5"]
+)
+def test_the_ends_of_a_range_and_columns_without_one_can_be_met(where):
+    assert explain_contradiction(parse(where), RANGES, nullable=["price"]) == ""
+
+
+def test_a_column_with_other_observed_values_has_no_range_and_no_list_of_categories():
+    free = ["age", "job"]
+    assert explain_contradiction(parse("age > 90 and job like 'd%'"), RANGES, free=free) == ""
+    assert "price is from" in explain_contradiction(parse("age > 90 and price > 10"), RANGES, free=free)

@@ -5,7 +5,7 @@ import datetime as dt
 import pytest
 
 from harpoon import InvalidCondition, col, least, lit
-from harpoon.conditions.parser import MAX_LENGTH, parse
+from harpoon.conditions.parser import MAX_LENGTH, parse, to_predicate
 
 a, b, c = col("a"), col("b"), col("c")
 SUPPORTED = {
@@ -189,3 +189,50 @@ def test_deep_or_long_text_is_an_invalid_condition(text):
 def test_a_long_chain_is_parsed():
     assert len(parse(" < ".join(["a"] * 1500)).members) == 1499
     assert len(parse(f"a in ({', '.join(map(str, range(1500)))})").options) == 1500
+
+
+NAMES = ["age", "case", "order", "first value", "hours-per-week", "Größe"]
+TO_QUOTE = {
+    "case > 1": '"case"',
+    "age > 3 and CASE = 2": '"case"',
+    "first value > 0": '"first value"',
+    "hours-per-week > 40": '"hours-per-week"',
+    "First Value between 1 and 2": '"first value"',
+}
+
+
+@pytest.mark.parametrize("text", TO_QUOTE)
+def test_a_column_name_without_quotes_is_named_with_them(text):
+    with pytest.raises(InvalidCondition) as error:
+        to_predicate(text, NAMES)
+    assert str(error.value).endswith(f"Put the column name in double quotes: {TO_QUOTE[text]}.")
+
+
+@pytest.mark.parametrize(
+    "text", ["order > 1", '"case" > 1', "age = 1 and order = 2", "Größe > 2", "age = 'first value'"]
+)
+def test_a_name_that_can_be_read_needs_no_quotes(text):
+    assert to_predicate(text, NAMES) == parse(text)
+
+
+@pytest.mark.parametrize("text", ["", "age > '", "age >> > 3", "age + order"])
+def test_other_errors_have_no_hint_to_quote(text):
+    with pytest.raises(InvalidCondition) as error:
+        to_predicate(text, ["age", "first value"])
+    assert "double quotes:" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("a > 1 && b > 2", "Write `and` for &&."),
+        ("a => 1", "Write >= for =>."),
+        ("a =< 1", "Write <= for =<."),
+        ("a > 1 & b > 2", "Write `and` for &."),
+        ("a > 1 | b > 2", "Write `or` for |."),
+    ],
+)
+def test_an_operator_of_another_language_is_named_with_that_of_sql(text, hint):
+    with pytest.raises(InvalidCondition) as error:
+        parse(text)
+    assert hint in str(error.value)

@@ -34,6 +34,7 @@ VALUES = {
     Kind.EMPTY: [None] * ROWS,
     Kind.TEXT: LONG,
     Kind.IDENTIFIER: [f"K{i:04}" for i in range(ROWS)],
+    Kind.PERSONAL: [f"user{i % 9}@example.org" for i in range(ROWS)],
     Kind.SKIPPED: [[i] for i in range(ROWS)],
 }
 LEFT_OUT = [kind for kind in map(Kind, KINDS) if not kind.modelled]
@@ -276,6 +277,12 @@ def test_an_inferred_column_survives_json(frame_of, kind):
         '{"columns": [{"name": "a", "kind": "number", "minimum": 2, "maximum": 1}]}',
         '{"columns": [{"name": "a", "kind": "number", "step": -1}]}',
         '{"columns": [{"name": "a", "kind": "datetime", "unit": "week"}]}',
+        '{"columns": [{"name": "a", "kind": "number", "values": [2, 1]}]}',
+        '{"columns": [{"name": "a", "kind": "number", "values": 1}]}',
+        '{"columns": [{"name": "a", "kind": "integer", "values": [0.5, 1]}]}',
+        '{"columns": [{"name": "a", "kind": "number", "values": [0, "x"]}]}',
+        '{"columns": [{"name": "a", "kind": "category", "values": [0, 1]}]}',
+        '{"columns": [{"name": "a", "kind": "date", "values": [0, 1]}]}',
     ],
 )
 def test_text_that_is_not_a_schema_is_refused(text):
@@ -297,3 +304,11 @@ def test_the_printed_schema_has_one_line_for_each_column(frame_of, tools):
 def test_huge_and_tiny_numbers_have_no_resolution():
     frame = pd.DataFrame({"x": [1e300, -1e300, 1e-300] * 4})
     assert Schema.infer(frame)["x"].step == 0
+
+
+def test_numbers_with_few_values_are_those_with_many_cells_for_each():
+    frame = pd.DataFrame({"flag": [0, 1] * 30, "rating": [1.0, 2.0, None, 5.0] * 15, "month": list(range(12)) * 5})
+    schema = Schema.infer(frame)
+    assert (schema["flag"].values, schema["rating"].values, schema["month"].values) == ((0, 1), (1.0, 2.0, 5.0), None)
+    assert Schema.infer(frame.head(9))["flag"].values is None
+    assert Schema.from_json(schema.to_json()) == schema

@@ -32,13 +32,17 @@ app = typer.Typer(
 )
 
 
+def _paragraphs(docstring: str | None) -> str:
+    """Return a docstring with one line per paragraph: the terminal breaks it."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in str(docstring).split("\n\n"))
+
+
 def _version(show: bool) -> None:
     if show:
         typer.echo(f"harpoon {__version__}")
         raise typer.Exit
 
 
-@app.callback()
 def root(
     version: Annotated[
         bool, Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
@@ -46,10 +50,12 @@ def root(
 ) -> None:
     """Train one diffusion model on a table, then fill its missing cells and sample rows under any condition.
 
-    Tables are CSV, TSV, Parquet, Feather or JSON lines, gzipped or not; - is a
-    standard stream; duckdb:///file.db#table and sqlite:///file.db#table are
-    tables of databases.
+    Tables are CSV, TSV, Parquet, Feather or JSON lines, gzipped or not; - is a standard stream;
+    duckdb:///file.db#table and sqlite:///file.db#table are tables of databases.
     """
+
+
+app.callback(help=_paragraphs(root.__doc__))(root)
 
 
 for _command, _examples in (
@@ -65,9 +71,9 @@ for _command, _examples in (
     (options.options, options.OPTIONS),
     (demo.demo, demo.DEMO),
 ):
-    # One line per paragraph of the docstring: the terminal breaks it.
-    _help = "\n\n".join(" ".join(paragraph.split()) for paragraph in str(_command.__doc__).split("\n\n"))
-    app.command(help=_help, epilog="Examples:\n\n" + "\n\n".join(_examples))(options.expand_records(_command))
+    app.command(help=_paragraphs(_command.__doc__), epilog="Examples:\n\n" + "\n\n".join(_examples))(
+        options.expand_records(_command)
+    )
 
 
 def main() -> None:

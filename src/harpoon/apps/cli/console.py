@@ -45,6 +45,8 @@ SENTENCES = {  # of the command line, by the code of an error or a warning; the 
     "n_with_table": "-n must be left out if --given is a table: one row is sampled for each of its rows.",
     "option_of_text_files": "--{option} {problem}. Leave it out.",
     "needs_condition": "--strategy and --allow-fewer need a condition. Add --where, or leave them out.",
+    "personal_columns": "Left out, because they look personal: {columns}. Model one all the same with --kind "
+    "{example}=category.",
     "rows_dropped": "Only {complete} of {rows} rows are complete, and the model trains on those only. Train on all "
     "rows with --option incomplete_rows=mask.",
     "shortfall_of_given_rows": "--allow-fewer is for -n rows; given rows are all completed, or none are.",

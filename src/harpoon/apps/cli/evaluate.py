@@ -36,7 +36,7 @@ def evaluate(
     output: Page = None,
     where: options.Where = None,
     rows: Annotated[
-        int | None, Option(min=1, help=f"Rows to sample and to evaluate; {DEFAULT_ROWS:,} by default.")
+        int | None, Option(min=1, metavar="N", help=f"Rows to sample and to evaluate; {DEFAULT_ROWS:,} by default.")
     ] = None,
     *,
     csv: options.CsvOptions,
@@ -70,7 +70,11 @@ def report(
     where: options.Where = None,
     rows: Annotated[
         int | None,
-        Option(min=1, help=f"Rows to sample; by default as many as TABLE has, or {DEFAULT_ROWS:,} without a table."),
+        Option(
+            min=1,
+            metavar="N",
+            help=f"Rows to sample; by default as many as TABLE has, or {DEFAULT_ROWS:,} without a table.",
+        ),
     ] = None,
     *,
     csv: options.CsvOptions,

@@ -59,7 +59,7 @@ def fit(
         float | None,
         Option(parser=options.parse_duration, metavar="TIME", help="Longest training: 90s, 2m (the default) or 1h30m."),
     ] = None,
-    max_epochs: Annotated[int | None, Option(min=1, help="Most passes over the table.")] = None,
+    max_epochs: Annotated[int | None, Option(min=1, metavar="N", help="Most passes over the table.")] = None,
     preset: Annotated[
         str,
         Option(
@@ -84,6 +84,7 @@ def fit(
 ) -> None:
     """Train a model on a table, which may have missing cells. Ctrl-C ends the training early and saves the model."""
     from harpoon.apps.cli.tables import schema_table
+    from harpoon.data.dataframe import ANY_LIBRARY
     from harpoon.estimator import Harpoon
 
     options.check_output(output, force=force)
@@ -97,6 +98,7 @@ def fit(
             counts = f"{len(model.schema)} columns, {len(model.schema.modelled)} of them modelled"
             console.message(f"{rows.num_rows:,} rows, {counts}", schema_table(model.schema, rows))
         model.fit(rows, checkpoint=checkpoint)
+    model.template_ = model.template_.with_library(ANY_LIBRARY)  # a file has no dataframe library
     model.save(output)
     summary = {"model": str(output), "rows": rows.num_rows, "bytes": output.stat().st_size, **training_summary(model)}
     console.summary(summary, _describe(summary))

@@ -31,7 +31,8 @@ def impute(
     table: options.TableOrFolder,
     output: options.OutputTable = "-",
     draws: Annotated[
-        int | None, Option(min=1, help="Sample this many completed tables instead of the best values, one file each.")
+        int | None,
+        Option(min=1, metavar="N", help="Sample this many completed tables instead of the best values, one file each."),
     ] = None,
     stack_draws: Annotated[
         bool,
@@ -50,7 +51,7 @@ def impute(
         list[str] | None, Option(metavar="COLUMN,COLUMN", help="Fill these columns only. May be repeated.")
     ] = None,
     option: options.OptionValues = None,
-    block_size: Annotated[int, Option(min=1, help="Rows in memory at a time.")] = 20_000,
+    block_size: Annotated[int, Option(min=1, metavar="N", help="Rows in memory at a time.")] = 20_000,
     *,
     engine: options.EngineOptions,
     csv: options.CsvOptions,

@@ -24,10 +24,10 @@ MODEL_HEADER = b"__metadata__"
 
 
 def load_model(path: Path, console: Console, *, progress: bool = True) -> Harpoon:
-    """Load a model from its file."""
+    """Load a model from its file. Its tables are Arrow tables, in which integers may have missing cells."""
     from harpoon.estimator import load
 
-    return load(path, progress=progress and not console.quiet)
+    return load(path, library="pyarrow", progress=progress and not console.quiet)
 
 
 def is_model(location: str) -> bool:

@@ -64,7 +64,7 @@ OutputTable = Annotated[
     str, Option("--output", "-o", metavar="TABLE", help="The table to write; - is the standard output.")
 ]
 Where = Annotated[str | None, Option(metavar="CONDITION", help="A condition as in SQL: \"age >= 50 and sex = 'f'\".")]
-Seed = Annotated[int | None, Option(min=0, help="The same seed gives the same result.")]
+Seed = Annotated[int | None, Option(min=0, metavar="N", help="The same seed gives the same result.")]
 Force = Annotated[bool, Option("--force", "-f", help="Replace an existing output.")]
 OptionValues = Annotated[
     list[str] | None,
@@ -130,7 +130,7 @@ class EngineOptions:
         ),
     ] = None
     workers: Annotated[
-        int | None, Option(min=1, help="Workers of the engine; as many as there are CPUs by default.")
+        int | None, Option(min=1, metavar="N", help="Workers of the engine; as many as there are CPUs by default.")
     ] = None
     format: Annotated[
         str,

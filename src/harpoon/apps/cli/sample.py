@@ -13,6 +13,7 @@ from harpoon.apps.cli import options
 from harpoon.apps.cli.console import Console
 from harpoon.apps.cli.loading import load_model, read_table
 from harpoon.exceptions import InvalidOption, InvalidTable
+from harpoon.inference.defaults import DEFAULT_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,21 +35,21 @@ CHECK = (
     "harpoon check penguins.harpoon --where 'bill_length_mm > 50' --data penguins.csv",
     "harpoon check penguins.harpoon --where 'bill_length_mm > 50' --given sex=female --json",
 )
-DEFAULT_ROWS = 100
 IMPOSSIBLE = 3
 
 
 def sample(
     model: options.ModelFile,
     n: Annotated[
-        int | None, Option("-n", min=1, help=f"Number of rows; {DEFAULT_ROWS} by default.", show_default=False)
+        int | None,
+        Option("-n", min=1, metavar="N", help=f"Number of rows; {DEFAULT_ROWS} by default.", show_default=False),
     ] = None,
     where: options.Where = None,
     given: Annotated[
         list[str] | None,
         Option(
-            metavar="COLUMN=VALUE|TABLE",
-            help="COLUMN=VALUE: a value that all rows share (may be repeated); COLUMN= is a missing cell. TABLE: "
+            metavar="COLUMN=VALUE",
+            help="A value that all rows share (may be repeated); COLUMN= is a missing cell. Or a table of "
             "partial rows, each of which is completed.",
         ),
     ] = None,
@@ -110,7 +111,7 @@ def sample(
     with console.warnings_as_notes():
         observed = _read_given(given or (), loaded, csv, console)
         frame = loaded.sample(
-            n if n is not None or not isinstance(observed, dict) else DEFAULT_ROWS,
+            n,
             where=where,
             given=observed,
             strategy=strategy,

@@ -25,7 +25,7 @@ MIN_TOKEN_LENGTH = 16
 
 def serve(
     model: options.ModelFile,
-    port: Annotated[int, Option(min=0, max=65535, help="0 takes any free port.")] = 8420,
+    port: Annotated[int, Option(min=0, max=65535, metavar="N", help="0 takes any free port.")] = 8420,
     host: Annotated[str, Option(help="Address to listen at; other machines need a token.")] = "127.0.0.1",
     token: Annotated[
         str | None,
@@ -40,10 +40,10 @@ def serve(
         str | None,
         Option(metavar="TABLE", help="Real rows: Studio counts those that satisfy a condition and shows them below."),
     ] = None,
-    max_rows: Annotated[int, Option(min=1, help="Most rows that a request may sample or send.")] = 100_000,
+    max_rows: Annotated[int, Option(min=1, metavar="N", help="Most rows that a request may sample or send.")] = 100_000,
     max_body: Annotated[int, Option(min=1, metavar="MEGABYTES", help="Largest request.")] = 16,
     max_time: Annotated[str, Option(metavar="DURATION", help="Longest time for an answer: 90s, 2m or 1h30m.")] = "60s",
-    workers: Annotated[int, Option(min=1, help="Requests that are computed at the same time.")] = 2,
+    workers: Annotated[int, Option(min=1, metavar="N", help="Requests that are computed at the same time.")] = 2,
     browse: Annotated[bool, Option("--open", help="Open Studio in a browser.")] = False,
     quiet: Quiet = False,
     debug: Debug = False,  # noqa: ARG001

@@ -66,7 +66,7 @@ def option_table(group: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     presets = list(rows[0]["defaults"])
     shown = Table(title=f"{group} options", title_justify="left", title_style="bold", box=None, pad_edge=False)
     for title in ("option", "values", *presets, "help"):
-        shown.add_column(title, overflow="fold", header_style="dim")
+        shown.add_column(title, overflow="fold", header_style="dim", no_wrap=title == "option")
     for row in rows:
         defaults = [_format(row["defaults"][preset]) for preset in presets]
         shown.add_row(*(Text(cell) for cell in (row["name"], row["values"], *defaults, row["help"])))

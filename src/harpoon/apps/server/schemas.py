@@ -21,6 +21,7 @@ from pydantic import (
 from harpoon.apps.server.limits import MAX_CELLS, MAX_COLUMNS
 from harpoon.config import GROUPS, Option, declared
 from harpoon.exceptions import InvalidOption
+from harpoon.inference.defaults import DEFAULT_ROWS
 from harpoon.inference.strategies import STRATEGIES, check_strategy
 
 MAX_FIELDS = 50  # of a body
@@ -168,7 +169,7 @@ class Body(BaseModel):
 class SampleBody(Body):
     """Rows to sample."""
 
-    n: Annotated[int, Field(ge=1, description="Number of rows.")] = 100
+    n: Annotated[int, Field(ge=1, description="Number of rows.")] = DEFAULT_ROWS
     where: Where = None
     given: Given = None
     strategy: Strategy = "auto"

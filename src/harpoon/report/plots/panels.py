@@ -158,7 +158,8 @@ def _draw_histogram(axes: Axes, pair: ColumnPair, separator: str) -> list[str]:
     if column.kind in DATES:
         _format_date_axis(axes)
     else:
-        style.format_number_axis(axes.xaxis, integer=column.kind is Kind.INTEGER)
+        is_integer = column.kind is Kind.INTEGER or (column.kind is Kind.NUMBER and (column.step or 0) >= 1)
+        style.format_number_axis(axes.xaxis, integer=is_integer)
     notes = [unit] if unit else []
     for i, spike in enumerate(bins.spikes):
         at_spike = _format_fractions([float(one.at_spikes[i]) / one.total for one in histograms], separator)
