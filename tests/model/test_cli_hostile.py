@@ -274,7 +274,7 @@ def test_categories_that_look_like_missing_cells_are_noted_until_they_are_declar
     assert done.said == "Note: '?' in 'work', 'job', 'n' looks like a missing cell. If it is: --missing '?'\n"
     done = call("schema", path, "--missing", "?", "--json")
     assert "Note" not in done.said
-    assert [column["kind"] for column in json.loads(done.out)["columns"]] == ["constant", "category", "integer"]
+    assert [column["kind"] for column in json.loads(done.out)["columns"]] == ["category", "category", "integer"]
 
 
 def test_sampling_info_has_singular_and_plural():
