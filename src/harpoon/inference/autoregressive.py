@@ -7,13 +7,14 @@ and an error that all rows share is easy to detect. Two exceptions: numbers that
 all others, small before large; numbers that are determined by the cells so far are sampled first.
 
 A column with missing training cells has a missing indicator, a variable of its own. Its value is sampled after the
-indicator, and only in rows whose indicator says that there is one.
+indicator, and only in rows whose indicator says that there is one. A timestamp is sampled after its calendar parts and
+has them; one that a relation determines comes first, and determines its parts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -25,6 +26,7 @@ from harpoon.data import NO_INDEX, Floats
 from harpoon.encoding import ColumnSlice, EncodedRows, PartType, RowCodec
 from harpoon.encoding.batch import MIN_RANK
 from harpoon.encoding.missingness import NULL
+from harpoon.inference.timestamps import SampledTimestamp
 from harpoon.networks.rank_head import ConditionalDistributions, ConditionalPredictor, flat_index
 from harpoon.relations import Exclusions, RelationBank
 
@@ -112,6 +114,8 @@ class AutoregressiveSampler:
     scales: Tensor  # the scale of each number, and the scale relative to its size, (2, ranks)
     indicator: Tensor  # the variable that is its missing indicator, (variables,)
     null_category: Tensor  # the encoded position of the category of that indicator that says "null", (variables,)
+    timestamp: Tensor  # of a calendar part: the variable of its timestamp, (variables,)
+    timestamps: tuple[SampledTimestamp, ...]  # the timestamps with calendar parts
 
     @staticmethod
     def supports(codec: RowCodec) -> bool:
@@ -139,6 +143,8 @@ class AutoregressiveSampler:
         indicators = [codec.indicator_of.get(column, NO_INDEX) for column in columns]
         first_dimension = {slices[0].column: slices[0].start for slices in reversed(variables)}
         standardised = _starts(regression)
+        timestamps = tuple(SampledTimestamp.from_codec(codec, each, columns) for each in codec.timestamps)
+        timestamp_of = {part: each.variable for each in timestamps for part in each.part_variables}
         widths = torch.tensor([sum(map(_width, slices)) for slices in variables], dtype=torch.long)
         return cls(
             variable_of=torch.arange(len(variables)).repeat_interleave(widths),
@@ -153,6 +159,8 @@ class AutoregressiveSampler:
             scales=_scales(codec, len(ranked)),
             indicator=torch.tensor([columns.index(at) if at != NO_INDEX else at for at in indicators]),
             null_category=torch.tensor([first_dimension[at] + NULL if at != NO_INDEX else at for at in indicators]),
+            timestamp=torch.tensor([timestamp_of.get(row, NO_INDEX) for row in range(len(variables))]),
+            timestamps=timestamps,
         )
 
     def __len__(self) -> int:
@@ -161,7 +169,9 @@ class AutoregressiveSampler:
 
     def to(self, device: torch.device) -> AutoregressiveSampler:
         """Return a copy on another device."""
-        return AutoregressiveSampler(*(getattr(self, field.name).to(device) for field in fields(self)))
+        tensors = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "timestamps"}
+        timestamps = tuple(each.to(device) for each in self.timestamps)
+        return replace(self, timestamps=timestamps, **{name: tensor.to(device) for name, tensor in tensors.items()})
 
     @torch.no_grad()
     def sample(
@@ -193,8 +203,7 @@ class AutoregressiveSampler:
             is_indicator = torch.zeros(len(self), dtype=torch.bool, device=x.device)
             is_indicator[self.indicator[self.indicator != NO_INDEX]] = True
             skipped |= is_indicator & ~observed
-        order = uniforms[0][:, self.follows] + self._order_offset(*model.constrained)
-        order = torch.where(self.indicator == NO_INDEX, order, order.maximum(order[:, self.indicator.clamp(min=0)]))
+        order = self._order(uniforms[0], model)
         done = observed | skipped
         priority = order.masked_fill(done, DONE).argsort(dim=1, stable=True).argsort(dim=1)
         priority = priority.to(x.dtype).masked_fill_(done, DONE)
@@ -202,6 +211,14 @@ class AutoregressiveSampler:
             self._step(model, rows, _Order(priority, skipped), uniforms[1:], steps - step)
             on_step()
         return rows
+
+    def _order(self, uniforms: Tensor, model: DistributionModel) -> Tensor:
+        """Return numbers by which the variables of each row are sorted, (n, variables)."""
+        order = uniforms[:, self.follows] + self._order_offset(*model.constrained)
+        order = torch.where(self.indicator == NO_INDEX, order, order.maximum(order[:, self.indicator.clamp(min=0)]))
+        for each in self.timestamps:
+            order[:, each.variable] = order[:, [each.variable, *each.part_variables]].amax(dim=1)
+        return order
 
     def _is_null(self, x: Tensor) -> Tensor:
         """Return which variables have no value because their indicator says so, (n, variables)."""
@@ -232,13 +249,27 @@ class AutoregressiveSampler:
             rank_row = flat_index(mask & ranked)[row, variable]
             requested = _Requested(unfinished[row], variable, row, rank_row)
         uniforms = uniforms[:, requested.row, variable]
-        at_once = bool((self.indicator == NO_INDEX).all()) and model.excluded_categories(rows.x[:1]) is None
+        is_free = not self.timestamps and bool((self.indicator == NO_INDEX).all())
+        at_once = is_free and model.excluded_categories(rows.x[:1]) is None
         for part in self._steps_within(rows.x, requested, at_once=at_once):
-            excluded, written = model.excluded_categories(rows.x), _Requested(*(item[part] for item in requested))
+            written = _Requested(*(item[part] for item in requested))
+            excluded = self._excluded_categories(model, rows.x)
             self._sample_requested(rows, written, distributions, excluded, uniforms[:, part])
+        mask |= (self.timestamp != NO_INDEX) & mask[:, self.timestamp.clamp(min=0)]  # a timestamp determines its parts
         priority[unfinished] = priority[unfinished].masked_fill(mask, DONE)
         skipped |= self._is_null(rows.x)
         priority.masked_fill_(skipped, DONE)
+
+    def _excluded_categories(self, model: DistributionModel, x: Tensor) -> Tensor | None:
+        """Return which categories cannot occur beside those of encoded rows, (n, categories); None: all can."""
+        excluded = model.excluded_categories(x)
+        for each in self.timestamps:
+            impossible = each.impossible_parts(x)
+            if excluded is None and len(each.joint):
+                excluded = torch.zeros(len(x), int(self.categories.max()) + 1, dtype=torch.bool, device=x.device)
+            if excluded is not None:
+                excluded[:, each.joint_categories] |= impossible
+        return excluded
 
     def _steps_within(self, x: Tensor, requested: _Requested, *, at_once: bool) -> Iterator[Tensor]:
         """Yield which requested variables are written into the rows next, (m,): of each row one, indicators first.
@@ -267,7 +298,7 @@ class AutoregressiveSampler:
         offset, constrained = torch.zeros(len(self), device=self.follows.device), by_sums | by_products
         scale = torch.where(by_sums, self.scales[0], self.scales[1]).masked_fill(~constrained, torch.inf)
         offset[self.ranks != NO_INDEX] = torch.where(constrained, 1.0 + scale.argsort().argsort(), 0.0)
-        return offset
+        return torch.where(self.timestamp == NO_INDEX, offset, offset[self.timestamp.clamp(min=0)])
 
     def _next_variables(self, predictor: ConditionalPredictor, priority: Tensor, steps_left: int) -> Tensor:
         """Return which variables are sampled next, (n, variables), by priority.
@@ -310,6 +341,10 @@ class AutoregressiveSampler:
             selected = distributions.select_ranks(requested.rank_row[is_continuous])
             uniforms = uniforms[1:, is_continuous].double()
             self._sample_numbers(rows, row[is_continuous], variable[is_continuous], selected, uniforms)
+        for each in self.timestamps:
+            written = row[variable == each.variable]
+            if len(written):
+                each.write(x, written, rows.relation_of[written, self.ranks[each.variable]] != NO_INDEX)
 
     def _determined_spikes(
         self, requested: _Requested, distributions: ConditionalDistributions, category: Tensor
@@ -433,5 +468,5 @@ def _scales(codec: RowCodec, ranks: int) -> Tensor:
 
 def _standardised_values(codec: RowCodec, positions: Tensor, x: Floats) -> Tensor:
     """Return the standardised values that encoded rows decode to, (variables, n)."""
-    values = torch.from_numpy(codec.encode(codec.decode(x)))
+    values = torch.from_numpy(codec.encode(codec.decode(x, calendar=False)))
     return torch.where(positions[:, None] == NO_INDEX, 0.0, values[:, positions.clamp(min=0)].T)

@@ -95,6 +95,8 @@ class AnchoredDenoiser(Denoiser):
         self.indicator_categories = layout.categories.locate(
             ColumnIndex(dim for part in of_indicators for dim in range(part.start, part.stop))
         )
+        pairs = [(each.position, part) for each in codec.timestamps for part in each.parts]
+        self.timestamps, self.calendar_parts = (ColumnIndex(pair[side] for pair in pairs) for side in (0, 1))
         self.exclusions = Exclusions(codec)
         self.max_noise_fraction, self.unconditional_fraction = max_noise_fraction, unconditional_fraction
         self.softmax = SegmentSoftmax(layout.category_widths)
@@ -249,6 +251,8 @@ class AnchoredDenoiser(Denoiser):
         masked = uniform(n, self.layout.n_columns) < fraction.unsqueeze(1)
         unconditional = ~at_max_noise & (uniform(n) < self.unconditional_fraction)
         masked |= unconditional.unsqueeze(1)
+        # A timestamp is visible only with its parts.
+        masked[:, self.calendar_parts.index] &= self.timestamps.select(masked)
         # A value is visible only with its indicator. Otherwise a hidden value would say that it is probably missing.
         masked[:, self.indicated.index] |= self.indicators.select(masked)
         masked = self.layout.column_of.select(masked)
