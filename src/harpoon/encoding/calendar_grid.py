@@ -123,13 +123,25 @@ class Calendar:
 
         Parts that can have any value beside any other are left out.
         """
-        joint = [name for name in names if self._times is not None or name in DATE_PARTS]
-        if not joint:
+        parts, *_ = self.cells(names)
+        if not parts:
             return {}
-        parts = self._parts_of_candidates(joint)
         distinct = np.unique(np.stack(list(parts.values())), axis=1)
         is_full = distinct.shape[1] == np.prod([len(np.unique(values)) for values in distinct])
-        return {} if is_full else dict(zip(joint, distinct, strict=True))
+        return {} if is_full else dict(zip(parts, distinct, strict=True))
+
+    def cells(self, names: Sequence[str]) -> tuple[dict[str, Ints], Ints, Ints]:
+        """Return the possible times, or days, in ascending order: their parts by name, first and last time, (k,) each.
+
+        Parts of the time of day are left out for days.
+        """
+        used = [name for name in names if self.is_listed or name in DATE_PARTS]
+        parts = self._parts_of_candidates(used)
+        if self._times is not None:
+            return parts, self._times, self._times
+        tick, step = self._tick, int(self.column.step or 1)
+        start, stop = (from_local((self._days + end) * (DAY // tick), tick, self.column.zone) for end in (0, 1))
+        return parts, start, stop - step
 
     def to_json(self) -> dict[str, Any]:
         """Return the calendar as plain data, without the listed times, which normal scores keep."""
@@ -143,6 +155,11 @@ class Calendar:
         days = None if data["days"] is None else integers_from_json(data["days"])
         values = {part: integers_from_json(values) for part, values in data["values"].items()}
         return cls(column, values, times, days)
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the possible times are those of a list, and not all times of some days."""
+        return self._times is not None
 
     @property
     def _tick(self) -> int:
@@ -185,7 +202,7 @@ class Calendar:
 
     def _candidates(self, names: Sequence[str]) -> _Candidates:
         """Return the listed times, or else the days, in groups by their parts."""
-        used = tuple(name for name in names if self._times is not None or name in DATE_PARTS)
+        used = tuple(name for name in names if self.is_listed or name in DATE_PARTS)
         if used not in self._cache:
             values = self._days if self._times is None else self._times
             self._cache[used] = _Candidates.from_parts(values, self._parts_of_candidates(used))

@@ -26,7 +26,7 @@ from harpoon.encoding.calendar_grid import (
     nearest_code,
     ticks_of,
 )
-from harpoon.encoding.numeric import SpikedNumericCodec, to_valid_values
+from harpoon.encoding.numeric import SpikedNumericCodec, integer_origin, to_valid_values
 
 MIN_DAYS = {"month": 60, "day": 60, "weekday": 14, "hour": 2}  # range below which a part is no cycle
 MIN_HOURS_OF_MINUTES = 2
@@ -162,6 +162,20 @@ class TimestampCodec(SpikedNumericCodec):
         times, n_spikes = cells.values.copy(), len(self.spikes)
         times[n_spikes:] = self.calendar.nearest(times[n_spikes:], {})
         return cells.with_values(times), probabilities
+
+    def rank_cells(self, names: Sequence[str]) -> tuple[dict[str, Ints], Floats]:
+        """Return the possible times, or days: their parts by name, (k,) each, and lowest and highest ranks, (k, 2).
+
+        A rank between the two decodes to this time, or to a time of this day.
+        """
+        parts, first, last = self.calendar.cells(names)
+        if self.normal_scores is None:
+            return parts, np.zeros((len(first), 2))
+        margin = 0.0 if self.calendar.is_listed else int(self.column.step or 1) / 2
+        origin = integer_origin(self.column)
+        low, _ = self.normal_scores.rank_interval((first - origin).astype(np.float64) - margin)
+        _, high = self.normal_scores.rank_interval((last - origin).astype(np.float64) + margin)
+        return parts, np.stack([low, high], axis=1)
 
     def combinations(self, names: Sequence[str]) -> dict[str, Ints]:
         """Return which values of parts occur together, (combinations,) each; none if all do (`Calendar`)."""

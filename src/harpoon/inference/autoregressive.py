@@ -21,12 +21,13 @@ import numpy as np
 import torch
 from scipy.special import ndtri
 from torch import Tensor
+from torch.nn import functional
 
 from harpoon.data import NO_INDEX, Floats
 from harpoon.encoding import ColumnSlice, EncodedRows, PartType, RowCodec
 from harpoon.encoding.batch import MIN_RANK
 from harpoon.encoding.missingness import NULL
-from harpoon.inference.timestamps import SampledTimestamp
+from harpoon.inference.timestamps import RankGroups, SampledTimestamp
 from harpoon.networks.rank_head import ConditionalDistributions, ConditionalPredictor, flat_index
 from harpoon.relations import Exclusions, RelationBank
 
@@ -378,6 +379,15 @@ class AutoregressiveSampler:
         x, relation_of = rows
         copy, remainder = _sample_copies(distributions, uniforms[0])
         probability = _sample_probability(distributions, remainder, uniforms[1])
+        for each in self.timestamps:
+            index = (variable == each.variable).nonzero()[:, 0]
+            group = each.groups.of_rows(x[row[index]])
+            index, group = index[group != NO_INDEX], group[group != NO_INDEX]
+            if len(index):
+                of_timestamp = distributions.select_ranks(index)
+                probability[index] = _sample_group(
+                    of_timestamp, each.groups, group, remainder[index], uniforms[1, index]
+                )
         x[row, self.continuous[variable]] = torch.special.ndtri(probability).to(x.dtype)
         x[row, self.standardised[variable]] = self._inverse_cdf(variable, probability).to(x.dtype)
         copied = (copy != NO_INDEX).nonzero()[:, 0]
@@ -407,6 +417,25 @@ def _sample_probability(distributions: ConditionalDistributions, uniform: Tensor
     in_bin = (_categorical_icdf(distributions.bin_logits, remainder) + position) / distributions.bin_logits.shape[1]
     in_gaussian = torch.special.ndtr(mean + std * torch.special.ndtri(position))
     return torch.where(uniform < weight, in_gaussian, in_bin).clamp(MIN_RANK, 1 - MIN_RANK)
+
+
+def _sample_group(
+    distributions: ConditionalDistributions, groups: RankGroups, group: Tensor, uniform: Tensor, position: Tensor
+) -> Tensor:
+    """Sample from the same mixture, restricted to the times of a group of each row, (n,)."""
+    log_odds, mean, std = (parameter.double()[:, None] for parameter in distributions.gaussian)
+    weight, n_bins, intervals = log_odds.sigmoid(), distributions.bin_logits.shape[1], groups.intervals[group]
+    ranks = intervals.flatten(1)
+    cumulative = functional.pad(distributions.bin_logits.double().softmax(dim=1).cumsum(dim=1), (1, 0))
+    left = (ranks * n_bins).long().clamp(max=n_bins - 1)
+    in_bins = torch.lerp(cumulative.gather(1, left), cumulative.gather(1, left + 1), ranks * n_bins - left)
+    in_gaussian = torch.special.ndtr((torch.special.ndtri(ranks) - mean) / std)
+    of_bins, of_gaussian = (ends.view_as(intervals).diff(dim=2)[..., 0].clamp(min=0) for ends in (in_bins, in_gaussian))
+    mass = weight * of_gaussian + (1 - weight) * of_bins * groups.density(n_bins)[group]
+    mass = mass + MIN_RANK * intervals.diff(dim=2)[..., 0]  # where the mixture has none
+    chosen = _categorical_icdf(mass.log(), uniform)[:, None, None].expand(-1, 1, 2)
+    low, high = intervals.gather(1, chosen)[:, 0].T
+    return torch.lerp(low, high, position).clamp(MIN_RANK, 1 - MIN_RANK)
 
 
 def _exclude(logits: Tensor, excluded: Tensor) -> Tensor:

@@ -3,14 +3,88 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from harpoon.data import NO_INDEX, Floats
 from harpoon.encoding import PartType, RowCodec
 from harpoon.encoding.row_codec import Timestamp
+
+MAX_GROUP_TIMES = 2048  # possible times with the same parts, of which one is sampled by its probability
+MIN_COVERAGE = 0.125  # of a bin by the days of a month, below which its density is not raised further
+
+
+@dataclass(frozen=True)
+class RankGroups:
+    """The possible times of a timestamp, or its days, in groups with the same calendar parts.
+
+    A time is sampled among those of the group that the sampled parts define, by the probabilities of their ranks.
+    """
+
+    features: tuple[slice, ...]  # the encoded positions of the parts that define the groups
+    group_of: Tensor  # the group of each combination of parts, or `NO_INDEX`, (combinations,); empty: no groups
+    intervals: (
+        Tensor  # the lowest and highest rank of each time, (groups, most times, 2); both are 0 where there is none
+    )
+    month: Tensor  # of each time; 0 if months are not modelled, (groups, most times)
+    densities: dict[int, Tensor] = field(default_factory=dict)  # those of `density`, by the number of bins
+
+    @classmethod
+    def from_timestamp(cls, timestamp: Timestamp, features: dict[str, slice]) -> RankGroups:
+        """Group the times of a timestamp, whose parts have the given encoded positions."""
+        known = {part.part: np.array(part.values) for part in timestamp.parts.values()}
+        parts, ranks = timestamp.codec.rank_cells(list(known))
+        number, size = np.zeros(len(ranks), dtype=np.int64), 1
+        for name, values in parts.items():
+            number, size = number * len(known[name]) + np.searchsorted(known[name], values), size * len(known[name])
+        groups, counts = np.unique(number, return_counts=True)
+        if not parts or counts.max() > MAX_GROUP_TIMES:
+            empty = torch.zeros(0, dtype=torch.long)
+            return cls((), empty, torch.zeros(0, 0, 2), torch.zeros(0, 0))
+        order = np.argsort(number, kind="stable")
+        row = np.repeat(np.arange(len(groups)), counts)
+        position = np.arange(len(number)) - np.repeat(np.cumsum(counts) - counts, counts)
+        padded = np.zeros((len(groups), counts.max(), 3))
+        padded[row, position, :2] = ranks[order]
+        padded[row, position, 2] = parts["month"][order] if "month" in parts else 0
+        group_of = torch.full((size,), NO_INDEX)
+        group_of[torch.from_numpy(groups)] = torch.arange(len(groups))
+        table = torch.from_numpy(padded)
+        return cls(tuple(features[name] for name in parts), group_of, table[..., :2].contiguous(), table[..., 2])
+
+    def to(self, device: torch.device) -> RankGroups:
+        """Return a copy on another device."""
+        tensors = {name: getattr(self, name).to(device) for name in ("group_of", "intervals", "month")}
+        return replace(self, **tensors, densities={})
+
+    def of_rows(self, x: Tensor) -> Tensor:
+        """Return the group of the parts of encoded rows, or `NO_INDEX`, (n,)."""
+        if not len(self.group_of):
+            return torch.full((len(x),), NO_INDEX, device=x.device)
+        number = torch.zeros(len(x), dtype=torch.long, device=x.device)
+        for part in self.features:
+            number = number * (part.stop - part.start) + x[:, part].argmax(dim=1)
+        return self.group_of[number]
+
+    def density(self, n_bins: int) -> Tensor:
+        """Return by how much the density of a bin is higher at each of its times, (groups, most times).
+
+        The probability of a bin given the month is that of its days in this month alone: where a month begins in the
+        middle of a bin, the density of these days is twice as high.
+        """
+        if n_bins not in self.densities:
+            ranks, month = self.intervals.cpu().numpy(), self.month.cpu().numpy()
+            centre = (ranks.mean(axis=2) * n_bins).astype(np.int64).clip(0, n_bins - 1)
+            coverage, exists = np.ones_like(month), ranks[..., 1] > 0
+            for value in np.unique(month[exists]):
+                is_month = (month == value) & exists
+                coverage[is_month] = _coverage(ranks[is_month], n_bins)[centre[is_month]]
+            density = torch.from_numpy(1 / coverage.clip(MIN_COVERAGE, 1.0))
+            self.densities[n_bins] = density.to(self.intervals.device)
+        return self.densities[n_bins]
 
 
 @dataclass(frozen=True)
@@ -22,39 +96,41 @@ class SampledTimestamp:
     variable: int  # its variable in autoregressive sampling
     part_variables: tuple[int, ...]  # those of its parts
     standardised: int  # the encoded position of its standardised value
-    features: dict[int, slice]  # the encoded positions of it and its parts, by the index of their codecs
+    features: dict[int, slice]  # the encoded positions of it and its parts, by the position of their codecs
     joint: Tensor  # encoded positions of parts that cannot have any value beside any other, (features,)
     joint_categories: Tensor  # the same among all categories of a row, (features,)
     combinations: Tensor  # which of these features occur together, (combinations, features)
+    groups: RankGroups
 
     @classmethod
     def from_codec(cls, codec: RowCodec, timestamp: Timestamp, columns: Sequence[int]) -> SampledTimestamp:
-        """Return a timestamp of a row codec; `columns`: the index of the codec of each variable."""
-        own = {timestamp.position, *timestamp.parts}
+        """Return a timestamp of a row codec; `columns`: the position of the codec of each variable."""
+        own = (timestamp.position, *timestamp.parts)
         spans = {index: [part for part in codec.slices if part.column == index] for index in own}
         features = {index: slice(parts[0].start, parts[-1].stop) for index, parts in spans.items()}
-        names = {part.part: index for index, part in timestamp.parts.items()}
-        possible = timestamp.codec.combinations(list(names))
-        joint = [dim for name in possible for dim in range(*features[names[name]].indices(codec.width))]
+        index_of = {part.part: index for index, part in timestamp.parts.items()}
+        possible = timestamp.codec.combinations(list(index_of))
+        joint = [dim for name in possible for dim in range(codec.width)[features[index_of[name]]]]
         categories = [dim for part in codec.slices if part.is_categorical for dim in range(part.start, part.stop)]
         one_hot = [
-            values[:, None] == np.array(timestamp.parts[names[name]].values) for name, values in possible.items()
+            values[:, None] == np.array(timestamp.parts[index_of[name]].values) for name, values in possible.items()
         ]
         return cls(
-            codec,
-            timestamp,
-            columns.index(timestamp.position),
-            tuple(columns.index(index) for index in timestamp.parts),
-            next(part.start for part in spans[timestamp.position] if part.type is PartType.REGRESSION),
-            features,
-            torch.tensor(joint, dtype=torch.long),
-            torch.tensor([categories.index(dim) for dim in joint], dtype=torch.long),
-            torch.from_numpy(np.hstack(one_hot) if one_hot else np.zeros((0, 0))).float(),
+            codec=codec,
+            timestamp=timestamp,
+            variable=columns.index(timestamp.position),
+            part_variables=tuple(columns.index(index) for index in timestamp.parts),
+            standardised=next(part.start for part in spans[timestamp.position] if part.type is PartType.REGRESSION),
+            features=features,
+            joint=torch.tensor(joint, dtype=torch.long),
+            joint_categories=torch.tensor([categories.index(dim) for dim in joint], dtype=torch.long),
+            combinations=torch.from_numpy(np.hstack(one_hot) if one_hot else np.zeros((0, 0))).float(),
+            groups=RankGroups.from_timestamp(timestamp, {name: features[at] for name, at in index_of.items()}),
         )
 
     def to(self, device: torch.device) -> SampledTimestamp:
         """Return a copy on another device."""
-        names = ("joint", "joint_categories", "combinations")
+        names = ("joint", "joint_categories", "combinations", "groups")
         return replace(self, **{name: getattr(self, name).to(device) for name in names})
 
     def impossible_parts(self, x: Tensor) -> Tensor:
@@ -80,3 +156,11 @@ class SampledTimestamp:
         x[rows, self.standardised] = torch.where(is_copy, x[rows, self.standardised], value)
         for index, part in self.timestamp.parts.items():
             x[rows, self.features[index]] = torch.from_numpy(part.encode_times(cells.values)).to(x)
+
+
+def _coverage(intervals: Floats, n_bins: int) -> Floats:
+    """Return the fraction of each of some bins of equal width in [0, 1] that disjoint intervals cover, (n_bins,)."""
+    low, high = intervals[np.argsort(intervals[:, 0], kind="stable")].T
+    length = np.cumsum(high - low)
+    ends, covered = np.stack([low, high], axis=1).ravel(), np.stack([length - (high - low), length], axis=1).ravel()
+    return np.asarray(np.diff(np.interp(np.arange(n_bins + 1) / n_bins, ends, covered)) * n_bins)
