@@ -23,7 +23,7 @@ TIME_PARTS = {"hour": HOUR, "minute": MINUTE, "second": SECOND}  # and their len
 # The number of values of each part, in the order in which parts are modelled. Months and days count from 1.
 PERIODS = {"month": 12, "day": 31, "weekday": 7, "hour": 24, "minute": 60, "second": 60}
 MAX_LISTED = 1000  # distinct times, or days, that are listed one by one; as many as normal scores keep
-N_BESIDE = 3  # candidates on each side of a time: the nearest may be outside the range, or skipped by the clocks
+N_BESIDE = 5  # candidates on each side: all days of a month with a weekday. Some may be skipped by the clocks
 
 Parts = Mapping[str, Ints]  # values of calendar parts by name, (n,) each
 
