@@ -142,6 +142,10 @@ class TimestampCodec(SpikedNumericCodec):
         """Return possible times of the calendar; of an expectation, times at the column's resolution."""
         return super().decode(x, is_mean=True) if is_mean else self.decode_with_parts(x, {})
 
+    def standardised_times(self, z: Floats) -> Ints:
+        """Return the times of standardised values, (n,), at the column's resolution."""
+        return to_valid_values(self.scaler.inverse(z), self.column)
+
     def decode_with_parts(self, x: Floats, parts: Parts) -> ColumnArray:
         """Return the possible times that have the given parts and are nearest to those of the features, (n, d).
 

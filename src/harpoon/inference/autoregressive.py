@@ -34,6 +34,7 @@ from harpoon.relations import Exclusions, RelationBank
 QUANTILE_POINTS = 1024
 UNIFORMS_PER_VARIABLE = 4  # for the order, the category or component, the bin, and the position inside the bin
 FIRST, DONE = -1.0, torch.inf  # priorities
+MIN_MONTH_PROBABILITY = 0.1  # of the times of the sampled month, below which month and time contradict each other
 SPIKE_TOLERANCE = 1e-5  # relative difference below which two standardised values are equal in single precision
 
 
@@ -377,6 +378,7 @@ class AutoregressiveSampler:
         The normal score of a copy is arbitrary, because its value is computed from the relation.
         """
         x, relation_of = rows
+        distributions = self._exclude_copies(x[row], variable, distributions)
         copy, remainder = _sample_copies(distributions, uniforms[0])
         probability = _sample_probability(distributions, remainder, uniforms[1])
         for each in self.timestamps:
@@ -385,15 +387,30 @@ class AutoregressiveSampler:
             index, group = index[group != NO_INDEX], group[group != NO_INDEX]
             if len(index):
                 of_timestamp = distributions.select_ranks(index)
-                probability[index] = _sample_group(
+                in_group, is_likely = _sample_group(
                     of_timestamp, each.groups, group, remainder[index], uniforms[1, index]
                 )
+                probability[index] = torch.where(is_likely, in_group, probability[index])
         x[row, self.continuous[variable]] = torch.special.ndtri(probability).to(x.dtype)
         x[row, self.standardised[variable]] = self._inverse_cdf(variable, probability).to(x.dtype)
         copied = (copy != NO_INDEX).nonzero()[:, 0]
         row, variable, copy = row[copied], variable[copied], copy[copied]
         x[row, self.standardised[variable]] = distributions.copies.values[copied, copy].to(x.dtype)
         relation_of[row, self.ranks[variable]] = distributions.copies.relations[copied, copy]
+
+    def _exclude_copies(
+        self, x: Tensor, variable: Tensor, distributions: ConditionalDistributions
+    ) -> ConditionalDistributions:
+        """Exclude timestamps that are copies but lack the calendar parts of their row, except deterministic ones."""
+        copies = distributions.copies
+        if not self.timestamps or not copies.values.shape[1]:
+            return distributions
+        log_p = copies.log_p.clone()
+        for each in self.timestamps:
+            index = (variable == each.variable).nonzero()[:, 0]
+            excluded = ~each.has_parts(x[index], copies.values[index]) & ~copies.deterministic[index]
+            log_p[index, 1:] = log_p[index, 1:].masked_fill(excluded, -torch.inf)
+        return distributions._replace(copies=copies._replace(log_p=log_p.log_softmax(dim=1)))
 
     def _inverse_cdf(self, variable: Tensor, probability: Tensor) -> Tensor:
         """Return the standardised value below which a variable lies with this probability."""
@@ -421,8 +438,12 @@ def _sample_probability(distributions: ConditionalDistributions, uniform: Tensor
 
 def _sample_group(
     distributions: ConditionalDistributions, groups: RankGroups, group: Tensor, uniform: Tensor, position: Tensor
-) -> Tensor:
-    """Sample from the same mixture, restricted to the times of a group of each row, (n,)."""
+) -> tuple[Tensor, Tensor]:
+    """Sample from the same mixture, restricted to the times of a group of each row, (n,).
+
+    Also returns whether the month of the group is likely at all, (n,): the network may predict parts and times that
+    contradict each other, and then a time near the likely ones is better than one of another year.
+    """
     log_odds, mean, std = (parameter.double()[:, None] for parameter in distributions.gaussian)
     weight, n_bins, intervals = log_odds.sigmoid(), distributions.bin_logits.shape[1], groups.intervals[group]
     ranks = intervals.flatten(1)
@@ -431,11 +452,12 @@ def _sample_group(
     in_bins = torch.lerp(cumulative.gather(1, left), cumulative.gather(1, left + 1), ranks * n_bins - left)
     in_gaussian = torch.special.ndtr((torch.special.ndtri(ranks) - mean) / std)
     of_bins, of_gaussian = (ends.view_as(intervals).diff(dim=2)[..., 0].clamp(min=0) for ends in (in_bins, in_gaussian))
+    is_likely = (weight * of_gaussian + (1 - weight) * of_bins).sum(dim=1) > MIN_MONTH_PROBABILITY * groups.share[group]
     mass = weight * of_gaussian + (1 - weight) * of_bins * groups.density(n_bins)[group]
     mass = mass + MIN_RANK * intervals.diff(dim=2)[..., 0]  # where the mixture has none
     chosen = _categorical_icdf(mass.log(), uniform)[:, None, None].expand(-1, 1, 2)
     low, high = intervals.gather(1, chosen)[:, 0].T
-    return torch.lerp(low, high, position).clamp(MIN_RANK, 1 - MIN_RANK)
+    return torch.lerp(low, high, position).clamp(MIN_RANK, 1 - MIN_RANK), is_likely
 
 
 def _exclude(logits: Tensor, excluded: Tensor) -> Tensor:

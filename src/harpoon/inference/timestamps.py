@@ -11,9 +11,11 @@ from torch import Tensor
 
 from harpoon.data import NO_INDEX, Floats
 from harpoon.encoding import PartType, RowCodec
+from harpoon.encoding.batch import MIN_RANK
 from harpoon.encoding.row_codec import Timestamp
 
 MAX_GROUP_TIMES = 2048  # possible times with the same parts, of which one is sampled by its probability
+PRECISION = 1e-6  # of a standardised value, relative
 MIN_COVERAGE = 0.125  # of a bin by the days of a month, below which its density is not raised further
 
 
@@ -30,6 +32,7 @@ class RankGroups:
         Tensor  # the lowest and highest rank of each time, (groups, most times, 2); both are 0 where there is none
     )
     month: Tensor  # of each time; 0 if months are not modelled, (groups, most times)
+    share: Tensor  # of the ranks of each group among those of its month, (groups,)
     densities: dict[int, Tensor] = field(default_factory=dict)  # those of `density`, by the number of bins
 
     @classmethod
@@ -43,7 +46,7 @@ class RankGroups:
         groups, counts = np.unique(number, return_counts=True)
         if not parts or counts.max() > MAX_GROUP_TIMES:
             empty = torch.zeros(0, dtype=torch.long)
-            return cls((), empty, torch.zeros(0, 0, 2), torch.zeros(0, 0))
+            return cls((), empty, torch.zeros(0, 0, 2), torch.zeros(0, 0), torch.zeros(0))
         order = np.argsort(number, kind="stable")
         row = np.repeat(np.arange(len(groups)), counts)
         position = np.arange(len(number)) - np.repeat(np.cumsum(counts) - counts, counts)
@@ -52,12 +55,14 @@ class RankGroups:
         padded[row, position, 2] = parts["month"][order] if "month" in parts else 0
         group_of = torch.full((size,), NO_INDEX)
         group_of[torch.from_numpy(groups)] = torch.arange(len(groups))
-        table = torch.from_numpy(padded)
-        return cls(tuple(features[name] for name in parts), group_of, table[..., :2].contiguous(), table[..., 2])
+        table, widths = torch.from_numpy(padded), np.diff(padded[..., :2], axis=2)[..., 0].sum(axis=1)
+        month = padded[:, 0, 2].astype(np.int64)
+        share = torch.from_numpy(widths / np.bincount(month, weights=widths)[month].clip(min=MIN_RANK))
+        return cls(tuple(features[name] for name in parts), group_of, table[..., :2].contiguous(), table[..., 2], share)
 
     def to(self, device: torch.device) -> RankGroups:
         """Return a copy on another device."""
-        tensors = {name: getattr(self, name).to(device) for name in ("group_of", "intervals", "month")}
+        tensors = {name: getattr(self, name).to(device) for name in ("group_of", "intervals", "month", "share")}
         return replace(self, **tensors, densities={})
 
     def of_rows(self, x: Tensor) -> Tensor:
@@ -138,6 +143,23 @@ class SampledTimestamp:
         known = (x[:, self.joint] > 0).float()
         fits = known @ self.combinations.T == known.sum(dim=1, keepdim=True)
         return fits.float() @ self.combinations == 0
+
+    def has_parts(self, x: Tensor, values: Tensor) -> Tensor:
+        """Return which standardised values, (n, k), are times with the calendar parts of encoded rows, (n, d).
+
+        A value in single precision may be a time shortly before or after the one that it stands for.
+        """
+        encoded, times = x.cpu().double().numpy(), values.cpu().double().numpy()
+        margin = PRECISION * (1 + np.abs(times))
+        found = np.zeros(times.shape, dtype=np.bool_)
+        for shifted in (times - margin, times, times + margin):
+            cells = self.timestamp.codec.standardised_times(shifted.ravel())
+            agrees = np.ones(times.shape, dtype=np.bool_)
+            for index, part in self.timestamp.parts.items():
+                code = part.encode_times(cells).argmax(axis=1).reshape(times.shape)
+                agrees &= code == encoded[:, self.features[index]].argmax(axis=1)[:, None]
+            found |= agrees
+        return torch.from_numpy(found).to(x.device)
 
     def write(self, x: Tensor, rows: Tensor, is_copy: Tensor) -> None:
         """Write times that have the sampled parts into encoded rows, in place; a time that is a copy has its own parts.
