@@ -16,7 +16,7 @@ from harpoon.encoding.row_codec import Timestamp
 
 MAX_GROUP_TIMES = 2048  # possible times with the same parts, of which one is sampled by its probability
 PRECISION = 1e-6  # of a standardised value, relative
-MIN_COVERAGE = 0.125  # of a bin by the days of a month, below which its density is not raised further
+MIN_COVERAGE = 0.25  # of a bin by the days of a month, below which its density is not raised further
 
 
 @dataclass(frozen=True)

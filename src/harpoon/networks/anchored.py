@@ -97,6 +97,7 @@ class AnchoredDenoiser(Denoiser):
         )
         pairs = [(each.position, part) for each in codec.timestamps for part in each.parts]
         self.timestamps, self.calendar_parts = (ColumnIndex(pair[side] for pair in pairs) for side in (0, 1))
+        self.parts_of = {each.position: ColumnIndex(each.parts) for each in codec.timestamps}
         self.exclusions = Exclusions(codec)
         self.max_noise_fraction, self.unconditional_fraction = max_noise_fraction, unconditional_fraction
         self.softmax = SegmentSoftmax(layout.category_widths)
@@ -251,10 +252,11 @@ class AnchoredDenoiser(Denoiser):
         masked = uniform(n, self.layout.n_columns) < fraction.unsqueeze(1)
         unconditional = ~at_max_noise & (uniform(n) < self.unconditional_fraction)
         masked |= unconditional.unsqueeze(1)
-        # A timestamp is visible only with its parts.
-        masked[:, self.calendar_parts.index] &= self.timestamps.select(masked)
         # A value is visible only with its indicator. Otherwise a hidden value would say that it is probably missing.
         masked[:, self.indicated.index] |= self.indicators.select(masked)
+        # A timestamp is visible only with its calendar parts, after which it is sampled.
+        for timestamp, parts in self.parts_of.items():
+            masked[:, timestamp] |= parts.select(masked).any(dim=1)
         masked = self.layout.column_of.select(masked)
         if len(self.layout.group_categories):
             masked[: n_max_noise // 2, self.layout.group_categories.index] = False
