@@ -16,7 +16,7 @@ from harpoon.encoding.row_codec import Timestamp
 
 MAX_GROUP_TIMES = 2048  # possible times with the same parts, of which one is sampled by its probability
 PRECISION = 1e-6  # of a standardised value, relative
-MIN_COVERAGE = 0.25  # of a bin by the days of a month, below which its density is not raised further
+MIN_COVERAGE = 0.05  # of a bin by the times of a group, below which its density is not raised further
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,6 @@ class RankGroups:
     intervals: (
         Tensor  # the lowest and highest rank of each time, (groups, most times, 2); both are 0 where there is none
     )
-    month: Tensor  # of each time; 0 if months are not modelled, (groups, most times)
     share: Tensor  # of the ranks of each group among those of its month, (groups,)
     densities: dict[int, Tensor] = field(default_factory=dict)  # those of `density`, by the number of bins
 
@@ -46,23 +45,23 @@ class RankGroups:
         groups, counts = np.unique(number, return_counts=True)
         if not parts or counts.max() > MAX_GROUP_TIMES:
             empty = torch.zeros(0, dtype=torch.long)
-            return cls((), empty, torch.zeros(0, 0, 2), torch.zeros(0, 0), torch.zeros(0))
+            return cls((), empty, torch.zeros(0, 0, 2), torch.zeros(0))
         order = np.argsort(number, kind="stable")
         row = np.repeat(np.arange(len(groups)), counts)
         position = np.arange(len(number)) - np.repeat(np.cumsum(counts) - counts, counts)
-        padded = np.zeros((len(groups), counts.max(), 3))
-        padded[row, position, :2] = ranks[order]
-        padded[row, position, 2] = parts["month"][order] if "month" in parts else 0
+        padded = np.zeros((len(groups), counts.max(), 2))
+        padded[row, position] = ranks[order]
         group_of = torch.full((size,), NO_INDEX)
         group_of[torch.from_numpy(groups)] = torch.arange(len(groups))
-        table, widths = torch.from_numpy(padded), np.diff(padded[..., :2], axis=2)[..., 0].sum(axis=1)
-        month = padded[:, 0, 2].astype(np.int64)
+        widths, month = np.diff(padded, axis=2)[..., 0].sum(axis=1), np.zeros(len(groups), dtype=np.int64)
+        if "month" in parts:
+            month[row] = parts["month"][order]
         share = torch.from_numpy(widths / np.bincount(month, weights=widths)[month].clip(min=MIN_RANK))
-        return cls(tuple(features[name] for name in parts), group_of, table[..., :2].contiguous(), table[..., 2], share)
+        return cls(tuple(features[name] for name in parts), group_of, torch.from_numpy(padded), share)
 
     def to(self, device: torch.device) -> RankGroups:
         """Return a copy on another device."""
-        tensors = {name: getattr(self, name).to(device) for name in ("group_of", "intervals", "month", "share")}
+        tensors = {name: getattr(self, name).to(device) for name in ("group_of", "intervals", "share")}
         return replace(self, **tensors, densities={})
 
     def of_rows(self, x: Tensor) -> Tensor:
@@ -77,18 +76,15 @@ class RankGroups:
     def density(self, n_bins: int) -> Tensor:
         """Return by how much the density of a bin is higher at each of its times, (groups, most times).
 
-        The probability of a bin given the month is that of its days in this month alone: where a month begins in the
-        middle of a bin, the density of these days is twice as high.
+        The probability of a bin given the parts is that of its times with these parts alone, and not of all its times:
+        of a bin of three days, a Monday has all that a Monday gives it.
         """
         if n_bins not in self.densities:
-            ranks, month = self.intervals.cpu().numpy(), self.month.cpu().numpy()
+            ranks = self.intervals.cpu().numpy()
             centre = (ranks.mean(axis=2) * n_bins).astype(np.int64).clip(0, n_bins - 1)
-            coverage, exists = np.ones_like(month), ranks[..., 1] > 0
-            for value in np.unique(month[exists]):
-                is_month = (month == value) & exists
-                coverage[is_month] = _coverage(ranks[is_month], n_bins)[centre[is_month]]
-            density = torch.from_numpy(1 / coverage.clip(MIN_COVERAGE, 1.0))
-            self.densities[n_bins] = density.to(self.intervals.device)
+            covered = np.stack([_coverage(of_group[of_group[:, 1] > 0], n_bins) for of_group in ranks])
+            density = 1 / np.take_along_axis(covered, centre, axis=1).clip(MIN_COVERAGE, 1.0)
+            self.densities[n_bins] = torch.from_numpy(density).to(self.intervals.device)
         return self.densities[n_bins]
 
 
