@@ -85,6 +85,7 @@ class _Order(NamedTuple):
 
     priority: Tensor  # (n, variables); the lowest is sampled next, `DONE` never
     skipped: Tensor  # variables that are neither observed nor sampled, (n, variables)
+    not_copied: Tensor  # timestamps of which it is decided that they are no copies, (n, timestamps)
 
 
 class _Requested(NamedTuple):
@@ -94,6 +95,7 @@ class _Requested(NamedTuple):
     variable: Tensor
     category_row: Tensor
     rank_row: Tensor
+    not_copied: Tensor
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,7 @@ class AutoregressiveSampler:
     indicator: Tensor  # the variable that is its missing indicator, (variables,)
     null_category: Tensor  # the encoded position of the category of that indicator that says "null", (variables,)
     timestamp: Tensor  # of a calendar part: the variable of its timestamp, (variables,)
+    timestamp_number: Tensor  # of a timestamp: its position in `timestamps`, (variables,)
     timestamps: tuple[SampledTimestamp, ...]  # the timestamps with calendar parts
 
     @staticmethod
@@ -146,6 +149,7 @@ class AutoregressiveSampler:
         first_dimension = {slices[0].column: slices[0].start for slices in reversed(variables)}
         standardised = _starts(regression)
         timestamps = tuple(SampledTimestamp.from_codec(codec, each, columns) for each in codec.timestamps)
+        number_of = {each.variable: number for number, each in enumerate(timestamps)}
         timestamp_of = {part: each.variable for each in timestamps for part in each.part_variables}
         widths = torch.tensor([sum(map(_width, slices)) for slices in variables], dtype=torch.long)
         return cls(
@@ -162,6 +166,7 @@ class AutoregressiveSampler:
             indicator=torch.tensor([columns.index(at) if at != NO_INDEX else at for at in indicators]),
             null_category=torch.tensor([first_dimension[at] + NULL if at != NO_INDEX else at for at in indicators]),
             timestamp=torch.tensor([timestamp_of.get(row, NO_INDEX) for row in range(len(variables))]),
+            timestamp_number=torch.tensor([number_of.get(row, NO_INDEX) for row in range(len(variables))]),
             timestamps=timestamps,
         )
 
@@ -209,8 +214,9 @@ class AutoregressiveSampler:
         done = observed | skipped
         priority = order.masked_fill(done, DONE).argsort(dim=1, stable=True).argsort(dim=1)
         priority = priority.to(x.dtype).masked_fill_(done, DONE)
+        not_copied = torch.zeros(len(x), len(self.timestamps), dtype=torch.bool, device=x.device)
         for step in range(steps):
-            self._step(model, rows, _Order(priority, skipped), uniforms[1:], steps - step)
+            self._step(model, rows, _Order(priority, skipped, not_copied), uniforms[1:], steps - step)
             on_step()
         return rows
 
@@ -233,7 +239,7 @@ class AutoregressiveSampler:
 
         Rows and order are updated in place.
         """
-        priority, skipped = order
+        priority, skipped, not_copied = order
         done, ranked = priority == DONE, self.ranks != NO_INDEX
         observed = done & ~skipped
         unfinished, is_shared = (~done).any(dim=1).nonzero()[:, 0], not observed.any()
@@ -242,14 +248,19 @@ class AutoregressiveSampler:
         inputs = unfinished[:1] if is_shared else unfinished
         predictor = model.predict(EncodedRows(rows.x[inputs], observed[inputs].index_select(1, self.variable_of)))
         mask = self._next_variables(predictor, priority[unfinished], steps_left)
+        before = not_copied[unfinished]
+        if not is_shared:
+            x, uniform = rows.x[unfinished], uniforms[1, unfinished]
+            not_copied[unfinished], predictor = self._copy_timestamps(predictor, x, mask, before, uniform)
         row, variable = mask.nonzero(as_tuple=True)
+        of_timestamp = functional.pad(before, (0, 1))[row, self.timestamp_number[variable]]
         if is_shared:
             distributions = predictor.distributions(ranked[None, ranked])
-            requested = _Requested(row, variable, torch.zeros_like(row), self.ranks[variable])
+            requested = _Requested(row, variable, torch.zeros_like(row), self.ranks[variable], of_timestamp)
         else:
             distributions = predictor.distributions(mask[:, ranked])
             rank_row = flat_index(mask & ranked)[row, variable]
-            requested = _Requested(unfinished[row], variable, row, rank_row)
+            requested = _Requested(unfinished[row], variable, row, rank_row, of_timestamp)
         uniforms = uniforms[:, requested.row, variable]
         is_free = not self.timestamps and bool((self.indicator == NO_INDEX).all())
         at_once = is_free and model.excluded_categories(rows.x[:1]) is None
@@ -261,6 +272,36 @@ class AutoregressiveSampler:
         priority[unfinished] = priority[unfinished].masked_fill(mask, DONE)
         skipped |= self._is_null(rows.x)
         priority.masked_fill_(skipped, DONE)
+
+    def _copy_timestamps(
+        self, predictor: ConditionalPredictor, x: Tensor, mask: Tensor, not_copied: Tensor, uniform: Tensor
+    ) -> tuple[Tensor, ConditionalPredictor]:
+        """Decide whether timestamps are copies before their parts are sampled, which would have to agree by chance.
+
+        A timestamp that is a copy is requested in place of its part: `mask`, (n, variables), is changed in place.
+
+        Returns:
+            Of which timestamps it is decided that they are no copies, (n, timestamps), and the predictor, in which
+            their parts have the probabilities of parts of timestamps that are no copies.
+        """
+        not_copied, (log_p, values, _, deterministic) = not_copied.clone(), predictor.copies
+        for number, each in enumerate(self.timestamps if values.shape[2] else ()):
+            rank, parts = self.ranks[each.variable], list(each.part_variables)
+            excluded = ~each.has_parts(x, values[:, rank]) & ~deterministic[:, rank]
+            of_copies = _exclude_copies(log_p[:, rank], excluded)
+            is_open = mask[:, parts].any(dim=1) & ~mask[:, each.variable] & ~not_copied[:, number]
+            is_open &= (of_copies[:, 1:] > -torch.inf).any(dim=1)
+            is_copy = is_open & (uniform[:, each.variable] > of_copies[:, 0].exp())
+            mask[:, parts] &= ~is_copy[:, None]
+            mask[:, each.variable] |= is_copy
+            not_copied[:, number] |= is_open & ~is_copy
+            of_copies = of_copies[:, 1:].exp() * not_copied[:, number, None]
+            for variable, codes in zip(parts, each.part_codes(values[:, rank]), strict=True):
+                positions = self.categories[variable][self.categories[variable] != NO_INDEX]
+                p = predictor.category_logits[:, positions].softmax(dim=1).scatter_add(1, codes, -of_copies)
+                logits = predictor.category_logits.index_copy(1, positions, p.clamp(min=MIN_RANK).log())
+                predictor = predictor._replace(category_logits=logits)
+        return not_copied, predictor
 
     def _excluded_categories(self, model: DistributionModel, x: Tensor) -> Tensor | None:
         """Return which categories cannot occur beside those of encoded rows, (n, categories); None: all can."""
@@ -341,6 +382,7 @@ class AutoregressiveSampler:
         x[row[is_spike], self.standardised[variable[is_spike]]] = spike
         if is_continuous.any():
             selected = distributions.select_ranks(requested.rank_row[is_continuous])
+            selected = self._exclude_copies(x, requested, is_continuous, selected)
             uniforms = uniforms[1:, is_continuous].double()
             self._sample_numbers(rows, row[is_continuous], variable[is_continuous], selected, uniforms)
         for each in self.timestamps:
@@ -378,7 +420,6 @@ class AutoregressiveSampler:
         The normal score of a copy is arbitrary, because its value is computed from the relation.
         """
         x, relation_of = rows
-        distributions = self._exclude_copies(x[row], variable, distributions)
         copy, remainder = _sample_copies(distributions, uniforms[0])
         probability = _sample_probability(distributions, remainder, uniforms[1])
         for each in self.timestamps:
@@ -399,18 +440,20 @@ class AutoregressiveSampler:
         relation_of[row, self.ranks[variable]] = distributions.copies.relations[copied, copy]
 
     def _exclude_copies(
-        self, x: Tensor, variable: Tensor, distributions: ConditionalDistributions
+        self, x: Tensor, requested: _Requested, is_continuous: Tensor, distributions: ConditionalDistributions
     ) -> ConditionalDistributions:
-        """Exclude timestamps that are copies but lack the calendar parts of their row, except deterministic ones."""
-        copies = distributions.copies
-        if not self.timestamps or not copies.values.shape[1]:
+        """Exclude timestamps that would be copies without the parts of their rows, or are decided to be none."""
+        log_p, values, _, deterministic = copies = distributions.copies
+        if not self.timestamps or not values.shape[1]:
             return distributions
-        log_p = copies.log_p.clone()
+        row, variable, not_copied = (
+            item[is_continuous] for item in (requested.row, requested.variable, requested.not_copied)
+        )
+        excluded = torch.zeros_like(deterministic)
         for each in self.timestamps:
             index = (variable == each.variable).nonzero()[:, 0]
-            excluded = ~each.has_parts(x[index], copies.values[index]) & ~copies.deterministic[index]
-            log_p[index, 1:] = log_p[index, 1:].masked_fill(excluded, -torch.inf)
-        return distributions._replace(copies=copies._replace(log_p=log_p.log_softmax(dim=1)))
+            excluded[index] = ~each.has_parts(x[row[index]], values[index]) | not_copied[index, None]
+        return distributions._replace(copies=copies._replace(log_p=_exclude_copies(log_p, excluded & ~deterministic)))
 
     def _inverse_cdf(self, variable: Tensor, probability: Tensor) -> Tensor:
         """Return the standardised value below which a variable lies with this probability."""
@@ -458,6 +501,11 @@ def _sample_group(
     chosen = _categorical_icdf(mass.log(), uniform)[:, None, None].expand(-1, 1, 2)
     low, high = intervals.gather(1, chosen)[:, 0].T
     return torch.lerp(low, high, position).clamp(MIN_RANK, 1 - MIN_RANK), is_likely
+
+
+def _exclude_copies(log_p: Tensor, excluded: Tensor) -> Tensor:
+    """Exclude copies, (n, k), from the log probabilities of no copy and of each copy, (n, 1 + k)."""
+    return log_p.masked_fill(functional.pad(excluded, (1, 0)), -torch.inf).log_softmax(dim=1)
 
 
 def _exclude(logits: Tensor, excluded: Tensor) -> Tensor:

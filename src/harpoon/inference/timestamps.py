@@ -140,22 +140,27 @@ class SampledTimestamp:
         fits = known @ self.combinations.T == known.sum(dim=1, keepdim=True)
         return fits.float() @ self.combinations == 0
 
+    def part_codes(self, values: Tensor, shift: float = 0.0) -> list[Tensor]:
+        """Return the category of each part of the times of standardised values, (n, k) each."""
+        z = values.cpu().double().numpy()
+        times = self.timestamp.codec.standardised_times((z + shift * (1 + np.abs(z))).ravel())
+        codes = [part.encode_times(times).argmax(axis=1) for part in self.timestamp.parts.values()]
+        return [torch.from_numpy(code).view(values.shape).to(values.device) for code in codes]
+
     def has_parts(self, x: Tensor, values: Tensor) -> Tensor:
         """Return which standardised values, (n, k), are times with the calendar parts of encoded rows, (n, d).
 
-        A value in single precision may be a time shortly before or after the one that it stands for.
+        Parts that are not sampled yet agree. A value in single precision may be a time shortly before or after the one
+        that it stands for.
         """
-        encoded, times = x.cpu().double().numpy(), values.cpu().double().numpy()
-        margin = PRECISION * (1 + np.abs(times))
-        found = np.zeros(times.shape, dtype=np.bool_)
-        for shifted in (times - margin, times, times + margin):
-            cells = self.timestamp.codec.standardised_times(shifted.ravel())
-            agrees = np.ones(times.shape, dtype=np.bool_)
-            for index, part in self.timestamp.parts.items():
-                code = part.encode_times(cells).argmax(axis=1).reshape(times.shape)
-                agrees &= code == encoded[:, self.features[index]].argmax(axis=1)[:, None]
+        sampled = [x[:, self.features[index]] for index in self.timestamp.parts]
+        found = torch.zeros_like(values, dtype=torch.bool)
+        for shift in (-PRECISION, 0.0, PRECISION):
+            agrees = torch.ones_like(found)
+            for part, codes in zip(sampled, self.part_codes(values, shift), strict=True):
+                agrees &= (codes == part.argmax(dim=1, keepdim=True)) | (part.amax(dim=1, keepdim=True) == 0)
             found |= agrees
-        return torch.from_numpy(found).to(x.device)
+        return found
 
     def write(self, x: Tensor, rows: Tensor, is_copy: Tensor) -> None:
         """Write times that have the sampled parts into encoded rows, in place; a time that is a copy has its own parts.
