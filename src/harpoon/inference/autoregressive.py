@@ -249,7 +249,7 @@ class AutoregressiveSampler:
         predictor = model.predict(EncodedRows(rows.x[inputs], observed[inputs].index_select(1, self.variable_of)))
         mask = self._next_variables(predictor, priority[unfinished], steps_left)
         before = not_copied[unfinished]
-        if not is_shared:
+        if self.timestamps and not is_shared:
             x, uniform = rows.x[unfinished], uniforms[1, unfinished]
             not_copied[unfinished], predictor = self._copy_timestamps(predictor, x, mask, before, uniform)
         row, variable = mask.nonzero(as_tuple=True)
