@@ -377,6 +377,28 @@ def _record(results: Path, name: str) -> Any:  # noqa: ANN401
     return json.loads((results / "scripts" / f"{name}.json").read_text(encoding="utf-8"))
 
 
+def timestamps(results: Path) -> str:
+    """Return how many means by hour, weekday and month of sampled rows agree with those of the training rows."""
+    models = {
+        "parts": "calendar parts (default)",
+        "number": "a number alone",
+        "columns": "parts as columns",
+    }
+    headings = ["table", "timestamp as", "first number by hour", "cells within 2 s.e., %"]
+    headings += [*(f"{part}, %" for part in ("hour", "weekday", "month")), "detection", "without timestamp"]
+    rows = []
+    for record in _records(results, "timestamps"):
+        scored = {"real rows": record["real_rows"]}
+        scored |= {name: record["sampled_rows"][kind] for kind, name in models.items()}
+        for name, scores in scored.items():
+            low, high = scores["means"]["hour"]
+            by_part = [f"{100 * scores['within_by_part'][part]:.0f}" for part in ("hour", "weekday", "month")]
+            detection = [f"{scores[key]:.3f}" for key in ("detection", "detection_by_parts")]
+            within = f"{100 * scores['within']:.0f}"
+            rows.append([record["dataset"], name, f"{low:.1f} to {high:.1f}", within, *by_part, *detection])
+    return _markdown(headings, rows)
+
+
 def _records(results: Path, script: str) -> Iterator[Any]:
     """Yield the records of a script, one per data set."""
     return (_record(results, f"{script}/{path.stem}") for path in sorted((results / "scripts" / script).glob("*.json")))
@@ -397,6 +419,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "draws": multiple_imputation,
     "incomplete": incomplete_rows,
     "missing_values": missing_values,
+    "timestamps": timestamps,
     "coverage_simulation": coverage_simulation,
     "completed_density": completed_density,
     "incomplete_training": incomplete_training,

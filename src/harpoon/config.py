@@ -158,6 +158,11 @@ class ModelConfig:
         help="Model which cells are missing, for columns with missing training cells (anchored). Sampled rows then "
         "have missing cells as the training table has.",
     )
+    calendar_parts: bool = _option(
+        default=False,
+        help="Model the month, weekday and hour of timestamps, as far as they vary, and sample timestamps that have "
+        "them (anchored, encoding mixed).",
+    )
     depth: int = _option(2, "Number of residual blocks (anchored).", 1, 100)
     input_bins: int = _option(32, "Bins of the piecewise linear encoding of an observed number (anchored).", 1, 1000)
     rank_bins: int | None = _option(
@@ -393,6 +398,7 @@ PRESETS = {
         incomplete_rows="mask",
         validation_fraction=0.05,
         missing_indicators=True,
+        calendar_parts=True,
         guidance_scale=1.0,
         max_guidance_norm=1.0,
         category_loss="ce",

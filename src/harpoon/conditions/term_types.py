@@ -20,7 +20,7 @@ from harpoon.conditions import bound
 from harpoon.conditions.expressions import COMPARISONS, Arithmetic, Call, ColumnName, Literal, Negative, Term
 from harpoon.conditions.sql import quote_name
 from harpoon.data import Column, Kind, Schema
-from harpoon.data.calendar import DAY, PARTS, TIMES_OF_DAY, date_part, to_local
+from harpoon.data.calendar import DAY, PARTS, TIMES_OF_DAY, date_part, from_local, to_local
 from harpoon.data.column import MAX_STEP
 from harpoon.data.column_array import NANOSECONDS
 from harpoon.exceptions import InvalidCondition
@@ -107,7 +107,7 @@ def compare_terms(op: str, left: Term, right: Term, schema: Schema) -> bound.Bou
     if isinstance(right, Literal) and isinstance(right.value, str | bool):
         if isinstance(right.value, bool) or _type_term(left, schema).type not in POINTS_IN_TIME:
             raise _incomparable_error(left, right, schema)
-        right = _parse_time(right.value)
+        right = _parse_time(right.value, _type_term(left, schema))
     first, second = _align_units((left, right), schema)
     if isinstance(first.term, bound.NumberLiteral) and isinstance(second.term, bound.NumberLiteral):
         return bound.Constant(COMPARISONS[op](first.term.value, second.term.value))
@@ -141,7 +141,7 @@ def _type_term(value: Term, schema: Schema) -> TypedTerm:  # noqa: PLR0911
 
 def _align_units(values: Sequence[Term], schema: Schema) -> list[TypedTerm]:
     """Type several terms and convert them to a common unit; raise if they cannot be compared."""
-    typed = [_type_term(value, schema) for value in values]
+    typed = _read_dates([_type_term(value, schema) for value in values])
     first = typed[0]
     for value, other in zip(values[1:], typed[1:], strict=True):
         if len({"time" if t.type in POINTS_IN_TIME else t.type for t in (first, other)}) > 1:
@@ -149,8 +149,8 @@ def _align_units(values: Sequence[Term], schema: Schema) -> list[TypedTerm]:
         if first.zoned != other.zoned:
             raise InvalidCondition(
                 f"{describe_term(values[0], schema)} cannot be compared with {describe_term(value, schema)}: only one "
-                "has a time zone. Write TIMESTAMPTZ '2024-01-31 12:00:00+01:00' for a column with a time zone, "
-                "TIMESTAMP '2024-01-31 12:00:00' for one without."
+                "has a time zone. Write DATE '2024-01-31' or TIMESTAMPTZ '2024-01-31 12:00:00+01:00' for a column with "
+                "a time zone, TIMESTAMP '2024-01-31 12:00:00' for one without."
             )
     tick = min(t.tick for t in typed)
     return [t.in_ticks(tick) for t in typed]
@@ -176,12 +176,38 @@ def _incomparable_error(left: Term, right: Term, schema: Schema) -> InvalidCondi
     )
 
 
-def _parse_time(text: str) -> Literal:
+def _read_dates(terms: list[TypedTerm]) -> list[TypedTerm]:
+    """Return the terms with each date that is written beside a time with a time zone as midnight in that zone."""
+    zone = next((term.zone for term in terms if term.zoned), None)
+    if zone is None:
+        return terms
+    read = []
+    for typed in terms:
+        if typed.type == "date" and isinstance(typed.term, bound.NumberLiteral):
+            midnight = _instant(EPOCH + dt.timedelta(days=int(typed.term.value) * (typed.tick // DAY)), zone)
+            read.append(replace(_literal(midnight), zone=zone))
+        else:
+            read.append(typed)
+    return read
+
+
+def _instant(local: dt.datetime, zone: str) -> dt.datetime:
+    """Return the first instant at which the clocks of a time zone show a time, or after it where they skip it."""
+    microsecond = dt.timedelta(microseconds=1)
+    ticks = np.array([(local - EPOCH) // microsecond], dtype=np.int64)
+    return EPOCH.replace(tzinfo=dt.UTC) + int(from_local(ticks, NANOSECONDS["us"], zone)[0]) * microsecond
+
+
+def _parse_time(text: str, beside: TypedTerm | None = None) -> Literal:
+    """Read a text as a date or datetime; beside a time with a time zone, as one in that zone."""
     for read in (dt.date.fromisoformat, dt.datetime.fromisoformat):
         try:
-            return Literal.of(read(text))
+            time: dt.date = read(text)
         except ValueError:
             continue
+        if isinstance(time, dt.datetime) and time.tzinfo is None and beside is not None and beside.zoned:
+            return Literal.of(_instant(time, beside.zone))
+        return Literal.of(time)
     raise InvalidCondition(
         f"the text {text!r} is not a date. Write DATE '2024-01-31' or TIMESTAMP '2024-01-31 12:00:00'."
     )
@@ -268,6 +294,7 @@ def _arithmetic(operator: str, left: TypedTerm, right: TypedTerm, value: Term) -
             f"{value} is not defined: the left side is {TYPE_EXAMPLES[left.type]}; the right side is "
             f"{TYPE_EXAMPLES[right.type]}. Use {operator} with numbers or durations."
         )
+    left, right = _read_dates([left, right])
     if left.zoned != right.zoned and "duration" not in (left.type, right.type):
         raise InvalidCondition(f"{value} mixes a time with a time zone and one without.")
     tick = min((t.tick for t in (left, right) if t.tick), default=0)

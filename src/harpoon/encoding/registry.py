@@ -15,6 +15,7 @@ from typing import Any
 
 from harpoon.data import Column, ColumnCounts, Schema, TableCounts
 from harpoon.encoding.base import Codec
+from harpoon.encoding.calendar_parts import CalendarPartCodec, TimestampCodec
 from harpoon.encoding.categorical import MAX_ONE_HOT_CATEGORIES, HierarchicalCodec, OneHotCodec
 from harpoon.encoding.missingness import MissingIndicatorCodec
 from harpoon.encoding.numeric import NumericCodec, OrdinalCodec, SpikedNumericCodec
@@ -69,6 +70,8 @@ CODECS: dict[str, type[Codec]] = {
         OrdinalCodec,
         HierarchicalCodec,
         MissingIndicatorCodec,
+        CalendarPartCodec,
+        TimestampCodec,
     )
 }
 # The values of the option `encoding`.

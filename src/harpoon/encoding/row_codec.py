@@ -5,19 +5,20 @@ An encoded row is the vector x_0 of the paper (Sec. 3.1): the features of all co
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from harpoon.data import Columns, Floats, Schema, TableCounts, n_rows
+from harpoon.data import ColumnArray, Columns, Floats, Schema, TableCounts, n_rows
 from harpoon.encoding.base import Codec, ColumnCodec, ColumnSlice, PartType
 from harpoon.encoding.batch import EncodedRows, QuantizedRows
+from harpoon.encoding.calendar_parts import CalendarPartCodec, TimestampCodec, with_calendars
 from harpoon.encoding.missingness import MissingIndicatorCodec
 from harpoon.encoding.missingness import missing_indicators as indicators_of
 from harpoon.encoding.registry import codec_from_json, fit_codecs
@@ -26,6 +27,14 @@ from harpoon.exceptions import warn
 
 MAX_STANDARD_SCORE = 1e4  # larger features overflow after a few layers
 Array = TypeVar("Array", Floats, Tensor)
+
+
+class Timestamp(NamedTuple):
+    """A timestamp with calendar parts."""
+
+    position: int  # of its codec in `RowCodec.codecs`
+    codec: TimestampCodec
+    parts: dict[int, CalendarPartCodec]  # by their position
 
 
 @dataclass(frozen=True)
@@ -41,15 +50,27 @@ class RowCodec:
             raise ValueError("each modelled column must have one codec")
         if any(codec.has_normal_score and not isinstance(codec, ColumnCodec) for codec in self.codecs):
             raise ValueError("columns that are encoded together cannot have a normal score")
+        n_parts = sum(isinstance(codec, CalendarPartCodec) for codec in self.codecs)
+        if n_parts != sum(len({part.part for part in each.parts.values()}) for each in self.timestamps):
+            raise ValueError("each calendar part must be that of a timestamp, and no timestamp can have one twice")
 
     @classmethod
     def fit(
-        cls, schema: Schema, counts: TableCounts, *, encoding: str, scaling: str, missing_indicators: bool = False
+        cls,
+        schema: Schema,
+        counts: TableCounts,
+        *,
+        encoding: str,
+        scaling: str,
+        missing_indicators: bool = False,
+        calendar_parts: bool = False,
     ) -> RowCodec:
         """Choose and fit the codecs by the counts of a training table."""
-        codecs = fit_codecs(schema, counts, encoding, scaling)
-        # Indicators come first: a value is sampled after its indicator, and ties are broken by position.
-        row_codec = cls(schema, (*(indicators_of(codecs, counts) if missing_indicators else ()), *codecs))
+        codecs: Sequence[Codec] = fit_codecs(schema, counts, encoding, scaling)
+        indicators = indicators_of(codecs, counts) if missing_indicators else ()
+        parts, codecs = with_calendars(codecs, counts) if calendar_parts else ([], codecs)
+        # A value is sampled after its indicator, and a timestamp after its parts. Ties are broken by position.
+        row_codec = cls(schema, (*indicators, *parts, *codecs))
         for codec in row_codec.codecs:
             if codec.fit_warning is not None:
                 warn(codec.fit_warning)
@@ -102,17 +123,20 @@ class RowCodec:
         rows = {name: cells.without_unseen() for name, cells in rows.items()}
         return np.concatenate([codec.encode_columns(rows) for codec in self.codecs], axis=1)
 
-    def decode(self, x: Floats, *, is_mean: bool = False, nulls: bool = False) -> Columns:
+    def decode(self, x: Floats, *, is_mean: bool = False, nulls: bool = False, calendar: bool = True) -> Columns:
         """Decode encoded rows, (n, d), to cells.
 
         Args:
             x: Encoded rows.
             is_mean: x is an expectation, E[x_0], and not a sampled row.
             nulls: Cells are null where their indicator says so; otherwise all cells have values.
+            calendar: Sampled timestamps have the calendar parts of their rows; otherwise only their own number counts.
         """
         cells: Columns = {}
         for codec, part in self.split(x):
             cells |= codec.decode_columns(part, is_mean=is_mean)
+        if calendar and not is_mean:
+            cells |= {each.codec.column.name: self.decode_timestamp(x, each) for each in self.timestamps}
         for codec, part in self.split(x) if nulls else ():
             if isinstance(codec, MissingIndicatorCodec):
                 null = codec.decode_null(part)
@@ -121,13 +145,36 @@ class RowCodec:
 
     @cached_property
     def indicator_of(self) -> dict[int, int]:
-        """The index of the missing indicator of each codec that has one, by the index of the codec."""
+        """The index of the missing indicator of each codec that has one, by the index of the codec.
+
+        The calendar parts of a timestamp have its indicator.
+        """
         first = {codec.columns[0].name: index for index, codec in enumerate(self.codecs) if codec.columns}
-        return {
+        indicators = {
             first[codec.indicated[0].name]: index
             for index, codec in enumerate(self.codecs)
             if isinstance(codec, MissingIndicatorCodec)
         }
+        of_timestamps = [each for each in self.timestamps if each.position in indicators]
+        return indicators | {part: indicators[each.position] for each in of_timestamps for part in each.parts}
+
+    @cached_property
+    def timestamps(self) -> tuple[Timestamp, ...]:
+        """The timestamps that have calendar parts."""
+        indexed = list(enumerate(self.codecs))
+        parts = [(index, codec) for index, codec in indexed if isinstance(codec, CalendarPartCodec)]
+        found = (
+            Timestamp(index, codec, {at: part for at, part in parts if part.timestamp.name == codec.column.name})
+            for index, codec in indexed
+            if isinstance(codec, TimestampCodec)
+        )
+        return tuple(each for each in found if each.parts)
+
+    def decode_timestamp(self, x: Floats, timestamp: Timestamp) -> ColumnArray:
+        """Decode the times of encoded rows, (n, d), so that they have the calendar parts of their rows."""
+        features = [part for _, part in self.split(x)]
+        parts = {part.part: part.decode_part(features[index]) for index, part in timestamp.parts.items()}
+        return timestamp.codec.decode_with_parts(features[timestamp.position], parts)
 
     def null_probabilities(self, x: Array) -> dict[str, Array]:
         """Return the probability that a cell is null, (n,), for each column with an indicator."""

@@ -179,6 +179,11 @@ class NormalScoreScaler(Scaler):
         low, high = (np.clip(end, margin, 1 - margin) for end in (low, high))
         return cls(tuple(values.tolist()), tuple(low.tolist()), tuple(high.tolist()), std)
 
+    @property
+    def has_all_values(self) -> bool:
+        """Whether every training value is kept, and not only quantiles: then no rank lies between two values."""
+        return bool(np.array_equal(self.high[:-1], self.low[1:]))
+
     def rank_interval(self, x: Floats) -> tuple[Floats, Floats]:
         """Return the lowest and the highest rank of each value, in (0, 1)."""
         values, low, high = (np.asarray(field) for field in (self.values, self.low, self.high))

@@ -7,24 +7,27 @@ and an error that all rows share is easy to detect. Two exceptions: numbers that
 all others, small before large; numbers that are determined by the cells so far are sampled first.
 
 A column with missing training cells has a missing indicator, a variable of its own. Its value is sampled after the
-indicator, and only in rows whose indicator says that there is one.
+indicator, and only in rows whose indicator says that there is one. A timestamp is sampled after its calendar parts and
+has them; one that a relation determines comes first, and determines its parts.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 from scipy.special import ndtri
 from torch import Tensor
+from torch.nn import functional
 
 from harpoon.data import NANOSECONDS, NO_INDEX, Floats
 from harpoon.encoding import ColumnSlice, EncodedRows, PartType, RowCodec
 from harpoon.encoding.batch import MIN_RANK
 from harpoon.encoding.missingness import NULL
+from harpoon.inference.timestamps import RankGroups, SampledTimestamp
 from harpoon.networks.rank_head import ConditionalDistributions, ConditionalPredictor, flat_index
 from harpoon.relations import Exclusions, RelationBank
 
@@ -32,6 +35,7 @@ QUANTILE_POINTS = 1024
 UNIFORMS_PER_VARIABLE = 4  # for the order, the category or component, the bin, and the position inside the bin
 FIRST, DONE = -1.0, torch.inf  # priorities
 MAX_SPIKE_DISTANCE = 0.25  # of the smallest distance of two spikes, from the spike that a relation gives
+MIN_MONTH_PROBABILITY = 0.1  # of the times of the sampled month, below which month and time contradict each other
 SPIKE_TOLERANCE = 1e-5  # relative difference below which two standardised values are equal in single precision
 
 
@@ -86,6 +90,7 @@ class _Order(NamedTuple):
 
     priority: Tensor  # (n, variables); the lowest is sampled next, `DONE` never
     skipped: Tensor  # variables that are neither observed nor sampled, (n, variables)
+    not_copied: Tensor  # timestamps of which it is decided that they are no copies, (n, timestamps)
 
 
 class _Requested(NamedTuple):
@@ -95,6 +100,7 @@ class _Requested(NamedTuple):
     variable: Tensor
     category_row: Tensor
     rank_row: Tensor
+    not_copied: Tensor
 
 
 @dataclass(frozen=True)
@@ -120,6 +126,9 @@ class AutoregressiveSampler:
     scales: Tensor  # the scale of each number, and the scale relative to its size, (2, quantities)
     indicator: Tensor  # the variable that is its missing indicator, (variables,)
     null_category: Tensor  # the encoded position of the category of that indicator that says "null", (variables,)
+    timestamp: Tensor  # of a calendar part: the variable of its timestamp, (variables,)
+    timestamp_number: Tensor  # of a timestamp: its position in `timestamps`, (variables,)
+    timestamps: tuple[SampledTimestamp, ...]  # the timestamps with calendar parts
 
     @staticmethod
     def supports(codec: RowCodec) -> bool:
@@ -148,6 +157,9 @@ class AutoregressiveSampler:
         indicators = [codec.indicator_of.get(column, NO_INDEX) for column in columns]
         first_dimension = {slices[0].column: slices[0].start for slices in reversed(variables)}
         standardised = _starts(regression)
+        timestamps = tuple(SampledTimestamp.from_codec(codec, each, columns) for each in codec.timestamps)
+        number_of = {each.variable: number for number, each in enumerate(timestamps)}
+        timestamp_of = {part: each.variable for each in timestamps for part in each.part_variables}
         widths = torch.tensor([sum(map(_width, slices)) for slices in variables], dtype=torch.long)
         return cls(
             variable_of=torch.arange(len(variables)).repeat_interleave(widths),
@@ -163,6 +175,9 @@ class AutoregressiveSampler:
             scales=_scales(codec),
             indicator=torch.tensor([columns.index(at) if at != NO_INDEX else at for at in indicators]),
             null_category=torch.tensor([first_dimension[at] + NULL if at != NO_INDEX else at for at in indicators]),
+            timestamp=torch.tensor([timestamp_of.get(row, NO_INDEX) for row in range(len(variables))]),
+            timestamp_number=torch.tensor([number_of.get(row, NO_INDEX) for row in range(len(variables))]),
+            timestamps=timestamps,
         )
 
     def __len__(self) -> int:
@@ -171,7 +186,9 @@ class AutoregressiveSampler:
 
     def to(self, device: torch.device) -> AutoregressiveSampler:
         """Return a copy on another device."""
-        return AutoregressiveSampler(*(getattr(self, field.name).to(device) for field in fields(self)))
+        tensors = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "timestamps"}
+        timestamps = tuple(each.to(device) for each in self.timestamps)
+        return replace(self, timestamps=timestamps, **{name: tensor.to(device) for name, tensor in tensors.items()})
 
     @torch.no_grad()
     def sample(
@@ -203,15 +220,23 @@ class AutoregressiveSampler:
             is_indicator = torch.zeros(len(self), dtype=torch.bool, device=x.device)
             is_indicator[self.indicator[self.indicator != NO_INDEX]] = True
             skipped |= is_indicator & ~observed
-        order = uniforms[0][:, self.follows] + self._order_offset(*model.constrained)
-        order = torch.where(self.indicator == NO_INDEX, order, order.maximum(order[:, self.indicator.clamp(min=0)]))
+        order = self._order(uniforms[0], model)
         done = observed | skipped
         priority = order.masked_fill(done, DONE).argsort(dim=1, stable=True).argsort(dim=1)
         priority = priority.to(x.dtype).masked_fill_(done, DONE)
+        not_copied = torch.zeros(len(x), len(self.timestamps), dtype=torch.bool, device=x.device)
         for step in range(steps):
-            self._step(model, rows, _Order(priority, skipped), uniforms[1:], steps - step)
+            self._step(model, rows, _Order(priority, skipped, not_copied), uniforms[1:], steps - step)
             on_step()
         return rows
+
+    def _order(self, uniforms: Tensor, model: DistributionModel) -> Tensor:
+        """Return numbers by which the variables of each row are sorted, (n, variables)."""
+        order = uniforms[:, self.follows] + self._order_offset(*model.constrained)
+        order = torch.where(self.indicator == NO_INDEX, order, order.maximum(order[:, self.indicator.clamp(min=0)]))
+        for each in self.timestamps:
+            order[:, each.variable] = order[:, [each.variable, *each.part_variables]].amax(dim=1)
+        return order
 
     def _is_null(self, x: Tensor) -> Tensor:
         """Return which variables have no value because their indicator says so, (n, variables)."""
@@ -224,7 +249,7 @@ class AutoregressiveSampler:
 
         Rows and order are updated in place.
         """
-        priority, skipped = order
+        priority, skipped, not_copied = order
         done, ranked = priority == DONE, self.ranks != NO_INDEX
         observed = done & ~skipped
         unfinished, is_shared = (~done).any(dim=1).nonzero()[:, 0], not observed.any()
@@ -233,22 +258,72 @@ class AutoregressiveSampler:
         inputs = unfinished[:1] if is_shared else unfinished
         predictor = model.predict(EncodedRows(rows.x[inputs], observed[inputs].index_select(1, self.variable_of)))
         mask = self._next_variables(predictor, priority[unfinished], steps_left)
+        before = not_copied[unfinished]
+        if self.timestamps and not is_shared:
+            x, uniform = rows.x[unfinished], uniforms[1, unfinished]
+            not_copied[unfinished], predictor = self._copy_timestamps(predictor, x, mask, before, uniform)
         row, variable = mask.nonzero(as_tuple=True)
+        of_timestamp = functional.pad(before, (0, 1))[row, self.timestamp_number[variable]]
         if is_shared:
             distributions = predictor.distributions(ranked[None, ranked])
-            requested = _Requested(row, variable, torch.zeros_like(row), self.ranks[variable])
+            requested = _Requested(row, variable, torch.zeros_like(row), self.ranks[variable], of_timestamp)
         else:
             distributions = predictor.distributions(mask[:, ranked])
             rank_row = flat_index(mask & ranked)[row, variable]
-            requested = _Requested(unfinished[row], variable, row, rank_row)
+            requested = _Requested(unfinished[row], variable, row, rank_row, of_timestamp)
         uniforms = uniforms[:, requested.row, variable]
-        at_once = bool((self.indicator == NO_INDEX).all()) and model.excluded_categories(rows.x[:1]) is None
+        is_free = not self.timestamps and bool((self.indicator == NO_INDEX).all())
+        at_once = is_free and model.excluded_categories(rows.x[:1]) is None
         for part in self._steps_within(rows.x, requested, at_once=at_once):
-            excluded, written = model.excluded_categories(rows.x), _Requested(*(item[part] for item in requested))
+            written = _Requested(*(item[part] for item in requested))
+            excluded = self._excluded_categories(model, rows.x)
             self._sample_requested(rows, written, distributions, excluded, uniforms[:, part])
+        mask |= (self.timestamp != NO_INDEX) & mask[:, self.timestamp.clamp(min=0)]  # a timestamp determines its parts
         priority[unfinished] = priority[unfinished].masked_fill(mask, DONE)
         skipped |= self._is_null(rows.x)
         priority.masked_fill_(skipped, DONE)
+
+    def _copy_timestamps(
+        self, predictor: ConditionalPredictor, x: Tensor, mask: Tensor, not_copied: Tensor, uniform: Tensor
+    ) -> tuple[Tensor, ConditionalPredictor]:
+        """Decide whether timestamps are copies before their parts are sampled, which would have to agree by chance.
+
+        A timestamp that is a copy is requested in place of its part: `mask`, (n, variables), is changed in place.
+
+        Returns:
+            Of which timestamps it is decided that they are no copies, (n, timestamps), and the predictor, in which
+            their parts have the probabilities of parts of timestamps that are no copies.
+        """
+        not_copied, copies = not_copied.clone(), predictor.copies
+        log_p, values, deterministic = copies.log_p, copies.values, copies.deterministic
+        for number, each in enumerate(self.timestamps if values.shape[2] else ()):
+            rank, parts = self.ranks[each.variable], list(each.part_variables)
+            excluded = ~each.has_parts(x, values[:, rank]) & ~deterministic[:, rank]
+            of_copies = _exclude_copies(log_p[:, rank], excluded)
+            is_open = mask[:, parts].any(dim=1) & ~mask[:, each.variable] & ~not_copied[:, number]
+            is_open &= (of_copies[:, 1:] > -torch.inf).any(dim=1)
+            is_copy = is_open & (uniform[:, each.variable] > of_copies[:, 0].exp())
+            mask[:, parts] &= ~is_copy[:, None]
+            mask[:, each.variable] |= is_copy
+            not_copied[:, number] |= is_open & ~is_copy
+            of_copies = of_copies[:, 1:].exp() * not_copied[:, number, None]
+            for variable, codes in zip(parts, each.part_codes(values[:, rank]), strict=True):
+                positions = self.categories[variable][self.categories[variable] != NO_INDEX]
+                p = predictor.category_logits[:, positions].softmax(dim=1).scatter_add(1, codes, -of_copies)
+                logits = predictor.category_logits.index_copy(1, positions, p.clamp(min=MIN_RANK).log())
+                predictor = predictor._replace(category_logits=logits)
+        return not_copied, predictor
+
+    def _excluded_categories(self, model: DistributionModel, x: Tensor) -> Tensor | None:
+        """Return which categories cannot occur beside those of encoded rows, (n, categories); None: all can."""
+        excluded = model.excluded_categories(x)
+        for each in self.timestamps:
+            impossible = each.impossible_parts(x)
+            if excluded is None and len(each.joint):
+                excluded = torch.zeros(len(x), int(self.categories.max()) + 1, dtype=torch.bool, device=x.device)
+            if excluded is not None:
+                excluded[:, each.joint_categories] |= impossible
+        return excluded
 
     def _steps_within(self, x: Tensor, requested: _Requested, *, at_once: bool) -> Iterator[Tensor]:
         """Yield which requested variables are written into the rows next, (m,): of each row one, indicators first.
@@ -278,7 +353,7 @@ class AutoregressiveSampler:
         scale = torch.where(by_sums, self.scales[0], self.scales[1]).masked_fill(~constrained, torch.inf)
         late, numeric = torch.where(constrained, 1.0 + scale.argsort().argsort(), 0.0), self.quantities != NO_INDEX
         offset[numeric] = late[self.quantities[numeric]]
-        return offset
+        return torch.where(self.timestamp == NO_INDEX, offset, offset[self.timestamp.clamp(min=0)])
 
     @property
     def _is_few_valued(self) -> Tensor:
@@ -326,8 +401,13 @@ class AutoregressiveSampler:
         x[row[is_spike], self.standardised[variable[is_spike]]] = spike
         if is_continuous.any():
             selected = distributions.select_ranks(requested.rank_row[is_continuous])
+            selected = self._exclude_copies(x, requested, is_continuous, selected)
             uniforms = uniforms[1:, is_continuous].double()
             self._sample_numbers(rows, row[is_continuous], variable[is_continuous], selected, uniforms)
+        for each in self.timestamps:
+            written = row[variable == each.variable]
+            if len(written):
+                each.write(x, written, rows.relation_of[written, self.ranks[each.variable]] != NO_INDEX)
 
     def _determined_spikes(
         self, rows: SampledRows, requested: _Requested, distributions: ConditionalDistributions, category: Tensor
@@ -389,12 +469,39 @@ class AutoregressiveSampler:
         x, relation_of = rows
         copy, remainder = _sample_copies(distributions, uniforms[0])
         probability = _sample_probability(distributions, remainder, uniforms[1])
+        for each in self.timestamps:
+            index = (variable == each.variable).nonzero()[:, 0]
+            group = each.groups.of_rows(x[row[index]])
+            index, group = index[group != NO_INDEX], group[group != NO_INDEX]
+            if len(index):
+                of_timestamp = distributions.select_ranks(index)
+                in_group, is_likely = _sample_group(
+                    of_timestamp, each.groups, group, remainder[index], uniforms[1, index]
+                )
+                probability[index] = torch.where(is_likely, in_group, probability[index])
         x[row, self.continuous[variable]] = torch.special.ndtri(probability).to(x.dtype)
         x[row, self.standardised[variable]] = self._inverse_cdf(variable, probability).to(x.dtype)
         copied = (copy != NO_INDEX).nonzero()[:, 0]
         row, variable, copy = row[copied], variable[copied], copy[copied]
         x[row, self.standardised[variable]] = distributions.copies.values[copied, copy].to(x.dtype)
         relation_of[row, self.ranks[variable]] = distributions.copies.relations[copied, copy]
+
+    def _exclude_copies(
+        self, x: Tensor, requested: _Requested, is_continuous: Tensor, distributions: ConditionalDistributions
+    ) -> ConditionalDistributions:
+        """Exclude timestamps that would be copies without the parts of their rows, or are decided to be none."""
+        copies = distributions.copies
+        log_p, values, deterministic = copies.log_p, copies.values, copies.deterministic
+        if not self.timestamps or not values.shape[1]:
+            return distributions
+        row, variable, not_copied = (
+            item[is_continuous] for item in (requested.row, requested.variable, requested.not_copied)
+        )
+        excluded = torch.zeros_like(deterministic)
+        for each in self.timestamps:
+            index = (variable == each.variable).nonzero()[:, 0]
+            excluded[index] = ~each.has_parts(x[row[index]], values[index]) | not_copied[index, None]
+        return distributions._replace(copies=copies._replace(log_p=_exclude_copies(log_p, excluded & ~deterministic)))
 
     def _inverse_cdf(self, variable: Tensor, probability: Tensor) -> Tensor:
         """Return the standardised value below which a variable lies with this probability."""
@@ -418,6 +525,35 @@ def _sample_probability(distributions: ConditionalDistributions, uniform: Tensor
     in_bin = (_categorical_icdf(distributions.bin_logits, remainder) + position) / distributions.bin_logits.shape[1]
     in_gaussian = torch.special.ndtr(mean + std * torch.special.ndtri(position))
     return torch.where(uniform < weight, in_gaussian, in_bin).clamp(MIN_RANK, 1 - MIN_RANK)
+
+
+def _sample_group(
+    distributions: ConditionalDistributions, groups: RankGroups, group: Tensor, uniform: Tensor, position: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Sample from the same mixture, restricted to the times of a group of each row, (n,).
+
+    Also returns whether the month of the group is likely at all, (n,): the network may predict parts and times that
+    contradict each other, and then a time near the likely ones is better than one of another year.
+    """
+    log_odds, mean, std = (parameter.double()[:, None] for parameter in distributions.gaussian)
+    weight, n_bins, intervals = log_odds.sigmoid(), distributions.bin_logits.shape[1], groups.intervals[group]
+    ranks = intervals.flatten(1)
+    cumulative = functional.pad(distributions.bin_logits.double().softmax(dim=1).cumsum(dim=1), (1, 0))
+    left = (ranks * n_bins).long().clamp(max=n_bins - 1)
+    in_bins = torch.lerp(cumulative.gather(1, left), cumulative.gather(1, left + 1), ranks * n_bins - left)
+    in_gaussian = torch.special.ndtr((torch.special.ndtri(ranks) - mean) / std)
+    of_bins, of_gaussian = (ends.view_as(intervals).diff(dim=2)[..., 0].clamp(min=0) for ends in (in_bins, in_gaussian))
+    is_likely = (weight * of_gaussian + (1 - weight) * of_bins).sum(dim=1) > MIN_MONTH_PROBABILITY * groups.share[group]
+    mass = weight * of_gaussian + (1 - weight) * of_bins * groups.density(n_bins)[group]
+    mass = mass + MIN_RANK * intervals.diff(dim=2)[..., 0]  # where the mixture has none
+    chosen = _categorical_icdf(mass.log(), uniform)[:, None, None].expand(-1, 1, 2)
+    low, high = intervals.gather(1, chosen)[:, 0].T
+    return torch.lerp(low, high, position).clamp(MIN_RANK, 1 - MIN_RANK), is_likely
+
+
+def _exclude_copies(log_p: Tensor, excluded: Tensor) -> Tensor:
+    """Exclude copies, (n, k), from the log probabilities of no copy and of each copy, (n, 1 + k)."""
+    return log_p.masked_fill(functional.pad(excluded, (1, 0)), -torch.inf).log_softmax(dim=1)
 
 
 def _exclude(logits: Tensor, excluded: Tensor) -> Tensor:
@@ -490,5 +626,5 @@ def _scales(codec: RowCodec) -> Tensor:
 
 def _standardised_values(codec: RowCodec, positions: Tensor, x: Floats) -> Tensor:
     """Return the standardised values that encoded rows decode to, (variables, n)."""
-    values = torch.from_numpy(codec.encode(codec.decode(x)))
+    values = torch.from_numpy(codec.encode(codec.decode(x, calendar=False)))
     return torch.where(positions[:, None] == NO_INDEX, 0.0, values[:, positions.clamp(min=0)].T)

@@ -181,7 +181,8 @@ def _proposal(
 
 def _marginal(sampler: RowSampler, codec: ColumnCodec) -> TruncatedMarginal | None:
     """Return the marginal distribution of a column, with the fractions of its spikes in the training rows."""
-    spikes = [part for part in sampler.codec.slices if part.name == codec.column.name and part.is_categorical]
+    index = sampler.codec.codecs.index(codec)
+    spikes = [part for part in sampler.codec.slices if part.column == index and part.is_categorical]
     mean = sampler.denoiser.mean.double().cpu().numpy()
     fractions = mean[spikes[0].start : spikes[0].stop] if spikes else np.zeros(1)
     marginal = codec.marginal(fractions, MARGINAL_POINTS)

@@ -229,7 +229,7 @@ class RowSampler:
         parts = self._diffuse(
             given,
             index,
-            self._decode_resolved,
+            partial(self._decode_resolved, calendar=penalty is None),
             draw=draw,
             penalty=penalty,
             guidance_scale=guidance_scale,
@@ -392,15 +392,19 @@ class RowSampler:
 
             return map_batches(sample, batches, self.device) if parallel else [sample(batch) for batch in batches]
 
-    def _decode(self, given: Columns, observed: EncodedRows, x: torch.Tensor) -> Columns:
+    def _decode(self, given: Columns, observed: EncodedRows, x: torch.Tensor, *, calendar: bool = True) -> Columns:
         """Decode a batch; observed cells are those of `given`, bit for bit."""
-        return fill_missing(given, self.codec.decode(_encoded(given, observed, x), nulls=self._nulls))
+        decoded = self.codec.decode(_encoded(given, observed, x), nulls=self._nulls, calendar=calendar)
+        return fill_missing(given, decoded)
 
-    def _decode_resolved(self, given: Columns, observed: EncodedRows, x: torch.Tensor) -> Columns:
-        """Decode a batch of the reverse process, which does not keep exclusions, so that its labels agree."""
+    def _decode_resolved(self, given: Columns, observed: EncodedRows, x: torch.Tensor, *, calendar: bool) -> Columns:
+        """Decode a batch of the reverse process, which does not keep exclusions, so that its labels agree.
+
+        A penalty guides the number of a timestamp and not its calendar parts: then only the number counts.
+        """
         if self._distributions is not None:
             x = self._distributions.resolve(x, self._without_indicators(observed), is_mean=False)
-        return self._decode(given, observed, x)
+        return self._decode(given, observed, x, calendar=calendar)
 
     @property
     def _nulls(self) -> bool:

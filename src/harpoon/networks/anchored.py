@@ -100,6 +100,9 @@ class AnchoredDenoiser(Denoiser):
         self.indicator_categories = layout.categories.locate(
             ColumnIndex(dim for part in of_indicators for dim in range(part.start, part.stop))
         )
+        pairs = [(each.position, part) for each in codec.timestamps for part in each.parts]
+        self.timestamps, self.calendar_parts = (ColumnIndex(pair[side] for pair in pairs) for side in (0, 1))
+        self.parts_of = {each.position: ColumnIndex(each.parts) for each in codec.timestamps}
         self.exclusions = Exclusions(codec)
         self.max_noise_fraction, self.unconditional_fraction = max_noise_fraction, unconditional_fraction
         self.softmax = SegmentSoftmax(layout.category_widths)
@@ -271,7 +274,11 @@ class AnchoredDenoiser(Denoiser):
         # A value is visible only with its indicator. Otherwise a hidden value would say that it is probably missing.
         unknown = torch.zeros_like(masked)  # whether there is a value
         unknown[:, self.indicated.index] = self.indicators.select(masked)
-        masked = self.layout.column_of.select(masked | unknown)
+        masked |= unknown
+        # A timestamp is visible only with its calendar parts, after which it is sampled.
+        for timestamp, parts in self.parts_of.items():
+            masked[:, timestamp] |= parts.select(masked).any(dim=1)
+        masked = self.layout.column_of.select(masked)
         if len(self.layout.group_categories):
             groups = self.layout.group_categories
             unknown = groups.select(self.layout.column_of.select(unknown[: n_max_noise // 2]))

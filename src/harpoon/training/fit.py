@@ -141,6 +141,7 @@ class ModelFitter:
             encoding=config.encoding,
             scaling=config.scaling,
             missing_indicators=config.missing_indicators,
+            calendar_parts=config.calendar_parts,
         )
         columns, sampled_columns = data.read(schema)
         rows = self._encode(codec, columns)

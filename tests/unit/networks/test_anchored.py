@@ -14,10 +14,10 @@ from harpoon.networks.backbone import Contrast
 
 
 class FakeCodec:
-    """Columns without a common unit and without missing cells."""
+    """Columns without a common unit, missing cells and timestamps."""
 
     def __init__(self, slices):
-        self.slices, self.indicator_of = slices, {}
+        self.slices, self.indicator_of, self.timestamps = slices, {}, ()
         self.codecs = ()  # so that no labels exclude each other
 
     def unit(self, column):
