@@ -23,7 +23,8 @@ TIME_PARTS = {"hour": HOUR, "minute": MINUTE, "second": SECOND}  # and their len
 # The number of values of each part, in the order in which parts are modelled. Months and days count from 1.
 PERIODS = {"month": 12, "day": 31, "weekday": 7, "hour": 24, "minute": 60, "second": 60}
 MAX_LISTED = 1000  # distinct times, or days, that are listed one by one; as many as normal scores keep
-N_BESIDE = 5  # candidates on each side: all days of a month with a weekday. Some may be skipped by the clocks
+N_BESIDE = 5  # candidates on each side: all days of a month with a weekday
+N_FAR = 100  # the same for the few times that clocks skip on all of these days: those of other years, too
 
 Parts = Mapping[str, Ints]  # values of calendar parts by name, (n,) each
 
@@ -44,12 +45,12 @@ class _Candidates(NamedTuple):
         keys = (groups * (len(values) + 1) + np.arange(len(values)))[order]
         return cls(tuple(parts), values[order], keys, values)
 
-    def around(self, values: Ints, parts: Parts) -> tuple[Ints, NDArray[np.bool_]]:
-        """Return the candidates of the same parts around values, (n, 2 * N_BESIDE), and which of them exist."""
+    def around(self, values: Ints, parts: Parts, n_beside: int) -> tuple[Ints, NDArray[np.bool_]]:
+        """Return the candidates of the same parts around values, (n, 2 * n_beside), and which of them exist."""
         stride = len(self.distinct) + 1
         group = _group_numbers({name: parts[name] for name in self.names}, len(values))
         query = group * stride + np.searchsorted(self.distinct, values)
-        index = np.searchsorted(self.keys, query)[:, None] + np.arange(-N_BESIDE, N_BESIDE)
+        index = np.searchsorted(self.keys, query)[:, None] + np.arange(-n_beside, n_beside)
         inside = index.clip(0, len(self.keys) - 1)
         exists = (inside == index) & (self.keys[inside] // stride == group[:, None])
         return self.values[inside], exists
@@ -112,10 +113,12 @@ class Calendar:
         >>> calendar.nearest(np.array([100]), {"month": np.array([7])}).astype("datetime64[D]").astype(str).tolist()
         ['1970-07-01']
         """
-        found, agrees = self._search(times, parts)
-        if parts and not agrees.all():
-            found = found.copy()
-            found[~agrees] = self._search(times[~agrees], {})[0]
+        found, agrees = self._search(times, parts, N_BESIDE)
+        for wanted, n_beside in ((parts, N_FAR), ({}, N_BESIDE)) if parts else ():
+            rest = np.flatnonzero(~agrees)
+            if len(rest):
+                of_rest = {name: values[rest] for name, values in wanted.items()}
+                found[rest], agrees[rest] = self._search(times[rest], of_rest, n_beside)
         return found
 
     def combinations(self, names: Sequence[str]) -> dict[str, Ints]:
@@ -208,22 +211,22 @@ class Calendar:
             self._cache[used] = _Candidates.from_parts(values, self._parts_of_candidates(used))
         return self._cache[used]
 
-    def _search(self, times: Ints, parts: Parts) -> tuple[Ints, NDArray[np.bool_]]:
+    def _search(self, times: Ints, parts: Parts, n_beside: int) -> tuple[Ints, NDArray[np.bool_]]:
         """Return the nearest possible time with the given parts, (n,), and where there is one; else the time itself."""
         if self._times is not None:
-            candidates, exists = self._candidates(tuple(parts)).around(times, parts)
+            candidates, exists = self._candidates(tuple(parts)).around(times, parts, n_beside)
         else:
-            candidates, exists = self._on_days(times, parts)
+            candidates, exists = self._on_days(times, parts, n_beside)
         distance = np.where(exists, np.abs((candidates - times[:, None]).astype(np.float64)), np.inf)
         best = distance.argmin(axis=1)[:, None]
         agrees = np.take_along_axis(exists, best, axis=1)[:, 0]
         return np.where(agrees, np.take_along_axis(candidates, best, axis=1)[:, 0], times), agrees
 
-    def _on_days(self, times: Ints, parts: Parts) -> tuple[Ints, NDArray[np.bool_]]:
+    def _on_days(self, times: Ints, parts: Parts, n_beside: int) -> tuple[Ints, NDArray[np.bool_]]:
         """Return times on possible days around given times, (n, candidates), and which of them are possible."""
         tick, zone = self._tick, self.column.zone
         local = to_local(times, tick, zone)
-        days, exists = self._candidates(tuple(parts)).around(np.floor_divide(local, DAY // tick), parts)
+        days, exists = self._candidates(tuple(parts)).around(np.floor_divide(local, DAY // tick), parts, n_beside)
         if self.column.kind is Kind.DATE:
             return days, exists & self._in_range(days)
         wall = (days * (DAY // tick) + self._time_of_day(local, parts)[:, None]).ravel()
