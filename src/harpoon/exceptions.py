@@ -15,6 +15,7 @@
 
     HarpoonWarning
       ColumnLeftOutWarning     a column is not modelled
+      ShortTrainingWarning     a time limit stopped a training after a few epochs
       RowsDroppedWarning       many rows are incomplete and not used for training
       CategoriesGroupedWarning a column has so many categories that rare ones are modelled in groups
       MixedTypesWarning        a column of a file holds values of several types
@@ -43,7 +44,7 @@ CODES = (
     "already_exists",  # what
     "checkpoint_mismatch",  # path
     "checkpoint_not_model",  # path
-    "extrapolation",  # condition, rows, upper_bound, estimate, exact
+    "extrapolation",  # condition, rows, upper_bound, estimate, exact, given_rows, counted, is_counted
     "invalid_cell",  # problem, value
     "local_engine_workers",  # workers
     "mixed_types",  # name, columns
@@ -54,6 +55,7 @@ CODES = (
     "option_out_of_range",  # option
     "option_without_effect",  # options
     "rows_dropped",  # complete, rows
+    "short_training",  # epochs
     "shortfall_of_given_rows",
     "structural_missing",  # problem
     "too_few_complete_rows",  # complete, required
@@ -213,6 +215,10 @@ def collect_warnings() -> Iterator[list[str]]:
 
 class ColumnLeftOutWarning(HarpoonWarning):
     """A column is not modelled; the message says why."""
+
+
+class ShortTrainingWarning(HarpoonWarning):
+    """A time limit stopped a training after a few epochs, far from convergence."""
 
 
 class RowsDroppedWarning(HarpoonWarning):

@@ -123,6 +123,12 @@ class ContingencyTables:
             counted[a, b] = np.bincount(bins[a] * shape[1] + bins[b], minlength=shape[0] * shape[1]).reshape(shape)
         return counted
 
+    def pair(self, first: str, second: str) -> Counts | None:
+        """Return the counts of two columns, (bins of the first, bins of the second); None if they are not counted."""
+        if (first, second) in self.pairs:
+            return self.pairs[first, second]
+        return self.pairs[second, first].T if (second, first) in self.pairs else None
+
     @property
     def pair_counts(self) -> Counts:
         """The counts of all pairs one after the other, which can be added to those of another part of the table."""

@@ -52,6 +52,8 @@ SENTENCES = {  # of the command line, by the code of an error or a warning; the 
     "needs_condition": "--strategy and --allow-fewer need a condition. Add --where, or leave them out.",
     "rows_dropped": "Only {complete} of {rows} rows are complete, and the model trains on those only. Train on all "
     "rows with --option incomplete_rows=mask.",
+    "short_training": "The time limit stopped the training after {epochs} epochs, while the model was still "
+    "improving. A longer --max-time gives a better model.",
     "shortfall_of_given_rows": "--allow-fewer is for -n rows; given rows are all completed, or none are.",
     "structural_missing": "{problem}. They are filled; --option structural=keep leaves them missing.",
     "too_few_complete_rows": "The model trains on complete rows only, and the table has {complete} of them; it needs "
