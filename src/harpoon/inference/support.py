@@ -27,6 +27,7 @@ from harpoon.data.contingency import SUPPRESSED, ColumnBins, ContingencyTables
 from harpoon.exceptions import ExtrapolationWarning, warn
 
 MIN_SUPPORT_ROWS = 5  # an answer that fewer training rows support is an extrapolation
+N_FITTING_STEPS = 10
 BIN_POINTS = 16  # values of a bin, by which the part of it that satisfies a condition is estimated
 
 
@@ -145,9 +146,9 @@ class ConditionalCounts:
         rows = _expected(bins.counts, tables.n_rows)
         if other == name:
             rows = _expected_rows(bins, tables.n_rows, name, parts)
-        elif (joint := tables.pair(other, name)) is not None:
+        elif tables.pair(other, name) is not None:
             shares = _shares(tables, other, _expected_rows(tables.columns[other], tables.n_rows, other, parts))
-            of_pair_bin = shares @ _expected(joint, tables.n_rows)
+            of_pair_bin = shares @ _expected_pair(tables, other, name)
             rows = rows * (of_pair_bin / np.maximum(_by_pair_bin(bins, rows), 1))[bins.pair_bin]
         else:
             return None
@@ -213,7 +214,7 @@ def _branch_support(tables: ContingencyTables, parts: tuple[BoundPredicate, ...]
         bounds.append(int(np.minimum((counts * possible).sum(axis=1), rows_a).sum()))
         bounds.append(int(np.minimum((counts * possible).sum(axis=0), rows_b).sum()))
         share_a, share_b = (_shares(tables, name, expected[name]) for name in (a, b))
-        joint[a, b] = float(share_a @ (_expected(counts, tables.n_rows) * possible) @ share_b) / tables.n_rows
+        joint[a, b] = float(share_a @ (_expected_pair(tables, a, b) * possible) @ share_b) / tables.n_rows
     return min(bounds), tables.n_rows * _tree_probability(fractions, joint)
 
 
@@ -247,6 +248,26 @@ def _expected(counts: NDArray[np.int64], total: int) -> Floats:
     suppressed = counts == SUPPRESSED
     rest = (total - counts[~suppressed].sum()) / max(int(suppressed.sum()), 1)
     return np.where(suppressed, np.clip(rest, 1, SUPPRESSED), counts)
+
+
+def _expected_pair(tables: ContingencyTables, a: str, b: str) -> Floats:
+    """Return what the counts of two columns are on average, (bins, bins).
+
+    Suppressed ones are fitted to the counts of each column alone (iterative proportional fitting).
+    """
+    counts = tables.pair(a, b)
+    if counts is None:
+        raise KeyError((a, b))
+    suppressed, found = counts == SUPPRESSED, _expected(counts, tables.n_rows)
+    known = np.where(suppressed, 0, counts)
+    for _ in range(N_FITTING_STEPS):
+        for axis, name in ((1, a), (0, b)):
+            bins = tables.columns[name]
+            rest = _by_pair_bin(bins, _expected(bins.counts, tables.n_rows)) - known.sum(axis=axis)
+            factor = rest.clip(min=0.0) / np.maximum(np.where(suppressed, found, 0.0).sum(axis=axis), 1.0)
+            scaled = found * (factor[:, None] if axis else factor)
+            found = np.where(suppressed, scaled.clip(1, SUPPRESSED), counts)
+    return found
 
 
 def _shares(tables: ContingencyTables, name: str, rows: Floats) -> Floats:
