@@ -1,6 +1,6 @@
 """How often an answer under a condition that no training row meets is called an extrapolation.
 
-    python benchmarks/scripts/extrapolation.py --data FOLDER --models FOLDER [--datasets adult,default] [--minutes 1]
+    python benchmarks/scripts/extrapolation.py --data FOLDER --models FOLDER [--datasets adult,default] [--epochs 12]
                                                [--conditions 200] [--results FOLDER]
 
 Random conditions are conjunctions of bounds on numbers and sets of categories, on one to four columns, each of which
@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 
 import harpoon
-from common import load_or_train, make_parser, run_datasets, training_facts
+from common import make_parser, run_datasets, training_facts
 from harpoon import ExtrapolationWarning
 from harpoon.conditions import bind, evaluate, to_predicate
 from harpoon.data import Column, Columns, dataframe, read_columns
@@ -85,8 +85,12 @@ def ask(model: harpoon.Harpoon, where: str) -> dict[str, Any]:
 def run(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """Return the record of a data set."""
     dataset = load(name, arguments.data)
-    load_or_train(arguments.data, name, arguments.minutes, arguments.models)
-    model = harpoon.load(arguments.models / f"{name}.harpoon", progress=False)
+    path = arguments.models / f"{name},{arguments.epochs}.harpoon"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        trained = harpoon.Harpoon(schema=dataset.schema, max_epochs=arguments.epochs, random_state=0, progress=False)
+        trained.fit(dataset.train).save(path)
+    model = harpoon.load(path, progress=False)
     conditions = random_conditions(model.schema_, dataset.train, arguments.conditions)
     answers = {half: [ask(model, where) for where in texts] for half, texts in conditions.items()}
     warned = {
@@ -108,7 +112,7 @@ def run(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
 def main() -> None:
     parser = make_parser(Path(__file__).stem, ("adult", "default"))
     parser.add_argument("--conditions", type=int, default=200, help="half of which no training row meets")
-    parser.set_defaults(minutes=1.0)
+    parser.add_argument("--epochs", type=int, default=12, help="of training, for a model that does not exist yet")
     arguments = parser.parse_args()
     for name, record in run_datasets(arguments.datasets, arguments.results, lambda one: run(one, arguments)).items():
         print(name, record["warned"], record["warned_by_counts"])
