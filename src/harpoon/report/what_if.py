@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harpoon._text import format_percent, shorten
-from harpoon.conditions import BoundPredicate, Predicate, bind, column_names, evaluate, to_predicate
+from harpoon.conditions import BoundPredicate, Predicate, bind, column_names, columns_of, evaluate, to_predicate
 from harpoon.data import Column, Kind, Table, coerce, dataframe, read_columns
 from harpoon.exceptions import SamplingFailed
 from harpoon.inference.diagnostics import SamplingInfo
@@ -179,7 +179,12 @@ def estimate_interval(
 def training_counts(
     model: Harpoon, predicate: BoundPredicate, column: Column, real: Table | None = None
 ) -> ConditionalCounts | None:
-    """Return a column among the training rows that satisfy a condition: of a table of them, or as the model counts."""
+    """Return a column among the training rows that satisfy a condition: of a table of them, or as the model counts.
+
+    None if it is not known, or if the condition itself chooses the categories of the column.
+    """
+    if column.kind.discrete and column.name in columns_of(predicate):
+        return None
     if real is None:
         return ConditionalCounts.from_tables(model.contingency_, predicate, column.name)
     cells = coerce(real.column(column.name), column)
