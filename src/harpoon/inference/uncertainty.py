@@ -2,9 +2,10 @@
 
 A model knows a distribution only from its training rows, however many rows are sampled from it. If k of n training rows
 satisfy a condition, its probability has the posterior Beta(k + 1/2, n - k + 1/2) (Jeffreys' prior), and the interval is
-the one of this posterior. It is widened so that it also contains the estimate of the model with the error of its
-simulation, because the model may differ from the counts. The same holds for the share of a category under a condition,
-of which n are the training rows that satisfy the condition, and for a mean, of which Student's t gives the interval.
+the one of this posterior. It is widened to the estimate of the model, which may differ from the counts, because the
+model has learnt imperfectly and because its rows are simulated. The same holds for the share of a category under a
+condition, of which n are the training rows that satisfy the condition, and for a mean, of which Student's t gives the
+interval.
 
 k and n are counted in the table where it is at hand, and else in the one- and two-way counts of the model file. A
 condition on more columns has a product of these counts only. Then the interval also contains the posterior around the
@@ -26,21 +27,23 @@ def probability_interval(probability: float, sampled: float, support: Support) -
     """Return the 95 % interval of the probability of a condition, estimated from so many sampled rows."""
     given = support.given_rows
     of_count = share_interval(support.counted / max(given, support.counted, 1.0), math.inf, given)
-    learnt_from = math.inf if support.is_counted else given
-    return _hull(of_count, share_interval(probability, sampled, learnt_from))
+    if support.is_counted:
+        return _hull(of_count, (probability, probability))
+    return _hull(of_count, share_interval(probability, sampled, given))
 
 
-def share_under_condition(share: float, sampled: float, training: ConditionalCounts, value: float) -> Ends:
-    """Return the 95 % interval of the share of a value among rows that are sampled under a condition."""
-    of_training = share_interval(training.share(value), math.inf, training.total)
-    return _hull(of_training, share_interval(share, sampled, math.inf))
+def share_under_condition(share: float, training: ConditionalCounts, value: float) -> Ends:
+    """Return the 95 % interval of the share of a value under a condition, of which `share` is the model's estimate."""
+    return _hull(share_interval(training.share(value), math.inf, training.total), (share, share))
 
 
-def mean_under_condition(mean: float, deviation: float, sampled: float, training: ConditionalCounts) -> Ends | None:
-    """Return the 95 % interval of a mean of rows that are sampled under a condition; None with fewer than two rows."""
+def mean_under_condition(mean: float, training: ConditionalCounts) -> Ends | None:
+    """Return the 95 % interval of a mean under a condition, of which `mean` is the estimate of the model.
+
+    None if fewer than two training rows satisfy the condition.
+    """
     of_training = mean_interval(*training.moments(), training.total)
-    of_model = mean_interval(mean, deviation, sampled)
-    return None if of_model is None or of_training is None else _hull(of_training, of_model)
+    return None if of_training is None else _hull(of_training, (mean, mean))
 
 
 def _hull(first: Ends, second: Ends) -> Ends:

@@ -165,15 +165,14 @@ def estimate_interval(
     contains the error of both (`harpoon.inference.uncertainty`); None without two training rows.
     """
     cells = table.column(column.name)
-    sampled = len(cells) - int(cells.missing.sum())
     if column.kind.discrete:
         codes = {known: code for code, known in enumerate(column.categories or (False, True))}
         share = category_fractions(column, cells).get(category, 0.0)
-        return share_under_condition(share, sampled, training, codes.get(category, -1))
+        return share_under_condition(share, training, codes.get(category, -1))
     values = coerce(cells, column).observed.astype(np.float64)
     with np.errstate(over="ignore"):
-        mean, deviation = float(values.mean()), float(values.std())
-    return mean_under_condition(mean, deviation, sampled, training) if math.isfinite(mean + deviation) else None
+        mean = float(values.mean())
+    return mean_under_condition(mean, training) if math.isfinite(mean) else None
 
 
 def training_counts(
