@@ -43,8 +43,8 @@ class Feasibility:
         probability: The fraction of sampled rows that satisfy it; of a rare condition by importance sampling.
         interval: A 95 % interval of the probability among all rows of the kind that the model was trained on. It
             contains the error of the training sample, not only that of the simulation: the posterior
-            Beta(k + 1/2, n - k + 1/2) if k of n training rows satisfy the condition (`support`), widened to the probability
-            of the model; see `harpoon.inference.uncertainty`.
+            Beta(k + 1/2, n - k + 1/2) if k of n training rows satisfy the condition (`support`), widened to the
+            probability of the model; see `harpoon.inference.uncertainty`.
         parts: The parts of the condition, each alone.
         training_fraction: The fraction of the rows of `data` that satisfy it; None if no table was given.
         rows: How many rows were sampled.
