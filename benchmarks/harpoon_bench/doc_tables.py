@@ -243,6 +243,32 @@ def _published_by_method(metric: str) -> dict[str, dict[str, str]]:
     return found
 
 
+def interval_coverage(results: Path) -> str:
+    """Return the coverage of the 95 % intervals of probabilities, shares and means, by rows of the training table."""
+    quantities = {"probability": "probability of", "share": "share of `b = 'yes'` under", "mean": "mean of `y` under"}
+    rows = []
+    for record in sorted(_records(results, "interval_coverage"), key=lambda one: one["rows"]):
+        for name, found in record["questions"].items():
+            quantity, _, asked = name.partition(": ")
+            where, _, at_hand = asked.partition(", ")
+            what = f"{quantities[quantity]} `{where}`{f' ({at_hand})' if at_hand else ''}"
+            percents = (f"{100 * found[key]:.1f}" for key in ("coverage", "coverage_of_simulation"))
+            rows.append([f"{record['rows']:,}", what, f"{found['truth']:.3f}", f"{found['width']:.3f}", *percents])
+    headings = ["training rows", "interval of the", "truth", "width", "coverage, %", "of the simulation alone, %"]
+    return _markdown(headings, rows)
+
+
+def extrapolation(results: Path) -> str:
+    """Return how often an extrapolation is warned of, by how many training rows meet the condition."""
+    rows = [
+        [record["dataset"], f"{record['train_rows']:,}", record["conditions"]]
+        + [f"{100 * record[key][half]:.0f}" for key in ("warned", "warned_by_counts") for half in ("none", "many")]
+        for record in _records(results, "extrapolation")
+    ]
+    headings = ["data set", "training rows", "conditions", "met by none, %", "met by 50 or more, %"]
+    return _markdown([*headings, "without sampling: none, %", "50 or more, %"], rows)
+
+
 def sampling_steps(results: Path) -> str:
     """Return scores against training rows and seconds by the number of sampling steps."""
 
@@ -423,6 +449,8 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "coverage_simulation": coverage_simulation,
     "completed_density": completed_density,
     "incomplete_training": incomplete_training,
+    "interval_coverage": interval_coverage,
+    "extrapolation": extrapolation,
     "steps": sampling_steps,
     "speed": speed,
     "serve": serve,

@@ -23,7 +23,7 @@ from harpoon.data import Columns, FrameTemplate, Schema, dataframe, n_rows, read
 from harpoon.data.contingency import ContingencyTables
 from harpoon.diffusion import Denoiser
 from harpoon.encoding import EncodedRows, RowCodec
-from harpoon.exceptions import InvalidOption, ModelFileError, NotFitted, warn
+from harpoon.exceptions import InvalidOption, ModelFileError, NotFitted
 from harpoon.inference.call_options import check_effective, check_missing, check_names, without_effect
 from harpoon.inference.defaults import DEFAULT_ROWS
 from harpoon.inference.diagnostics import SamplingInfo
@@ -33,7 +33,7 @@ from harpoon.inference.partial_table import PartialTable, constant_columns, give
 from harpoon.inference.query import Query, sample_unconditional
 from harpoon.inference.row_sampler import Complete, RowSampler
 from harpoon.inference.sensitivity import Shift, check_shift, shifted_sampler
-from harpoon.inference.support import Support, find_support
+from harpoon.inference.support import Support, find_support, warn_extrapolation
 from harpoon.relations import describe, describe_dependency
 from harpoon.training import Checkpoint, FittedModel, History, ModelFitter, SingleProcess, TrainingData
 from harpoon.training.calibration import Calibration
@@ -119,6 +119,7 @@ class Harpoon:
         table = dataframe.read(data)
         open_checkpoint = None if checkpoint is None else partial(Checkpoint.open, checkpoint)
         self._set_fitted(self._fitter().fit(TrainingData.from_table(table), open_checkpoint), table.template)
+        self.history_.warn_if_short()
         return self
 
     @with_one_bar
@@ -323,6 +324,10 @@ class Harpoon:
             data: A table, such as the training table, in which to count the rows that satisfy the condition.
             given: Values that all rows have, as for `sample`.
             random_state: A seed or a NumPy generator for this call.
+
+        Returns:
+            The probability with a 95 % interval, which contains the error of the training sample, and the support. An
+            `ExtrapolationWarning` says that hardly any training row supports the answer.
         """
         self._check_fitted()
         base = given_rows(given, 1, self.schema_, self.codec_.nullable)
@@ -330,7 +335,9 @@ class Harpoon:
         sampler = self._sampler(self._call_seed(random_state))
         sampler.missing = "as_trained"
         tree = to_predicate(where, self.schema_.names)
-        return feasibility(sampler, tree, self.schema_, base, counted=counted, tables=self.contingency_)
+        found = feasibility(sampler, tree, self.schema_, base, counted=counted, tables=self.contingency_)
+        warn_extrapolation(found.support, _condition_text(tree, given))
+        return found
 
     def support(
         self, where: str | Predicate | None = None, *, data: object = None, given: Mapping[str, object] | None = None
@@ -498,10 +505,7 @@ class Harpoon:
         if tree is None and not given:
             return None
         support = self._find_support(tree, given, probability=probability)
-        if support.is_extrapolation:
-            texts = [] if tree is None else [str(tree)]
-            texts += [f"{name} = {value!r}" for name, value in (given or {}).items()]
-            warn(support.warning(" and ".join(texts)))
+        warn_extrapolation(support, _condition_text(tree, given))
         return support
 
     def _completer(
@@ -517,7 +521,14 @@ class Harpoon:
 
         complete = query.completer(sampler, table.rows, row_offset, on_info)
         support = self._check_support(query.tree)
+        on_info(SamplingInfo("completion", 0, 0, None, 0.0, 0, 0, 0.0))  # until a row has to be completed
         return complete
+
+
+def _condition_text(tree: Predicate | None, given: Mapping[str, object] | None) -> str:
+    """Return a condition and given cells as one text."""
+    texts = [] if tree is None else [str(tree)]
+    return " and ".join([*texts, *(f"{name} = {value!r}" for name, value in (given or {}).items())])
 
 
 load = Harpoon.load

@@ -17,6 +17,7 @@
       ColumnLeftOutWarning     a column is not modelled
       PersonalColumnWarning    columns look personal, and are not modelled
       ExtraColumnWarning       a table has columns that the model was not trained on
+      ShortTrainingWarning     a time limit stopped a training after a few epochs
       RowsDroppedWarning       many rows are incomplete and not used for training
       CategoriesGroupedWarning a column has so many categories that rare ones are modelled in groups
       MixedTypesWarning        a column of a file holds values of several types
@@ -45,7 +46,7 @@ CODES = (
     "already_exists",  # what
     "checkpoint_mismatch",  # path
     "checkpoint_not_model",  # path
-    "extrapolation",  # condition, rows, upper_bound, estimate, exact
+    "extrapolation",  # condition, rows, upper_bound, estimate, exact, given_rows, counted, is_counted
     "invalid_cell",  # problem, value
     "local_engine_workers",  # workers
     "mixed_types",  # name, columns
@@ -57,6 +58,7 @@ CODES = (
     "option_without_effect",  # options
     "personal_columns",  # columns, example
     "rows_dropped",  # complete, rows
+    "short_training",  # epochs
     "shortfall_of_given_rows",
     "structural_missing",  # problem
     "too_few_complete_rows",  # complete, required
@@ -241,6 +243,10 @@ class ExtraColumnWarning(HarpoonWarning):
         hint = f" Did you mean {', '.join(near[:MAX_LISTED])}?" if near else ""
         kept = "it is" if len(extra) == 1 else "they are"
         return cls(f"The model was not trained on {_columns(extra)}; {kept} returned unchanged.{hint}")
+
+
+class ShortTrainingWarning(HarpoonWarning):
+    """A time limit stopped a training after a few epochs, far from convergence."""
 
 
 class RowsDroppedWarning(HarpoonWarning):

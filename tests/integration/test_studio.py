@@ -247,4 +247,4 @@ def test_an_impossible_condition_is_explained(reader):
     assert reader.text("#verdict-a .number") == "0 %"
     assert "0 rows sampled" in reader.text("#verdict-a .words")
     assert reader.text("#verdict-a .error")
-    assert reader.text("#verdict-a").count("confidence") == 1
+    assert reader.text("#verdict-a").count("95 % interval") == 1

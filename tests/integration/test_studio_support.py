@@ -1,9 +1,9 @@
-"""Studio with real rows: how many of them stand behind an answer."""
+"""Studio says what stands behind an answer: rows, an honest interval, and a grade."""
 
 import duckdb
 import pytest
 import requests
-from scipy.stats import binomtest
+from scipy.stats import beta
 from selenium_axe_python import Axe
 
 from harpoon.apps.server.app import create_app
@@ -16,8 +16,19 @@ pytestmark = chromium.needed
 
 
 @pytest.fixture(scope="module")
-def url():
-    with serving(create_app(fit(people(), hidden=32, max_epochs=5), name=NAME, data=people())) as url:
+def model():
+    return fit(people(), hidden=32, max_epochs=5)
+
+
+@pytest.fixture(scope="module")
+def url(model):
+    with serving(create_app(model, name=NAME, data=people())) as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def url_alone(model):
+    with serving(create_app(model, name=NAME)) as url:
         yield url
 
 
@@ -25,16 +36,16 @@ def test_real_rows_that_satisfy_the_condition_are_counted_and_shown(browser, url
     table = people()
     met = duckdb.from_arrow(table).filter("age >= 60").count("*").fetchall()[0][0]
     found = requests.post(f"{url}/profile", json={"where": "age >= 60", "n": 40}, timeout=60).json()
-    low, high = binomtest(met, 300).proportion_ci(method="wilson")
-    assert found["support"] == {"rows": met, "of": 300, "fraction": met / 300, "interval": [low, high]}
+    low, high = beta(met + 0.5, 300 - met + 0.5).interval(0.95)
+    assert found["real"] == {"rows": met, "of": 300, "fraction": met / 300, "interval": pytest.approx([low, high])}
     jobs = next(one for one in found["columns"] if one["name"] == "job")
     assert sum(jobs["real"]["fractions"]) == pytest.approx(1)
     reader = Reader(browser, url).open("#a=age+>%3D+60&n=40")
-    interval = f"(95 % confidence interval: {100 * low:.1f} % to {100 * high:.1f} %)"
+    interval = f"(95 % interval: {100 * low:.1f} % to {100 * high:.1f} %)"
     assert reader.text("#verdict-a .support") == (
         f"Support: {met} of 300 real rows satisfy it: {100 * met / 300:.1f} % {interval}."
     )
-    assert "of the simulation" in reader.text("#verdict-a .words")
+    assert "with the error of 300 training rows and of the simulation" in reader.text("#verdict-a .words")
     assert reader.all("#verdict-a .banner") == []
     assert len(reader.all("#changes svg .real.a")) == 2  # income and joined are drawn, the others have bars
     assert reader.console_errors() == []
@@ -47,3 +58,44 @@ def test_an_extrapolation_has_a_banner(browser, url):
     axe = Axe(browser)
     axe.inject()
     assert [one["id"] for one in axe.run()["violations"] if one["impact"] in ("serious", "critical")] == []
+
+
+def test_the_banner_needs_no_table(browser, url_alone):
+    reader = Reader(browser, url_alone).open("#a=age+<+20+and+income+>+2200&n=5")
+    assert reader.text("#verdict-a .support.banner").startswith(
+        "Extrapolation: about 0 of 300 training rows satisfy it."
+    )
+    reader.open("#a=age+>%3D+60&n=40")
+    found = requests.post(f"{url_alone}/profile", json={"where": "age >= 60", "n": 40}, timeout=60).json()
+    estimate = round(found["support"]["estimate"])
+    assert reader.text("#verdict-a .support") == f"Support: about {estimate} of 300 training rows satisfy it."
+    assert reader.all("#verdict-a .banner") == []
+    assert not reader.one("#verdict-a .graded").is_displayed()  # there are no real rows to compare with
+
+
+def test_intervals_contain_the_error_of_the_training_rows(browser, url):
+    body = {"where": "age >= 60", "n": 400, "seed": 0}
+    found = requests.post(f"{url}/profile", json=body, timeout=60).json()
+    posterior = beta(found["real"]["rows"] + 0.5, 300 - found["real"]["rows"] + 0.5).interval(0.95)
+    assert found["interval"][1] - found["interval"][0] > 0.9 * (posterior[1] - posterior[0])
+    reader = Reader(browser, url).open("#a=age+>%3D+60&n=400")
+    low, high = (f"{100 * end:.1f} %" for end in found["interval"])
+    assert f"(95 % interval: {low} to {high}, with the error of" in reader.text("#verdict-a .words")
+    income = next(one for one in found["columns"] if one["name"] == "income")
+    assert reader.text('#changes [data-column="income"] .interval') == income["interval_text"]
+
+
+def test_an_answer_is_graded_against_real_rows(browser, url, model):
+    found = requests.post(f"{url}/profile", json={"where": "age >= 50", "n": 400, "seed": 0}, timeout=60).json()
+    reader = Reader(browser, url).open("#a=age+>%3D+50&n=400")
+    assert reader.text("#verdict-a .graded") == found["agreement"]["sentence"]
+    assert reader.one("#verdict-a .graded").get_attribute("data-grade") == found["agreement"]["grade"] != ""
+    assert reader.text("#calibration") == f"The model: {model.calibration_}"
+
+
+def test_the_link_reproduces_the_view(browser, url):
+    reader = Reader(browser, url).open("#a=age+>%3D+60&n=40&seed=3")
+    link, words = reader.text("#link pre"), reader.text("#verdict-a .words")
+    browser.get("about:blank")
+    browser.get(link)
+    assert reader.wait().text("#verdict-a .words") == words

@@ -13,7 +13,7 @@ import pytest
 import requests
 from typer.testing import CliRunner
 
-from harpoon import InvalidOption
+from harpoon import ExtrapolationWarning, InvalidOption
 from harpoon.apps.cli import app
 from harpoon.apps.server.app import create_app
 from harpoon.engines import local
@@ -219,6 +219,7 @@ def test_plots_take_sampled_missing_cells(work):
 
 
 def test_feasibility_ignores_missing_cells_in_what_comes_closest(work):
-    found = work.model.feasibility("spouse_age < 10", random_state=0)
+    with pytest.warns(ExtrapolationWarning):
+        found = work.model.feasibility("spouse_age < 10", random_state=0)
     assert found.probability == 0
     assert "The closest sampled rows have 0" not in found.suggestion

@@ -11,7 +11,16 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harpoon import Harpoon, HarpoonError, InfeasibleCondition, InvalidCondition, InvalidOption, SamplingFailed, col
+from harpoon import (
+    ExtrapolationWarning,
+    Harpoon,
+    HarpoonError,
+    InfeasibleCondition,
+    InvalidCondition,
+    InvalidOption,
+    SamplingFailed,
+    col,
+)
 from harpoon.inference.row_sampler import RowSampler
 
 N = 60
@@ -184,7 +193,8 @@ def test_a_contradiction_is_named_without_sampling(model, monkeypatch):
 
     where = "kind = 'b' and x > 1 and x < 0.5"
     message = f"The condition {where} cannot be met: x > 1 and x < 0.5 exclude each other. Relax it."
-    suggestion = model.feasibility(where).suggestion
+    with pytest.warns(ExtrapolationWarning):
+        suggestion = model.feasibility(where).suggestion
     monkeypatch.setattr(RowSampler, "sample", fail)
     for call in (
         lambda: model.sample(N, where=where),
@@ -391,11 +401,12 @@ def test_feasibility_is_the_probability_under_the_model(model):
     assert [part.text for part in found.parts] == ["x >= 1", "kind = 'b'"]
     assert found.parts[1].probability == pytest.approx(0.3, abs=0.05)
     assert "% (95 % interval " in str(found)
-    assert "from 10,000 sampled rows" in str(found)
+    assert f"for {len(TABLE)} training rows and 2,048 sampled rows" in str(found)
 
 
 def test_feasibility_of_a_rare_condition_suggests_what_to_relax(model, tmp_path):
-    found = model.feasibility("x >= 50 and kind = 'b'", random_state=1)
+    with pytest.warns(ExtrapolationWarning, match="about 0 of"):
+        found = model.feasibility("x >= 50 and kind = 'b'", random_state=1)
     assert found.probability == 0
     assert found.interval[0] == 0 < found.interval[1] < 0.01
     assert "No row can satisfy it: x >= 50 is never true, because x is from" in found.suggestion

@@ -97,8 +97,12 @@ class ContingencyTables:
         names = [column.name for column in schema.modelled]
         n_pairs = max(len(names) * (len(names) - 1) // 2, 1)
         n_bins = int(np.clip(np.sqrt(MAX_PAIR_CELLS / n_pairs) - 1, MIN_PAIR_BINS, MAX_PAIR_BINS))
+        # Of a small table, bins of numbers are so few that most cells of a pair are not suppressed.
+        n_intervals = int(np.clip(np.sqrt(total / (2 * SUPPRESSED)), MIN_PAIR_BINS, n_bins))
         columns = {
-            column.name: ColumnBins.fit(column, counts[column.name].coerced(column), n_bins)
+            column.name: ColumnBins.fit(
+                column, counts[column.name].coerced(column), n_bins if column.kind.discrete else n_intervals
+            )
             for column in schema.modelled
         }
         tables = cls(total, columns, {})
@@ -122,6 +126,12 @@ class ContingencyTables:
             shape = self.columns[a].n_pair_bins, self.columns[b].n_pair_bins
             counted[a, b] = np.bincount(bins[a] * shape[1] + bins[b], minlength=shape[0] * shape[1]).reshape(shape)
         return counted
+
+    def pair(self, first: str, second: str) -> Counts | None:
+        """Return the counts of two columns, (bins of the first, bins of the second); None if they are not counted."""
+        if (first, second) in self.pairs:
+            return self.pairs[first, second]
+        return self.pairs[second, first].T if (second, first) in self.pairs else None
 
     @property
     def pair_counts(self) -> Counts:

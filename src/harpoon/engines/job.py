@@ -30,6 +30,7 @@ from harpoon.estimator import Harpoon, load
 from harpoon.exceptions import InvalidOption
 from harpoon.inference.call_options import check_missing
 from harpoon.inference.strategies import check_strategy
+from harpoon.inference.support import Support, warn_extrapolation
 from harpoon.io import ReadOptions
 
 Model = Harpoon | str | os.PathLike[str]
@@ -76,6 +77,11 @@ class Request:
         """The model."""
         return deserialize_model(self.model)
 
+    @property
+    def support(self) -> Support | None:
+        """How many training rows support the rows; None without a condition."""
+        return None if self.where is None else self.fitted.support(self.where)
+
     def with_seed(self) -> Self:
         """Return the request with a seed, which is random if none was given."""
         return replace(self, seed=to_seed(None)) if self.seed is None else self
@@ -100,6 +106,7 @@ class ImputeRequest(Request):
         request.fitted._check_effective(
             request.options, samples=request.depends_on_row_number, guided=request.where is not None
         )
+        warn_extrapolation(request.support, str(request.where))
         return request
 
     @property
@@ -241,6 +248,7 @@ class SampleJob(Job):
         size, values = effective_block_size(block_size, fields["where"]), None if given is None else dict(given)
         job = cls(**fields, n=check_count(n), block_size=size, given=values, strategy=strategy, missing=missing)
         job.fitted._check_effective(job.options, samples=True, guided=job.where is not None, given=given is not None)
+        warn_extrapolation(job.support, str(job.where))
         return job
 
     @property

@@ -21,6 +21,8 @@ BRANCH_PILOT_ROWS = 512  # the same for a branch
 MAX_ROWS_PER_ROUND = 32_768
 MAX_SAMPLED_PER_ROW = 400
 MAX_BRANCH_ROWS = 100_000  # rows that rejection may sample in a branch before guidance takes over
+MAX_FRUITLESS_ROWS = 8192  # rows without a single hit after which rejection gives up, in all branches together
+MAX_FRUITLESS_GUIDED = 512  # guided rows of a round after one without a hit
 MAX_GUIDED_ROUNDS = 6
 GIBBS_FRACTIONS = (0.5, 0.3, 0.4, 0.2, 0.5, 0.3, 0.4, 0.2)  # fraction of the cells that each Gibbs step resamples
 OVERSAMPLING = 1.25  # rows sampled for each row that is expected to be kept
@@ -58,6 +60,7 @@ class ConditionalSampler(ConditionSearch):
     _unconditional: int = field(default=0, init=False)  # unconditional rows so far
     _hits: int = field(default=0, init=False)  # how many of them satisfy the condition
     _by_branch: ProbabilityEstimate | None = field(default=None, init=False)
+    _fruitless: int = field(default=0, init=False)  # rows that rejection sampled before its first hit
 
     def reject(
         self,
@@ -66,10 +69,12 @@ class ConditionalSampler(ConditionSearch):
         accepted: Columns | None = None,
         sampled: int = 0,
         predicate: BoundPredicate | None = None,
+        *,
+        is_patient: bool = False,
     ) -> Columns:
         """Sample from a proposal until n rows satisfy the condition, or the predicate of one of its branches.
 
-        `accepted` are those of the first `sampled` rows.
+        `accepted` are those of the first `sampled` rows. Without a hit it soon gives up, unless it `is_patient`.
         """
         predicate = self.predicate if predicate is None else predicate
         parts = [self.no_rows() if accepted is None else accepted]
@@ -77,6 +82,11 @@ class ConditionalSampler(ConditionSearch):
         while have < n and sampled - start < MAX_SAMPLED_PER_ROW * n + PILOT_ROWS:
             acceptance = max(have, 1) / sampled if sampled else 1.0
             count = int(min(max((n - have) / acceptance * OVERSAMPLING, BRANCH_PILOT_ROWS), MAX_ROWS_PER_ROUND))
+            if not have and not is_patient:
+                count = min(count, MAX_FRUITLESS_ROWS - self._fruitless)
+                self._fruitless += count
+                if count <= 0:
+                    break
             rows = self.count(propose(sampled, count))
             parts.append(take(rows, evaluate(predicate, rows)))
             have, sampled = have + n_rows(parts[-1]), sampled + count
@@ -169,6 +179,8 @@ class ConditionalSampler(ConditionSearch):
             if missing <= 0:
                 return None
             count = n if is_loss_only else int(np.ceil(missing * OVERSAMPLING / N_PARTICLES)) * N_PARTICLES
+            if start and not n_rows(found):
+                count = min(count, MAX_FRUITLESS_GUIDED)
             index = np.arange(start, start + count)
             rows = self.count(sample(given(start, count), index, draw=stream_key(Stream.GUIDED, branch)))
             satisfied = evaluate(predicate, rows)

@@ -7,19 +7,20 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harpoon._text import format_percent
+from harpoon._text import format_percent, format_rounded
 from harpoon.conditions import BoundPredicate, Predicate, bind, evaluate
 from harpoon.conditions.bound import ColumnRef, Compare, NumberLiteral
 from harpoon.conditions.contradictions import explain_contradiction
 from harpoon.conditions.expressions import And, Or
-from harpoon.data import Column, Columns, Schema, describe, format_number, format_time, repeat_row, take
+from harpoon.data import Column, Columns, Schema, describe, format_number, format_time, take
 from harpoon.data.contingency import ContingencyTables
-from harpoon.inference.conditional import ConditionalSampler
+from harpoon.inference.conditional import PILOT_ROWS, ConditionalSampler
+from harpoon.inference.diagnostics import ProbabilityEstimate
 from harpoon.inference.row_sampler import RowSampler
 from harpoon.inference.support import Support, find_support
+from harpoon.inference.uncertainty import LEVEL, probability_interval
 
-SAMPLED_ROWS = 10_000
-CONFIDENCE_LEVEL = 0.95
+MIN_HITS = 20  # with fewer rows that satisfy a condition, its branches are sampled too
 UNLIKELY_PROBABILITY = 0.01
 MAX_EXPLAINED_PARTS = 3
 INEQUALITIES = ("<", "<=", ">", ">=")
@@ -39,8 +40,11 @@ class Feasibility:
 
     Attributes:
         condition: The condition.
-        probability: The fraction of sampled rows that satisfy it.
-        interval: A 95 % confidence interval of the probability, for the error of the simulation.
+        probability: The fraction of sampled rows that satisfy it; of a rare condition by importance sampling.
+        interval: A 95 % interval of the probability among all rows of the kind that the model was trained on. It
+            contains the error of the training sample, not only that of the simulation: the posterior
+            Beta(k + 1/2, n - k + 1/2) if k of n training rows satisfy the condition (`support`), widened to the
+            probability of the model; see `harpoon.inference.uncertainty`.
         parts: The parts of the condition, each alone.
         training_fraction: The fraction of the rows of `data` that satisfy it; None if no table was given.
         rows: How many rows were sampled.
@@ -58,8 +62,9 @@ class Feasibility:
     support: Support
 
     def __str__(self) -> str:
-        level, low, high = map(format_percent, (CONFIDENCE_LEVEL, *self.interval))
-        basis = f"{level} interval {low} to {high}, from {self.rows:,} sampled rows"
+        level, low, high = map(format_percent, (LEVEL, *self.interval))
+        learnt = format_rounded(round(self.support.given_rows))
+        basis = f"{level} interval {low} to {high}, for {learnt} training rows and {self.rows:,} sampled rows"
         lines = [self.condition, f"  probability {format_percent(self.probability)} ({basis})"]
         if self.training_fraction is not None:
             lines.append(f"  met by {format_percent(self.training_fraction)} of the rows of the table")
@@ -83,19 +88,25 @@ def feasibility(
     `base` is what all rows have in common: one row, its free cells missing. `counted` are real rows to count in too.
     """
     predicate = bind(tree, schema)
-    rows = sampler.sample(repeat_row(base, SAMPLED_ROWS), np.arange(SAMPLED_ROWS))
-    hits = int(evaluate(predicate, rows).sum())
-    probability, interval = hits / SAMPLED_ROWS, wilson_interval(hits, SAMPLED_ROWS)
-    if not hits and sampler.denoiser.is_conditional:
-        branches = ConditionalSampler(sampler, predicate, base).branch_pilots()
-        by_branch = (branch.probability * float(satisfied.mean()) for branch, _, satisfied in branches)
-        probability = min(float(sum(by_branch)), interval[1])
+    search = ConditionalSampler(sampler, predicate, base)
+    rows = search.count(search.unconditional(0, PILOT_ROWS))
+    estimate = _estimate_probability(search, int(evaluate(predicate, rows).sum()))
     members = tree.members if isinstance(tree, And | Or) else (tree,)
     parts = tuple(FeasibilityPart(str(part), float(evaluate(bind(part, schema), rows).mean())) for part in members)
     fraction = None if counted is None else float(evaluate(predicate, counted).mean())
-    suggestion = " ".join(explain(tree, schema, rows)) if probability < UNLIKELY_PROBABILITY else ""
-    support = find_support(tables, predicate, base, table=counted, probability=probability)
-    return Feasibility(str(tree), probability, interval, parts, fraction, SAMPLED_ROWS, suggestion, support)
+    suggestion = " ".join(explain(tree, schema, rows)) if estimate.probability < UNLIKELY_PROBABILITY else ""
+    support = find_support(tables, predicate, base, table=counted, probability=estimate.probability)
+    interval = probability_interval(estimate.probability, estimate.rows, support)
+    return Feasibility(str(tree), estimate.probability, interval, parts, fraction, search.sampled, suggestion, support)
+
+
+def _estimate_probability(search: ConditionalSampler, hits: int) -> ProbabilityEstimate:
+    """Return the probability of a condition that so many of the pilot rows satisfy; 0 if no sampled row does."""
+    if hits < MIN_HITS and search.can_condition:
+        pilots = search.branch_pilots()
+        hits += sum(int(satisfied.sum()) for _, _, satisfied in pilots)
+    estimate = search.estimate
+    return ProbabilityEstimate(0.0, PILOT_ROWS) if estimate is None or not hits else estimate
 
 
 def explain(tree: Predicate, schema: Schema, rows: Columns) -> list[str]:
@@ -117,14 +128,6 @@ def explain(tree: Predicate, schema: Schema, rows: Columns) -> list[str]:
         among = take(rows, others) if others.any() else rows
         sentences += [text for term in _comparisons(bind(part, schema)) for text in _closest_rows(term, schema, among)]
     return sentences or ["Each part is met alone, but hardly ever together with the others."]
-
-
-def wilson_interval(hits: int, count: int) -> tuple[float, float]:
-    """Return Wilson's 95 % confidence interval of a probability."""
-    from scipy.stats import binomtest
-
-    low, high = binomtest(hits, count).proportion_ci(CONFIDENCE_LEVEL, method="wilson")
-    return float(low), float(high)
 
 
 def _comparisons(predicate: BoundPredicate) -> Iterator[Compare]:

@@ -67,7 +67,7 @@ def auto(query: ConditionalSampler, n: int) -> Columns:
 
 def rejection(query: ConditionalSampler, n: int) -> Columns:
     """Keep the unconditional rows that satisfy the condition."""
-    return query.reject(n, query.unconditional)
+    return query.reject(n, query.unconditional, is_patient=True)
 
 
 def conditioning(query: ConditionalSampler, n: int) -> Columns:

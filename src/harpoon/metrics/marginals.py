@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Any
 
@@ -11,6 +12,9 @@ from numpy.typing import NDArray
 from harpoon.data import Column, Schema, Table, coerce
 from harpoon.exceptions import InvalidTable
 from harpoon.metrics.arrays import category_values, complete_column, numeric_values, read_tables
+
+NOISE_LEVEL = 0.05  # how often chance alone exceeds the noise of a distance
+MAX_CORRELATED = 1000  # with more categories, their fractions count as independent
 
 
 def similarity(schema: Schema, real: object, synthetic: object) -> dict[str, float]:
@@ -107,3 +111,40 @@ def total_variation_distance(left: NDArray[Any], right: NDArray[Any]) -> float:
     p, q = Counter(left.tolist()), Counter(right.tolist())
     differences = [abs(p[c] / len(left) - q[c] / len(right)) for c in sorted(p | q, key=str)]
     return sum(differences) / 2
+
+
+def ks_noise(n_left: int, n_right: int, level: float = NOISE_LEVEL) -> float:
+    """Return the Kolmogorov–Smirnov distance that two samples of one distribution exceed with probability `level`.
+
+    >>> f"{ks_noise(200, 200):.4f}"
+    '0.1358'
+    """
+    return min(1.0, math.sqrt(-math.log(level / 2) / 2 * (1 / max(n_left, 1) + 1 / max(n_right, 1))))
+
+
+def total_variation_noise(
+    fractions: NDArray[np.float64], n_left: int, n_right: int, level: float = NOISE_LEVEL
+) -> float:
+    """Return the total variation distance that two samples of these category fractions exceed with `level`, about.
+
+    The differences of the fractions are jointly normal, so that mean and variance of the sum of their sizes have a
+    closed form. Of a column with many categories, the distance of two samples is large by chance alone.
+
+    >>> [f"{total_variation_noise(np.full(k, 1 / k), 200, 200):.2f}" for k in (2, 100)]
+    ['0.10', '0.42']
+    """
+    from scipy.stats import norm
+
+    p = fractions[(fractions > 0) & (fractions < 1)]
+    deviation = np.sqrt(p * (1 - p) * (1 / max(n_left, 1) + 1 / max(n_right, 1)))
+    if len(p) <= MAX_CORRELATED:
+        r = -np.sqrt(np.outer(p / (1 - p), p / (1 - p))).clip(max=1.0)
+        np.fill_diagonal(r, 1.0)
+        of_pair = (np.sqrt(1 - r**2) + r * np.arcsin(r) - 1) * 2 / np.pi  # covariance of the sizes of normal numbers
+        variance = float(deviation @ of_pair @ deviation) / 4
+    else:
+        variance = float((deviation**2).sum()) * (1 - 2 / math.pi) / 4
+    mean = float(deviation.sum()) * math.sqrt(2 / math.pi) / 2
+    of_all = mean + float(norm.isf(level)) * math.sqrt(max(variance, 0.0))
+    of_one = float(norm.isf(level / 2)) * float(deviation.max(initial=0.0))  # exact for two categories
+    return min(1.0, max(of_all, of_one))

@@ -267,6 +267,8 @@ def _training(model: Harpoon) -> Training:
         preset=model.preset,
         seconds=round(history.seconds, 1),
         stopped_by=history.stopped_by,
+        grade=history.calibration.grade,
+        calibration=str(history.calibration),
         epochs=[
             {
                 "number": epoch.number,

@@ -145,7 +145,18 @@ def _validation_loss(summary: Summary) -> Headline | None:
     return {**fact, **_target("lower")}
 
 
-def _fact(name: str, measure: str, value: float, text: str, meaning: str) -> Headline:
+def _calibration(summary: Summary) -> Headline | None:
+    training = summary["training"]
+    if not training["grade"]:
+        return None
+    grades: dict[str, Grade] = {"A": "good", "B": "good", "C": "fair"}
+    meaning = training["calibration"].partition(": ")[2]
+    meaning = meaning[:1].upper() + meaning[1:]
+    fact = _fact("Calibration", "of held-out cells, from A to D", None, training["grade"], meaning)
+    return {**fact, "grade": grades.get(training["grade"], "poor")}
+
+
+def _fact(name: str, measure: str, value: float | None, text: str, meaning: str) -> Headline:
     """Return a headline that is neither good nor bad."""
     return Headline(
         name=name, measure=measure, value=value, text=text, **_target("none"), meaning=meaning, grade="none"
@@ -181,5 +192,5 @@ HEADLINES: dict[str, tuple[Callable[[Summary], Headline | None], ...]] = {
         _row_score("β-recall", "variety of the synthetic rows", "beta_recall", sign=-1),
         _row_score("Authenticity", "synthetic rows that are no copies", "authenticity", sign=-1),
     ),
-    "description": (_columns, _training, _validation_loss),
+    "description": (_columns, _training, _validation_loss, _calibration),
 }

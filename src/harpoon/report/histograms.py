@@ -16,6 +16,7 @@ from harpoon import metrics
 from harpoon._text import format_rounded, shorten
 from harpoon.data import Column, ColumnArray, Floats, Kind, Schema, Table, coerce, factorize, format_time
 from harpoon.data.column_array import NANOSECONDS
+from harpoon.metrics.marginals import NOISE_LEVEL, ks_noise, total_variation_noise
 from harpoon.report.summary import Marginal, Picture, Tick, finite_or_none, finite_or_zero
 
 MIN_BINS, MAX_BINS = 8, 40
@@ -135,18 +136,20 @@ def category_fractions(column: Column, cells: ColumnArray) -> dict[Any, float]:
 
 
 def marginals(schema: Schema, tables: Mapping[str, Table]) -> list[Marginal]:
-    """Describe every modelled column of one or two tables, the largest distance first."""
+    """Describe every modelled column of one or two tables, the largest distance beyond chance first."""
+    pair = tuple(tables.values()) if len(tables) > 1 else None
     found = [
         Marginal(
             name=column.name,
             kind=column.kind.value,
             measure=measure(column),
-            distance=distance(column, *tables.values()) if len(tables) > 1 else None,
+            distance=None if pair is None else distance(column, pair[0], pair[1]),
+            noise=None if pair is None else finite_or_none(distance_noise(column, pair[0], pair[1])),
             picture=picture(column, tables),
         )
         for column in schema.modelled
     ]
-    return sorted(found, key=lambda one: -(one["distance"] or 0.0))
+    return sorted(found, key=lambda one: by_excess(one["distance"], one["noise"]))
 
 
 def measure(column: Column) -> Literal["KS", "TV"]:
@@ -159,6 +162,27 @@ def distance(column: Column, left: Table, right: Table) -> float | None:
     if any(table.column(column.name).missing.all() for table in (left, right)):
         return None
     return finite_or_none(1.0 - metrics.similarity(Schema((column,)), left, right)[column.name])
+
+
+def distance_noise(column: Column, left: Table, right: Table, level: float = NOISE_LEVEL) -> float:
+    """Return the distance of a column that two samples of one distribution exceed with probability `level`."""
+    cells = [table.column(column.name) for table in (left, right)]
+    counts = [len(one) - int(one.missing.sum()) for one in cells]
+    if column.kind.numeric:
+        return ks_noise(counts[0], counts[1], level)
+    found = [category_fractions(column, one) for one in cells]
+    total = max(sum(counts), 1)
+    pooled = [
+        sum(n * one.get(category, 0.0) for n, one in zip(counts, found, strict=True)) / total
+        for category in {**found[0], **found[1]}
+    ]
+    return total_variation_noise(np.array(pooled), counts[0], counts[1], level)
+
+
+def by_excess(change: float | None, noise: float | None) -> tuple[float, float]:
+    """Return a key that sorts distances by what exceeds their noise, the largest first."""
+    size = change or 0.0
+    return -max(size - (noise or 0.0), 0.0), -size
 
 
 def picture(column: Column, tables: Mapping[str, Table]) -> Picture:

@@ -92,6 +92,7 @@ def _render(summary: Mapping[str, Any]) -> str:
     environment.filters |= {
         "name": lambda name: shorten(name, shown=MAX_NAME_CHARACTERS),
         "unbroken": _unbroken,
+        "first_upper": lambda text: text[:1].upper() + text[1:],
         "percent": lambda fraction: NO_VALUE if fraction is None else _unbroken(format_percent(fraction)),
         "rounded": lambda value: NO_VALUE if value is None else format_rounded(float(f"{value:.4g}")),
         "fixed": _fixed,

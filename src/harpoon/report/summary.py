@@ -12,7 +12,7 @@ table of a comparison. The parts depend on the kind of the summary:
 import math
 from collections.abc import Iterable
 from itertools import repeat
-from typing import Literal, NotRequired, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 # No `from __future__ import annotations` here: it would hide which keys are not required.
 Grade = Literal["good", "fair", "poor", "none"]
@@ -110,6 +110,7 @@ class Marginal(TypedDict):
     kind: str
     measure: Literal["KS", "TV"]  # Kolmogorov–Smirnov for numeric and temporal columns, total variation for categories
     distance: float | None  # from 0 (the same distribution) to 1
+    noise: float | None  # the distance that two samples of one distribution exceed once in twenty times
     picture: Picture
 
 
@@ -229,6 +230,8 @@ class Training(TypedDict):
     preset: str
     seconds: float
     stopped_by: str
+    grade: str  # of the calibration on held-out cells, from A to D; empty if it was not measured
+    calibration: str  # one sentence
     epochs: list[Epoch]
 
 
@@ -239,10 +242,23 @@ class Change(TypedDict):
     kind: str
     measure: Literal["KS", "TV"]
     effect: float | None  # the distance between before and after: 0 is no change, 1 is nothing in common
+    noise: float  # the distance that two samples of one distribution exceed once in twenty times
     shift: str  # the change of the mean, or of the fraction that changed most, as text
     shift_size: float | None  # the change of the mean in standard deviations, or the largest change of a fraction
+    interval: list[float] | None  # of the mean or the fraction under the condition, 95 %; None if not known
+    interval_text: str  # the same as text, or why there is none
     distance_to_real: float | None  # to the real rows that satisfy the condition; None if there are few
     picture: Picture
+
+
+class Agreement(TypedDict):
+    """Rows that are sampled under a condition, compared with the real rows that satisfy it."""
+
+    grade: str  # from A to D; empty if there are too few real rows
+    rows: int  # real rows that satisfy the condition
+    column: str | None  # the one that differs most beyond chance
+    excess: float | None  # its distance beyond chance
+    sentence: str
 
 
 class Condition(TypedDict):
@@ -259,9 +275,11 @@ class Condition(TypedDict):
     synthetic_fraction: float  # fraction of unconditional samples that satisfy it
     real_fraction: float | None
     real_rows: int | None
+    support: dict[str, Any] | None  # `harpoon.inference.support.Support` as plain data
+    agreement: Agreement | None  # None without real rows
     meanings: list[str]
     region: list[Change]  # the columns in the condition; "before" is the real table if there is one
-    what_if: list[Change]  # all other columns, the strongest change first
+    what_if: list[Change]  # all other columns, the strongest change beyond chance first
 
 
 class Summary(TypedDict):

@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harpoon._text import format_percent, shorten
-from harpoon.conditions import Predicate, bind, column_names, evaluate, to_predicate
+from harpoon.conditions import BoundPredicate, Predicate, bind, column_names, columns_of, evaluate, to_predicate
 from harpoon.data import Column, Kind, Table, coerce, dataframe, read_columns
 from harpoon.exceptions import SamplingFailed
 from harpoon.inference.diagnostics import SamplingInfo
-from harpoon.report.histograms import category_fractions, distance, format_value, measure, picture
+from harpoon.inference.support import ConditionalCounts
+from harpoon.inference.uncertainty import LEVEL, mean_under_condition, share_under_condition
+from harpoon.report.agreement import MIN_REAL_ROWS, agreement
+from harpoon.report.histograms import (
+    by_excess,
+    category_fractions,
+    distance,
+    distance_noise,
+    format_value,
+    measure,
+    picture,
+)
 from harpoon.report.summary import Change, Condition, finite_or_none, finite_or_zero
 
 if TYPE_CHECKING:
@@ -22,7 +35,6 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 2000
 GUIDED_ROWS = 256  # sampled by guidance alone, to measure its violations
-MIN_REAL_ROWS = 30  # rows that satisfy the condition; with fewer the distances to them are noise
 MAX_CATEGORY_CHARACTERS = 40
 MAX_DIGITS = 8
 STRATEGY_TEXTS = {
@@ -39,14 +51,17 @@ def what_if(
     """Sample rows under a condition, and compare them with unconditional samples and with real rows."""
     tree, columns = to_predicate(where, model.schema_.names), model.schema_.modelled
     after = dataframe.read(model.sample(min(unconditional.n_rows, MAX_ROWS), where=tree, random_state=seed))
-    info = model.sampling_info_
+    info, predicate = model.sampling_info_, bind(tree, model.schema_)
     guided_violations, guided_rows = _measure_guidance(model, tree, info, seed)
     synthetic_fraction = float(_satisfied(model, tree, unconditional).mean())
     real_inside = None if real is None else real.take(np.flatnonzero(_satisfied(model, tree, real)))
     real_fraction = None if real is None or real_inside is None else real_inside.n_rows / real.n_rows
     truth = real_inside if real_inside is not None and real_inside.n_rows >= MIN_REAL_ROWS else None
     whole, restricted = unconditional if real is None else real, column_names(tree)
-    changes = [_change(c, unconditional, after, truth) for c in columns if c.name not in restricted]
+    counts = {column.name: training_counts(model, predicate, column) for column in columns}
+    changes = [_change(c, unconditional, after, truth, counts[c.name]) for c in columns if c.name not in restricted]
+    region = [_change(c, whole, after, truth, counts[c.name]) for c in columns if c.name in restricted]
+    agreed = None if real_inside is None else agreement(columns, after, real_inside)
     return Condition(
         text=str(tree),
         strategy=info.strategy,
@@ -59,9 +74,11 @@ def what_if(
         synthetic_fraction=finite_or_zero(synthetic_fraction),
         real_fraction=finite_or_none(real_fraction),
         real_rows=None if real_inside is None else real_inside.n_rows,
+        support=None if info.support is None else info.support.to_json(),
+        agreement=agreed,
         meanings=list(_meanings(info, guided_violations, synthetic_fraction, real_fraction)),
-        region=[_change(c, whole, after, truth) for c in columns if c.name in restricted],
-        what_if=sorted(changes, key=lambda change: -(change["effect"] or 0.0)),
+        region=region,
+        what_if=sorted(changes, key=lambda change: by_excess(change["effect"], change["noise"])),
     )
 
 
@@ -80,37 +97,112 @@ def _satisfied(model: Harpoon, tree: Predicate, table: Table) -> NDArray[np.bool
     return evaluate(bind(tree, model.schema_), read_columns(table, model.schema_, partial=True))
 
 
-def _change(column: Column, before: Table, after: Table, truth: Table | None) -> Change:
-    size, text = shift(column, before, after)
+def _change(
+    column: Column, before: Table, after: Table, truth: Table | None, training: ConditionalCounts | None
+) -> Change:
+    moved = shift(column, before, after, training)
     return Change(
         name=column.name,
         kind=column.kind.value,
         measure=measure(column),
         effect=distance(column, before, after),
-        shift=text,
-        shift_size=size,
+        noise=distance_noise(column, before, after),
+        shift=moved.text,
+        shift_size=moved.size,
+        interval=None if moved.interval is None else [finite_or_zero(end) for end in moved.interval],
+        interval_text=moved.interval_text,
         distance_to_real=None if truth is None else distance(column, truth, after),
         picture=picture(column, {"before": before, "after": after}),
     )
 
 
-def shift(column: Column, before: Table, after: Table, *, digits: int = 4) -> tuple[float | None, str]:
-    """Return how far the mean moved, or the category fraction that changed most, as a number and as text."""
+@dataclass(frozen=True)
+class Shift:
+    """How far the mean of a column moved, or the category fraction that changed most.
+
+    Attributes:
+        size: The change of the mean in standard deviations, or of the fraction.
+        text: The mean or the fraction before and after.
+        interval: The 95 % interval of the mean or the fraction after; None if no training rows support one.
+        interval_text: The interval as text, or why there is none.
+    """
+
+    size: float | None
+    text: str
+    interval: tuple[float, float] | None = None
+    interval_text: str = ""
+
+
+def shift(
+    column: Column, before: Table, after: Table, training: ConditionalCounts | None = None, *, digits: int = 4
+) -> Shift:
+    """Return how a column moved. `training`: the column among training rows that satisfy the condition, if known."""
     cells = [table.column(column.name) for table in (before, after)]
     if any(one.missing.all() for one in cells):
-        return None, "no cells"
+        return Shift(None, "no cells")
     if column.kind.discrete:
         old, new = (category_fractions(column, one) for one in cells)
         changes = {category: new.get(category, 0.0) - old.get(category, 0.0) for category in {**old, **new}}
         category = max(changes, key=lambda one: (abs(changes[one]), str(one)))
         ends = " → ".join(format_percent(one.get(category, 0.0), min(digits, 3)) for one in (old, new))
-        return finite_or_none(changes[category]), f"{shorten(str(category), shown=MAX_CATEGORY_CHARACTERS)}: {ends}"
+        text = f"{shorten(str(category), shown=MAX_CATEGORY_CHARACTERS)}: {ends}"
+        return _with_interval(Shift(finite_or_none(changes[category]), text), column, after, training, category)
     values = [coerce(one, column).observed.astype(np.float64) for one in cells]
     means = [float(one.mean()) for one in values]
     with np.errstate(over="ignore"):
         deviation = float(values[0].std())
     size = finite_or_none((means[1] - means[0]) / deviation) if 0 < deviation < np.inf else None
-    return size, f"mean {' → '.join(_format_distinct(column, means, digits))}"
+    text = f"mean {' → '.join(_format_distinct(column, means, digits))}"
+    return _with_interval(Shift(size, text), column, after, training)
+
+
+def estimate_interval(
+    column: Column, table: Table, training: ConditionalCounts, category: object = None
+) -> tuple[float, float] | None:
+    """Return the 95 % interval of the mean of a column of sampled rows, or of the fraction of a category.
+
+    `training` is the column among the training rows that satisfy the condition of the sampled ones. The interval
+    contains the error of both (`harpoon.inference.uncertainty`); None without two training rows.
+    """
+    cells = table.column(column.name)
+    if column.kind.discrete:
+        codes = {known: code for code, known in enumerate(column.categories or (False, True))}
+        share = category_fractions(column, cells).get(category, 0.0)
+        return share_under_condition(share, training, codes.get(category, -1))
+    values = coerce(cells, column).observed.astype(np.float64)
+    with np.errstate(over="ignore"):
+        mean = float(values.mean())
+    return mean_under_condition(mean, training) if math.isfinite(mean) else None
+
+
+def training_counts(
+    model: Harpoon, predicate: BoundPredicate, column: Column, real: Table | None = None
+) -> ConditionalCounts | None:
+    """Return a column among the training rows that satisfy a condition: of a table of them, or as the model counts.
+
+    None if it is not known, or if the condition itself chooses the categories of the column.
+    """
+    if column.kind.discrete and column.name in columns_of(predicate):
+        return None
+    if real is None:
+        return ConditionalCounts.from_tables(model.contingency_, predicate, column.name)
+    cells = coerce(real.column(column.name), column)
+    return ConditionalCounts.from_cells(cells.observed.astype(np.float64))
+
+
+def _with_interval(
+    moved: Shift, column: Column, after: Table, training: ConditionalCounts | None, category: object = None
+) -> Shift:
+    if training is None:
+        return moved
+    ends = estimate_interval(column, after, training, category)
+    if ends is None:
+        return replace(moved, interval_text="no interval: fewer than two training rows")
+    if column.kind.discrete:
+        low, high = (format_percent(end, 3) for end in ends)
+    else:
+        low, high = _format_distinct(column, list(ends), 4)
+    return replace(moved, interval=ends, interval_text=f"{format_percent(LEVEL)} interval {low} to {high}")
 
 
 def _format_distinct(column: Column, values: list[float], digits: int) -> list[str]:

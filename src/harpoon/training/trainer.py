@@ -14,7 +14,7 @@ from torch import Tensor
 from harpoon.config import LARGE_LEARNING_RATE, TrainingConfig
 from harpoon.diffusion import Denoiser
 from harpoon.encoding import EncodedRows
-from harpoon.exceptions import TrainingFailed
+from harpoon.exceptions import ShortTrainingWarning, TrainingFailed, warn
 from harpoon.training.calibration import Calibration, measure_calibration
 from harpoon.training.checkpoints import Checkpoint, TrainingState, with_prefix
 from harpoon.training.distributed import SingleProcess
@@ -26,6 +26,7 @@ MAX_VALIDATION_ROWS = 2048
 PLATEAU_FACTOR, PLATEAU_EPOCHS = 0.9, 50
 WARM_UP_FRACTION = 0.02
 STALLED_FRACTION, STALLED_EVALUATIONS = 0.3, 8  # of the steps so far, and evaluations, without improvement
+MIN_EPOCHS = 20  # a model with fewer is still learning fast
 RESTORE_MARGIN = 0.02  # relative loss, within the noise of the validation loss
 
 
@@ -55,6 +56,16 @@ class History:
     def seconds(self) -> float:
         """The duration of the training."""
         return self.epochs[-1].seconds if self.epochs else 0.0
+
+    def warn_if_short(self) -> None:
+        """Warn if the time limit stopped the training after so few epochs that it is far from convergence."""
+        n_epochs = self.epochs[-1].number if self.epochs else 0
+        if self.stopped_by == "time" and n_epochs < MIN_EPOCHS:
+            message = (
+                f"The time limit stopped the training after {n_epochs} epochs, while the model was still improving. A "
+                "longer max_time gives a better model."
+            )
+            warn(ShortTrainingWarning(message, code="short_training", epochs=n_epochs))
 
 
 def train(

@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harpoon import Column, Kind
-from harpoon.inference.feasibility import wilson_interval
 from harpoon.inference.intervals import attainable_coverage, interval, min_draws
 
 NUMBER = Column("x", Kind.NUMBER, step=None, clip=False)
@@ -150,11 +149,3 @@ def test_attainable_coverage_is_the_coverage_of_a_perfect_model():
     reached = np.mean((low <= truth) & (truth <= high))
     assert attainable_coverage(draws, 0.9, NUMBER) == pytest.approx(reached, abs=0.01)
     assert attainable_coverage(np.full((20, 5), 3.0), 0.9, NUMBER) == 1.0
-
-
-@pytest.mark.parametrize(("hits", "count"), [(0, 10_000), (1, 10_000), (37, 100), (100, 100)])
-def test_wilson_s_interval_is_its_closed_form(hits, count):
-    z, p = 1.959963984540054, hits / count
-    centre = (p + z**2 / (2 * count)) / (1 + z**2 / count)
-    half = z / (1 + z**2 / count) * np.sqrt(p * (1 - p) / count + z**2 / (4 * count**2))
-    assert wilson_interval(hits, count) == pytest.approx((centre - half, centre + half), abs=1e-12)

@@ -49,6 +49,8 @@ SENTENCES = {  # of the command line, by the code of an error or a warning; the 
     "{example}=category.",
     "rows_dropped": "Only {complete} of {rows} rows are complete, and the model trains on those only. Train on all "
     "rows with --option incomplete_rows=mask.",
+    "short_training": "The time limit stopped the training after {epochs} epochs, while the model was still "
+    "improving. A longer --max-time gives a better model.",
     "shortfall_of_given_rows": "--allow-fewer is for -n rows; given rows are all completed, or none are.",
     "structural_missing": "Filled: {problem}. --option structural=keep leaves such cells missing.",
     "too_few_complete_rows": "The model trains on complete rows only, and the table has {complete} of them; it needs "

@@ -26,7 +26,6 @@ FIT = (
     "zcat rows.csv.gz | harpoon fit - -o rows.harpoon --max-epochs 50 --seed 1 --json",
     "harpoon fit large.parquet -o large.harpoon --max-time 8h --checkpoint large.checkpoint --option hidden=512",
 )
-MIN_EPOCHS = 20  # a model with fewer is still learning fast
 
 
 @dataclass(frozen=True)
@@ -102,11 +101,6 @@ def fit(
     model.save(output)
     summary = {"model": str(output), "rows": rows.num_rows, "bytes": output.stat().st_size, **training_summary(model)}
     console.summary(summary, _describe(summary))
-    if model.history_.stopped_by == "time" and summary["epochs"] < MIN_EPOCHS:
-        console.message(
-            f"Note: the training had only {summary['epochs']} passes over the table. A longer --max-time gives a "
-            "better model."
-        )
 
 
 def read_with_schema(
@@ -140,6 +134,8 @@ def training_summary(model: Harpoon) -> dict[str, Any]:
         "validation_loss": last.validation_loss if last else None,
         "seconds": model.history_.seconds,
         "stopped_by": model.history_.stopped_by,
+        "grade": model.calibration_.grade,
+        "calibration": str(model.calibration_),
     }
 
 
@@ -148,5 +144,5 @@ def _describe(summary: dict[str, Any]) -> str:
     loss = "" if validation is None else f", validation loss {validation:.4f}"
     return (
         f"{summary['epochs']} epochs in {summary['seconds']:.0f} s (stopped by {summary['stopped_by']}){loss}. "
-        f"Model: {summary['model']} ({summary['bytes'] / 1e6:.1f} MB)"
+        f"{summary['calibration']} Model: {summary['model']} ({summary['bytes'] / 1e6:.1f} MB)"
     )

@@ -121,7 +121,14 @@ def impute(
     filled, seconds = imputer.n_filled, round(perf_counter() - started, 3)
     by_column = ", ".join(f"{name} {count:,}" for name, count in filled.items() if count)
     console.summary(
-        {"output": output, "rows": rows, "draws": draws, "filled": filled, "seconds": seconds},
+        {
+            "output": output,
+            "rows": rows,
+            "draws": draws,
+            "filled": filled,
+            "seconds": seconds,
+            "support": None if where is None else loaded.support(where).to_json(),
+        },
         f"{sum(filled.values()):,} cells filled in {rows:,} rows{f': {by_column}' if by_column else ''}",
     )
 

@@ -36,7 +36,9 @@ def info(model: options.ModelFile, *, console: Console) -> None:
         **training_summary(loaded),
     }
     columns, relations = [column.to_json() for column in loaded.schema_], loaded.relations()
-    parts = [fact_table(about), schema_table(loaded.schema_), *([listing("relations", relations)] if relations else [])]
+    facts = {name: fact for name, fact in about.items() if name not in ("grade", "calibration")}
+    parts = [fact_table(facts), f"{about['calibration']}\n", schema_table(loaded.schema_)]
+    parts += [listing("relations", relations)] if relations else []
     console.result({**about, "schema": columns, "relations": relations}, *parts)
 
 

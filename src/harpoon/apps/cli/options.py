@@ -162,8 +162,9 @@ class EngineOptions:
         block_store.run_job(job, output, run, force=force, progress=not console.quiet)
         rows = sum(map(job.n_output_rows, job.blocks))
         seconds = round(perf_counter() - started, 3)
+        support = None if job.support is None else job.support.to_json()
         summary = {"output": output, "rows": rows, "engine": self.engine, "workers": self.workers, "seconds": seconds}
-        console.summary(summary, f"{rows:,} rows in {output}")
+        console.summary({**summary, "support": support}, f"{rows:,} rows in {output}")
 
 
 def expand_records(command: Callable[..., None]) -> Callable[..., None]:

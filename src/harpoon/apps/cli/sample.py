@@ -123,7 +123,12 @@ def sample(
     table = loaded.template_.with_types(dataframe.read(frame).arrow)
     io.write_table(target, table, force)
     info = getattr(loaded, "sampling_info_", None)
-    summary = {"output": output, "rows": table.num_rows, "sampling_info": None if info is None else asdict(info)}
+    summary = {
+        "output": output,
+        "rows": table.num_rows,
+        "sampling_info": None if info is None else asdict(info),
+        "support": None if info is None or info.support is None else info.support.to_json(),
+    }
     console.summary(summary, f"{table.num_rows:,} rows sampled" if info is None else str(info))
 
 
@@ -153,7 +158,7 @@ def check(
         table = None if data is None else read_table(data, options.CsvOptions(), console, text_types(loaded.schema_))
         found = loaded.feasibility(where, given=cells, data=table, random_state=seed)
     facts = {name: value for name, value in asdict(found).items() if name != "training_fraction" or value is not None}
-    console.result(facts, str(found))
+    console.result({**facts, "support": found.support.to_json()}, str(found))
     if not found.probability:
         raise typer.Exit(IMPOSSIBLE)
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -19,59 +20,72 @@ from harpoon.apps.server.schemas import MAX_SEED, FeasibilityBody, ImputeParamet
 from harpoon.apps.server.served_model import ServedModel, distributions
 from harpoon.apps.server.uploads import Upload
 from harpoon.apps.server.workers import JobControl
-from harpoon.conditions import Predicate, bind, column_names, evaluate, parse
+from harpoon.conditions import BoundPredicate, Predicate, bind, column_names, evaluate, parse
 from harpoon.data import Column, Kind, Schema, Table, dataframe, read_columns
 from harpoon.data.arrow_types import text_types
 from harpoon.engines.block_imputer import BlockImputer, stack_draws
 from harpoon.exceptions import InvalidOption, InvalidTable, collect_warnings
-from harpoon.inference.feasibility import wilson_interval
+from harpoon.inference.diagnostics import SamplingInfo
+from harpoon.inference.feasibility import MIN_HITS
 from harpoon.inference.imputation import MultipleImputation
+from harpoon.inference.support import ConditionalCounts
+from harpoon.inference.uncertainty import probability_interval, share_interval
 from harpoon.io.source import boolean_spellings
 from harpoon.io.text_types import cast_texts, plain_values
-from harpoon.report.histograms import distance
-from harpoon.report.what_if import MIN_REAL_ROWS, shift
+from harpoon.report.agreement import MIN_REAL_ROWS, agreement
+from harpoon.report.histograms import by_excess, distance, distance_noise
+from harpoon.report.what_if import shift, training_counts
 
 FilledCell = dict[str, Any]
 
 
 def sample(served: ServedModel, body: SampleBody, control: JobControl) -> Payload:
     """Sample rows, each of which satisfies the condition."""
-    table, info, seed = _sample(served, body, control, allow_fewer=body.allow_fewer)
-    return Payload({"sampling_info": info, "seed": seed}, table)
+    drawn = _sample(served, body, control, allow_fewer=body.allow_fewer)
+    facts = {"sampling_info": asdict(drawn.info), "support": drawn.support}
+    return Payload({**facts, "notes": drawn.notes, "seed": drawn.seed}, drawn.table)
 
 
 def feasibility(served: ServedModel, body: FeasibilityBody, control: JobControl) -> Payload:
     """Estimate the probability of a condition, and say what to relax."""
     model, seed = served.for_job(control), _choose_seed(body.seed)
     control.passes = 1
-    found = model.feasibility(body.where, given=_given_values(body.given, model.schema_), random_state=seed)
+    with collect_warnings() as notes:
+        found = model.feasibility(body.where, given=_given_values(body.given, model.schema_), random_state=seed)
     low, high = (format_percent(end) for end in found.interval)
-    message = f"{format_percent(found.probability)} of sampled rows satisfy it (95 % confidence: {low} to {high})."
+    message = f"{format_percent(found.probability)} of sampled rows satisfy it (95 % interval: {low} to {high})."
     facts = {name: value for name, value in asdict(found).items() if name != "training_fraction"}  # there are no rows
-    return Payload({**facts, "message": " ".join([message, found.suggestion]).strip(), "seed": seed})
+    facts["support"] = found.support.to_json()
+    message = " ".join([message, found.suggestion]).strip()
+    return Payload({**facts, "message": message, "notes": notes, "seed": seed})
 
 
 def profile(served: ServedModel, body: ProfileBody, control: JobControl) -> Payload:
     """Compare every column under a condition with unconditional samples, the strongest change first."""
-    table, info, seed = _sample(served, body, control, allow_fewer=True)
-    after, tree = dataframe.read(table), None if body.where is None else parse(body.where)
+    drawn, schema = _sample(served, body, control, allow_fewer=True), served.model.schema_
+    after, tree = dataframe.read(drawn.table), None if body.where is None else parse(body.where)
     in_condition = {*(body.given or ()), *(() if tree is None else column_names(tree))}
     before = served.unconditional(body.missing)
-    real = None if tree is None or body.given else served.supporting_rows(bind(tree, served.model.schema_))
-    changes = [_compare(column, served.reference, before, after, real) for column in served.model.schema_.modelled]
-    changes.sort(key=lambda change: -(change["change"] or 0.0))
-    probability, interval = _estimate_probability(before, tree, served.model.schema_)
+    predicate = None if tree is None or body.given else bind(tree, schema)
+    real = None if predicate is None else served.supporting_rows(predicate)
+    compare = Comparison(served, predicate, before, after, real)
+    changes = sorted((compare.column(column) for column in schema.modelled), key=lambda change: change.pop("rank"))
+    probability, interval = _estimate_probability(before, tree, schema, drawn.info)
+    agreed = None if real is None else agreement(schema.modelled, after, real)
     return Payload(
         {
             "where": None if tree is None else str(tree),
             "probability": probability,
             "interval": interval,
-            "support": None if real is None or served.real is None else _support(real.n_rows, served.real.n_rows),
+            "support": drawn.support,
+            "real": None if real is None or served.real is None else _real_rows(real.n_rows, served.real.n_rows),
+            "agreement": agreed,
             "rows": after.n_rows,
-            "sampling_info": info,
+            "sampling_info": asdict(drawn.info),
             "columns": [{**change, "in_condition": change["name"] in in_condition} for change in changes],
-            "sampled": to_records(table.slice(0, body.show)),
-            "seed": seed,
+            "sampled": to_records(drawn.table.slice(0, body.show)),
+            "notes": drawn.notes,
+            "seed": drawn.seed,
         }
     )
 
@@ -153,56 +167,98 @@ def add_uncertainty(cells: Sequence[FilledCell], draws: MultipleImputation, leve
     return [{**cell, **uncertainty(cell["column"], cell["row"], cell["value"])} for cell in cells]
 
 
-def _sample(
-    served: ServedModel, body: SampleBody | ProfileBody, control: JobControl, *, allow_fewer: bool
-) -> tuple[pa.Table, dict[str, Any], int]:
-    """Return rows, diagnostics and the seed."""
+@dataclass(frozen=True)
+class Drawn:
+    """Sampled rows, how they were sampled, what was warned of, and the seed."""
+
+    table: pa.Table
+    info: SamplingInfo
+    notes: list[str]
+    seed: int
+
+    @property
+    def support(self) -> dict[str, Any] | None:
+        """The training rows behind the sampled ones; None without a condition."""
+        return None if self.info.support is None else self.info.support.to_json()
+
+
+def _sample(served: ServedModel, body: SampleBody | ProfileBody, control: JobControl, *, allow_fewer: bool) -> Drawn:
+    """Sample rows."""
     if body.n > served.limits.rows:
         raise too_large(f"At most {served.limits.rows:,} rows can be sampled at once here, got {body.n:,}.")
     model, seed = served.for_job(control), _choose_seed(body.seed)
     control.passes = 1 if body.where is None else None
-    table = model.sample(
-        body.n,
-        where=body.where,
-        given=_given_values(body.given, model.schema_),
-        strategy="auto" if body.where is None else body.strategy,
-        on_shortfall="return" if allow_fewer and body.where is not None else "raise",
-        missing=body.missing,
-        random_state=seed,
-        **body.options,
-    )
-    return table, asdict(model.sampling_info_), seed
+    with collect_warnings() as notes:
+        table = model.sample(
+            body.n,
+            where=body.where,
+            given=_given_values(body.given, model.schema_),
+            strategy="auto" if body.where is None else body.strategy,
+            on_shortfall="return" if allow_fewer and body.where is not None else "raise",
+            missing=body.missing,
+            random_state=seed,
+            **body.options,
+        )
+    return Drawn(table, model.sampling_info_, notes, seed)
 
 
 def _estimate_probability(
-    reference: Table, tree: Predicate | None, schema: Schema
+    reference: Table, tree: Predicate | None, schema: Schema, info: SamplingInfo
 ) -> tuple[float, tuple[float, float]]:
-    """Return the fraction of unconditional samples that satisfy a condition, and its 95 % confidence interval."""
-    if tree is None:
+    """Return the fraction of unconditional samples that satisfy a condition, and its 95 % interval.
+
+    A rare condition has the probability that was estimated while its rows were sampled, from its branches.
+    """
+    if tree is None or info.support is None:
         return 1.0, (1.0, 1.0)
     satisfied = evaluate(bind(tree, schema), read_columns(reference, schema, partial=True))
-    return float(satisfied.mean()), wilson_interval(int(satisfied.sum()), len(satisfied))
+    hits, rows = int(satisfied.sum()), len(satisfied)
+    is_rare = hits < MIN_HITS and info.probability is not None and info.rows
+    probability = float(info.probability or 0.0) if is_rare else hits / rows
+    return probability, probability_interval(probability, rows, info.support)
 
 
-def _support(rows: int, of: int) -> dict[str, Any]:
-    """Return how many real rows satisfy a condition, and their fraction with its 95 % confidence interval."""
-    return {"rows": rows, "of": of, "fraction": rows / of, "interval": wilson_interval(rows, of)}
+def _real_rows(rows: int, of: int) -> dict[str, Any]:
+    """Return how many real rows satisfy a condition, and their fraction with its 95 % interval."""
+    return {"rows": rows, "of": of, "fraction": rows / of, "interval": share_interval(rows / of, math.inf, of)}
 
 
-def _compare(column: Column, reference: Table, before: Table, after: Table, real: Table | None) -> dict[str, Any]:
-    """Compare a column before and after, and with real rows if there are any, in the bins of the reference."""
-    _, old, new, *truth = distributions(column, reference, before, after, *([real] if real and real.n_rows else []))
-    near = real if real is not None and real.n_rows >= MIN_REAL_ROWS else None
-    return {
-        "name": column.name,
-        "kind": column.kind.value,
-        "change": distance(column, before, after),
-        "sentence": shift(column, before, after)[1],
-        "before": old,
-        "after": new,
-        "real": truth[0] if truth else None,
-        "distance_to_real": None if near is None else distance(column, near, after),
-    }
+@dataclass(frozen=True)
+class Comparison:
+    """Rows before and after a condition, and the real rows that satisfy it, if there are any."""
+
+    served: ServedModel
+    predicate: BoundPredicate | None
+    before: Table
+    after: Table
+    real: Table | None
+
+    def column(self, column: Column) -> dict[str, Any]:
+        """Compare one column in the bins of the reference. `rank` sorts columns by what exceeds chance."""
+        tables = [self.before, self.after, *([self.real] if self.real and self.real.n_rows else [])]
+        _, old, new, *truth = distributions(column, self.served.reference, *tables)
+        near = self.real if self.real is not None and self.real.n_rows >= MIN_REAL_ROWS else None
+        change, noise = distance(column, self.before, self.after), distance_noise(column, self.before, self.after)
+        moved = shift(column, self.before, self.after, self._training_counts(column))
+        return {
+            "name": column.name,
+            "kind": column.kind.value,
+            "change": change,
+            "noise": noise,
+            "rank": by_excess(change, noise),
+            "sentence": moved.text,
+            "interval": moved.interval,
+            "interval_text": moved.interval_text,
+            "before": old,
+            "after": new,
+            "real": truth[0] if truth else None,
+            "distance_to_real": None if near is None else distance(column, near, self.after),
+        }
+
+    def _training_counts(self, column: Column) -> ConditionalCounts | None:
+        if self.predicate is None:
+            return None
+        return training_counts(self.served.model, self.predicate, column, self.real)
 
 
 def _given_values(given: Mapping[str, Any] | None, schema: Schema) -> dict[str, Any]:

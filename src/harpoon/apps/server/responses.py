@@ -42,12 +42,10 @@ class Payload:
     def encode(self, media: str) -> tuple[bytes, dict[str, str]]:
         """Return the content in a format, and headers for facts that the format cannot hold."""
         if self.table is not None and media in TABLE_FORMATS:
-            notes = self.facts.get("notes")
-            note_header = {"X-Harpoon-Notes": json.dumps(notes)} if notes else {}  # ASCII, as headers are
-            return _encode_table(self.table, TABLE_FORMATS[media]), {
-                "X-Harpoon-Seed": str(self.facts["seed"]),
-                **note_header,
-            }
+            kept = {"X-Harpoon-Notes": self.facts.get("notes"), "X-Harpoon-Support": self.facts.get("support")}
+            headers = {name: json.dumps(fact) for name, fact in kept.items() if fact}  # ASCII, as headers are
+            seed = {"X-Harpoon-Seed": str(self.facts["seed"])}
+            return _encode_table(self.table, TABLE_FORMATS[media]), {**seed, **headers}
         rows = {} if self.table is None else {"rows": to_records(self.table)}
         return as_json({**rows, **self.facts}), {}
 

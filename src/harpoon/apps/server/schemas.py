@@ -269,33 +269,53 @@ class ModelDescription(BaseModel):
     version: str
     rows: int
     real_rows: int | None
+    training_rows: int
+    calibration: dict[str, Any]
     columns: list[dict[str, Any]]
     limits: dict[str, float]
 
 
+class SupportContent(BaseModel):
+    """How many training rows satisfy a condition: an upper bound and an estimate, and a sentence."""
+
+    rows: int
+    upper_bound: int
+    estimate: float
+    exact: int | None
+    given_rows: float
+    counted: float
+    is_counted: bool
+    is_extrapolation: bool
+    text: str
+
+
 class SampleResponse(BaseModel):
-    """Rows, diagnostics of the sampling, and the seed."""
+    """Rows, diagnostics of the sampling, the training rows behind them, and the seed."""
 
     rows: list[dict[str, Any]]
     sampling_info: dict[str, Any]
+    support: SupportContent | None
+    notes: list[str]
     seed: int
 
 
 class FeasibilityResponse(BaseModel):
-    """The probability of a condition and of each of its parts, and what to relax."""
+    """The probability of a condition and of each of its parts, the training rows behind it, and what to relax."""
 
     condition: str
     probability: float
     interval: Interval
+    support: SupportContent
     parts: list[dict[str, Any]]
     rows: int
     suggestion: str
     message: str
+    notes: list[str]
     seed: int
 
 
-class SupportingRows(BaseModel):
-    """How many real rows satisfy a condition, and their fraction with its 95 % confidence interval."""
+class RealRows(BaseModel):
+    """How many real rows satisfy a condition, and their fraction with its 95 % interval."""
 
     rows: int
     of: int
@@ -303,17 +323,33 @@ class SupportingRows(BaseModel):
     interval: Interval
 
 
+class AgreementContent(BaseModel):
+    """Rows that are sampled under a condition, compared with the real rows that satisfy it: a grade and a sentence."""
+
+    grade: str
+    rows: int
+    column: str | None
+    excess: float | None
+    sentence: str
+
+
 class ProfileResponse(BaseModel):
-    """The effect of a condition on every column, the strongest first, and its probability in unconditional samples."""
+    """The effect of a condition on every column, the strongest beyond chance first, and its probability.
+
+    Intervals contain the error of the training sample and of the simulation.
+    """
 
     where: str | None
     probability: float
     interval: Interval
-    support: SupportingRows | None
+    support: SupportContent | None
+    real: RealRows | None
+    agreement: AgreementContent | None
     rows: int
     sampling_info: dict[str, Any]
     columns: list[dict[str, Any]]
     sampled: list[dict[str, Any]]
+    notes: list[str]
     seed: int
 
 

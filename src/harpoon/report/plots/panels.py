@@ -45,7 +45,7 @@ class ColumnPair:
 
     def shift_text(self) -> str:
         """Return the change of the mean, or of the category fraction that changed most."""
-        return shift(self.column, *self.tables, digits=DIGITS)[1]
+        return shift(self.column, *self.tables, digits=DIGITS).text
 
 
 def pair_columns(

@@ -46,6 +46,8 @@ export class Answer {
       one(`#${name}`).addEventListener("change", ({ target }) => this.state.change({ [name]: target.value }));
     }
     one("#missing-choice").hidden = !this.schema.columns.some(({ nullable }) => nullable);
+    one("#calibration").textContent = `The model: ${this.schema.calibration.sentence}`;
+    one("#calibration").dataset.grade = this.schema.calibration.grade;
     one("#reseed").addEventListener("click", () => this.state.change({ seed: this.state.values.seed + 1 }));
   }
 

@@ -37,7 +37,7 @@ const byName = (answer) => Object.fromEntries(answer.columns.map((column) => [co
 
 function ordered(columns, scenarios, answers) {
   const names = columns.map(({ name }) => name);
-  const changes = (name) => Math.max(0, ...answers.map(([, answer]) => answer[name]?.change ?? 0));
+  const changes = (name) => Math.max(0, ...answers.map(([, answer]) => rank(answer[name])));
   const inCondition = (name) => answers.some(([, answer]) => answer[name]?.in_condition);
   if (answers.length || !scenarios.length) {
     last = {
@@ -49,6 +49,9 @@ function ordered(columns, scenarios, answers) {
   const index = ({ name }) => last.order.indexOf(name);
   return columns.toSorted((one, other) => index(one) - index(other));
 }
+
+/** The change beyond chance decides; among columns that do not exceed it, the change itself. */
+const rank = (column) => Math.max((column?.change ?? 0) - (column?.noise ?? 0), 0) + 1e-6 * (column?.change ?? 0);
 
 function heading(scenarios, values) {
   one("#changes-heading").replaceChildren(
@@ -67,10 +70,11 @@ function legend(scenarios, found) {
     ["before", "without a condition"],
     ...scenarios.map((key) => [key, `scenario ${key.toUpperCase()}`]),
   ];
-  for (const key of scenarios.filter((one) => found[one]?.support?.rows))
+  for (const key of scenarios.filter((one) => found[one]?.real?.rows))
     keys.push([`real ${key}`, `real rows that satisfy ${key.toUpperCase()}`]);
   keys.push(["height", "height: share of the rows"]);
   if (scenarios.length) keys.push(["change", "change: 0 % is the same distribution, 100 % has nothing in common"]);
+  if (scenarios.length) keys.push(["height", "order: by the change beyond chance"]);
   one("#legend").replaceChildren(...keys.map(([key, words]) => html("span", { class: `key ${key}` }, words)));
 }
 
@@ -121,5 +125,6 @@ function shift(key, change) {
     html("span", { class: "sentence", title: change?.sentence }, change?.sentence ?? "…"),
     moved,
     measure,
+    change?.interval_text && html("span", { class: "interval" }, change.interval_text),
   );
 }

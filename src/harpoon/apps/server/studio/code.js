@@ -9,6 +9,7 @@ export function showCode(schema, scenarios, values) {
   const named = (key) => (scenarios.length > 1 ? `rows_${key}` : "rows");
   const questions = scenarios.map((key) => ({ name: named(key), where: values[key].trim(), n, seed, strategy, missing }));
   const load = ["import harpoon", "", `model = harpoon.load(${literal(file)})`];
+  one("#link").replaceChildren(...listing([location.href], "address"));
   one("#code-part").hidden = !scenarios.length;
   one("#python").replaceChildren(...listing([...load, ...questions.map(inPython)], "Python"));
   one("#shell").replaceChildren(

@@ -4,6 +4,7 @@ import { html } from "./dom.js";
 import { count, counted, percent } from "./formats.js";
 
 const FEW_ROWS = 5; // fewer real rows than this are an extrapolation
+const HARDLY = "Hardly anything but the model stands behind this answer.";
 const STRATEGIES = {
   rejection: "rows that do not satisfy the condition were rejected",
   conditioning: "the columns of the condition were sampled first, the others given them",
@@ -19,6 +20,7 @@ export class Verdict {
     this.scale = html("p", { class: "scale", "aria-hidden": "true" }, html("i", {}));
     this.words = html("p", { class: "words" });
     this.support = html("p", { class: "support", role: "status" });
+    this.grade = html("p", { class: "graded" });
     this.bar = html("progress", { max: 1, "aria-label": `Rows sampled for scenario ${key.toUpperCase()}` });
     this.counter = html("span", { class: "counter" });
     this.work = html(
@@ -38,6 +40,7 @@ export class Verdict {
       this.scale,
       this.words,
       this.support,
+      this.grade,
       this.work,
       this.sentence,
       this.again,
@@ -63,16 +66,18 @@ export class Verdict {
     this.counter.textContent = of ? `${count(done)} of ${count(of)}` : `${counted(done, "row")} sampled`;
   }
 
-  show({ probability, interval, support, rows, sampling_info: info, question, reason }) {
+  show({ probability, interval, support, real, agreement, rows, sampling_info: info, question, reason }) {
     this.#state("answered");
     this.node.dataset.where = question.where ?? "";
     this.number.textContent = probability === 0 && rows > 0 ? `< ${percent(interval[1])}` : percent(probability);
     this.scale.firstChild.style.width = `${100 * probability}%`;
     const [free, sampled] = [question.where === null, `${counted(rows, "row")} sampled`];
-    const probable = free ? "of rows: there is no condition." : `of sampled rows satisfy it (95 % confidence interval of the simulation: ${between(interval)}).`;
+    const probable = free ? "of rows: there is no condition." : `of sampled rows satisfy it (95 % interval: ${between(interval)}, with the error of ${counted(Math.round(support.given_rows), "training row")} and of the simulation).`;
     this.words.textContent = `${probable} ${sampled}${free || !rows ? "" : `: ${STRATEGIES[info.strategy]}`}.`;
-    this.support.textContent = support ? supportText(support) : "";
-    this.support.classList.toggle("banner", Boolean(support) && support.rows < FEW_ROWS);
+    this.support.textContent = real ? realText(real) : support ? trainingText(support) : "";
+    this.support.classList.toggle("banner", real ? real.rows < FEW_ROWS : Boolean(support?.is_extrapolation));
+    this.grade.textContent = agreement?.sentence ?? "";
+    this.grade.dataset.grade = agreement?.grade ?? "";
     this.sentence.textContent = reason;
   }
 
@@ -95,17 +100,24 @@ export class Verdict {
     this.sentence.textContent = "";
     this.work.hidden = name !== "waiting";
     this.again.hidden = !["refused", "stopped"].includes(name);
-    this.number.hidden = this.scale.hidden = this.words.hidden = this.support.hidden = name !== "answered";
+    this.number.hidden = this.scale.hidden = this.words.hidden = this.support.hidden = this.grade.hidden = name !== "answered";
   }
 }
 
 /** Whether an error is about the text of a condition. */
 export const unreadable = ({ kind }) => kind === "InvalidCondition";
 
-function supportText({ rows, of, fraction, interval }) {
+/** How many rows of the table that the server has satisfy the condition. */
+function realText({ rows, of, fraction, interval }) {
   const met = `${count(rows)} of ${counted(of, "real row")}`;
-  if (rows < FEW_ROWS) return `Extrapolation: ${met} satisfy it. Hardly anything but the model stands behind this answer.`;
-  return `Support: ${met} satisfy it: ${percent(fraction)} (95 % confidence interval: ${between(interval)}).`;
+  if (rows < FEW_ROWS) return `Extrapolation: ${met} satisfy it. ${HARDLY}`;
+  return `Support: ${met} satisfy it: ${percent(fraction)} (95 % interval: ${between(interval)}).`;
+}
+
+/** About how many training rows satisfy it, as the model file tells. */
+function trainingText({ rows, estimate, is_extrapolation: extrapolation }) {
+  const met = `about ${count(Math.round(estimate))} of ${counted(rows, "training row")} satisfy it.`;
+  return extrapolation ? `Extrapolation: ${met} ${HARDLY}` : `Support: ${met}`;
 }
 
 function between([low, high]) {

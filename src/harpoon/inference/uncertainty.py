@@ -1,0 +1,82 @@
+"""Intervals of probabilities, shares and means: the error of the training sample and of the simulation together.
+
+A model knows a distribution only from its training rows, however many rows are sampled from it. If k of n training rows
+satisfy a condition, its probability has the posterior Beta(k + 1/2, n - k + 1/2) (Jeffreys' prior), and the interval is
+the one of this posterior. It is widened to the estimate of the model, which may differ from the counts, because the
+model has learnt imperfectly and because its rows are simulated. The same holds for the share of a category under a
+condition, of which n are the training rows that satisfy the condition, and for a mean, of which Student's t gives the
+interval.
+
+k and n are counted in the table where it is at hand, and else in the one- and two-way counts of the model file. A
+condition on more columns has a product of these counts only. Then the interval also contains the posterior around the
+estimate of the model, as if it were the share of so many rows as simulation and training sample are worth together. A
+share or a mean under a condition on more than one column has no interval without the table.
+"""
+
+from __future__ import annotations
+
+import math
+
+from harpoon.inference.support import ConditionalCounts, Support
+
+LEVEL = 0.95
+Ends = tuple[float, float]
+
+
+def probability_interval(probability: float, sampled: float, support: Support) -> Ends:
+    """Return the 95 % interval of the probability of a condition, estimated from so many sampled rows."""
+    given = support.given_rows
+    of_count = share_interval(support.counted / max(given, support.counted, 1.0), math.inf, given)
+    if support.is_counted:
+        return _hull(of_count, (probability, probability))
+    return _hull(of_count, share_interval(probability, sampled, given))
+
+
+def share_under_condition(share: float, training: ConditionalCounts, value: float) -> Ends:
+    """Return the 95 % interval of the share of a value under a condition, of which `share` is the model's estimate."""
+    return _hull(share_interval(training.share(value), math.inf, training.total), (share, share))
+
+
+def mean_under_condition(mean: float, training: ConditionalCounts) -> Ends | None:
+    """Return the 95 % interval of a mean under a condition, of which `mean` is the estimate of the model.
+
+    None if fewer than two training rows satisfy the condition.
+    """
+    of_training = mean_interval(*training.moments(), training.total)
+    return None if of_training is None else _hull(of_training, (mean, mean))
+
+
+def _hull(first: Ends, second: Ends) -> Ends:
+    return min(first[0], second[0]), max(first[1], second[1])
+
+
+def share_interval(share: float, sampled: float, training: float) -> Ends:
+    """Return the 95 % interval of a share of sampled rows that is learnt from so many training rows.
+
+    It is that of Jeffreys' posterior of as many independent rows as both are worth: 1 / (1 / sampled + 1 / training).
+
+    >>> share_interval(0.3, 1000, 100), share_interval(0.3, 1000, math.inf), share_interval(0.0, 1000, 0)
+    ((0.2131..., 0.3993...), (0.2722..., 0.3289...), (0.0, 0.998...))
+    """
+    from scipy.stats import beta
+
+    rows = 1 / (1 / max(sampled, math.ulp(0)) + 1 / max(training, math.ulp(0)))
+    hits, misses = share * rows + 0.5, (1 - share) * rows + 0.5
+    tail = (1 - LEVEL) / 2
+    low = 0.0 if share <= 0 else float(beta.ppf(tail, hits, misses))
+    high = 1.0 if share >= 1 else float(beta.isf(tail, hits, misses))
+    return min(low, share), max(high, share)
+
+
+def mean_interval(mean: float, deviation: float, rows: float) -> Ends | None:
+    """Return the 95 % interval of a mean of so many rows, by Student's t; None of fewer than two.
+
+    >>> mean_interval(1.0, 2.0, 100), mean_interval(1.0, 2.0, 1)
+    ((0.6011..., 1.3988...), None)
+    """
+    from scipy.stats import t
+
+    if rows < 2:  # noqa: PLR2004
+        return None
+    half = float(t.isf((1 - LEVEL) / 2, rows - 1)) * deviation / math.sqrt(rows - 1)
+    return mean - half, mean + half

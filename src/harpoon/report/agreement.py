@@ -1,0 +1,79 @@
+"""Agreement of rows that are sampled under a condition with the real rows that satisfy it: a sentence and a grade.
+
+The grade is that of the column that differs most beyond chance. Two samples of one distribution differ, too, so the
+distance that they exceed once in twenty times, in any of the columns, is subtracted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from harpoon._text import format_percent, shorten
+from harpoon.data import Column, Table, coerce
+from harpoon.metrics.marginals import NOISE_LEVEL
+from harpoon.report.histograms import category_fractions, distance, distance_noise, format_value
+from harpoon.report.summary import Agreement
+
+MIN_REAL_ROWS = 30  # rows that satisfy the condition; with fewer the distances to them are noise
+# The largest distance beyond chance for each grade; above the last the grade is D.
+GRADES = {"A": 0.03, "B": 0.07, "C": 0.15}
+WORST_GRADE = "D"
+MAX_NAME_CHARACTERS = 40
+
+
+@dataclass(frozen=True)
+class _Difference:
+    column: Column
+    excess: float  # the distance beyond chance
+
+
+def agreement(columns: Sequence[Column], sampled: Table, real: Table) -> Agreement:
+    """Compare rows that are sampled under a condition with the real rows that satisfy it."""
+    rows = f"{real.n_rows:,} real row{'' if real.n_rows == 1 else 's'}"
+    if not sampled.n_rows or real.n_rows < MIN_REAL_ROWS:
+        few = f"No grade: {rows} satisfy the condition, and a comparison needs {MIN_REAL_ROWS}."
+        return Agreement(grade="", rows=real.n_rows, column=None, excess=None, sentence=few)
+    found = [_difference(column, sampled, real, NOISE_LEVEL / len(columns)) for column in columns]
+    worst = max((one for one in found if one is not None), key=lambda one: one.excess, default=None)
+    if worst is None:
+        sentence = "No grade: no column has observed cells in both."
+        return Agreement(grade="", rows=real.n_rows, column=None, excess=None, sentence=sentence)
+    grade = next((grade for grade, bound in GRADES.items() if worst.excess <= bound), WORST_GRADE)
+    both = _both_values(worst.column, sampled, real)
+    if worst.excess <= 0:
+        sentence = f"Grade {grade}: no column differs from the {rows} that satisfy it by more than chance explains."
+    else:
+        measure = "KS" if worst.column.kind.numeric else "TV"
+        sentence = (
+            f"Grade {grade}: compared with the {rows} that satisfy it, {_name(worst.column)} differs most: {both}. "
+            f"That is a {measure} distance of {format_percent(worst.excess, 2)} beyond chance."
+        )
+    excess = float(max(worst.excess, 0.0))
+    return Agreement(grade=grade, rows=real.n_rows, column=worst.column.name, excess=excess, sentence=sentence)
+
+
+def _difference(column: Column, sampled: Table, real: Table, level: float) -> _Difference | None:
+    found = distance(column, real, sampled)
+    return None if found is None else _Difference(column, found - distance_noise(column, real, sampled, level))
+
+
+def _both_values(column: Column, sampled: Table, real: Table) -> str:
+    """Return the mean, or the category fraction that differs most, of sampled and of real rows."""
+    cells = [table.column(column.name) for table in (sampled, real)]
+    if column.kind.discrete:
+        ours, theirs = (category_fractions(column, one) for one in cells)
+        category = max({**ours, **theirs}, key=lambda one: (abs(ours.get(one, 0) - theirs.get(one, 0)), str(one)))
+        values = [format_percent(one.get(category, 0.0)) for one in (ours, theirs)]
+        what = f"{shorten(str(category), shown=MAX_NAME_CHARACTERS)} in"
+    else:
+        means = [float(coerce(one, column).observed.astype(np.float64).mean()) for one in cells]
+        values = [format_value(column, mean, largest=max(map(abs, means))) for mean in means]
+        what = "mean"
+    return f"{what} {values[0]} of the sampled and {values[1]} of the real rows"
+
+
+def _name(column: Column) -> str:
+    return shorten(column.name, shown=MAX_NAME_CHARACTERS)

@@ -1,0 +1,196 @@
+"""Support, calibration and grades reach Python, the command line, reports and the service."""
+
+import json
+from types import SimpleNamespace
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv
+import pytest
+import requests
+from scipy.stats import beta
+from typer.testing import CliRunner
+
+from harpoon import ExtrapolationWarning, Harpoon, ShortTrainingWarning, load
+from harpoon.apps.cli import app
+from harpoon.apps.server.app import create_app
+from harpoon.engines.job import ImputeRequest, SampleJob
+from harpoon.report import Page, describe, evaluate
+from harpoon.training.trainer import MIN_EPOCHS
+from tests.support.frames import fit
+from tests.support.server import serving
+from tests.support.studio import people
+
+TABLE = people()
+NEVER = "age < 20 and income > 2200"  # incomes grow with age
+OFTEN = "age >= 40"
+MET = duckdb.from_arrow(TABLE).filter(OFTEN).count("*").fetchall()[0][0]
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("support")
+    model = fit(TABLE, hidden=32, max_epochs=15)
+    model.save(folder / "m.harpoon")
+    pa.csv.write_csv(TABLE, folder / "t.csv")
+    return SimpleNamespace(model=model, file=folder / "m.harpoon", table=folder / "t.csv", folder=folder)
+
+
+def call(*arguments):
+    done = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"}).invoke(app, [str(a) for a in arguments])
+    return SimpleNamespace(code=done.exit_code, out=done.stdout_bytes, said=done.stderr)
+
+
+# Python
+
+
+def test_every_conditional_call_warns_of_an_extrapolation(work):
+    loaded = load(work.file, progress=False)
+    calls = (
+        lambda: loaded.sample(3, where=NEVER, on_shortfall="return", random_state=0),
+        lambda: loaded.sample(3, given={"age": 18, "income": 4000.0}, random_state=0),
+        lambda: loaded.feasibility(NEVER, random_state=0),
+        lambda: loaded.impute(TABLE.slice(0, 0), where=NEVER),
+        lambda: SampleJob.create(3, loaded, where=NEVER),
+        lambda: ImputeRequest.create(loaded, where=NEVER),
+    )
+    for ask in calls:
+        with pytest.warns(ExtrapolationWarning, match="training rows"):
+            ask()
+
+
+def test_imputation_has_support_also_if_no_row_has_to_be_completed(work):
+    work.model.impute(TABLE, where="age > 0")
+    assert work.model.sampling_info_.support.count == pytest.approx(TABLE.num_rows)
+    assert work.model.sampling_info_.rows == 0
+
+
+def test_the_interval_of_feasibility_contains_the_posterior_of_the_training_count(work):
+    found = work.model.feasibility(OFTEN, data=TABLE, random_state=0)
+    posterior = beta(MET + 0.5, TABLE.num_rows - MET + 0.5)
+    assert found.interval[0] <= posterior.ppf(0.025) + 1e-12
+    assert found.interval[1] >= posterior.ppf(0.975) - 1e-12
+    assert found.support.exact == MET
+
+
+def test_given_cells_leave_few_rows_to_learn_from(work):
+    wide, narrow = (work.model.feasibility("member", given=given, random_state=0) for given in ({"age": 30}, None))
+    assert wide.support.given_rows < 20 < narrow.support.given_rows
+    assert wide.interval[1] - wide.interval[0] > 2 * (narrow.interval[1] - narrow.interval[0])
+
+
+def test_a_training_that_its_time_limit_stops_early_warns(tmp_path):
+    table = pd.DataFrame(np.random.default_rng(0).normal(size=(4000, 3)), columns=list("xyz"))
+    with pytest.warns(ShortTrainingWarning, match="longer max_time") as caught:
+        model = Harpoon(max_time=0.01, random_state=0, progress=False).fit(table)
+    assert caught[0].filename == __file__
+    assert model.history_.epochs[-1].number < MIN_EPOCHS
+    table.to_csv(tmp_path / "t.csv", index=False)
+    done = call("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--max-time", "0.01", "--json")
+    assert "Note: The time limit stopped the training after" in done.said
+    assert "--max-time" in done.said
+    assert json.loads(done.out)["calibration"]
+
+
+# Command line
+
+
+def test_the_command_line_says_how_many_rows_support_an_answer(work):
+    out = work.folder / "out.csv"
+    commands = {
+        "sample": ("sample", work.file, "-n", 3, "--allow-fewer", "--where", NEVER, "-o", out, "-f"),
+        "check": ("check", work.file, "--where", NEVER),
+        "impute": ("impute", work.file, work.table, "--where", "age > 0", "-o", out, "-f"),
+    }
+    for name, command in commands.items():
+        done = call(*command, "--seed", 0, "--json")
+        support = json.loads(done.out)["support"]
+        assert support["rows"] == TABLE.num_rows, done.said
+        assert support["is_extrapolation"] == (name != "impute")
+        assert ("Note: Extrapolation: the condition" in done.said) == (name != "impute")
+
+
+def test_an_engine_says_it_too(work):
+    out = work.folder / "rows.parquet"
+    done = call("sample", work.file, "-n", 5, "--where", OFTEN, "--engine", "local", "-o", out, "-f", "--json")
+    assert json.loads(done.out)["support"]["estimate"] == pytest.approx(MET, abs=6)
+
+
+def test_info_shows_the_calibration(work):
+    assert json.loads(call("info", work.file, "--json").out)["grade"] == work.model.calibration_.grade
+    assert str(work.model.calibration_) in call("info", work.file).out.decode()
+
+
+# Reports
+
+
+def test_a_report_has_support_and_grade_of_its_condition(work):
+    summary = evaluate(work.model, TABLE, where=OFTEN, rows=300, random_state=0)
+    found = summary["condition"]
+    assert found["support"]["estimate"] == pytest.approx(MET, abs=6)
+    assert found["agreement"]["rows"] == MET
+    assert found["agreement"]["grade"] in "ABCD"
+    page = Page(summary).html
+    assert f"<b>Grade {found['agreement']['grade']}</b>" in page
+    assert "<b>Support</b>" in page
+    assert summary["training"]["calibration"] == str(work.model.calibration_)
+    assert "Calibration" in page
+    income = next(one for one in found["what_if"] if one["name"] == "income")
+    assert income["interval"][0] < income["interval"][1]
+    assert income["interval_text"] in page.replace("\N{NO-BREAK SPACE}", " ")
+    excess = [max((one["effect"] or 0) - one["noise"], 0) for one in found["what_if"]]
+    assert excess == sorted(excess, reverse=True)
+
+
+def test_a_report_of_an_extrapolation_has_a_banner(work):
+    summary = describe(work.model, where="age < 24 and income > 1990", rows=200, random_state=0)
+    assert summary["condition"]["support"]["is_extrapolation"]
+    assert summary["condition"]["agreement"] is None
+    assert "<b>Extrapolation</b>" in Page(summary).html
+
+
+# Service
+
+
+@pytest.fixture(scope="module", params=["with the table", "alone"])
+def url(request, work):
+    data = TABLE if request.param == "with the table" else None
+    with serving(create_app(work.model, name="people", data=data)) as url:
+        yield url
+
+
+def test_the_service_says_it_in_every_answer(work, url):
+    body = {"where": OFTEN, "n": 20, "seed": 0}
+    support = work.model.support(OFTEN).to_json()
+    sampled = requests.post(f"{url}/sample", json=body, timeout=60)
+    assert sampled.json()["support"] == support
+    assert sampled.json()["notes"] == []
+    rows = requests.post(f"{url}/sample", json=body, headers={"Accept": "text/csv"}, timeout=60)
+    assert json.loads(rows.headers["X-Harpoon-Support"]) == support
+    never = requests.post(f"{url}/feasibility", json={"where": NEVER, "seed": 0}, timeout=60).json()
+    assert never["support"]["is_extrapolation"]
+    assert never["notes"][0].startswith("Extrapolation: ")
+    assert requests.get(f"{url}/schema", timeout=9).json()["calibration"]["sentence"] == str(work.model.calibration_)
+    assert requests.post(f"{url}/sample", json={"n": 2}, timeout=60).json()["support"] is None
+
+
+def test_a_profile_has_intervals_and_with_the_table_a_grade(url):
+    found = requests.post(f"{url}/profile", json={"where": OFTEN, "n": 200, "seed": 0}, timeout=60).json()
+    posterior = beta(MET + 0.5, TABLE.num_rows - MET + 0.5)
+    assert found["interval"][0] <= posterior.ppf(0.025) + 0.01
+    assert found["interval"][1] >= posterior.ppf(0.975) - 0.01
+    assert {column["name"]: column["interval"] is not None for column in found["columns"]}["income"]
+    if found["real"] is None:
+        assert found["agreement"] is None
+    else:
+        assert found["real"]["rows"] == found["agreement"]["rows"] == MET
+        assert found["agreement"]["sentence"].startswith(f"Grade {found['agreement']['grade']}: ")
+
+
+def test_intervals_under_two_columns_need_the_table(url):
+    where = "age >= 40 and job = 'pilot'"
+    found = requests.post(f"{url}/profile", json={"where": where, "n": 100, "seed": 0}, timeout=60).json()
+    income = next(column for column in found["columns"] if column["name"] == "income")
+    assert (income["interval"] is None) == (found["real"] is None)

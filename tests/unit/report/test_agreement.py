@@ -1,0 +1,77 @@
+"""Conditions are graded against real rows, and columns are ranked by what exceeds chance."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from harpoon.data import dataframe
+from harpoon.data.schema import Schema
+from harpoon.metrics.marginals import ks_distance, ks_noise, total_variation_distance, total_variation_noise
+from harpoon.report.agreement import agreement
+from harpoon.report.histograms import by_excess, distance, distance_noise
+
+LETTERS = [f"city {number}" for number in range(200)]
+
+
+def people(rows, leavers, seed):
+    rng = np.random.default_rng(seed)
+    left = np.where(rng.random(rows) < leavers, "yes", "no")
+    return pd.DataFrame({"age": rng.normal(65, 3, rows), "left": left, "city": rng.choice(LETTERS, rows)})
+
+
+SCHEMA = Schema.infer(people(5000, 0.3, 9))
+
+
+def grade(sampled, real):
+    return agreement(SCHEMA.modelled, dataframe.read(sampled), dataframe.read(real))
+
+
+def test_a_wrong_share_has_a_bad_grade_and_a_sentence_with_both_numbers():
+    found = grade(people(2000, 0.47, 0), people(400, 0.26, 1))
+    assert found["grade"] in ("C", "D")
+    assert found["column"] == "left"
+    percents = [f"{100 * (people(*of)['left'] == 'yes').mean():.3g} %" for of in ((2000, 0.47, 0), (400, 0.26, 1))]
+    assert f"yes in {percents[0]} of the sampled and {percents[1]} of the real rows" in found["sentence"]
+
+
+def test_rows_of_the_same_distribution_have_the_best_grade():
+    found = [grade(people(2000, 0.26, seed), people(300, 0.26, 100 + seed)) for seed in range(20)]
+    assert [one["grade"] for one in found] == ["A"] * 20
+    assert sum(one["excess"] == 0 for one in found) >= 17  # chance exceeds the noise in one of twenty
+    assert "by more than chance explains" in found[0]["sentence"]
+
+
+def test_few_real_rows_have_no_grade():
+    found = grade(people(2000, 0.47, 0), people(12, 0.26, 1))
+    assert found["grade"] == ""
+    assert found["sentence"].startswith("No grade: 12 real rows satisfy the condition")
+    assert grade(people(2000, 0.4, 0).head(0), people(100, 0.26, 1))["grade"] == ""
+
+
+def test_a_column_with_many_categories_does_not_lead_by_chance():
+    before, after = dataframe.read(people(2000, 0.3, 0)), dataframe.read(people(500, 0.42, 1))
+    found = {one.name: (distance(one, before, after), distance_noise(one, before, after)) for one in SCHEMA.modelled}
+    assert max(found, key=lambda name: found[name][0]) == "city"
+    assert min(found, key=lambda name: by_excess(*found[name])) == "left"
+
+
+@pytest.mark.parametrize("level", [0.05, 0.005])
+@pytest.mark.parametrize("p", [[0.5, 0.5], [0.9, 0.1], [0.6, 0.3, 0.1], [0.05] * 20, [0.005] * 200])
+def test_chance_exceeds_the_noise_as_often_as_stated(p, level):
+    rng = np.random.default_rng(0)
+    left, right = (rng.multinomial(n, p, size=4000) / n for n in (200, 2000))
+    exceeded = (np.abs(left - right).sum(axis=1) / 2 > total_variation_noise(np.array(p), 200, 2000, level)).mean()
+    assert exceeded == pytest.approx(level, rel=0.6, abs=0.005)
+
+
+def test_chance_exceeds_the_ks_noise_as_often_as_stated():
+    rng = np.random.default_rng(0)
+    found = [ks_distance(rng.random(300), rng.random(500)) for _ in range(600)]
+    assert np.mean(np.array(found) > ks_noise(300, 500)) == pytest.approx(0.05, abs=0.025)
+
+
+def test_distances_of_samples_are_those_of_the_metrics():
+    left, right = people(300, 0.3, 0), people(300, 0.5, 1)
+    found = distance(SCHEMA["left"], dataframe.read(left), dataframe.read(right))
+    truth = total_variation_distance(left["left"].to_numpy(), right["left"].to_numpy())
+    assert found == pytest.approx(truth, abs=1e-6)
