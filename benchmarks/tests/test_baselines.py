@@ -171,6 +171,7 @@ def test_an_or_may_pull_rows_to_the_categories_of_their_test_rows(data, monkeypa
         make_method("paper", or_target="own")
 
 
+@pytest.mark.filterwarnings("ignore::harpoon.ShortTrainingWarning")
 def test_budget_ends_the_training(data):
     train, _, schema, _ = data
     chosen = make_method("anchored", budget=0.2, hidden=16).fit(train, schema)

@@ -16,6 +16,7 @@ from harpoon.diffusion.geometry import gradient_angles
 from harpoon.encoding.batch import EncodedRows
 from harpoon.encoding.row_codec import RowCodec
 from harpoon.networks.copy_head import CopyDistribution, CopyHead
+from harpoon.networks.gaussian_baseline import LinearPrediction
 from harpoon.networks.pointer_head import N_KERNELS, PointerHead
 from harpoon.networks.rank_head import RankHead, flat_index
 from harpoon.relations.relation import RelationBank
@@ -208,7 +209,8 @@ def test_distributions_do_not_depend_on_what_else_is_requested(bills):
     looked = head.relation_inputs(EncodedRows(rows.x, rows.observed & (torch.rand(ROWS, 1, generator=generator) < 0.5)))
     copied = head.copies(h, looked.copies)
     every, some = torch.ones(ROWS, 3, dtype=torch.bool), torch.rand(ROWS, 3, generator=generator) < 0.5
-    told, of_some = (head(h, looked.pointers, copied, asked) for asked in (every, some))
+    baseline = LinearPrediction(torch.zeros(ROWS, 3), torch.zeros(ROWS, 3), torch.zeros(ROWS, 0))
+    told, of_some = (head(h, looked.pointers, copied, baseline, asked) for asked in (every, some))
     places, which = flat_index(every)[some], flat_index(some)[some]
     assert told[0].shape == (3 * ROWS, N_BINS)
     for of_all, of_few in zip((told[0], *told[1], *told[2]), (of_some[0], *of_some[1], *of_some[2]), strict=True):

@@ -131,7 +131,7 @@ def total_variation_noise(
     closed form. Of a column with many categories, the distance of two samples is large by chance alone.
 
     >>> [f"{total_variation_noise(np.full(k, 1 / k), 200, 200):.2f}" for k in (2, 100)]
-    ['0.10', '0.42']
+    ['0.10', '0.45']
     """
     from scipy.stats import norm
 
