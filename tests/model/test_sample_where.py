@@ -488,3 +488,17 @@ def test_sampling_info_is_of_the_last_call_or_absent(model):
     with pytest.raises(InvalidCondition):
         model.sample(5, where="nothing > 0")
     assert not hasattr(model, "sampling_info_")
+
+
+@pytest.mark.parametrize("where", ["least(x, 0) < -0.5", "greatest(x, 0) > 0.5", "least(0, x) <= -0.5"])
+def test_the_least_of_a_column_and_a_number_is_unknown_before_the_column_is(model, where):
+    assert len(model.sample(10, where=where, random_state=0)) == 10
+
+
+def test_a_number_with_few_values_has_no_others():
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"income": rng.choice([2500, 15000, 75000], 200), "x": rng.normal(size=200)})
+    few = Harpoon(hidden=16, max_epochs=2, random_state=0, progress=False).fit(table)
+    with pytest.raises(InfeasibleCondition, match="income has only the values 2500, 15000, 75000"):
+        few.sample(5, where="income between 20000 and 60000")
+    assert set(few.sample(20, where="income > 20000")["income"]) == {75000}

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from harpoon import Harpoon, load
+from harpoon import Harpoon, InfeasibleCondition, load
 from tests.support.frames import TINY
 
 OPTIONS = {**TINY, "max_epochs": 3}
@@ -136,3 +136,22 @@ def test_means_and_expectations_do_not_contain_parts(model, table):
     assert set(expectation.numbers) | set(expectation.probabilities) == set(table.columns)
     assert len(model.codec_.timestamps) == 2
     assert model.feasibility("month(visit) = 3 and hour(visit) = 9").probability > 0
+
+
+def test_a_condition_does_not_take_a_timestamp_off_its_grid():
+    rng = np.random.default_rng(0)
+    firsts = pd.date_range("2010-01-01", "2022-01-01", freq="MS")
+    table = pd.DataFrame({"t": rng.choice(firsts, 400), "x": rng.normal(size=400)})
+    model = Harpoon(**TINY).fit(table)
+    for where in ("day(t) = 2", "t > '2016-03-02' and t < '2016-03-20'"):
+        with pytest.raises(InfeasibleCondition):
+            model.sample(5, where=where)
+    assert (model.sample(5, where="t = '2016-03-01'")["t"] == "2016-03-01").all()
+
+
+def test_calendar_parts_far_from_1970():
+    rng = np.random.default_rng(0)
+    days = pd.Timestamp("1800-01-01") + pd.to_timedelta(rng.integers(0, 1500, 200), unit="D")
+    table = pd.DataFrame({"t": pd.Series(days).dt.as_unit("ns"), "x": rng.normal(size=200)})
+    model = Harpoon(**TINY).fit(table)
+    assert model.support("month(t) = 3", data=table).exact == (table["t"].dt.month == 3).sum()

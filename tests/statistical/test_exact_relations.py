@@ -155,3 +155,14 @@ def test_rows_that_contradict_a_relation_are_imputed_all_the_same():
     for filled in (model.impute(wrong), *model.impute(wrong, draws=1, random_state=0)):
         assert filled.select(["price", "amount"]).equals(wrong.select(["price", "amount"]))
         assert set(filled["quantity"].to_pylist()) <= set(range(1, 10))
+
+
+def test_a_wide_table_keeps_its_relations():
+    """With more columns than steps, several are sampled at once, but not those of a relation."""
+    rng = np.random.default_rng(0)
+    table = {f"c{i}": rng.integers(0, 200, 200) for i in range(70)}
+    table |= {"sum": table["c0"] + table["c1"], "copy": table["c2"]}
+    model = Harpoon(max_epochs=1, hidden=16, random_state=0, progress=False).fit(pa.table(table))
+    rows = model.sample(60, random_state=0).to_pydict()
+    assert all(a + b == total for a, b, total in zip(rows["c0"], rows["c1"], rows["sum"], strict=True))
+    assert rows["copy"] == rows["c2"]

@@ -227,6 +227,20 @@ def columns_of(bound: BoundPredicate | NumericTerm) -> set[str]:  # noqa: PLR091
             return set()
 
 
+def has_date_part(bound: BoundPredicate | NumericTerm) -> bool:
+    """Return whether a condition, or a term of one, uses a calendar part."""
+    match bound:
+        case DatePart():
+            return True
+        case Compare(_, first, second):
+            return has_date_part(first) or has_date_part(second)
+        case AllOf(parts) | AnyOf(parts):
+            return any(map(has_date_part, parts))
+        case Operation(_, operands):
+            return any(map(has_date_part, operands))
+    return False
+
+
 def _is_unknown(term: NumericTerm, nullable: Collection[str]) -> BoundPredicate:
     """Return the condition of the rows in which missing cells leave a term without a value."""
     match term:

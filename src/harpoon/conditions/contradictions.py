@@ -120,6 +120,9 @@ def _values_of(column: Column) -> str:
 
 
 def _describe_range(column: Column) -> str:
+    if column.values:
+        values = [column.kind.spec.format(value, column.unit) for value in column.values]
+        return f"{column.name} has only the values {', '.join(values)}"
     low, high = (column.kind.spec.format(end, column.unit) for end in (column.minimum, column.maximum))
     return f"{column.name} is from {low} to {high}"
 
@@ -175,6 +178,9 @@ def _excludes_all(parts: list[BoundPredicate], name: str, domain: Domain) -> boo
     column = domain.schema[name]
     if column.kind.discrete and name in domain.free:
         return False
+    if column.values and domain.limits(column):  # a number with few values
+        cells = ColumnArray("other", np.array([*column.values, 0]), np.array([False] * len(column.values) + [True]))
+        return not evaluate(all_of(parts), {name: cells if domain.can_be_null(name) else cells[:-1]}).any()
     compared = {part: set() if column.kind.discrete else _compared_numbers(part) for part in parts}
     decidable = {part: numbers for part, numbers in compared.items() if numbers is not None}
     numbers = set().union(*decidable.values())

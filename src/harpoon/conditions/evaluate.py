@@ -78,7 +78,7 @@ def _evaluate_predicate(predicate: BoundPredicate, rows: Columns, *, partial: bo
             partner = np.array(_partners(rows[left], rows[right]) or partners, dtype=np.int64)[rows[left].values]
             return ((partner == rows[right].values) == same) & ~rows[left].missing & ~rows[right].missing
         case bound.Compare(operator, first, second):
-            (a, a_missing), (b, b_missing) = _evaluate_term(first, rows), _evaluate_term(second, rows)
+            (a, a_missing), (b, b_missing) = (_evaluate_term(term, rows, partial=partial) for term in (first, second))
             if not (_is_integer(a) and _is_integer(b)):
                 a, b = _to_float(a), _to_float(b)
             return COMPARISONS[operator](a, b) & ~np.logical_or(a_missing, b_missing)
@@ -92,24 +92,30 @@ def _partners(left: ColumnArray, right: ColumnArray) -> list[int]:
     return [code_of.get(category, -1) for category in left.categories + left.unseen]
 
 
-def _evaluate_term(term: NumericTerm, rows: Columns) -> tuple[NumericValues, Any]:
-    """Return the values of a term, and where they are missing or not finite."""
+def _evaluate_term(term: NumericTerm, rows: Columns, *, partial: bool) -> tuple[NumericValues, Any]:
+    """Return the values of a term, and where they are missing or not finite.
+
+    `partial`: missing cells are unknown, so that the least of them and others is not known either.
+    """
     match term:
         case bound.NumberLiteral(value):
             return value, False
         case bound.ColumnRef(column):
             return rows[column].values, rows[column].missing
         case bound.Operation(operator, operands):
-            operand_values, missing = zip(*(_evaluate_term(operand, rows) for operand in operands), strict=True)
+            operand_values, missing = zip(
+                *(_evaluate_term(operand, rows, partial=partial) for operand in operands), strict=True
+            )
             values = _promote(operator, operand_values)
             if operator in ("least", "greatest"):
-                return _extreme(operator, values, missing)
+                best, none = _extreme(operator, values, missing)
+                return best, reduce(np.logical_or, missing) if partial else none
             with np.errstate(all="ignore"):
                 result = OPERATIONS[operator](*values)
             not_finite = False if _is_integer(result) else ~np.isfinite(result)
             return result, reduce(np.logical_or, [*missing, not_finite])
         case bound.DatePart(part, operand, tick, zone):
-            times, missing = _evaluate_term(operand, rows)
+            times, missing = _evaluate_term(operand, rows, partial=partial)
             return date_part(part, to_local(_to_ticks(times), tick, zone), tick), missing
 
 

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from harpoon.conditions import bound
 from harpoon.conditions.bound import BoundPredicate, NumericTerm
 from harpoon.conditions.evaluate import MAX_EXPONENT
+from harpoon.data.calendar import MAX_TICKS, date_part, to_local
 
 Mask = NDArray[np.bool_]
 Floats = NDArray[np.float64]
@@ -88,7 +89,20 @@ def _interval(term: NumericTerm, boxes: Boxes) -> Interval:
             return boxes.get(column, ANY_VALUE)
         case bound.Operation(operator, operands) if operator in INTERVALS:
             return INTERVALS[operator](*(_interval(operand, boxes) for operand in operands))
+        case bound.DatePart(part, operand, tick, zone):
+            return _part_of_point(part, _interval(operand, boxes), tick, zone)
     return ANY_VALUE
+
+
+def _part_of_point(part: str, times: Interval, tick: int, zone: str) -> Interval:
+    """Return the interval of a calendar part: its value for a single time, and any value between two times."""
+    low, high = np.broadcast_arrays(*times)
+    value = np.full(low.shape, np.nan)
+    is_point = low == high  # also not for a missing cell
+    ticks = np.floor(np.clip(low[is_point], -MAX_TICKS, MAX_TICKS)).astype(np.int64)
+    value[is_point] = date_part(part, to_local(ticks, tick, zone), tick)
+    is_range = low < high
+    return np.where(is_range, -np.inf, value), np.where(is_range, np.inf, value)
 
 
 def _from_corners(function: Callable[[Any, Any], Any], left: Interval, right: Interval) -> Interval:

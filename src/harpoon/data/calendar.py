@@ -20,7 +20,7 @@ from harpoon.data.column_array import NANOSECONDS
 Ints = NDArray[np.int64]
 SECOND = 10**9  # nanoseconds
 MINUTE, HOUR, DAY = 60 * SECOND, 3_600 * SECOND, 86_400 * SECOND
-MAX_TICKS = 2.0**62  # later times are clipped
+MAX_TICKS = 2.0**63 - 1024  # the largest float that is an integer of 64 bits; later times are clipped
 UNITS = {tick: unit for unit, tick in NANOSECONDS.items()}
 
 

@@ -190,6 +190,10 @@ class ColumnCodec(Codec):
     def expectation(self, x: Floats) -> Floats:
         """Return what E[x_0] means: a value in the table's units, (n,), or probabilities, (n, categories)."""
 
+    def is_possible(self, cells: ColumnArray) -> NDArray[np.bool_]:
+        """Return which values at the column's resolution can be sampled, (n,): all, unless a codec has a grid."""
+        return np.ones(len(cells), dtype=np.bool_)
+
     def soft_value(self, x: Tensor) -> Tensor:  # noqa: ARG002
         """Decode a numeric column differentiably: values in the table's units, (n,)."""
         raise TypeError(f"{type(self).__name__} has no numeric value")

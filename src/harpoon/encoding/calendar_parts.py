@@ -142,6 +142,11 @@ class TimestampCodec(SpikedNumericCodec):
         """Return possible times of the calendar; of an expectation, times at the column's resolution."""
         return super().decode(x, is_mean=True) if is_mean else self.decode_with_parts(x, {})
 
+    def is_possible(self, cells: ColumnArray) -> NDArray[np.bool_]:
+        """Return which times lie on the grid of the calendar, (n,)."""
+        times = np.asarray(cells.values, dtype=np.int64)
+        return np.asarray(self.calendar.nearest(times, {}) == times)
+
     def standardised_times(self, z: Floats) -> Ints:
         """Return the times of standardised values, (n,), at the column's resolution."""
         return to_valid_values(self.scaler.inverse(z), self.column)

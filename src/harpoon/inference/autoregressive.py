@@ -257,7 +257,8 @@ class AutoregressiveSampler:
             return
         inputs = unfinished[:1] if is_shared else unfinished
         predictor = model.predict(EncodedRows(rows.x[inputs], observed[inputs].index_select(1, self.variable_of)))
-        mask = self._next_variables(predictor, priority[unfinished], steps_left)
+        constrained = self._order_offset(*model.constrained) > 0
+        mask = self._next_variables(predictor, priority[unfinished], steps_left, constrained)
         before = not_copied[unfinished]
         if self.timestamps and not is_shared:
             x, uniform = rows.x[unfinished], uniforms[1, unfinished]
@@ -360,11 +361,14 @@ class AutoregressiveSampler:
         """Which variables are numbers whose values are all spikes, (variables,)."""
         return (self.quantities != NO_INDEX) & (self.ranks == NO_INDEX)
 
-    def _next_variables(self, predictor: ConditionalPredictor, priority: Tensor, steps_left: int) -> Tensor:
+    def _next_variables(
+        self, predictor: ConditionalPredictor, priority: Tensor, steps_left: int, constrained: Tensor
+    ) -> Tensor:
         """Return which variables are sampled next, (n, variables), by priority.
 
         Variables that the observed cells determine come first: numbers that are sampled in between could contradict
-        them.
+        them. With fewer steps than variables, those that a relation constrains, (variables,), have a step each, as far
+        as there are enough.
         """
         waiting, determined = priority < DONE, torch.zeros_like(priority, dtype=torch.bool)
         if steps_left == 1:
@@ -373,7 +377,14 @@ class AutoregressiveSampler:
         determined[:, self._is_few_valued] = predictor.few_valued.known
         waits_for_indicator = (self.indicator != NO_INDEX) & waiting[:, self.indicator.clamp(min=0)]
         priority = priority.masked_fill(determined & waiting & ~waits_for_indicator, FIRST)
-        per_step = (waiting.sum(dim=1, keepdim=True) + steps_left - 1).div(steps_left, rounding_mode="floor")
+        n_late = (waiting & constrained).sum(dim=1, keepdim=True)
+        n_early = waiting.sum(dim=1, keepdim=True) - n_late
+        steps_early = (steps_left - n_late).clamp(min=1)
+        per_step = torch.where(
+            n_early > 0,
+            (n_early + steps_early - 1).div(steps_early, rounding_mode="floor"),
+            (n_late + steps_left - 1).div(steps_left, rounding_mode="floor"),
+        )
         return waiting & (priority <= priority.sort(dim=1).values.gather(1, per_step - 1))
 
     def _sample_requested(

@@ -140,6 +140,14 @@ class Estimates(NamedTuple):
     variances: Floats | None
     df: float
 
+    def in_order(self, names: tuple[str, ...]) -> Estimates:
+        """Return the estimates in the order of other names, if these are the same: `value_counts` sorts by counts."""
+        if self.names == names or len(set(names)) < len(names) or sorted(self.names) != sorted(names):
+            return self
+        order = [self.names.index(name) for name in names]
+        variances = None if self.variances is None else self.variances[order]
+        return Estimates(names, self.values[order], variances, self.df)
+
 
 def pool(
     tables: Sequence[Any],
@@ -153,14 +161,15 @@ def pool(
     replicates = None if bootstrap is None else _check_replicates(bootstrap)
     results = [read_estimates(fit) for fit in fit_tables(tables, estimator)]
     first = results[0]
-    if any(len(result.values) != len(first.values) for result in results):
+    results = [result.in_order(first.names) for result in results]
+    if any(len(result.values) != len(first.values) or result.names != first.names for result in results):
         raise InvalidOption(
             "An estimator to pool must return as many estimates for each table, got "
             f"{sorted({len(result.values) for result in results})}. A rare category may be absent from some tables."
         )
     known = [result.variances for result in results if result.variances is not None]
     if len(known) < len(results) or replicates:
-        variances = bootstrap_variances(tables, estimator, replicates, random_state)
+        variances = bootstrap_variances(tables, estimator, replicates, random_state, first.names)
     else:
         variances = np.stack(known)
     estimates = np.stack([result.values for result in results])
@@ -188,7 +197,11 @@ def fit_tables(tables: Sequence[Any], estimator: Estimator) -> list[Any]:
 
 
 def bootstrap_variances(
-    tables: Sequence[Any], estimator: Estimator, replicates: int | None, random_state: RandomState
+    tables: Sequence[Any],
+    estimator: Estimator,
+    replicates: int | None,
+    random_state: RandomState,
+    names: tuple[str, ...],
 ) -> Floats:
     """Return the variance of the estimates over resampled rows of each table, (m, k).
 
@@ -205,13 +218,13 @@ def bootstrap_variances(
     for number, data in enumerate(tables):
         random, table = generator(seed, Stream.BOOTSTRAP, number), dataframe.read(data)
         samples = (random.integers(table.n_rows, size=table.n_rows) for _ in range(replicates))
-        estimates = [read_estimates(estimator(table.take(rows).native)).values for rows in samples]
-        if len({len(values) for values in estimates}) > 1:
+        found = [read_estimates(estimator(table.take(rows).native)).in_order(names) for rows in samples]
+        if any(one.names != names or len(one.values) != len(found[0].values) for one in found):
             raise InvalidOption(
                 "The estimator returns fewer estimates for some resampled tables, because a rare category is absent "
                 "from them. Return a pair of estimates and variances instead, or merge rare categories."
             )
-        variances.append(np.var(estimates, axis=0, ddof=1))
+        variances.append(np.var([one.values for one in found], axis=0, ddof=1))
     return np.stack(variances)
 
 

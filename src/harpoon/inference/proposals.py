@@ -43,16 +43,20 @@ class TruncatedMarginal:
         return self.values[_inverse_cdf(self.probabilities, uniform)]
 
 
-def truncate(marginal: TruncatedMarginal, column: Column, predicate: BoundPredicate) -> TruncatedMarginal | None:
+def truncate(marginal: TruncatedMarginal, codec: ColumnCodec, predicate: BoundPredicate) -> TruncatedMarginal | None:
     """Restrict a marginal to a condition on this column alone; None if it has no valid value.
 
-    If no training value satisfies the condition, values between them do, as long as they are in the column's range.
+    If no training value satisfies the condition, values between them do, as long as they are in the column's range. But
+    a number with few values has no others, and a timestamp stays on the grid of its calendar.
     """
+    column = codec.column
     satisfied = evaluate(predicate, {column.name: marginal.values}) & (marginal.probabilities > 0)
     if satisfied.any():
         return TruncatedMarginal(marginal.values[satisfied], marginal.probabilities[satisfied])
+    if codec.is_few_valued:
+        return None
     unseen = numeric_cells(np.unique(round_to_step(_values_in_range(column, predicate), column)), column)
-    satisfied = evaluate(predicate, {column.name: unseen})
+    satisfied = evaluate(predicate, {column.name: unseen}) & codec.is_possible(unseen)
     count = int(satisfied.sum())
     return TruncatedMarginal(unseen[satisfied], np.full(count, UNSEEN_PROBABILITY / count)) if count else None
 
@@ -169,7 +173,7 @@ def _proposal(
             if not len(categories[name]):
                 return None
         elif (marginal := _marginal(sampler, codec)) is not None:
-            truncated = truncate(marginal, codec.column, term)
+            truncated = truncate(marginal, codec, term)
             if truncated is None:
                 return None
             numbers[name] = truncated

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from harpoon._text import format_rounded
 from harpoon.conditions import BoundPredicate, columns_of, evaluate
-from harpoon.conditions.bound import ColumnRef, Compare, IsIn, IsMissing, NumberLiteral, all_of
+from harpoon.conditions.bound import ColumnRef, Compare, IsIn, IsMissing, NumberLiteral, all_of, has_date_part
 from harpoon.conditions.branches import Branch, overlapping_branches
 from harpoon.conditions.interval_arithmetic import Interval, may_satisfy
 from harpoon.data import Columns, Floats
@@ -61,7 +61,7 @@ class Support:
     @property
     def is_extrapolation(self) -> bool:
         """Whether fewer than `MIN_SUPPORT_ROWS` training rows support the answer."""
-        return self.count < min(MIN_SUPPORT_ROWS, self.rows)
+        return bool(self.count < min(MIN_SUPPORT_ROWS, self.rows))
 
     def to_json(self) -> dict[str, Any]:
         """Return the support as plain data, with a sentence."""
@@ -109,7 +109,7 @@ def find_support(
     upper_bound, counted, is_counted = _count_rows(tables, whole)
     given_rows, estimate = _count_rows(tables, beside)[1], counted
     if probability is not None and not is_counted:
-        estimate = min(float(upper_bound), probability * given_rows)
+        estimate = min(float(upper_bound), float(probability) * given_rows)
     if table is None:
         given_rows = max(given_rows, counted, estimate)
         return Support(tables.n_rows, upper_bound, estimate, None, given_rows, counted, is_counted)
@@ -183,7 +183,8 @@ def _count_rows(tables: ContingencyTables, predicate: BoundPredicate) -> tuple[i
 def _is_counted(tables: ContingencyTables, branch: Branch) -> bool:
     names = columns_of(branch.predicate)
     pairs = set(tables.pairs) | {(name, name) for name in tables.columns}
-    return names == branch.single_columns and any(names <= set(pair) for pair in pairs)
+    is_of_columns = names == branch.single_columns and any(names <= set(pair) for pair in pairs)
+    return is_of_columns and not has_date_part(branch.predicate)  # bins do not show which hours of a day occur
 
 
 def _given_parts(given: Columns) -> Iterator[BoundPredicate]:

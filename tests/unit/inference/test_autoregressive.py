@@ -252,8 +252,16 @@ def three_numbers():
 )
 def test_the_next_variables(three_numbers, determined, priority, steps, expected):
     predictor = FakeDetermined(determined)
-    found = three_numbers._next_variables(predictor, torch.tensor(priority, dtype=torch.float32), steps)
+    unconstrained = torch.zeros(3, dtype=torch.bool)
+    found = three_numbers._next_variables(predictor, torch.tensor(priority, dtype=torch.float32), steps, unconstrained)
     assert [row.nonzero()[:, 0].tolist() for row in found] == expected
+
+
+def test_constrained_variables_have_a_step_each(three_numbers):
+    """The others share the steps that are left, so that a total is sampled after its parts."""
+    last_two = torch.tensor([False, True, True])
+    found = three_numbers._next_variables(FakeDetermined([NONE]), torch.tensor([[0.0, 1.0, 2.0]]), 2, last_two)
+    assert found.nonzero()[:, 1].tolist() == [0]
 
 
 @pytest.mark.parametrize(

@@ -113,7 +113,7 @@ def test_the_bootstrap_is_seeded_and_small_by_default():
     assert len(calls) == 2 * (1 + 25)
     assert pool(tables, median).within == first.within
     assert pool(tables, median, random_state=1).within != first.within
-    variances = bootstrap_variances([regression_table()] * 2, median, 5, 0)
+    variances = bootstrap_variances([regression_table()] * 2, median, 5, 0, ())
     assert variances[0] != variances[1]  # each table has its own random numbers
     means = pool(tables, lambda table: table[["x", "y"]].mean())
     assert means.names == ("x", "y")
@@ -164,3 +164,24 @@ def test_rare_categories_and_bad_arguments_are_errors_with_a_sentence():
         pool(tables, ols, df_complete=-1)
     with pytest.raises(InvalidOption, match="function of a table"):
         pool(tables, LinearRegression())
+
+
+def test_estimates_are_aligned_by_their_names():
+    """`value_counts` sorts by counts, so that nearly equal shares change places in resampled tables."""
+    rng = np.random.default_rng(0)
+    tables = [pd.DataFrame({"vote": rng.choice(["no", "yes", "none"], 600, p=[0.35, 0.34, 0.31])}) for _ in range(3)]
+    pooled = pool(tables, lambda table: table["vote"].value_counts(normalize=True), bootstrap=200)
+    by_name = pool(tables, lambda table: table["vote"].value_counts(normalize=True).sort_index(), bootstrap=200)
+    order = [pooled.names.index(name) for name in by_name.names]
+    np.testing.assert_allclose(pooled.std_error[order], by_name.std_error)
+    expected = np.sqrt(by_name.estimate * (1 - by_name.estimate) / 600)
+    np.testing.assert_allclose(np.sqrt(by_name.within), expected, rtol=0.15)
+    names = iter(["a", "b", "c"])
+    with pytest.raises(InvalidOption, match="as many estimates"):
+        pool(tables, lambda table: pd.Series({next(names): len(table)}))
+
+
+@pytest.mark.parametrize("variance", [-1.0, np.nan, np.inf])
+def test_estimates_without_a_variance_are_refused(variance):
+    with pytest.raises(InvalidOption, match="finite estimates"):
+        pool([regression_table()] * 2, lambda table: (table["y"].mean(), variance))

@@ -105,3 +105,22 @@ def test_calibration_is_measured_on_held_out_cells_and_saved(model, tmp_path):
     paper = Harpoon("paper", hidden=16, max_epochs=1, random_state=0, progress=False).fit(TABLE.dropna())
     assert paper.calibration_ == Calibration()
     assert "not measured" in str(paper.calibration_)
+
+
+def test_calendar_parts_are_estimated_from_the_bins():
+    """Bins hold times; how often a month occurs is that of some times in each bin."""
+    rng = np.random.default_rng(0)
+    days = pd.Timestamp("2001-01-01") + pd.to_timedelta(rng.integers(0, 3650, 2000), unit="D")
+    table = pd.DataFrame({"t": days, "x": rng.normal(size=2000)})
+    read = dataframe.read(table)
+    counts = count_columns(read)
+    schema = Schema.from_counts(counts)
+    columns = read_columns(read, schema)
+    tables = ContingencyTables.fit(schema, counts, len(table), columns, columns).suppress()
+    for where, expected in {"month(t) = 3": 1 / 12, "weekday(t) = 6": 1 / 7, "year(t) = 2004": 1 / 10}.items():
+        predicate = bind(to_predicate(where), schema)
+        found = find_support(tables, predicate, {})
+        assert found.estimate / 2000 == pytest.approx(expected, rel=0.5)
+        assert not found.is_counted
+        sampled = find_support(tables, predicate, {}, probability=np.float64(0.0))
+        assert sampled.is_extrapolation is True  # plain data, for JSON
