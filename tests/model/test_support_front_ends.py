@@ -194,3 +194,13 @@ def test_intervals_under_two_columns_need_the_table(url):
     found = requests.post(f"{url}/profile", json={"where": where, "n": 100, "seed": 0}, timeout=60).json()
     income = next(column for column in found["columns"] if column["name"] == "income")
     assert (income["interval"] is None) == (found["real"] is None)
+
+
+def test_a_condition_on_three_columns_has_an_answer_on_every_route(url):
+    """Its support is the model's probability, which must be plain data."""
+    where = "age >= 30 and income > 0 and member"
+    for route in ("profile", "sample", "feasibility"):
+        body = {"where": where} if route == "feasibility" else {"where": where, "n": 20, "seed": 0}
+        answer = requests.post(f"{url}/{route}", json=body, timeout=60)
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["support"]["is_extrapolation"] is False
