@@ -65,12 +65,6 @@ def date_part(part: str, local: Ints, tick: int) -> Ints:
     return PARTS[part](days, (local - days * per_day) * tick)
 
 
-def month_start(year: Ints, month: Ints) -> Ints:
-    """Return the day number of the first day of a month (1 to 12)."""
-    months = (year - 1970) * 12 + month - 1
-    return months.astype("datetime64[M]").astype("datetime64[D]").astype(np.int64)
-
-
 def _timestamps(times: Ints, tick: int, zone: str | None) -> pa.Array:
     return pa.array(times.astype(np.int64)).cast(pa.timestamp(UNITS[tick], zone))
 

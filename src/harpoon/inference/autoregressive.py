@@ -91,6 +91,7 @@ class _Order(NamedTuple):
     priority: Tensor  # (n, variables); the lowest is sampled next, `DONE` never
     skipped: Tensor  # variables that are neither observed nor sampled, (n, variables)
     not_copied: Tensor  # timestamps of which it is decided that they are no copies, (n, timestamps)
+    constrained: Tensor  # variables that a relation constrains, (variables,)
 
 
 class _Requested(NamedTuple):
@@ -225,8 +226,9 @@ class AutoregressiveSampler:
         priority = order.masked_fill(done, DONE).argsort(dim=1, stable=True).argsort(dim=1)
         priority = priority.to(x.dtype).masked_fill_(done, DONE)
         not_copied = torch.zeros(len(x), len(self.timestamps), dtype=torch.bool, device=x.device)
+        constrained = self._order_offset(*model.constrained) > 0
         for step in range(steps):
-            self._step(model, rows, _Order(priority, skipped, not_copied), uniforms[1:], steps - step)
+            self._step(model, rows, _Order(priority, skipped, not_copied, constrained), uniforms[1:], steps - step)
             on_step()
         return rows
 
@@ -249,7 +251,7 @@ class AutoregressiveSampler:
 
         Rows and order are updated in place.
         """
-        priority, skipped, not_copied = order
+        priority, skipped, not_copied, constrained = order
         done, ranked = priority == DONE, self.ranks != NO_INDEX
         observed = done & ~skipped
         unfinished, is_shared = (~done).any(dim=1).nonzero()[:, 0], not observed.any()
@@ -257,7 +259,6 @@ class AutoregressiveSampler:
             return
         inputs = unfinished[:1] if is_shared else unfinished
         predictor = model.predict(EncodedRows(rows.x[inputs], observed[inputs].index_select(1, self.variable_of)))
-        constrained = self._order_offset(*model.constrained) > 0
         mask = self._next_variables(predictor, priority[unfinished], steps_left, constrained)
         before = not_copied[unfinished]
         if self.timestamps and not is_shared:

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harpoon import Column, InvalidOption, Kind
-from harpoon.data.calendar import HOUR, MINUTE, SECOND, date_part, from_local, is_zone, month_start, to_local
+from harpoon.data.calendar import HOUR, MINUTE, SECOND, date_part, from_local, is_zone, to_local
 
 ZONES = ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu"]
 INSTANTS = st.integers(0, 2_100_000_000) | st.integers(1_698_540_000, 1_698_550_000)  # and the end of summer time
@@ -36,12 +36,6 @@ def test_a_skipped_local_time_becomes_the_first_after_the_gap():
     local = np.array([dt.datetime(2024, 3, 31, 2, 30, tzinfo=dt.UTC).timestamp()], dtype=np.int64)
     instant = from_local(local, SECOND, "Europe/Berlin")
     assert dt.datetime.fromtimestamp(int(instant[0]), dt.UTC) == dt.datetime(2024, 3, 31, 1, tzinfo=dt.UTC)
-
-
-@given(st.dates())
-def test_month_start_is_the_first_day(date):
-    days = (date.replace(day=1) - dt.date(1970, 1, 1)).days
-    assert month_start(np.array([date.year]), np.array([date.month])) == days
 
 
 def test_units_of_time():
