@@ -45,6 +45,7 @@ class FusedMaxNoiseModel(MaxNoiseModel):
         self.constrained = head.constrained
         self.n_rank_bins = head.total_bins
         self.exclusions, self.baseline = denoiser.exclusions, denoiser.baseline
+        self.labels = denoiser.layout.categories.locate(denoiser.baseline.labels)
         self.domains = Domains(denoiser.exclusions, denoiser.mean.device)
         self.categories = denoiser.layout.input_categories
         weight, constant = self._fold_categories(evidence.weight)
@@ -154,6 +155,8 @@ class FusedMaxNoiseModel(MaxNoiseModel):
         out.addmm_(self.categories.select(features), self.skip_weight.T)
         logits, copies = denoiser.layout.categories.select(out), head.copies(h, relations.copies)
         few_valued, baseline = head.determined_values(given), self.baseline(given)
+        if baseline.logits is not None:
+            logits = logits.index_add(1, self.labels.index.to(logits.device), baseline.logits)
         return out, ConditionalPredictor(logits, h, relations.pointers, copies, baseline, head, few_valued)
 
     def _fold_categories(self, weight: Tensor) -> tuple[Tensor, Tensor]:

@@ -31,6 +31,8 @@ MIN_VARIANCE = 1e-3
 PRIOR_ROWS = 2.0  # weight of the diagonal: one-hot categories add up to 1, so that their covariance is singular
 ROWS_AT_ONCE = 512
 MIN_STD = 0.05  # of a normal score; relations predict exact values
+MIN_LABEL_ROWS = 0.5  # that are taken to have a label; labels of other categories are in no row
+MAX_R2 = 0.9  # that is taken for the part of a label's variance that the inputs explain
 
 
 class LinearPrediction(NamedTuple):
@@ -39,6 +41,7 @@ class LinearPrediction(NamedTuple):
     rank_mean: Tensor  # of normal scores, (n, C)
     rank_width: Tensor  # inverse softplus of their standard deviation, (n, C)
     standardised: Tensor  # best linear prediction of standardised values, (n, S), or (n, 0) without inputs
+    logits: Tensor | None = None  # what drawn parameters add to the logits of the labels, (n, K)
 
     def add_to_standardised(self, standardised: Tensor) -> Tensor:
         """Return standardised values, (n, S), of which the network predicts the difference to the baseline."""
@@ -46,7 +49,15 @@ class LinearPrediction(NamedTuple):
 
     def first(self, n: int) -> LinearPrediction:
         """Return the predictions of the first rows."""
-        return LinearPrediction(*(part[:n] for part in self))
+        logits = None if self.logits is None else self.logits[:n]
+        return LinearPrediction(self.rank_mean[:n], self.rank_width[:n], self.standardised[:n], logits)
+
+
+class LogitRegression(NamedTuple):
+    """Deviations of the logits of K labels from the network's, linear in the inputs: a draw of their posterior."""
+
+    intercept: Tensor  # (K,)
+    slopes: Tensor  # (D, K)
 
 
 class GaussianBaseline(nn.Module):
@@ -67,7 +78,8 @@ class GaussianBaseline(nn.Module):
     scale: Tensor  # their standard deviation, (D + S,)
     mean: Tensor  # of the Gaussian, (D + S,): not 0 where more cells of one kind are missing
     covariance: Tensor  # of all variables with the inputs, (D + S, D)
-    n_rows: Tensor  # the training rows, less the fraction of missing inputs, ()
+    n_rows: Tensor  # the training rows in which both of two inputs are observed, (D, D)
+    drawn_logits: LogitRegression | None  # of a model with drawn parameters
 
     def __init__(
         self,
@@ -82,6 +94,10 @@ class GaussianBaseline(nn.Module):
         inputs = _input_dimensions(slices, {ranks[index] for index in spiked})
         if not enabled or len(inputs) > MAX_INPUTS:
             inputs, standardised = [], []
+        labels = [part for part in slices if part.type is PartType.CATEGORICAL and part.start in inputs]
+        self.labels = ColumnIndex([dim for part in labels for dim in range(part.start, part.stop)])  # K of them
+        self.parts = [[inputs.index(dim) for dim in range(part.start, part.stop)] for part in labels]
+        self.drawn_logits = None
         self.n_ranks, self.n_inputs = len(ranks), len(inputs)
         self.variables = ColumnIndex([*inputs, *standardised])
         linear = [(place, dim) for place, dim in enumerate(ranks) if dim in inputs]
@@ -90,7 +106,7 @@ class GaussianBaseline(nn.Module):
         for name in ("center", "scale", "mean"):
             self.register_buffer(name, torch.zeros(len(self.variables)))
         self.register_buffer("covariance", torch.zeros(len(self.variables), len(inputs)))
-        self.register_buffer("n_rows", torch.zeros(()))
+        self.register_buffer("n_rows", torch.zeros(len(inputs), len(inputs)))
 
     def __bool__(self) -> bool:
         """Whether there are any inputs."""
@@ -107,7 +123,8 @@ class GaussianBaseline(nn.Module):
         by_observed = self.covariance[ranks].T * observed.unsqueeze(2)  # Σ_oj, (n, D, L)
         factor = torch.linalg.cholesky(_masked(self.covariance[: self.n_inputs], observed))
         solved = torch.cholesky_solve(torch.cat([u.unsqueeze(2), by_observed], dim=2), factor)
-        mean = (self.mean + solved[:, :, 0] @ self.covariance.T) * self.scale + self.center
+        deviation = solved[:, :, 0] @ self.covariance.T  # Σ_jo Σ_oo⁻¹ (u_o - μ_o)
+        mean = (self.mean + deviation) * self.scale + self.center
         variance = self.covariance.diagonal()[ranks] - (by_observed * solved[:, :, 1:]).sum(dim=1)
         std = variance.clamp(min=MIN_STD**2).sqrt() * self.scale[ranks]
         empty = x.new_zeros(n, self.n_ranks)
@@ -115,6 +132,7 @@ class GaussianBaseline(nn.Module):
             self.linear_ranks.replace(empty, mean[:, ranks]),
             self.linear_ranks.replace(empty, std + (-(-std).expm1()).log()),  # the inverse of softplus
             mean[:, self.n_inputs :],
+            None if self.drawn_logits is None else self._shift_logits(deviation[:, : self.n_inputs]),
         )
 
     @torch.no_grad()
@@ -122,7 +140,8 @@ class GaussianBaseline(nn.Module):
         """Estimate mean and covariance from evenly spaced training rows."""
         if not self:
             return
-        self.n_rows.copy_(self.variables.select(rows.observed)[:, : self.n_inputs].sum() / self.n_inputs)
+        known = self.variables.select(rows.observed)[:, : self.n_inputs].float()
+        self.n_rows.copy_(known.T @ known)
         rows = rows[:: -(-len(rows.x) // MAX_ROWS)]
         x, observed = self.variables.select(rows.x).double(), self.variables.select(rows.observed).double()
         count = observed.sum(dim=0).clamp(min=1)
@@ -136,26 +155,71 @@ class GaussianBaseline(nn.Module):
 
     @torch.no_grad()
     def draw_parameters(self, generator: np.random.Generator) -> GaussianBaseline:
-        """Return a baseline with mean and covariance drawn from their posterior under a flat prior.
+        """Return a baseline with parameters drawn from their approximate posterior.
 
         The covariance is Wishart (its inverse would be, exactly; Little and Rubin, 2019, section 6.1) and the mean
-        Gaussian. Standardised values keep their regression on the inputs.
+        Gaussian, both under a flat prior. Standardised values keep their regression on the inputs. A covariance is
+        known from the rows in which two inputs are observed together, a mean from those in which one is.
         """
         if not self:
             return self
-        n, width = max(float(self.n_rows), self.n_inputs + 2.0), self.n_inputs
+        width = self.n_inputs
+        n = max(float(self.n_rows.mean()), width + 2.0)
         covariance = self.covariance[:width].double().cpu()
         regression = torch.linalg.solve(covariance, self.covariance[width:].double().cpu().T).T  # (S, D)
         bartlett = np.tril(generator.standard_normal((width, width)), k=-1)  # the factor of a Wishart matrix
         bartlett += np.diag(np.sqrt(generator.chisquare(n - np.arange(width))))
         factor = torch.linalg.cholesky(covariance)
-        shift = factor @ torch.from_numpy(generator.standard_normal(width)) / n**0.5
+        shift = factor @ torch.from_numpy(generator.standard_normal(width)) / self._counts().sqrt()
         root = factor @ torch.from_numpy(bartlett) / n**0.5
         inputs = root @ root.T + MIN_VARIANCE * covariance.diagonal().diag()  # positive definite with few rows, too
         drawn = deepcopy(self)
         drawn.covariance.copy_(torch.cat([inputs, regression @ inputs]))
         drawn.mean.add_(torch.cat([shift, regression @ shift]).to(self.mean))
+        drawn.drawn_logits = self._draw_logits(generator)
         return drawn
+
+    def _counts(self) -> Tensor:
+        """Return the training rows in which each input is observed, at least 1, (D,)."""
+        return self.n_rows.diagonal().double().cpu().clamp(min=1)
+
+    def _draw_logits(self, generator: np.random.Generator) -> LogitRegression:
+        """Draw how much the logits of each label differ from the network's, given the sample that it was trained on.
+
+        The network's logits are taken for the estimates of a logistic regression on the inputs of the other columns.
+        As counts of independent Poisson variables, n rows with label l in a fraction p hold the information
+        n p (1 - R²) Σ about its slopes, where R² is the part of its variance that the inputs explain. The prior of the
+        slopes is Gaussian; its variance of the logit is 1.
+        """
+        covariance = self.covariance[: self.n_inputs].double().cpu()
+        intercept = torch.zeros(len(self.labels), dtype=torch.float64)
+        slopes = torch.zeros(self.n_inputs, len(self.labels), dtype=torch.float64)
+        label = 0
+        for part in self.parts:
+            others = [place for place in range(self.n_inputs) if place not in part]
+            inner = covariance[others][:, others]
+            for place in part:
+                noise = torch.from_numpy(generator.standard_normal(self.n_inputs))
+                information = self._information(place, covariance[others, place], inner)
+                precision = information * inner + len(others) * torch.eye(len(others), dtype=torch.float64)
+                factor = torch.linalg.cholesky(precision, upper=True)
+                solved = torch.linalg.solve_triangular(factor, noise[others].unsqueeze(1), upper=True)
+                slopes[others, label] = solved.squeeze(1)
+                intercept[label] = noise[place] / information.sqrt()
+                label += 1
+        return LogitRegression(intercept.to(self.mean), slopes.to(self.mean))
+
+    def _information(self, place: int, by_other: Tensor, inner: Tensor) -> Tensor:
+        """Return n p (1 - R²) of the label at an input, from its covariances with the inputs of other columns, ()."""
+        variance, n = self.covariance[place, place].double().cpu(), self._counts()[place]
+        explained = by_other @ torch.linalg.solve(inner, by_other) / variance if len(by_other) else 0 * variance
+        count = (n * self.center[place].double().cpu()).clamp(min=MIN_LABEL_ROWS)
+        return count * (1 - explained.clamp(0, MAX_R2))
+
+    def _shift_logits(self, deviation: Tensor) -> Tensor:
+        """Return what drawn parameters add to the logits, (n, K), at expected deviations of the inputs, (n, D)."""
+        assert self.drawn_logits is not None  # noqa: S101
+        return self.drawn_logits.intercept + deviation @ self.drawn_logits.slopes
 
     def validate_state(self) -> None:
         """Raise ValueError unless the covariance is positive definite and everything is finite."""

@@ -93,7 +93,8 @@ def test_without_inputs_nothing_is_predicted():
     ):
         found = made(rows(4))
         assert not made
-        assert not torch.cat([part.flatten() for part in found]).any()
+        assert found.logits is None
+        assert not torch.cat([part.flatten() for part in found[:3]]).any()
 
 
 @pytest.mark.parametrize("n", [8, 60, 2000])
@@ -120,3 +121,29 @@ def test_a_damaged_state_is_an_error():
     made.mean[0] = torch.nan
     with pytest.raises(ValueError, match="finite"):
         made.validate_state()
+
+
+@pytest.mark.parametrize(("n", "fraction"), [(400, 0.5), (2000, 0.1)])
+def test_drawn_logits_vary_as_those_of_a_logistic_regression_do(n, fraction):
+    """The kind is independent of the numbers: log odds have the variance 1 / (n p (1 - p)), and so do their slopes."""
+    data = rows(n)
+    kind = torch.arange(n) % round(1 / fraction) == 0
+    data.x[:, 6:] = torch.stack([kind, ~kind], dim=1).float()
+    made, generator = baseline(data), np.random.default_rng(0)
+    assert made(data).logits is None
+    drawn = [made.draw_parameters(generator).drawn_logits for _ in range(400)]
+    expected = np.sqrt(1 / (n * fraction * (1 - fraction)))
+    intercept = np.array([(one.intercept[0] - one.intercept[1]).item() for one in drawn])
+    assert intercept.std() == pytest.approx(expected, rel=0.15)
+    slopes = np.stack([(one.slopes[:3, 0] - one.slopes[:3, 1]).numpy() for one in drawn])
+    precision = np.linalg.inv(np.corrcoef(data.x[:, RANKS].numpy().T))
+    np.testing.assert_allclose(slopes.std(axis=0), expected * np.sqrt(precision.diagonal()), rtol=0.2)
+    assert not np.stack([one.slopes[3:].numpy() for one in drawn]).any()  # a label does not predict itself
+
+
+def test_drawn_logits_follow_the_observed_inputs():
+    made = baseline(rows(200)).draw_parameters(np.random.default_rng(0))
+    data = rows(3)
+    nothing = EncodedRows(data.x, torch.zeros_like(data.observed))
+    np.testing.assert_allclose(made(nothing).logits, made.drawn_logits.intercept.expand(3, 2))
+    assert made(data).logits.std(dim=0).min() > 0
