@@ -18,6 +18,8 @@ from harpoon.encoding.base import ColumnSlice, PartType
 from harpoon.encoding.batch import EncodedRows
 from harpoon.encoding.row_codec import RowCodec
 from harpoon.inference.autoregressive import UNIFORMS_PER_VARIABLE, AutoregressiveSampler
+from harpoon.inference.variable_order import next_variables, order_offset
+from harpoon.inference.variables import Variables
 from harpoon.networks.copy_head import CopyDistribution
 from harpoon.networks.rank_head import ConditionalDistributions, DeterminedValues, GaussianComponent, RankHead
 
@@ -234,7 +236,7 @@ def three_numbers():
     rng = np.random.default_rng(0)
     scales = zip(NAMES, (10.0, 1.0, 100.0), strict=True)
     table = pa.table({name: rng.normal(scale, scale / 10, 50) for name, scale in scales})
-    return AutoregressiveSampler.from_codec(fit_codec(table))
+    return Variables.from_codec(fit_codec(table))
 
 
 @pytest.mark.parametrize(
@@ -253,14 +255,14 @@ def three_numbers():
 def test_the_next_variables(three_numbers, determined, priority, steps, expected):
     predictor = FakeDetermined(determined)
     unconstrained = torch.zeros(3, dtype=torch.bool)
-    found = three_numbers._next_variables(predictor, torch.tensor(priority, dtype=torch.float32), steps, unconstrained)
+    found = next_variables(three_numbers, predictor, torch.tensor(priority, dtype=torch.float32), steps, unconstrained)
     assert [row.nonzero()[:, 0].tolist() for row in found] == expected
 
 
 def test_constrained_variables_have_a_step_each(three_numbers):
     """The others share the steps that are left, so that a total is sampled after its parts."""
     last_two = torch.tensor([False, True, True])
-    found = three_numbers._next_variables(FakeDetermined([NONE]), torch.tensor([[0.0, 1.0, 2.0]]), 2, last_two)
+    found = next_variables(three_numbers, FakeDetermined([NONE]), torch.tensor([[0.0, 1.0, 2.0]]), 2, last_two)
     assert found.nonzero()[:, 1].tolist() == [0]
 
 
@@ -274,7 +276,7 @@ def test_constrained_variables_have_a_step_each(three_numbers):
     ],
 )
 def test_numbers_with_relations_come_last_and_by_scale(three_numbers, by_sums, by_products, expected):
-    found = three_numbers._order_offset(
-        torch.tensor(by_sums, dtype=torch.bool), torch.tensor(by_products, dtype=torch.bool)
+    found = order_offset(
+        three_numbers, torch.tensor(by_sums, dtype=torch.bool), torch.tensor(by_products, dtype=torch.bool)
     )
     assert found.tolist() == expected
