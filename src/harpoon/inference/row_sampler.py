@@ -71,11 +71,14 @@ class RowSampler:
         """Return the relations of the model: target column, formula, and the fraction of rows in which it holds."""
         if self._distributions is None:
             return []
-        names, banks = [each.column.name for each in self.codec.quantities], self._banks
+        quantities, banks = self.codec.quantities, self._banks
+        names = [each.column.name for each in quantities]
+        hidden = {index for index, each in enumerate(quantities) if not each.columns}  # times between timestamps
         return [
             (names[bank.first + relation // bank.per_column], formula, float(bank.fractions[relation]))
             for bank in banks
             for relation, formula in bank.formulas(self.codec.units).items()
+            if not hidden & {bank.first + relation // bank.per_column, *formula.sources}
         ]
 
     @property
@@ -339,7 +342,10 @@ class RowSampler:
             noise = row_noise(self.seed, numbers, UNIFORMS_PER_VARIABLE, len(sampler), draw=key)
             uniforms = torch.special.ndtr(noise).to(self.device)
             x, relation_of = sampler.sample(model, observed, uniforms, steps, on_step, nulls=self._nulls)
-            return apply_formulas(self._decode(rows, observed, x), self.codec, relation_of.cpu().numpy(), formulas)
+            elapsed = self.codec.decode_elapsed_times(_encoded(rows, observed, x))
+            decoded = self._decode(rows, observed, x) | elapsed
+            applied, clipped = apply_formulas(decoded, self.codec, relation_of.cpu().numpy(), formulas)
+            return {name: applied[name] for name in rows}, clipped
 
         values_per_row = UNIFORMS_PER_VARIABLE * len(sampler) + model.n_rank_bins
         size = _batch_size(self.config.sampling_batch_size, values_per_row)

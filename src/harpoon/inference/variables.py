@@ -45,6 +45,7 @@ class Variables:
     timestamp: Tensor  # of a calendar part: the variable of its timestamp, (variables,)
     timestamp_number: Tensor  # of a timestamp: its position in `timestamps`, (variables,)
     timestamps: tuple[SampledTimestamp, ...]  # the timestamps with calendar parts
+    elapsed: Tensor  # of each time between timestamps: its variable, and those of the two, (elapsed, 3)
 
     @classmethod
     def from_codec(cls, codec: RowCodec) -> Variables:
@@ -70,6 +71,7 @@ class Variables:
         timestamps = tuple(SampledTimestamp.from_codec(codec, each, columns) for each in codec.timestamps)
         number_of = {each.variable: number for number, each in enumerate(timestamps)}
         timestamp_of = {part: each.variable for each in timestamps for part in each.part_variables}
+        elapsed = [[columns.index(at) for at in (index, *pair)] for index, pair in codec.elapsed_between.items()]
         widths = torch.tensor([sum(map(_width, slices)) for slices in variables], dtype=torch.long)
         return cls(
             variable_of=torch.arange(len(variables)).repeat_interleave(widths),
@@ -88,6 +90,7 @@ class Variables:
             timestamp=torch.tensor([timestamp_of.get(row, NO_INDEX) for row in range(len(variables))]),
             timestamp_number=torch.tensor([number_of.get(row, NO_INDEX) for row in range(len(variables))]),
             timestamps=timestamps,
+            elapsed=torch.tensor(elapsed, dtype=torch.long).view(-1, 3),
         )
 
     def __len__(self) -> int:
@@ -102,7 +105,10 @@ class Variables:
 
     def is_null(self, x: Tensor) -> Tensor:
         """Return which variables have no value because their indicator says so, (n, variables)."""
-        return (self.null_category != NO_INDEX) & (x[:, self.null_category.clamp(min=0)] > 0)
+        null = (self.null_category != NO_INDEX) & (x[:, self.null_category.clamp(min=0)] > 0)
+        own, start, end = self.elapsed.T  # there is no time between timestamps of which one is null
+        null[:, own] = null[:, start] | null[:, end]
+        return null
 
     @property
     def is_few_valued(self) -> Tensor:

@@ -130,6 +130,7 @@ def apply_formulas(
     """
     names, pending = [each.column.name for each in codec.quantities], relation_of != NO_INDEX
     waits = np.zeros((len(pending), len(names)), dtype=np.bool_)  # of all quantities; those with few values are ready
+    rows = codec.add_elapsed_times(rows)
     values, clipped = [rows[name].values for name in names], np.zeros(len(pending), dtype=np.bool_)
     while pending.any():  # the sources of a copy may be copies, which come first
         for column in np.flatnonzero(pending.any(axis=0)).tolist():
@@ -154,7 +155,7 @@ def solve(rows: Columns, codec: RowCodec, formulas: Iterable[tuple[int, Formula]
     A value that its column cannot hold stays unknown.
     """
     names, formulas, progress = [each.column.name for each in codec.quantities], list(formulas), True
-    rows = dict(rows)
+    columns, rows = list(rows), codec.add_elapsed_times(rows)
     while progress:  # a cell that is filled may determine others
         progress = False
         for target, formula in formulas:
@@ -171,11 +172,12 @@ def solve(rows: Columns, codec: RowCodec, formulas: Iterable[tuple[int, Formula]
             if wanted.any():
                 filled = np.where(wanted, rounded, cells.values)
                 rows[names[target]], progress = replace(cells, values=filled, missing=cells.missing & ~wanted), True
-    return rows
+    return {name: rows[name] for name in columns}
 
 
 def violates(rows: Columns, codec: RowCodec, formulas: Iterable[tuple[int, Formula]]) -> Mask:
     """Return in which rows a value differs from its formula, (n,). Rows with a missing value of it do not count."""
+    rows = codec.add_elapsed_times(rows)
     quantities = [rows[each.column.name] for each in codec.quantities]
     values = [cells.values for cells in quantities]
     violated = np.zeros(n_rows(rows), dtype=np.bool_)
