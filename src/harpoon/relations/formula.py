@@ -142,7 +142,7 @@ def apply_formulas(
                 computed = formula.evaluate(values)
                 valid = ready & np.isfinite(computed)
                 rounded = codec.numeric[column].to_column_units(np.where(valid, computed, 0))
-                clipped |= valid & ~_is_close(computed, rounded, values, formula, codec.units[column].step)
+                clipped |= valid & ~is_close(computed, rounded, values, formula, codec.units[column].step)
                 values[column] = np.where(valid, rounded, values[column])
                 pending[:, column] &= ~ready
     new = {name: replace(rows[name], values=value) for name, value in zip(names, values, strict=True)}
@@ -167,7 +167,7 @@ def solve(rows: Columns, codec: RowCodec, formulas: Iterable[tuple[int, Formula]
             computed = formula.evaluate(values)
             wanted &= np.isfinite(computed) & formula.applies(values)
             rounded = codec.quantities[target].to_column_units(np.where(wanted, computed, 0))
-            wanted &= _is_close(computed, rounded, values, formula, codec.units[target].step)
+            wanted &= is_close(computed, rounded, values, formula, codec.units[target].step)
             wanted &= codec.quantities[target].can_hold(rounded)
             if wanted.any():
                 filled = np.where(wanted, rounded, cells.values)
@@ -184,12 +184,12 @@ def violates(rows: Columns, codec: RowCodec, formulas: Iterable[tuple[int, Formu
     for target, formula in formulas:
         known = ~np.any([quantities[index].missing for index in (target, *formula.sources)], axis=0)
         computed = formula.evaluate(values)
-        close = _is_close(computed, values[target], values, formula, codec.units[target].step)
+        close = is_close(computed, values[target], values, formula, codec.units[target].step)
         violated |= known & np.isfinite(computed) & formula.applies(values) & ~close
     return violated
 
 
-def _is_close(
+def is_close(
     computed: NDArray[Any], actual: NDArray[Any], values: Sequence[NDArray[Any]], formula: Formula, step: float
 ) -> Mask:
     """Return where a computed value equals an actual one at the resolution `step` of its column, up to rounding."""
