@@ -164,6 +164,11 @@ class RowCodec:
         return indicators | {part: indicators[each.position] for each in of_timestamps for part in each.parts}
 
     @cached_property
+    def part_values(self) -> dict[str, Mapping[str, tuple[int, ...]]]:
+        """The values of calendar parts that sampled timestamps have, by the name of the column."""
+        return {codec.column.name: codec.calendar.values for codec in self.codecs if isinstance(codec, TimestampCodec)}
+
+    @cached_property
     def elapsed(self) -> dict[int, ElapsedTimeCodec]:
         """The codecs of times between timestamps, by their position."""
         return {index: codec for index, codec in enumerate(self.codecs) if isinstance(codec, ElapsedTimeCodec)}
