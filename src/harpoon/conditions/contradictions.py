@@ -35,6 +35,7 @@ from harpoon.conditions.part_values import (
 from harpoon.conditions.sql import text_literal
 from harpoon.data import Column, ColumnArray, Schema
 from harpoon.data.calendar import Ints
+from harpoon.data.column import format_value
 
 NO_PART_VALUES: Mapping[str, PartValues] = {}
 MAX_NUMBERS = 1000  # a condition that compares a column with more numbers is not checked
@@ -163,9 +164,9 @@ def _values_of(column: Column) -> str:
 
 def _describe_range(column: Column) -> str:
     if column.values:
-        values = [column.kind.spec.format(value, column.unit) for value in column.values]
+        values = [format_value(column, value) for value in column.values]
         return f"{column.name} has only the values {', '.join(values)}"
-    low, high = (column.kind.spec.format(end, column.unit) for end in (column.minimum, column.maximum))
+    low, high = (format_value(column, end) for end in (column.minimum or 0, column.maximum or 0))
     return f"{column.name} is from {low} to {high}"
 
 
