@@ -24,7 +24,7 @@ from harpoon.encoding.calendar_grid import ticks_of
 from harpoon.encoding.calendar_parts import TimestampCodec
 from harpoon.encoding.numeric import SpikedNumericCodec
 
-MIN_PAIRS = 50  # rows in which both timestamps are observed
+MIN_PAIRS = 25  # rows in which both timestamps are observed
 MAX_RELATIVE_SPREAD = 0.25  # standard deviation of the difference, relative to that of each timestamp
 MAX_EQUAL_FRACTION = 0.8  # of the rows have the most frequent difference: from here on, it is a relation by itself
 MIN_LENGTH_CORRELATION = 0.99999  # of the difference with a column that has it already

@@ -124,11 +124,11 @@ class LinearSearch:
     def _tolerance(self, equation: Equation, target: int) -> Tensor:
         """Return by how much a column may differ in each row: half a step, or rounding errors, (n,)."""
         unit, columns = self.units[target], list(equation.columns)
-        if unit.step:
-            return self.values.new_full((len(self.values),), STEP_TOLERANCE * unit.step * self._tick(target))
         own = abs(equation.coefficients[columns.index(target)])
-        sizes = self.values[:, columns].abs() @ self.values.new_tensor(equation.coefficients).abs()
-        return SUM_ROUNDING * (sizes / own + unit.scale)
+        sizes = self.values[:, columns].abs() @ self.values.new_tensor(equation.coefficients).abs() / own
+        if unit.step:  # times in nanoseconds are too large for double precision to be exact
+            return STEP_TOLERANCE * unit.step * self._tick(target) + torch.finfo(sizes.dtype).eps * sizes
+        return SUM_ROUNDING * (sizes + unit.scale)
 
     def _fraction(self, equation: Equation) -> float:
         """Return the fraction of rows in which an equation holds for its first column; 0 if a column hardly varies."""
