@@ -221,7 +221,7 @@ class SpikedNumericCodec(NumericCodec):
         column, origin = self.column, integer_origin(self.column)
         if column.kind.integral and values.dtype.kind == "i":  # exact also beyond the integers of a float
             step = int(column.step or 1)
-            rounded = np.floor_divide(values - origin + step // 2, step) * step + origin
+            rounded: NDArray[Any] = np.floor_divide(values - origin + step // 2, step) * step + origin
             return np.clip(rounded, column.minimum, column.maximum) if _has_range(column) else rounded
         return to_valid_values((values - origin).astype(np.float64), column)
 

@@ -52,8 +52,8 @@ class DistributionModel(Protocol):
         """The relations that determine numeric columns with few values."""
 
     @property
-    def constrained(self) -> tuple[Tensor, Tensor]:
-        """Which numbers a sum constrains, and which a product, (quantities,) each."""
+    def constrained(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Which numbers a sum constrains, which a product, and which constrain others, (quantities,) each."""
 
     @property
     def n_rank_bins(self) -> int:

@@ -36,7 +36,7 @@ class VariableOrder(NamedTuple):
         variables: Variables,
         given: EncodedRows,
         uniforms: Tensor,
-        constrained: tuple[Tensor, Tensor],
+        constrained: tuple[Tensor, Tensor, Tensor],
         *,
         nulls: bool,
     ) -> VariableOrder:
@@ -46,7 +46,7 @@ class VariableOrder(NamedTuple):
             variables: The variables.
             given: The observed cells, (n, d).
             uniforms: Uniform random numbers, (n, variables).
-            constrained: Which numbers a sum constrains, and which a product, (quantities,) each.
+            constrained: Which numbers a sum constrains, which a product, which constrain others, (quantities,) each.
             nulls: Whether missing indicators are sampled, too.
         """
         x = given.x * given.observed
@@ -87,17 +87,19 @@ def _random_order(variables: Variables, uniforms: Tensor, offset: Tensor) -> Ten
     return order
 
 
-def order_offset(variables: Variables, by_sums: Tensor, by_products: Tensor) -> Tensor:
+def order_offset(variables: Variables, by_sums: Tensor, by_products: Tensor, sources: Tensor) -> Tensor:
     """Return how much later than at random each variable is sampled, (variables,).
 
     Numbers that relations constrain come last, and small ones first among them: the error of a distribution is
     proportional to the size of its number. A price and a total that are both slightly wrong make a tip between
     them that is very wrong; a tip that is slightly wrong harms neither. The size is the scale in sums, and the
-    scale relative to the value in products.
+    scale relative to the value in products. Those that determine no other number, such as minutes that are rounded,
+    come at the very end: they are computed.
     """
     offset, constrained = torch.zeros(len(variables), device=variables.follows.device), by_sums | by_products
     scale = torch.where(by_sums, variables.scales[0], variables.scales[1]).masked_fill(~constrained, torch.inf)
-    late, numeric = torch.where(constrained, 1.0 + scale.argsort().argsort(), 0.0), variables.quantities != NO_INDEX
+    rank = scale.argsort().argsort() + len(scale) * ~sources
+    late, numeric = torch.where(constrained, 1.0 + rank, 0.0), variables.quantities != NO_INDEX
     offset[numeric] = late[variables.quantities[numeric]]
     return torch.where(variables.timestamp == NO_INDEX, offset, offset[variables.timestamp.clamp(min=0)])
 

@@ -77,7 +77,7 @@ class NoExclusions:
 class ExactCategories(NoExclusions):
     """Predicts the conditional distributions of three categories by marginalising their joint distribution."""
 
-    constrained = torch.zeros(2, 0, dtype=torch.bool)
+    constrained = torch.zeros(3, 0, dtype=torch.bool)
 
     def predict(self, given: EncodedRows) -> FakePredictor:
         return FakePredictor(len(given.x), 0, lambda _: self.distributions(given))
@@ -111,7 +111,7 @@ class FixedDistributions(NoExclusions):
     ):
         self.category_logits, self.bin_logits = torch.zeros(1, categories), bin_logits
         self.gaussian = gaussian or no_gaussian(len(bin_logits))
-        self.constrained = torch.zeros(2, len(bin_logits) + few_valued, dtype=torch.bool)
+        self.constrained = torch.zeros(3, len(bin_logits) + few_valued, dtype=torch.bool)
         self.few_valued = few_valued
 
     def predict(self, given: EncodedRows) -> FakePredictor:
@@ -277,6 +277,15 @@ def test_constrained_variables_have_a_step_each(three_numbers):
 )
 def test_numbers_with_relations_come_last_and_by_scale(three_numbers, by_sums, by_products, expected):
     found = order_offset(
-        three_numbers, torch.tensor(by_sums, dtype=torch.bool), torch.tensor(by_products, dtype=torch.bool)
+        three_numbers,
+        torch.tensor(by_sums, dtype=torch.bool),
+        torch.tensor(by_products, dtype=torch.bool),
+        torch.ones(3, dtype=torch.bool),
     )
     assert found.tolist() == expected
+
+
+def test_a_number_that_determines_no_other_comes_at_the_very_end(three_numbers):
+    constrained, none = torch.ones(3, dtype=torch.bool), torch.zeros(3, dtype=torch.bool)
+    found = order_offset(three_numbers, constrained, none, torch.tensor([True, False, True]))
+    assert found.argsort().tolist() == [0, 2, 1]
