@@ -266,7 +266,7 @@ class UnknownCategoryWarning(HarpoonWarning):
 
 
 class MixedTypesWarning(HarpoonWarning):
-    """A column of a file holds values of several types, and is read as one type."""
+    """A column of a file holds values of several types, or times of several offsets, and is read as one type."""
 
 
 class TooFewDrawsWarning(HarpoonWarning):

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from harpoon import Harpoon, InfeasibleCondition, load
+from harpoon import Harpoon, InfeasibleCondition, InvalidCondition, load
 from tests.support.frames import TINY
 
 OPTIONS = {**TINY, "max_epochs": 3}
@@ -155,3 +155,107 @@ def test_calendar_parts_far_from_1970():
     table = pd.DataFrame({"t": pd.Series(days).dt.as_unit("ns"), "x": rng.normal(size=200)})
     model = Harpoon(**TINY).fit(table)
     assert model.support("month(t) = 3", data=table).exact == (table["t"].dt.month == 3).sum()
+
+
+def visits(seed, *, hidden_gap):
+    """Return visits in opening hours of business days, with their lengths or without."""
+    random = np.random.default_rng(seed)
+    days = pd.bdate_range("2021-01-04", "2022-12-30")
+    start = random.integers(8 * 60, 17 * 60, N)
+    minutes = np.minimum(random.integers(1, 240, N), 18 * 60 - start)
+    start = pd.Series(days[random.integers(0, len(days), N)] + pd.to_timedelta(start, unit="min"))
+    end = start + pd.to_timedelta(minutes, unit="min")
+    table = pd.DataFrame({"start": start, "end": end, "kind": random.choice(list("ab"), N)})
+    return table if hidden_gap else table.assign(duration=end - start, minutes=minutes)
+
+
+@pytest.mark.parametrize("hidden_gap", [True, False])
+def test_computed_timestamps_lie_on_the_grid_and_all_relations_hold(hidden_gap):
+    table = visits(0, hidden_gap=hidden_gap)
+    rows = Harpoon(**OPTIONS).fit(table).sample(600, random_state=1)
+    for name in ("start", "end"):
+        time = rows[name] - rows[name].dt.normalize()
+        assert (rows[name].dt.day_of_week < 5).all()
+        assert time.between(pd.Timedelta(hours=8), pd.Timedelta(hours=18)).all()
+    span = rows["end"] - rows["start"]
+    assert span.between(*((table["end"] - table["start"]).agg(["min", "max"]))).all()
+    if not hidden_gap:
+        assert (span == rows["duration"]).all()
+        assert (span / pd.Timedelta(minutes=1) == rows["minutes"]).all()
+
+
+@pytest.fixture(scope="module")
+def shipments():
+    """Orders of three years, most of them shipped about a week later."""
+    random = np.random.default_rng(0)
+    ordered = pd.Series(pd.Timestamp("2020-01-01") + pd.to_timedelta(random.integers(0, 1000, N), unit="D"))
+    days = np.rint(random.gamma(1.0, 7.0, N)).astype(int)
+    shipped = (ordered + pd.to_timedelta(days, unit="D")).where(random.random(N) > 0.2)
+    return pd.DataFrame({"ordered": ordered, "shipped": shipped, "price": random.normal(size=N)})
+
+
+@pytest.fixture(scope="module")
+def shipping_model(shipments):
+    return Harpoon(**{**OPTIONS, "max_epochs": 10}).fit(shipments)
+
+
+def days_between(rows):
+    return (rows["shipped"] - rows["ordered"]).dt.days.dropna()
+
+
+@pytest.mark.parametrize("missing", ["as_trained", "complete"])
+def test_the_time_between_two_timestamps_is_as_in_the_table(shipping_model, shipments, missing):
+    rows = shipping_model.sample(1500, random_state=1, missing=missing)
+    expected, found = days_between(shipments), days_between(rows)
+    assert found.between(expected.min(), expected.max()).all()
+    assert found.std() == pytest.approx(expected.std(), rel=0.2)
+    assert found.mean() == pytest.approx(expected.mean(), rel=0.2)
+    is_null = rows["shipped"].isna().mean()
+    assert is_null == (pytest.approx(0.2, abs=0.06) if missing == "as_trained" else 0)
+
+
+def test_a_timestamp_is_sampled_near_the_given_one(shipping_model, shipments):
+    expected = days_between(shipments)
+    for name, other in (("ordered", "shipped"), ("shipped", "ordered")):
+        given = shipments.dropna().head(200).assign(**{other: pd.NaT})
+        rows = shipping_model.sample(given=given, random_state=1, missing="complete")
+        assert (rows[name].to_numpy() == given[name].to_numpy()).all()
+        assert days_between(rows).between(expected.min(), expected.max()).all()
+
+
+def test_the_time_between_timestamps_is_no_column_and_is_saved(shipping_model, shipments, tmp_path):
+    assert shipping_model.relations() == [text for text in shipping_model.relations() if " - " not in text]
+    expectation = shipping_model.expect(shipments.head(20))
+    assert set(expectation.numbers) | set(expectation.probabilities) == set(shipments.columns)
+    shipping_model.save(tmp_path / "m.harpoon")
+    loaded = load(tmp_path / "m.harpoon", progress=False)
+    assert loaded.codec_ == shipping_model.codec_
+    assert len(loaded.codec_.elapsed) == 1
+    pd.testing.assert_frame_equal(loaded.sample(100, random_state=3), shipping_model.sample(100, random_state=3))
+    parts = shipping_model.sample(300, random_state=2, sampling_batch_size=70)
+    pd.testing.assert_frame_equal(shipping_model.sample(300, random_state=2), parts)
+
+
+@pytest.mark.parametrize(
+    ("where", "reason"),
+    [
+        ("month(visit) = 13", "because month(visit) is between 1 and 12"),
+        ("weekday(visit) = 9", "because weekday(visit) is between 0 and 6"),
+        ("hour(visit) > 23", "because hour(visit) is between 0 and 23"),
+        ("hour(visit) = 3", "because hour(visit) is from 8 to 17 in the training table"),
+        ("isodow(visit) = 7", "because isodow(visit) is from 1 to 5 in the training table"),
+        ("year(visit) = 2030", "because year(visit) is from 2021 to 2022 in the training table"),
+        ("minute(visit) = 30 and cost > 5", "because minute(visit) is always 0 in the training table"),
+        ("month(visit) = 2 and day(visit) = 30", "exclude each other"),
+    ],
+)
+def test_impossible_calendar_conditions_say_why(model, where, reason):
+    with pytest.raises(InfeasibleCondition) as error:
+        model.sample(5, where=where)
+    assert reason in str(error.value)
+    assert "sampled" not in str(error.value)  # it is known before
+
+
+def test_a_local_time_that_the_clocks_skip_is_no_other_time(model):
+    with pytest.raises(InvalidCondition, match="2021-03-28 02:30 does not exist in Europe/Berlin"):
+        model.sample(5, where="visit = '2021-03-28 02:30'")

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,13 +18,26 @@ from numpy.typing import NDArray
 from harpoon._text import format_list
 from harpoon.conditions import bound
 from harpoon.conditions.binder import bind
-from harpoon.conditions.bound import BoundPredicate, all_of, columns_of
+from harpoon.conditions.bound import BoundPredicate, DatePart, all_of, columns_of
 from harpoon.conditions.branches import overlapping_branches
 from harpoon.conditions.evaluate import evaluate
 from harpoon.conditions.expressions import And, IsNull, Like, Or, Predicate
+from harpoon.conditions.part_values import (
+    PartValues,
+    date_parts_of,
+    describe_possible,
+    describe_values,
+    excludes_all_days,
+    excludes_all_values,
+    known_values,
+    possible_values,
+)
 from harpoon.conditions.sql import text_literal
 from harpoon.data import Column, ColumnArray, Schema
+from harpoon.data.calendar import Ints
+from harpoon.data.column import format_value
 
+NO_PART_VALUES: Mapping[str, PartValues] = {}
 MAX_NUMBERS = 1000  # a condition that compares a column with more numbers is not checked
 MAX_INTEGER = 2**62  # larger ones are evaluated as Python integers
 MAX_EXACT_FLOAT = 2.0**53  # beyond it, neighbouring integers are the same float
@@ -38,11 +51,13 @@ class Domain:
         schema: The categories and ranges of the columns.
         nullable: The columns that can have missing cells; None: all.
         free: Columns that can have other values than the training table, such as those of observed cells.
+        part_values: The values of calendar parts that sampled cells can have, by the name of the column.
     """
 
     schema: Schema
     nullable: Collection[str] | None = None
     free: Collection[str] = ()
+    part_values: Mapping[str, PartValues] = field(default_factory=dict)
 
     def can_be_null(self, name: str) -> bool:
         """Return whether a cell of the column can be missing."""
@@ -53,17 +68,29 @@ class Domain:
         known = column.kind.numeric and column.clip and column.minimum is not None and column.maximum is not None
         return (column.minimum, column.maximum) if known and column.name not in self.free else None
 
+    def known_values(self, term: DatePart) -> Ints | None:
+        """Return the values that sampled cells can have in a calendar part, or None if that is not known."""
+        column = self.schema[next(iter(columns_of(term)))]
+        if column.name in self.free:
+            return None
+        return known_values(term, column, self.part_values.get(column.name, {}))
+
     def without_limits(self) -> Domain:
         """Return the domain in which numbers have no range."""
         return replace(self, free={column.name for column in self.schema if column.kind.numeric} | set(self.free))
 
 
 def explain_contradiction(
-    tree: Predicate, schema: Schema, *, nullable: Collection[str] | None = None, free: Collection[str] = ()
+    tree: Predicate,
+    schema: Schema,
+    *,
+    nullable: Collection[str] | None = None,
+    free: Collection[str] = (),
+    part_values: Mapping[str, PartValues] = NO_PART_VALUES,
 ) -> str:
     """Return which parts of a condition exclude each other, in words; "" if some row may satisfy the condition.
 
-    `nullable` and `free` are those of `Domain`.
+    `nullable`, `free` and `part_values` are those of `Domain`.
 
     >>> from harpoon import Kind
     >>> from harpoon.conditions.parser import parse
@@ -73,7 +100,7 @@ def explain_contradiction(
     >>> explain_contradiction(parse("x > 5 and y > 3"), schema)
     'y > 3 is never true, because y is from 0 to 2.5 in the training table'
     """
-    domain = Domain(schema, nullable, free)
+    domain = Domain(schema, nullable, free, part_values)
     parts = _find_contradictions(tree, domain)
     return "; ".join(f"{part} {_is_what(part)}{_because(part, domain)}" for part in parts)
 
@@ -91,12 +118,28 @@ def _because(part: Predicate, domain: Domain) -> str:
             return f", because {_why_never_null(domain.schema[names[0]])}"
         case Like(_, pattern) if names:
             return f", because no value of {names[0]} {_describe_pattern(pattern)}{_values_of(domain.schema[names[0]])}"
+    if why := _why_no_part(predicate, domain, is_plain=isinstance(part, And)):
+        return f", because {why}"
     limited = [column for name in names if domain.limits(column := domain.schema[name])]
     if limited and not _is_contradiction(predicate, domain.without_limits()):
         return f", because {' and '.join(map(_describe_range, limited))} in the training table"
     discrete = [domain.schema[name] for name in names if domain.schema[name].kind.discrete]
     if len(discrete) == len(names) == 1 and not isinstance(part, And):
         return f", because {names[0]} has no other value{_values_of(discrete[0])}"
+    return ""
+
+
+def _why_no_part(predicate: BoundPredicate, domain: Domain, *, is_plain: bool) -> str:
+    """Return which values a calendar part can have, if a condition on it alone has no solution.
+
+    `is_plain`: it is plain from the text which values of any time exclude each other.
+    """
+    for term in sorted(date_parts_of(predicate), key=str):
+        possible, known = possible_values(term.part), domain.known_values(term)
+        if excludes_all_values([predicate], term, possible):
+            return "" if is_plain or possible is None else describe_possible(term)
+        if known is not None and excludes_all_values([predicate], term, known):
+            return f"{describe_values(term, known)} in the training table"
     return ""
 
 
@@ -121,9 +164,9 @@ def _values_of(column: Column) -> str:
 
 def _describe_range(column: Column) -> str:
     if column.values:
-        values = [column.kind.spec.format(value, column.unit) for value in column.values]
+        values = [format_value(column, value) for value in column.values]
         return f"{column.name} has only the values {', '.join(values)}"
-    low, high = (column.kind.spec.format(end, column.unit) for end in (column.minimum, column.maximum))
+    low, high = (format_value(column, end) for end in (column.minimum or 0, column.maximum or 0))
     return f"{column.name} is from {low} to {high}"
 
 
@@ -176,6 +219,8 @@ def _by_column(parts: Iterable[BoundPredicate]) -> dict[str, list[BoundPredicate
 def _excludes_all(parts: list[BoundPredicate], name: str, domain: Domain) -> bool:
     """Return whether no value of a column satisfies all parts; those that cannot be decided are ignored."""
     column = domain.schema[name]
+    if _excludes_parts(parts, domain):
+        return True
     if column.kind.discrete and name in domain.free:
         return False
     if column.values and domain.limits(column):  # a number with few values
@@ -190,6 +235,25 @@ def _excludes_all(parts: list[BoundPredicate], name: str, domain: Domain) -> boo
     missing = [False] * len(values) + [True] * domain.can_be_null(name)
     cells = ColumnArray("other", np.resize(np.append(values, 0), len(missing)), np.array(missing, dtype=np.bool_))
     return not evaluate(all_of(decidable), {name: cells}).any()
+
+
+def _excludes_parts(parts: list[BoundPredicate], domain: Domain) -> bool:
+    """Return whether some calendar part of a column is left without a value."""
+    terms = set().union(*map(date_parts_of, parts))
+    if not terms:
+        return False
+    if any(
+        excludes_all_values(parts, term, values)
+        for term in terms
+        for values in (possible_values(term.part), domain.known_values(term))
+    ):
+        return True
+    alternatives = (part.parts for part in parts if isinstance(part, bound.AnyOf))
+    if any(all(_excludes_parts([each], domain) for each in each_part) for each_part in alternatives):
+        return True
+    column = domain.schema[next(iter(columns_of(next(iter(terms)))))]
+    known = domain.part_values.get(column.name, {})
+    return domain.limits(column) is not None and excludes_all_days(parts, column, known)
 
 
 def _representative_values(column: Column, numbers: set[int | float], limits: tuple[Any, Any] | None) -> NDArray[Any]:

@@ -107,7 +107,9 @@ def compare_terms(op: str, left: Term, right: Term, schema: Schema) -> bound.Bou
     if isinstance(right, Literal) and isinstance(right.value, str | bool):
         if isinstance(right.value, bool) or _type_term(left, schema).type not in POINTS_IN_TIME:
             raise _incomparable_error(left, right, schema)
-        right = _parse_time(right.value, _type_term(left, schema))
+        beside = _type_term(left, schema)
+        op = _around_gap(op, right.value, beside)
+        right = _parse_time(right.value, beside)
     first, second = _align_units((left, right), schema)
     if isinstance(first.term, bound.NumberLiteral) and isinstance(second.term, bound.NumberLiteral):
         return bound.Constant(COMPARISONS[op](first.term.value, second.term.value))
@@ -198,19 +200,43 @@ def _instant(local: dt.datetime, zone: str) -> dt.datetime:
     return EPOCH.replace(tzinfo=dt.UTC) + int(from_local(ticks, NANOSECONDS["us"], zone)[0]) * microsecond
 
 
-def _parse_time(text: str, beside: TypedTerm | None = None) -> Literal:
-    """Read a text as a date or datetime; beside a time with a time zone, as one in that zone."""
+def _around_gap(op: str, text: str, beside: TypedTerm) -> str:
+    """Return the operator that means the same for the first instant after the gap, if the clocks skip a local time.
+
+    No time equals a local time that does not exist; all times after it are at or after the end of the gap.
+    """
+    local = _read_time(text)
+    if not beside.zoned or not isinstance(local, dt.datetime) or local.tzinfo is not None:
+        return op
+    ticks = np.array([(local - EPOCH) // dt.timedelta(microseconds=1)], dtype=np.int64)
+    tick = NANOSECONDS["us"]
+    if (to_local(from_local(ticks, tick, beside.zone), tick, beside.zone) == ticks).all():
+        return op
+    if op in ("=", "!="):
+        raise InvalidCondition(f"{text} does not exist in {beside.zone}: its clocks skip that time.")
+    return {">": ">=", "<=": "<"}.get(op, op)
+
+
+def _read_time(text: str) -> dt.date | None:
+    """Read a text as a date or datetime; None if it is neither."""
     for read in (dt.date.fromisoformat, dt.datetime.fromisoformat):
         try:
-            time: dt.date = read(text)
+            return read(text)
         except ValueError:
             continue
-        if isinstance(time, dt.datetime) and time.tzinfo is None and beside is not None and beside.zoned:
-            return Literal.of(_instant(time, beside.zone))
-        return Literal.of(time)
-    raise InvalidCondition(
-        f"the text {text!r} is not a date. Write DATE '2024-01-31' or TIMESTAMP '2024-01-31 12:00:00'."
-    )
+    return None
+
+
+def _parse_time(text: str, beside: TypedTerm | None = None) -> Literal:
+    """Read a text as a date or datetime; beside a time with a time zone, as one in that zone."""
+    time = _read_time(text)
+    if time is None:
+        raise InvalidCondition(
+            f"the text {text!r} is not a date. Write DATE '2024-01-31' or TIMESTAMP '2024-01-31 12:00:00'."
+        )
+    if isinstance(time, dt.datetime) and time.tzinfo is None and beside is not None and beside.zoned:
+        return Literal.of(_instant(time, beside.zone))
+    return Literal.of(time)
 
 
 def _common_resolution(*terms: TypedTerm) -> Fraction | None:

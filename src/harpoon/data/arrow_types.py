@@ -15,7 +15,9 @@ def text_types(schema: Schema) -> dict[str, pa.DataType]:
     types = {}
     for column in schema.modelled:
         if column.kind.spec.arrow_type is not None:
-            types[column.name] = column.kind.spec.arrow_type(column.unit, column.zoned)
+            dtype = column.kind.spec.arrow_type(column.unit, column.zoned)
+            is_zoned = pa.types.is_timestamp(dtype) and dtype.tz is not None and column.zone
+            types[column.name] = pa.timestamp(dtype.unit, column.zone) if is_zoned else dtype
         elif column.categories:
             types[column.name] = pa.array(column.categories).type
     return types

@@ -108,4 +108,17 @@ PARTS: dict[str, Callable[[Ints, Ints], Ints]] = {
     "minute": lambda _days, time: time // MINUTE % 60,
     "second": lambda _days, time: time // SECOND % 60,
 }
+# The smallest and the largest value of each part; a year has none.
+RANGES = {
+    "quarter": (1, 4),
+    "month": (1, 12),
+    "week": (1, 53),
+    "day": (1, 31),
+    "dayofyear": (1, 366),
+    "weekday": (0, 6),
+    "isodow": (1, 7),
+    "hour": (0, 23),
+    "minute": (0, 59),
+    "second": (0, 59),
+}
 TIMES_OF_DAY = ("hour", "minute", "second")  # parts that a date does not have

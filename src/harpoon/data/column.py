@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from harpoon._text import format_list, format_percent
-from harpoon.data.calendar import is_zone
+from harpoon.data.calendar import is_zone, to_local
 from harpoon.data.column_array import NANOSECONDS, Storage
 from harpoon.exceptions import InvalidOption
 
@@ -301,8 +301,8 @@ def describe(column: Column) -> str:
     elif column.values is not None and column.clip:
         parts.append(f"{len(column.values)} values: {', '.join(map(format_number, column.values))}")
     elif column.minimum is not None and column.maximum is not None and column.kind.numeric:
-        low, high = (column.kind.spec.format(end, column.unit) for end in (column.minimum, column.maximum))
-        parts.append(f"{low} to {high}")
+        low, high = (format_value(column, end) for end in (column.minimum, column.maximum))
+        parts.append(f"{low} to {high}{f' ({column.zone})' * bool(column.zone)}")
     if column.step and column.kind.numeric and not column.kind.temporal and (column.values is None or not column.clip):
         parts.append(f"step {format_number(column.step)}")
     if column.missing:
@@ -311,5 +311,12 @@ def describe(column: Column) -> str:
 
 
 def format_time(column: Column, ticks: float) -> str:
-    """Return a date, a datetime or a duration as text."""
+    """Return a date, a datetime or a duration as text; a time with a time zone as its clocks show it."""
+    if column.zone and column.unit:
+        ticks = int(to_local(np.array([int(ticks)]), NANOSECONDS[column.unit], column.zone)[0])
     return column.kind.spec.format(ticks, column.unit)
+
+
+def format_value(column: Column, value: float) -> str:
+    """Return a value of a numeric column as text."""
+    return format_time(column, value) if column.kind.temporal else column.kind.spec.format(value, column.unit)

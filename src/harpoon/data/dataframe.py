@@ -370,6 +370,7 @@ def _to_native(columns: list[tuple[pa.Field, pa.Array]], metadata: Any, library:
     """Return a frame of a library. The metadata have the dtypes of pandas columns."""
     schema = pa.schema([f.with_type(array.type) for f, array in columns], metadata=metadata)
     table = pa.Table.from_arrays([array for _, array in columns], schema=schema)
+    table = _without_offsets(table) if library == "polars" else table
     try:
         frame: Any = nw.from_arrow(table, backend=IMPLEMENTATIONS[library]).to_native()
     except ImportError:
@@ -384,6 +385,15 @@ def _to_native(columns: list[tuple[pa.Field, pa.Array]], metadata: Any, library:
     if library == "polars" and frame.columns != table.column_names:  # polars names an unnamed column
         frame.columns = table.column_names
     return frame.astype(_lost_dtypes(table, frame)) if library == "pandas" else frame
+
+
+def _without_offsets(table: pa.Table) -> pa.Table:
+    """Return a table in which times of a fixed offset, such as +05:30, which polars does not have, are in UTC."""
+    for index, f in enumerate(table.schema):
+        if pa.types.is_timestamp(f.type) and (f.type.tz or "").startswith(("+", "-")):
+            instants = pa.timestamp(f.type.unit, "UTC")
+            table = table.set_column(index, f.with_type(instants), table.column(index).cast(instants))
+    return table
 
 
 def _metadata_of(name: str, schema: pa.Schema) -> dict[bytes, bytes]:

@@ -7,7 +7,7 @@ clocks of its zone skip. Which values of each calendar part occur is learnt from
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -23,6 +23,7 @@ TIME_PARTS = {"hour": HOUR, "minute": MINUTE, "second": SECOND}  # and their len
 # The number of values of each part, in the order in which parts are modelled. Months and days count from 1.
 PERIODS = {"month": 12, "day": 31, "weekday": 7, "hour": 24, "minute": 60, "second": 60}
 MAX_LISTED = 1000  # distinct times, or days, that are listed one by one; as many as normal scores keep
+MIN_DENSITY = 0.9  # of the possible days that occur, from which on the other ones are holidays
 N_BESIDE = 5  # candidates on each side: all days of a month with a weekday
 N_FAR = 100  # the same for the few times that clocks skip on all of these days: those of other years, too
 
@@ -65,12 +66,14 @@ class Calendar:
         values: The values of each calendar part in the training table, ascending.
         times: All times of the training table in ascending order, if they are few: then no others are possible.
         days: All local days of the training table in ascending order, if they are few.
+        time_of_day: The earliest and the latest local time of day in the training table, in ticks; None for dates.
     """
 
     column: Column
     values: Mapping[str, tuple[int, ...]]
     times: tuple[int, ...] | None = None
     days: tuple[int, ...] | None = None
+    time_of_day: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         expected = set(PERIODS) if self.column.kind is Kind.DATETIME else set(DATE_PARTS)
@@ -81,6 +84,10 @@ class Calendar:
             first = int(part in ("month", "day"))
             if values[0] < first or values[-1] >= first + PERIODS[part]:
                 raise ValueError(f"the calendar of column {self.column.name!r} has an invalid {part}")
+        if self.time_of_day is not None:
+            first, last = self.time_of_day
+            if not 0 <= first <= last < DAY // self._tick:
+                raise ValueError(f"the calendar of column {self.column.name!r} has an invalid time of day")
 
     @classmethod
     def fit(cls, column: Column, times: Ints, listed: Ints | None) -> Self:
@@ -90,12 +97,13 @@ class Calendar:
         names = PERIODS if column.kind is Kind.DATETIME else DATE_PARTS
         values = {part: tuple(np.unique(date_part(part, local, tick)).tolist()) for part in names}
         days = np.unique(np.floor_divide(local, DAY // tick))
-        is_listed = listed is None and len(days) <= MAX_LISTED
+        is_listed, time_of_day = listed is None and len(days) <= MAX_LISTED, local % (DAY // tick)
         return cls(
             column,
             values,
             None if listed is None else tuple(listed.tolist()),
             tuple(days.tolist()) if is_listed else None,
+            (int(time_of_day.min()), int(time_of_day.max())) if column.kind is Kind.DATETIME else None,
         )
 
     def parts_of(self, times: Ints, names: Sequence[str]) -> dict[str, Ints]:
@@ -120,6 +128,28 @@ class Calendar:
                 of_rest = {name: values[rest] for name, values in wanted.items()}
                 found[rest], agrees[rest] = self._search(times[rest], of_rest, n_beside)
         return found
+
+    @cached_property
+    def by_parts(self) -> Calendar:
+        """The calendar of all times whose parts occur in the training table, and not only of the listed ones.
+
+        Days stay listed where hardly any is left out, which then is a holiday and not a chance.
+        """
+        unlisted = replace(self, times=None, days=None)
+        is_dense = self.days is not None and len(self.days) >= MIN_DENSITY * len(unlisted._days)
+        return replace(unlisted, days=self.days) if is_dense else unlisted
+
+    def contains(self, times: Ints) -> NDArray[np.bool_]:
+        """Return which times are in the range and have parts that occur in the training table, (n,)."""
+        local, known, per_day = to_local(times, self._tick, self.column.zone), self._in_range(times), DAY // self._tick
+        for name, values in self.values.items():
+            known &= np.isin(date_part(name, local, self._tick), values)
+        if self.days is not None and self.column.clip:
+            known &= np.isin(np.floor_divide(local, per_day), self._days)
+        if self.time_of_day is not None:
+            first, last = self.time_of_day
+            known &= (local % per_day >= first) & (local % per_day <= last)
+        return known
 
     def combinations(self, names: Sequence[str]) -> dict[str, Ints]:
         """Return which values of parts occur together in a possible time, (combinations,) each.
@@ -149,7 +179,9 @@ class Calendar:
     def to_json(self) -> dict[str, Any]:
         """Return the calendar as plain data, without the listed times, which normal scores keep."""
         days = None if self.days is None else list(self.days)
-        return {"values": {part: list(values) for part, values in self.values.items()}, "days": days}
+        time_of_day = None if self.time_of_day is None else list(self.time_of_day)
+        values = {part: list(values) for part, values in self.values.items()}
+        return {"values": values, "days": days, "time_of_day": time_of_day}
 
     @classmethod
     def from_json(cls, column: Column, data: Mapping[str, Any], listed: Ints | None) -> Self:
@@ -157,7 +189,10 @@ class Calendar:
         times = None if listed is None else tuple(listed.tolist())
         days = None if data["days"] is None else integers_from_json(data["days"])
         values = {part: integers_from_json(values) for part, values in data["values"].items()}
-        return cls(column, values, times, days)
+        time_of_day = None if data["time_of_day"] is None else integers_from_json(data["time_of_day"])
+        if time_of_day is not None and len(time_of_day) != 2:  # noqa: PLR2004
+            raise ValueError("a range of times of day has two ends")
+        return cls(column, values, times, days, (time_of_day[0], time_of_day[1]) if time_of_day else None)
 
     @property
     def is_listed(self) -> bool:
@@ -246,7 +281,7 @@ class Calendar:
             if value is None:
                 value = _nearest_of(date_part(name, local, tick), self.values[name])
             total = total + value * (length // tick)
-        return total
+        return total if self.time_of_day is None else np.clip(total, *self.time_of_day)
 
     def _in_range(self, times: Ints) -> NDArray[np.bool_]:
         """Return which times are in the range, at the resolution of the column."""

@@ -147,6 +147,14 @@ class TimestampCodec(SpikedNumericCodec):
         times = np.asarray(cells.values, dtype=np.int64)
         return np.asarray(self.calendar.nearest(times, {}) == times)
 
+    def is_on_grid(self, times: Ints) -> NDArray[np.bool_]:
+        """Return which times have calendar parts that occur in the training table, (n,), listed or not."""
+        return self.calendar.by_parts.contains(times)
+
+    def to_grid(self, times: Ints) -> Ints:
+        """Return the nearest times with parts that occur in the training table, (n,)."""
+        return self.calendar.by_parts.nearest(times, {})
+
     def standardised_times(self, z: Floats) -> Ints:
         """Return the times of standardised values, (n,), at the column's resolution."""
         return to_valid_values(self.scaler.inverse(z), self.column)

@@ -21,7 +21,7 @@ from harpoon.encoding.units import DIMENSIONLESS, AffineUnit
 MIN_SPIKE_FRACTION = 0.03  # of the cells: values that are more frequent are spikes
 MAX_SPIKES = 32
 CERTAIN_PROBABILITY = 0.99  # an expectation with a spike of this probability decodes to the spike
-MAX_EXACT_INTEGER = 2**52  # integers up to here are exact as floats
+MAX_DIFFERENCE = 2**62  # of an integer and the origin, up to which their sum is one of 64 bits
 NANOSECONDS_PER_DAY = 86_400 * 10**9
 MIN_INT64, MAX_INT64 = -(2**63), 2**63 - 1024  # the range of int64 that is exact at its ends as floats
 
@@ -218,7 +218,12 @@ class SpikedNumericCodec(NumericCodec):
 
     def to_column_units(self, values: NDArray[Any]) -> NDArray[Any]:
         """Round values that were computed from other columns to what this column can hold."""
-        return to_valid_values((values - integer_origin(self.column)).astype(np.float64), self.column)
+        column, origin = self.column, integer_origin(self.column)
+        if column.kind.integral and values.dtype.kind == "i":  # exact also beyond the integers of a float
+            step = int(column.step or 1)
+            rounded: NDArray[Any] = np.floor_divide(values - origin + step // 2, step) * step + origin
+            return np.clip(rounded, column.minimum, column.maximum) if _has_range(column) else rounded
+        return to_valid_values((values - origin).astype(np.float64), column)
 
     def can_hold(self, values: NDArray[Any]) -> NDArray[np.bool_]:
         """Return which values can be encoded: all, unless there are only spikes."""
@@ -314,7 +319,7 @@ def _centred_values(cells: ColumnArray, column: Column) -> Floats:
     """Return values less the integer origin. A missing cell is 0, so that it does not extend the range."""
     origin = integer_origin(column)
     values = np.where(cells.missing, origin, cells.values)
-    if origin and len(values) and abs(int(values.max()) - origin) > MAX_EXACT_INTEGER:
+    if origin and len(values) and abs(int(values.max()) - origin) > MAX_DIFFERENCE:
         return values.astype(np.float64) - origin
     return (values - origin).astype(np.float64)
 
@@ -328,7 +333,7 @@ def _round_centred(x: Floats, column: Column) -> NDArray[Any]:
     if _has_range(column):
         low, high = int(column.minimum or 0) - origin, int(column.maximum or 0) - origin
     steps = np.rint(np.clip(x, low, high) / step)
-    if max(abs(low), abs(high)) <= MAX_EXACT_INTEGER:
+    if max(abs(low), abs(high)) <= MAX_DIFFERENCE:
         return steps.astype(np.int64) * step + origin
     rounded: NDArray[np.int64] = np.clip(steps * step + origin, MIN_INT64, MAX_INT64).astype(np.int64)
     return rounded

@@ -17,6 +17,7 @@ from harpoon.data import Column, ColumnCounts, Schema, TableCounts
 from harpoon.encoding.base import Codec
 from harpoon.encoding.calendar_parts import CalendarPartCodec, TimestampCodec
 from harpoon.encoding.categorical import MAX_ONE_HOT_CATEGORIES, HierarchicalCodec, OneHotCodec
+from harpoon.encoding.elapsed_time import ElapsedTimeCodec
 from harpoon.encoding.missingness import MissingIndicatorCodec
 from harpoon.encoding.numeric import NumericCodec, OrdinalCodec, SpikedNumericCodec
 
@@ -72,6 +73,7 @@ CODECS: dict[str, type[Codec]] = {
         MissingIndicatorCodec,
         CalendarPartCodec,
         TimestampCodec,
+        ElapsedTimeCodec,
     )
 }
 # The values of the option `encoding`.

@@ -19,6 +19,7 @@ from harpoon.data import ColumnArray, Columns, Floats, Schema, TableCounts, n_ro
 from harpoon.encoding.base import Codec, ColumnCodec, ColumnSlice, PartType
 from harpoon.encoding.batch import EncodedRows, QuantizedRows
 from harpoon.encoding.calendar_parts import CalendarPartCodec, TimestampCodec, with_calendars
+from harpoon.encoding.elapsed_time import ElapsedTimeCodec, elapsed_times
 from harpoon.encoding.missingness import MissingIndicatorCodec
 from harpoon.encoding.missingness import missing_indicators as indicators_of
 from harpoon.encoding.registry import codec_from_json, fit_codecs
@@ -75,6 +76,10 @@ class RowCodec:
             if codec.fit_warning is not None:
                 warn(codec.fit_warning)
         return row_codec
+
+    def with_elapsed_times(self, rows: Columns, scaling: str) -> RowCodec:
+        """Return a codec that also encodes the time between timestamps that are near each other in some rows."""
+        return RowCodec(self.schema, (*self.codecs, *elapsed_times(self.codecs, rows, scaling)))
 
     @cached_property
     def slices(self) -> tuple[ColumnSlice, ...]:
@@ -159,6 +164,31 @@ class RowCodec:
         return indicators | {part: indicators[each.position] for each in of_timestamps for part in each.parts}
 
     @cached_property
+    def part_values(self) -> dict[str, Mapping[str, tuple[int, ...]]]:
+        """The values of calendar parts that sampled timestamps have, by the name of the column."""
+        return {codec.column.name: codec.calendar.values for codec in self.codecs if isinstance(codec, TimestampCodec)}
+
+    @cached_property
+    def elapsed(self) -> dict[int, ElapsedTimeCodec]:
+        """The codecs of times between timestamps, by their position."""
+        return {index: codec for index, codec in enumerate(self.codecs) if isinstance(codec, ElapsedTimeCodec)}
+
+    @cached_property
+    def elapsed_between(self) -> dict[int, tuple[int, int]]:
+        """The positions of the timestamps between which an elapsed time lies, by its position."""
+        first = {codec.columns[0].name: index for index, codec in enumerate(self.codecs) if codec.columns}
+        return {index: (first[codec.start.name], first[codec.end.name]) for index, codec in self.elapsed.items()}
+
+    def decode_elapsed_times(self, x: Floats) -> Columns:
+        """Decode the times between timestamps of encoded rows, (n, d), which are no columns of the table."""
+        features = [part for _, part in self.split(x)]
+        return {codec.column.name: codec.decode(features[index]) for index, codec in self.elapsed.items()}
+
+    def add_elapsed_times(self, rows: Columns) -> Columns:
+        """Return rows with the times between timestamps, where they do not have them yet."""
+        return {codec.column.name: codec.cells(rows) for codec in self.elapsed.values()} | rows
+
+    @cached_property
     def timestamps(self) -> tuple[Timestamp, ...]:
         """The timestamps that have calendar parts."""
         indexed = list(enumerate(self.codecs))
@@ -227,6 +257,7 @@ class RowCodec:
             return batch
         scores = [part for part in self.slices if part.type is PartType.CONTINUOUS]
         rank_index = [part.start for part in scores if self.codecs[part.column].has_normal_score]
+        rows = self.add_elapsed_times(rows)
         intervals = [codec.rank_interval(rows[codec.column.name]) for codec in self.numeric]
         low, high = (torch.from_numpy(np.stack(ends, axis=1)).float() for ends in zip(*intervals, strict=True))
         return QuantizedRows(batch.x, batch.observed, torch.tensor(rank_index), low, high)
@@ -250,7 +281,7 @@ class RowCodec:
 
         Times and durations are in nanoseconds, and times are counted from a reference that all columns share.
         """
-        values = np.zeros((n_rows(rows), len(self.quantities)))
+        values, rows = np.zeros((n_rows(rows), len(self.quantities))), self.add_elapsed_times(rows)
         reference: int | None = None
         for index, unit in self.units.items():
             codec = self.quantities[index]

@@ -28,7 +28,7 @@ class BlockImputer:
     """Imputes chunk after chunk and counts the imputed cells.
 
     `where`, `draws`, `only` and `options` are those of `Harpoon.impute` and `harpoon.engines.impute`. With `keep_text`,
-    cells of text files that are not imputed keep their spelling, and booleans get that of `boolean_spellings`.
+    cells of text files that are not imputed keep their spelling; imputed booleans and times get that of `spellings`.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class BlockImputer:
         where: str | Predicate | None = None,
         seed: int | None = None,
         keep_text: bool = False,
-        boolean_spellings: Mapping[str, str] | None = None,
+        spellings: Mapping[str, str] | None = None,
         options: Mapping[str, Any] | None = None,
     ) -> None:
         self.model, self.draws, self.where, self.seed, self.keep_text = model, draws, where, seed, keep_text
@@ -54,7 +54,7 @@ class BlockImputer:
             raise InvalidOption.one_of("A column that the model imputes", unknown[0], produced)
         self.schema = imputed_schema(schema, model.schema_, model.template_)  # of every imputed chunk
         self.n_filled = dict.fromkeys((name for name in schema.names if name in (only or produced)), 0)  # imputed cells
-        self._boolean_spellings, self.options = boolean_spellings or {}, options or {}
+        self._spellings, self.options = spellings or {}, options or {}
         if draws is not None and DRAW in schema.names:
             raise InvalidOption(f"The table has a column {DRAW!r} already. Rename it, for draws are numbered there.")
 
@@ -89,7 +89,7 @@ class BlockImputer:
             is_new = pc.and_(pc.is_null(before[f.name], nan_is_null=True), pc.is_valid(filled))
             self.n_filled[f.name] += pc.sum(is_new).as_py() or 0 if count else 0
             if texts is not None:
-                new_texts = format_texts(filled, like=self._boolean_spellings.get(f.name, ""))
+                new_texts = format_texts(filled, like=self._spellings.get(f.name, ""))
                 filled = pc.if_else(is_new, new_texts, own)
             columns.append(filled)
         fields = [f.with_type(column.type) for f, column in zip(self.schema, columns, strict=True)]

@@ -14,6 +14,7 @@ from harpoon.conditions.contradictions import explain_contradiction
 from harpoon.conditions.expressions import And, Or
 from harpoon.data import Column, Columns, Schema, describe, format_number, format_time, take
 from harpoon.data.contingency import ContingencyTables
+from harpoon.encoding import RowCodec
 from harpoon.inference.conditional import PILOT_ROWS, ConditionalSampler
 from harpoon.inference.diagnostics import ProbabilityEstimate
 from harpoon.inference.row_sampler import RowSampler
@@ -94,7 +95,7 @@ def feasibility(
     members = tree.members if isinstance(tree, And | Or) else (tree,)
     parts = tuple(FeasibilityPart(str(part), float(evaluate(bind(part, schema), rows).mean())) for part in members)
     fraction = None if counted is None else float(evaluate(predicate, counted).mean())
-    suggestion = " ".join(explain(tree, schema, rows)) if estimate.probability < UNLIKELY_PROBABILITY else ""
+    suggestion = " ".join(explain(tree, sampler.codec, rows)) if estimate.probability < UNLIKELY_PROBABILITY else ""
     support = find_support(tables, predicate, base, table=counted, probability=estimate.probability)
     interval = probability_interval(estimate.probability, estimate.rows, support)
     return Feasibility(str(tree), estimate.probability, interval, parts, fraction, search.sampled, suggestion, support)
@@ -109,10 +110,10 @@ def _estimate_probability(search: ConditionalSampler, hits: int) -> ProbabilityE
     return ProbabilityEstimate(0.0, PILOT_ROWS) if estimate is None or not hits else estimate
 
 
-def explain(tree: Predicate, schema: Schema, rows: Columns) -> list[str]:
+def explain(tree: Predicate, codec: RowCodec, rows: Columns) -> list[str]:
     """Return sentences on why rows violate a condition: for each rare part its probability, and how far rows come."""
-    nullable = [column.name for column in schema if column.missing]
-    if why := explain_contradiction(tree, schema, nullable=nullable):
+    schema, nullable = codec.schema, [column.name for column in codec.schema if column.missing]
+    if why := explain_contradiction(tree, schema, nullable=nullable, part_values=codec.part_values):
         closest = [text for term in _comparisons(bind(tree, schema)) for text in _closest_rows(term, schema, rows)]
         return [f"No row can satisfy it: {why}.", *closest]
     members = tree.members if isinstance(tree, And) else (tree,)

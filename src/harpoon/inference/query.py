@@ -43,7 +43,7 @@ class Query:
 
     tree: Predicate | None  # the condition as it was given; None: only a loss
     predicate: BoundPredicate
-    schema: Schema
+    codec: RowCodec
     loss: Penalty | None
     on_shortfall: str  # what to do if too few rows are found: "raise" or "return" them
     nullable: Collection[str]  # columns that may have missing cells
@@ -77,7 +77,12 @@ class Query:
         tree = None if where is None else to_predicate(where, codec.schema.names)
         predicate = Constant(truth=True) if tree is None else assume_complete(bind(tree, codec.schema), nullable)
         penalty = sum_penalties(penalties) if penalties else None
-        return cls(tree, predicate, codec.schema, penalty, on_shortfall, nullable)
+        return cls(tree, predicate, codec, penalty, on_shortfall, nullable)
+
+    @property
+    def schema(self) -> Schema:
+        """The schema to which the condition is bound."""
+        return self.codec.schema
 
     @property
     def text(self) -> str:
@@ -170,7 +175,9 @@ class Query:
             return
         # An unknown category or a number out of range may satisfy what no training value does.
         free = {name for name in columns_of(self.predicate) if not _is_in_range(rows[name], self.schema[name])}
-        if why := explain_contradiction(self.tree, self.schema, nullable=self.nullable, free=free):
+        if why := explain_contradiction(
+            self.tree, self.schema, nullable=self.nullable, free=free, part_values=self.codec.part_values
+        ):
             prefix = f"{self.text} is never true, "  # it would repeat the condition
             why = f", {why.removeprefix(prefix)}" if why.startswith(prefix) else f": {why}"
             raise InfeasibleCondition(f"The condition {self.text} cannot be met{why}. Relax it.")
@@ -178,7 +185,7 @@ class Query:
     def _shortfall(self, conditional: ConditionalSampler, have: int, n: int) -> InfeasibleCondition:
         """Return the error for too few rows."""
         rows = conditional.pilot or conditional.unconditional(0, PILOT_ROWS)
-        why = explain(self.tree, self.schema, rows) if self.tree is not None else []
+        why = explain(self.tree, self.codec, rows) if self.tree is not None else []
         found = f"only {have} of {n} rows that satisfy it were found" if have else "no row that satisfies it was found"
         sampled = f"in {conditional.sampled} sampled rows"
         problem = " ".join([f"The condition {self.text} cannot be met: {found} {sampled}.", *why])

@@ -23,7 +23,17 @@ from harpoon.encoding import EncodedRows, Penalty, RowCodec
 from harpoon.exceptions import SamplingFailed
 from harpoon.inference.autoregressive import UNIFORMS_PER_VARIABLE, AutoregressiveSampler, DistributionModel
 from harpoon.networks.copy_head import COPY_CERTAIN_PROBABILITY
-from harpoon.relations import Formula, RelationBank, apply_formulas, solve, violates
+from harpoon.relations import (
+    Formula,
+    RelationBank,
+    apply_formulas,
+    follow_relations,
+    off_grid,
+    project,
+    solve,
+    violates,
+)
+from harpoon.relations.projection import ROUNDING_STEPS
 
 # fill: every unknown cell gets a value, given the observed cells. as_trained: a cell is null as often as in the
 # training table. complete: as trained, and then null cells get values given the rest of their row.
@@ -71,11 +81,14 @@ class RowSampler:
         """Return the relations of the model: target column, formula, and the fraction of rows in which it holds."""
         if self._distributions is None:
             return []
-        names, banks = [each.column.name for each in self.codec.quantities], self._banks
+        quantities, banks = self.codec.quantities, self._banks
+        names = [each.column.name for each in quantities]
+        hidden = {index for index, each in enumerate(quantities) if not each.columns}  # times between timestamps
         return [
             (names[bank.first + relation // bank.per_column], formula, float(bank.fractions[relation]))
             for bank in banks
             for relation, formula in bank.formulas(self.codec.units).items()
+            if not hidden & {bank.first + relation // bank.per_column, *formula.sources}
         ]
 
     @property
@@ -339,7 +352,10 @@ class RowSampler:
             noise = row_noise(self.seed, numbers, UNIFORMS_PER_VARIABLE, len(sampler), draw=key)
             uniforms = torch.special.ndtr(noise).to(self.device)
             x, relation_of = sampler.sample(model, observed, uniforms, steps, on_step, nulls=self._nulls)
-            return apply_formulas(self._decode(rows, observed, x), self.codec, relation_of.cpu().numpy(), formulas)
+            elapsed = self.codec.decode_elapsed_times(_encoded(rows, observed, x))
+            decoded = self._decode(rows, observed, x) | elapsed
+            applied, clipped = apply_formulas(decoded, self.codec, relation_of.cpu().numpy(), formulas)
+            return {name: applied[name] for name in rows}, clipped
 
         values_per_row = UNIFORMS_PER_VARIABLE * len(sampler) + model.n_rank_bins
         size = _batch_size(self.config.sampling_batch_size, values_per_row)
@@ -360,19 +376,21 @@ class RowSampler:
     ) -> Columns:
         """Return rows, of which those that contradict a relation of all training rows are sampled again.
 
-        Such a row has a total outside of the range of its column, or a number of items that is none of the few that
-        occur. `sample` returns rows, and in which of them a value had to be clipped.
+        Such a row has a total outside of the range of its column, a number of items that is none of the few that
+        occur, or a computed time that its column never has. What is left in the end is projected. `sample` returns
+        rows, and in which of them a value had to be clipped.
         """
-        (rows, clipped), formulas = sampled, self._exact_formulas
+        (rows, clipped), formulas, codec = sampled, self._exact_formulas, self.codec
         for attempt in range(1, 1 + MAX_RETRIES):
-            failed = np.flatnonzero(clipped | violates(rows, self.codec, formulas))
+            rows = follow_relations(rows, given, codec, formulas, max_steps=ROUNDING_STEPS)
+            failed = np.flatnonzero(clipped | violates(rows, codec, formulas) | off_grid(rows, given, codec))
             if not len(failed):
-                break
+                return rows
             padded = np.resize(failed, max(len(failed), MIN_BATCH_ROWS))
             new, again = sample(take(given, padded), index[padded], attempt * Stream.RETRIES + draw)
             rows, clipped = scatter(rows, take(new, slice(len(failed))), failed), np.zeros_like(clipped)
             clipped[failed] = again[: len(failed)]
-        return rows
+        return project(rows, given, codec, formulas)
 
     def _map_batches(
         self, given: Columns, sample_batch: SampleBatch[Sampled], size: int, steps: int, *, parallel: bool = True

@@ -23,7 +23,7 @@ from harpoon._text import shorten
 from harpoon.exceptions import HarpoonError, InvalidTable, TableFileError
 from harpoon.io.byte_source import ByteSource
 from harpoon.io.source import SCAN_ROWS, Chunk, ReadOptions, Source, check_column_names, rebatch
-from harpoon.io.text_types import TypeInference, cast_texts, format_texts
+from harpoon.io.text_types import TypeInference, cast_texts, format_texts, warn_of_offsets
 
 DELIMITERS = ",;\t|"
 MAX_ROW_BYTES = 2**23  # the header included
@@ -64,6 +64,7 @@ class DelimitedSource(Source):
         if inference.names:
             for texts in self._texts(SCAN_ROWS):
                 inference.update(texts)
+        warn_of_offsets(inference, self.content.name)
         self.missing_spellings = inference.missing_spellings
         types |= inference.types
         return pa.schema([(name, types[name]) for name in self.names])

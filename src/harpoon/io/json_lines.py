@@ -23,7 +23,7 @@ from harpoon._text import format_list, shorten
 from harpoon.exceptions import InvalidTable, MixedTypesWarning, warn
 from harpoon.io.byte_source import ByteSource
 from harpoon.io.source import Chunk, ReadOptions, Source
-from harpoon.io.text_types import TIME_TYPES, TypeInference, cast_texts, plain_values
+from harpoon.io.text_types import TIME_TYPES, TypeInference, cast_texts, plain_values, warn_of_offsets
 
 INT64_END = 2**63
 FLOAT_EXACT_END = 2**53  # integers up to here are exact as floats
@@ -50,9 +50,11 @@ class RecordSource(Source):
             for name in dict.fromkeys(key for row in rows for key in row):
                 cells = [row.get(name) for row in rows]
                 kinds[name] = kinds.get(name, set()) | {_kind(cell) for cell in cells}
-                known = [types[name]] if types.get(name) in TIME_TYPES else () if name in types else TIME_TYPES
+                is_time = name in types and (types[name] in TIME_TYPES or pa.types.is_timestamp(types[name]))
+                known = [types[name]] if is_time else () if name in types else TIME_TYPES
                 texts = pa.array([cell for cell in cells if isinstance(cell, str)], type=pa.string())
                 times.setdefault(name, TypeInference([name], (), known)).update({name: texts})
+        self.times = times
         text_types = {name: inference.types[name] for name, inference in times.items()}
         self.lossy = [name for name, found in kinds.items() if _is_lossy(found - {""})]
         fields = [_field(name, found - {""}, text_types.get(name, pa.null())) for name, found in kinds.items()]
@@ -95,6 +97,8 @@ def open_json_lines(content: ByteSource, options: ReadOptions, _stack: ExitStack
 
 def warn_if_lossy(source: RecordSource, name: str) -> None:
     """Warn of columns whose values are not all kept as they are."""
+    for inference in source.times.values():
+        warn_of_offsets(inference, name)
     if source.lossy:
         message = (
             f"{name} holds values of several types in {format_list(source.lossy)}, such as 1 and '1'. They are read as "

@@ -143,9 +143,9 @@ def check_column_names(names: Sequence[str], source: str) -> None:
         )
 
 
-def boolean_spellings(source: Source) -> dict[str, str]:
-    """Return the spelling of the first boolean of each boolean column: true, True or TRUE."""
-    names = [f.name for f in source.schema if pa.types.is_boolean(f.type)]
+def spellings(source: Source) -> dict[str, str]:
+    """Return the spelling of the first cell of each column of booleans or times: TRUE, or 2024-01-31T12:00:00+01:00."""
+    names = [f.name for f in source.schema if pa.types.is_boolean(f.type) or pa.types.is_timestamp(f.type)]
     found: dict[str, str] = {}
     chunks = source.chunks(SCAN_ROWS)
     while names and (chunk := next(chunks, None)) is not None and chunk.texts is not None:

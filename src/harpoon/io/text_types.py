@@ -7,6 +7,7 @@ A column gets the first of `TYPES` that fits every cell, otherwise it is text. A
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harpoon._text import shorten
-from harpoon.exceptions import InvalidTable
+from harpoon.exceptions import InvalidTable, MixedTypesWarning, warn
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "<NA>", "#N/A")
 INTEGER = r"(0|[1-9][0-9]{0,17})"
@@ -58,6 +59,7 @@ class TypeInference:
     def __post_init__(self) -> None:
         self._fitting = {name: list(self.candidates) for name in self.names}
         self._observed: set[str] = set()  # columns with at least one observed cell
+        self._offsets: dict[str, set[str]] = {}  # from UTC, of columns of times with one
 
     def update(self, texts: Mapping[str, pa.ChunkedArray] | pa.Table) -> None:
         """Add the cells of more rows."""
@@ -69,13 +71,27 @@ class TypeInference:
             if len(observed):
                 self._observed.add(name)
                 self._fitting[name] = [dtype for dtype in self._fitting[name] if _all_fit(observed, dtype)]
+                if any(map(_is_zoned, self._fitting[name])):
+                    self._offsets.setdefault(name, set()).update(_offsets(observed))
 
     @property
     def types(self) -> dict[str, pa.DataType]:
-        """The type of each column; null where every cell is missing."""
-        return {
-            name: (*self._fitting[name], pa.string())[0] if name in self._observed else pa.null() for name in self.names
-        }
+        """The type of each column; null where every cell is missing.
+
+        Times with the same offset from UTC in every cell keep it as their time zone. Otherwise they are instants.
+        """
+        found = {name: (*self._fitting[name], pa.string())[0] for name in self.names}
+        for name, dtype in found.items():
+            offsets = self._offsets.get(name, set())
+            if dtype in TIME_TYPES and _is_zoned(dtype) and len(offsets) == 1 and list(self.candidates) != [dtype]:
+                found[name] = pa.timestamp(dtype.unit, next(iter(offsets)))
+        return {name: dtype if name in self._observed else pa.null() for name, dtype in found.items()}
+
+    @property
+    def mixed_offsets(self) -> dict[str, list[str]]:
+        """The offsets from UTC of columns of times that have several, such as those of summer and winter."""
+        found = {name: self._offsets.get(name, set()) for name, dtype in self.types.items() if _is_zoned(dtype)}
+        return {name: sorted(offsets) for name, offsets in found.items() if len(offsets) > 1}
 
 
 def cast_texts(
@@ -105,8 +121,19 @@ def cast_texts(
     raise InvalidTable(f"{problem} {advice}", code="invalid_cell", problem=problem, value=shorten(cell))
 
 
+def warn_of_offsets(inference: TypeInference, name: str) -> None:
+    """Warn of columns of a table whose times have several offsets from UTC."""
+    for column, offsets in inference.mixed_offsets.items():
+        message = (
+            f"The times of column {column!r} of {name} have several offsets from UTC ({', '.join(offsets)}). They are "
+            "read as instants and written in UTC. To keep the clocks of their time zone, name it in the schema: "
+            f"schema.replace({column!r}, zone='America/New_York')."
+        )
+        warn(MixedTypesWarning(message, code="mixed_offsets", name=name, columns=[column]))
+
+
 def format_texts(column: pa.ChunkedArray, *, like: str = "") -> pa.ChunkedArray:  # noqa: PLR0911
-    """Format a column as text. Booleans take the case of `like`.
+    """Format a column as text. Booleans take the case of `like`, and times its letter T and the form of its offset.
 
     >>> format_texts(pa.chunked_array([[1.0, 2.5, None]])).to_pylist()
     ['1', '2.5', None]
@@ -121,7 +148,7 @@ def format_texts(column: pa.ChunkedArray, *, like: str = "") -> pa.ChunkedArray:
     if pa.types.is_duration(dtype):
         return column.cast(pa.int64()).cast(pa.string())
     if pa.types.is_timestamp(dtype):
-        return pc.replace_substring_regex(column.cast(pa.string()), r"\.0+(Z?)$", r"\1")
+        return _format_times(column, like)
     if pa.types.is_boolean(dtype):
         change_case = str.upper if like.isupper() else str.title if like.istitle() else str
         false, true = map(change_case, BOOLEAN_WORDS)
@@ -131,6 +158,17 @@ def format_texts(column: pa.ChunkedArray, *, like: str = "") -> pa.ChunkedArray:
         texts = [None if value is None else encode(value) for value in column.to_pylist()]
         return pa.chunked_array([pa.array(texts, type=pa.string())])
     return column.cast(pa.string())
+
+
+def _format_times(column: pa.ChunkedArray, like: str) -> pa.ChunkedArray:
+    """Format times: without a fraction of 0, and with an offset as in 12:00:00+01:00 where they have a time zone."""
+    texts = pc.replace_substring_regex(column.cast(pa.string()), r"\.0+(Z|[+-][0-9]{4})?$", r"\1")
+    offset = re.search(r"[+-][0-9]{2}(:?)[0-9]{2}$", like)
+    if offset:
+        texts = pc.replace_substring(texts, "Z", f"+00{offset[1]}00")
+    if offset is None or offset[1]:
+        texts = pc.replace_substring_regex(texts, r"([+-][0-9]{2})([0-9]{2})$", r"\1:\2")
+    return pc.replace_substring_regex(texts, r"^([0-9-]+) ", r"\1T") if "T" in like else texts
 
 
 def plain_values(column: pa.ChunkedArray) -> list[Any]:
@@ -155,13 +193,31 @@ def _are_missing(trimmed: pa.Array, missing: Sequence[str]) -> pa.Array:
 
 def _all_fit(texts: pa.Array, dtype: pa.DataType) -> bool:
     """Whether all cells match the pattern of a type and can be cast to it: there is no 31st of April."""
-    if not pc.all(pc.match_substring_regex(texts, f"^({PATTERNS[dtype]})$")).as_py():
+    if not pc.all(pc.match_substring_regex(texts, f"^({_pattern(dtype)})$")).as_py():
         return False
     try:
         _cast(texts, dtype)
     except pa.ArrowInvalid:
         return False
     return True
+
+
+def _is_zoned(dtype: pa.DataType) -> bool:
+    return pa.types.is_timestamp(dtype) and dtype.tz is not None
+
+
+def _pattern(dtype: pa.DataType) -> str:
+    """Return the pattern of a type; times of any zone and of seconds or longer have that of UTC and microseconds."""
+    if not pa.types.is_timestamp(dtype):
+        return PATTERNS[dtype]
+    return PATTERNS[pa.timestamp("ns" if dtype.unit == "ns" else "us", "UTC" if dtype.tz else None)]
+
+
+def _offsets(texts: pa.Array) -> set[str]:
+    """Return the offsets from UTC of times, as "-05:00" or "UTC"."""
+    found = pc.unique(pc.replace_substring_regex(texts, f"^.*?{ZONE}$", r"\1")).to_pylist()
+    offsets = {f"{text[:3]}:{text[-2:]}" if text != "Z" else "UTC" for text in found}
+    return {"UTC" if offset in ("+00:00", "-00:00") else offset for offset in offsets}
 
 
 def _cast(texts: pa.Array, dtype: pa.DataType) -> pa.Array:

@@ -103,6 +103,7 @@ class AnchoredDenoiser(Denoiser):
         pairs = [(each.position, part) for each in codec.timestamps for part in each.parts]
         self.timestamps, self.calendar_parts = (ColumnIndex(pair[side] for pair in pairs) for side in (0, 1))
         self.parts_of = {each.position: ColumnIndex(each.parts) for each in codec.timestamps}
+        self.elapsed_between = codec.elapsed_between
         self.exclusions = Exclusions(codec)
         self.max_noise_fraction, self.unconditional_fraction = max_noise_fraction, unconditional_fraction
         self.softmax = SegmentSoftmax(layout.category_widths)
@@ -275,6 +276,9 @@ class AnchoredDenoiser(Denoiser):
         unknown = torch.zeros_like(masked)  # whether there is a value
         unknown[:, self.indicated.index] = self.indicators.select(masked)
         masked |= unknown
+        # So is the time between two timestamps, of which either may be missing.
+        for elapsed, ends in self.elapsed_between.items():
+            masked[:, elapsed] |= unknown[:, list(ends)].any(dim=1)
         # A timestamp is visible only with its calendar parts, after which it is sampled.
         for timestamp, parts in self.parts_of.items():
             masked[:, timestamp] |= parts.select(masked).any(dim=1)

@@ -111,17 +111,20 @@ class FusedMaxNoiseModel(MaxNoiseModel):
         """Hide random observed cells, one at a time and at most `count`, and predict each from its row.
 
         Of a hierarchical category the group is scored. A spike is scored as a category, other numbers as numbers. A
-        timestamp is hidden with its calendar parts, which are no cells.
+        timestamp is hidden with its calendar parts and the time between it and others, which are no cells.
         """
         denoiser, layout, head = self.denoiser, self.denoiser.layout, self.denoiser.rank_head
         cells = layout.last_of.select(rows.observed)
         cells[:, denoiser.calendar_parts.index] = False
+        cells[:, list(denoiser.elapsed_between)] = False
         row, column = cells.nonzero(as_tuple=True)
         chosen = torch.randperm(len(row), generator=generator, device=row.device)[:count]
         rows = rows[row[chosen]].dequantize(generator)
         hidden = functional.one_hot(column[chosen], layout.n_columns).bool()
         target = layout.column_of.select(hidden)
         hidden[:, denoiser.calendar_parts.index] |= denoiser.timestamps.select(hidden)
+        for elapsed, ends in denoiser.elapsed_between.items():
+            hidden[:, elapsed] |= hidden[:, list(ends)].any(dim=1)
         # A value is visible only with its indicator.
         hidden[:, denoiser.indicated.index] |= denoiser.indicators.select(hidden)
         _, predictor = self._forward(EncodedRows(rows.x, rows.observed & ~layout.column_of.select(hidden)))

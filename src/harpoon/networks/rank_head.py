@@ -153,17 +153,21 @@ class RankHead(nn.Module):
         return DeterminedValues(known, values)
 
     @property
-    def constrained(self) -> tuple[Tensor, Tensor]:
-        """Whether each numeric column is determined by a sum, and by a product: of C columns, then of F, (C + F,)."""
+    def constrained(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Whether each numeric column is determined by a sum, by a product, and determines others itself.
+
+        Of C columns, then of F, (C + F,) each.
+        """
         banks = (self.copies.relations, self.copies.deterministic), (self.few_valued_relations, None)
-        by_sums, by_products = [], []
+        by_sums, by_products, sources = [], [], []
         for bank, deterministic in banks:
             shape = bank.n_columns, bank.per_column
             is_product = bank.is_product.view(shape)
             holds = (bank.fractions > 0 if deterministic is None else deterministic).view(shape)
             by_sums.append((holds & ~is_product).any(dim=1))
             by_products.append((holds & is_product).any(dim=1))
-        return torch.cat(by_sums), torch.cat(by_products)
+            sources.append((bank.weights[holds.flatten()] != 0).any(dim=0).view(2, bank.n_sources).any(dim=0))
+        return torch.cat(by_sums), torch.cat(by_products), sources[0] | sources[1]
 
     def forward(
         self,

@@ -3,6 +3,7 @@
 from harpoon.relations.domains import Domains
 from harpoon.relations.exclusion import Exclusions
 from harpoon.relations.formula import Formula, apply_formulas, describe, describe_dependency, solve, violates
+from harpoon.relations.projection import follow_relations, off_grid, project
 from harpoon.relations.relation import Relation, RelationBank, RelationValues
 from harpoon.relations.search import MAX_SEARCH_ROWS, RelationData, search_relations, select_relations
 
@@ -18,6 +19,9 @@ __all__ = [
     "apply_formulas",
     "describe",
     "describe_dependency",
+    "follow_relations",
+    "off_grid",
+    "project",
     "search_relations",
     "select_relations",
     "solve",

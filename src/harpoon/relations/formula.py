@@ -130,6 +130,7 @@ def apply_formulas(
     """
     names, pending = [each.column.name for each in codec.quantities], relation_of != NO_INDEX
     waits = np.zeros((len(pending), len(names)), dtype=np.bool_)  # of all quantities; those with few values are ready
+    rows = codec.add_elapsed_times(rows)
     values, clipped = [rows[name].values for name in names], np.zeros(len(pending), dtype=np.bool_)
     while pending.any():  # the sources of a copy may be copies, which come first
         for column in np.flatnonzero(pending.any(axis=0)).tolist():
@@ -141,7 +142,7 @@ def apply_formulas(
                 computed = formula.evaluate(values)
                 valid = ready & np.isfinite(computed)
                 rounded = codec.numeric[column].to_column_units(np.where(valid, computed, 0))
-                clipped |= valid & ~_is_close(computed, rounded, values, formula, codec.units[column].step)
+                clipped |= valid & ~is_close(computed, rounded, values, formula, codec.units[column].step)
                 values[column] = np.where(valid, rounded, values[column])
                 pending[:, column] &= ~ready
     new = {name: replace(rows[name], values=value) for name, value in zip(names, values, strict=True)}
@@ -154,7 +155,7 @@ def solve(rows: Columns, codec: RowCodec, formulas: Iterable[tuple[int, Formula]
     A value that its column cannot hold stays unknown.
     """
     names, formulas, progress = [each.column.name for each in codec.quantities], list(formulas), True
-    rows = dict(rows)
+    columns, rows = list(rows), codec.add_elapsed_times(rows)
     while progress:  # a cell that is filled may determine others
         progress = False
         for target, formula in formulas:
@@ -166,28 +167,29 @@ def solve(rows: Columns, codec: RowCodec, formulas: Iterable[tuple[int, Formula]
             computed = formula.evaluate(values)
             wanted &= np.isfinite(computed) & formula.applies(values)
             rounded = codec.quantities[target].to_column_units(np.where(wanted, computed, 0))
-            wanted &= _is_close(computed, rounded, values, formula, codec.units[target].step)
+            wanted &= is_close(computed, rounded, values, formula, codec.units[target].step)
             wanted &= codec.quantities[target].can_hold(rounded)
             if wanted.any():
                 filled = np.where(wanted, rounded, cells.values)
                 rows[names[target]], progress = replace(cells, values=filled, missing=cells.missing & ~wanted), True
-    return rows
+    return {name: rows[name] for name in columns}
 
 
 def violates(rows: Columns, codec: RowCodec, formulas: Iterable[tuple[int, Formula]]) -> Mask:
     """Return in which rows a value differs from its formula, (n,). Rows with a missing value of it do not count."""
+    rows = codec.add_elapsed_times(rows)
     quantities = [rows[each.column.name] for each in codec.quantities]
     values = [cells.values for cells in quantities]
     violated = np.zeros(n_rows(rows), dtype=np.bool_)
     for target, formula in formulas:
         known = ~np.any([quantities[index].missing for index in (target, *formula.sources)], axis=0)
         computed = formula.evaluate(values)
-        close = _is_close(computed, values[target], values, formula, codec.units[target].step)
+        close = is_close(computed, values[target], values, formula, codec.units[target].step)
         violated |= known & np.isfinite(computed) & formula.applies(values) & ~close
     return violated
 
 
-def _is_close(
+def is_close(
     computed: NDArray[Any], actual: NDArray[Any], values: Sequence[NDArray[Any]], formula: Formula, step: float
 ) -> Mask:
     """Return where a computed value equals an actual one at the resolution `step` of its column, up to rounding."""

@@ -29,7 +29,7 @@ MIN_VARIED_FRACTION = 0.8  # of the rows in which a column differs from its most
 MIN_EXPLAINED_VARIANCE = 0.8  # of a column by all others, before its sums are searched
 MIN_GAIN = 1e-3  # by which an equation of more terms must hold in more rows
 MAX_COEFFICIENT_ERROR = 0.3  # a fitted coefficient is 1, -1 or 0 if it is this close
-MIN_AFFINE_CORRELATION, MIN_SPAN_CORRELATION = 0.9995, 0.5
+MIN_AFFINE_CORRELATION, MIN_SPAN_CORRELATION, MIN_COUNT_CORRELATION = 0.9995, 0.5, 0.9
 TRIMMING_STEPS = 3  # of least trimmed squares (Rousseeuw, 1984)
 MAX_COLLINEARITY = 1e-7
 MAX_DENOMINATORS = (1, 10, 100, 1000)  # of coefficients that are fractions
@@ -77,7 +77,7 @@ class LinearSearch:
         if len(self.units) > MAX_COLUMNS:
             return []
         found: dict[tuple[object, ...], Equation] = {}
-        for equation in (*self._sums(), *self._affine_maps(), *self._shifts(), *self._spans()):
+        for equation in (*self._sums(), *self._affine_maps(), *self._shifts(), *self._spans(), *self._counts()):
             found.setdefault(equation.signature, equation)
         solved = (self.solve(equation, target) for equation in found.values() for target in equation.columns)
         return [relation for relation in solved if relation is not None]
@@ -124,11 +124,11 @@ class LinearSearch:
     def _tolerance(self, equation: Equation, target: int) -> Tensor:
         """Return by how much a column may differ in each row: half a step, or rounding errors, (n,)."""
         unit, columns = self.units[target], list(equation.columns)
-        if unit.step:
-            return self.values.new_full((len(self.values),), STEP_TOLERANCE * unit.step * self._tick(target))
         own = abs(equation.coefficients[columns.index(target)])
-        sizes = self.values[:, columns].abs() @ self.values.new_tensor(equation.coefficients).abs()
-        return SUM_ROUNDING * (sizes / own + unit.scale)
+        sizes = self.values[:, columns].abs() @ self.values.new_tensor(equation.coefficients).abs() / own
+        if unit.step:  # times in nanoseconds are too large for double precision to be exact
+            return STEP_TOLERANCE * unit.step * self._tick(target) + torch.finfo(sizes.dtype).eps * sizes
+        return SUM_ROUNDING * (sizes + unit.scale)
 
     def _fraction(self, equation: Equation) -> float:
         """Return the fraction of rows in which an equation holds for its first column; 0 if a column hardly varies."""
@@ -299,6 +299,19 @@ class LinearSearch:
                 if abs(correlation) > MIN_SPAN_CORRELATION:
                     ends = (one, other) if correlation > 0 else (other, one)
                     yield from self._span(length, *ends)
+
+    def _counts(self) -> Iterator[Equation]:
+        """Yield numbers of days, hours and so on that a duration is counted in."""
+        numbers, durations = (self._group(plain=plain) for plain in (True, False))
+        if not numbers or not durations:
+            return
+        close = self._correlations([*numbers, *durations])[: len(numbers), len(numbers) :] > MIN_COUNT_CORRELATION
+        for i, j in close.nonzero().tolist():
+            pair = numbers[i], durations[j]
+            found = [self._with_constant(pair, (float(unit), -1.0)) for unit in TIME_UNITS]
+            equation, fraction = max(found, key=lambda each: each[1])
+            if fraction >= MIN_FRACTION and not self._is_dependency(pair):
+                yield equation
 
     def _span(self, length: int, end: int, start: int) -> Iterator[Equation]:
         """Yield the equation of a length between two times, in the unit in which it holds in most rows."""

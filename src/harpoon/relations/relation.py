@@ -81,9 +81,9 @@ class Relation(NamedTuple):
 
     @property
     def is_finite(self) -> bool:
-        """Whether single precision can hold its weights and offset."""
-        single = torch.finfo(torch.float32)
-        return abs(self.offset) < single.max and all(single.tiny < abs(weight) < single.max for weight in self.weights)
+        """Whether single precision can hold its weights, coefficients and offset."""
+        single, factors = torch.finfo(torch.float32), (*self.weights, *self.coefficients)
+        return abs(self.offset) < single.max and all(single.tiny < abs(factor) < single.max for factor in factors)
 
     def tolerance(self, unit: AffineUnit) -> float:
         """Return the largest rounding error of a prediction near the mean: in single precision, or half a step."""

@@ -144,6 +144,8 @@ class ModelFitter:
             calendar_parts=config.calendar_parts,
         )
         columns, sampled_columns = data.read(schema)
+        if config.calendar_parts:
+            codec = codec.with_elapsed_times(sampled_columns, config.scaling)
         rows = self._encode(codec, columns)
         sample = rows if sampled_columns is columns else self._encode(codec, sampled_columns)
         cells = sampled_columns

@@ -101,7 +101,10 @@ LEAVES = {
     "local > '2024-07-01'": compare(">", "local", 19905 * DAY - 2 * HOUR, HOUR),
     "local = date '2024-01-01'": compare("=", "local", 19723 * DAY - HOUR, HOUR),
     "local > '2024-07-01 12:30:00'": compare(">", "local", 19905 * DAY + 21 * HOUR // 2, HOUR // 2),
-    "local > '2024-03-31 02:30:00'": compare(">", "local", 19813 * DAY + HOUR, HOUR),  # skipped by the clocks
+    # the clocks skip this time: what is after it is at or after the end of the gap
+    "local > '2024-03-31 02:30:00'": compare(">=", "local", 19813 * DAY + HOUR, HOUR),
+    "local >= '2024-03-31 02:30:00'": compare(">=", "local", 19813 * DAY + HOUR, HOUR),
+    "local <= '2024-03-31 02:30:00'": compare("<", "local", 19813 * DAY + HOUR, HOUR),
     "local - date '2024-01-01' > interval '3' hour": compare(
         ">", Operation("-", (ColumnRef("local"), NumberLiteral(19723 * DAY - HOUR))), 3 * HOUR, HOUR
     ),

@@ -1,10 +1,17 @@
 """Contradictions are found column by column in every branch, and the parts that exclude each other are named."""
 
+import numpy as np
+import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from harpoon import Column, Kind, Schema
+from harpoon.conditions.binder import bind
 from harpoon.conditions.contradictions import MAX_NUMBERS, explain_contradiction
+from harpoon.conditions.evaluate import evaluate
 from harpoon.conditions.parser import parse
+from harpoon.data import ColumnArray
 
 SCHEMA = Schema(
     (
@@ -132,3 +139,58 @@ def test_a_column_with_other_observed_values_has_no_range_and_no_list_of_categor
     free = ["age", "job"]
     assert explain_contradiction(parse("age > 90 and job like 'd%'"), RANGES, free=free) == ""
     assert "price is from" in explain_contradiction(parse("age > 90 and price > 10"), RANGES, free=free)
+
+
+BUSINESS_HOURS = pd.date_range("2021-01-04", "2022-06-30", freq="h", tz="America/New_York")
+BUSINESS_HOURS = BUSINESS_HOURS[(BUSINESS_HOURS.day_of_week < 5) & BUSINESS_HOURS.hour.isin([1, 9, 10, 16])]
+TICKS = BUSINESS_HOURS.as_unit("us").asi8
+VISITS = Schema(
+    (
+        Column(
+            "t",
+            Kind.DATETIME,
+            unit="us",
+            zoned=True,
+            zone="America/New_York",
+            step=3_600_000_000,
+            minimum=int(TICKS.min()),
+            maximum=int(TICKS.max()),
+        ),
+    )
+)
+PART_VALUES = {
+    "t": {
+        "month": tuple(range(1, 13)),
+        "day": tuple(range(1, 32)),
+        "weekday": (1, 2, 3, 4, 5),
+        "hour": (1, 9, 10, 16),
+        "minute": (0,),
+        "second": (0,),
+    }
+}
+NAMES = ["year", "quarter", "month", "week", "day", "dayofyear", "weekday", "isodow", "hour", "minute", "second"]
+COMPARISON = st.builds(
+    lambda part, op, value: f"{part}(t) {op} {2000 * (part == 'year') + value}",
+    st.sampled_from(NAMES),
+    st.sampled_from(["=", "<", ">", "<=", ">=", "!="]),
+    st.integers(-2, 63),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(COMPARISON, min_size=1, max_size=4), st.sampled_from([" and ", " or "]))
+def test_no_time_satisfies_a_calendar_condition_that_is_a_contradiction(parts, join):
+    tree = parse(join.join(parts))
+    cells = ColumnArray("datetime", TICKS, np.zeros(len(TICKS), dtype=bool), unit="us", zoned=True)
+    satisfied = evaluate(bind(tree, VISITS), {"t": cells}).any()
+    why = explain_contradiction(tree, VISITS, nullable=(), part_values=PART_VALUES)
+    assert not (why and satisfied)
+    if len(parts) == 1 and not satisfied and parts[0].split("(")[0] not in ("week", "dayofyear"):
+        assert "because" in why
+
+
+def test_observed_times_may_have_other_parts():
+    where = parse("hour(t) = 3")
+    assert explain_contradiction(where, VISITS, part_values=PART_VALUES)
+    assert explain_contradiction(where, VISITS, part_values=PART_VALUES, free=("t",)) == ""
+    assert explain_contradiction(parse("hour(t) = 24"), VISITS, part_values=PART_VALUES, free=("t",))

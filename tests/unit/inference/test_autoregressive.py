@@ -18,6 +18,8 @@ from harpoon.encoding.base import ColumnSlice, PartType
 from harpoon.encoding.batch import EncodedRows
 from harpoon.encoding.row_codec import RowCodec
 from harpoon.inference.autoregressive import UNIFORMS_PER_VARIABLE, AutoregressiveSampler
+from harpoon.inference.variable_order import next_variables, order_offset
+from harpoon.inference.variables import Variables
 from harpoon.networks.copy_head import CopyDistribution
 from harpoon.networks.rank_head import ConditionalDistributions, DeterminedValues, GaussianComponent, RankHead
 
@@ -75,7 +77,7 @@ class NoExclusions:
 class ExactCategories(NoExclusions):
     """Predicts the conditional distributions of three categories by marginalising their joint distribution."""
 
-    constrained = torch.zeros(2, 0, dtype=torch.bool)
+    constrained = torch.zeros(3, 0, dtype=torch.bool)
 
     def predict(self, given: EncodedRows) -> FakePredictor:
         return FakePredictor(len(given.x), 0, lambda _: self.distributions(given))
@@ -109,7 +111,7 @@ class FixedDistributions(NoExclusions):
     ):
         self.category_logits, self.bin_logits = torch.zeros(1, categories), bin_logits
         self.gaussian = gaussian or no_gaussian(len(bin_logits))
-        self.constrained = torch.zeros(2, len(bin_logits) + few_valued, dtype=torch.bool)
+        self.constrained = torch.zeros(3, len(bin_logits) + few_valued, dtype=torch.bool)
         self.few_valued = few_valued
 
     def predict(self, given: EncodedRows) -> FakePredictor:
@@ -234,7 +236,7 @@ def three_numbers():
     rng = np.random.default_rng(0)
     scales = zip(NAMES, (10.0, 1.0, 100.0), strict=True)
     table = pa.table({name: rng.normal(scale, scale / 10, 50) for name, scale in scales})
-    return AutoregressiveSampler.from_codec(fit_codec(table))
+    return Variables.from_codec(fit_codec(table))
 
 
 @pytest.mark.parametrize(
@@ -253,14 +255,14 @@ def three_numbers():
 def test_the_next_variables(three_numbers, determined, priority, steps, expected):
     predictor = FakeDetermined(determined)
     unconstrained = torch.zeros(3, dtype=torch.bool)
-    found = three_numbers._next_variables(predictor, torch.tensor(priority, dtype=torch.float32), steps, unconstrained)
+    found = next_variables(three_numbers, predictor, torch.tensor(priority, dtype=torch.float32), steps, unconstrained)
     assert [row.nonzero()[:, 0].tolist() for row in found] == expected
 
 
 def test_constrained_variables_have_a_step_each(three_numbers):
     """The others share the steps that are left, so that a total is sampled after its parts."""
     last_two = torch.tensor([False, True, True])
-    found = three_numbers._next_variables(FakeDetermined([NONE]), torch.tensor([[0.0, 1.0, 2.0]]), 2, last_two)
+    found = next_variables(three_numbers, FakeDetermined([NONE]), torch.tensor([[0.0, 1.0, 2.0]]), 2, last_two)
     assert found.nonzero()[:, 1].tolist() == [0]
 
 
@@ -274,7 +276,16 @@ def test_constrained_variables_have_a_step_each(three_numbers):
     ],
 )
 def test_numbers_with_relations_come_last_and_by_scale(three_numbers, by_sums, by_products, expected):
-    found = three_numbers._order_offset(
-        torch.tensor(by_sums, dtype=torch.bool), torch.tensor(by_products, dtype=torch.bool)
+    found = order_offset(
+        three_numbers,
+        torch.tensor(by_sums, dtype=torch.bool),
+        torch.tensor(by_products, dtype=torch.bool),
+        torch.ones(3, dtype=torch.bool),
     )
     assert found.tolist() == expected
+
+
+def test_a_number_that_determines_no_other_comes_at_the_very_end(three_numbers):
+    constrained, none = torch.ones(3, dtype=torch.bool), torch.zeros(3, dtype=torch.bool)
+    found = order_offset(three_numbers, constrained, none, torch.tensor([True, False, True]))
+    assert found.argsort().tolist() == [0, 2, 1]

@@ -49,7 +49,7 @@ def possible(one_hot, observed):
 class ExactJoint:
     """Predicts the conditional distributions of a joint distribution; a value given that there is one."""
 
-    constrained = torch.zeros(2, 0, dtype=torch.bool)
+    constrained = torch.zeros(3, 0, dtype=torch.bool)
 
     def __init__(self, *, exclusions):
         self.exclusions = exclusions

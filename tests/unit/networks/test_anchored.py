@@ -17,7 +17,7 @@ class FakeCodec:
     """Columns without a common unit, missing cells and timestamps."""
 
     def __init__(self, slices):
-        self.slices, self.indicator_of, self.timestamps = slices, {}, ()
+        self.slices, self.indicator_of, self.timestamps, self.elapsed_between = slices, {}, (), {}
         self.codecs = ()  # so that no labels exclude each other
 
     def unit(self, column):

@@ -70,7 +70,7 @@ def impute(
     from harpoon.data.arrow_types import text_types
     from harpoon.engines import block_imputer
     from harpoon.engines.job import ImputeJob, ImputeRequest
-    from harpoon.io.source import boolean_spellings, chunks_or_empty
+    from harpoon.io.source import chunks_or_empty, spellings
 
     started, rows = perf_counter(), 0
     options.check_table_output(output, console)
@@ -100,7 +100,7 @@ def impute(
             where=where,
             seed=seed,
             keep_text=target.keeps_text,
-            boolean_spellings=boolean_spellings(source) if target.keeps_text else None,
+            spellings=spellings(source) if target.keeps_text else None,
             options=values,
         )
         if imputer.passed_through:

@@ -30,7 +30,7 @@ from harpoon.inference.feasibility import MIN_HITS
 from harpoon.inference.imputation import MultipleImputation
 from harpoon.inference.support import ConditionalCounts
 from harpoon.inference.uncertainty import probability_interval, share_interval
-from harpoon.io.source import boolean_spellings
+from harpoon.io.source import spellings
 from harpoon.io.text_types import cast_texts, plain_values
 from harpoon.report.agreement import MIN_REAL_ROWS, agreement
 from harpoon.report.histograms import by_excess, distance, distance_noise
@@ -103,7 +103,7 @@ def impute_table(
         where=parameters.where,
         seed=seed,
         keep_text=is_csv,
-        boolean_spellings=boolean_spellings(upload.source) if is_csv else None,
+        spellings=spellings(upload.source) if is_csv else None,
         options=parameters.options,
     )
     with collect_warnings() as notes:

@@ -13,7 +13,7 @@ from harpoon._version import __version__
 from harpoon.apps.server.limits import Limits
 from harpoon.apps.server.workers import JobControl
 from harpoon.conditions import BoundPredicate, evaluate
-from harpoon.data import Column, Kind, Table, dataframe, format_time, read_columns
+from harpoon.data import Column, Kind, Table, dataframe, read_columns
 from harpoon.data.schema import check_columns
 from harpoon.estimator import Harpoon
 from harpoon.exceptions import InvalidTable
@@ -135,5 +135,5 @@ def distributions(column: Column, reference: Table, *others: Table) -> list[dict
 def json_value(column: Column, number: float) -> Any:  # noqa: ANN401
     """Return a number of a column as JSON: dates and times as text, durations in the unit of the column."""
     if column.kind.temporal and column.kind is not Kind.DURATION:
-        return format_time(column, number)
+        return column.kind.spec.format(number, column.unit)  # Studio reads and sends back times in UTC
     return int(number) if float(number).is_integer() else number

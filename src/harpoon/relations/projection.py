@@ -1,0 +1,83 @@
+"""Projection of sampled rows onto what always holds: timestamps onto their grid, numbers onto exact relations.
+
+A timestamp that is computed, as end = start + duration, may be a time that its column never has. It is moved to the
+nearest one that it can have, and the duration follows. Observed cells never change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from harpoon.data import Columns, n_rows
+from harpoon.encoding import RowCodec
+from harpoon.relations.formula import Formula, Mask, is_close, violates
+
+MAX_PASSES = 3
+ROUNDING_STEPS = 2.0  # steps of a column: a smaller change is one of rounding
+
+
+def off_grid(rows: Columns, given: Columns, codec: RowCodec) -> Mask:
+    """Return in which rows a timestamp that was not given is none that its column can have, (n,)."""
+    found = np.zeros(n_rows(rows), dtype=np.bool_)
+    for each in codec.timestamps:
+        name = each.codec.column.name
+        free = given[name].unknown & ~rows[name].missing
+        found |= free & ~each.codec.is_on_grid(rows[name].values)
+    return found
+
+
+def follow_relations(
+    rows: Columns, given: Columns, codec: RowCodec, formulas: Sequence[tuple[int, Formula]], *, max_steps: float
+) -> Columns:
+    """Return rows in which numbers that were not given follow from the others where they differ from a formula.
+
+    Timestamps stay. Each number changes at most once, by at most some steps of its column, and those between
+    timestamps change first.
+    """
+    names, is_time = [each.column.name for each in codec.quantities], _times(codec)
+    if not formulas or not violates(rows, codec, formulas).any():
+        return rows
+    rows = codec.add_elapsed_times(rows)
+    hidden = {index for index, each in enumerate(codec.quantities) if not each.columns}
+    usable = [each for each in formulas if not is_time[each[0]] and not hidden & {each[0], *each[1].sources}]
+    usable.sort(key=lambda each: not all(is_time[source] for source in each[1].sources))
+    values = [rows[name].values for name in names]
+    free = {target: given[names[target]].unknown & ~rows[names[target]].missing for target, _ in usable}
+    for _ in range(MAX_PASSES):
+        for target, formula in usable:
+            known = ~np.any([rows[names[source]].missing for source in formula.sources], axis=0)
+            computed, unit, number = formula.evaluate(values), codec.units[target], codec.quantities[target]
+            wanted = free[target] & known & np.isfinite(computed) & formula.applies(values)
+            wanted &= ~is_close(computed, values[target], values, formula, unit.step)
+            rounded = number.to_column_units(np.where(wanted, computed, 0))
+            wanted &= is_close(computed, rounded, values, formula, unit.step) & number.can_hold(rounded)
+            wanted &= np.abs(rounded - values[target]) <= max_steps * unit.step if np.isfinite(max_steps) else True
+            values[target] = np.where(wanted, rounded, values[target])
+            free[target] = free[target] & ~wanted
+    followed = {names[target]: replace(rows[names[target]], values=values[target]) for target, _ in usable}
+    return {name: cells for name, cells in (rows | followed).items() if name in given}
+
+
+def project(rows: Columns, given: Columns, codec: RowCodec, formulas: Sequence[tuple[int, Formula]]) -> Columns:
+    """Return rows whose timestamps lie on their grid and whose numbers follow; rows for which there are none stay."""
+    moved = dict(rows)
+    for each in codec.timestamps:
+        name, cells = each.codec.column.name, rows[each.codec.column.name]
+        free = given[name].unknown & ~cells.missing & ~each.codec.is_on_grid(cells.values)
+        if free.any():
+            moved[name] = replace(cells, values=np.where(free, each.codec.to_grid(cells.values), cells.values))
+    moved = follow_relations(moved, given, codec, formulas, max_steps=np.inf)
+    accepted = ~violates(moved, codec, formulas) & ~off_grid(moved, given, codec)
+    return {
+        name: replace(cells, values=np.where(accepted, moved[name].values, cells.values))
+        for name, cells in rows.items()
+    }
+
+
+def _times(codec: RowCodec) -> list[bool]:
+    """Return which quantities are dates or datetimes."""
+    units = codec.units
+    return [i in units and bool(units[i].nanoseconds) and not units[i].additive for i in range(len(codec.quantities))]
