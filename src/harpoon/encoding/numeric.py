@@ -20,6 +20,7 @@ from harpoon.encoding.units import DIMENSIONLESS, AffineUnit
 
 MIN_SPIKE_FRACTION = 0.03  # of the cells: values that are more frequent are spikes
 MAX_SPIKES = 32
+RANK_TOLERANCE = 1e-6  # of a standardised value, relative: closer values are equal
 CERTAIN_PROBABILITY = 0.99  # an expectation with a spike of this probability decodes to the spike
 MAX_EXACT_INTEGER = 2**52  # integers up to here are exact as floats
 NANOSECONDS_PER_DAY = 86_400 * 10**9
@@ -162,6 +163,15 @@ class SpikedNumericCodec(NumericCodec):
         if self.normal_scores:
             low, high = self.normal_scores.rank_interval(values)
         return np.where(spike > 0, 0.0, low), np.where(spike > 0, 1.0, high)
+
+    def standardised_ranks(self, z: Floats) -> tuple[Floats, Floats]:
+        """Return the rank below standardised values, (n,), and the rank up to them, among values that are no spikes."""
+        if not self.normal_scores:
+            return np.zeros(len(z)), np.ones(len(z))
+        tolerance = RANK_TOLERANCE * (1 + np.abs(z))  # standardised values are computed in single precision
+        low, _ = self.normal_scores.rank_interval(self.scaler.inverse(z - tolerance))
+        _, high = self.normal_scores.rank_interval(self.scaler.inverse(z + tolerance))
+        return low, high
 
     def decode(self, x: Floats, *, is_mean: bool = False) -> ColumnArray:
         """Return the spike of a row, else the value of its normal score; of an expectation, its standardised value.

@@ -104,7 +104,10 @@ class ImputeRequest(Request):
             check_count(draws, "draws, the number of tables to sample,")
         request = cls(**_common_fields(model, **common), draws=draws, only=columns)
         request.fitted._check_effective(
-            request.options, samples=request.depends_on_row_number, guided=request.where is not None
+            request.options,
+            samples=request.depends_on_row_number,
+            guided=request.where is not None,
+            draws=draws is not None,
         )
         warn_extrapolation(request.support, str(request.where))
         return request

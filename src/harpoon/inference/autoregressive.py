@@ -28,6 +28,7 @@ from harpoon.encoding import ColumnSlice, EncodedRows, PartType, RowCodec
 from harpoon.encoding.batch import MIN_RANK
 from harpoon.encoding.missingness import NULL
 from harpoon.inference.timestamps import RankGroups, SampledTimestamp
+from harpoon.networks.point_estimates import PointEstimates
 from harpoon.networks.rank_head import ConditionalDistributions, ConditionalPredictor, flat_index
 from harpoon.relations import Exclusions, RelationBank
 
@@ -73,6 +74,9 @@ class DistributionModel(Protocol):
 
     def resolve(self, x: Tensor, given: EncodedRows, *, is_mean: bool) -> Tensor:
         """Return rows, (n, d), whose unobserved labels agree with each other and with the observed ones."""
+
+    def point_estimates(self, given: EncodedRows, point: str) -> PointEstimates:
+        """Return the "median" or the "mode" of each number, and the expectations of all else."""
 
     def predict(self, given: EncodedRows) -> ConditionalPredictor:
         """Return the conditional distributions of the unobserved cells given the observed ones."""
