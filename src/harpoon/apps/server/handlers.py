@@ -23,7 +23,7 @@ from harpoon.apps.server.workers import JobControl
 from harpoon.conditions import BoundPredicate, Predicate, bind, column_names, evaluate, parse
 from harpoon.data import Column, Kind, Schema, Table, dataframe, read_columns
 from harpoon.data.arrow_types import text_types
-from harpoon.engines.block_imputer import BlockImputer, stack_draws
+from harpoon.engines.block_imputer import BlockImputer, stack_draws, warn_structural
 from harpoon.exceptions import InvalidOption, InvalidTable, collect_warnings
 from harpoon.inference.diagnostics import SamplingInfo
 from harpoon.inference.feasibility import MIN_HITS
@@ -108,6 +108,7 @@ def impute_table(
     )
     with collect_warnings() as notes:
         tables = imputer.impute_chunk(upload.chunk, 0)
+        warn_structural(imputer.structural)
     table = tables[0] if parameters.draws is None else stack_draws(tables)
     return Payload({"seed": seed, "notes": notes}, table)
 
@@ -122,6 +123,7 @@ def impute_cells(served: ServedModel, upload: Upload, parameters: ImputeParamete
     imputer = BlockImputer(model, upload.source.schema, where=parameters.where, seed=seed, options=first)
     with collect_warnings() as notes:
         (table,) = imputer.impute_chunk(upload.chunk, 0)
+        warn_structural(imputer.structural)
     cells = filled_cells(upload.chunk.table, table, list(imputer.n_filled))
     if parameters.draws is not None:
         known = upload.chunk.table.select(imputer.modelled)
