@@ -169,8 +169,12 @@ class SpikedNumericCodec(NumericCodec):
         if not self.normal_scores:
             return np.zeros(len(z)), np.ones(len(z))
         tolerance = RANK_TOLERANCE * (1 + np.abs(z))  # standardised values are computed in single precision
-        low, _ = self.normal_scores.rank_interval(self.scaler.inverse(z - tolerance))
-        _, high = self.normal_scores.rank_interval(self.scaler.inverse(z + tolerance))
+        below, above = (self.scaler.inverse(end) for end in (z - tolerance, z + tolerance))
+        first, last = self.normal_scores.values[0], self.normal_scores.values[-1]
+        low, high = self.normal_scores.rank_interval(below)[0], self.normal_scores.rank_interval(above)[1]
+        # Ranks beyond those of the training values are those of the first and the last value.
+        low = np.select([below <= first, below > last], [0.0, 1.0], low)
+        high = np.select([above < first, above >= last], [0.0, 1.0], high)
         return low, high
 
     def decode(self, x: Floats, *, is_mean: bool = False) -> ColumnArray:
