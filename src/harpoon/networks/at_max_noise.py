@@ -17,13 +17,12 @@ from harpoon.encoding.missingness import OBSERVED
 from harpoon.networks.layers import MIN_CATEGORY_FRACTION, fourier_features
 from harpoon.networks.layout import PartTensors
 from harpoon.networks.point_estimates import PointEstimates, PointEstimator
-from harpoon.networks.rank_head import ConditionalPredictor, MarginalShift
+from harpoon.networks.rank_head import ConditionalPredictor
 from harpoon.relations import Domains
 
 if TYPE_CHECKING:
     from harpoon.networks.anchored import AnchoredDenoiser
 
-MAX_SHIFT = 1.0  # of a log probability, by its marginal: rare categories have uncertain ones
 EXCLUDED_LOGIT = -1e4  # of an excluded category; where all of a part are excluded, the probabilities stay as they are
 
 
@@ -56,7 +55,6 @@ class FusedMaxNoiseModel(MaxNoiseModel):
         self.input_bias = constant + observed.bias + evidence.bias + network.time(fourier_features(time))[0]
         self.skip_weight, constant = self._fold_categories(network.skip.weight)
         self.output_bias = network.out.bias + constant
-        self.shift = self._marginal_shift()
 
     def posterior_mean(self, given: EncodedRows) -> Tensor:
         """Return E[x_0 | observed cells], (n, d)."""
@@ -119,34 +117,9 @@ class FusedMaxNoiseModel(MaxNoiseModel):
         return drawn
 
     def predict(self, given: EncodedRows) -> ConditionalPredictor:
-        """Run the network once; the result gives the distribution of each cell given the observed cells.
-
-        The distributions given nothing are the marginals of the training table, which are known. The error of the
-        network there is subtracted, and in part where a part of the cells is observed: much of it is the same.
-        """
-        predictor, shift = self._forward(given)[1], self.shift
-        unobserved = 1 - self.denoiser.layout.last_of.select(given.observed).to(given.x.dtype).mean(dim=1, keepdim=True)
-        shift = shift._replace(weight=unobserved**2)
-        logits = predictor.category_logits + shift.weight * shift.categories
-        return predictor._replace(copies=predictor.copies.condition(), category_logits=logits, shift=shift)
-
-    def _marginal_shift(self) -> MarginalShift:
-        """Return the known marginals, in logarithms, minus those that the network predicts.
-
-        Bins of normal scores are equally probable. A member of a group of categories is sampled after its group, so
-        that its marginal does not matter.
-        """
-        denoiser, layout, head = self.denoiser, self.denoiser.layout, self.denoiser.rank_head
-        x = denoiser.mean.new_zeros(1, layout.width)
-        predictor = self._forward(EncodedRows(x, x.bool()))[1]
-        known = layout.categories.select(denoiser.mean[None])
-        shift = denoiser._log_prior() - denoiser.softmax.log_softmax(predictor.category_logits)
-        shift = shift * (known > 0) * layout.is_first_part.to(known.device)
-        bin_logits, gaussian, _ = head(
-            predictor.h, predictor.pointers, predictor.copies, predictor.baseline, x.new_ones(1, len(head.ranks)).bool()
-        )
-        bins = -(head.n_bins * head.bin_probabilities(bin_logits, gaussian)).log().to(x.dtype)
-        return MarginalShift(x.new_ones(1, 1), *(part.clamp(-MAX_SHIFT, MAX_SHIFT) for part in (shift, bins)))
+        """Run the network once; the result gives the distribution of each cell given the observed cells."""
+        predictor = self._forward(given)[1]
+        return predictor._replace(copies=predictor.copies.condition())
 
     def score_cells(self, rows: EncodedRows, count: int, generator: torch.Generator) -> CellScores:
         """Hide random observed cells, one at a time and at most `count`, and predict each from its row.

@@ -71,14 +71,6 @@ class RelationInputs(NamedTuple):
     features: Tensor  # (n, n_relation_features)
 
 
-class MarginalShift(NamedTuple):
-    """By how much predicted log probabilities are shifted, so that those given nothing are the known marginals."""
-
-    weight: Tensor  # of the shift in each row, (n, 1)
-    categories: Tensor  # (1, categories)
-    bins: Tensor  # (C, K)
-
-
 class ConditionalPredictor(NamedTuple):
     """One forward pass at the largest noise level, from which distributions are computed on request.
 
@@ -92,14 +84,10 @@ class ConditionalPredictor(NamedTuple):
     baseline: LinearPrediction
     head: RankHead
     few_valued: DeterminedValues
-    shift: MarginalShift | None = None  # of bins; that of the categories is in their logits
 
     def distributions(self, requested: Tensor) -> ConditionalDistributions:
         """Return the distributions of all categories and of the requested normal scores, a mask (n, C)."""
         bin_logits, gaussian, copies = self.head(self.h, self.pointers, self.copies, self.baseline, requested)
-        if self.shift is not None and len(bin_logits):
-            column, row = requested.T.nonzero(as_tuple=True)
-            bin_logits = bin_logits + self.shift.weight[row] * self.shift.bins[column]
         return ConditionalDistributions(self.category_logits, bin_logits, gaussian, copies, self.few_valued)
 
     def determined(self) -> Tensor:
@@ -264,16 +252,6 @@ class RankHead(nn.Module):
         log_p = self.log_likelihood(bin_logits, gaussian, self.ranks.select(x_0).T[requested.T])
         log_p = self.copies.log_likelihood(copies, self.standardised.select(x_0).T[requested.T], log_p)
         return -(log_p * weights.T[requested.T]).sum()
-
-    def bin_probabilities(self, bin_logits: Tensor, gaussian: GaussianComponent) -> Tensor:
-        """Return the probability of each bin under the mixture of histogram and Gaussian, (m, K)."""
-        edges = torch.special.ndtri(
-            torch.linspace(0, 1, self.n_bins + 1, dtype=torch.float64, device=bin_logits.device)
-        )
-        mean, std = (parameter.double().unsqueeze(1) for parameter in (gaussian.mean, gaussian.std))
-        in_gaussian = torch.special.ndtr((edges - mean) / std).diff(dim=1)
-        weight = gaussian.log_odds.double().sigmoid().unsqueeze(1)
-        return torch.lerp(bin_logits.double().softmax(dim=1), in_gaussian, weight)
 
     def target_weights(self, x_0: Tensor, targets: Tensor) -> Tensor:
         """Return the weight of each normal score as a target, (n, C): that of its dimension, or 0 for a spike."""
