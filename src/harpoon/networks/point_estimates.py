@@ -87,7 +87,7 @@ class Choice(NamedTuple):
     rank: Tensor
 
 
-class _Cells(NamedTuple):
+class _ValueBins(NamedTuple):
     """Bins of one column that decode to different values at its resolution, for the mode."""
 
     first: Tensor  # the first bin of each, (cells,)
@@ -113,7 +113,7 @@ class PointEstimator:
             [parts[at] for at in columns] for columns in (head.columns, head.few_valued_columns)
         )
         self.spikes = [_spike_values(each) for each in self.codecs]
-        self.cells = _find_cells(codec, self.n_bins)
+        self.cells = _find_value_bins(codec, self.n_bins)
 
     def estimate(self, x: Tensor, unobserved: Tensor, predictor: ConditionalPredictor, point: str) -> PointEstimates:
         """Replace the expectations of unobserved numbers by medians or modes.
@@ -202,7 +202,7 @@ def _median(mixture: RankMixture, density: Tensor, masses: PointMasses) -> Choic
     return Choice(number, mixture.quantile(rest.clamp(0, 1)))
 
 
-def _mode(mixture: RankMixture, density: Tensor, masses: PointMasses, cells: _Cells) -> Choice:
+def _mode(mixture: RankMixture, density: Tensor, masses: PointMasses, cells: _ValueBins) -> Choice:
     """Return the most probable value: a point mass, or the middle of the densest cell if that has more."""
     first, last, width, share = (part.to(density.device) for part in cells)
     edges = torch.linspace(0, 1, int(last[-1]) + 1, dtype=density.dtype, device=density.device)
@@ -229,7 +229,7 @@ def _nearness_to_median(p: Tensor) -> Tensor:
     return functional.pad(1 - distance / (1 + values.shape[1]), (1, 0)).to(p.dtype)
 
 
-def _find_cells(codec: RowCodec, n_bins: int) -> list[_Cells]:
+def _find_value_bins(codec: RowCodec, n_bins: int) -> list[_ValueBins]:
     """Return the cells of each column with a normal score.
 
     Bins in the middle of one value belong together. A cell is at least as wide as the resolution of its column: two
@@ -246,7 +246,7 @@ def _find_cells(codec: RowCodec, n_bins: int) -> list[_Cells]:
         at_least = step or (positive.min() if len(positive) else 1.0)
         width = np.maximum(width, at_least)
         share = step / width if step else np.ones_like(width)
-        found.append(_Cells(*map(torch.from_numpy, (first, last, width, share))))
+        found.append(_ValueBins(*map(torch.from_numpy, (first, last, width, share))))
     return found
 
 
