@@ -214,23 +214,33 @@ def completed_density(results: Path) -> str:
 
 
 def incomplete_training(results: Path) -> str:
-    """Return errors of models trained on incomplete rows by the protocol of DiffPuter, beside DiffPuter's own."""
+    """Return errors of models trained on incomplete rows by the protocol of DiffPuter, beside DiffPuter's own.
+
+    Records of older code have absolute errors of means only.
+    """
     found: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for record in _records(results, "incomplete_training"):
         if record["protocol"] == "diffputer":
             found.setdefault((record["mechanism"], record["dataset"]), []).append(record)
     rows = []
     for (mechanism, name), records in sorted(found.items()):
-        cells = [mechanism, name, len(records)]
-        for part, score in product(("in_sample", "out_of_sample"), ("mae", "rmse", "accuracy")):
-            values = [record[part][score] for record in records if score in record[part]]
+        cells = [mechanism, name, len(records), round(fmean(record["epochs"] for record in records))]
+        for part, score in product(("in_sample", "out_of_sample"), ("mae", "mae_of_means", "rmse", "accuracy")):
+            scores = [_of_means(record[part]) for record in records]
+            values = [found[score] for found in scores if score in found]
             cells.append(f"{fmean(values):.{1 if score == 'accuracy' else 3}f}" if values else "–")
         metrics = [f"{score} {mechanism}30 in-sample" for score in ("MAE", "RMSE", "label accuracy %")]
         cells += [_published_by_method(metric).get("DiffPuter", {}).get(name, "–") for metric in metrics]
         rows.append(cells)
-    scores = ["MAE", "RMSE", "accuracy, %"]
-    headings = ["missing", "data set", "masks", *scores, *(f"{name}, new rows" for name in scores)]
-    return _markdown([*headings, *(f"DiffPuter, {name}" for name in scores)], rows)
+    names = ["MAE, median", "MAE, mean", "RMSE", "accuracy, %"]
+    headings = ["missing", "data set", "masks", "epochs", *names, *(f"{name}, new rows" for name in names)]
+    return _markdown([*headings, *(f"DiffPuter, {name}" for name in ("MAE", "RMSE", "accuracy, %"))], rows)
+
+
+def _of_means(scores: dict[str, float]) -> dict[str, float]:
+    """Return scores in which an absolute error of means is called so, also that of an older record."""
+    is_older = "mae" in scores and "mae_of_means" not in scores
+    return {"mae_of_means" if is_older and name == "mae" else name: value for name, value in scores.items()}
 
 
 def _published_by_method(metric: str) -> dict[str, dict[str, str]]:

@@ -248,6 +248,12 @@ class SamplingConfig:
         "Imputation of cells that are structurally missing: in training, the cell is always missing beside the "
         "observed categories of its row. fill: as any other; keep: they stay missing (anchored).",
     )
+    point: str = _choice(
+        ("mean", "median", "mode"),
+        "The single value that impute fills in for a number, of its distribution given the observed cells. mean: best "
+        "in squared error; median: best in absolute error; mode: the most probable value. Categories are always the "
+        "most probable ones (anchored).",
+    )
     sampling_batch_size: int = _option(1024, "Rows sampled together.", 1)
 
 

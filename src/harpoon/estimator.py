@@ -137,8 +137,9 @@ class Harpoon:
         """Fill the missing cells of a table; observed cells are returned unchanged.
 
         The default model fills in the expected number, rounded to the resolution of the column, and the most probable
-        category, from one evaluation of the network. The paper's model samples a value by its guided reverse process.
-        A category that the model does not know is ignored as an input and kept, with a warning.
+        category, from one evaluation of the network. `point="median"` fills in the median of the number, and
+        `point="mode"` its most probable value. The paper's model samples a value by its guided reverse process. A
+        category that the model does not know is ignored as an input and kept, with a warning.
 
         Args:
             data: A table with the columns of the training table, in any order. All cells of a row may be missing.
@@ -165,7 +166,8 @@ class Harpoon:
         query = Query.create(self.codec_, where, nullable=self.codec_.nullable if keeps else ())
         row_offset = check_count(row_offset, ROW_OFFSET, low=0)
         is_expected = self.denoiser_.is_conditional and draws is None
-        self._check_effective(options, samples=not is_expected or query is not None, guided=query is not None)
+        samples, guided = not is_expected or query is not None, query is not None
+        self._check_effective(options, samples=samples, guided=guided, draws=draws is not None)
         sampler = self._sampler(self._call_seed(random_state), options)
         if shift is not None and draws is None:
             raise without_effect(["shift"], "it needs draws")
@@ -178,7 +180,7 @@ class Harpoon:
             count = check_count(draws, "draws, the number of tables to draw,")
             sampler.draws_parameters = query is None
             return table.draw(count, complete, row_offset, sampler).shift(numbers)
-        fill = sampler.fill_means if is_expected else sampler.sample
+        fill = sampler.fill_points if is_expected else sampler.sample
         return table.fill(fill if query is None else query.correct(fill, complete), row_offset)
 
     @with_one_bar

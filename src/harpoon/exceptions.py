@@ -71,6 +71,7 @@ WRAPPERS = ("harpoon", "torch", "sklearn")  # packages whose functions lie betwe
 HAS_COLUMNS = {"model": "was trained on", "schema": "names"}
 LACKS_COLUMNS = {"model": "was not trained on", "schema": "does not name"}
 _collected: ContextVar[list[str] | None] = ContextVar("collected", default=None)
+_held: ContextVar[tuple[type[HarpoonWarning], list[HarpoonWarning]] | None] = ContextVar("held", default=None)
 
 
 class HarpoonError(Exception):
@@ -194,7 +195,10 @@ class HarpoonWarning(UserWarning):
 
 def warn(warning: Warning) -> None:
     """Issue a warning that points at the line of the user: the first one outside of `WRAPPERS`."""
-    collected = _collected.get()
+    held, collected = _held.get(), _collected.get()
+    if held is not None and isinstance(warning, held[0]):
+        held[1].append(warning)
+        return
     if collected is not None:
         collected.append(str(warning))
         return
@@ -214,6 +218,17 @@ def collect_warnings() -> Iterator[list[str]]:
         yield collected
     finally:
         _collected.reset(token)
+
+
+@contextmanager
+def hold_warnings(category: type[HarpoonWarning]) -> Iterator[list[HarpoonWarning]]:
+    """Hold back warnings of a category in this thread, for a caller that issues one warning in place of many."""
+    held: list[HarpoonWarning] = []
+    token = _held.set((category, held))
+    try:
+        yield held
+    finally:
+        _held.reset(token)
 
 
 class ColumnLeftOutWarning(HarpoonWarning):
@@ -259,6 +274,15 @@ class CategoriesGroupedWarning(HarpoonWarning):
 
 class StructuralMissingWarning(HarpoonWarning):
     """Imputed cells are always missing in training rows with the same categories."""
+
+    @classmethod
+    def of(cls, counts: Mapping[str, int]) -> StructuralMissingWarning:
+        """Return the warning about the number of such cells of each column."""
+        count = sum(counts.values())
+        cells = "1 cell" if count == 1 else f"{count:,} cells"
+        problem = f"{cells} of {format_list(counts)}, always missing in training rows with the same categories"
+        message = f"Filled: {problem}. Use structural='keep' to leave such cells missing."
+        return cls(message, code="structural_missing", problem=problem, counts=dict(counts))
 
 
 class UnknownCategoryWarning(HarpoonWarning):

@@ -30,6 +30,7 @@ class HarpoonImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         device: "cpu", "cuda" or "auto".
         schema: The kinds of the columns, where they should not be inferred.
         progress: Whether to show progress bars.
+        point: What `transform` fills in for a number: its "mean", "median" or "mode", as for `Harpoon.impute`.
         options: Any other options of `Harpoon`, as a dictionary.
 
     >>> import numpy as np
@@ -50,6 +51,7 @@ class HarpoonImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         device: str = "auto",
         schema: Schema | None = None,
         progress: bool = False,
+        point: str = "mean",
         options: dict[str, Any] | None = None,
     ) -> None:
         self.preset = preset
@@ -59,6 +61,7 @@ class HarpoonImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         self.device = device
         self.schema = schema
         self.progress = progress
+        self.point = point
         self.options = options
 
     def fit(self, X: Any, y: object = None) -> Self:  # noqa: ANN401, ARG002
@@ -79,7 +82,7 @@ class HarpoonImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
     def transform(self, X: Any) -> Any:  # noqa: ANN401
         """Fill the missing cells of a table."""
         check_is_fitted(self, "model_")
-        filled = self.model_.impute(self._table(X, reset=False))
+        filled = self.model_.impute(self._table(X, reset=False), point=(self.options or {}).get("point", self.point))
         return filled if _is_frame(X) else np.column_stack([column.to_numpy() for column in filled.columns])
 
     def __sklearn_tags__(self) -> Any:  # noqa: ANN401

@@ -16,6 +16,8 @@ INEFFECTIVE = {
     "autoregressive steps without draws": (lambda m, t: m.impute(t, ar_steps=3), "ar_steps"),
     "draws of autoregressive sampling": (lambda m, t: m.impute(t, draws=2, sampling_steps=5), "sampling_steps"),
     "autoregressive sampling": (lambda m, t: m.sample(5, sampling_steps=5), "sampling_steps"),
+    "a single value among draws": (lambda m, t: m.impute(t, draws=2, point="median"), "point"),
+    "a single value of sampled rows": (lambda m, t: m.sample(5, point="mode"), "point"),
     "a solver": (lambda m, t: m.sample(5, solver="ddim"), "solver"),
     "guidance without a condition": (lambda m, t: m.sample(5, guidance_scale=3.0), "guidance_scale"),
     "a penalty without a condition": (lambda m, t: m.impute(t, draws=2, category_loss="l1"), "category_loss"),
@@ -45,13 +47,13 @@ def test_options_with_an_effect_are_accepted(continuous_model):
 
 
 def test_the_batch_size_of_impute_is_honoured(continuous_model, monkeypatch):
-    sizes, mean = [], RowSampler._posterior_mean
+    sizes, mean = [], RowSampler._resolved_mean
 
-    def spy(self, observed, *, resolve):
-        sizes.append(len(np.unique(observed.x.numpy(), axis=0)))  # small batches are padded with their own rows
-        return mean(self, observed, resolve=resolve)
+    def spy(self, given):
+        sizes.append(len(np.unique(given.x.numpy(), axis=0)))  # small batches are padded with their own rows
+        return mean(self, given)
 
-    monkeypatch.setattr(RowSampler, "_posterior_mean", spy)
+    monkeypatch.setattr(RowSampler, "_resolved_mean", spy)
     table = continuous_model.sample(20, random_state=0).set_column(1, "y", pa.nulls(20, pa.float64()))
     whole = continuous_model.impute(table)
     assert sizes == [20]

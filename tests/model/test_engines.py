@@ -38,7 +38,7 @@ from harpoon.engines.block_imputer import BlockImputer
 from harpoon.engines.blocks import FileSet
 from harpoon.engines.job import ImputeRequest
 from harpoon.exceptions import MissingExtra
-from harpoon.io import ReadOptions
+from harpoon.io import Chunk, ReadOptions
 
 ROWS = 230
 FILE_STARTS = (0, 100, 101, ROWS)
@@ -117,7 +117,7 @@ def test_a_float_among_integer_categories_is_named(tools):
     table = pa.table({"code": [1.0, 2.5, None], "x": [0.5, None, 1.5]})
     assert model.impute(table)["code"].to_pylist()[:2] == [1.0, 2.5]
     with pytest.raises(SchemaMismatch, match=r"'code'.*2\.5"):
-        BlockImputer(model, table.schema).impute_stacked(table, 0)
+        BlockImputer(model, table.schema).impute_stacked(Chunk(table), 0)
 
 
 def test_one_file_is_a_table_and_may_be_the_output(work, tmp_path):

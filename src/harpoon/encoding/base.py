@@ -228,6 +228,15 @@ class ColumnCodec(Codec):
         rank: Floats = ndtr(self.encode(cells)[:, features.index(PartType.CONTINUOUS)])
         return rank, rank
 
+    def standardised_ranks(self, z: Floats) -> tuple[Floats, Floats]:
+        """Return the rank below standardised values, (n,), and the rank up to them, among values with a normal score.
+
+        They differ where values repeat. By default the two are the rank of the value.
+        """
+        features = np.zeros((len(z), sum(part.width for part in self.parts)))
+        features[:, [part.type for part in self.parts].index(PartType.REGRESSION)] = z
+        return self.rank_interval(self.decode(features, is_mean=True))
+
     def bin_edges(self, n_bins: int) -> Floats:
         """Return the standardised values at the inner edges of equiprobable bins of the normal score, (n_bins - 1,)."""
         return np.zeros(n_bins - 1)

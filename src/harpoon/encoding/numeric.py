@@ -20,6 +20,7 @@ from harpoon.encoding.units import DIMENSIONLESS, AffineUnit
 
 MIN_SPIKE_FRACTION = 0.03  # of the cells: values that are more frequent are spikes
 MAX_SPIKES = 32
+RANK_TOLERANCE = 1e-6  # of a standardised value, relative: closer values are equal
 CERTAIN_PROBABILITY = 0.99  # an expectation with a spike of this probability decodes to the spike
 MAX_DIFFERENCE = 2**62  # of an integer and the origin, up to which their sum is one of 64 bits
 NANOSECONDS_PER_DAY = 86_400 * 10**9
@@ -162,6 +163,19 @@ class SpikedNumericCodec(NumericCodec):
         if self.normal_scores:
             low, high = self.normal_scores.rank_interval(values)
         return np.where(spike > 0, 0.0, low), np.where(spike > 0, 1.0, high)
+
+    def standardised_ranks(self, z: Floats) -> tuple[Floats, Floats]:
+        """Return the rank below standardised values, (n,), and the rank up to them, among values that are no spikes."""
+        if not self.normal_scores:
+            return np.zeros(len(z)), np.ones(len(z))
+        tolerance = RANK_TOLERANCE * (1 + np.abs(z))  # standardised values are computed in single precision
+        below, above = (self.scaler.inverse(end) for end in (z - tolerance, z + tolerance))
+        first, last = self.normal_scores.values[0], self.normal_scores.values[-1]
+        low, high = self.normal_scores.rank_interval(below)[0], self.normal_scores.rank_interval(above)[1]
+        # Ranks beyond those of the training values are those of the first and the last value.
+        low = np.select([below <= first, below > last], [0.0, 1.0], low)
+        high = np.select([above < first, above >= last], [0.0, 1.0], high)
+        return low, high
 
     def decode(self, x: Floats, *, is_mean: bool = False) -> ColumnArray:
         """Return the spike of a row, else the value of its normal score; of an expectation, its standardised value.

@@ -148,6 +148,13 @@ class RowCodec:
                 cells |= {column.name: cells[column.name].with_null(null) for column in codec.indicated}
         return {column.name: cells[column.name] for column in self.schema.modelled}
 
+    def decode_points(self, x: Floats) -> Columns:
+        """Decode encoded rows, (n, d), whose numbers are values and whose other features are expectations."""
+        cells: Columns = {}
+        for codec, part in self.split(x):
+            cells |= codec.decode_columns(part, is_mean=not (codec.has_normal_score or codec.is_few_valued))
+        return {column.name: cells[column.name] for column in self.schema.modelled}
+
     @cached_property
     def indicator_of(self) -> dict[int, int]:
         """The index of the missing indicator of each codec that has one, by the index of the codec.

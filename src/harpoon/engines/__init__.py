@@ -53,6 +53,7 @@ def impute(
     where: Where = None,
     draws: int | None = None,
     only: Sequence[str] = (),
+    options: Mapping[str, object] | None = None,
     random_state: RandomState = None,
     block_size: int = DEFAULT_BLOCK_ROWS,
     read_options: ReadOptions | None = None,
@@ -74,6 +75,7 @@ def impute(
         where: A condition that every completed row satisfies.
         draws: Number of rows to sample for each row, instead of the best values; a first column `draw` numbers them.
         only: The columns to impute; all columns of the model by default. Other columns pass through.
+        options: Options of sampling and guidance, as for `Harpoon.impute`, such as `{"point": "median"}`.
         random_state: A seed or a NumPy generator.
         block_size: Rows in memory at a time. The result does not depend on it.
         read_options: Delimiter, encoding and the like of CSV files, where they should not be detected.
@@ -84,7 +86,9 @@ def impute(
     from harpoon.engines.job import ImputeJob, ImputeRequest
 
     run = start_engine(engine, workers)
-    request = ImputeRequest.create(model, where=where, draws=draws, only=only, random_state=random_state)
+    request = ImputeRequest.create(
+        model, where=where, draws=draws, only=only, options=options, random_state=random_state
+    )
     job = ImputeJob.of_files(source, request, block_size=block_size, read_options=read_options)
     return run_job(job, output, run, force=force, progress=progress)
 
@@ -100,6 +104,7 @@ def sample(
     given: Mapping[str, object] | None = None,
     strategy: str = "auto",
     missing: str = "as_trained",
+    options: Mapping[str, object] | None = None,
     random_state: RandomState = None,
     block_size: int = DEFAULT_BLOCK_ROWS,
     force: bool = False,
@@ -121,6 +126,7 @@ def sample(
         given=given,
         strategy=strategy,
         missing=missing,
+        options=options,
         random_state=random_state,
         block_size=block_size,
     )

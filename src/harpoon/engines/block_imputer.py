@@ -6,8 +6,9 @@ number, not on its block, so all of them give the same rows.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -17,7 +18,7 @@ from harpoon.conditions.expressions import Predicate
 from harpoon.data.arrow_types import imputed_schema
 from harpoon.data.column import Kind
 from harpoon.estimator import Harpoon
-from harpoon.exceptions import InvalidOption, SchemaMismatch
+from harpoon.exceptions import InvalidOption, SchemaMismatch, StructuralMissingWarning, hold_warnings, warn
 from harpoon.io import Chunk
 from harpoon.io.text_types import format_texts
 
@@ -29,6 +30,8 @@ class BlockImputer:
 
     `where`, `draws`, `only` and `options` are those of `Harpoon.impute` and `harpoon.engines.impute`. With `keep_text`,
     cells of text files that are not imputed keep their spelling; imputed booleans and times get that of `spellings`.
+    Without it cells have types; columns of text that are not imputed still keep every word, also one that means
+    "missing".
     """
 
     def __init__(
@@ -55,35 +58,41 @@ class BlockImputer:
         self.schema = imputed_schema(schema, model.schema_, model.template_)  # of every imputed chunk
         self.n_filled = dict.fromkeys((name for name in schema.names if name in (only or produced)), 0)  # imputed cells
         self._spellings, self.options = spellings or {}, options or {}
+        self.structural = Counter[str]()  # imputed cells that are structurally missing, by column
         if draws is not None and DRAW in schema.names:
             raise InvalidOption(f"The table has a column {DRAW!r} already. Rename it, for draws are numbered there.")
 
     def impute_chunk(self, chunk: Chunk, row_offset: int) -> list[pa.Table]:
         """Impute a chunk that starts at this row of the table. Returns one table, or one per draw."""
-        imputed = self.model.impute(
-            chunk.table.select(self.modelled),
-            draws=self.draws,
-            where=self.where,
-            row_offset=row_offset,
-            random_state=self.seed,
-            **self.options,
-        )
+        with hold_warnings(StructuralMissingWarning) as held:
+            imputed = self.model.impute(
+                chunk.table.select(self.modelled),
+                draws=self.draws,
+                where=self.where,
+                row_offset=row_offset,
+                random_state=self.seed,
+                **self.options,
+            )
+        for warning in held:
+            counts = cast("Mapping[str, int]", warning.facts["counts"])
+            self.structural.update({name: count for name, count in counts.items() if name in self.n_filled})
         tables = [imputed] if self.draws is None else list(imputed)
-        texts = chunk.texts if self.keep_text else None
-        return [self._merge(chunk.table, table, texts, count=index == 0) for index, table in enumerate(tables)]
+        return [self._merge(chunk, table, count=index == 0) for index, table in enumerate(tables)]
 
-    def impute_stacked(self, table: pa.Table, row_offset: int) -> pa.Table:
-        """Impute rows to one table, with all draws of a row together."""
-        tables = self.impute_chunk(Chunk(table), row_offset)
+    def impute_stacked(self, chunk: Chunk, row_offset: int) -> pa.Table:
+        """Impute a chunk to one table, with all draws of a row together."""
+        tables = self.impute_chunk(chunk, row_offset)
         return tables[0] if self.draws is None else stack_draws(tables)
 
-    def _merge(self, before: pa.Table, after: pa.Table, texts: pa.Table | None, *, count: bool) -> pa.Table:
+    def _merge(self, chunk: Chunk, after: pa.Table, *, count: bool) -> pa.Table:
         """Put the imputed cells into the columns of the source."""
-        columns = []
+        columns, before = [], chunk.table
+        texts = chunk.texts if self.keep_text else None
         for f in self.schema:
             own = before[f.name] if texts is None else texts[f.name]
             if f.name not in self.n_filled:
-                columns.append(own)
+                is_text = pa.types.is_string(f.type) or pa.types.is_null(f.type)
+                columns.append(own if chunk.texts is None or not is_text else chunk.texts[f.name])
                 continue
             filled = _cast(after[f.name], f)
             is_new = pc.and_(pc.is_null(before[f.name], nan_is_null=True), pc.is_valid(filled))
@@ -94,6 +103,12 @@ class BlockImputer:
             columns.append(filled)
         fields = [f.with_type(column.type) for f, column in zip(self.schema, columns, strict=True)]
         return pa.Table.from_arrays(columns, schema=pa.schema(fields, metadata=self.schema.metadata))
+
+
+def warn_structural(counts: Mapping[str, int]) -> None:
+    """Warn once of the structurally missing cells that were imputed in all blocks, by column; if there are any."""
+    if any(counts.values()):
+        warn(StructuralMissingWarning.of({name: count for name, count in counts.items() if count}))
 
 
 def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:

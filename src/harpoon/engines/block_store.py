@@ -10,6 +10,7 @@ import json
 import os
 import pickle
 import shutil
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from harpoon._text import format_list
 from harpoon._utils.files import replace_atomically
 from harpoon._utils.progress import rows_bar
 from harpoon._utils.rng import to_seed
+from harpoon.engines.block_imputer import warn_structural
 from harpoon.engines.blocks import Block, check_local_path
 from harpoon.engines.job import Job
 from harpoon.exceptions import HarpoonError, TableFileError
@@ -47,6 +49,16 @@ class BlockStore:
         """Return the file of a block. In the order of their names the files form the table."""
         return self.folder / f"{PREFIX}{block.row_offset:015d}{SUFFIX}"
 
+    def _structural_path(self, block: Block) -> Path:
+        return self.path(block).with_suffix(".json")
+
+    def structural_counts(self, blocks: Iterable[Block]) -> Counter[str]:
+        """Return how many structurally missing cells of each column were imputed in finished blocks."""
+        total = Counter[str]()
+        for path in map(self._structural_path, blocks):
+            total.update(json.loads(path.read_text(encoding="utf-8")) if path.exists() else {})
+        return total
+
     def unfinished(self, blocks: Iterable[Block]) -> list[Block]:
         """Return the blocks that have no file yet."""
         finished = {path.name for path in self.folder.iterdir()}
@@ -64,11 +76,15 @@ class BlockStore:
         After an error of any worker the others stop at their next block, because the job has failed.
         """
         try:
-            for block, table in job.process(blocks):
+            for block, table, structural in job.process(blocks):
                 if (self.folder / ERROR_FILE).exists():
                     return
-                with _writing(self.folder), replace_atomically(self.path(block)) as temporary:
-                    pq.write_table(table, temporary)
+                with _writing(self.folder):
+                    if structural:  # before the block, which is finished when its file is there
+                        with replace_atomically(self._structural_path(block)) as temporary:
+                            temporary.write_text(json.dumps(structural), encoding="utf-8")
+                    with replace_atomically(self.path(block)) as temporary:
+                        pq.write_table(table, temporary)
                 yield block
         except HarpoonError as error:
             with suppress(OSError), replace_atomically(self.folder / ERROR_FILE) as temporary:
@@ -113,6 +129,7 @@ def assemble_output(
     target = Path(output).resolve()  # workers may have another working directory
     job.check_output(target)
     _check_target(target, force=force)
+    job = job.for_output(target)
     store = BlockStore(target.parent / f".{target.name}-{job.fingerprint()}.harpoon")
     with _writing(store.folder):
         store.folder.mkdir(exist_ok=True)
@@ -123,11 +140,13 @@ def assemble_output(
     try:
         yield seeded, store
         with _writing(target):
+            structural = store.structural_counts(job.blocks)
             _publish(store, job, target, force=force)
     except Exception:
         with suppress(OSError):  # workers may still write to the folder: they do not find it under another name
             shutil.rmtree(store.folder.rename(store.folder.with_suffix(".discarded")))
         raise
+    warn_structural(structural)
 
 
 def _check_target(target: Path, *, force: bool) -> None:
@@ -178,7 +197,7 @@ def _publish(store: BlockStore, job: Job, target: Path, *, force: bool) -> None:
     if wrong := store.find_damaged(job):
         raise TableFileError(f"{str(store.path(wrong[0]))!r} does not hold the rows that it should. Run the job again.")
     if _is_one_file(target):
-        with io.open_writer(target, force) as writer:
+        with io.open_writer(target, force, delimiter=job.output_delimiter(target)) as writer:
             for block in job.blocks:
                 writer.write(pq.ParquetFile(store.path(block)).read())
         shutil.rmtree(store.folder)

@@ -18,8 +18,9 @@ import pyarrow as pa
 from harpoon import io
 from harpoon._text import format_list
 from harpoon.exceptions import HarpoonError, HarpoonWarning, InvalidOption, InvalidTable, TableFileError, warn
-from harpoon.io import FORMATS, Location, ReadOptions, Source
+from harpoon.io import FORMATS, Chunk, Location, ReadOptions, Source
 from harpoon.io.columnar import cast_to_schema
+from harpoon.io.source import has_spelling, spellings
 from harpoon.io.text_types import TypeInference
 
 READ_ROWS = 2**14  # rows at a time
@@ -57,6 +58,7 @@ class FileSet:
     schema: pa.Schema = field(repr=False)  # the columns that all files have
     files: tuple[TableFile, ...]
     read_options: ReadOptions  # for text files with the types of all columns
+    delimiter: str | None = None  # of the first file, if it is delimited text
     has_row_offsets: bool = False  # whether rows in the middle of a file can be read without those before them
 
     @classmethod
@@ -68,10 +70,15 @@ class FileSet:
             pairs = sorted((format_.title, path.name) for format_, path in formats.items())
             names = " and ".join(f"{name!r}, a {title} file" for title, name in pairs)
             raise InvalidTable(f"{str(source)!r} holds {names} by their names. Put each format into its own folder.")
-        open_files = _open_text if next(iter(formats)).keeps_text else _open_typed
+        is_text, delimiter = next(iter(formats)).keeps_text, None
+        open_files = _open_text if is_text else _open_typed
         schema, n_rows, options = open_files(paths, read_options or ReadOptions())
         files = tuple(map(_table_file, paths, n_rows))
-        return cls(Path(source).resolve(), schema, files, options, all(format_.has_row_offsets for format_ in formats))
+        if is_text:
+            with errors_name_file(paths[0]), io.open_source(paths[0], options) as first:
+                delimiter = first.delimiter
+        has_row_offsets = all(format_.has_row_offsets for format_ in formats)
+        return cls(Path(source).resolve(), schema, files, options, delimiter, has_row_offsets)
 
     def blocks(self, size: int) -> list[Block]:
         """Cut all rows into blocks of at most `size` rows, none across two files. An empty table has one block."""
@@ -85,9 +92,29 @@ class FileSet:
 
     def read(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, pa.Table]]:
         """Yield blocks with their rows, file after file. Memory holds one block at a time."""
+        return ((block, chunk.table) for block, chunk in self.read_chunks(blocks))
+
+    def read_chunks(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, Chunk]]:
+        """Yield blocks with their rows, and with the spelling of their cells if the files are text."""
         for path, group in groupby(blocks, key=lambda block: block.path):
             with errors_name_file(path), io.open_source(path, self.read_options) as source:
                 yield from _read_blocks(source, list(group), self.schema)
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the files are text, whose cells have a spelling."""
+        return self.delimiter is not None
+
+    def spellings(self) -> dict[str, str]:
+        """Return the spelling of the first cell of each column of booleans or times of text files."""
+        names = {f.name for f in self.schema if self.is_text and has_spelling(f.type)}
+        found: dict[str, str] = {}
+        for file in self.files if names else ():
+            with errors_name_file(file.path), io.open_source(file.path, self.read_options) as source:
+                found = spellings(source) | found
+            if names <= set(found):
+                break
+        return found
 
     def tasks(self, blocks: Iterable[Block]) -> list[list[Block]]:
         """Group blocks by worker. A file that is read from its start is one task, otherwise a block is one."""
@@ -260,16 +287,18 @@ def _value_type(dtype: pa.DataType) -> pa.DataType:
     return pa.string() if pa.types.is_string_view(dtype) else dtype
 
 
-def _read_blocks(source: Source, blocks: Sequence[Block], schema: pa.Schema) -> Iterator[tuple[Block, pa.Table]]:
+def _read_blocks(source: Source, blocks: Sequence[Block], schema: pa.Schema) -> Iterator[tuple[Block, Chunk]]:
     """Yield the rows of each block of one file. All its blocks have the same size, except the last one."""
     start, size = blocks[0].file_offset, max(1, *(block.n_rows for block in blocks))
-    tables, table = (chunk.table for chunk in source.chunks(size, start)), schema.empty_table()
+    empty = Chunk(schema.empty_table())
+    chunks, chunk = source.chunks(size, start), empty
     for block in blocks:
         while start <= block.file_offset:
-            table, start = next(tables, schema.empty_table()), start + size
-        if table.num_rows < block.n_rows:
+            chunk, start = next(chunks, empty), start + size
+        if chunk.table.num_rows < block.n_rows:
             raise TableFileError(f"{block.path!r} has fewer rows than before; was it changed meanwhile?")
-        yield block, _cast(table.slice(0, block.n_rows), schema, block.path)
+        texts = None if chunk.texts is None else chunk.texts.select(schema.names).slice(0, block.n_rows)
+        yield block, Chunk(_cast(chunk.table.slice(0, block.n_rows), schema, block.path), texts)
 
 
 def _cast(table: pa.Table, schema: pa.Schema, path: str) -> pa.Table:

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Self, TypedDict, Unpack
+from types import MappingProxyType
+from typing import Any, NamedTuple, Self, TypedDict, Unpack
 
 import pyarrow as pa
 
@@ -31,7 +32,7 @@ from harpoon.exceptions import InvalidOption
 from harpoon.inference.call_options import check_missing
 from harpoon.inference.strategies import check_strategy
 from harpoon.inference.support import Support, warn_extrapolation
-from harpoon.io import ReadOptions
+from harpoon.io import Location, ReadOptions
 
 Model = Harpoon | str | os.PathLike[str]
 Where = str | Predicate | None
@@ -104,7 +105,10 @@ class ImputeRequest(Request):
             check_count(draws, "draws, the number of tables to sample,")
         request = cls(**_common_fields(model, **common), draws=draws, only=columns)
         request.fitted._check_effective(
-            request.options, samples=request.depends_on_row_number, guided=request.where is not None
+            request.options,
+            samples=request.depends_on_row_number,
+            guided=request.where is not None,
+            draws=draws is not None,
         )
         warn_extrapolation(request.support, str(request.where))
         return request
@@ -121,7 +125,9 @@ class ImputeRequest(Request):
             raise InvalidOption(f"The table has a column {ROW_NUMBER!r}, which Harpoon uses to number rows. Rename it.")
         self.block_imputer(pa.schema([(name, pa.null()) for name in names]))
 
-    def block_imputer(self, schema: pa.Schema) -> BlockImputer:
+    def block_imputer(
+        self, schema: pa.Schema, *, keep_text: bool = False, spellings: Mapping[str, str] | None = None
+    ) -> BlockImputer:
         """Return the imputer of rows with these columns."""
         return BlockImputer(
             self.fitted,
@@ -130,8 +136,18 @@ class ImputeRequest(Request):
             draws=self.draws,
             where=self.where,
             seed=self.seed,
+            keep_text=keep_text,
+            spellings=spellings,
             options=self.options,
         )
+
+
+class BlockResult(NamedTuple):
+    """A processed block, the rows that it gives, and how many imputed cells are structurally missing, by column."""
+
+    block: Block
+    table: pa.Table
+    structural: Mapping[str, int] = MappingProxyType({})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +162,7 @@ class Job(Request, ABC):
         """All blocks, in order."""
 
     @abstractmethod
-    def process(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, pa.Table]]:
+    def process(self, blocks: Iterable[Block]) -> Iterator[BlockResult]:
         """Yield blocks with the rows they give."""
 
     def tasks(self, blocks: Iterable[Block]) -> list[list[Block]]:
@@ -160,6 +176,14 @@ class Job(Request, ABC):
     def check_output(self, target: Path) -> None:
         """Raise InvalidOption for an output that the job would read."""
 
+    def for_output(self, target: Path) -> Self:  # noqa: ARG002
+        """Return the job for an output; by default the same for all."""
+        return self
+
+    def output_delimiter(self, target: Path) -> str | None:  # noqa: ARG002
+        """Return the delimiter of one text file as the output; None: that of its format."""
+        return None
+
     def fingerprint(self) -> str:
         """Return a digest of everything that determines the rows and the blocks."""
         facts = (__version__, hashlib.sha256(self.model).hexdigest(), replace(self, model=b""))
@@ -168,9 +192,11 @@ class Job(Request, ABC):
 
 @dataclass(frozen=True, kw_only=True)
 class ImputeJob(ImputeRequest, Job):
-    """Imputation of files."""
+    """Imputation of files. With `keep_text`, the cells of text files keep their spelling (`BlockImputer`)."""
 
     source: FileSet
+    keep_text: bool = False
+    spellings: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of_files(
@@ -186,6 +212,16 @@ class ImputeJob(ImputeRequest, Job):
         files = FileSet.from_path(source, replace(read_options or ReadOptions(), types=types))
         request.block_imputer(files.schema)  # raises an error if columns are absent
         return cls(**vars(request), source=files, block_size=effective_block_size(block_size, request.where))
+
+    def for_output(self, target: Path) -> Self:
+        """Return the job that keeps the spelling of cells, if the files and the output are text."""
+        if not self.source.is_text or target.is_dir() or not Location.parse(target).keeps_text:
+            return self
+        return replace(self, keep_text=True, spellings=self.source.spellings())
+
+    def output_delimiter(self, target: Path) -> str | None:
+        """Return the delimiter of the source, from CSV to CSV."""
+        return self.source.delimiter if Location.parse(target).format == "csv" else None
 
     @property
     def blocks(self) -> list[Block]:
@@ -209,13 +245,13 @@ class ImputeJob(ImputeRequest, Job):
                 "output."
             )
 
-    def process(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, pa.Table]]:
+    def process(self, blocks: Iterable[Block]) -> Iterator[BlockResult]:
         """Yield blocks with their imputed rows."""
-        imputer = self.block_imputer(self.source.schema)
-        for block, table in self.source.read(blocks):
+        for block, chunk in self.source.read_chunks(blocks):
+            imputer = self.block_imputer(self.source.schema, keep_text=self.keep_text, spellings=self.spellings)
             with errors_name_file(block.path, row_offset=block.row_offset - block.file_offset):
-                imputed = imputer.impute_stacked(table, block.row_offset)
-            yield block, imputed
+                imputed = imputer.impute_stacked(chunk, block.row_offset)
+            yield BlockResult(block, imputed, imputer.structural)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,7 +292,7 @@ class SampleJob(Job):
         """All blocks, in order."""
         return [Block(start, min(self.block_size, self.n - start)) for start in range(0, self.n, self.block_size)]
 
-    def process(self, blocks: Iterable[Block]) -> Iterator[tuple[Block, pa.Table]]:
+    def process(self, blocks: Iterable[Block]) -> Iterator[BlockResult]:
         """Yield blocks with their sampled rows."""
         for block in blocks:
             sampled = self.fitted.sample(
@@ -269,7 +305,7 @@ class SampleJob(Job):
                 random_state=self.seed,
                 **self.options,
             )
-            yield block, self.fitted.template_.with_types(dataframe.read(sampled).arrow)
+            yield BlockResult(block, self.fitted.template_.with_types(dataframe.read(sampled).arrow))
 
 
 def effective_block_size(block: int, where: str | None) -> int:

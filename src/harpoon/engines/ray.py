@@ -27,6 +27,7 @@ import pyarrow as pa
 
 from harpoon._utils.validation import check_count
 from harpoon.engines import DEFAULT_BLOCK_ROWS, Run
+from harpoon.engines.block_imputer import warn_structural
 from harpoon.engines.block_store import BlockStore, run_job
 from harpoon.engines.blocks import Block
 from harpoon.engines.job import (
@@ -41,7 +42,7 @@ from harpoon.engines.job import (
     effective_block_size,
 )
 from harpoon.exceptions import HarpoonError, InvalidOption, MissingExtra
-from harpoon.io import Location, ReadOptions
+from harpoon.io import Chunk, Location, ReadOptions
 
 try:
     import ray
@@ -199,7 +200,7 @@ class TaskWorker:
         for blocks in blocks_of_tasks(batch):
             if self.store is None:
                 # Ray would take an index that the pandas metadata names out of the columns, and lose it.
-                yield from (table.replace_schema_metadata() for _, table in self.job.process(blocks))
+                yield from (result.table.replace_schema_metadata() for result in self.job.process(blocks))
                 continue
             try:
                 for block in self.store.process(self.job, blocks):
@@ -222,7 +223,9 @@ class ImputeWorker:
         rows = batch.drop_columns([ROW_NUMBER]) if numbered else batch
         imputer = self.request.block_imputer(rows.schema)
         starts = [0, *(np.flatnonzero(np.diff(numbers) != 1) + 1).tolist(), len(numbers)]
-        runs = [imputer.impute_stacked(rows.slice(a, b - a), int(numbers[a])) for a, b in pairwise(starts) if a < b]
+        slices = [(rows.slice(a, b - a), int(numbers[a])) for a, b in pairwise(starts) if a < b]
+        runs = [imputer.impute_stacked(Chunk(part), row_offset) for part, row_offset in slices]
+        warn_structural(imputer.structural)
         return pa.concat_tables(runs) if runs else rows
 
 

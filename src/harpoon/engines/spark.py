@@ -28,11 +28,12 @@ from harpoon._text import format_list
 from harpoon._utils.validation import check_count
 from harpoon.data.schema import Schema
 from harpoon.engines import Run
-from harpoon.engines.block_imputer import DRAW
+from harpoon.engines.block_imputer import DRAW, warn_structural
 from harpoon.engines.block_store import BlockStore
 from harpoon.engines.blocks import Block
 from harpoon.engines.job import ROW_NUMBER, ImputeArguments, ImputeRequest, Job, Model, SampleArguments, SampleJob
 from harpoon.exceptions import HarpoonError, InvalidOption, InvalidTable, MissingExtra
+from harpoon.io import Chunk
 from harpoon.io.columnar import cast_to_schema
 
 try:
@@ -78,12 +79,12 @@ def sample(spark: SparkSession, n: int, model: Model, **arguments: Unpack[Sample
     """Sample rows, one partition per block. The arguments are those of `harpoon.engines.sample`."""
     job = SampleJob.create(n, model, **arguments).with_seed()
     one_row = SampleJob.create(1, job.fitted, random_state=0)
-    schema = _spark_schema(next(table for _, table in one_row.process(one_row.blocks)).schema)
+    schema = _spark_schema(next(one_row.process(one_row.blocks)).table.schema)
     blocks = job.blocks
 
     def sample_block(number: int) -> Batches:
-        for _, table in job.process([blocks[number]]):
-            yield from cast_to_schema(table, schema).to_batches()
+        for result in job.process([blocks[number]]):
+            yield from cast_to_schema(result.table, schema).to_batches()
 
     return _map_numbers(spark, len(blocks), sample_block, from_arrow_schema(schema, prefer_timestamp_ntz=True))
 
@@ -185,7 +186,9 @@ def _partition_imputer(
                         "The DataFrame did not give the same rows twice. Cache it, or write it to files first."
                     )
             local = to_local_times(own, request.fitted.schema_)
-            imputed = request.block_imputer(local.schema).impute_stacked(local, row_offset)
+            imputer = request.block_imputer(local.schema)
+            imputed = imputer.impute_stacked(Chunk(local), row_offset)
+            warn_structural(imputer.structural)
             fields = [*([pa.field(DRAW, pa.int64())] if request.draws else []), *own.schema]
             yield from cast_to_schema(to_instants(imputed, own, request.draws), pa.schema(fields)).to_batches()
 

@@ -34,6 +34,7 @@ from harpoon.inference.determined_values import (
 from harpoon.inference.inverse_cdf import categorical_icdf, sample_copies, sample_group, sample_probability
 from harpoon.inference.variable_order import DONE, VariableOrder, steps_within
 from harpoon.inference.variables import Variables
+from harpoon.networks.point_estimates import PointEstimates
 from harpoon.networks.rank_head import ConditionalDistributions, ConditionalPredictor, flat_index
 from harpoon.relations import Exclusions, RelationBank
 
@@ -74,6 +75,9 @@ class DistributionModel(Protocol):
 
     def resolve(self, x: Tensor, given: EncodedRows, *, is_mean: bool) -> Tensor:
         """Return rows, (n, d), whose unobserved labels agree with each other and with the observed ones."""
+
+    def point_estimates(self, given: EncodedRows, point: str) -> PointEstimates:
+        """Return the "median" or the "mode" of each number, and the expectations of all else."""
 
     def predict(self, given: EncodedRows) -> ConditionalPredictor:
         """Return the conditional distributions of the unobserved cells given the observed ones."""

@@ -36,6 +36,7 @@ def check_effective(
     samples: bool,
     guided: bool,
     given: bool | None = None,
+    draws: bool = False,
 ) -> None:
     """Raise InvalidOption if an option would have no effect on a call.
 
@@ -46,12 +47,14 @@ def check_effective(
         samples: Whether the call samples cells.
         guided: Whether it is guided by a condition or a loss.
         given: Whether it has given cells; None: it imputes a table.
+        draws: Whether it imputes a table with draws, and not with the best single values.
     """
     is_autoregressive = conditional and not guided and options.get("ar_steps", config.ar_steps)
     sampling, guidance = ({name for name, _ in declared(group)} for group in (SamplingConfig, GuidanceConfig))
-    sampling -= {"structural", "sampling_batch_size"}
+    sampling -= {"structural", "point", "sampling_batch_size"}
     reasons = (
-        (given is not None or not conditional, {"structural"}, "it is an option of impute of preset='anchored'"),
+        (given is not None or not conditional, {"structural", "point"}, "it is for impute with preset='anchored'"),
+        (draws, {"point"}, "draws are sampled; leave out draws for single values"),
         (not samples, sampling | guidance, "impute samples only if draws or where is passed"),
         (not conditional, {"ar_steps"}, "this network cannot sample autoregressively; preset='anchored' can"),
         (conditional, {"reconstruction_loss"}, "this network is conditioned on observed cells, not guided by them"),

@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 
-from harpoon._text import format_list
 from harpoon._utils.progress import sampling_bar
 from harpoon.data import Columns, FrameTemplate, Kind, Schema, Table, dataframe, read_columns, scatter, take
 from harpoon.exceptions import InvalidOption, StructuralMissingWarning, warn
@@ -48,11 +47,7 @@ class PartialTable:
             kept = {name: self.rows[name].with_null(null) for name, null in found.items()}
             return replace(self, rows=self.rows | kept)
         if found:
-            count, names = sum(int(null.sum()) for null in found.values()), format_list(found)
-            cells = "1 cell" if count == 1 else f"{count:,} cells"
-            problem = f"{cells} of {names}, always missing in training rows with the same categories"
-            message = f"Filled: {problem}. Use structural='keep' to leave such cells missing."
-            warn(StructuralMissingWarning(message, code="structural_missing", problem=problem))
+            warn(StructuralMissingWarning.of({name: int(null.sum()) for name, null in found.items()}))
         return self
 
     def fill(self, complete: Complete, row_offset: int) -> Any:  # noqa: ANN401

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 import torch
@@ -20,7 +20,7 @@ from harpoon.diffusion import INITIAL_NOISE, SOLVERS, Denoiser, MaxNoiseModel, S
 from harpoon.diffusion.guidance import GUIDANCE_SCHEDULES, Guidance, TwistedGuidance
 from harpoon.diffusion.reconstruction import reconstruction_penalty, sum_penalties
 from harpoon.encoding import EncodedRows, Penalty, RowCodec
-from harpoon.exceptions import SamplingFailed
+from harpoon.exceptions import InvalidOption, SamplingFailed
 from harpoon.inference.autoregressive import UNIFORMS_PER_VARIABLE, AutoregressiveSampler, DistributionModel
 from harpoon.networks.copy_head import COPY_CERTAIN_PROBABILITY
 from harpoon.relations import (
@@ -156,19 +156,29 @@ class RowSampler:
         """The network at maximal noise, if it predicts the conditional distribution of every cell."""
         return cast("DistributionModel", self.at_max_noise) if self.at_max_noise.is_autoregressive else None
 
-    def posterior_means(
-        self, rows: Columns, decode: Callable[[Floats], Decoded], *, resolve: bool = False
+    def posterior_means(self, rows: Columns, decode: Callable[[Floats], Decoded]) -> list[Decoded]:
+        """Decode E[x_0 | observed cells], chunk by chunk: one evaluation at maximal noise."""
+
+        def evaluate(given: EncodedRows) -> tuple[torch.Tensor, ...]:
+            return (self.at_max_noise.posterior_mean(given),)
+
+        return self._map_chunks(rows, evaluate, lambda _, mean: decode(mean))
+
+    def _map_chunks(
+        self,
+        rows: Columns,
+        evaluate: Callable[[EncodedRows], tuple[torch.Tensor, ...]],
+        decode: Callable[..., Decoded],
     ) -> list[Decoded]:
-        """Decode E[x_0 | observed cells], chunk by chunk: one evaluation at maximal noise.
+        """Evaluate a function of encoded rows batch by batch, and decode its results chunk by chunk.
 
         Rows are encoded and decoded in chunks of several batches, because a column of a chunk costs hardly more than
         one of a batch.
 
         Args:
             rows: The rows.
-            decode: What to do with the expectations of a chunk.
-            resolve: Whether labels that exclude or determine each other must agree in each row, as in a table that is
-                completed; each has probability 1 then.
+            evaluate: Called with the encoded rows of a batch.
+            decode: Called with the rows of a chunk, and with each result of `evaluate` for all of them.
         """
         width, height = self.codec.width, n_rows(rows)
         size = _batch_size(self.config.sampling_batch_size, width)
@@ -177,35 +187,56 @@ class RowSampler:
         chunks = list(_batches(height, max(size, chunk_size)))
         on_step = step_callback(sum(-(-count // size) for _, count in chunks), height, self.progress)
 
+        @torch.no_grad()
         def decode_chunk(chunk: tuple[Index, int]) -> Decoded:
             index, filled = chunk
-            observed, means = self.codec.to_batch(take(rows, index)), []
+            part = take(rows, index)
+            observed, results = self.codec.to_batch(part), []
             for batch, count in _batches(filled, size):
                 given = observed[torch.from_numpy(batch)].to(self.device)
-                means.append(self._posterior_mean(given, resolve=resolve)[:count])
+                results.append([_to_numpy(result[:count]) for result in evaluate(given)])
                 on_step()
-            return decode(np.concatenate(means))
+            return decode(take(part, slice(filled)), *map(np.concatenate, zip(*results, strict=True)))
 
         self.evaluations += height
         return map_batches(decode_chunk, chunks, self.device)
 
-    def fill_means(self, rows: Columns, _index: Index) -> Columns:
-        """Return rows with every unknown cell at its expected number or its most probable category."""
-        rows = self.solve_relations(rows)
-        parts = self.posterior_means(rows, partial(self.codec.decode, is_mean=True), resolve=True)
+    def fill_points(self, rows: Columns, _index: Index) -> Columns:
+        """Return rows with every unknown cell at its best single value, by the option `point`.
+
+        Categories are the most probable ones that agree with each other; each has probability 1 then.
+        """
+        rows, point = self.solve_relations(rows), self.config.point
+        if point != "mean" and (self._distributions is None or not AutoregressiveSampler.supports(self.codec)):
+            raise InvalidOption(
+                f"point={point!r} needs predicted distributions of numbers: train with encoding='mixed'."
+            )
+        if point == "mean":
+            parts = self._map_chunks(rows, self._resolved_mean, self._decode_mean)
+        else:
+            parts = self._map_chunks(rows, partial(self._resolved_points, point=point), self._decode_points)
         return fill_missing(rows, concat(parts)) if parts else dict(rows)
+
+    def _resolved_mean(self, given: EncodedRows) -> tuple[torch.Tensor, ...]:
+        mean, model = self.at_max_noise.posterior_mean(given), self._distributions
+        return (mean if model is None else model.resolve(mean, given, is_mean=True),)
+
+    def _decode_mean(self, _rows: Columns, mean: Floats) -> Columns:
+        return self.codec.decode(mean, is_mean=True)
+
+    def _resolved_points(self, given: EncodedRows, point: str) -> tuple[torch.Tensor, ...]:
+        model = cast("DistributionModel", self._distributions)
+        x, relation_of = model.point_estimates(given, point)
+        return model.resolve(x, given, is_mean=True), relation_of
+
+    def _decode_points(self, rows: Columns, x: Floats, relation_of: NDArray[np.int64]) -> Columns:
+        """Decode numbers as values; those that a relation gives are computed from the observed cells, exactly."""
+        formulas = cast("DistributionModel", self._distributions).relations.formulas(self.codec.units)
+        return apply_formulas(fill_missing(rows, self.codec.decode_points(x)), self.codec, relation_of, formulas)[0]
 
     def solve_relations(self, rows: Columns) -> Columns:
         """Fill the unknown cells that relations determine, such as a total: exactly, and before all others."""
         return solve(rows, self.codec, self._formulas(COPY_CERTAIN_PROBABILITY))
-
-    @torch.no_grad()
-    def _posterior_mean(self, observed: EncodedRows, *, resolve: bool) -> Floats:
-        x0_hat = self.at_max_noise.posterior_mean(observed)
-        if resolve and self._distributions is not None:
-            x0_hat = self._distributions.resolve(x0_hat, observed, is_mean=True)
-        mean: Floats = x0_hat.cpu().double().numpy()
-        return mean
 
     def sample(
         self,
@@ -447,6 +478,12 @@ def _encoded(_given: Columns, observed: EncodedRows, x: torch.Tensor) -> Floats:
     """Return the encoded rows of a batch, (n, d), with their observed cells."""
     encoded: Floats = observed.fill(x).cpu().double().numpy()
     return encoded
+
+
+def _to_numpy(x: torch.Tensor) -> NDArray[Any]:
+    """Return a tensor as an array, numbers in double precision."""
+    array: NDArray[Any] = (x.double() if x.is_floating_point() else x).cpu().numpy()
+    return array
 
 
 def _join(parts: list[tuple[Columns, int]], given: Columns) -> Columns:

@@ -143,9 +143,14 @@ def check_column_names(names: Sequence[str], source: str) -> None:
         )
 
 
+def has_spelling(dtype: pa.DataType) -> bool:
+    """Return whether cells of a text file with this type can be spelt in several ways that a sampled cell follows."""
+    return bool(pa.types.is_boolean(dtype) or pa.types.is_timestamp(dtype))
+
+
 def spellings(source: Source) -> dict[str, str]:
     """Return the spelling of the first cell of each column of booleans or times: TRUE, or 2024-01-31T12:00:00+01:00."""
-    names = [f.name for f in source.schema if pa.types.is_boolean(f.type) or pa.types.is_timestamp(f.type)]
+    names = [f.name for f in source.schema if has_spelling(f.type)]
     found: dict[str, str] = {}
     chunks = source.chunks(SCAN_ROWS)
     while names and (chunk := next(chunks, None)) is not None and chunk.texts is not None:

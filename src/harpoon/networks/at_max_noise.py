@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,6 +16,7 @@ from harpoon.encoding import EncodedRows
 from harpoon.encoding.missingness import OBSERVED
 from harpoon.networks.layers import MIN_CATEGORY_FRACTION, fourier_features
 from harpoon.networks.layout import PartTensors
+from harpoon.networks.point_estimates import PointEstimates, PointEstimator
 from harpoon.networks.rank_head import ConditionalPredictor
 from harpoon.relations import Domains
 
@@ -57,7 +59,20 @@ class FusedMaxNoiseModel(MaxNoiseModel):
 
     def posterior_mean(self, given: EncodedRows) -> Tensor:
         """Return E[x_0 | observed cells], (n, d)."""
-        denoiser, (out, predictor) = self.denoiser, self._forward(given)
+        return self._mean(given, *self._forward(given))
+
+    def point_estimates(self, given: EncodedRows, point: str) -> PointEstimates:
+        """Return the "median" or the "mode" of each number, and the expectations of all else: one evaluation."""
+        out, predictor = self._forward(given)
+        return self.points.estimate(self._mean(given, out, predictor), ~given.observed, predictor, point)
+
+    @cached_property
+    def points(self) -> PointEstimator:
+        """Medians and modes of the predicted distributions."""
+        return PointEstimator(self.denoiser.codec, self.denoiser.rank_head)
+
+    def _mean(self, given: EncodedRows, out: Tensor, predictor: ConditionalPredictor) -> Tensor:
+        denoiser = self.denoiser
         continuous, categories, standardised = denoiser.layout.split(out)
         standardised = predictor.baseline.add_to_standardised(standardised)
         excluded = self.excluded_categories(given.x * given.observed)

@@ -23,7 +23,7 @@ from harpoon.apps.server.workers import JobControl
 from harpoon.conditions import BoundPredicate, Predicate, bind, column_names, evaluate, parse
 from harpoon.data import Column, Kind, Schema, Table, dataframe, read_columns
 from harpoon.data.arrow_types import text_types
-from harpoon.engines.block_imputer import BlockImputer, stack_draws
+from harpoon.engines.block_imputer import BlockImputer, stack_draws, warn_structural
 from harpoon.exceptions import InvalidOption, InvalidTable, collect_warnings
 from harpoon.inference.diagnostics import SamplingInfo
 from harpoon.inference.feasibility import MIN_HITS
@@ -108,6 +108,7 @@ def impute_table(
     )
     with collect_warnings() as notes:
         tables = imputer.impute_chunk(upload.chunk, 0)
+        warn_structural(imputer.structural)
     table = tables[0] if parameters.draws is None else stack_draws(tables)
     return Payload({"seed": seed, "notes": notes}, table)
 
@@ -117,23 +118,25 @@ def impute_cells(served: ServedModel, upload: Upload, parameters: ImputeParamete
     seed = _prepare_imputation(served, parameters, control, passes=1 + (parameters.draws or 0))
     model, options = served.for_job(control), parameters.options
     is_sampled = parameters.where is not None or not model.denoiser_.is_conditional
-    # The best values are not sampled: options of sampling would have no effect.
-    first = options if is_sampled or parameters.draws is None else _structural(options)
+    # The best values are not sampled: options of sampling would have no effect, nor would theirs on draws.
+    first = options if is_sampled or parameters.draws is None else _of_best_values(options)
     imputer = BlockImputer(model, upload.source.schema, where=parameters.where, seed=seed, options=first)
     with collect_warnings() as notes:
         (table,) = imputer.impute_chunk(upload.chunk, 0)
+        warn_structural(imputer.structural)
     cells = filled_cells(upload.chunk.table, table, list(imputer.n_filled))
     if parameters.draws is not None:
         known = upload.chunk.table.select(imputer.modelled)
+        of_draws = {name: value for name, value in options.items() if name != "point"}
         with collect_warnings():  # the same ones
-            draws = model.impute(known, draws=parameters.draws, where=parameters.where, random_state=seed, **options)
+            draws = model.impute(known, draws=parameters.draws, where=parameters.where, random_state=seed, **of_draws)
         cells = add_uncertainty(cells, draws, parameters.level)
     facts = {"filled": cells, "copied_columns": imputer.passed_through, "notes": notes, "seed": seed}
     return Payload(facts, table)
 
 
-def _structural(options: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if name == "structural"}
+def _of_best_values(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if name in ("structural", "point")}
 
 
 def filled_cells(before: pa.Table, after: pa.Table, names: Sequence[str]) -> list[FilledCell]:
