@@ -23,6 +23,7 @@ from harpoon.encoding import EncodedRows, Penalty, RowCodec
 from harpoon.exceptions import SamplingFailed
 from harpoon.inference.autoregressive import UNIFORMS_PER_VARIABLE, AutoregressiveSampler, DistributionModel
 from harpoon.networks.copy_head import COPY_CERTAIN_PROBABILITY
+from harpoon.networks.rank_head import ConditionalPredictor
 from harpoon.relations import Formula, RelationBank, apply_formulas, solve, violates
 
 # fill: every unknown cell gets a value, given the observed cells. as_trained: a cell is null as often as in the
@@ -69,7 +70,7 @@ class RowSampler:
 
     def relations(self) -> list[tuple[str, Formula, float]]:
         """Return the relations of the model: target column, formula, and the fraction of rows in which it holds."""
-        if self._distributions is None:
+        if self.distributions is None:
             return []
         names, banks = [each.column.name for each in self.codec.quantities], self._banks
         return [
@@ -81,7 +82,7 @@ class RowSampler:
     @property
     def _banks(self) -> list[RelationBank]:
         """The relations of numeric columns with a normal score, and of those with few values."""
-        model = self._distributions
+        model = self.distributions
         return [] if model is None else [model.relations, model.few_valued_relations]
 
     def _formulas(self, min_fraction: float) -> list[tuple[int, Formula]]:
@@ -101,10 +102,10 @@ class RowSampler:
         In training, such a cell is always missing beside the observed categories of its row.
         """
         indicators = self.codec.indicators
-        if not indicators or self._distributions is None:
+        if not indicators or self.distributions is None:
             return {}
         given = self.codec.to_batch(rows).to(self.device)
-        null = self._distributions.structurally_missing(given).cpu().numpy()
+        null = self.distributions.structurally_missing(given).cpu().numpy()
         columns = {
             column.name: null[:, index] & rows[column.name].unknown
             for index, codec in enumerate(indicators)
@@ -114,16 +115,16 @@ class RowSampler:
 
     def dependencies(self) -> list[tuple[str, str]]:
         """Return the columns whose labels determine those of another column, and these."""
-        return [] if self._distributions is None else self._distributions.exclusions.dependencies()
+        return [] if self.distributions is None else self.distributions.exclusions.dependencies()
 
     def is_possible(self, rows: Columns, given: Columns | None = None) -> Mask:
         """Return which rows have no labels that exclude each other, (n,): guidance may violate that.
 
         Rows whose given cells contradict each other already are possible.
         """
-        if self._distributions is None:
+        if self.distributions is None:
             return np.ones(n_rows(rows), dtype=np.bool_)
-        possible = self._distributions.is_possible(self._without_indicators(self.codec.to_batch(rows)))
+        possible = self.distributions.is_possible(self._without_indicators(self.codec.to_batch(rows)))
         mask: Mask = possible.cpu().numpy()
         return mask if given is None else mask | ~self.is_possible(given)
 
@@ -139,7 +140,7 @@ class RowSampler:
         return EncodedRows(rows.x, observed)
 
     @cached_property
-    def _distributions(self) -> DistributionModel | None:
+    def distributions(self) -> DistributionModel | None:
         """The network at maximal noise, if it predicts the conditional distribution of every cell."""
         return cast("DistributionModel", self.at_max_noise) if self.at_max_noise.is_autoregressive else None
 
@@ -176,6 +177,30 @@ class RowSampler:
         self.evaluations += height
         return map_batches(decode_chunk, chunks, self.device)
 
+    def predict(
+        self, rows: Columns, read: Callable[[ConditionalPredictor, EncodedRows], tuple[Floats, ...]]
+    ) -> tuple[Floats, ...]:
+        """Run the network once at maximal noise on rows that are known in part, and read its distributions.
+
+        `read` gets the predictor of a batch and its encoded rows. It returns arrays with a line for each row, which
+        are concatenated.
+        """
+        model = self.distributions
+        if model is None:
+            raise TypeError("the network does not predict conditional distributions")
+        observed = self.codec.to_batch(rows)
+        size = _batch_size(self.config.sampling_batch_size, self.codec.width + model.n_rank_bins)
+
+        @torch.no_grad()
+        def read_batch(batch: tuple[Index, int]) -> tuple[Floats, ...]:
+            index, count = batch
+            given = observed[torch.from_numpy(index)].to(self.device)
+            return tuple(array[:count] for array in read(model.predict(given), given))
+
+        self.evaluations += n_rows(rows)
+        parts = map_batches(read_batch, list(_batches(n_rows(rows), size)), self.device)
+        return tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+
     def fill_means(self, rows: Columns, _index: Index) -> Columns:
         """Return rows with every unknown cell at its expected number or its most probable category."""
         rows = self.solve_relations(rows)
@@ -189,8 +214,8 @@ class RowSampler:
     @torch.no_grad()
     def _posterior_mean(self, observed: EncodedRows, *, resolve: bool) -> Floats:
         x0_hat = self.at_max_noise.posterior_mean(observed)
-        if resolve and self._distributions is not None:
-            x0_hat = self._distributions.resolve(x0_hat, observed, is_mean=True)
+        if resolve and self.distributions is not None:
+            x0_hat = self.distributions.resolve(x0_hat, observed, is_mean=True)
         mean: Floats = x0_hat.cpu().double().numpy()
         return mean
 
@@ -402,8 +427,8 @@ class RowSampler:
 
         A penalty guides the number of a timestamp and not its calendar parts: then only the number counts.
         """
-        if self._distributions is not None:
-            x = self._distributions.resolve(x, self._without_indicators(observed), is_mean=False)
+        if self.distributions is not None:
+            x = self.distributions.resolve(x, self._without_indicators(observed), is_mean=False)
         return self._decode(given, observed, x, calendar=calendar)
 
     @property
