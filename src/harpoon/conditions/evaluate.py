@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from harpoon.conditions import bound
 from harpoon.conditions.bound import BoundPredicate, NumericTerm
 from harpoon.conditions.expressions import COMPARISONS
-from harpoon.data import ColumnArray, Columns
+from harpoon.data import ColumnArray, Columns, Floats
 from harpoon.data.calendar import MAX_TICKS, date_part, to_local
 
 Mask = NDArray[np.bool_]
@@ -82,6 +82,13 @@ def _evaluate_predicate(predicate: BoundPredicate, rows: Columns, *, partial: bo
             if not (_is_integer(a) and _is_integer(b)):
                 a, b = _to_float(a), _to_float(b)
             return COMPARISONS[operator](a, b) & ~np.logical_or(a_missing, b_missing)
+
+
+def evaluate_term(term: NumericTerm, rows: Columns) -> Floats:
+    """Return the values of a term as floats, (n,); NaN where it is missing or not finite."""
+    values, missing = _evaluate_term(term, rows, partial=True)
+    n_rows = len(next(iter(rows.values()), ()))
+    return np.where(missing, np.nan, np.broadcast_to(_to_float(values), n_rows))
 
 
 def _partners(left: ColumnArray, right: ColumnArray) -> list[int]:

@@ -27,8 +27,8 @@ MAX_EXACT = 2.0**53  # beyond it, neighbouring integers are the same float
 ANY_VALUE: Interval = (-np.inf, np.inf)
 
 
-def may_satisfy(predicate: BoundPredicate, boxes: Boxes, count: int) -> Mask:
-    """Return which of `count` boxes may hold a row that satisfies a condition, (count,).
+def may_satisfy(predicate: BoundPredicate, boxes: Boxes, count: int | tuple[int, ...]) -> Mask:
+    """Return which of `count` boxes may hold a row that satisfies a condition, (count,); or an array of this shape.
 
     The interval of a category is its code twice; NaN twice is a missing cell.
 

@@ -1,6 +1,6 @@
 """Columns to features, and back: codecs of one or several columns, and the row codec that concatenates them."""
 
-from harpoon.encoding.base import Codec, ColumnCodec, ColumnSlice, Part, PartType
+from harpoon.encoding.base import Codec, ColumnCodec, ColumnSlice, Part, PartType, ValueCells
 from harpoon.encoding.batch import EncodedRows, Penalty, QuantizedRows
 from harpoon.encoding.numeric import numeric_cells, to_valid_values
 from harpoon.encoding.registry import CODECS, ENCODINGS, KIND_ENCODINGS, per_column
@@ -26,6 +26,7 @@ __all__ = [
     "QuantizedRows",
     "RowCodec",
     "RowView",
+    "ValueCells",
     "numeric_cells",
     "per_column",
     "to_valid_values",

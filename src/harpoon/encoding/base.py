@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +66,17 @@ class ColumnSlice:
     def is_categorical(self) -> bool:
         """Whether its features are those of a category."""
         return self.type is PartType.CATEGORICAL
+
+
+class ValueCells(NamedTuple):
+    """The possible values of a numeric column: its spikes, then intervals of its other values in ascending order.
+
+    An interval has the values whose rank lies between two edges. It is a single value if `low` equals `high`.
+    """
+
+    low: NDArray[Any]  # the least value of each, (spikes + intervals,)
+    high: NDArray[Any]  # the largest one
+    edges: Floats  # ranks from 0 to 1, (intervals + 1,)
 
 
 class Codec(ABC):
@@ -253,11 +264,18 @@ class ColumnCodec(Codec):
         """Return values less an origin, (n,), and the origin: the values of times are exact only without it."""
         return cells.values.astype(np.float64), 0
 
-    def marginal(self, spike_fractions: Floats, n_points: int) -> tuple[ColumnArray, Floats] | None:
-        """Return the distribution of a numeric column by itself: values and their probabilities.
+    def value_cells(self, n_intervals: int) -> ValueCells | None:
+        """Return the possible values of a numeric column, with at least so many intervals if it has many.
 
-        `spike_fractions`: the mean of its categorical part over the training rows, (1 + spikes,). `n_points`: the
-        number of quantiles between spikes. By default None: conditions are then met by rejection or guidance only.
+        By default None: conditions on it are then met by rejection or guidance only.
         """
-        del spike_fractions, n_points
+        del n_intervals
         return None
+
+    def standardised_values(self, z: Floats) -> NDArray[Any]:
+        """Return the values at the column's resolution of standardised values, of any shape."""
+        raise TypeError(f"{type(self).__name__} has no standardised value: {z.shape}")
+
+    def nearest_values(self, values: Floats) -> NDArray[Any]:
+        """Return the nearest values that the column can hold, (n,)."""
+        return values

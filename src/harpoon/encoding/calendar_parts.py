@@ -17,7 +17,7 @@ from torch import Tensor
 
 from harpoon.data import Column, ColumnArray, ColumnCounts, Columns, Floats, Kind, TableCounts
 from harpoon.data.calendar import DAY, HOUR, Ints, date_part, to_local
-from harpoon.encoding.base import Codec, Part, PartType
+from harpoon.encoding.base import Codec, Part, PartType, ValueCells
 from harpoon.encoding.calendar_grid import (
     PERIODS,
     Calendar,
@@ -31,6 +31,7 @@ from harpoon.encoding.numeric import SpikedNumericCodec, integer_origin, to_vali
 MIN_DAYS = {"month": 60, "day": 60, "weekday": 14, "hour": 2}  # range below which a part is no cycle
 MIN_HOURS_OF_MINUTES = 2
 MAX_FEW_VALUES = 16  # minutes and days of the month are modelled if they have at most this many values
+N_TIMES = 4096  # possible times that stand for those of a column with more
 MIN_UNEVENNESS = 0.1  # total variation between the days of the month and those of the calendar, to model them
 
 
@@ -170,15 +171,19 @@ class TimestampCodec(SpikedNumericCodec):
             times = np.where(x[:, -1 - len(self.spikes) :].argmax(axis=1) > 0, cells.values, times)
         return cells.with_values(times)
 
-    def marginal(self, spike_fractions: Floats, n_points: int) -> tuple[ColumnArray, Floats] | None:
-        """Return the spikes and quantiles that are possible times, with their probabilities."""
-        found = super().marginal(spike_fractions, n_points)
-        if found is None:
-            return None
-        cells, probabilities = found
-        times, n_spikes = cells.values.copy(), len(self.spikes)
-        times[n_spikes:] = self.calendar.nearest(times[n_spikes:], {})
-        return cells.with_values(times), probabilities
+    def value_cells(self, n_intervals: int) -> ValueCells | None:
+        """Return the spikes and possible times, each for the ranks next to it."""
+        found = super().value_cells(n_intervals)
+        if found is None or self.normal_scores is None or np.array_equal(found.low, found.high):
+            return found
+        edges = np.linspace(0, 1, N_TIMES + 1)
+        times = self.calendar.nearest(self.normal_scores_to_values((edges[1:] + edges[:-1]) / 2), {})
+        values = np.concatenate([found.low[: len(self.spikes)], times])
+        return ValueCells(values, values, edges)
+
+    def nearest_values(self, values: Floats) -> NDArray[Any]:
+        """Return the nearest possible times, (n,)."""
+        return self.calendar.nearest(super().nearest_values(values), {})
 
     def rank_cells(self, names: Sequence[str]) -> tuple[dict[str, Ints], Floats]:
         """Return the possible times, or days: their parts by name, (k,) each, and lowest and highest ranks, (k, 2).

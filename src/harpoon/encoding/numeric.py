@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 from torch import Tensor
 
 from harpoon.data import NANOSECONDS, Column, ColumnArray, ColumnCounts, Floats, Kind, WeightedValues
-from harpoon.encoding.base import CONTINUOUS_PART, ColumnCodec, Part, PartType
+from harpoon.encoding.base import CONTINUOUS_PART, ColumnCodec, Part, PartType, ValueCells
 from harpoon.encoding.categorical import CategoricalCodec, normalize, one_hot
 from harpoon.encoding.scalers import SCALERS, NormalScoreScaler, Scaler, StandardScaler, floats_from_json, is_increasing
 from harpoon.encoding.units import DIMENSIONLESS, AffineUnit
@@ -21,6 +21,7 @@ from harpoon.encoding.units import DIMENSIONLESS, AffineUnit
 MIN_SPIKE_FRACTION = 0.03  # of the cells: values that are more frequent are spikes
 MAX_SPIKES = 32
 RANK_TOLERANCE = 1e-6  # of a standardised value, relative: closer values are equal
+MIN_RANK = 1e-7  # of sampled values, and one less it
 CERTAIN_PROBABILITY = 0.99  # an expectation with a spike of this probability decodes to the spike
 MAX_DIFFERENCE = 2**62  # of an integer and the origin, up to which their sum is one of 64 bits
 NANOSECONDS_PER_DAY = 86_400 * 10**9
@@ -245,16 +246,35 @@ class SpikedNumericCodec(NumericCodec):
             return super().can_hold(values)
         return np.isin(values, to_valid_values(np.array(self.spikes), self.column))
 
-    def marginal(self, spike_fractions: Floats, n_points: int) -> tuple[ColumnArray, Floats] | None:
-        """Return the spikes and evenly spaced quantiles, with their probabilities."""
-        spike_probabilities = np.asarray(spike_fractions[1:])
-        values, probabilities = [to_valid_values(np.array(self.spikes), self.column)], [spike_probabilities]
-        if self.normal_scores:
-            quantiles = self.normal_scores.inverse(ndtri((np.arange(n_points) + 0.5) / n_points))
-            values.append(to_valid_values(quantiles, self.column))
-            rest = max(1.0 - float(spike_probabilities.sum()), 0.0)
-            probabilities.append(np.full(n_points, rest / n_points))
-        return numeric_cells(np.concatenate(values), self.column), np.concatenate(probabilities)
+    def value_cells(self, n_intervals: int) -> ValueCells | None:
+        """Return the spikes, then each other training value, or intervals between quantiles if there are too many."""
+        spikes, scores = to_valid_values(np.array(self.spikes), self.column), self.normal_scores
+        if scores is None:
+            return ValueCells(spikes, spikes, np.zeros(1))
+        if scores.has_all_values and self.column.clip:
+            edges = np.concatenate([[0.0], scores.high[:-1], [1.0]])
+            low = high = to_valid_values(np.asarray(scores.values), self.column)
+        else:
+            edges = np.unique(
+                np.concatenate([np.linspace(0, 1, n_intervals + 1), ndtr(np.linspace(-5, 5, n_intervals))])
+            )
+            ends = self.normal_scores_to_values(edges)
+            low, high = ends[:-1], ends[1:]
+        return ValueCells(np.concatenate([spikes, low]), np.concatenate([spikes, high]), edges)
+
+    def normal_scores_to_values(self, ranks: Floats) -> NDArray[Any]:
+        """Return the values at ranks between 0 and 1."""
+        assert self.normal_scores is not None  # noqa: S101
+        z = ndtri(np.clip(ranks, MIN_RANK, 1 - MIN_RANK))
+        return to_valid_values(self.normal_scores.inverse(z), self.column)
+
+    def standardised_values(self, z: Floats) -> NDArray[Any]:
+        """Return the values at the column's resolution of standardised values, of any shape."""
+        return to_valid_values(self.scaler.inverse(z), self.column)
+
+    def nearest_values(self, values: Floats) -> NDArray[Any]:
+        """Return the nearest values that the column can hold, (n,)."""
+        return to_valid_values(values - integer_origin(self.column), self.column)
 
     def _match_spikes(self, cells: ColumnArray) -> tuple[Floats, NDArray[np.int64]]:
         """Return centred values, and for each the number of its spike; 0: no spike."""

@@ -1,30 +1,31 @@
 """Partial rows completed under a condition: each row keeps its observed cells, and the completed row satisfies it.
 
 Rejection comes first: candidates are sampled for each row, more from round to round, until one satisfies the
-condition. That is the conditional distribution, exactly. The remaining rows are guided, with one group of particles
-per row.
+condition. That is the conditional distribution, exactly. In the remaining rows, the columns that the condition names
+are sampled one after another, each restricted to what can still satisfy it, and one of several candidates is chosen by
+its importance weight (`harpoon.inference.proposals`). What is left then is guided, with one group of particles per row.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
 
 from harpoon._utils.rng import Stream, generator
 from harpoon.conditions import evaluate
-from harpoon.data import Columns, Index, as_unknown, scatter, take
+from harpoon.data import Columns, Index, as_unknown, n_rows, scatter, take
 from harpoon.inference.diagnostics import SamplingInfo
 from harpoon.inference.guided import N_PARTICLES, ConditionSearch, Mask
 from harpoon.inference.proposals import branch_proposals
+from harpoon.inference.restriction import sample_index
 from harpoon.inference.row_sampler import Complete
 
-CANDIDATES_PER_ROW = (1, 4, 16, 64, 256)  # round after round
-FALLBACK_CANDIDATES = 16
+CANDIDATES_PER_ROW = (1, 4, 16, 64)  # round after round
+WEIGHTED_CANDIDATES = 16  # of a row, of which one is chosen by its importance weight
 MAX_CANDIDATES = 2**16  # in a round, unless there are more rows
 MAX_GUIDED_ROUNDS = 4
-POINT_PROBABILITY = 1e-3  # a truncated marginal with less probability than this counts as a point
 DRAW_STRIDE = 2**20  # between the draw numbers of two rounds
 
 
@@ -41,40 +42,45 @@ class ConditionalCompletion(ConditionSearch):
         if self.loss is None:
             for candidates in CANDIDATES_PER_ROW:
                 self._try(candidates, self.sampler.sample)
-                if candidates == 1:
-                    self._ignore_given(only_points=True)
+            self._condition()
         attempt = partial(self._try, N_PARTICLES if self.can_condition else 1)
         self.guide_rounds(self.predicate, attempt, MAX_GUIDED_ROUNDS)
-        self._ignore_given()
         return self.completed, self.satisfied, self.info("completion", self.satisfied)
 
-    def _ignore_given(self, *, only_points: bool = False) -> None:
-        """Complete the remaining rows from truncated marginals, which ignore the observed cells of the row.
-
-        For a single value (`only_points`) nothing is lost by that: there is no distribution to be wrong about.
-        """
-        if self.satisfied.all() or not self.can_condition:
+    def _condition(self) -> None:
+        """Sample the columns of the condition first in the remaining rows, each row in one of its branches."""
+        remaining = np.flatnonzero(~self.satisfied)
+        if not len(remaining) or not self.can_condition:
             return
         random = generator(self.sampler.seed, Stream.COMPLETION, self.draw)
-        is_free = {name: cells.unknown[~self.satisfied].any() for name, cells in self.given.items()}
-        base = {
-            name: as_unknown(cells[:1]) if is_free[name] else replace(cells[:1], missing=np.zeros(1, dtype=np.bool_))
-            for name, cells in self.given.items()
-        }
-        for proposal in branch_proposals(self.sampler, self.predicate, base, ignore_given=True):
-            if only_points and proposal.number_probability >= POINT_PROBABILITY:
-                continue
-            given, _ = proposal.condition(take(self.given, ~self.satisfied), random)
-            self._try(FALLBACK_CANDIDATES, self.sampler.sample, given)
-            if self.satisfied.all():
-                break
+        rows_at_once = MAX_CANDIDATES // WEIGHTED_CANDIDATES
+        for start in range(0, len(remaining), rows_at_once):
+            chunk = remaining[start : start + rows_at_once]
+            self._try(1, self.sampler.sample, self._conditioned(take(self.given, chunk), random), chunk)
 
-    def _try(self, candidates: int, sample: Complete, given: Columns | None = None) -> Mask | None:
+    def _conditioned(self, given: Columns, random: np.random.Generator) -> Columns:
+        """Return rows with the columns of the condition filled; of several candidates, one by its weight."""
+        count = n_rows(given)
+        rows = take(given, np.repeat(np.arange(count), WEIGHTED_CANDIDATES))
+        is_free = {name: cells.unknown.any() for name, cells in rows.items()}
+        base = {name: as_unknown(cells[:1]) if is_free[name] else cells[:1] for name, cells in rows.items()}
+        proposals = branch_proposals(self.sampler, self.predicate, base)
+        found = [proposal.condition(rows, random) for proposal in proposals]
+        weights = np.hstack([w.reshape(count, WEIGHTED_CANDIDATES) for _, w in found] or [np.zeros((count, 1))])
+        branch, candidate = np.divmod(sample_index(weights, random.random(count)), WEIGHTED_CANDIDATES)
+        for number, (conditioned, _) in enumerate(found):
+            here = np.flatnonzero((branch == number) & (weights.sum(axis=1) > 0))
+            given = scatter(given, take(conditioned, here * WEIGHTED_CANDIDATES + candidate[here]), here)
+        return given
+
+    def _try(
+        self, candidates: int, sample: Complete, given: Columns | None = None, remaining: Index | None = None
+    ) -> Mask | None:
         """Sample candidates for each remaining row and keep the first that satisfies the condition.
 
         Return which of the remaining rows now satisfy it; None if there was none. `given` replaces their given cells.
         """
-        remaining = np.flatnonzero(~self.satisfied)
+        remaining = np.flatnonzero(~self.satisfied) if remaining is None else remaining
         if not len(remaining):
             return None
         if candidates != N_PARTICLES:

@@ -61,6 +61,7 @@ class ConditionalSampler(ConditionSearch):
     _hits: int = field(default=0, init=False)  # how many of them satisfy the condition
     _by_branch: ProbabilityEstimate | None = field(default=None, init=False)
     _fruitless: int = field(default=0, init=False)  # rows that rejection sampled before its first hit
+    _effective_size: float | None = field(default=None, init=False)  # of the rows of all branches so far
 
     def reject(
         self,
@@ -110,6 +111,11 @@ class ConditionalSampler(ConditionSearch):
             both.append(ProbabilityEstimate(self._hits / self._unconditional, self._unconditional))
         return max(both, key=lambda estimate: estimate.rows, default=None)
 
+    @property
+    def effective_size(self) -> float | None:
+        """How many independent rows those of the branches are worth; None with other strategies."""
+        return self._effective_size if self.strategy == "conditioning" else None
+
     def count(self, rows: Columns) -> Columns:
         """Add a round of rows to the diagnostics and return them."""
         self.sampled, self.rounds = self.sampled + n_rows(rows), self.rounds + 1
@@ -147,20 +153,8 @@ class ConditionalSampler(ConditionSearch):
                 self.strategy = "guidance"
                 more = self.guide(missing, proposal.sample_restricted, proposal.branch.predicate, branch=proposal.index)
                 rows = concat([rows, more])
+        self._effective_size = (self._effective_size or 0.0) + min(proposal.efficiency, 1.0) * n_rows(rows)
         return rows
-
-    def ignore_given(self, n: int) -> Columns:
-        """Sample restricted columns from marginals that ignore the given cells, where nothing else succeeds."""
-        if all(cells.unknown[0] for cells in self.given.values()):
-            return self.no_rows()
-        proposals = branch_proposals(self.sampler, self.predicate, self.given, ignore_given=True)
-        found = [self.reject(-(-n // len(proposals)), proposal.sample) for proposal in proposals]
-        return concat(
-            [
-                self.no_rows(),
-                *(take(rows, self.sampler.is_possible(rows, repeat_row(self.given, n_rows(rows)))) for rows in found),
-            ]
-        )
 
     def guide(self, n: int, given: Proposal, predicate: BoundPredicate, *, branch: int = 0) -> Columns:
         """Guide rows, with a larger scale in each round, until n satisfy the condition; then decorrelate them.

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from harpoon._text import format_percent
 from harpoon.inference.support import Support
 
+WORTH_SAYING = 0.9  # an effective size below this fraction of the rows
+
 
 @dataclass(frozen=True)
 class ProbabilityEstimate:
@@ -33,6 +35,8 @@ class SamplingInfo:
         seconds: Elapsed time.
         probability: The model's probability of the condition; None if it was not estimated.
         support: How many training rows support the answer; None without a condition.
+        effective_size: How many independent rows the returned ones are worth (Kish, 1965), where they were chosen by
+            importance weights; None if all are independent, or if it is not known.
     """
 
     strategy: str
@@ -45,6 +49,7 @@ class SamplingInfo:
     seconds: float
     probability: float | None = None
     support: Support | None = None
+    effective_size: float | None = None
 
     def __str__(self) -> str:
         rows, rounds = _count(self.rows, "row"), _count(self.rounds, "round")
@@ -53,6 +58,8 @@ class SamplingInfo:
             facts.append(f"{format_percent(self.guided_violations)} violated the condition right after guidance")
         if self.violations:
             facts.append(f"{format_percent(self.violations)} of the returned rows violate the condition")
+        if self.effective_size is not None and self.effective_size < WORTH_SAYING * self.rows:
+            facts.append(f"worth about {self.effective_size:.0f} independent rows")
         facts.append(f"{self.evaluations} evaluations, {self.seconds:.1f} s")
         return ", ".join(facts if self.support is None else [*facts, str(self.support)])
 

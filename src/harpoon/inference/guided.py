@@ -56,6 +56,11 @@ class ConditionSearch:
         """The model's probability of the condition; None if it was not estimated."""
         return None
 
+    @property
+    def effective_size(self) -> float | None:
+        """How many independent rows the returned ones are worth; None if that is not known."""
+        return None
+
     def guide_rounds(self, predicate: BoundPredicate, attempt: Callable[[Complete], Mask | None], count: int) -> None:
         """Call `attempt` with a function that samples guided rows; the guidance scale doubles from round to round.
 
@@ -121,6 +126,7 @@ class ConditionSearch:
             evaluations=self.sampler.evaluations - self._evaluations,
             seconds=perf_counter() - self._started,
             probability=None if self.estimate is None else self.estimate.probability,
+            effective_size=self.effective_size,
         )
 
 

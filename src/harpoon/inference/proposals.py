@@ -1,92 +1,58 @@
-"""Proposals for a condition, one per disjoint branch.
+"""Proposals for a condition, one per disjoint branch: sequential importance sampling of the columns that it names.
 
-The columns that a branch restricts alone are sampled from their truncated marginals, and the rest of the row is
-conditioned on them. So most proposed rows satisfy the branch, however rare it is.
+The columns of a branch are sampled one after another, each from its conditional distribution given the columns before
+it, restricted to the values with which the branch can still be satisfied. The probability of these values is a factor
+of the importance weight of the row (Liu, Monte Carlo Strategies in Scientific Computing, 2001, chapter 3). So every row
+satisfies the branch, however rare it is, and weighted rows have the distribution of the model under the condition.
+Where weights differ much, rows are resampled between two columns. The other columns are sampled afterwards.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harpoon._utils.rng import Stream, generator
-from harpoon.conditions import BoundPredicate, Branch, assume_complete, disjoint_branches, evaluate
-from harpoon.conditions.bound import AllOf, AnyOf, Compare, NumberLiteral, NumericTerm, Operation
-from harpoon.conditions.branches import UNSATISFIABLE
-from harpoon.data import Column, ColumnArray, Columns, Floats, n_rows, repeat_row, take
-from harpoon.encoding import ColumnCodec, numeric_cells
+from harpoon.conditions import BoundPredicate, Branch, columns_of, disjoint_branches, evaluate
+from harpoon.conditions.bound import AllOf, AnyOf, Compare, NumberLiteral, NumericTerm, Operation, all_of
+from harpoon.data import Column, Columns, Floats, Index, concat, n_rows, repeat_row, scatter, take
 from harpoon.encoding.numeric import round_to_step
+from harpoon.inference.cell_distributions import CellDistribution, CellPredictor
+from harpoon.inference.restriction import Restriction
 from harpoon.inference.row_sampler import RowSampler
 
-MARGINAL_POINTS = 4096  # values that represent the continuous part of a marginal
 UNSEEN_PROBABILITY = 1e-6  # of a region inside the range of a column that has no training value
-N_CANDIDATES = 4  # candidates per row for importance resampling
-
-
-@dataclass(frozen=True)
-class TruncatedMarginal:
-    """Values of a numeric column and their probabilities, (k,) each; they sum to less than 1 after truncation."""
-
-    values: ColumnArray
-    probabilities: Floats
-
-    @property
-    def probability(self) -> float:
-        """The probability of all values together."""
-        return float(self.probabilities.sum())
-
-    def sample(self, uniform: Floats) -> ColumnArray:
-        """Return a value for each uniform random number."""
-        return self.values[_inverse_cdf(self.probabilities, uniform)]
-
-
-def truncate(marginal: TruncatedMarginal, codec: ColumnCodec, predicate: BoundPredicate) -> TruncatedMarginal | None:
-    """Restrict a marginal to a condition on this column alone; None if it has no valid value.
-
-    If no training value satisfies the condition, values between them do, as long as they are in the column's range. But
-    a number with few values has no others, and a timestamp stays on the grid of its calendar.
-    """
-    column = codec.column
-    satisfied = evaluate(predicate, {column.name: marginal.values}) & (marginal.probabilities > 0)
-    if satisfied.any():
-        return TruncatedMarginal(marginal.values[satisfied], marginal.probabilities[satisfied])
-    if codec.is_few_valued:
-        return None
-    unseen = numeric_cells(np.unique(round_to_step(_values_in_range(column, predicate), column)), column)
-    satisfied = evaluate(predicate, {column.name: unseen}) & codec.is_possible(unseen)
-    count = int(satisfied.sum())
-    return TruncatedMarginal(unseen[satisfied], np.full(count, UNSEEN_PROBABILITY / count)) if count else None
+UNSEEN_POINTS = 4096  # evenly spaced values that stand for such a region
+MIN_PARTICLES, PARTICLES_PER_ROW, MAX_PARTICLES = 1024, 2, 2**15  # rows that are sampled at once
+MAX_ROUNDS = 8  # of particles, until their effective number is that of the rows
+MAX_VALUES = 2**22  # rows times cells that are held at once
+Mask = NDArray[np.bool_]
 
 
 @dataclass
 class BranchProposal:
-    """Samples rows of one branch of a condition.
-
-    A numeric column is sampled from its truncated marginal. Categories are sampled from their conditional
-    probabilities, and the probability of the allowed ones is an importance weight.
-    """
+    """Samples rows of one branch of a condition."""
 
     sampler: RowSampler
     base: Columns  # what all rows have in common: one row, its free cells missing
     branch: Branch
     index: int  # the number of the branch, from 1 on; it is also the number of the draw
-    restricted_number: tuple[str, TruncatedMarginal] | None  # the numeric column that the branch restricts most
-    categories: dict[str, NDArray[np.int64]]  # the allowed ones of each categorical column that the branch restricts
-    nulls: list[str]  # columns that the branch requires to be null
-    weights: list[Floats] = field(default_factory=list, init=False)  # importance weights of each round of sampling
-
-    @property
-    def number_probability(self) -> float:
-        """The probability of the truncated marginal; 1 if no numeric column is restricted."""
-        return self.restricted_number[1].probability if self.restricted_number else 1.0
+    predictors: list[CellPredictor]  # of the columns that the branch names, in the order in which they are sampled
+    weights: list[Floats] = field(default_factory=list, init=False)  # of each round; their mean estimates `probability`
+    effective_size: float = field(default=0.0, init=False)  # of the weighted rows so far
+    requested: int = field(default=0, init=False)  # rows so far
 
     @property
     def probability(self) -> float:
-        """An estimate of the probability that the restricted columns have allowed values."""
-        return float(np.mean([weights.mean() for weights in self.weights] or [1.0])) * self.number_probability
+        """An estimate of the probability of the branch."""
+        return float(np.mean([weights.mean() for weights in self.weights] or [1.0]))
+
+    @property
+    def efficiency(self) -> float:
+        """The effective number of weighted rows for each row that was chosen from them."""
+        return self.effective_size / max(self.requested, 1)
 
     @property
     def relative_variance(self) -> float:
@@ -95,112 +61,143 @@ class BranchProposal:
         return float(weights.var() / max(weights.mean() ** 2, np.finfo(float).tiny) / len(weights))
 
     def sample(self, start: int, count: int) -> Columns:
-        """Sample rows with the numbers `start` to `start + count`; terms of several columns may be violated."""
+        """Sample rows with the numbers `start` to `start + count`."""
         given = self.sample_restricted(start, count)
         return self.sampler.sample(given, np.arange(start, start + count), draw=self.index)
 
     def sample_restricted(self, start: int, count: int) -> Columns:
-        """Sample the restricted columns of these rows alone."""
+        """Sample the columns of the branch of these rows, and no others.
+
+        Weighted rows are sampled round after round until as many are effective as are needed; then as many of them are
+        chosen by their weights.
+        """
         random = generator(self.sampler.seed, Stream.PROPOSALS, self.index, start)
-        is_weighted = len(self.categories) + len(self.nulls) + (self.restricted_number is not None) > 1
-        rows, weights = self.condition(repeat_row(self.base, count * (N_CANDIDATES if is_weighted else 1)), random)
-        self.weights.append(weights)
-        if not is_weighted or not weights.sum():
-            return take(rows, slice(0, count))
-        positions = (np.arange(count) + random.random()) / count  # systematic resampling
-        return take(rows, random.permutation(_inverse_cdf(weights, positions)))
+        n_particles = int(np.clip(PARTICLES_PER_ROW * count, MIN_PARTICLES, MAX_PARTICLES))
+        found, weights = list[Columns](), list[Floats]()
+        for _ in range(MAX_ROUNDS):
+            rows, of_rows = self._particles(n_particles, random)
+            found.append(rows)
+            weights.append(of_rows)
+            if _effective_size(np.concatenate(weights)) >= count:
+                break
+        pooled = np.concatenate(weights)
+        self.weights += weights
+        self.effective_size, self.requested = self.effective_size + _effective_size(pooled), self.requested + count
+        if not pooled.sum():
+            return take(concat(found), slice(0, count))
+        return take(concat(found), random.permutation(_systematic(pooled, count, random)))
+
+    def _particles(self, count: int, random: np.random.Generator) -> tuple[Columns, Floats]:
+        """Return weighted rows; their mean weight estimates the probability of the branch."""
+        rows, weights, factor = repeat_row(self.base, count), np.ones(count), 1.0
+        for number, predictor in enumerate(self.predictors):
+            rows, of_column = self._sample_column(rows, predictor, random, same=number == 0)
+            weights = weights * of_column
+            is_last = number == len(self.predictors) - 1
+            if not is_last and 0 < _effective_size(weights) < count / 2:
+                factor *= weights.mean()
+                rows, weights = take(rows, _systematic(weights, count, random)), np.ones(count)
+        return rows, weights * factor
 
     def condition(self, rows: Columns, random: np.random.Generator) -> tuple[Columns, Floats]:
-        """Fill the restricted columns of rows; return the rows and their importance weights, (n,)."""
-        rows, weights = dict(rows), np.ones(n_rows(rows))
-        if self.restricted_number:
-            name, marginal = self.restricted_number
-            weights *= self._null_probability(rows, name, null=False)
-            rows[name] = _fill(rows[name], marginal.sample(random.random(len(weights))).values)
-        for name in self.nulls:
-            weights *= self._null_probability(rows, name, null=True)
-            rows[name] = rows[name].with_null(rows[name].unknown)
-        for name, allowed in self.categories.items():
-            weights *= self._null_probability(rows, name, null=False)
-            p = self._probabilities(rows, name)[:, allowed]
-            weights *= p.sum(axis=1)
-            rows[name] = _fill(rows[name], allowed[_sample_index(p, random.random(len(p)))])
+        """Fill the columns of the branch in given rows; return them and their importance weights, (n,)."""
+        weights = np.ones(n_rows(rows))
+        for predictor in self.predictors:
+            rows, of_column = self._sample_column(rows, predictor, random)
+            weights *= of_column
         return rows, weights
 
-    def _null_probability(self, rows: Columns, name: str, *, null: bool) -> Floats:
-        """Return the probability that the cells of a column are null, or that they have values, (n,)."""
-        codec, is_certain = self.sampler.codec, self.sampler.missing != "as_trained"
-        if is_certain or name not in codec.nullable:
-            return np.full(n_rows(rows), 0.0 if null else 1.0)
-        p = np.concatenate(self.sampler.posterior_means(rows, lambda x: codec.null_probabilities(x)[name]))
-        return p if null else 1 - p
+    def _sample_column(
+        self, rows: Columns, predictor: CellPredictor, random: np.random.Generator, *, same: bool = False
+    ) -> tuple[Columns, Floats]:
+        """Sample a column where it is unknown; return the rows and the probability of what the branch allows, (n,).
 
-    def _probabilities(self, rows: Columns, name: str) -> Floats:
-        """Return the conditional probabilities of the categories of a column, (n, categories)."""
-        return np.concatenate(self.sampler.posterior_means(rows, lambda x: self.sampler.codec.expectation(x)[1][name]))
+        `same`: all rows are equal.
+        """
+        rows = self.sampler.solve_relations(rows)
+        unknown = np.flatnonzero(rows[predictor.name].unknown)
+        weights, uniforms = np.ones(n_rows(rows)), random.random((3, n_rows(rows)))
+        restriction = Restriction(predictor, self.branch, self.sampler.codec.schema)
+        chunk = max(1, MAX_VALUES // max(predictor.n_cells, 1))
+        alike = predictor.predict(take(rows, unknown[:1])) if same and len(unknown) else None
+        for start in range(0, len(unknown), chunk):
+            some = unknown[start : start + chunk]
+            part = take(rows, some)
+            cells = predictor.predict(part) if alike is None else alike
+            filled, weights[some] = restriction.sample(part, cells, uniforms[:, some])
+            if not weights[some].any():
+                filled, weights[some] = self._sample_unseen(part, predictor, restriction, uniforms[:, some])
+            rows = scatter(rows, filled, some)
+        decided = [part for part in self.branch.parts if predictor.name in columns_of(part) and _is_known(rows, part)]
+        return rows, weights * evaluate(all_of(decided), rows)
+
+    def _sample_unseen(
+        self, rows: Columns, predictor: CellPredictor, restriction: Restriction, uniforms: Floats
+    ) -> tuple[Columns, Floats]:
+        """Sample values inside the range of a column that no training row has; a column of spikes has none."""
+        column, codec = predictor.codec.column, predictor.codec
+        if column.kind.discrete or codec.is_few_valued:
+            return rows, np.zeros(n_rows(rows))
+        values = np.unique(round_to_step(_values_in_range(column, self.branch.predicate), column)).astype(np.float64)
+        values = values[codec.is_possible(rows[column.name].with_values(codec.nearest_values(values)))]
+        p = np.full((n_rows(rows), len(values)), UNSEEN_PROBABILITY / max(len(values), 1))
+        return restriction.sample(rows, CellDistribution(p, values[None], values[None]), uniforms)
 
 
-def branch_proposals(
-    sampler: RowSampler, predicate: BoundPredicate, base: Columns, *, ignore_given: bool = False
-) -> list[BranchProposal]:
-    """Return a proposal for each branch of a condition that can be satisfied within the range of the table.
-
-    With given cells, the marginal of a number is not its conditional distribution, and numbers are not sampled first;
-    except with `ignore_given`, for conditions that nothing else satisfies.
-    """
+def branch_proposals(sampler: RowSampler, predicate: BoundPredicate, base: Columns) -> list[BranchProposal]:
+    """Return a proposal for each branch of a condition that can be satisfied within the range of the table."""
     nullable = sampler.codec.nullable if sampler.missing == "as_trained" else set()
     branches = enumerate(disjoint_branches(predicate, nullable), start=1)
-    proposals = (_proposal(sampler, branch, base, index, ignore_given=ignore_given) for index, branch in branches)
-    return [proposal for proposal in proposals if proposal is not None]
+    return [BranchProposal(sampler, base, branch, index, _order(sampler, branch, base)) for index, branch in branches]
 
 
-def _proposal(
-    sampler: RowSampler, branch: Branch, base: Columns, index: int, *, ignore_given: bool
-) -> BranchProposal | None:
-    numbers: dict[str, TruncatedMarginal] = {}
-    categories: dict[str, NDArray[np.int64]] = {}
-    nulls: list[str] = []
-    for codec in sampler.codec.single_columns:
-        name, term = codec.column.name, branch.restrict_to(codec.column.name)
-        if name not in branch.single_columns or not base[name].unknown[0]:
-            continue
-        if bool(evaluate(term, {name: base[name]})[0]):  # a missing cell satisfies it, and perhaps some values do
-            if assume_complete(term) == UNSATISFIABLE:
-                nulls.append(name)
-        elif codec.column.kind.discrete:
-            every_category = base[name].with_values(np.arange(len(codec.column.categories or ())))
-            categories[name] = np.flatnonzero(evaluate(term, {name: every_category}))
-            if not len(categories[name]):
-                return None
-        elif (marginal := _marginal(sampler, codec)) is not None:
-            truncated = truncate(marginal, codec, term)
-            if truncated is None:
-                return None
-            numbers[name] = truncated
-    is_free = ignore_given or all(cells.unknown[0] for cells in base.values())
-    rarest = min(numbers, key=lambda name: numbers[name].probability, default=None) if is_free else None
-    restricted = None if rarest is None else (rarest, numbers[rarest])
-    return BranchProposal(sampler, base, branch, index, restricted, categories, nulls)
+def _order(sampler: RowSampler, branch: Branch, base: Columns) -> list[CellPredictor]:
+    """Return the columns of a branch in the order in which they are sampled.
+
+    Columns that are restricted alone come first, and of these the ones whose restriction is the least probable. Of the
+    others, those with many values come last: they have one that fits more often.
+    """
+    named = columns_of(branch.predicate)
+    codecs = [codec for codec in sampler.codec.single_columns if codec.column.name in named]
+    found = [CellPredictor.create(sampler, codec) for codec in codecs]
+    predictors = [each for each in found if each is not None and base[each.name].unknown[0]]
+    alone = [each for each in predictors if each.name in branch.single_columns]
+    p = {each.name: _probability_alone(each, branch, base) for each in alone}
+    rest = [each for each in predictors if each.name not in p]
+    return [*sorted(alone, key=lambda each: p[each.name]), *sorted(rest, key=lambda each: each.n_cells)]
 
 
-def _marginal(sampler: RowSampler, codec: ColumnCodec) -> TruncatedMarginal | None:
-    """Return the marginal distribution of a column, with the fractions of its spikes in the training rows."""
-    index = sampler.codec.codecs.index(codec)
-    spikes = [part for part in sampler.codec.slices if part.column == index and part.is_categorical]
-    mean = sampler.denoiser.mean.double().cpu().numpy()
-    fractions = mean[spikes[0].start : spikes[0].stop] if spikes else np.zeros(1)
-    marginal = codec.marginal(fractions, MARGINAL_POINTS)
-    return None if marginal is None else TruncatedMarginal(*marginal)
+def _probability_alone(predictor: CellPredictor, branch: Branch, base: Columns) -> float:
+    """Return the probability of what a branch allows of one column, given nothing but the common cells."""
+    restriction = Restriction(predictor, branch, predictor.sampler.codec.schema)
+    return float(restriction.sample(base, predictor.predict(base), np.full((3, 1), 0.5))[1][0])
 
 
-def _values_in_range(column: Column, predicate: BoundPredicate) -> NDArray[np.float64]:
+def _is_known(rows: Columns, predicate: BoundPredicate) -> bool:
+    return not any(rows[name].unknown.any() for name in columns_of(predicate))
+
+
+def _effective_size(weights: Floats) -> float:
+    """Return the number of equally weighted rows that are as good as the weighted ones (Kish, 1965)."""
+    total = float(weights.sum())
+    return total**2 / float((weights**2).sum()) if total > 0 else 0.0
+
+
+def _systematic(weights: Floats, count: int, random: np.random.Generator) -> Index:
+    """Return positions of rows that are chosen in proportion to their weights, by systematic resampling."""
+    cumulative = np.cumsum(weights)
+    positions = (np.arange(count) + random.random()) / count
+    return np.searchsorted(cumulative / cumulative[-1], positions, side="right").clip(max=len(cumulative) - 1)
+
+
+def _values_in_range(column: Column, predicate: BoundPredicate) -> Floats:
     """Return values over the range of the column, and close to the numbers of the condition."""
     if column.minimum is None or column.maximum is None:
         return np.zeros(0)
     bounds = np.unique(list(_numbers(predicate)) or [float(column.minimum)])
     step = float(column.step or 0) or (float(column.maximum) - float(column.minimum)) * 1e-6
     between = (bounds[1:] + bounds[:-1]) / 2
-    evenly = np.linspace(float(column.minimum), float(column.maximum), MARGINAL_POINTS)
+    evenly = np.linspace(float(column.minimum), float(column.maximum), UNSEEN_POINTS)
     values = np.unique(np.concatenate([evenly, bounds, bounds - step, bounds + step, between]))
     if column.clip:
         values = values[(values >= column.minimum) & (values <= column.maximum)]
@@ -217,21 +214,3 @@ def _numbers(node: BoundPredicate | NumericTerm) -> set[float]:
         case AllOf(parts) | AnyOf(parts) | Operation(_, parts):
             return set().union(*map(_numbers, parts))
     return set()
-
-
-def _fill(cells: ColumnArray, values: NDArray[Any]) -> ColumnArray:
-    """Return the cells with values in the missing ones."""
-    return cells.with_values(np.where(cells.missing, values, cells.values))
-
-
-def _inverse_cdf(weights: Floats, uniform: Floats) -> NDArray[np.int64]:
-    """Return an index for each uniform number by unnormalised probabilities, (k,) and (n,) to (n,)."""
-    cumulative = np.cumsum(weights)
-    return np.searchsorted(cumulative / cumulative[-1], uniform, side="right").clip(max=len(cumulative) - 1)
-
-
-def _sample_index(p: Floats, uniform: Floats) -> NDArray[np.int64]:
-    """Return an index for each row of unnormalised probabilities, (n, k) to (n,)."""
-    cumulative = np.cumsum(p, axis=1)
-    index: NDArray[np.int64] = (cumulative <= (uniform * cumulative[:, -1])[:, None]).sum(axis=1)
-    return index.clip(max=p.shape[1] - 1)

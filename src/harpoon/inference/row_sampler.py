@@ -23,6 +23,7 @@ from harpoon.encoding import EncodedRows, Penalty, RowCodec
 from harpoon.exceptions import InvalidOption, SamplingFailed
 from harpoon.inference.autoregressive import UNIFORMS_PER_VARIABLE, AutoregressiveSampler, DistributionModel
 from harpoon.networks.copy_head import COPY_CERTAIN_PROBABILITY
+from harpoon.networks.rank_head import ConditionalPredictor
 from harpoon.relations import (
     Formula,
     RelationBank,
@@ -79,7 +80,7 @@ class RowSampler:
 
     def relations(self) -> list[tuple[str, Formula, float]]:
         """Return the relations of the model: target column, formula, and the fraction of rows in which it holds."""
-        if self._distributions is None:
+        if self.distributions is None:
             return []
         quantities, banks = self.codec.quantities, self._banks
         names = [each.column.name for each in quantities]
@@ -94,7 +95,7 @@ class RowSampler:
     @property
     def _banks(self) -> list[RelationBank]:
         """The relations of numeric columns with a normal score, and of those with few values."""
-        model = self._distributions
+        model = self.distributions
         return [] if model is None else [model.relations, model.few_valued_relations]
 
     def _formulas(self, min_fraction: float) -> list[tuple[int, Formula]]:
@@ -114,10 +115,10 @@ class RowSampler:
         In training, such a cell is always missing beside the observed categories of its row.
         """
         indicators = self.codec.indicators
-        if not indicators or self._distributions is None:
+        if not indicators or self.distributions is None:
             return {}
         given = self.codec.to_batch(rows).to(self.device)
-        null = self._distributions.structurally_missing(given).cpu().numpy()
+        null = self.distributions.structurally_missing(given).cpu().numpy()
         columns = {
             column.name: null[:, index] & rows[column.name].unknown
             for index, codec in enumerate(indicators)
@@ -127,16 +128,16 @@ class RowSampler:
 
     def dependencies(self) -> list[tuple[str, str]]:
         """Return the columns whose labels determine those of another column, and these."""
-        return [] if self._distributions is None else self._distributions.exclusions.dependencies()
+        return [] if self.distributions is None else self.distributions.exclusions.dependencies()
 
     def is_possible(self, rows: Columns, given: Columns | None = None) -> Mask:
         """Return which rows have no labels that exclude each other, (n,): guidance may violate that.
 
         Rows whose given cells contradict each other already are possible.
         """
-        if self._distributions is None:
+        if self.distributions is None:
             return np.ones(n_rows(rows), dtype=np.bool_)
-        possible = self._distributions.is_possible(self._without_indicators(self.codec.to_batch(rows)))
+        possible = self.distributions.is_possible(self._without_indicators(self.codec.to_batch(rows)))
         mask: Mask = possible.cpu().numpy()
         return mask if given is None else mask | ~self.is_possible(given)
 
@@ -152,7 +153,7 @@ class RowSampler:
         return EncodedRows(rows.x, observed)
 
     @cached_property
-    def _distributions(self) -> DistributionModel | None:
+    def distributions(self) -> DistributionModel | None:
         """The network at maximal noise, if it predicts the conditional distribution of every cell."""
         return cast("DistributionModel", self.at_max_noise) if self.at_max_noise.is_autoregressive else None
 
@@ -201,13 +202,37 @@ class RowSampler:
         self.evaluations += height
         return map_batches(decode_chunk, chunks, self.device)
 
+    def predict(
+        self, rows: Columns, read: Callable[[ConditionalPredictor, EncodedRows], tuple[Floats, ...]]
+    ) -> tuple[Floats, ...]:
+        """Run the network once at maximal noise on rows that are known in part, and read its distributions.
+
+        `read` gets the predictor of a batch and its encoded rows. It returns arrays with a line for each row, which
+        are concatenated.
+        """
+        model = self.distributions
+        if model is None:
+            raise TypeError("the network does not predict conditional distributions")
+        observed = self.codec.to_batch(rows)
+        size = _batch_size(self.config.sampling_batch_size, self.codec.width + model.n_rank_bins)
+
+        @torch.no_grad()
+        def read_batch(batch: tuple[Index, int]) -> tuple[Floats, ...]:
+            index, count = batch
+            given = observed[torch.from_numpy(index)].to(self.device)
+            return tuple(array[:count] for array in read(model.predict(given), given))
+
+        self.evaluations += n_rows(rows)
+        parts = map_batches(read_batch, list(_batches(n_rows(rows), size)), self.device)
+        return tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
+
     def fill_points(self, rows: Columns, _index: Index) -> Columns:
         """Return rows with every unknown cell at its best single value, by the option `point`.
 
         Categories are the most probable ones that agree with each other; each has probability 1 then.
         """
         rows, point = self.solve_relations(rows), self.config.point
-        if point != "mean" and (self._distributions is None or not AutoregressiveSampler.supports(self.codec)):
+        if point != "mean" and (self.distributions is None or not AutoregressiveSampler.supports(self.codec)):
             raise InvalidOption(
                 f"point={point!r} needs predicted distributions of numbers: train with encoding='mixed'."
             )
@@ -218,20 +243,20 @@ class RowSampler:
         return fill_missing(rows, concat(parts)) if parts else dict(rows)
 
     def _resolved_mean(self, given: EncodedRows) -> tuple[torch.Tensor, ...]:
-        mean, model = self.at_max_noise.posterior_mean(given), self._distributions
+        mean, model = self.at_max_noise.posterior_mean(given), self.distributions
         return (mean if model is None else model.resolve(mean, given, is_mean=True),)
 
     def _decode_mean(self, _rows: Columns, mean: Floats) -> Columns:
         return self.codec.decode(mean, is_mean=True)
 
     def _resolved_points(self, given: EncodedRows, point: str) -> tuple[torch.Tensor, ...]:
-        model = cast("DistributionModel", self._distributions)
+        model = cast("DistributionModel", self.distributions)
         x, relation_of = model.point_estimates(given, point)
         return model.resolve(x, given, is_mean=True), relation_of
 
     def _decode_points(self, rows: Columns, x: Floats, relation_of: NDArray[np.int64]) -> Columns:
         """Decode numbers as values; those that a relation gives are computed from the observed cells, exactly."""
-        formulas = cast("DistributionModel", self._distributions).relations.formulas(self.codec.units)
+        formulas = cast("DistributionModel", self.distributions).relations.formulas(self.codec.units)
         return apply_formulas(fill_missing(rows, self.codec.decode_points(x)), self.codec, relation_of, formulas)[0]
 
     def solve_relations(self, rows: Columns) -> Columns:
@@ -451,8 +476,8 @@ class RowSampler:
 
         A penalty guides the number of a timestamp and not its calendar parts: then only the number counts.
         """
-        if self._distributions is not None:
-            x = self._distributions.resolve(x, self._without_indicators(observed), is_mean=False)
+        if self.distributions is not None:
+            x = self.distributions.resolve(x, self._without_indicators(observed), is_mean=False)
         return self._decode(given, observed, x, calendar=calendar)
 
     @property

@@ -2,9 +2,9 @@
 
     rejection     Sample unconditionally and keep the rows that satisfy the condition: the conditional distribution of
                   the model, exactly.
-    conditioning  Split the condition into disjoint branches. In each, sample the restricted columns from their
-                  truncated marginals, condition the rest of the row on them, and reject rows that violate terms of
-                  several columns.
+    conditioning  Split the condition into disjoint branches. In each, sample the columns that it names one after
+                  another, each restricted to what can still satisfy it, and choose rows by their importance weights.
+                  Then condition the rest of the row on these columns.
     guidance      Guide rows by the gradient of a penalty (Algorithm 1) and correct the bias by importance weights.
                   Then resample the columns that the condition does not name, and run Gibbs steps, which leave the
                   conditional distribution unchanged.
@@ -80,8 +80,6 @@ def conditioning(query: ConditionalSampler, n: int) -> Columns:
     random = generator(query.sampler.seed, Stream.BRANCHES)
     counts = random.multinomial(n, p / p.sum())
     rows = concat([query.sample_branch(int(count), *pilot) for pilot, count in zip(pilots, counts, strict=True)])
-    if n_rows(rows) < n:
-        rows = concat([rows, query.ignore_given(n - n_rows(rows))])
     return take(rows, random.permutation(n_rows(rows)))
 
 

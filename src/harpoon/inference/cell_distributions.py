@@ -1,0 +1,139 @@
+"""Conditional distributions of one column over its possible values, given rows that are known in part.
+
+The possible values of a column are a list of cells: its labels, its spikes, and intervals of its other numbers. The
+network gives the probability of each, so that a condition restricts the column exactly: the cells that it excludes get
+the probability 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from harpoon.data import Columns, Floats
+from harpoon.encoding import ColumnCodec, EncodedRows, ValueCells
+from harpoon.inference.row_sampler import RowSampler
+from harpoon.networks.rank_head import ConditionalPredictor
+
+N_INTERVALS = 512  # of equal probability that the numbers of a column are divided into, at least
+
+
+class CellDistribution(NamedTuple):
+    """The distribution of one column in n rows over m cells.
+
+    The cells of a column of labels are their codes. NaN is a missing cell. A cell with `low` < `high` is an interval.
+    """
+
+    probabilities: Floats  # (n, m)
+    low: Floats  # the least value of each cell, (1, m) or (n, m)
+    high: Floats  # the largest one
+    values: NDArray[Any] | None = None  # those of the first cells as they are stored, if they are single values
+
+
+@dataclass(frozen=True)
+class CellPredictor:
+    """Predicts the distribution of one column."""
+
+    sampler: RowSampler
+    codec: ColumnCodec
+    cells: ValueCells | None  # of a number
+
+    @classmethod
+    def create(cls, sampler: RowSampler, codec: ColumnCodec) -> CellPredictor | None:
+        """Return the predictor of a column; None if the model has no such distribution."""
+        if sampler.distributions is None:
+            return None
+        if codec.column.kind.discrete:
+            return cls(sampler, codec, None) if codec.has_probabilities else None
+        cells = codec.value_cells(N_INTERVALS)
+        return None if cells is None else cls(sampler, codec, cells)
+
+    @property
+    def name(self) -> str:
+        """The name of the column."""
+        return self.codec.column.name
+
+    @property
+    def n_cells(self) -> int:
+        """The number of cells without those that differ between rows."""
+        return len(self.codec.column.categories or ()) if self.cells is None else len(self.cells.low)
+
+    def predict(self, rows: Columns) -> CellDistribution:
+        """Return the distribution of the column in rows where it is unknown."""
+        found = self._predict_labels(rows) if self.cells is None else self._predict_numbers(rows, self.cells)
+        if self.sampler.missing != "as_trained" or self.name not in self.sampler.codec.nullable:
+            return found
+        null = self._null_probability(rows)[:, None]
+        p = np.concatenate([found.probabilities * (1 - null), null], axis=1)
+        low, high = (np.pad(end, ((0, 0), (0, 1)), constant_values=np.nan) for end in (found.low, found.high))
+        return CellDistribution(p, low, high, found.values)
+
+    def _predict_labels(self, rows: Columns) -> CellDistribution:
+        expectation = self.sampler.codec.expectation
+        p = np.concatenate(self.sampler.posterior_means(rows, lambda x: expectation(x)[1][self.name]))
+        codes = np.arange(p.shape[1], dtype=np.float64)[None]
+        return CellDistribution(p, codes, codes)
+
+    def _predict_numbers(self, rows: Columns, cells: ValueCells) -> CellDistribution:
+        """Return the probabilities of spikes, of intervals and of the values that relations predict in each row."""
+        p, copies, p_copies = self.sampler.predict(rows, self._read)
+        low, high = (end.astype(np.float64)[None] for end in (cells.low, cells.high))
+        if not p_copies.any():
+            return CellDistribution(p, low, high, cells.low)
+        low, high = (np.hstack([np.broadcast_to(end, p.shape), copies]) for end in (low, high))
+        return CellDistribution(np.hstack([p, p_copies]), low, high, cells.low)
+
+    def _read(self, predictor: ConditionalPredictor, given: EncodedRows) -> tuple[Floats, Floats, Floats]:
+        """Return the probabilities of the cells, (n, m), values that relations predict, (n, k), and theirs, (n, k)."""
+        assert self.cells is not None  # noqa: S101
+        n, head = len(given.x), predictor.head
+        of_spikes = self._spike_probabilities(predictor, given)
+        position = self.sampler.codec.codecs.index(self.codec)
+        if position not in head.columns:  # every value is a spike
+            is_spike = of_spikes[:, 1:]
+            return is_spike / is_spike.sum(axis=1, keepdims=True), np.zeros((n, 0)), np.zeros((n, 0))
+        requested = torch.zeros(n, len(head.columns), dtype=torch.bool, device=given.x.device)
+        requested[:, head.columns.index(position)] = True
+        found = predictor.distributions(requested)
+        edges = torch.from_numpy(self.cells.edges).to(given.x.device)
+        inside = found.cumulative_at(edges).diff(dim=1).clamp(min=0).cpu().numpy()
+        p_copies = found.copies.log_p.double().exp().cpu().numpy()
+        copied = self.codec.standardised_values(found.copies.values.double().cpu().numpy())
+        return (
+            np.hstack([of_spikes[:, 1:], of_spikes[:, :1] * p_copies[:, :1] * inside]),
+            np.asarray(copied, dtype=np.float64),
+            of_spikes[:, :1] * p_copies[:, 1:],
+        )
+
+    def _spike_probabilities(self, predictor: ConditionalPredictor, given: EncodedRows) -> Floats:
+        """Return the probabilities of no spike and of each spike, (n, 1 + spikes), or (n, 1) without any."""
+        model, start, stop = self.sampler.distributions, 0, 0
+        assert model is not None  # noqa: S101
+        for part in self.sampler.codec.slices:
+            if part.is_categorical:
+                start, stop = stop, stop + part.stop - part.start
+                if self.sampler.codec.codecs[part.column] is self.codec:
+                    break
+        else:
+            return np.ones((len(given.x), 1))
+        logits = predictor.category_logits[:, start:stop].double()
+        excluded = model.excluded_categories(given.x * given.observed)
+        if excluded is not None:
+            is_excluded = excluded[:, start:stop].bool()
+            logits = logits.masked_fill(is_excluded & ~is_excluded.all(dim=1, keepdim=True), -torch.inf)
+        p: Floats = logits.softmax(dim=1).cpu().numpy()
+        return p
+
+    def _null_probability(self, rows: Columns) -> Floats:
+        codec = self.sampler.codec
+        return np.concatenate(self.sampler.posterior_means(rows, lambda x: codec.null_probabilities(x)[self.name]))
+
+    def to_values(self, values: Floats) -> NDArray[Any]:
+        """Return values of the column next to numbers, (n,); the codes of labels are exact."""
+        if self.cells is None:
+            return values.astype(np.int64)
+        return self.codec.nearest_values(values)
