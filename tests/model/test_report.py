@@ -3,8 +3,6 @@
 import copy
 import json
 import math
-import subprocess
-import sys
 import warnings
 from datetime import date, datetime, timedelta
 from html.parser import HTMLParser
@@ -568,14 +566,3 @@ def test_a_page_is_saved_completely_or_not_at_all(report, tmp_path):
     with pytest.raises(InvalidOption, match="cannot be written"):
         page.save(tmp_path / "folder")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.html", "folder"]
-
-
-def test_without_jinja_the_extra_is_named_and_summaries_still_work():
-    code = (
-        "import sys; sys.modules['jinja2'] = None; sys.modules['markupsafe'] = None\n"
-        "import pyarrow as pa; from harpoon.report import Page, compare\n"
-        "table = pa.table({'x': [1.0, 2.0, 3.0]}); page = Page(compare(table, table))\n"
-        "page.html"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603
-    assert 'pip install "tabharpoon[report]"' in done.stderr

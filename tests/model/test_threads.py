@@ -148,7 +148,7 @@ def test_a_loss_of_the_user_is_called_in_the_calling_thread(threads, model):
         callers.add(threading.get_ident())
         return (row["age"] - 40) ** 2
 
-    model.sample(100, loss=loss, random_state=0, sampling_batch_size=64)
+    model.sample(100, loss=loss, random_state=0, sampling_batch_size=64, sampling_steps=6, ar_steps=0)
     assert callers == {threading.get_ident()}
 
 
