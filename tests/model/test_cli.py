@@ -29,6 +29,7 @@ from tests.support.cli import ENVIRONMENT, call
 HEAVY = ("torch", "numpy", "pyarrow", "pandas", "sklearn", "scipy", "sqlglot", "duckdb")
 COMMANDS = ("fit", "impute", "sample", "check", "evaluate", "report", "info", "schema", "demo")
 ALL_COMMANDS = (*COMMANDS, "serve", "options")
+SMALL = ("--option", "hidden=64")
 
 
 def assert_refused(done, words, code=1):
@@ -54,7 +55,9 @@ def work(tmp_path_factory) -> SimpleNamespace:
     table["id"] = [f"{number:04}" for number in range(len(table))]
     table.to_csv(folder / "penguins.csv", index=False, na_rep="NA")
     table.to_parquet(folder / "penguins.parquet")
-    done = call("fit", folder / "penguins.csv", "-o", folder / "penguins.harpoon", "--max-epochs", 12, "--seed", 1)
+    done = call(
+        "fit", folder / "penguins.csv", "-o", folder / "penguins.harpoon", "--max-epochs", 12, "--seed", 1, *SMALL
+    )
     assert done.code == 0, done.said
     return SimpleNamespace(
         folder=folder,
@@ -160,7 +163,7 @@ def test_ctrl_c_ends_the_training_and_saves_the_model(work, tmp_path, monkeypatc
         return epoch(self)
 
     monkeypatch.setattr(harpoon.training.trainer._Training, "_epoch", interrupted)
-    done = call("fit", work.csv, "-o", tmp_path / "m.harpoon", "--max-time", "1h")
+    done = call("fit", work.csv, "-o", tmp_path / "m.harpoon", "--max-time", "1h", *SMALL)
     assert done.code == 0
     assert "stopped by Ctrl-C" in done.said
     assert harpoon.load(tmp_path / "m.harpoon", progress=False).sample(3).shape == (3, 8)
@@ -558,14 +561,14 @@ def test_sample_writes_as_many_rows_by_default_as_python(work):
 
 def test_rows_of_a_rare_condition_can_be_kept(work, tmp_path, monkeypatch):
     monkeypatch.setattr(conditional, "MAX_SAMPLED_PER_ROW", 1)
-    monkeypatch.setattr(conditional, "MAX_ROWS_PER_ROUND", 512)
+    monkeypatch.setattr(conditional, "MAX_ROWS_PER_ROUND", 256)
     where = ["--where", "bill_length_mm - bill_depth_mm > 33", "--strategy", "rejection"]
-    arguments = ["sample", work.model, "-n", 2000, *where, "--seed", 1, "-o", tmp_path / "rows.csv"]
+    arguments = ["sample", work.model, "-n", 800, *where, "--seed", 1, "-o", tmp_path / "rows.csv"]
     done = call(*arguments, "--quiet")
     assert not (tmp_path / "rows.csv").exists()
     kept = call(*arguments, "--allow-fewer", "--json")
     assert (done.code, kept.code) == (3, 0)
     found = json.loads(kept.out)["rows"]
-    assert 0 < found == len(cells(tmp_path / "rows.csv")) - 1 < 2000
-    assert f"only {found} of 2000 rows that satisfy it were found" in done.said
+    assert 0 < found == len(cells(tmp_path / "rows.csv")) - 1 < 800
+    assert f"only {found} of 800 rows that satisfy it were found" in done.said
     assert "take these rows with --allow-fewer" in done.said

@@ -15,7 +15,7 @@ import requests
 from harpoon import ExtrapolationWarning, InvalidOption
 from harpoon.apps.server.app import create_app
 from harpoon.engines import local
-from harpoon.report import Page, compare, describe, evaluate, plots
+from harpoon.report import Page, describe, evaluate, plots
 from tests.support.cli import call
 from tests.support.frames import fit
 
@@ -83,12 +83,12 @@ def test_a_file_keeps_the_type_of_a_column_without_values(work, tmp_path):
 
 @pytest.mark.parametrize("missing", ["as_trained", "complete"])
 def test_rows_of_an_engine_do_not_depend_on_the_block_size(work, tmp_path, missing):
-    whole = work.model.sample(120, missing=missing, random_state=2)
+    whole = work.model.sample(60, missing=missing, random_state=2)
     for size in (7, 50, 1000):  # most blocks of 7 rows have no word at all
-        out = local.sample(120, work.model, tmp_path / f"{size}", missing=missing, block_size=size, random_state=2)
+        out = local.sample(60, work.model, tmp_path / f"{size}", missing=missing, block_size=size, random_state=2)
         rows = pq.read_table(out).to_pandas()
         pd.testing.assert_frame_equal(rows, whole, check_dtype=False)
-    local.sample(120, work.model, tmp_path / "rows.parquet", missing=missing, block_size=7, random_state=2)
+    local.sample(60, work.model, tmp_path / "rows.parquet", missing=missing, block_size=7, random_state=2)
     pd.testing.assert_frame_equal(pd.read_parquet(tmp_path / "rows.parquet"), whole, check_dtype=False)
 
 

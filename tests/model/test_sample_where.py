@@ -49,7 +49,7 @@ TABLE = make_table()
 
 @pytest.fixture(scope="module")
 def model():
-    return Harpoon(hidden=64, depth=2, max_epochs=60, learning_rate=3e-3, random_state=0, progress=False).fit(TABLE)
+    return Harpoon(hidden=64, depth=2, max_epochs=40, learning_rate=3e-3, random_state=0, progress=False).fit(TABLE)
 
 
 @pytest.fixture(scope="module")
