@@ -121,6 +121,6 @@ def test_a_killed_run_resumes_with_the_unfinished_blocks(work, tmp_path, monkeyp
     after = {path.name: path.stat().st_mtime_ns for path in out.iterdir()}
     assert before.items() <= after.items()
     assert len(after) == 23
-    rows = duckdb.sql(f"SELECT count(*), count(DISTINCT (key, draw)), count(age) FROM '{out}/*.parquet'").fetchone()  # noqa: S608
-    assert rows == (3 * ROWS, 3 * ROWS, 3 * ROWS)
+    rows = duckdb.sql(f"SELECT count(*), count(DISTINCT (key, draw)), count(age) FROM '{out}/*.parquet'").fetchall()  # noqa: S608
+    assert rows == [(3 * ROWS, 3 * ROWS, 3 * ROWS)]
     assert [path.name for path in tmp_path.iterdir()] == ["filled"]

@@ -399,7 +399,7 @@ def test_copies_of_training_rows_are_found(model):
     copier = copy.copy(model)
     copier.sample = lambda n, **_options: REAL.take(np.arange(n) % len(REAL))
     found = {
-        name: evaluate(copier, OTHER, train=train, rows=100, random_state=0)["fidelity"]
+        name: evaluate(copier, OTHER, train=train, rows=200, random_state=0)["fidelity"]
         for name, train in {"copied": REAL, "other": OTHER}.items()
     }
     authenticity = {name: {s["key"]: s["value"] for s in one["scores"]}["authenticity"] for name, one in found.items()}
