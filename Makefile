@@ -64,10 +64,11 @@ types: $(VENV)/.dev
 contracts: $(VENV)/.dev
 	$(BIN)/lint-imports
 
-# Coverage is measured where tests are fast: tracing would slow down the trainings and clusters of the others.
+# Coverage is measured where tests are fast: tracing doubles the time of property tests, and would slow down trainings and
+# clusters, too.
 tests: $(VENV)/.dev
-	$(PYTEST) --cov --cov-report=term-missing:skip-covered tests/unit tests/model tests/property benchmarks/tests benchmarks/harpoon_bench src
-	$(PYTEST) tests/statistical tests/integration
+	$(PYTEST) --cov --cov-report=term-missing:skip-covered tests/unit tests/model benchmarks/tests benchmarks/harpoon_bench src
+	$(PYTEST) tests/property tests/statistical tests/integration
 
 # Warnings are errors; nothing is fetched, neither here nor by the pages. They open as files, too; only the search needs
 # a server: python -m http.server -d site. (The variable silences an advertisement.)

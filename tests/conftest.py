@@ -27,8 +27,8 @@ settings.load_profile("ci" if os.environ.get("CI") else "desk")
 ROOT = Path(__file__).parent
 MARK_OF_FOLDER = {"statistical": "slow", "integration": "integration"}
 GROUP_OF_FILE = {
-    "tests/integration/test_ray.py": "ray",  # a cluster takes long to start, and all CPUs
-    "tests/integration/test_ray_train.py": "ray",
+    "tests/integration/ray/test_ray.py": "ray",  # a cluster takes long to start, and all CPUs
+    "tests/integration/ray/test_ray_train.py": "ray",
     "tests/statistical/test_imputation.py": "mixture_model",
     "tests/statistical/test_sensitivity.py": "mixture_model",
     "tests/statistical/test_anchored.py": "mixture_model",

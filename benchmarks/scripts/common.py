@@ -47,6 +47,16 @@ def run_datasets(names: str, results: Path, run: Callable[[str], dict[str, Any]]
     return records
 
 
+def run_models(name: str, run: Callable[[Path, str, harpoon.Harpoon], dict[str, Any]]) -> None:
+    """Run a script that measures the trained model of each data set."""
+    arguments = make_parser(name, MIXED_DATASETS).parse_args()
+    run_datasets(
+        arguments.datasets,
+        arguments.results,
+        lambda one: run(arguments.data, one, load_or_train(arguments.data, one, arguments.minutes, arguments.models)),
+    )
+
+
 def write_record(record: dict[str, Any], path: Path) -> None:
     """Write and print one record, with the commit and the machine."""
     path.parent.mkdir(parents=True, exist_ok=True)

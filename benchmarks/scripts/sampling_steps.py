@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 import harpoon
-from common import MIXED_DATASETS, load_or_train, make_parser, run_datasets, training_facts
+from common import run_models, training_facts
 from harpoon import metrics
 from harpoon_bench.datasets import load
 
@@ -53,14 +53,7 @@ def run(data: Path, name: str, model: harpoon.Harpoon) -> dict[str, Any]:
 
 
 def main() -> None:
-    arguments = make_parser("sampling_steps", MIXED_DATASETS).parse_args()
-    run_datasets(
-        arguments.datasets,
-        arguments.results,
-        lambda name: run(
-            arguments.data, name, load_or_train(arguments.data, name, arguments.minutes, arguments.models)
-        ),
-    )
+    run_models(Path(__file__).stem, run)
 
 
 if __name__ == "__main__":

@@ -262,6 +262,22 @@ def make_many(count):
     )
 
 
+def child_of(process):
+    """Return the folder in /proc of the process that another one has started."""
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    while not (found := children.read_text().split()):
+        time.sleep(0.05)
+    return Path("/proc", found[0])
+
+
+def wait_for_the_end(process):
+    for _ in range(1200):
+        if not process.exists():
+            return
+        time.sleep(0.1)
+    raise AssertionError("the process does not end")
+
+
 def test_killed_run_loses_at_most_one_cell(run):
     todo = make_many(500)
     choice = ["--datasets", "magic", "--methods", "mean", "--masks", "MCAR", "--ratios", "0.25"]
@@ -272,10 +288,10 @@ def test_killed_run_loses_at_most_one_cell(run):
         while len(list(run.results.rglob("*.json"))) < 3:
             assert process.poll() is None
             time.sleep(0.005)
+        worker = child_of(process)
         process.kill()
-    done = 0
-    while done < (done := len(list(run.results.rglob("*.json")))):
-        time.sleep(0.5)  # until its worker has ended
+    wait_for_the_end(worker)
+    done = len(list(run.results.rglob("*.json")))
     assert 3 <= done < len(todo)
     assert len(records(run, "imputation")) == done  # all can be read
     remaining = run.remaining(todo)
@@ -288,20 +304,14 @@ def test_worker_ends_with_its_run(run):
     choice = ["--datasets", "magic", "--methods", "paper", "--masks", "MAR", "--ratios", "0.25", "--seeds", "0"]
     folders = ["--data", str(run.data), "--models", str(run.models), "--results", str(run.results)]
     with subprocess.Popen([*BENCH, "imputation", *choice, *folders], stderr=subprocess.DEVNULL) as process:  # noqa: S603
-        children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
-        while not (found := children.read_text().split()):
-            time.sleep(0.05)
+        worker = child_of(process)
         time.sleep(3)  # until training has started, which takes minutes
         process.kill()
-    for _ in range(200):
-        if not Path("/proc", found[0]).exists():
-            break
-        time.sleep(0.1)
-    assert not Path("/proc", found[0]).exists()
+    wait_for_the_end(worker)
 
 
 def test_dead_worker_costs_one_cell(run):
-    todo, finished = make_many(200), []
+    todo, finished = make_many(60), []
 
     def on_cell(cell):
         finished.append(cell)

@@ -22,7 +22,11 @@ from harpoon.apps import cli
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-QUICK = {"max_time=120": "max_epochs=60, hidden=32", "--max-time 2m": "--max-time 2s"}  # the only changes
+QUICK = {  # the only changes
+    "Harpoon(random_state=0).fit(df)": "Harpoon(max_epochs=60, hidden=32, random_state=0).fit(df)",
+    "max_time=120": "max_epochs=60, hidden=32",
+    "--max-time 2m": "--max-time 2s",
+}
 CODE = "from harpoon.apps.cli import main; main()"
 REGISTRIES = (
     "harpoon.config:_ADDED_CHOICES",
@@ -88,6 +92,14 @@ def registries():
     for registry, entries in zip(known, before, strict=True):
         registry.clear()
         registry.update(entries)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_every_training_of_a_page_is_short(page):
+    """Without a limit, a model of the penguins is trained for a minute or two."""
+    lines = [line for block in blocks(page, "python") for line in block.splitlines()]
+    trained = [line for line in lines if re.search(r"Harpoon\(.*\.fit\(", line)]
+    assert all("max_epochs=" in line or "quick" in line for line in trained), trained
 
 
 @pytest.mark.usefixtures("registries")

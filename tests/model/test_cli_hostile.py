@@ -5,7 +5,6 @@ import json
 import signal
 import sys
 from io import StringIO
-from types import SimpleNamespace
 
 import numpy as np
 import pandas as pd
@@ -21,12 +20,7 @@ from harpoon.inference.diagnostics import SamplingInfo
 from harpoon.inference.strategies import STRATEGIES
 from harpoon.io import FORMATS
 from harpoon.report.build import DEFAULT_ROWS
-
-
-def call(*arguments, data=None) -> SimpleNamespace:
-    runner = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1", "TERMINAL_WIDTH": "200"})
-    done = runner.invoke(app, [str(a) for a in arguments], input=data)
-    return SimpleNamespace(code=done.exit_code, out=done.stdout, said=done.stderr)
+from tests.support.cli import call
 
 
 def assert_refused(done, words, code):
@@ -34,7 +28,7 @@ def assert_refused(done, words, code):
     assert words in done.said
     assert done.said.startswith("Error: ")
     assert done.said.count("\n") == 1
-    assert done.out == ""
+    assert done.out == b""
 
 
 @pytest.fixture(scope="module")
@@ -77,11 +71,11 @@ def test_no_file_beside_the_output_is_touched(model, tmp_path):
 def test_cells_that_are_not_filled_stay_byte_for_byte(model, file):
     lines = ["x,flag,k,c,note,more", " 0.10,TRUE,+3,a,,", '1e-1,False,4.0,b,"",NA', '.5,true,7,a,"a, ""b""",\t']
     whole = "\n".join(lines) + "\n"
-    assert call("impute", model, file(whole), "-q").out == whole
+    assert call("impute", model, file(whole), "-q").out.decode() == whole
     holes = 'x,flag,k,c,note,more\n,NA,,a,,\n0.5,,n/a,,"",x\n'.replace("n/a", "N/A")
     done = call("impute", model, file(holes), "-q", "--only", "c")
     assert done.code == 0, done.said
-    before, after = holes.splitlines(), done.out.splitlines()
+    before, after = holes.splitlines(), done.out.decode().splitlines()
     assert after[:2] == before[:2]
     assert after[2] in {before[2].replace("N/A,,", f"N/A,{label},") for label in "ab"}
 
@@ -89,14 +83,16 @@ def test_cells_that_are_not_filled_stay_byte_for_byte(model, file):
 def test_empty_cells_and_empty_texts_are_missing(file):
     path = file('a,b\n1,""\n,x\n"",\n')
     assert io.read_table(path).to_pydict() == {"a": [1, None, None], "b": [None, "x", None]}
-    assert '"missing": 0.6666666666666666' in call("schema", path, "--json").out
+    assert '"missing": 0.6666666666666666' in call("schema", path, "--json").out.decode()
 
 
 @pytest.mark.parametrize("batch", [1, 2, 3, 100])
 @pytest.mark.parametrize("word", ["TRUE", "False", "true"])
 def test_booleans_are_spelled_as_in_the_whole_table_whatever_the_blocks(model, file, batch, word):
     path = file(f"x,flag,k,c\n0.1,,1,a\n0.2,,2,b\n0.3,{word},3,a\n")
-    flags = [row[1] for row in csv.reader(StringIO(call("impute", model, path, "--block-size", batch, "-q").out))][1:]
+    flags = [
+        row[1] for row in csv.reader(StringIO(call("impute", model, path, "--block-size", batch, "-q").out.decode()))
+    ][1:]
     assert flags[-1] == word
     for flag in flags:
         assert (flag.isupper(), flag.istitle()) == (word.isupper(), word.istitle())
@@ -125,7 +121,7 @@ def test_a_very_long_name_is_refused(file):
 @pytest.mark.parametrize("content", ["x,flag,k,c", "\n\nx,flag,k,c", 'x,flag,k,"c"', "x,flag,k,c".encode("utf-16")])
 def test_a_header_without_the_end_of_its_line_is_a_table_of_no_rows(model, file, content):
     done = call("impute", model, file(content), "-q")
-    assert (done.code, done.out) == (0, "x,flag,k,c\n"), done.said
+    assert (done.code, done.out) == (0, b"x,flag,k,c\n"), done.said
 
 
 @pytest.mark.parametrize(
@@ -223,7 +219,7 @@ def test_options_without_effect_are_wrong_usage(model, file):
 def test_quiet_silences_messages_and_not_the_result(model, file):
     done = call("schema", file("a,b\n?,x\nNA,y\n"), "--quiet")
     assert done.said == ""
-    assert "category" in done.out
+    assert b"category" in done.out
     assert json.loads(call("info", model, "--quiet", "--json").out)["columns"] == 4
 
 
@@ -237,14 +233,14 @@ def test_quiet_silences_messages_and_not_the_result(model, file):
     ],
 )
 def test_the_help_shows_defaults_and_forms(command, words):
-    assert words in " ".join(call(command, "--help").out.replace("│", " ").split())
+    assert words in " ".join(call(command, "--help").out.decode().replace("│", " ").split())
 
 
 @pytest.mark.parametrize(
     ("command", "names"), [("sample", STRATEGIES), ("fit", PRESETS), ("impute", ENGINES), ("impute", FORMATS)]
 )
 def test_the_help_names_every_choice(command, names):
-    text = " ".join(call(command, "--help").out.replace("│", " ").split())
+    text = " ".join(call(command, "--help").out.decode().replace("│", " ").split())
     assert all(name in text for name in names)
 
 

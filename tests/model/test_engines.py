@@ -1,10 +1,6 @@
 """The local engine, and what all engines share: files, blocks, resumed runs and complete outputs."""
 
-import os
-import signal
-import subprocess
 import sys
-import time
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
@@ -189,31 +185,6 @@ def test_imputed_cells_under_a_condition_do_not_depend_on_the_block_size(work, t
     ]
     assert cells(filled[0]) == cells(filled[1])
     assert pc.min(filled[0]["age"]).as_py() >= 30
-
-
-def test_a_killed_run_resumes_with_the_unfinished_blocks(work, tmp_path, monkeypatch):
-    """Finished blocks are not processed again."""
-    options = {"draws": 3, "block_size": 10, "random_state": None}
-    script = (
-        "import sys; from harpoon.engines import local\n"
-        f"local.impute({str(work.folder / 'parquet')!r}, {str(work.folder / 'model.harpoon')!r}, 'filled', **{options})"
-    )
-    process = subprocess.Popen([sys.executable, "-c", script], cwd=tmp_path, env={**os.environ, "OMP_NUM_THREADS": "1"})  # noqa: S603
-    while process.poll() is None and len(list(tmp_path.glob(".filled-*/rows-*"))) < 3:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    assert process.wait(timeout=60) == -signal.SIGKILL
-    (hidden,) = tmp_path.iterdir()
-    before = {path.name: path.stat().st_mtime_ns for path in hidden.glob("rows-*")}
-    assert 3 <= len(before) < 24
-    monkeypatch.chdir(tmp_path)
-    out = local.impute(work.folder / "parquet", work.folder / "model.harpoon", "filled", **options)
-    after = {path.name: path.stat().st_mtime_ns for path in out.iterdir()}
-    assert before.items() <= after.items()
-    assert len(after) == 24
-    rows = query_files("count(*), count(distinct (key, draw)), count(age)", out / "*.parquet")
-    assert rows == (3 * ROWS, 3 * ROWS, 3 * ROWS)
-    assert list_names(tmp_path) == ["filled"]
 
 
 def test_the_blocks_of_a_killed_run_are_checked(work, tmp_path):

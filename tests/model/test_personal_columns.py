@@ -5,12 +5,11 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 import harpoon
 from harpoon import Harpoon, Kind, PersonalColumnWarning, Schema
-from harpoon.apps.cli import app
 from harpoon.sklearn import HarpoonImputer
+from tests.support.cli import call
 
 TINY = {"hidden": 16, "max_epochs": 1, "random_state": 0, "progress": False}
 
@@ -70,23 +69,13 @@ def test_a_kind_that_is_given_models_them_without_a_warning(table, tmp_path):
 
 def test_the_command_line_has_one_note_with_its_own_option(table, tmp_path):
     table.to_csv(tmp_path / "t.csv", index=False)
-    runner = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"})
-    arguments = [
-        "fit",
-        str(tmp_path / "t.csv"),
-        "-o",
-        str(tmp_path / "m"),
-        "--max-epochs",
-        "1",
-        "--option",
-        "hidden=16",
-    ]
-    shown = runner.invoke(app, arguments).stderr
+    fit = ("fit", tmp_path / "t.csv", "-o", tmp_path / "m", "--max-epochs", 1, "--option", "hidden=16")
+    shown = call(*fit).said
     assert shown.count("Note: Left out, because they look personal: 'email' (e-mail addresses), 'last_name'") == 1
     assert "Model one all the same with --kind email=category." in shown
     kinds = ["--kind", "email=category", "--kind", "last_name=category", "--force"]
-    assert "personal" not in runner.invoke(app, [*arguments, *kinds]).stderr
-    assert "personal" in runner.invoke(app, ["schema", str(tmp_path / "t.csv")]).stdout
+    assert "personal" not in call(*fit, *kinds).said
+    assert b"personal" in call("schema", tmp_path / "t.csv").out
 
 
 @pytest.mark.parametrize("call", ["fit", "fit_transform"])

@@ -1,8 +1,6 @@
 """Plots show the data: heights, edges and texts are read back from the figures."""
 
 import datetime as dt
-import subprocess
-import sys
 from itertools import pairwise
 
 import matplotlib as mpl
@@ -332,16 +330,3 @@ def test_no_global_state_is_changed_and_a_dark_style_does_not_show(tables, model
             assert "#ffffff" not in {to_hex(t.get_color()) for t in figure.findobj(mpl.text.Text) if t.get_text()}
         assert dict(mpl.rcParams) == before
         assert mpl.get_backend(auto_select=False) == backend
-
-
-def test_without_pyplot_and_without_matplotlib():
-    code = (
-        "import sys, pyarrow as pa\nfrom harpoon import plots\n"
-        "plots.missingness(pa.table({'x': [1, None]}))._repr_png_()\nprint('matplotlib.pyplot' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)  # noqa: S603
-    assert done.stdout.strip() == "False"
-    code = "import sys\nsys.modules['matplotlib'] = None\nfrom harpoon import plots"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)  # noqa: S603
-    assert "harpoon.exceptions.MissingExtra: Drawing needs the package 'matplotlib'" in done.stderr
-    assert "tabharpoon[plots]" in done.stderr

@@ -11,14 +11,13 @@ import pyarrow.csv
 import pytest
 import requests
 from scipy.stats import beta
-from typer.testing import CliRunner
 
 from harpoon import ExtrapolationWarning, Harpoon, ShortTrainingWarning, load
-from harpoon.apps.cli import app
 from harpoon.apps.server.app import create_app
 from harpoon.engines.job import ImputeRequest, SampleJob
 from harpoon.report import Page, describe, evaluate
 from harpoon.training.trainer import MIN_EPOCHS
+from tests.support.cli import call
 from tests.support.frames import fit
 from tests.support.server import serving
 from tests.support.studio import people
@@ -36,11 +35,6 @@ def work(tmp_path_factory):
     model.save(folder / "m.harpoon")
     pa.csv.write_csv(TABLE, folder / "t.csv")
     return SimpleNamespace(model=model, file=folder / "m.harpoon", table=folder / "t.csv", folder=folder)
-
-
-def call(*arguments):
-    done = CliRunner(env={"COLUMNS": "200", "NO_COLOR": "1"}).invoke(app, [str(a) for a in arguments])
-    return SimpleNamespace(code=done.exit_code, out=done.stdout_bytes, said=done.stderr)
 
 
 # Python

@@ -120,17 +120,6 @@ def test_the_preset_of_the_paper_has_no_calendar_parts(table):
     assert len(paper.sample(10, random_state=0)) == 10
 
 
-def test_copies_of_another_timestamp_are_exact_and_as_frequent_as_in_the_table():
-    random = np.random.default_rng(0)
-    booked = pd.Timestamp("2020-01-01") + pd.to_timedelta(random.integers(0, 700, 3000), unit="D")
-    later = booked + pd.to_timedelta(random.integers(1, 9, 3000), unit="D")
-    bookings = pd.DataFrame({"booked": booked, "paid": np.where(random.random(3000) < 0.7, booked, later)})
-    model = Harpoon(**{**OPTIONS, "hidden": 64, "max_epochs": 60}).fit(bookings)
-    assert model.relations()
-    rows = model.sample(2000, random_state=0)
-    assert (rows["booked"] == rows["paid"]).mean() == pytest.approx(0.7, abs=0.06)
-
-
 def test_means_and_expectations_do_not_contain_parts(model, table):
     expectation = model.expect(table.head(20))
     assert set(expectation.numbers) | set(expectation.probabilities) == set(table.columns)

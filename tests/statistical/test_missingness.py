@@ -12,6 +12,7 @@ import torch
 from scipy import stats
 
 from harpoon import Harpoon, InfeasibleCondition, load
+from harpoon.report import compare, evaluate
 from tests.support import missingness
 from tests.support.missingness import LEVEL_MEAN, NULL, states
 
@@ -216,3 +217,14 @@ def test_rows_do_not_depend_on_the_size_of_batches(model, missing):
     null = whole.isna()
     pd.testing.assert_frame_equal(null, parts.isna())
     pd.testing.assert_frame_equal(whole, parts, rtol=1e-4)
+
+
+def test_reports_score_whole_rows_among_complete_rows_of_both_tables(model):
+    """Filled rows would be rows without visits that have a score, which no complete row of the real table is."""
+    real, scores = missingness.table(2000, seed=2), {}
+    for missing in ("as_trained", "complete"):
+        found = compare(real, model.sample(2000, missing=missing, random_state=0), random_state=0)["fidelity"]
+        scores[missing] = next(one["value"] for one in found["scores"] if one["key"] == "detection")
+    evaluated = evaluate(model, real, rows=2000, random_state=0)["fidelity"]["scores"]
+    assert scores["as_trained"] < scores["complete"] - 0.1
+    assert next(one["value"] for one in evaluated if one["key"] == "detection") < scores["complete"] - 0.1

@@ -83,3 +83,14 @@ def test_a_given_time_has_the_value_of_its_cycle(model):
     expected = daily_effect(given["time"].dt.hour) - WEEKEND * (given["time"].dt.day_of_week >= 5)
     imputed = model.impute(given.assign(value=np.nan), random_state=0)
     assert np.sqrt(((imputed["value"] - expected) ** 2).mean()) < 2 * BIAS
+
+
+def test_copies_of_another_timestamp_are_exact_and_as_frequent_as_in_the_table():
+    random = np.random.default_rng(0)
+    booked = pd.Timestamp("2020-01-01") + pd.to_timedelta(random.integers(0, 700, 3000), unit="D")
+    later = booked + pd.to_timedelta(random.integers(1, 9, 3000), unit="D")
+    bookings = pd.DataFrame({"booked": booked, "paid": np.where(random.random(3000) < 0.7, booked, later)})
+    model = Harpoon(hidden=64, max_epochs=60, diffusion_steps=5, random_state=0, progress=False).fit(bookings)
+    assert model.relations()
+    rows = model.sample(2000, random_state=0)
+    assert (rows["booked"] == rows["paid"]).mean() == pytest.approx(0.7, abs=0.06)

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 import harpoon
+from tests.support.cli import call
 
 OPTIONAL = (
     "pandas",
@@ -20,30 +21,50 @@ OPTIONAL = (
     "typer",
 )
 PUBLIC_MODULES = ("engines", "io", "metrics", "plots", "report", "sklearn")
-
-
 INTERNAL = ("estimator", "inference", "networks", "Any", "TYPE_CHECKING", "import_module", "nope")
+# One process imports more and more: each fact is what holds at that point. A package that is None cannot be imported.
 FACTS = f"""
 import harpoon, json, sys, types
+loaded = lambda *names: [name for name in names if name in sys.modules]
 facts = {{
     "dir": dir(harpoon),
     "bound": [name for name, value in vars(harpoon).items() if isinstance(value, types.ModuleType)],
-    "heavy": [name for name in ("numpy", "torch") if name in sys.modules],
     "internal": [name for name in {INTERNAL!r} if hasattr(harpoon, name)],
-    "public": [getattr(harpoon, name).__name__ for name in {PUBLIC_MODULES!r}],
+    "package": loaded("numpy", "torch"),
 }}
+harpoon.engines.ENGINES, harpoon.io.FORMATS
+facts["registries"] = loaded("pyarrow", "torch", "numpy")
+harpoon.metrics
+facts["metrics"] = loaded("xgboost", "scipy", "sklearn", "pandas")
+import harpoon.estimator
+facts["estimator"] = loaded(*{OPTIONAL!r})
+
+sys.modules["matplotlib"] = None
+try:
+    harpoon.plots
+except harpoon.MissingExtra as error:
+    facts["without matplotlib"] = str(error)
+del sys.modules["matplotlib"]
+import pyarrow as pa
+harpoon.plots.missingness(pa.table({{"x": [1, None]}}))._repr_png_()
+facts["plots"] = loaded("matplotlib.pyplot")
+
+sys.modules["jinja2"] = sys.modules["markupsafe"] = None
+table = pa.table({{"x": [1.0, 2.0, 3.0]}})
+page = harpoon.report.Page(harpoon.report.compare(table, table))
+try:
+    page.html
+except harpoon.MissingExtra as error:
+    facts["without jinja2"] = str(error)
+facts["public"] = [getattr(harpoon, name).__name__ for name in {PUBLIC_MODULES!r}]
 print(json.dumps(facts))
 """
 
 
-def run(code: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=300)  # noqa: S603
-
-
 @pytest.fixture(scope="module")
 def facts() -> dict[str, list[str]]:
-    """What a new process finds after `import harpoon` alone."""
-    done = run(FACTS)
+    """What a new process finds that imports the package step by step."""
+    done = subprocess.run([sys.executable, "-c", FACTS], capture_output=True, text=True, check=False, timeout=300)  # noqa: S603
     assert not done.returncode, done.stderr
     return json.loads(done.stdout)
 
@@ -62,8 +83,17 @@ def test_importing_harpoon_binds_no_internal_module(facts):
     assert facts["internal"] == []
 
 
-def test_importing_harpoon_loads_neither_numpy_nor_torch(facts):
-    assert facts["heavy"] == []
+@pytest.mark.parametrize("imported", ["package", "registries", "metrics", "estimator", "plots"])
+def test_an_import_loads_nothing_that_it_does_not_need(facts, imported):
+    """The command line reads the registries for its help texts; pyplot has global state."""
+    assert facts[imported] == []
+
+
+@pytest.mark.parametrize(("package", "extra"), [("matplotlib", "plots"), ("jinja2", "report")])
+def test_a_missing_package_is_named_with_its_extra(facts, package, extra):
+    """Summaries of a report work without Jinja."""
+    assert f"needs the package {package!r}" in facts[f"without {package}"]
+    assert f'pip install "tabharpoon[{extra}]"' in facts[f"without {package}"]
 
 
 def test_public_modules_are_attributes(facts):
@@ -83,16 +113,9 @@ def test_every_error_has_one_base_and_every_warning_another():
     assert all(issubclass(e, harpoon.HarpoonWarning) == e.__name__.endswith("Warning") for e in raised)
 
 
-def test_importing_the_estimator_loads_no_optional_package():
-    code = f"import harpoon.estimator, sys; print([name for name in {OPTIONAL!r} if name in sys.modules])"
-    assert run(code).stdout.strip() == "[]"
-
-
-def test_a_missing_extra_is_named():
-    done = run(
-        "import sys; sys.modules['palmerpenguins'] = None\n"
-        "from harpoon.apps.cli import main; sys.argv = ['harpoon', 'demo']; main()"
-    )
-    assert done.returncode == 1
-    assert "tabharpoon[demo]" in done.stderr.replace("\n", "")
-    assert "Traceback" not in done.stderr
+def test_a_missing_extra_is_named_on_the_command_line(monkeypatch):
+    monkeypatch.setitem(sys.modules, "palmerpenguins", None)
+    done = call("demo")
+    assert done.code == 1
+    assert "tabharpoon[demo]" in done.said.replace("\n", "")
+    assert "Traceback" not in done.said

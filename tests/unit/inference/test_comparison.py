@@ -1,5 +1,7 @@
 """Tests of nested models, against those of statsmodels on one table. R judges in tests/integration/test_mice.py."""
 
+from functools import cache
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -55,6 +57,7 @@ def test_small_samples_have_fewer_degrees_of_freedom(tables):
         assert len(set(sizes)) == 1  # too few tables for the correction
 
 
+@cache  # both tests compare the same tables
 def proper_imputations(seed, n=60, missing=20, m=5):
     """Return tables with y imputed from the posterior predictive distribution of its regression on x and z."""
     rng = np.random.default_rng(seed)

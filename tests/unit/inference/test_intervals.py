@@ -1,5 +1,7 @@
 """An interval contains one more draw with its probability, for any distribution of the draws."""
 
+from functools import cache
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -49,6 +51,7 @@ DISTRIBUTIONS = {
 }
 
 
+@cache
 def ends(distribution, draws, level, seed=0):
     """Return a truth, and the ends of the interval of draws from the same distribution."""
     column, sample = DISTRIBUTIONS[distribution]

@@ -19,14 +19,8 @@ ray = pytest.importorskip("ray", reason="Ray is not installed")
 from harpoon.engines import ray as engine  # noqa: E402
 from harpoon.engines import ray_train  # noqa: E402
 
-pytestmark = ray_cluster.MARKS
+pytestmark = [*ray_cluster.MARKS, pytest.mark.usefixtures("cluster")]
 SETTINGS = {"hidden": 32, "batch_size": 64, "max_epochs": 40, "random_state": 0, "progress": False}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def cluster():
-    with ray_cluster.two_node_cluster() as nodes:
-        yield nodes
 
 
 @pytest.fixture

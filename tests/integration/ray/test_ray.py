@@ -28,13 +28,6 @@ ROWS = 1200
 
 
 @pytest.fixture(scope="module")
-def cluster():
-    with ray_cluster.two_node_cluster() as nodes:
-        engine.connect()
-        yield nodes
-
-
-@pytest.fixture(scope="module")
 def work(arrow_fitted, tools, tmp_path_factory) -> SimpleNamespace:
     """A model, a folder of incomplete files, and the result of the local engine."""
     folder = tmp_path_factory.mktemp("ray")
