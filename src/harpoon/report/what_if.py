@@ -167,12 +167,12 @@ def estimate_interval(
     cells = table.column(column.name)
     if column.kind.discrete:
         codes = {known: code for code, known in enumerate(column.categories or (False, True))}
-        share = category_fractions(column, cells).get(category, 0.0)
-        return share_under_condition(share, training, codes.get(category, -1))
+        share, n_observed = category_fractions(column, cells).get(category, 0.0), len(cells.observed)
+        return share_under_condition(share, n_observed, training, codes.get(category, -1))
     values = coerce(cells, column).observed.astype(np.float64)
     with np.errstate(over="ignore"):
-        mean = float(values.mean())
-    return mean_under_condition(mean, training) if math.isfinite(mean) else None
+        mean, error = float(values.mean()), float(values.std()) / math.sqrt(len(values))
+    return mean_under_condition(mean, error, training) if math.isfinite(mean + error) else None
 
 
 def training_counts(
