@@ -1,6 +1,7 @@
 """Coverage of the 95 % intervals of probabilities, shares and means that a model shows, by simulation.
 
-    python benchmarks/scripts/interval_coverage.py [--rows 300,3000] [--repeats 200] [--epochs 20] [--seed 1] [--results FOLDER]
+    python benchmarks/scripts/interval_coverage.py [--rows 300,3000] [--repeats 200] [--epochs 20] [--seed 1]
+                                                   [--results FOLDER]
 
 In each repeat a table is drawn from a known distribution, a model is trained on it for a few epochs, and questions are
 asked that are common or rare, of one column or of several:

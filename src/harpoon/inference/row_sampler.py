@@ -23,7 +23,7 @@ from harpoon.encoding import EncodedRows, Penalty, RowCodec
 from harpoon.exceptions import SamplingFailed
 from harpoon.inference.autoregressive import UNIFORMS_PER_VARIABLE, AutoregressiveSampler, DistributionModel
 from harpoon.networks.copy_head import COPY_CERTAIN_PROBABILITY
-from harpoon.relations import Formula, RelationBank, apply_formulas, solve, violates
+from harpoon.relations import Exclusions, Formula, RelationBank, apply_formulas, solve, violates
 
 # fill: every unknown cell gets a value, given the observed cells. as_trained: a cell is null as often as in the
 # training table. complete: as trained, and then null cells get values given the rest of their row.
@@ -111,6 +111,15 @@ class RowSampler:
             for column in codec.indicated
         }
         return {name: mask for name, mask in columns.items() if mask.any()}
+
+    @property
+    def exclusions(self) -> Exclusions | None:
+        """The labels that exclude or determine each other; None if the network does not keep them."""
+        return None if self._distributions is None else self._distributions.exclusions
+
+    def exact_sums(self) -> list[tuple[int, Formula]]:
+        """Return the sums that every sampled row keeps exactly, with the index of their target."""
+        return [(target, formula) for target, formula in self._exact_formulas if formula.factor is None]
 
     def dependencies(self) -> list[tuple[str, str]]:
         """Return the columns whose labels determine those of another column, and these."""

@@ -18,6 +18,8 @@ from __future__ import annotations
 
 import math
 
+from scipy.special import betaincinv, stdtrit
+
 from harpoon.inference.support import ConditionalCounts, Support
 
 LEVEL = 0.95
@@ -75,13 +77,11 @@ def share_interval(share: float, sampled: float, training: float) -> Ends:
 
 def _upper_end(share: float, rows: float) -> float:
     """Return the upper end of the interval of a share of so many rows."""
-    from scipy.stats import beta
-
     hits, misses = share * rows, (1 - share) * rows
     if misses < ONE_ROW:
         return 1.0
     of_none = -math.expm1(math.log(1 - LEVEL) / rows) if hits < ONE_ROW else 0.0
-    end = 0.0 if hits <= 0 else float(beta.isf((1 - LEVEL) / 2, hits + 0.5, misses + 0.5))
+    end = 0.0 if hits <= 0 else float(betaincinv(hits + 0.5, misses + 0.5, (1 + LEVEL) / 2))
     return max(end, of_none)
 
 
@@ -91,9 +91,7 @@ def mean_interval(mean: float, deviation: float, rows: float) -> Ends | None:
     >>> mean_interval(1.0, 2.0, 100), mean_interval(1.0, 2.0, 1)
     ((0.6011..., 1.3988...), None)
     """
-    from scipy.stats import t
-
     if rows < 2:  # noqa: PLR2004
         return None
-    half = float(t.isf((1 - LEVEL) / 2, rows - 1)) * deviation / math.sqrt(rows - 1)
+    half = float(stdtrit(rows - 1, (1 + LEVEL) / 2)) * deviation / math.sqrt(rows - 1)
     return mean - half, mean + half
