@@ -3,15 +3,15 @@
 A model knows a distribution only from its training rows, however many rows are sampled from it. If k of n training rows
 satisfy a condition, its probability has the posterior Beta(k + 1/2, n - k + 1/2) (Jeffreys' prior), and the interval is
 the one of this posterior. It is widened to the estimate of the model, which may differ from the counts, because the
-model has learnt imperfectly and because its rows are simulated, and half a standard error of the simulation beyond it:
-an end that equals the estimate would look certain. The same holds for the share of a category under a condition, of
+model has learnt imperfectly and because its rows are simulated, and a quarter of a standard error of the simulation beyond
+it: an end that equals the estimate would look certain. The same holds for the share of a category under a condition, of
 which n are the training rows that satisfy the condition, and for a mean, of which Student's t gives the interval.
 A share of 0 or 1 has one end only: 0 of n rows leave 1 - 0.05^(1/n), about 3 / n (the rule of three).
 
 k and n are counted in the table where it is at hand, and else in the one- and two-way counts of the model file. A
-condition on more columns has a product of these counts only. Then the interval also contains the posterior around the
-estimate of the model, as if it were the share of so many rows as simulation and training sample are worth together. A
-share or a mean under a condition on more than one column has no interval without the table.
+condition on more columns has a product of these counts only. Then the interval is that of the posterior around the
+estimate of the model, as if it were the share of so many rows as simulation and training sample are worth together,
+widened to the product. A share or a mean under a condition on more than one column has no interval without the table.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from harpoon.inference.support import ConditionalCounts, Support
 
 LEVEL = 0.95
 ONE_ROW = 1 - 1e-9  # a share times its rows may miss a whole number by rounding
-MARGIN = 0.5  # by which an interval reaches beyond the estimate of the model, in standard errors of the simulation
+MARGIN = 0.25  # by which an interval reaches beyond the estimate of the model, in standard errors of the simulation
 Ends = tuple[float, float]
 
 
 def probability_interval(probability: float, sampled: float, support: Support) -> Ends:
     """Return the 95 % interval of the probability of a condition, estimated from so many sampled rows."""
     given = support.given_rows
-    of_count = share_interval(support.counted / max(given, support.counted, 1.0), math.inf, given)
+    counted = support.counted / max(given, support.counted, 1.0)
     if support.is_counted:
-        return _hull(of_count, _around_share(probability, sampled))
-    return _hull(of_count, share_interval(probability, sampled, given))
+        return _hull(share_interval(counted, math.inf, given), _around_share(probability, sampled))
+    return _hull(share_interval(probability, sampled, given), (counted, counted))
 
 
 def share_under_condition(share: float, sampled: float, training: ConditionalCounts, value: float) -> Ends:
