@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harpoon._text import format_percent
+from harpoon.inference.answer_grade import OWN_CHECK, AnswerGrade
 from harpoon.inference.support import Support
 
 
@@ -33,6 +34,7 @@ class SamplingInfo:
         seconds: Elapsed time.
         probability: The model's probability of the condition; None if it was not estimated.
         support: How many training rows support the answer; None without a condition.
+        own_grade: The grade of the answer by the model's own check, without real rows; None without a condition.
     """
 
     strategy: str
@@ -45,6 +47,7 @@ class SamplingInfo:
     seconds: float
     probability: float | None = None
     support: Support | None = None
+    own_grade: AnswerGrade | None = None
 
     def __str__(self) -> str:
         rows, rounds = _count(self.rows, "row"), _count(self.rounds, "round")
@@ -54,7 +57,10 @@ class SamplingInfo:
         if self.violations:
             facts.append(f"{format_percent(self.violations)} of the returned rows violate the condition")
         facts.append(f"{self.evaluations} evaluations, {self.seconds:.1f} s")
-        return ", ".join(facts if self.support is None else [*facts, str(self.support)])
+        facts += [str(self.support)] if self.support is not None else []
+        if self.own_grade is not None and self.own_grade.grade:
+            facts.append(f"grade {self.own_grade.grade} {OWN_CHECK}")
+        return ", ".join(facts)
 
 
 def _count(number: int, what: str) -> str:

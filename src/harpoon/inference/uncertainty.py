@@ -3,9 +3,10 @@
 A model knows a distribution only from its training rows, however many rows are sampled from it. If k of n training rows
 satisfy a condition, its probability has the posterior Beta(k + 1/2, n - k + 1/2) (Jeffreys' prior), and the interval is
 the one of this posterior. It is widened to the estimate of the model, which may differ from the counts, because the
-model has learnt imperfectly and because its rows are simulated, and a quarter of a standard error of the simulation beyond
-it: an end that equals the estimate would look certain. The same holds for the share of a category under a condition, of
-which n are the training rows that satisfy the condition, and for a mean, of which Student's t gives the interval.
+model has learnt imperfectly and because its rows are simulated, and a quarter of a standard error of the simulation
+beyond it: an end that equals the estimate would look certain. The same holds for the share of a category under a
+condition, of which n are the training rows that satisfy the condition, and for a mean, of which Student's t gives the
+interval.
 A share of 0 or 1 has one end only: 0 of n rows leave 1 - 0.05^(1/n), about 3 / n (the rule of three).
 
 k and n are counted in the table where it is at hand, and else in the one- and two-way counts of the model file. A

@@ -32,6 +32,13 @@ def _marginals(summary: Summary) -> Headline | None:
     if distance is None:
         return None
     worst = marginals[0]
+    excess = nan_if_none(worst["distance"]) - (worst["noise"] or 0.0)
+    most = (
+        f"{_name(worst['name'])} differs most ({format_percent(nan_if_none(worst['distance']), 2)}, of which chance "
+        f"explains up to {format_percent(worst['noise'] or 0.0, 2)})"
+        if excess > 0
+        else "no column differs by more than chance explains"
+    )
     return Headline(
         name="Marginal similarity",
         measure="1 − KS or TV distance, mean of all columns",
@@ -39,7 +46,7 @@ def _marginals(summary: Summary) -> Headline | None:
         text=format_percent(1 - distance),
         **_target("higher", 1.0, "100 %"),
         meaning=f"Columns of synthetic rows are distributed like real ones up to {format_percent(distance, 2)} on "
-        f"average; {_name(worst['name'])} differs most ({format_percent(nan_if_none(worst['distance']), 2)}).",
+        f"average; {most}.",
         grade=_grade("marginals", distance),
     )
 

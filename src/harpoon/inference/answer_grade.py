@@ -1,0 +1,37 @@
+"""The grade of an answer under a condition, from what the model file holds: its calibration and the support.
+
+It needs no real rows, and is worth less than a comparison with them (`harpoon.report.agreement`): the calibration is
+that of all held-out cells, not of those under the condition. Few supporting rows lower it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harpoon.inference.support import MIN_SUPPORT_ROWS, Support
+from harpoon.training.calibration import GRADES, WORST_GRADE, Calibration
+
+MIN_GRADED_ROWS = 30  # an answer that fewer training rows support has the grade C at best
+OWN_CHECK = "from the model's own check, not from real rows"
+
+
+@dataclass(frozen=True)
+class AnswerGrade:
+    """A grade from A to D ("": none), and one sentence, which says where it comes from."""
+
+    grade: str
+    sentence: str
+
+
+def grade_answer(calibration: Calibration, support: Support) -> AnswerGrade:
+    """Return the grade of an answer: that of the calibration, C at best of few supporting rows, D of hardly any."""
+    held_out = f"held-out cells of all rows have grade {calibration.grade}"
+    if support.is_extrapolation:
+        few = f"fewer than {MIN_SUPPORT_ROWS} training rows satisfy the condition ({support})"
+        return AnswerGrade(WORST_GRADE, f"Grade {WORST_GRADE}: {OWN_CHECK}: {few}.")
+    if not calibration.grade:
+        return AnswerGrade("", f"No grade: the model has none of its own, and there are no real rows; {support}.")
+    cap = list(GRADES)[-1] if support.count < MIN_GRADED_ROWS else calibration.grade
+    grade = max(cap, calibration.grade)  # later letters are worse
+    few = f", which are fewer than {MIN_GRADED_ROWS}" if support.count < MIN_GRADED_ROWS else ""
+    return AnswerGrade(grade, f"Grade {grade}: {OWN_CHECK}: {held_out}, and {support} satisfy the condition{few}.")
