@@ -164,19 +164,23 @@ def test_a_rare_condition_is_graded_by_all_real_rows_although_few_rows_are_used(
 
 
 def test_a_model_alone_has_a_grade_that_says_where_it_comes_from(work):
-    found = describe(work.model, where=OFTEN, rows=200, random_state=0)
-    own = work.model.calibration_.grade
+    model = fit(pa.concat_tables([TABLE] * 4), hidden=32)
+    found = describe(model, where=OFTEN, rows=200, random_state=0)
+    own = model.calibration_.grade
     assert own
     assert found["condition"]["agreement"]["source"] == "model"
     assert found["condition"]["agreement"]["grade"] == own
-    assert "model&#39;s own check, not from real rows" in Page(found).html.replace("\N{NO-BREAK SPACE}", " ")
-    work.model.sample(5, where=OFTEN, random_state=0)
-    assert work.model.sampling_info_.own_grade.grade == own
-    assert "not from real rows" in str(work.model.sampling_info_)
-    assert (
-        "not from real rows"
-        in call("sample", work.file, "-n", 3, "--where", OFTEN, "-o", work.folder / "o.csv", "-f").said
-    )
+    assert "own check, not from real rows" in Page(found).html.replace("\N{NO-BREAK SPACE}", " ")
+    model.sample(5, where=OFTEN, random_state=0)
+    assert model.sampling_info_.own_grade.grade == own
+    assert "not from real rows" in str(model.sampling_info_)
+    model.save(work.folder / "own.harpoon")
+    done = call("sample", work.folder / "own.harpoon", "-n", 3, "--where", OFTEN, "-o", work.folder / "own.csv")
+    assert "not from real rows" in done.said
+    with serving(create_app(model, name="people")) as url:
+        shown = requests.post(f"{url}/profile", json={"where": OFTEN, "n": 100, "seed": 0}, timeout=60).json()
+    assert shown["agreement"]["grade"] == shown["sampling_info"]["own_grade"]["grade"] == own
+    assert "not from real rows" in shown["agreement"]["sentence"]
 
 
 # Service
@@ -217,7 +221,7 @@ def test_a_profile_has_intervals_and_with_the_table_a_grade(url):
     assert {column["name"]: column["interval"] is not None for column in found["columns"]}["income"]
     if found["real"] is None:
         assert found["agreement"]["source"] == "model"
-        assert "not from real rows" in found["agreement"]["sentence"]
+        assert found["agreement"]["sentence"].startswith("No grade: the model has none of its own")  # of few cells
     else:
         assert found["real"]["rows"] == found["agreement"]["rows"] == MET
         assert found["agreement"]["sentence"].startswith(f"Grade {found['agreement']['grade']}: ")
