@@ -24,7 +24,8 @@ CANDIDATES_PER_ROW = (1, 4, 16, 64, 256)  # round after round
 FALLBACK_CANDIDATES = 16
 MAX_CANDIDATES = 2**16  # in a round, unless there are more rows
 MAX_GUIDED_ROUNDS = 4
-POINT_PROBABILITY = 1e-3  # a truncated marginal with less probability than this counts as a point
+POINT_PROBABILITY = 1e-2  # a truncated marginal with less probability than this counts as a point
+EVERY_NUMBER = 2.0  # more than any probability
 DRAW_STRIDE = 2**20  # between the draw numbers of two rounds
 
 
@@ -42,16 +43,19 @@ class ConditionalCompletion(ConditionSearch):
             for candidates in CANDIDATES_PER_ROW:
                 self._try(candidates, self.sampler.sample)
                 if candidates == 1:
-                    self._ignore_given(only_points=True)
+                    self._ignore_given(POINT_PROBABILITY, only_points=True)
         attempt = partial(self._try, N_PARTICLES if self.can_condition else 1)
         self.guide_rounds(self.predicate, attempt, MAX_GUIDED_ROUNDS)
-        self._ignore_given()
+        for rarer_than in (POINT_PROBABILITY, EVERY_NUMBER):
+            self._ignore_given(rarer_than)
         return self.completed, self.satisfied, self.info("completion", self.satisfied)
 
-    def _ignore_given(self, *, only_points: bool = False) -> None:
+    def _ignore_given(self, rarer_than: float, *, only_points: bool = False) -> None:
         """Complete the remaining rows from truncated marginals, which ignore the observed cells of the row.
 
-        For a single value (`only_points`) nothing is lost by that: there is no distribution to be wrong about.
+        That are the marginals of the rarest number of a branch, and of others with less probability than `rarer_than`:
+        the network would hardly ever meet two single values at once. For a single value (`only_points`) nothing is lost
+        by that: there is no distribution to be wrong about.
         """
         if self.satisfied.all() or not self.can_condition:
             return
@@ -64,7 +68,7 @@ class ConditionalCompletion(ConditionSearch):
         for proposal in branch_proposals(self.sampler, self.predicate, base, ignore_given=True):
             if only_points and proposal.number_probability >= POINT_PROBABILITY:
                 continue
-            given, _ = proposal.condition(take(self.given, ~self.satisfied), random)
+            given, _ = proposal.condition(take(self.given, ~self.satisfied), random, rarer_than=rarer_than)
             self._try(FALLBACK_CANDIDATES, self.sampler.sample, given)
             if self.satisfied.all():
                 break

@@ -76,6 +76,7 @@ class BranchProposal:
     restricted_number: tuple[str, TruncatedMarginal] | None  # the numeric column that the branch restricts most
     categories: dict[str, NDArray[np.int64]]  # the allowed ones of each categorical column that the branch restricts
     nulls: list[str]  # columns that the branch requires to be null
+    other_numbers: dict[str, TruncatedMarginal] = field(default_factory=dict)  # that the branch restricts, too
     weights: list[Floats] = field(default_factory=list, init=False)  # importance weights of each round of sampling
 
     @property
@@ -110,13 +111,21 @@ class BranchProposal:
         positions = (np.arange(count) + random.random()) / count  # systematic resampling
         return take(rows, random.permutation(_inverse_cdf(weights, positions)))
 
-    def condition(self, rows: Columns, random: np.random.Generator) -> tuple[Columns, Floats]:
-        """Fill the restricted columns of rows; return the rows and their importance weights, (n,)."""
+    def condition(
+        self, rows: Columns, random: np.random.Generator, *, rarer_than: float = 0.0
+    ) -> tuple[Columns, Floats]:
+        """Fill the restricted columns of rows; return the rows and their importance weights, (n,).
+
+        Other restricted numbers are filled, too, if their truncated marginal has less probability than `rarer_than`.
+        """
         rows, weights = dict(rows), np.ones(n_rows(rows))
         if self.restricted_number:
             name, marginal = self.restricted_number
             weights *= self._null_probability(rows, name, null=False)
             rows[name] = _fill(rows[name], marginal.sample(random.random(len(weights))).values)
+        for name, marginal in self.other_numbers.items():
+            if marginal.probability < rarer_than:
+                rows[name] = _fill(rows[name], marginal.sample(random.random(len(weights))).values)
         for name in self.nulls:
             weights *= self._null_probability(rows, name, null=True)
             rows[name] = rows[name].with_null(rows[name].unknown)
@@ -180,7 +189,8 @@ def _proposal(
     is_free = ignore_given or all(cells.unknown[0] for cells in base.values())
     rarest = min(numbers, key=lambda name: numbers[name].probability, default=None) if is_free else None
     restricted = None if rarest is None else (rarest, numbers[rarest])
-    return BranchProposal(sampler, base, branch, index, restricted, categories, nulls)
+    others = {name: marginal for name, marginal in numbers.items() if is_free and name != rarest}
+    return BranchProposal(sampler, base, branch, index, restricted, categories, nulls, others)
 
 
 def _marginal(sampler: RowSampler, codec: ColumnCodec) -> TruncatedMarginal | None:

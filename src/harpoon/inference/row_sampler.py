@@ -23,7 +23,7 @@ from harpoon.encoding import EncodedRows, Penalty, RowCodec
 from harpoon.exceptions import SamplingFailed
 from harpoon.inference.autoregressive import UNIFORMS_PER_VARIABLE, AutoregressiveSampler, DistributionModel
 from harpoon.networks.copy_head import COPY_CERTAIN_PROBABILITY
-from harpoon.relations import Exclusions, Formula, RelationBank, apply_formulas, solve, violates
+from harpoon.relations import Exclusions, Formula, RelationBank, apply_formulas, close_sums, solve, violates
 
 # fill: every unknown cell gets a value, given the observed cells. as_trained: a cell is null as often as in the
 # training table. complete: as trained, and then null cells get values given the rest of their row.
@@ -370,7 +370,8 @@ class RowSampler:
         """Return rows, of which those that contradict a relation of all training rows are sampled again.
 
         Such a row has a total outside of the range of its column, or a number of items that is none of the few that
-        occur. `sample` returns rows, and in which of them a value had to be clipped.
+        occur. `sample` returns rows, and in which of them a value had to be clipped. Of the few rows that remain, such
+        as those beside a given total at the end of its range, parts are changed so that the sums hold.
         """
         (rows, clipped), formulas = sampled, self._exact_formulas
         for attempt in range(1, 1 + MAX_RETRIES):
@@ -381,7 +382,10 @@ class RowSampler:
             new, again = sample(take(given, padded), index[padded], attempt * Stream.RETRIES + draw)
             rows, clipped = scatter(rows, take(new, slice(len(failed))), failed), np.zeros_like(clipped)
             clipped[failed] = again[: len(failed)]
-        return rows
+        failed = np.flatnonzero(violates(rows, self.codec, formulas))
+        if not len(failed):
+            return rows
+        return scatter(rows, close_sums(take(rows, failed), take(given, failed), self.codec, formulas), failed)
 
     def _map_batches(
         self, given: Columns, sample_batch: SampleBatch[Sampled], size: int, steps: int, *, parallel: bool = True

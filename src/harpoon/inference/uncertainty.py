@@ -6,7 +6,7 @@ the one of this posterior. It is widened to the estimate of the model, which may
 model has learnt imperfectly and because its rows are simulated, and a quarter of a standard error of the simulation
 beyond it: an end that equals the estimate would look certain. The same holds for the share of a category under a
 condition, of which n are the training rows that satisfy the condition, and for a mean, of which Student's t gives the
-interval.
+interval, to which the error of suppressed counts is added.
 A share of 0 or 1 has one end only: 0 of n rows leave 1 - 0.05^(1/n), about 3 / n (the rule of three).
 
 k and n are counted in the table where it is at hand, and else in the one- and two-way counts of the model file. A
@@ -49,7 +49,7 @@ def mean_under_condition(mean: float, error: float, training: ConditionalCounts)
 
     `error` is its standard error by the simulation. None if fewer than two training rows satisfy the condition.
     """
-    of_training = mean_interval(*training.moments(), training.total)
+    of_training = mean_interval(*training.moments(), training.total, training.counting_error())
     return None if of_training is None else _hull(of_training, (mean - MARGIN * error, mean + MARGIN * error))
 
 
@@ -86,13 +86,15 @@ def _upper_end(share: float, rows: float) -> float:
     return max(end, of_none)
 
 
-def mean_interval(mean: float, deviation: float, rows: float) -> Ends | None:
+def mean_interval(mean: float, deviation: float, rows: float, counting_error: float = 0.0) -> Ends | None:
     """Return the 95 % interval of a mean of so many rows, by Student's t; None of fewer than two.
+
+    `counting_error` is the standard error by which their values are not known.
 
     >>> mean_interval(1.0, 2.0, 100), mean_interval(1.0, 2.0, 1)
     ((0.6011..., 1.3988...), None)
     """
     if rows < 2:  # noqa: PLR2004
         return None
-    half = float(stdtrit(rows - 1, (1 + LEVEL) / 2)) * deviation / math.sqrt(rows - 1)
+    half = float(stdtrit(rows - 1, (1 + LEVEL) / 2)) * math.hypot(deviation / math.sqrt(rows - 1), counting_error)
     return mean - half, mean + half

@@ -140,3 +140,22 @@ def test_counts_of_the_model_file_tell_the_distribution_under_bounds_on_one_colu
         assert deviation == pytest.approx(met[name].std(), rel=0.15)
     both = bind(to_predicate("x > 1 and kind = 'high'"), schema)
     assert ConditionalCounts.from_tables(tables, both, "y") is None
+
+
+def test_suppressed_counts_add_their_error_to_the_interval_of_a_mean():
+    """Of small tables: most cells of a pair of columns are suppressed, and the interval still covers the truth."""
+    covered = {"with": 0, "without": 0}
+    repeats, rows = 120, 300
+    for seed in range(repeats):
+        rng = np.random.default_rng((5, seed))
+        x = rng.normal(size=rows)
+        table = dataframe.read(pd.DataFrame({"x": x, "y": x + rng.normal(size=rows)}))
+        schema = Schema.infer(table)
+        cells = read_columns(table, schema)
+        tables = ContingencyTables.fit(schema, count_columns(table), rows, cells, cells).suppress()
+        found = ConditionalCounts.from_tables(tables, bind(to_predicate("x > 0"), schema), "y")
+        for name, error in (("with", found.counting_error()), ("without", 0.0)):
+            low, high = mean_interval(*found.moments(), found.total, error)
+            covered[name] += low <= math.sqrt(2 / math.pi) <= high
+    assert covered["without"] < covered["with"]
+    assert 0.9 <= covered["with"] / repeats <= 1.0
