@@ -504,3 +504,15 @@ def test_a_number_with_few_values_has_no_others():
     with pytest.raises(InfeasibleCondition, match="income has only the values 2500, 15000, 75000"):
         few.sample(5, where="income between 20000 and 60000")
     assert set(few.sample(20, where="income > 20000")["income"]) == {75000}
+
+
+def test_a_row_under_two_narrow_bounds_is_completed():
+    """The network would meet two single values at once in one of a million candidates."""
+    rng = np.random.default_rng(0)
+    table = pd.DataFrame({"u": rng.integers(0, 1000, 600), "v": rng.integers(0, 1000, 600), "w": rng.normal(size=600)})
+    model = Harpoon(hidden=16, max_epochs=2, random_state=0, progress=False).fit(table)
+    row = pd.DataFrame({"u": [np.nan], "v": [np.nan], "w": [0.5]})
+    for where in ("u = 335 and v = 674", "u = 335 and v between 670 and 672 and w > 0"):
+        filled = model.impute(row, where=where, random_state=0)
+        assert duckdb.from_df(filled).filter(where).count("*").fetchall() == [(1,)]
+        assert filled["w"][0] == 0.5
