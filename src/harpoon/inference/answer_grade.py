@@ -25,13 +25,14 @@ class AnswerGrade:
 
 def grade_answer(calibration: Calibration, support: Support) -> AnswerGrade:
     """Return the grade of an answer: that of the calibration, C at best of few supporting rows, D of hardly any."""
-    held_out = f"held-out cells of all rows have grade {calibration.grade}"
+    met = f"{support.count_text} satisfy the condition"
     if support.is_extrapolation:
-        few = f"fewer than {MIN_SUPPORT_ROWS} training rows satisfy the condition ({support})"
+        few = f"{met}, fewer than {MIN_SUPPORT_ROWS}"
         return AnswerGrade(WORST_GRADE, f"Grade {WORST_GRADE}: {OWN_CHECK}: {few}.")
     if not calibration.grade:
-        return AnswerGrade("", f"No grade: the model has none of its own, and there are no real rows; {support}.")
-    cap = list(GRADES)[-1] if support.count < MIN_GRADED_ROWS else calibration.grade
-    grade = max(cap, calibration.grade)  # later letters are worse
-    few = f", which are fewer than {MIN_GRADED_ROWS}" if support.count < MIN_GRADED_ROWS else ""
-    return AnswerGrade(grade, f"Grade {grade}: {OWN_CHECK}: {held_out}, and {support} satisfy the condition{few}.")
+        return AnswerGrade("", f"No grade: the model has none of its own, and there are no real rows; {met}.")
+    is_small = support.count < MIN_GRADED_ROWS
+    grade = max(calibration.grade, list(GRADES)[-1]) if is_small else calibration.grade  # later letters are worse
+    met = f"{met}, which are fewer than {MIN_GRADED_ROWS}" if is_small else met
+    held_out = f"held-out cells of all rows have grade {calibration.grade}"
+    return AnswerGrade(grade, f"Grade {grade}: {OWN_CHECK}: {held_out}, and {met}.")

@@ -71,16 +71,17 @@ class Support:
     def warning(self, condition: str) -> ExtrapolationWarning:
         """Return the warning for an extrapolation."""
         message = (
-            f"Extrapolation: the condition {condition} is met by {self._counted}. The answer is what the model makes "
+            f"Extrapolation: the condition {condition} is met by {self.count_text}. The answer is what the model makes "
             "of similar rows, not what was seen. Relax the condition, or do not rely on it."
         )
         return ExtrapolationWarning(message, code="extrapolation", condition=condition, **asdict(self))
 
     def __str__(self) -> str:
-        return f"extrapolation: {self._counted}" if self.is_extrapolation else self._counted
+        return f"extrapolation: {self.count_text}" if self.is_extrapolation else self.count_text
 
     @property
-    def _counted(self) -> str:
+    def count_text(self) -> str:
+        """The number of rows in words."""
         about = "" if self.exact is not None else "about "
         return f"{about}{format_rounded(round(self.count))} of {format_rounded(self.rows)} training rows"
 

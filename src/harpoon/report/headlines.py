@@ -47,24 +47,30 @@ def _marginals(summary: Summary) -> Headline | None:
         **_target("higher", 1.0, "100 %"),
         meaning=f"Columns of synthetic rows are distributed like real ones up to {format_percent(distance, 2)} on "
         f"average; {most}.",
-        grade=_grade("marginals", distance),
+        grade=_grade("marginals", distance) if excess > 0 else "good",
     )
 
 
 def _associations(summary: Summary) -> Headline | None:
     if "associations" not in summary or summary["associations"]["difference"] is None:
         return None
-    difference, pair = summary["associations"]["difference"], summary["associations"]["pairs"][0]
+    associations, pair = summary["associations"], summary["associations"]["pairs"][0]
+    difference = nan_if_none(associations["difference"])
+    is_chance = abs(nan_if_none(pair["real"]) - nan_if_none(pair["synthetic"])) <= nan_if_none(associations["noise"])
+    most = (
+        "for no two columns by more than chance explains"
+        if is_chance
+        else f"most for {_name(pair['left'])} and {_name(pair['right'])} (real {_signed(pair['real'])}, synthetic "
+        f"{_signed(pair['synthetic'])})"
+    )
     return Headline(
         name="Association error",
         measure="mean absolute difference of correlations",
         value=difference,
         text=f"{difference:.3f}",
         **_target("lower", 0.0, "0"),
-        meaning="How strongly two columns go together, from 0 to 1, is off by this much on average; most for "
-        f"{_name(pair['left'])} and {_name(pair['right'])} (real {_signed(pair['real'])}, synthetic "
-        f"{_signed(pair['synthetic'])}).",
-        grade=_grade("associations", difference),
+        meaning=f"How strongly two columns go together, from 0 to 1, is off by this much on average; {most}.",
+        grade="good" if is_chance else _grade("associations", difference),
     )
 
 

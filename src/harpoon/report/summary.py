@@ -130,6 +130,7 @@ class Associations(TypedDict):
     real: list[list[float | None]] | None
     synthetic: list[list[float | None]]
     difference: float | None  # mean of |synthetic - real| over all pairs, also those that are not in the matrices
+    noise: float | None  # the difference that two samples of one distribution exceed, in any pair, once in twenty times
     pairs: list[ColumnPair]  # the pairs that differ most; without real rows, the strongest associations
     columns_left_out: int
 

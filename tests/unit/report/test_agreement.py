@@ -113,3 +113,17 @@ def test_the_own_grade_is_never_better_than_the_calibration_nor_than_the_support
     assert own.sentence.startswith(f"Grade {own.grade}: {OWN_CHECK}")
     assert agreement((), dataframe.read(people(5, 0.5, 0)), None, own)["source"] == "model"
     assert not grade_answer(Calibration(), replace(support, exact=rows)).grade
+
+
+def test_associations_of_two_samples_of_one_distribution_differ_by_chance_only():
+    """Once in twenty times a pair of columns exceeds the noise; a real difference does."""
+    exceeded = 0
+    for seed in range(40):
+        found = compare(people(300, 0.3, seed), people(300, 0.3, 1000 + seed), random_state=0)
+        first = found["associations"]["pairs"][0]
+        exceeded += abs(first["real"] - first["synthetic"]) > found["associations"]["noise"]
+    assert exceeded <= 6  # of 40; 2 are expected
+    left = people(300, 0.3, 1)
+    related = compare(left.assign(age=left["age"] + 9 * (left["left"] == "yes")), people(300, 0.3, 2), random_state=0)
+    meaning = next(one for one in related["headlines"] if one["name"] == "Association error")["meaning"]
+    assert "most for age and left" in meaning
