@@ -395,7 +395,7 @@ def test_gradient_angles_of_a_model_with_relations_are_finite():
 
 
 def test_coincidences_are_not_listed_and_rare_copies_are():
-    """Of 3,000 rows, 1 to 3 % agree by chance where whole numbers have few values, related or not."""
+    """Of 3,000 rows, 1 to 3 % agree by chance where integers have few values, related or not."""
     rng = np.random.default_rng(0)
     rows = 3000
     age, score, bill = rng.integers(0, 60, rows), rng.integers(0, 60, rows), rng.integers(0, 10**5, rows)

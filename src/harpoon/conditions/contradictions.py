@@ -94,7 +94,7 @@ def explain_contradiction(
     >>> from harpoon.conditions.parser import parse
     >>> schema = Schema((Column("x", Kind.INTEGER), Column("y", Kind.NUMBER, minimum=0.0, maximum=2.5)))
     >>> explain_contradiction(parse("x > 5 and y > 0 and x < 6"), schema)
-    'x > 5 and x < 6 exclude each other, because x is a whole number'
+    'x > 5 and x < 6 exclude each other, because x is an integer'
     >>> explain_contradiction(parse("x > 5 and y > 3"), schema)
     'y > 3 is never true, because y is from 0 to 2.5 in the training table'
     """
@@ -182,7 +182,7 @@ def _label_text(axis: LabelAxis, label: int, schema: Schema) -> str:
 
 
 def _describe_step(column: Column, step: float) -> str:
-    return f"{column.name} is a {'whole number' if step == 1 else f'multiple of {format_number(step)}'}"
+    return f"{column.name} is {'an integer' if step == 1 else f'a multiple of {format_number(step)}'}"
 
 
 def _why_never_null(column: Column) -> str:

@@ -24,7 +24,7 @@ from scipy.special import betaincinv, stdtrit
 from harpoon.inference.support import ConditionalCounts, Support
 
 LEVEL = 0.95
-ONE_ROW = 1 - 1e-9  # a share times its rows may miss a whole number by rounding
+ONE_ROW = 1 - 1e-9  # a share times its rows may miss an integer by rounding
 MARGIN = 0.25  # by which an interval reaches beyond the estimate of the model, in standard errors of the simulation
 Ends = tuple[float, float]
 

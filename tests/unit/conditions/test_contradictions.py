@@ -20,8 +20,8 @@ SCHEMA = Schema(
 CONTRADICTIONS = {
     "height > 5 and height < 4": "height > 5 and height < 4 exclude each other",
     "height > 5 and height <= 5": "height > 5 and height <= 5 exclude each other",
-    "age > 5 and age < 6": "age > 5 and age < 6 exclude each other, because age is a whole number",
-    "age = 5.5": "age = 5.5 is never true, because age is a whole number",
+    "age > 5 and age < 6": "age > 5 and age < 6 exclude each other, because age is an integer",
+    "age = 5.5": "age = 5.5 is never true, because age is an integer",
     f"age > {10**30} and age < {10**29}": f"age > {10**30} and age < {10**29} exclude each other",
     "born > DATE '2024-01-31' and born < '2024-02-01'": "born > date '2024-01-31' and born < '2024-02-01' "
     "exclude each other",
@@ -41,7 +41,7 @@ CONTRADICTIONS = {
     "height > width and age > 3 and width > height": "height > width and width > height exclude each other",
     "height > width and width >= 4 and height < 4": "height > width and width >= 4 and height < 4 exclude each other",
     "age > height and height >= 3.5 and age < 5 and age != 4": "age > height and height >= 3.5 and age < 5 and "
-    "age != 4 exclude each other, because age is a whole number",
+    "age != 4 exclude each other, because age is an integer",
     "abs(height) < 0": "abs(height) < 0 is never true",
     "height * 2 > 5 and height * 2 < 4": "height * 2 > 5 and height * 2 < 4 exclude each other",
     "height > width and age > 5 and (age < 4 or age = 2)": "age > 5 and (age < 4 or age = 2) exclude each other",
