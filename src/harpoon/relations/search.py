@@ -91,11 +91,11 @@ class RelationData(NamedTuple):
             places = shift * len(values) // (N_SHIFTS + 1)
             matches = bank.matches(predicted.values, values.roll(places, dims=0), index)
             by_chance += (matches & predicted.observed & known.roll(places, dims=0)).sum(dim=0) / N_SHIFTS
+        is_distinct = predicted.observed & known & (step > 2 * bank.rounding_errors(values, index))
         beside = [
-            (bank.matches(predicted.values + side * step, values, index) & predicted.observed & known).sum(dim=0)
-            for side in (-1, 1)
+            (bank.matches(predicted.values + side * step, values, index) & is_distinct).sum(dim=0) for side in (-1, 1)
         ]
-        return torch.stack([by_chance, *(rows * (step > 0) for rows in beside)]).amax(dim=0)
+        return torch.stack([by_chance, *beside]).amax(dim=0)
 
     def _bank(self, relations: Sequence[Relation]) -> RelationBank:
         per_column = max(Counter(relation.target for relation in relations).values(), default=0)
