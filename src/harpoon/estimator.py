@@ -24,6 +24,7 @@ from harpoon.data.contingency import ContingencyTables
 from harpoon.diffusion import Denoiser
 from harpoon.encoding import EncodedRows, RowCodec
 from harpoon.exceptions import InvalidOption, ModelFileError, NotFitted
+from harpoon.inference.answer_grade import grade_answer
 from harpoon.inference.call_options import check_effective, check_missing, check_names, without_effect
 from harpoon.inference.defaults import DEFAULT_ROWS
 from harpoon.inference.diagnostics import SamplingInfo
@@ -284,7 +285,7 @@ class Harpoon:
             sampler.seed = partition_seed(sampler.seed, row_offset)
             sampled, info = query.sample(sampler, rows, strategy)
         support = self._check_support(None if query is None else query.tree, given, info.probability)
-        self.sampling_info_ = replace(info, support=support)
+        self.sampling_info_ = self._with_support(info, support)
         frame = self.template_.build({**constant_columns(self.schema_, self.template_, n_rows(sampled)), **sampled})
         return frame if query is None else dataframe.with_attrs(frame, asdict(self.sampling_info_))
 
@@ -510,6 +511,10 @@ class Harpoon:
         warn_extrapolation(support, _condition_text(tree, given))
         return support
 
+    def _with_support(self, info: SamplingInfo, support: Support | None) -> SamplingInfo:
+        grade = None if support is None else grade_answer(self.calibration_, support)
+        return replace(info, support=support, own_grade=grade)
+
     def _completer(
         self, query: Query | None, sampler: RowSampler, table: PartialTable, row_offset: int
     ) -> Complete | None:
@@ -519,7 +524,7 @@ class Harpoon:
         query.check_constants(table.table)
 
         def on_info(info: SamplingInfo) -> None:
-            self.sampling_info_ = replace(info, support=support)
+            self.sampling_info_ = self._with_support(info, support)
 
         complete = query.completer(sampler, table.rows, row_offset, on_info)
         support = self._check_support(query.tree)

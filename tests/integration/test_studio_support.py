@@ -1,6 +1,7 @@
 """Studio says what stands behind an answer: rows, an honest interval, and a grade."""
 
 import duckdb
+import pyarrow as pa
 import pytest
 import requests
 from scipy.stats import beta
@@ -70,7 +71,23 @@ def test_the_banner_needs_no_table(browser, url_alone):
     estimate = round(found["support"]["estimate"])
     assert reader.text("#verdict-a .support") == f"Support: about {estimate} of 300 training rows satisfy it."
     assert reader.all("#verdict-a .banner") == []
-    assert not reader.one("#verdict-a .graded").is_displayed()  # there are no real rows to compare with
+    grade = reader.text("#verdict-a .graded")
+    assert grade == found["agreement"]["sentence"]
+    assert grade.startswith("No grade: the model has none of its own")  # too few held-out cells
+
+
+def test_without_real_rows_the_grade_says_where_it_comes_from(browser):
+    table = pa.concat_tables([people()] * 4)
+    model = fit(table, hidden=32)
+    with serving(create_app(model, name=NAME)) as url:
+        reader = Reader(browser, url).open("#a=age+>%3D+60&n=40")
+        grade = reader.one("#verdict-a .graded")
+        assert grade.get_attribute("data-grade") == model.calibration_.grade != ""
+        assert grade.text.startswith(
+            f"Grade {model.calibration_.grade}: from the model's own check, not from real rows"
+        )
+        reader.open("#a=age+<+20+and+income+>+2200&n=5")
+        assert reader.one("#verdict-a .graded").get_attribute("data-grade") == "D"
 
 
 def test_intervals_contain_the_error_of_the_training_rows(browser, url):

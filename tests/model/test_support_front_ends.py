@@ -141,8 +141,40 @@ def test_a_report_has_support_and_grade_of_its_condition(work):
 def test_a_report_of_an_extrapolation_has_a_banner(work):
     summary = describe(work.model, where="age < 24 and income > 1990", rows=200, random_state=0)
     assert summary["condition"]["support"]["is_extrapolation"]
-    assert summary["condition"]["agreement"] is None
+    assert summary["condition"]["agreement"]["grade"] == "D"
     assert "<b>Extrapolation</b>" in Page(summary).html
+
+
+def test_a_rare_condition_is_graded_by_all_real_rows_although_few_rows_are_used(work):
+    where = "age between 40 and 44"
+    met = duckdb.from_arrow(TABLE).filter(where).count("*").fetchall()[0][0]
+    many = pa.concat_tables([TABLE] * -(-60 // met))
+    found = evaluate(work.model, many, where=where, rows=100, train=TABLE, random_state=0)["condition"]
+    assert found["real_rows"] == met * many.num_rows // TABLE.num_rows >= 60
+    assert found["real_fraction"] == pytest.approx(met / TABLE.num_rows)
+    assert found["agreement"]["source"] == "real rows"
+    assert found["agreement"]["grade"]
+    assert found["support"]["exact"] == met
+
+
+def test_a_model_alone_has_a_grade_that_says_where_it_comes_from(work):
+    model = fit(pa.concat_tables([TABLE] * 4), hidden=32)
+    found = describe(model, where=OFTEN, rows=200, random_state=0)
+    own = model.calibration_.grade
+    assert own
+    assert found["condition"]["agreement"]["source"] == "model"
+    assert found["condition"]["agreement"]["grade"] == own
+    assert "own check, not from real rows" in Page(found).html.replace("\N{NO-BREAK SPACE}", " ")
+    model.sample(5, where=OFTEN, random_state=0)
+    assert model.sampling_info_.own_grade.grade == own
+    assert "not from real rows" in str(model.sampling_info_)
+    model.save(work.folder / "own.harpoon")
+    done = call("sample", work.folder / "own.harpoon", "-n", 3, "--where", OFTEN, "-o", work.folder / "own.csv")
+    assert "not from real rows" in done.said
+    with serving(create_app(model, name="people")) as url:
+        shown = requests.post(f"{url}/profile", json={"where": OFTEN, "n": 100, "seed": 0}, timeout=60).json()
+    assert shown["agreement"]["grade"] == shown["sampling_info"]["own_grade"]["grade"] == own
+    assert "not from real rows" in shown["agreement"]["sentence"]
 
 
 # Service
@@ -157,7 +189,12 @@ def url(request, work):
 
 def test_the_service_says_it_in_every_answer(work, url):
     body = {"where": OFTEN, "n": 20, "seed": 0}
-    support = work.model.support(OFTEN).to_json()
+    has_table = requests.get(f"{url}/schema", timeout=9).json()["real_rows"] is not None
+    support = work.model.support(OFTEN, data=TABLE if has_table else None).to_json()
+    assert support["exact"] == (MET if has_table else None)
+    for route in ("profile", "feasibility"):
+        asked = {"where": OFTEN, "seed": 0} if route == "feasibility" else body
+        assert requests.post(f"{url}/{route}", json=asked, timeout=60).json()["support"]["exact"] == support["exact"]
     sampled = requests.post(f"{url}/sample", json=body, timeout=60)
     assert sampled.json()["support"] == support
     assert sampled.json()["notes"] == []
@@ -177,7 +214,8 @@ def test_a_profile_has_intervals_and_with_the_table_a_grade(url):
     assert found["interval"][1] >= posterior.ppf(0.975) - 0.01
     assert {column["name"]: column["interval"] is not None for column in found["columns"]}["income"]
     if found["real"] is None:
-        assert found["agreement"] is None
+        assert found["agreement"]["source"] == "model"
+        assert found["agreement"]["sentence"].startswith("No grade: the model has none of its own")  # of few cells
     else:
         assert found["real"]["rows"] == found["agreement"]["rows"] == MET
         assert found["agreement"]["sentence"].startswith(f"Grade {found['agreement']['grade']}: ")

@@ -102,6 +102,23 @@ def test_every_sampled_row_keeps_it(made):
     assert holds(arrays(model.sample(600, random_state=0, missing="complete"))).all()
 
 
+@pytest.mark.parametrize("quantile", [0.0, 0.003, 1.0])
+@pytest.mark.parametrize("name", ["two_parts", "few_valued_total"])
+def test_a_given_total_at_the_end_of_its_range_is_split_exactly(name, quantile):
+    rng = np.random.default_rng(0)
+    cents, others = rng.gamma(2, 1000, ROWS).astype(int), rng.gamma(2, 500, ROWS).astype(int)
+    two_parts = pa.table({"a": cents / 100, "b": others / 100, "total": (cents + others) / 100})
+    table = two_parts if name == "two_parts" else few_valued_total().table
+    total = float(np.quantile(table["total"].to_numpy(), quantile, method="closest_observation"))
+    given = {"total": total if name == "two_parts" else int(total)}
+    rows = arrays(small_fit(table).sample(300, given=given, random_state=1, missing="complete"))
+    assert np.isclose(rows["a"] + rows["b"], total, rtol=1e-12).all()
+    for part in ("a", "b"):
+        known = table[part].to_numpy()
+        assert (rows[part] >= known.min()).all()
+        assert (rows[part] <= known.max()).all()
+
+
 def test_a_cell_that_follows_from_the_others_is_imputed_exactly(made):
     (table, _, holds, name), model = made
     complete = table.drop_null()

@@ -1,14 +1,16 @@
 """Contradictions: conditions that no row satisfies, because they leave no value to a column.
 
-Each column is checked on its own in every branch: `x > 5 and x < 4` is found, `x > y and y > x` is not. The values of a
-column are those that a sampled cell can have: its categories, or the range of its training cells.
+Every branch is checked in three ways. A column may have no value left: `x > 5 and x < 4`. Its values are those that a
+sampled cell can have: its categories, or the range of its training cells at their resolution. Two labels may exclude
+each other: `city = 'Paris' and country = 'Italy'`. And several numbers may have no solution within their ranges, alone
+or by a sum that always holds: `x > y and y > x`, or `total < part`. What cannot be decided is no contradiction.
 """
 
 from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,10 +20,12 @@ from numpy.typing import NDArray
 from harpoon._text import format_list
 from harpoon.conditions import bound
 from harpoon.conditions.binder import bind
-from harpoon.conditions.bound import BoundPredicate, DatePart, all_of, columns_of
-from harpoon.conditions.branches import overlapping_branches
+from harpoon.conditions.bound import BoundPredicate, DatePart, NumericTerm, all_of, columns_of, has_date_part
+from harpoon.conditions.branches import Branch, overlapping_branches
 from harpoon.conditions.evaluate import evaluate
 from harpoon.conditions.expressions import And, IsNull, Like, Or, Predicate
+from harpoon.conditions.interval_arithmetic import may_satisfy
+from harpoon.conditions.linear_program import Bounds, inequalities, is_infeasible, of_sum
 from harpoon.conditions.part_values import (
     PartValues,
     date_parts_of,
@@ -32,14 +36,16 @@ from harpoon.conditions.part_values import (
     known_values,
     possible_values,
 )
-from harpoon.conditions.sql import text_literal
-from harpoon.data import Column, ColumnArray, Schema
+from harpoon.conditions.row_rules import LabelAxis, LabelDomain, LabelDomains, PairRule, Rule, Rules
+from harpoon.conditions.sql import quote_name, text_literal
+from harpoon.data import Column, ColumnArray, Schema, format_number
 from harpoon.data.calendar import Ints
 from harpoon.data.column import format_value
 
 NO_PART_VALUES: Mapping[str, PartValues] = {}
 MAX_NUMBERS = 1000  # a condition that compares a column with more numbers is not checked
 MAX_INTEGER = 2**62  # larger ones are evaluated as Python integers
+MAX_NAMED_LABELS = 3
 MAX_EXACT_FLOAT = 2.0**53  # beyond it, neighbouring integers are the same float
 
 
@@ -52,12 +58,18 @@ class Domain:
         nullable: The columns that can have missing cells; None: all.
         free: Columns that can have other values than the training table, such as those of observed cells.
         part_values: The values of calendar parts that sampled cells can have, by the name of the column.
+        rules: What holds in every row.
+        has_steps: Whether numbers have the resolution of the training table.
+        unlimited: Numbers whose range does not count.
     """
 
     schema: Schema
     nullable: Collection[str] | None = None
     free: Collection[str] = ()
     part_values: Mapping[str, PartValues] = field(default_factory=dict)
+    rules: Rules = field(default_factory=Rules)
+    has_steps: bool = True
+    unlimited: Collection[str] = ()
 
     def can_be_null(self, name: str) -> bool:
         """Return whether a cell of the column can be missing."""
@@ -66,7 +78,8 @@ class Domain:
     def limits(self, column: Column) -> tuple[Any, Any] | None:
         """Return the smallest and the largest value of a numeric column, if it has a range and stays in it."""
         known = column.kind.numeric and column.clip and column.minimum is not None and column.maximum is not None
-        return (column.minimum, column.maximum) if known and column.name not in self.free else None
+        is_free = column.name in self.free or column.name in self.unlimited
+        return (column.minimum, column.maximum) if known and not is_free else None
 
     def known_values(self, term: DatePart) -> Ints | None:
         """Return the values that sampled cells can have in a calendar part, or None if that is not known."""
@@ -75,9 +88,16 @@ class Domain:
             return None
         return known_values(term, column, self.part_values.get(column.name, {}))
 
-    def without_limits(self) -> Domain:
-        """Return the domain in which numbers have no range."""
-        return replace(self, free={column.name for column in self.schema if column.kind.numeric} | set(self.free))
+    def step(self, column: Column) -> int | float:
+        """Return the resolution of a number or a time; 0: none is known."""
+        if column.kind.temporal or not self.has_steps:
+            return int(column.kind.temporal)
+        known = column.step if column.name not in self.free else None
+        return known or int(column.kind.integral)
+
+    def with_limits(self, names: Collection[str]) -> Domain:
+        """Return the domain in which no other numbers have a range."""
+        return replace(self, unlimited={column.name for column in self.schema if column.kind.numeric} - set(names))
 
 
 def explain_contradiction(
@@ -87,20 +107,21 @@ def explain_contradiction(
     nullable: Collection[str] | None = None,
     free: Collection[str] = (),
     part_values: Mapping[str, PartValues] = NO_PART_VALUES,
+    rules: Rules | None = None,
 ) -> str:
     """Return which parts of a condition exclude each other, in words; "" if some row may satisfy the condition.
 
-    `nullable`, `free` and `part_values` are those of `Domain`.
+    `nullable`, `free`, `part_values` and `rules` are those of `Domain`.
 
     >>> from harpoon import Kind
     >>> from harpoon.conditions.parser import parse
     >>> schema = Schema((Column("x", Kind.INTEGER), Column("y", Kind.NUMBER, minimum=0.0, maximum=2.5)))
     >>> explain_contradiction(parse("x > 5 and y > 0 and x < 6"), schema)
-    'x > 5 and x < 6 exclude each other'
+    'x > 5 and x < 6 exclude each other, because x is an integer'
     >>> explain_contradiction(parse("x > 5 and y > 3"), schema)
     'y > 3 is never true, because y is from 0 to 2.5 in the training table'
     """
-    domain = Domain(schema, nullable, free, part_values)
+    domain = Domain(schema, nullable, free, part_values, rules or Rules())
     parts = _find_contradictions(tree, domain)
     return "; ".join(f"{part} {_is_what(part)}{_because(part, domain)}" for part in parts)
 
@@ -120,9 +141,8 @@ def _because(part: Predicate, domain: Domain) -> str:
             return f", because no value of {names[0]} {_describe_pattern(pattern)}{_values_of(domain.schema[names[0]])}"
     if why := _why_no_part(predicate, domain, is_plain=isinstance(part, And)):
         return f", because {why}"
-    limited = [column for name in names if domain.limits(column := domain.schema[name])]
-    if limited and not _is_contradiction(predicate, domain.without_limits()):
-        return f", because {' and '.join(map(_describe_range, limited))} in the training table"
+    if reasons := list(_reasons(predicate, domain)):
+        return f", because {', and '.join(reasons)}"
     discrete = [domain.schema[name] for name in names if domain.schema[name].kind.discrete]
     if len(discrete) == len(names) == 1 and not isinstance(part, And):
         return f", because {names[0]} has no other value{_values_of(discrete[0])}"
@@ -141,6 +161,67 @@ def _why_no_part(predicate: BoundPredicate, domain: Domain, *, is_plain: bool) -
         if known is not None and excludes_all_values([predicate], term, known):
             return f"{describe_values(term, known)} in the training table"
     return ""
+
+
+def _reasons(predicate: BoundPredicate, domain: Domain) -> Iterator[str]:
+    """Yield what of a domain makes a condition a contradiction: rules, ranges and resolutions."""
+    # The shortest explanation uses columns of the condition only.
+    rules = sorted(domain.rules.all, key=lambda rule: len(rule.columns - columns_of(predicate)))
+    needed = _minimal_subset(
+        len(rules), lambda kept: _is_contradiction(predicate, replace(domain, rules=_select(rules, kept)))
+    )
+    yield from (_describe_rule(rules[i], predicate, domain) for i in needed)
+    domain = replace(domain, rules=_select(rules, needed))
+    names = sorted(columns_of(predicate).union(*(rule.columns for rule in domain.rules.all)))
+    limited = [column for name in names if domain.limits(column := domain.schema[name])]
+    needed = _minimal_subset(
+        len(limited), lambda kept: _is_contradiction(predicate, domain.with_limits([limited[i].name for i in kept]))
+    )
+    if needed:
+        yield f"{' and '.join(_describe_range(limited[i]) for i in needed)} in the training table"
+    domain = domain.with_limits([limited[i].name for i in needed])
+    if not _is_contradiction(predicate, replace(domain, has_steps=False)):
+        columns = [domain.schema[name] for name in names if domain.schema[name].kind.numeric]
+        yield " and ".join(_describe_step(column, domain.step(column)) for column in columns if domain.step(column))
+
+
+def _select(rules: Sequence[Rule], kept: Iterable[int]) -> Rules:
+    chosen = {id(rules[i]) for i in kept}
+    return Rules(
+        tuple(rule for rule in rules if isinstance(rule, PairRule) and id(rule) in chosen),
+        tuple(rule for rule in rules if not isinstance(rule, PairRule) and id(rule) in chosen),
+    )
+
+
+def _describe_rule(rule: Rule, predicate: BoundPredicate, domain: Domain) -> str:
+    """Return a rule in words: of labels, those that are found with the only one that a condition leaves."""
+    branches = overlapping_branches(predicate)
+    if not isinstance(rule, PairRule) or len(branches) != 1:
+        return rule.text
+    for axis, other, possible in ((rule.left, rule.right, rule.possible), (rule.right, rule.left, rule.possible.T)):
+        left = np.flatnonzero(_label_domain(axis, _by_column(branches[0].parts), domain).allowed)
+        if len(left) == 1 and 0 < possible[left[0]].sum() <= MAX_NAMED_LABELS:
+            found = [_label_text(other, label, domain.schema) for label in np.flatnonzero(possible[left[0]]).tolist()]
+            return f"{_label_text(axis, int(left[0]), domain.schema)} is only found with {' or '.join(found)}"
+    return rule.text
+
+
+def _label_text(axis: LabelAxis, label: int, schema: Schema) -> str:
+    """Return a label as a condition."""
+    name, column = quote_name(axis.column), schema[axis.column]
+    if axis.values is None:
+        return f"{name} is null" if label else f"{name} is not null"
+    value = axis.values[label]
+    if np.isnan(value):
+        return f"other values of {name}"
+    if not column.kind.discrete:
+        return f"{name} = {format_number(int(value) if float(value).is_integer() else float(value))}"
+    category = (column.categories or (False, True))[int(value)]
+    return f"{name} = {text_literal(category) if isinstance(category, str) else category}"
+
+
+def _describe_step(column: Column, step: float) -> str:
+    return f"{column.name} is {'an integer' if step == 1 else f'a multiple of {format_number(step)}'}"
 
 
 def _why_never_null(column: Column) -> str:
@@ -179,30 +260,114 @@ def _find_contradictions(tree: Predicate, domain: Domain) -> list[Predicate]:
         return [part for member in tree.members for part in _find_contradictions(member, domain)] or [tree]
     if not isinstance(tree, And):
         return [tree]
-    subset = tuple(tree.members[i] for i in _minimal_subset([bind(member, schema) for member in tree.members], domain))
+    members = [bind(member, schema) for member in tree.members]
+    needed = _minimal_subset(
+        len(members), lambda kept: _is_contradiction(all_of(members[i] for i in sorted(kept)), domain)
+    )
+    subset = tuple(tree.members[i] for i in needed)
     return [And(subset)] if len(subset) > 1 else _find_contradictions(subset[0], domain)
 
 
-def _minimal_subset(predicates: Sequence[BoundPredicate], domain: Domain) -> list[int]:
-    """Return the indices of a minimal subset of predicates that contradicts itself, given that all together do."""
-
-    def contradicts(indices: Iterable[int]) -> bool:
-        return _is_contradiction(all_of(predicates[i] for i in sorted(indices)), domain)
-
+def _minimal_subset(count: int, contradicts: Callable[[Sequence[int]], bool]) -> list[int]:
+    """Return a minimal subset of 0 to count - 1 that contradicts itself, given that all together do."""
     subset: list[int] = []
-    rest = range(len(predicates))
-    while not contradicts(subset):
-        # The shortest prefix that contradicts the subset ends with a predicate that is necessary.
+    rest = range(count)
+    while rest and not contradicts(subset):
+        # The shortest prefix that contradicts the subset ends with an element that is necessary.
         last = bisect_left(rest, 1, key=lambda i: contradicts([*subset, *range(i + 1)]))
         subset, rest = [*subset, last], range(last)
     return sorted(subset)
 
 
 def _is_contradiction(predicate: BoundPredicate, domain: Domain) -> bool:
-    """Return whether every branch of a condition leaves no value to a column, not even a missing one."""
-    return all(
-        any(_excludes_all(parts, name, domain) for name, parts in _by_column(branch.parts).items())
-        for branch in overlapping_branches(predicate)
+    """Return whether no branch of a condition has a solution, not even with missing cells."""
+    return all(_is_empty(branch, domain) for branch in overlapping_branches(predicate))
+
+
+def _is_empty(branch: Branch, domain: Domain) -> bool:
+    """Return whether a branch leaves no value to a column, no labels that occur together, or no numbers."""
+    by_column = _by_column(branch.parts)
+    if any(_excludes_all(parts, name, domain) for name, parts in by_column.items()):
+        return True
+    pairs = domain.rules.pairs
+    used = {name for rule in pairs for name in rule.columns} & set(by_column)
+    if len(used) > 1 and LabelDomains(pairs, lambda axis: _label_domain(axis, by_column, domain)).is_empty:
+        return True
+    return _excludes_numbers(branch.parts, by_column, domain)
+
+
+def _label_domain(axis: LabelAxis, by_column: dict[str, list[BoundPredicate]], domain: Domain) -> LabelDomain:
+    """Return which labels of a column satisfy the parts that use it alone."""
+    predicate, null = all_of(by_column.get(axis.column, ())), domain.can_be_null(axis.column)
+    if axis.values is None:
+        observed = [*by_column.get(axis.column, ()), bound.IsMissing(axis.column, missing=False)]
+        is_null = null and bool(evaluate(predicate, _cells(axis.column, [], null=True)).all())
+        return LabelDomain(np.array([not _excludes_all(observed, axis.column, domain), is_null]))
+    known = ~np.isnan(axis.values)
+    satisfied = evaluate(predicate, _cells(axis.column, np.where(known, axis.values, 0), null=null))
+    return LabelDomain(satisfied[: len(known)] | ~known, bool(satisfied[len(known) :].any()))
+
+
+def _cells(name: str, values: Any, *, null: bool) -> dict[str, ColumnArray]:  # noqa: ANN401
+    """Return values as cells of a column, and a missing cell after them."""
+    filled = np.append(np.asarray(values, dtype=None if len(values) else np.int64), 0) if null else np.asarray(values)
+    return {name: ColumnArray("other", filled, np.arange(len(filled)) >= len(values))}
+
+
+def _excludes_numbers(
+    parts: Sequence[BoundPredicate], by_column: dict[str, list[BoundPredicate]], domain: Domain
+) -> bool:
+    """Return whether comparisons of several numbers, or sums that hold in every row, leave no numbers."""
+    comparisons = [each for part in parts for each in _conjuncts(part) if isinstance(each, bound.Compare)]
+    several = [each for each in comparisons if len(columns_of(each)) > 1 or _compared_numbers(each) is None]
+    several = [each for each in several if not has_date_part(each)]
+    observed = {name for each in comparisons if not _ignores_missing(each) for name in columns_of(each)}
+    sums = [
+        rule
+        for rule in domain.rules.sums
+        if rule.columns & observed and all(name in observed or not domain.can_be_null(name) for name in rule.columns)
+    ]
+    if not several and not any(len(rule.columns & set(by_column)) > 1 for rule in sums):
+        return False
+    names = set().union(*map(columns_of, comparisons), *(rule.columns for rule in sums))
+    limits = {name: _range(by_column.get(name, []), name, domain) for name in names}
+    certain = {name: ends for name, ends in limits.items() if name in observed or not domain.can_be_null(name)}
+    if not all(may_satisfy(each, certain, 1).all() for each in several):
+        return True
+    constraints = [one for each in comparisons if not has_date_part(each) for one in inequalities(each)]
+    return is_infeasible([*constraints, *(one for rule in sums for one in of_sum(rule))], limits)
+
+
+def _conjuncts(part: BoundPredicate) -> Iterator[BoundPredicate]:
+    """Yield the parts that all must hold."""
+    if isinstance(part, bound.AllOf):
+        for inner in part.parts:
+            yield from _conjuncts(inner)
+    else:
+        yield part
+
+
+def _ignores_missing(term: bound.Compare | NumericTerm) -> bool:
+    """Return whether a term may have a value although a cell is missing."""
+    match term:
+        case bound.Compare(_, left, right):
+            return _ignores_missing(left) or _ignores_missing(right)
+        case bound.Operation(operator, operands):
+            return operator in ("least", "greatest") or any(map(_ignores_missing, operands))
+    return False
+
+
+def _range(parts: list[BoundPredicate], name: str, domain: Domain) -> Bounds:
+    """Return the smallest and the largest value of a number that satisfies the parts which use it alone."""
+    column = domain.schema[name]
+    values, satisfied, is_bounded = _satisfying_values(parts, column, domain)
+    found = values[satisfied]
+    if not len(found):  # a contradiction, which is found for the column itself
+        return -math.inf, math.inf
+    low, high = float(found[0]), float(found[-1])
+    return (
+        low if is_bounded or not satisfied[0] else -math.inf,
+        high if is_bounded or not satisfied[-1] else math.inf,
     )
 
 
@@ -223,18 +388,10 @@ def _excludes_all(parts: list[BoundPredicate], name: str, domain: Domain) -> boo
         return True
     if column.kind.discrete and name in domain.free:
         return False
-    if column.values and domain.limits(column):  # a number with few values
-        cells = ColumnArray("other", np.array([*column.values, 0]), np.array([False] * len(column.values) + [True]))
-        return not evaluate(all_of(parts), {name: cells if domain.can_be_null(name) else cells[:-1]}).any()
-    compared = {part: set() if column.kind.discrete else _compared_numbers(part) for part in parts}
-    decidable = {part: numbers for part, numbers in compared.items() if numbers is not None}
-    numbers = set().union(*decidable.values())
-    if len(numbers) > MAX_NUMBERS:
+    if _satisfying_values(parts, column, domain)[1].any():
         return False
-    values = _representative_values(column, numbers or {0}, domain.limits(column))
-    missing = [False] * len(values) + [True] * domain.can_be_null(name)
-    cells = ColumnArray("other", np.resize(np.append(values, 0), len(missing)), np.array(missing, dtype=np.bool_))
-    return not evaluate(all_of(decidable), {name: cells}).any()
+    null = evaluate(all_of(_decidable(parts, column, domain)), _cells(name, [], null=True))
+    return not (domain.can_be_null(name) and null.any())
 
 
 def _excludes_parts(parts: list[BoundPredicate], domain: Domain) -> bool:
@@ -256,20 +413,57 @@ def _excludes_parts(parts: list[BoundPredicate], domain: Domain) -> bool:
     return domain.limits(column) is not None and excludes_all_days(parts, column, known)
 
 
-def _representative_values(column: Column, numbers: set[int | float], limits: tuple[Any, Any] | None) -> NDArray[Any]:
+def _decidable(parts: list[BoundPredicate], column: Column, domain: Domain) -> dict[BoundPredicate, set[int | float]]:
+    """Return the parts that representative values decide, with the numbers that they compare a column with."""
+    is_listed = column.kind.discrete or (column.values and domain.limits(column))
+    compared = {part: set() if is_listed else _compared_numbers(part) for part in parts}
+    return {part: numbers for part, numbers in compared.items() if numbers is not None}
+
+
+def _satisfying_values(
+    parts: list[BoundPredicate], column: Column, domain: Domain
+) -> tuple[NDArray[Any], NDArray[np.bool_], bool]:
+    """Return representative values of a column in ascending order, which satisfy its parts, and whether it is bounded.
+
+    If it is not, values beyond the first and the last are like them.
+    """
+    decidable, limits = _decidable(parts, column, domain), domain.limits(column)
+    numbers = set().union(*decidable.values())
+    if column.values and limits:
+        values = np.array(column.values)
+    elif len(numbers) > MAX_NUMBERS:
+        return np.zeros(1), np.ones(1, dtype=np.bool_), False
+    else:
+        values = _representative_values(column, numbers or {0}, limits, domain.step(column))
+    return values, evaluate(all_of(decidable), _cells(column.name, values, null=False)), limits is not None
+
+
+def _representative_values(
+    column: Column, numbers: set[int | float], limits: tuple[Any, Any] | None, step: float
+) -> NDArray[Any]:
     """Return values of a column that include one from each interval between the numbers, within the limits."""
     if column.kind.discrete:
         return np.arange(len(column.categories or ()))
-    if column.kind.integral:
-        near = {i for x in numbers for i in (math.floor(x) - 1, math.floor(x), math.ceil(x), math.ceil(x) + 1)}
+    if column.kind.integral and step:
+        near = {i for x in numbers for i in _multiples(x, int(step))}
         if limits is not None:
             near = {i for i in near if limits[0] <= i <= limits[1]} | set(map(int, limits))
         return np.array(sorted(near), dtype=np.int64 if max(map(abs, near)) < MAX_INTEGER else object)
     points = np.array(sorted(numbers), dtype=np.float64)
     around = np.concatenate([points, np.nextafter(points, -np.inf), np.nextafter(points, np.inf)])
-    if limits is None:
-        return around
-    return np.append(around[(around >= limits[0]) & (around <= limits[1])], np.array(limits, dtype=np.float64))
+    if step and np.abs(points).max() / step < MAX_EXACT_FLOAT:
+        decimals = round(-math.log10(step))
+        steps = np.floor(points / step)[:, None] + np.arange(-2, 4)
+        around = np.unique(np.round(steps * step, decimals))
+    if limits is not None:
+        around = np.append(around[(around >= limits[0]) & (around <= limits[1])], np.array(limits, dtype=np.float64))
+    return np.unique(around)
+
+
+def _multiples(number: float, step: int) -> set[int]:
+    """Return the multiples of a step around a number: two below, two above, and itself if it is one."""
+    low, high = math.floor(number) // step * step, -(-math.ceil(number) // step) * step
+    return {low - step, low, high, high + step}
 
 
 def _compared_numbers(predicate: BoundPredicate) -> set[int | float] | None:

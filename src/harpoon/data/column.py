@@ -25,6 +25,8 @@ from harpoon.exceptions import InvalidOption
 
 MAX_STEP = 10**18
 MAX_DECIMALS = 9  # the finest resolution that is detected
+MAX_ROUNDING = 0.01  # steps: a larger rounding error could hide other digits
+MAX_ROUNDED_FRACTION = 0.1  # values with a rounding error
 TIME_STEPS = (86_400 * 10**9, 3_600 * 10**9, 60 * 10**9, 10**9, 10**6, 10**3, 1)  # in nanoseconds
 
 
@@ -46,10 +48,16 @@ class KindSpec:
 
 
 def decimal_step(values: NDArray[Any], unit: str = "") -> float:  # noqa: ARG001
-    """Return the largest power of ten up to 1 that divides all values, or 0."""
+    """Return the largest power of ten up to 1 that divides all values, or 0.
+
+    A few values may differ by the rounding error of a sum: -0.0454699999999999 has five decimals among others.
+    """
+    rounding = float(np.finfo(np.float64).eps * np.abs(values).max(initial=0.0))
     with np.errstate(over="ignore", invalid="ignore"):  # rounding multiplies: values that overflow have no step
         for decimals in range(MAX_DECIMALS + 1):
-            if np.array_equal(np.round(values, decimals), values):
+            error = np.abs(np.round(values, decimals) - values)
+            allowed = rounding if rounding < MAX_ROUNDING * 10.0**-decimals else 0.0
+            if (error <= allowed).all() and (error > 0).mean() <= MAX_ROUNDED_FRACTION:
                 return float(10.0**-decimals)
     return 0
 

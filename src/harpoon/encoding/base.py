@@ -164,6 +164,15 @@ class Codec(ABC):
         return [np.arange(start, stop)[:, None] for start, stop in pairwise(starts)]
 
     @property
+    def label_values(self) -> dict[str, NDArray[Any] | None]:
+        """The columns that the labels of its only variable stand for, each with the value of each label, (labels,).
+
+        A value is the code of a category, or a number; NaN stands for other numbers. None instead of values: the two
+        labels say whether the cell has a value or is null. By default its labels stand for no column.
+        """
+        return {}
+
+    @property
     def is_discrete(self) -> bool:
         """Whether its value is a label: it encodes a column, and none of its features is continuous."""
         return bool(self.columns) and all(part.type is not PartType.CONTINUOUS for part in self.parts)

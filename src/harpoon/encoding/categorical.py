@@ -39,6 +39,11 @@ class CategoricalCodec(ColumnCodec):
         """The categories of the column."""
         return self.column.categories or ()
 
+    @property
+    def label_values(self) -> dict[str, NDArray[Any] | None]:
+        """The codes of the categories."""
+        return {self.column.name: np.arange(len(self.categories), dtype=np.float64)}
+
     def to_cells(self, codes: NDArray[np.int64]) -> ColumnArray:
         """Return the cells of some codes, indices of categories, (n,)."""
         missing, column = np.zeros(len(codes), dtype=np.bool_), self.column

@@ -46,6 +46,11 @@ class MissingIndicatorCodec(Codec):
         return " or ".join(f"{column.name} is null" for column in self.indicated)
 
     @property
+    def label_values(self) -> dict[str, NDArray[Any] | None]:
+        """The columns whose missingness its labels are."""
+        return {column.name: None for column in self.indicated}
+
+    @property
     def parts(self) -> tuple[Part, ...]:
         """One category of two."""
         return (Part(2, PartType.CATEGORICAL),)

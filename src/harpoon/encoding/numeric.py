@@ -147,6 +147,12 @@ class SpikedNumericCodec(NumericCodec):
         """The spikes, and "no spike" if there are other values."""
         return [features[not self.normal_scores :] for features in super().label_features]
 
+    @property
+    def label_values(self) -> dict[str, NDArray[Any] | None]:
+        """The spikes, after NaN for other values if there are any."""
+        others = np.full(1 if self.normal_scores else 0, np.nan)
+        return {self.column.name: np.append(others, to_valid_values(np.array(self.spikes), self.column))}
+
     def encode(self, cells: ColumnArray) -> Floats:
         """Return the standardised value, the normal score and the one-hot vector of the spike."""
         values, spike = self._match_spikes(cells)

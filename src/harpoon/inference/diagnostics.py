@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harpoon._text import format_percent
+from harpoon.inference.answer_grade import OWN_CHECK, AnswerGrade
 from harpoon.inference.support import Support
 
 WORTH_SAYING = 0.9  # an effective size below this fraction of the rows
@@ -37,6 +38,7 @@ class SamplingInfo:
         support: How many training rows support the answer; None without a condition.
         effective_size: How many independent rows the returned ones are worth (Kish, 1965), where they were chosen by
             importance weights; None if all are independent, or if it is not known.
+        own_grade: The grade of the answer by the model's own check, without real rows; None without a condition.
     """
 
     strategy: str
@@ -50,6 +52,7 @@ class SamplingInfo:
     probability: float | None = None
     support: Support | None = None
     effective_size: float | None = None
+    own_grade: AnswerGrade | None = None
 
     def __str__(self) -> str:
         rows, rounds = _count(self.rows, "row"), _count(self.rounds, "round")
@@ -61,7 +64,10 @@ class SamplingInfo:
         if self.effective_size is not None and self.effective_size < WORTH_SAYING * self.rows:
             facts.append(f"worth about {self.effective_size:.0f} independent rows")
         facts.append(f"{self.evaluations} evaluations, {self.seconds:.1f} s")
-        return ", ".join(facts if self.support is None else [*facts, str(self.support)])
+        facts += [str(self.support)] if self.support is not None else []
+        if self.own_grade is not None and self.own_grade.grade:
+            facts.append(f"grade {self.own_grade.grade} {OWN_CHECK}")
+        return ", ".join(facts)
 
 
 def _count(number: int, what: str) -> str:

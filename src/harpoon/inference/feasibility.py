@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import TypeGuard
 
 import numpy as np
 
 from harpoon._text import format_percent, format_rounded
 from harpoon.conditions import BoundPredicate, Predicate, bind, evaluate
 from harpoon.conditions.bound import ColumnRef, Compare, NumberLiteral
-from harpoon.conditions.contradictions import explain_contradiction
 from harpoon.conditions.expressions import And, Or
-from harpoon.data import Column, Columns, Schema, describe, format_number, format_time, take
+from harpoon.data import Column, Columns, Schema, describe, format_number, format_time, n_rows, take
 from harpoon.data.contingency import ContingencyTables
-from harpoon.encoding import RowCodec
 from harpoon.inference.conditional import PILOT_ROWS, ConditionalSampler
 from harpoon.inference.diagnostics import ProbabilityEstimate
+from harpoon.inference.row_rules import find_contradiction
 from harpoon.inference.row_sampler import RowSampler
 from harpoon.inference.support import Support, find_support
 from harpoon.inference.uncertainty import LEVEL, probability_interval
@@ -25,6 +26,11 @@ MIN_HITS = 20  # with fewer rows that satisfy a condition, its branches are samp
 UNLIKELY_PROBABILITY = 0.01
 MAX_EXPLAINED_PARTS = 3
 INEQUALITIES = ("<", "<=", ">", ">=")
+
+
+class _Bound(Compare):
+    left: ColumnRef
+    right: NumberLiteral
 
 
 @dataclass(frozen=True)
@@ -89,16 +95,55 @@ def feasibility(
     `base` is what all rows have in common: one row, its free cells missing. `counted` are real rows to count in too.
     """
     predicate = bind(tree, schema)
+    fraction = None if counted is None else float(evaluate(predicate, counted).mean())
+    if why := find_contradiction(tree, sampler, base, sampler.codec.nullable):
+        support = find_support(tables, predicate, base, table=counted)
+        return _impossible(tree, schema, tables, why, support=support, fraction=fraction)
     search = ConditionalSampler(sampler, predicate, base)
     rows = search.count(search.unconditional(0, PILOT_ROWS))
     estimate = _estimate_probability(search, int(evaluate(predicate, rows).sum()))
-    members = tree.members if isinstance(tree, And | Or) else (tree,)
-    parts = tuple(FeasibilityPart(str(part), float(evaluate(bind(part, schema), rows).mean())) for part in members)
-    fraction = None if counted is None else float(evaluate(predicate, counted).mean())
-    suggestion = " ".join(explain(tree, sampler.codec, rows)) if estimate.probability < UNLIKELY_PROBABILITY else ""
+    parts = tuple(
+        FeasibilityPart(str(part), float(evaluate(bind(part, schema), rows).mean())) for part in _members(tree)
+    )
+    suggestion = " ".join(explain(tree, schema, rows)) if estimate.probability < UNLIKELY_PROBABILITY else ""
     support = find_support(tables, predicate, base, table=counted, probability=estimate.probability)
     interval = probability_interval(estimate.probability, estimate.rows, support)
     return Feasibility(str(tree), estimate.probability, interval, parts, fraction, search.sampled, suggestion, support)
+
+
+def _members(tree: Predicate) -> tuple[Predicate, ...]:
+    return tree.members if isinstance(tree, And | Or) else (tree,)
+
+
+def _impossible(
+    tree: Predicate, schema: Schema, tables: ContingencyTables, why: str, *, support: Support, fraction: float | None
+) -> Feasibility:
+    """Return the answer to a condition that no row can satisfy. Its parts have the fractions of the training rows."""
+    parts = []
+    for part in _members(tree):
+        rows = find_support(tables, bind(part, schema), {}).estimate
+        parts.append(FeasibilityPart(str(part), rows / max(tables.n_rows, 1)))
+    support = replace(support, estimate=0.0, counted=0.0) if support.exact is None else support
+    interval = probability_interval(0.0, math.inf, support)
+    near = [text for term in _comparisons(bind(tree, schema)) for text in _within_reach(term, schema, tables)]
+    suggestion = " ".join([f"No row can satisfy it: {why}.", *near])
+    return Feasibility(str(tree), 0.0, interval, tuple(parts), fraction, 0, suggestion, support)
+
+
+def _within_reach(term: Compare, schema: Schema, tables: ContingencyTables) -> list[str]:
+    """Return a bound on one column that about 1 % of the training rows or more meet, if none meets the given one."""
+    if not _is_bound(term) or find_support(tables, term, {}).upper_bound or term.left.column not in tables.columns:
+        return []
+    column, bins = schema[term.left.column], tables.columns[term.left.column]
+    is_above = term.operator in (">", ">=")
+    ends = np.unique(bins.low if is_above else bins.high)
+    for end in ends[::-1] if is_above else ends:
+        nearer = Compare(">=" if is_above else "<=", term.left, NumberLiteral(end.item()))
+        share = find_support(tables, nearer, {}).estimate / max(tables.n_rows, 1)
+        if share >= UNLIKELY_PROBABILITY:
+            text = f"{column.name} {nearer.operator} {_format(column, end)}"
+            return [f"{text} would be met by about {format_percent(share)} of the training rows."]
+    return []
 
 
 def _estimate_probability(search: ConditionalSampler, hits: int) -> ProbabilityEstimate:
@@ -110,12 +155,8 @@ def _estimate_probability(search: ConditionalSampler, hits: int) -> ProbabilityE
     return ProbabilityEstimate(0.0, PILOT_ROWS) if estimate is None or not hits else estimate
 
 
-def explain(tree: Predicate, codec: RowCodec, rows: Columns) -> list[str]:
+def explain(tree: Predicate, schema: Schema, rows: Columns) -> list[str]:
     """Return sentences on why rows violate a condition: for each rare part its probability, and how far rows come."""
-    schema, nullable = codec.schema, [column.name for column in codec.schema if column.missing]
-    if why := explain_contradiction(tree, schema, nullable=nullable, part_values=codec.part_values):
-        closest = [text for term in _comparisons(bind(tree, schema)) for text in _closest_rows(term, schema, rows)]
-        return [f"No row can satisfy it: {why}.", *closest]
     members = tree.members if isinstance(tree, And) else (tree,)
     satisfied = np.stack([evaluate(bind(part, schema), rows) for part in members])
     sentences: list[str] = []
@@ -138,20 +179,31 @@ def _comparisons(predicate: BoundPredicate) -> Iterator[Compare]:
         yield from _comparisons(part)
 
 
+def _is_bound(term: Compare) -> TypeGuard[_Bound]:
+    """Return whether a comparison is a bound on one column."""
+    is_column = isinstance(term.left, ColumnRef) and isinstance(term.right, NumberLiteral)
+    return is_column and term.operator in INEQUALITIES
+
+
 def _closest_rows(term: Compare, schema: Schema, rows: Columns) -> list[str]:
-    """Return how close sampled rows come to a bound on one column, if none satisfies it."""
-    if not isinstance(term.left, ColumnRef) or not isinstance(term.right, NumberLiteral):
+    """Return how close sampled rows come to a bound on one column, if none satisfies it.
+
+    The bound that it suggests is the 1 % quantile. More rows meet it if many have that value.
+    """
+    if not _is_bound(term) or evaluate(term, rows).any():
         return []
     column = schema[term.left.column]
     values = rows[column.name].observed
-    if term.operator not in INEQUALITIES or evaluate(term, rows).any() or not len(values):
+    if not len(values):
         return []
-    closest, probability, operator = values.min(), UNLIKELY_PROBABILITY, "<="
+    closest, likely = values.min(), np.quantile(values, UNLIKELY_PROBABILITY, method="inverted_cdf")
+    operator, is_met = "<=", values <= likely
     if term.operator in (">", ">="):
-        closest, probability, operator = values.max(), 1 - UNLIKELY_PROBABILITY, ">="
-    likely = np.quantile(values, probability, method="closest_observation")
+        closest, likely = values.max(), -np.quantile(-values, UNLIKELY_PROBABILITY, method="inverted_cdf")
+        operator, is_met = ">=", values >= likely
+    share = format_percent(float(is_met.sum()) / n_rows(rows))
     reach = f"The closest sampled rows have {_format(column, closest)}; the training rows have {describe(column)}."
-    return [f"{reach} {column.name} {operator} {_format(column, likely)} would be met by about 1 % of them."]
+    return [f"{reach} {column.name} {operator} {_format(column, likely)} would be met by {share} of them."]
 
 
 def _format(column: Column, value: np.generic) -> str:

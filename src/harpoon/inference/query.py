@@ -15,14 +15,12 @@ from harpoon.conditions import (
     assume_complete,
     bind,
     column_names,
-    columns_of,
     evaluate,
     to_predicate,
 )
 from harpoon.conditions.bound import Constant, complement
-from harpoon.conditions.contradictions import explain_contradiction
 from harpoon.conditions.penalty import LossFunction, batch_penalty, row_penalty
-from harpoon.data import Column, ColumnArray, Columns, Index, Schema, Table, n_rows, scatter, take
+from harpoon.data import Columns, Index, Schema, Table, n_rows, scatter, take
 from harpoon.diffusion import sum_penalties
 from harpoon.encoding import Penalty, RowCodec
 from harpoon.exceptions import InfeasibleCondition, InvalidCondition, InvalidOption
@@ -31,6 +29,7 @@ from harpoon.inference.completion import ConditionalCompletion
 from harpoon.inference.conditional import PILOT_ROWS, ConditionalSampler, is_unsatisfiable
 from harpoon.inference.diagnostics import SamplingInfo
 from harpoon.inference.feasibility import explain
+from harpoon.inference.row_rules import find_contradiction
 from harpoon.inference.row_sampler import Complete, RowSampler
 from harpoon.inference.strategies import check_strategy, sample_conditional
 
@@ -92,10 +91,12 @@ class Query:
     def sample(self, sampler: RowSampler, rows: Columns, strategy: str) -> tuple[Columns, SamplingInfo]:
         """Sample rows that satisfy the condition, as many as `rows`, which all have the same given cells."""
         n, row = n_rows(rows), take(rows, slice(0, 1))
-        if self.on_shortfall == "raise":
-            self._check_consistent(row)
-        self._check_satisfiable(row)
         conditional = ConditionalSampler(sampler, self.predicate, row, self.loss)
+        if why := self._contradiction(sampler, row):
+            if self.on_shortfall == "raise":
+                raise self._inconsistent(why)
+            return conditional.no_rows(), conditional.info(strategy, np.zeros(0, dtype=np.bool_))
+        self._check_satisfiable(row)
         found, info = sample_conditional(conditional, n, strategy)
         if n_rows(found) < n and self.on_shortfall == "raise":
             raise self._shortfall(conditional, n_rows(found), n)
@@ -110,7 +111,8 @@ class Query:
                 'on_shortfall="return" is for n rows; given rows are all completed, or none are.',
                 code="shortfall_of_given_rows",
             )
-        self._check_consistent(rows)
+        if why := self._contradiction(sampler, rows):
+            raise self._inconsistent(why)
         self._check_satisfiable(rows, row_offset)
 
         def complete(part: Columns, index: Index, *, draw: int = 0) -> Columns:
@@ -169,23 +171,20 @@ class Query:
                 "the condition."
             )
 
-    def _check_consistent(self, rows: Columns) -> None:
-        """Raise InfeasibleCondition if the condition contradicts itself, or what cells can hold."""
-        if self.tree is None:
-            return
-        # An unknown category or a number out of range may satisfy what no training value does.
-        free = {name for name in columns_of(self.predicate) if not _is_in_range(rows[name], self.schema[name])}
-        if why := explain_contradiction(
-            self.tree, self.schema, nullable=self.nullable, free=free, part_values=self.codec.part_values
-        ):
-            prefix = f"{self.text} is never true, "  # it would repeat the condition
-            why = f", {why.removeprefix(prefix)}" if why.startswith(prefix) else f": {why}"
-            raise InfeasibleCondition(f"The condition {self.text} cannot be met{why}. Relax it.")
+    def _contradiction(self, sampler: RowSampler, rows: Columns) -> str:
+        """Return why no row beside the given cells can satisfy the condition; "" if some may."""
+        return "" if self.tree is None else find_contradiction(self.tree, sampler, rows, self.nullable)
+
+    def _inconsistent(self, why: str) -> InfeasibleCondition:
+        """Return the error for a condition that no row can satisfy."""
+        prefix = f"{self.text} is never true, "  # it would repeat the condition
+        why = f", {why.removeprefix(prefix)}" if why.startswith(prefix) else f": {why}"
+        return InfeasibleCondition(f"The condition {self.text} cannot be met{why}. Relax it.")
 
     def _shortfall(self, conditional: ConditionalSampler, have: int, n: int) -> InfeasibleCondition:
         """Return the error for too few rows."""
         rows = conditional.pilot or conditional.unconditional(0, PILOT_ROWS)
-        why = explain(self.tree, self.codec, rows) if self.tree is not None else []
+        why = explain(self.tree, self.schema, rows) if self.tree is not None else []
         found = f"only {have} of {n} rows that satisfy it were found" if have else "no row that satisfies it was found"
         sampled = f"in {conditional.sampled} sampled rows"
         problem = " ".join([f"The condition {self.text} cannot be met: {found} {sampled}.", *why])
@@ -193,13 +192,6 @@ class Query:
             return InfeasibleCondition(f"{problem} Relax it.")
         advice = 'Relax it, or take these rows with on_shortfall="return".'
         return InfeasibleCondition(f"{problem} {advice}", code="too_few_rows_found", problem=problem)
-
-
-def _is_in_range(cells: ColumnArray, column: Column) -> bool:
-    """Return whether the observed cells of a column have values that its training cells can have."""
-    if not column.kind.numeric or column.minimum is None or column.maximum is None:
-        return not cells.unseen
-    return bool(((cells.observed >= column.minimum) & (cells.observed <= column.maximum)).all())
 
 
 def sample_unconditional(sampler: RowSampler, rows: Columns, row_offset: int = 0) -> tuple[Columns, SamplingInfo]:

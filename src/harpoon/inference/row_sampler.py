@@ -25,9 +25,11 @@ from harpoon.inference.autoregressive import UNIFORMS_PER_VARIABLE, Autoregressi
 from harpoon.networks.copy_head import COPY_CERTAIN_PROBABILITY
 from harpoon.networks.rank_head import ConditionalPredictor
 from harpoon.relations import (
+    Exclusions,
     Formula,
     RelationBank,
     apply_formulas,
+    close_sums,
     follow_relations,
     off_grid,
     project,
@@ -125,6 +127,15 @@ class RowSampler:
             for column in codec.indicated
         }
         return {name: mask for name, mask in columns.items() if mask.any()}
+
+    @property
+    def exclusions(self) -> Exclusions | None:
+        """The labels that exclude or determine each other; None if the network does not keep them."""
+        return None if self.distributions is None else self.distributions.exclusions
+
+    def exact_sums(self) -> list[tuple[int, Formula]]:
+        """Return the sums that every sampled row keeps exactly, with the index of their target."""
+        return [(target, formula) for target, formula in self._exact_formulas if formula.factor is None]
 
     def dependencies(self) -> list[tuple[str, str]]:
         """Return the columns whose labels determine those of another column, and these."""
@@ -433,8 +444,9 @@ class RowSampler:
         """Return rows, of which those that contradict a relation of all training rows are sampled again.
 
         Such a row has a total outside of the range of its column, a number of items that is none of the few that
-        occur, or a computed time that its column never has. What is left in the end is projected. `sample` returns
-        rows, and in which of them a value had to be clipped.
+        occur, or a computed time that its column never has. What is left in the end is projected; beside a given total
+        at the end of its range, parts are changed so that the sums hold. `sample` returns rows, and in which of them a
+        value had to be clipped.
         """
         (rows, clipped), formulas, codec = sampled, self._exact_formulas, self.codec
         for attempt in range(1, 1 + MAX_RETRIES):
@@ -446,7 +458,11 @@ class RowSampler:
             new, again = sample(take(given, padded), index[padded], attempt * Stream.RETRIES + draw)
             rows, clipped = scatter(rows, take(new, slice(len(failed))), failed), np.zeros_like(clipped)
             clipped[failed] = again[: len(failed)]
-        return project(rows, given, codec, formulas)
+        rows = project(rows, given, codec, formulas)
+        failed = np.flatnonzero(violates(rows, codec, formulas))
+        if not len(failed):
+            return rows
+        return scatter(rows, close_sums(take(rows, failed), take(given, failed), codec, formulas), failed)
 
     def _map_batches(
         self, given: Columns, sample_batch: SampleBatch[Sampled], size: int, steps: int, *, parallel: bool = True

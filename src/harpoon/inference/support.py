@@ -28,6 +28,7 @@ from harpoon.exceptions import ExtrapolationWarning, warn
 
 MIN_SUPPORT_ROWS = 5  # an answer that fewer training rows support is an extrapolation
 N_FITTING_STEPS = 10
+SUPPRESSED_VARIANCE = (SUPPRESSED**2 - 1) / 12  # of a count from 1 to `SUPPRESSED`
 BIN_POINTS = 16  # values of a bin, by which the part of it that satisfies a condition is estimated
 
 
@@ -70,16 +71,17 @@ class Support:
     def warning(self, condition: str) -> ExtrapolationWarning:
         """Return the warning for an extrapolation."""
         message = (
-            f"Extrapolation: the condition {condition} is met by {self._counted}. The answer is what the model makes "
+            f"Extrapolation: the condition {condition} is met by {self.count_text}. The answer is what the model makes "
             "of similar rows, not what was seen. Relax the condition, or do not rely on it."
         )
         return ExtrapolationWarning(message, code="extrapolation", condition=condition, **asdict(self))
 
     def __str__(self) -> str:
-        return f"extrapolation: {self._counted}" if self.is_extrapolation else self._counted
+        return f"extrapolation: {self.count_text}" if self.is_extrapolation else self.count_text
 
     @property
-    def _counted(self) -> str:
+    def count_text(self) -> str:
+        """The number of rows in words."""
         about = "" if self.exact is not None else "about "
         return f"{about}{format_rounded(round(self.count))} of {format_rounded(self.rows)} training rows"
 
@@ -121,11 +123,13 @@ def find_support(
 class ConditionalCounts:
     """The distribution of a column among training rows that satisfy a condition: (k,) values and rows of each.
 
-    Values are codes of categories, or numbers: the middle of a bin, or the cells themselves.
+    Values are codes of categories, or numbers: the middle of a bin, or the cells themselves. `variance` is that of each
+    number of rows, (k,), because small counts are suppressed; None: they are exact.
     """
 
     values: Floats
     rows: Floats
+    variance: Floats | None = None
 
     @classmethod
     def from_cells(cls, values: Floats) -> ConditionalCounts:
@@ -143,16 +147,19 @@ class ConditionalCounts:
             return None
         (other,), bins = names, tables.columns[name]
         parts = (predicate,)
-        rows = _expected(bins.counts, tables.n_rows)
+        rows, variance = _expected(bins.counts, tables.n_rows), None
         if other == name:
             rows = _expected_rows(bins, tables.n_rows, name, parts)
-        elif tables.pair(other, name) is not None:
+        elif (counts := tables.pair(other, name)) is not None:
             shares = _shares(tables, other, _expected_rows(tables.columns[other], tables.n_rows, other, parts))
             of_pair_bin = shares @ _expected_pair(tables, other, name)
-            rows = rows * (of_pair_bin / np.maximum(_by_pair_bin(bins, rows), 1))[bins.pair_bin]
+            part = rows / np.maximum(_by_pair_bin(bins, rows), 1)[bins.pair_bin]
+            of_suppressed = SUPPRESSED_VARIANCE * shares**2 @ (counts == SUPPRESSED)
+            # The rows of a pair bin are too many or too few together.
+            rows, variance = part * of_pair_bin[bins.pair_bin], (part * of_suppressed[bins.pair_bin])[:-1]
         else:
             return None
-        return cls((bins.low + bins.high) / 2, rows[:-1])
+        return cls((bins.low + bins.high) / 2, rows[:-1], variance)
 
     @property
     def total(self) -> float:
@@ -169,6 +176,13 @@ class ConditionalCounts:
             return float("nan"), float("nan")
         mean = float(self.rows @ self.values) / self.total
         return mean, float(np.sqrt(self.rows @ (self.values - mean) ** 2 / self.total))
+
+    def counting_error(self) -> float:
+        """Return the standard error of the mean because small counts are suppressed; 0 without rows."""
+        if self.variance is None or not self.total:
+            return 0.0
+        mean, _ = self.moments()
+        return float(np.sqrt(self.variance @ (self.values - mean) ** 2)) / self.total
 
 
 def _count_rows(tables: ContingencyTables, predicate: BoundPredicate) -> tuple[int, float, bool]:

@@ -18,6 +18,8 @@ from harpoon.relations import Relation, RelationBank, RelationData, RelationValu
 MAX_RELATIONS_PER_COLUMN = (3, 4)  # with one source, and with several
 MAX_RELATIONS = 256  # of all columns together
 MIN_COPY_FRACTION, MIN_COPY_ROWS = 0.01, 20  # of the rows in which a relation must hold
+MIN_STANDARD_ERRORS = 5.0  # (Poisson) by which a relation must hold in more rows than by chance: many are tried
+MAX_CHANCE_FRACTION = 0.5  # of the rows: what holds in more of them is no coincidence
 INITIAL_PROBABILITY_MARGIN = 0.01  # initial copy probabilities are clipped to [0.01, 0.99]
 COPY_CERTAIN_PROBABILITY = 0.99  # from here on a copy counts as certain
 MIN_LOG_PROBABILITY = -1e9  # finite, so that gradients are defined
@@ -120,11 +122,14 @@ class CopyHead(nn.Module):
 
     @torch.no_grad()
     def initialize(self, rows: RelationData, candidates: Sequence[Relation]) -> None:
-        """Store the relations that hold often, with initial probabilities as in the training rows."""
+        """Store the relations that hold often and beyond chance, with initial probabilities as in the training rows."""
         exact = [each for each in candidates if each.always or each.is_representable(rows.units[each.target])]
         predicted, matches = rows.evaluate(exact)
         applicable = predicted.observed & rows.not_spike[:, predicted.target]
         min_rows = (MIN_COPY_FRACTION * applicable.sum(dim=0)).clamp(min=MIN_COPY_ROWS)
+        chance = rows.chance_rows(exact)
+        is_judged = matches.sum(dim=0) < MAX_CHANCE_FRACTION * applicable.sum(dim=0)
+        min_rows = torch.maximum(min_rows, is_judged * (chance + MIN_STANDARD_ERRORS * chance.sqrt()))
         selected = select_relations(exact, matches, applicable, min_rows, MAX_RELATIONS_PER_COLUMN)
         stored = self.relations.store(selected, rows.units)
         margin = INITIAL_PROBABILITY_MARGIN

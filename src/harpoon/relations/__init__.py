@@ -2,7 +2,15 @@
 
 from harpoon.relations.domains import Domains
 from harpoon.relations.exclusion import Exclusions
-from harpoon.relations.formula import Formula, apply_formulas, describe, describe_dependency, solve, violates
+from harpoon.relations.formula import (
+    Formula,
+    apply_formulas,
+    close_sums,
+    describe,
+    describe_dependency,
+    solve,
+    violates,
+)
 from harpoon.relations.projection import follow_relations, off_grid, project
 from harpoon.relations.relation import Relation, RelationBank, RelationValues
 from harpoon.relations.search import MAX_SEARCH_ROWS, RelationData, search_relations, select_relations
@@ -17,6 +25,7 @@ __all__ = [
     "RelationData",
     "RelationValues",
     "apply_formulas",
+    "close_sums",
     "describe",
     "describe_dependency",
     "follow_relations",

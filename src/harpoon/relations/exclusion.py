@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from harpoon.data import NO_INDEX
@@ -36,6 +37,7 @@ class Variable(NamedTuple):
     features: Tensor  # positions among all categories of an encoded row, (labels, 1), or (labels, 2): group and member
     is_discrete: bool  # whether its label is its value: not for the spikes of a number, nor for a missing indicator
     indicator: int = NO_INDEX  # the variable that is its missing indicator
+    values: Mapping[str, NDArray[Any] | None] = {}  # `Codec.label_values`
 
     def labels(self, categories: Tensor) -> Tensor:
         """Return the label of each row, or `NO_INDEX`, (n,), from one-hot categories, (n, categories)."""
@@ -59,10 +61,11 @@ def variables_of(codec: RowCodec) -> list[Variable]:
     for index, each in enumerate(codec.codecs):
         first_variable[index] = len(variables)
         indicator = first_variable.get(codec.indicator_of.get(index, NO_INDEX), NO_INDEX)
-        for features in each.label_features:
-            if len(features):
-                positions = torch.from_numpy(features) + start
-                variables.append(Variable(each.label, positions, each.is_discrete, indicator))
+        labelled = [features for features in each.label_features if len(features)]
+        for features in labelled:
+            positions = torch.from_numpy(features) + start
+            values = each.label_values if len(labelled) == 1 else {}
+            variables.append(Variable(each.label, positions, each.is_discrete, indicator, values))
         start += sum(part.width for part in each.parts if part.type is PartType.CATEGORICAL)
     return variables
 

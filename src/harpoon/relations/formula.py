@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harpoon._text import format_percent
-from harpoon.data import NO_INDEX, Columns, n_rows
+from harpoon.data import NO_INDEX, Columns, n_rows, scatter, take
 from harpoon.encoding import RowCodec
 
 TIME_UNITS = {  # nanoseconds to names, long ones first
@@ -173,6 +173,29 @@ def solve(rows: Columns, codec: RowCodec, formulas: Iterable[tuple[int, Formula]
                 filled = np.where(wanted, rounded, cells.values)
                 rows[names[target]], progress = replace(cells, values=filled, missing=cells.missing & ~wanted), True
     return {name: rows[name] for name in columns}
+
+
+def close_sums(rows: Columns, given: Columns, codec: RowCodec, formulas: Iterable[tuple[int, Formula]]) -> Columns:
+    """Change sampled cells of rows that contradict a sum so that it holds, where their ranges allow it.
+
+    What a sum lacks is added to its first sampled part, as far as the range of that goes, then to the next one. Cells
+    that are not unknown in `given` stay.
+    """
+    quantities, formulas = codec.quantities, list(formulas)
+    names, changed = [each.column.name for each in quantities], dict(rows)
+    for target, formula in formulas:
+        if formula.factor is not None:
+            continue
+        wrong = violates(changed, codec, [(target, formula)])
+        for index, weight in zip((*formula.sources, target), (*formula.weights, -1.0), strict=True):
+            values, cells = [changed[name].values for name in names], changed[names[index]]
+            excess = formula.evaluate(values) - values[target]
+            movable = wrong & given[names[index]].unknown & np.isfinite(excess)
+            moved = quantities[index].to_column_units(np.where(movable, values[index] - excess / weight, 0))
+            movable &= quantities[index].can_hold(moved)
+            changed[names[index]] = replace(cells, values=np.where(movable, moved, cells.values))
+    fixed = np.flatnonzero(~violates(changed, codec, formulas))
+    return scatter(dict(rows), take(changed, fixed), fixed)
 
 
 def violates(rows: Columns, codec: RowCodec, formulas: Iterable[tuple[int, Formula]]) -> Mask:

@@ -188,10 +188,14 @@ class RelationBank(nn.Module):
 
     def matches(self, predicted: Tensor, values: Tensor, index: Tensor) -> Tensor:
         """Return whether values equal the predictions of relations `index`, up to rounding. All shapes broadcast."""
+        return (predicted - values).abs() <= self.rounding_errors(values, index)
+
+    def rounding_errors(self, values: Tensor, index: Tensor) -> Tensor:
+        """Return by how much values may differ from the predictions of relations `index` and count as equal."""
         is_product = self.is_product[index]
         rounding = torch.where(is_product, PRODUCT_ROUNDING, SUM_ROUNDING)
         zeros = self.zeros[self.target(index)] * is_product
-        return (predicted - values).abs() <= self.tolerances[index] + rounding * (values.abs() + zeros.abs())
+        return self.tolerances[index] + rounding * (values.abs() + zeros.abs())
 
     def formulas(self, units: Mapping[int, AffineUnit]) -> dict[int, Formula]:
         """Return the stored relations in the table's units, by their index."""

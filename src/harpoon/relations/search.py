@@ -29,6 +29,7 @@ from harpoon.relations.relation import (
 MAX_FIRST_SOURCES, MAX_SECOND_SOURCES = 8, 2  # candidates for a target, and for a target with its first source
 MAX_PAIR_COLUMNS = 128  # in wider tables only copies are searched
 MAX_SEARCH_ROWS, MAX_PRODUCT_ROWS = 4096, 1024
+N_SHIFTS = 4  # by which rows are paired with others, to count what holds by chance
 MAX_FACTORS, MAX_PRODUCTS = 24, 6  # candidates for the factors of a target, and for its products
 MAX_UNEXPLAINED_VARIANCE = 1e-6  # fraction, of the logarithm of a product
 POWER_TOLERANCE = 0.01  # powers must be this close to multiples of 1/2
@@ -67,13 +68,41 @@ class RelationData(NamedTuple):
 
         Their targets have a normal score.
         """
+        bank = self._bank(relations)
+        predicted = bank.predict(self.values, self.observed)
+        matches = bank.matches(predicted.values, self.values[:, predicted.target], predicted.relation_index)
+        return predicted, predicted.observed & self.not_spike[:, predicted.target] & matches
+
+    def chance_rows(self, relations: Sequence[Relation]) -> Tensor:
+        """Return in how many rows each of k relations would hold by chance, in the order of their targets, (k,).
+
+        That is the largest of some counts: of predictions that equal the value of another row, for columns that are
+        not related, and of values that are one step above or below the prediction, for columns that are related, but
+        not by this equation. Values without a resolution do not meet by chance.
+        """
+        bank = self._bank(relations)
+        predicted = bank.predict(self.values, self.observed)
+        target, index = predicted.target, predicted.relation_index
+        steps = [self.units[column].step / self.units[column].scale for column in target.tolist()]
+        step = self.values.new_tensor(steps)
+        known, values = self.not_spike[:, target], self.values[:, target]
+        by_chance = step.new_zeros(len(step))
+        for shift in range(1, N_SHIFTS + 1):
+            places = shift * len(values) // (N_SHIFTS + 1)
+            matches = bank.matches(predicted.values, values.roll(places, dims=0), index)
+            by_chance += (matches & predicted.observed & known.roll(places, dims=0)).sum(dim=0) / N_SHIFTS
+        is_distinct = predicted.observed & known & (step > 2 * bank.rounding_errors(values, index))
+        beside = [
+            (bank.matches(predicted.values + side * step, values, index) & is_distinct).sum(dim=0) for side in (-1, 1)
+        ]
+        return torch.stack([by_chance, *beside]).amax(dim=0)
+
+    def _bank(self, relations: Sequence[Relation]) -> RelationBank:
         per_column = max(Counter(relation.target for relation in relations).values(), default=0)
         bank = RelationBank(self.n_ranked, per_column, n_sources=self.values.shape[1])
         bank = bank.to(self.values.device, self.values.dtype)
         bank.store(((relation, 1.0) for relation in relations), self.units)
-        predicted = bank.predict(self.values, self.observed)
-        matches = bank.matches(predicted.values, self.values[:, predicted.target], predicted.relation_index)
-        return predicted, predicted.observed & self.not_spike[:, predicted.target] & matches
+        return bank
 
 
 def search_relations(data: RelationData, scores: Tensor) -> list[Relation]:

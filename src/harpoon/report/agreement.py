@@ -13,6 +13,7 @@ import numpy as np
 
 from harpoon._text import format_percent, shorten
 from harpoon.data import Column, Table, coerce
+from harpoon.inference.answer_grade import AnswerGrade
 from harpoon.metrics.marginals import NOISE_LEVEL
 from harpoon.report.histograms import category_fractions, distance, distance_noise, format_value
 from harpoon.report.summary import Agreement
@@ -30,17 +31,31 @@ class _Difference:
     excess: float  # the distance beyond chance
 
 
-def agreement(columns: Sequence[Column], sampled: Table, real: Table) -> Agreement:
-    """Compare rows that are sampled under a condition with the real rows that satisfy it."""
+def agreement(
+    columns: Sequence[Column], sampled: Table, real: Table | None, own: AnswerGrade | None = None
+) -> Agreement | None:
+    """Compare rows that are sampled under a condition with the real rows that satisfy it.
+
+    With too few of them, the grade is the model's own, if it has one; None without both.
+    """
+    found = None if real is None else _compare(columns, sampled, real)
+    if own is None or (found is not None and found["grade"]):
+        return found
+    sentence = own.sentence if found is None else f"{own.sentence} {found['sentence'].removeprefix('No grade: ')}"
+    n_real = 0 if real is None else real.n_rows
+    return Agreement(source="model", grade=own.grade, rows=n_real, column=None, excess=None, sentence=sentence)
+
+
+def _compare(columns: Sequence[Column], sampled: Table, real: Table) -> Agreement:
     rows = f"{real.n_rows:,} real row{'' if real.n_rows == 1 else 's'}"
     if not sampled.n_rows or real.n_rows < MIN_REAL_ROWS:
         few = f"No grade: {rows} satisfy the condition, and a comparison needs {MIN_REAL_ROWS}."
-        return Agreement(grade="", rows=real.n_rows, column=None, excess=None, sentence=few)
+        return Agreement(source="real rows", grade="", rows=real.n_rows, column=None, excess=None, sentence=few)
     found = [_difference(column, sampled, real, NOISE_LEVEL / len(columns)) for column in columns]
     worst = max((one for one in found if one is not None), key=lambda one: one.excess, default=None)
     if worst is None:
         sentence = "No grade: no column has observed cells in both."
-        return Agreement(grade="", rows=real.n_rows, column=None, excess=None, sentence=sentence)
+        return Agreement(source="real rows", grade="", rows=real.n_rows, column=None, excess=None, sentence=sentence)
     grade = next((grade for grade, bound in GRADES.items() if worst.excess <= bound), WORST_GRADE)
     both = _both_values(worst.column, sampled, real)
     if worst.excess <= 0:
@@ -52,7 +67,14 @@ def agreement(columns: Sequence[Column], sampled: Table, real: Table) -> Agreeme
             f"That is a {measure} distance of {format_percent(worst.excess, 2)} beyond chance."
         )
     excess = float(max(worst.excess, 0.0))
-    return Agreement(grade=grade, rows=real.n_rows, column=worst.column.name, excess=excess, sentence=sentence)
+    return Agreement(
+        source="real rows",
+        grade=grade,
+        rows=real.n_rows,
+        column=worst.column.name,
+        excess=excess,
+        sentence=sentence,
+    )
 
 
 def _difference(column: Column, sampled: Table, real: Table, level: float) -> _Difference | None:

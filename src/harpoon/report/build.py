@@ -67,7 +67,8 @@ def evaluate(
     """
     model, seed, max_rows = _prepare(model, rows, random_state)
     whole, schema = _read(model, test, "test"), model.schema_
-    reference = _training_reference(model, train)
+    training = None if train is None else _read(model, train, "train")
+    reference = _training_reference(model, training)
     real = sample_rows(whole, max_rows, np.random.default_rng(seed))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnknownCategoryWarning)  # the notes of the summary name them
@@ -75,7 +76,7 @@ def evaluate(
         synthetic = dataframe.read(model.sample(max_rows, random_state=seed))
         summary = _summarize_tables("evaluation", schema, whole, real, synthetic)
         if where is not None:  # first, because a condition may be infeasible and the rest takes longer
-            summary["condition"] = what_if(model, where, synthetic, real, seed=seed)
+            summary["condition"] = what_if(model, where, synthetic, whole, seed=seed, training=training)
         summary["notes"] += _unknown_category_notes(schema, real)
         summary["imputation"] = imputation(model, real, seed)
         if not model.denoiser_.is_conditional:
@@ -237,12 +238,12 @@ def _read(model: Harpoon, data: object, name: str) -> Table:
     return table
 
 
-def _training_reference(model: Harpoon, train: object) -> Reference:
+def _training_reference(model: Harpoon, train: Table | None) -> Reference:
     """Return the complete training rows, or a note that explains why there are none."""
     if train is None:
         note = "a model does not keep its training rows. Pass the training table as `train`."
         return Reference(None, "training rows", f"Not computed: {note}")
-    rows = complete_rows(_read(model, train, "train"), comparable_columns(model.schema_))
+    rows = complete_rows(train, comparable_columns(model.schema_))
     if rows.n_rows < MIN_ROWS:
         note = f"Not computed: this needs at least {MIN_ROWS} complete training rows, got {rows.n_rows}."
         return Reference(None, "training rows", note)

@@ -32,6 +32,13 @@ def _marginals(summary: Summary) -> Headline | None:
     if distance is None:
         return None
     worst = marginals[0]
+    excess = nan_if_none(worst["distance"]) - (worst["noise"] or 0.0)
+    most = (
+        f"{_name(worst['name'])} differs most ({format_percent(nan_if_none(worst['distance']), 2)}, of which chance "
+        f"explains up to {format_percent(worst['noise'] or 0.0, 2)})"
+        if excess > 0
+        else "no column differs by more than chance explains"
+    )
     return Headline(
         name="Marginal similarity",
         measure="1 − KS or TV distance, mean of all columns",
@@ -39,25 +46,31 @@ def _marginals(summary: Summary) -> Headline | None:
         text=format_percent(1 - distance),
         **_target("higher", 1.0, "100 %"),
         meaning=f"Columns of synthetic rows are distributed like real ones up to {format_percent(distance, 2)} on "
-        f"average; {_name(worst['name'])} differs most ({format_percent(nan_if_none(worst['distance']), 2)}).",
-        grade=_grade("marginals", distance),
+        f"average; {most}.",
+        grade=_grade("marginals", distance) if excess > 0 else "good",
     )
 
 
 def _associations(summary: Summary) -> Headline | None:
     if "associations" not in summary or summary["associations"]["difference"] is None:
         return None
-    difference, pair = summary["associations"]["difference"], summary["associations"]["pairs"][0]
+    associations, pair = summary["associations"], summary["associations"]["pairs"][0]
+    difference = nan_if_none(associations["difference"])
+    is_chance = abs(nan_if_none(pair["real"]) - nan_if_none(pair["synthetic"])) <= nan_if_none(associations["noise"])
+    most = (
+        "for no two columns by more than chance explains"
+        if is_chance
+        else f"most for {_name(pair['left'])} and {_name(pair['right'])} (real {_signed(pair['real'])}, synthetic "
+        f"{_signed(pair['synthetic'])})"
+    )
     return Headline(
         name="Association error",
         measure="mean absolute difference of correlations",
         value=difference,
         text=f"{difference:.3f}",
         **_target("lower", 0.0, "0"),
-        meaning="How strongly two columns go together, from 0 to 1, is off by this much on average; most for "
-        f"{_name(pair['left'])} and {_name(pair['right'])} (real {_signed(pair['real'])}, synthetic "
-        f"{_signed(pair['synthetic'])}).",
-        grade=_grade("associations", difference),
+        meaning=f"How strongly two columns go together, from 0 to 1, is off by this much on average; {most}.",
+        grade="good" if is_chance else _grade("associations", difference),
     )
 
 

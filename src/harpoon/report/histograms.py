@@ -180,9 +180,9 @@ def distance_noise(column: Column, left: Table, right: Table, level: float = NOI
 
 
 def by_excess(change: float | None, noise: float | None) -> tuple[float, float]:
-    """Return a key that sorts distances by what exceeds their noise, the largest first."""
-    size = change or 0.0
-    return -max(size - (noise or 0.0), 0.0), -size
+    """Return a key that sorts distances by what exceeds their noise, the largest first, then by their share of it."""
+    size, chance = change or 0.0, noise or 0.0
+    return -max(size - chance, 0.0), -(size / chance if chance else size)
 
 
 def picture(column: Column, tables: Mapping[str, Table]) -> Picture:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from harpoon import metrics
 from harpoon._text import shorten
 from harpoon.data import Floats, Schema, Table, describe
+from harpoon.metrics.marginals import NOISE_LEVEL
 from harpoon.report.summary import Associations, ColumnFacts, ColumnPair, Missingness, finite_or_none, finite_or_zero
 
 MAX_PATTERNS = 12
@@ -93,9 +96,19 @@ def associations(schema: Schema, real: Table | None, synthetic: Table) -> Associ
         real=None if real is None else _matrix(of_real, shown),
         synthetic=_matrix(of_synthetic, shown),
         difference=finite_or_none(round(float(known.mean()), 6)) if len(known) else None,
+        noise=None if real is None else finite_or_none(_difference_noise(real.n_rows, len(known))),
         pairs=_pairs(names, of_real, of_synthetic, weight),
         columns_left_out=len(names) - len(shown),
     )
+
+
+def _difference_noise(rows: int, n_pairs: int) -> float:
+    """Return the difference of associations that chance alone exceeds, in any of the pairs, once in twenty times.
+
+    The variance of a correlation of so many rows is at most 1 / rows, approximately (Fisher, 1915), and those of
+    Cramér's V and the correlation ratio are smaller. That of a difference of two is twice as large.
+    """
+    return float(ndtri(1 - NOISE_LEVEL / (2 * max(n_pairs, 1)))) * math.sqrt(2 / max(rows, 1))
 
 
 def _pairs(names: list[str], of_real: Floats, of_synthetic: Floats, weight: Floats) -> list[ColumnPair]:

@@ -130,6 +130,7 @@ class Associations(TypedDict):
     real: list[list[float | None]] | None
     synthetic: list[list[float | None]]
     difference: float | None  # mean of |synthetic - real| over all pairs, also those that are not in the matrices
+    noise: float | None  # the difference that two samples of one distribution exceed, in any pair, once in twenty times
     pairs: list[ColumnPair]  # the pairs that differ most; without real rows, the strongest associations
     columns_left_out: int
 
@@ -252,9 +253,10 @@ class Change(TypedDict):
 
 
 class Agreement(TypedDict):
-    """Rows that are sampled under a condition, compared with the real rows that satisfy it."""
+    """Rows that are sampled under a condition, compared with the real rows that satisfy it, or graded without any."""
 
-    grade: str  # from A to D; empty if there are too few real rows
+    source: Literal["real rows", "model"]  # "model": its own check, where there are too few real rows
+    grade: str  # from A to D; empty if there is none
     rows: int  # real rows that satisfy the condition
     column: str | None  # the one that differs most beyond chance
     excess: float | None  # its distance beyond chance
@@ -276,7 +278,7 @@ class Condition(TypedDict):
     real_fraction: float | None
     real_rows: int | None
     support: dict[str, Any] | None  # `harpoon.inference.support.Support` as plain data
-    agreement: Agreement | None  # None without real rows
+    agreement: Agreement | None  # None if the model has no grade of its own, and there are no real rows
     meanings: list[str]
     region: list[Change]  # the columns in the condition; "before" is the real table if there is one
     what_if: list[Change]  # all other columns, the strongest change beyond chance first

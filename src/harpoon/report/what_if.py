@@ -14,6 +14,7 @@ from harpoon._text import format_percent, shorten
 from harpoon.conditions import BoundPredicate, Predicate, bind, column_names, columns_of, evaluate, to_predicate
 from harpoon.data import Column, Kind, Table, coerce, dataframe, read_columns
 from harpoon.exceptions import SamplingFailed
+from harpoon.inference.answer_grade import grade_answer
 from harpoon.inference.diagnostics import SamplingInfo
 from harpoon.inference.support import ConditionalCounts
 from harpoon.inference.uncertainty import LEVEL, mean_under_condition, share_under_condition
@@ -27,6 +28,7 @@ from harpoon.report.histograms import (
     measure,
     picture,
 )
+from harpoon.report.overview import sample_rows
 from harpoon.report.summary import Change, Condition, finite_or_none, finite_or_zero
 
 if TYPE_CHECKING:
@@ -46,22 +48,44 @@ STRATEGY_TEXTS = {
 
 
 def what_if(
-    model: Harpoon, where: str | Predicate, unconditional: Table, real: Table | None, *, seed: int
+    model: Harpoon,
+    where: str | Predicate,
+    unconditional: Table,
+    real: Table | None,
+    *,
+    seed: int,
+    training: Table | None = None,
 ) -> Condition:
-    """Sample rows under a condition, and compare them with unconditional samples and with real rows."""
+    """Sample rows under a condition, and compare them with unconditional samples and with real rows.
+
+    Args:
+        model: The model.
+        where: The condition.
+        unconditional: Rows that were sampled without it. At most so many real rows are compared.
+        real: All real rows, because a condition may be met by few of them.
+        seed: Of the rows.
+        training: The training table, in which the rows that support the answer are counted.
+    """
     tree, columns = to_predicate(where, model.schema_.names), model.schema_.modelled
     after = dataframe.read(model.sample(min(unconditional.n_rows, MAX_ROWS), where=tree, random_state=seed))
     info, predicate = model.sampling_info_, bind(tree, model.schema_)
     guided_violations, guided_rows = _measure_guidance(model, tree, info, seed)
     synthetic_fraction = float(_satisfied(model, tree, unconditional).mean())
-    real_inside = None if real is None else real.take(np.flatnonzero(_satisfied(model, tree, real)))
-    real_fraction = None if real is None or real_inside is None else real_inside.n_rows / real.n_rows
+    satisfied = None if real is None else np.flatnonzero(_satisfied(model, tree, real))
+    real_fraction = None if real is None or satisfied is None else len(satisfied) / real.n_rows
+    rng = np.random.default_rng(seed)
+    real_inside = None
+    if real is not None and satisfied is not None:
+        real_inside = sample_rows(real.take(satisfied), unconditional.n_rows, rng)
+        real = sample_rows(real, unconditional.n_rows, rng)
     truth = real_inside if real_inside is not None and real_inside.n_rows >= MIN_REAL_ROWS else None
     whole, restricted = unconditional if real is None else real, column_names(tree)
     counts = {column.name: training_counts(model, predicate, column) for column in columns}
     changes = [_change(c, unconditional, after, truth, counts[c.name]) for c in columns if c.name not in restricted]
     region = [_change(c, whole, after, truth, counts[c.name]) for c in columns if c.name in restricted]
-    agreed = None if real_inside is None else agreement(columns, after, real_inside)
+    support = info.support if training is None else model.support(tree, data=training)
+    own = None if support is None else grade_answer(model.calibration_, support)
+    agreed = agreement(columns, after, real_inside, own)
     return Condition(
         text=str(tree),
         strategy=info.strategy,
@@ -73,8 +97,8 @@ def what_if(
         seconds=round(info.seconds, 2),
         synthetic_fraction=finite_or_zero(synthetic_fraction),
         real_fraction=finite_or_none(real_fraction),
-        real_rows=None if real_inside is None else real_inside.n_rows,
-        support=None if info.support is None else info.support.to_json(),
+        real_rows=None if satisfied is None else len(satisfied),
+        support=None if support is None else support.to_json(),
         agreement=agreed,
         meanings=list(_meanings(info, guided_violations, synthetic_fraction, real_fraction)),
         region=region,
@@ -167,12 +191,12 @@ def estimate_interval(
     cells = table.column(column.name)
     if column.kind.discrete:
         codes = {known: code for code, known in enumerate(column.categories or (False, True))}
-        share = category_fractions(column, cells).get(category, 0.0)
-        return share_under_condition(share, training, codes.get(category, -1))
+        share, n_observed = category_fractions(column, cells).get(category, 0.0), len(cells.observed)
+        return share_under_condition(share, n_observed, training, codes.get(category, -1))
     values = coerce(cells, column).observed.astype(np.float64)
     with np.errstate(over="ignore"):
-        mean = float(values.mean())
-    return mean_under_condition(mean, training) if math.isfinite(mean) else None
+        mean, error = float(values.mean()), float(values.std()) / math.sqrt(len(values))
+    return mean_under_condition(mean, error, training) if math.isfinite(mean + error) else None
 
 
 def training_counts(

@@ -1,4 +1,4 @@
-"""Contradictions are found column by column in every branch, and the parts that exclude each other are named."""
+"""Contradictions are found in every branch, and the parts that exclude each other are named."""
 
 import numpy as np
 import pandas as pd
@@ -27,8 +27,8 @@ SCHEMA = Schema(
 CONTRADICTIONS = {
     "height > 5 and height < 4": "height > 5 and height < 4 exclude each other",
     "height > 5 and height <= 5": "height > 5 and height <= 5 exclude each other",
-    "age > 5 and age < 6": "age > 5 and age < 6 exclude each other",
-    "age = 5.5": "age = 5.5 is never true",
+    "age > 5 and age < 6": "age > 5 and age < 6 exclude each other, because age is an integer",
+    "age = 5.5": "age = 5.5 is never true, because age is an integer",
     f"age > {10**30} and age < {10**29}": f"age > {10**30} and age < {10**29} exclude each other",
     "born > DATE '2024-01-31' and born < '2024-02-01'": "born > date '2024-01-31' and born < '2024-02-01' "
     "exclude each other",
@@ -43,7 +43,14 @@ CONTRADICTIONS = {
     "age is null and age is not null": "age is null and age is not null exclude each other",
     # only the parts that exclude each other are named, in the order of the condition
     "job = 'chef' and age > 5 and height > 1 and age < 4 and width > 2": "age > 5 and age < 4 exclude each other",
-    "height > 5 and height * 2 < 9 and height < 4": "height > 5 and height < 4 exclude each other",
+    "height > 5 and height * 2 < 9 and height < 4": "height > 5 and height * 2 < 9 exclude each other",
+    # several numbers
+    "height > width and age > 3 and width > height": "height > width and width > height exclude each other",
+    "height > width and width >= 4 and height < 4": "height > width and width >= 4 and height < 4 exclude each other",
+    "age > height and height >= 3.5 and age < 5 and age != 4": "age > height and height >= 3.5 and age < 5 and "
+    "age != 4 exclude each other, because age is an integer",
+    "abs(height) < 0": "abs(height) < 0 is never true",
+    "height * 2 > 5 and height * 2 < 4": "height * 2 > 5 and height * 2 < 4 exclude each other",
     "height > width and age > 5 and (age < 4 or age = 2)": "age > 5 and (age < 4 or age = 2) exclude each other",
     # every alternative must be a contradiction
     "age > 5 and age < 4 or job = 'chef' and job = 'nurse'": "age > 5 and age < 4 exclude each other; "
@@ -65,10 +72,12 @@ SATISFIABLE = [
     "not (age > 3) and age is not null",
     "height is null and width > 3",
     "(height > 5 or width > 3) and height is null and width = 4",
-    # not decided column by column
-    "height > width and width > height",
-    "abs(height) < 0",
-    "height * 2 > 5 and height * 2 < 4",
+    "height >= width and width >= height",
+    "age > height and height >= 3.5 and age < 5",
+    "greatest(height, width) > 5 and height < 3",
+    "height > width or width > height",
+    # not decided
+    "height * width > 4 and height * width < 3",
 ]
 
 

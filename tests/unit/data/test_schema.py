@@ -2,7 +2,9 @@
 
 import datetime as dt
 import json
+from decimal import Decimal
 
+import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
@@ -18,7 +20,7 @@ from harpoon import (
     Schema,
     SchemaMismatch,
 )
-from harpoon.data.column import KINDS
+from harpoon.data.column import KINDS, decimal_step
 
 ROWS = 60
 LONG = [f"note {i} says something of its own" for i in range(ROWS)]
@@ -299,6 +301,22 @@ def test_the_printed_schema_has_one_line_for_each_column(frame_of, tools):
     columns = tools.mixed_columns()
     lines = str(Schema.infer(frame_of(columns))).splitlines()
     assert [line.split()[0] for line in lines] == list(columns)
+
+
+@given(st.lists(st.integers(-(10**12), 10**12), min_size=2, max_size=30, unique=True), st.integers(0, 9))
+def test_the_resolution_is_that_of_the_shortest_decimal_texts(numerators, decimals):
+    values = [numerator / 10**decimals for numerator in numerators]
+    exponents = [Decimal(repr(value)).normalize().as_tuple().exponent for value in values]
+    assert decimal_step(np.array(values)) == pytest.approx(10.0 ** min(0, *exponents), rel=1e-12)
+
+
+def test_a_value_with_a_rounding_error_does_not_hide_the_resolution():
+    """As `statusquo` of carData's Chile, which has five decimals in all rows but one."""
+    rng = np.random.default_rng(0)
+    values = np.append(np.round(rng.normal(size=2000), 5), -0.0454699999999999)
+    assert decimal_step(values) == 1e-5
+    assert decimal_step(np.append(values, 0.045470001)) == 1e-9
+    assert decimal_step(rng.normal(size=3)) == 0
 
 
 def test_huge_and_tiny_numbers_have_no_resolution():

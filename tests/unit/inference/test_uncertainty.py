@@ -62,6 +62,30 @@ def test_the_interval_of_a_probability_contains_that_of_the_training_count(share
     assert high >= max(own[1], share)
 
 
+@given(st.integers(1, 10**5), st.integers(1, 10**5), st.floats(0.01, 1e4), st.booleans(), st.data())
+def test_an_end_never_equals_an_estimate_between_0_and_1(hits, misses, weight, is_counted, data):
+    """Also where the model is far from the counts, and where rows have weights."""
+    share, sampled = hits / (hits + misses), (hits + misses) * weight
+    rows = data.draw(st.integers(1, 10**5))
+    counted, percent = data.draw(st.integers(0, rows)), data.draw(st.integers(0, 100))
+    training = ConditionalCounts(np.array([0.0, 1.0]), np.array([percent, 100 - percent], dtype=float))
+    for low, high in (
+        share_interval(share, sampled, rows),
+        probability_interval(share, sampled, make_support(counted, rows, is_counted=is_counted)),
+        share_under_condition(share, sampled, training, 0.0),
+    ):
+        assert 0 <= low < share < high <= 1
+
+
+@pytest.mark.parametrize("rows", [10, 300, 10_000])
+def test_no_hit_leaves_the_bound_that_five_per_cent_of_samples_would_miss(rows):
+    """The exact one-sided bound solves (1 - p)^n = 0.05; it is about 3 / n (the rule of three)."""
+    low, high = share_interval(0.0, math.inf, rows)
+    assert low == 0
+    assert binom.pmf(0, rows, high) == pytest.approx(0.05)
+    assert 1 - np.array(share_interval(1.0, math.inf, rows)) == pytest.approx([high, 0])
+
+
 def test_more_sampled_rows_do_not_hide_the_error_of_the_training_sample():
     low, high = probability_interval(0.2, 1e9, make_support(69, 344))
     assert high - low == pytest.approx(2 * 1.96 * np.sqrt(0.2 * 0.8 / 344), rel=0.05)
@@ -75,19 +99,19 @@ def test_a_product_of_counts_is_no_count():
 
 
 def test_without_training_rows_everything_is_possible():
-    low, high = share_under_condition(0.5, ConditionalCounts.from_cells(np.zeros(0)), 0)
+    low, high = share_under_condition(0.5, 100, ConditionalCounts.from_cells(np.zeros(0)), 0)
     assert low == 0
     assert high > 0.99
-    assert mean_under_condition(1.0, ConditionalCounts.from_cells(np.zeros(1))) is None
+    assert mean_under_condition(1.0, 0.1, ConditionalCounts.from_cells(np.zeros(1))) is None
 
 
 def test_the_interval_of_a_mean_is_that_of_student():
     values = np.random.default_rng(0).normal(size=40)
     scipy_ends = t.interval(0.95, 39, values.mean(), values.std(ddof=1) / np.sqrt(40))
     assert mean_interval(values.mean(), values.std(), 40) == pytest.approx(scipy_ends)
-    low, high = mean_under_condition(5.0, ConditionalCounts.from_cells(values))
+    low, high = mean_under_condition(5.0, 0.02, ConditionalCounts.from_cells(values))
     assert low == pytest.approx(scipy_ends[0])
-    assert high == pytest.approx(5.0, abs=0.01)  # the model differs from the training rows, and the interval shows it
+    assert high == pytest.approx(5.005)  # the model differs from the training rows, and the interval shows it
 
 
 @pytest.fixture(scope="module")
@@ -116,3 +140,22 @@ def test_counts_of_the_model_file_tell_the_distribution_under_bounds_on_one_colu
         assert deviation == pytest.approx(met[name].std(), rel=0.15)
     both = bind(to_predicate("x > 1 and kind = 'high'"), schema)
     assert ConditionalCounts.from_tables(tables, both, "y") is None
+
+
+def test_suppressed_counts_add_their_error_to_the_interval_of_a_mean():
+    """Of small tables: most cells of a pair of columns are suppressed, and the interval still covers the truth."""
+    covered = {"with": 0, "without": 0}
+    repeats, rows = 120, 300
+    for seed in range(repeats):
+        rng = np.random.default_rng((5, seed))
+        x = rng.normal(size=rows)
+        table = dataframe.read(pd.DataFrame({"x": x, "y": x + rng.normal(size=rows)}))
+        schema = Schema.infer(table)
+        cells = read_columns(table, schema)
+        tables = ContingencyTables.fit(schema, count_columns(table), rows, cells, cells).suppress()
+        found = ConditionalCounts.from_tables(tables, bind(to_predicate("x > 0"), schema), "y")
+        for name, error in (("with", found.counting_error()), ("without", 0.0)):
+            low, high = mean_interval(*found.moments(), found.total, error)
+            covered[name] += low <= math.sqrt(2 / math.pi) <= high
+    assert covered["without"] < covered["with"]
+    assert 0.9 <= covered["with"] / repeats <= 1.0

@@ -1,14 +1,22 @@
 """Conditions are graded against real rows, and columns are ranked by what exceeds chance."""
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from harpoon.data import dataframe
 from harpoon.data.schema import Schema
+from harpoon.inference.answer_grade import MIN_GRADED_ROWS, OWN_CHECK, grade_answer
+from harpoon.inference.support import Support
 from harpoon.metrics.marginals import ks_distance, ks_noise, total_variation_distance, total_variation_noise
+from harpoon.report import compare
 from harpoon.report.agreement import agreement
 from harpoon.report.histograms import by_excess, distance, distance_noise
+from harpoon.training.calibration import Calibration
 
 LETTERS = [f"city {number}" for number in range(200)]
 
@@ -75,3 +83,47 @@ def test_distances_of_samples_are_those_of_the_metrics():
     found = distance(SCHEMA["left"], dataframe.read(left), dataframe.read(right))
     truth = total_variation_distance(left["left"].to_numpy(), right["left"].to_numpy())
     assert found == pytest.approx(truth, abs=1e-6)
+
+
+def test_the_headline_names_no_column_that_chance_explains():
+    """Two samples of one distribution: the city differs most, and by no more than 200 categories do by chance."""
+    left, right = people(400, 0.3, 1), people(400, 0.3, 2)
+    summary = compare(left, right, random_state=0)
+    cities = next(one for one in summary["marginals"] if one["name"] == "city")
+    assert cities["distance"] == max(one["distance"] for one in summary["marginals"]) <= cities["noise"]
+    meaning = next(one for one in summary["headlines"] if one["name"] == "Marginal similarity")["meaning"]
+    assert meaning.endswith("no column differs by more than chance explains.")
+    other = compare(left, people(400, 0.6, 2), random_state=0)
+    meaning = next(one for one in other["headlines"] if one["name"] == "Marginal similarity")["meaning"]
+    assert "left differs most" in meaning
+
+
+ROWS = st.integers(5, 10**5)
+
+
+@given(st.floats(-1, 3), st.floats(0, 0.5), ROWS, st.data())
+def test_the_own_grade_is_never_better_than_the_calibration_nor_than_the_support_allows(gain, error, rows, data):
+    calibration = Calibration(cells=1000, gain=gain, calibration_error=error, coverage=0.9, categories=500, numbers=500)
+    count = data.draw(st.integers(0, rows))
+    support = Support(rows, count, float(count), count, float(rows), float(count), is_counted=True)
+    own = grade_answer(calibration, support)
+    assert own.grade >= calibration.grade
+    assert (own.grade == "D") == (calibration.grade == "D" or count < 5)
+    assert own.grade >= "C" or count >= MIN_GRADED_ROWS
+    assert own.sentence.startswith(f"Grade {own.grade}: {OWN_CHECK}")
+    assert agreement((), dataframe.read(people(5, 0.5, 0)), None, own)["source"] == "model"
+    assert not grade_answer(Calibration(), replace(support, exact=rows)).grade
+
+
+def test_associations_of_two_samples_of_one_distribution_differ_by_chance_only():
+    """Once in twenty times a pair of columns exceeds the noise; a real difference does."""
+    exceeded = 0
+    for seed in range(40):
+        found = compare(people(300, 0.3, seed), people(300, 0.3, 1000 + seed), random_state=0)
+        first = found["associations"]["pairs"][0]
+        exceeded += abs(first["real"] - first["synthetic"]) > found["associations"]["noise"]
+    assert exceeded <= 6  # of 40; 2 are expected
+    left = people(300, 0.3, 1)
+    related = compare(left.assign(age=left["age"] + 9 * (left["left"] == "yes")), people(300, 0.3, 2), random_state=0)
+    meaning = next(one for one in related["headlines"] if one["name"] == "Association error")["meaning"]
+    assert "most for age and left" in meaning

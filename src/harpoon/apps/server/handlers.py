@@ -6,7 +6,7 @@ import math
 import secrets
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,9 @@ from harpoon.conditions import BoundPredicate, Predicate, bind, column_names, ev
 from harpoon.data import Column, Kind, Schema, Table, dataframe, read_columns
 from harpoon.data.arrow_types import text_types
 from harpoon.engines.block_imputer import BlockImputer, stack_draws, warn_structural
+from harpoon.estimator import Harpoon
 from harpoon.exceptions import InvalidOption, InvalidTable, collect_warnings
+from harpoon.inference.answer_grade import grade_answer
 from harpoon.inference.diagnostics import SamplingInfo
 from harpoon.inference.feasibility import MIN_HITS
 from harpoon.inference.imputation import MultipleImputation
@@ -51,7 +53,8 @@ def feasibility(served: ServedModel, body: FeasibilityBody, control: JobControl)
     model, seed = served.for_job(control), _choose_seed(body.seed)
     control.passes = 1
     with collect_warnings() as notes:
-        found = model.feasibility(body.where, given=_given_values(body.given, model.schema_), random_state=seed)
+        given = _given_values(body.given, model.schema_)
+        found = model.feasibility(body.where, data=served.real, given=given, random_state=seed)
     low, high = (format_percent(end) for end in found.interval)
     message = f"{format_percent(found.probability)} of sampled rows satisfy it (95 % interval: {low} to {high})."
     facts = {name: value for name, value in asdict(found).items() if name != "training_fraction"}  # there are no rows
@@ -71,7 +74,7 @@ def profile(served: ServedModel, body: ProfileBody, control: JobControl) -> Payl
     compare = Comparison(served, predicate, before, after, real)
     changes = sorted((compare.column(column) for column in schema.modelled), key=lambda change: change.pop("rank"))
     probability, interval = _estimate_probability(before, tree, schema, drawn.info)
-    agreed = None if real is None else agreement(schema.modelled, after, real)
+    agreed = agreement(schema.modelled, after, real, drawn.info.own_grade)
     return Payload(
         {
             "where": None if tree is None else str(tree),
@@ -202,7 +205,17 @@ def _sample(served: ServedModel, body: SampleBody | ProfileBody, control: JobCon
             random_state=seed,
             **body.options,
         )
-    return Drawn(table, model.sampling_info_, notes, seed)
+        info = _count_real(served, model, body)
+    return Drawn(table, info, notes, seed)
+
+
+def _count_real(served: ServedModel, model: Harpoon, body: SampleBody | ProfileBody) -> SamplingInfo:
+    """Return the diagnostics of the last call, with the rows that support it counted where there is a table."""
+    info = model.sampling_info_
+    if served.real is None or info.support is None:
+        return info
+    support = model.support(body.where, data=served.real, given=_given_values(body.given, model.schema_))
+    return replace(info, support=support, own_grade=grade_answer(model.calibration_, support))
 
 
 def _estimate_probability(

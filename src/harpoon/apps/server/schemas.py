@@ -324,8 +324,12 @@ class RealRows(BaseModel):
 
 
 class AgreementContent(BaseModel):
-    """Rows that are sampled under a condition, compared with the real rows that satisfy it: a grade and a sentence."""
+    """Rows that are sampled under a condition, compared with the real rows that satisfy it: a grade and a sentence.
 
+    With too few real rows, the grade is from the model's own check (`source` is "model").
+    """
+
+    source: str
     grade: str
     rows: int
     column: str | None

@@ -114,9 +114,9 @@ function realText({ rows, of, fraction, interval }) {
   return `Support: ${met} satisfy it: ${percent(fraction)} (95 % interval: ${between(interval)}).`;
 }
 
-/** About how many training rows satisfy it, as the model file tells. */
-function trainingText({ rows, estimate, is_extrapolation: extrapolation }) {
-  const met = `about ${count(Math.round(estimate))} of ${counted(rows, "training row")} satisfy it.`;
+/** How many training rows satisfy it: counted, or about, as the model file has it. */
+function trainingText({ rows, estimate, exact, is_extrapolation: extrapolation }) {
+  const met = `${exact === null ? `about ${count(Math.round(estimate))}` : count(exact)} of ${counted(rows, "training row")} satisfy it.`;
   return extrapolation ? `Extrapolation: ${met} ${HARDLY}` : `Support: ${met}`;
 }
 

@@ -1,0 +1,121 @@
+"""A condition that no row can satisfy has a plain reason before any row is sampled: in Python, CLI and service."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+import requests
+from typer.testing import CliRunner
+
+from harpoon import InfeasibleCondition, load
+from harpoon.apps.cli import app
+from harpoon.apps.cli.sample import IMPOSSIBLE
+from harpoon.apps.server.app import create_app
+from harpoon.inference.row_sampler import RowSampler
+from tests.support.frames import fit
+from tests.support.server import serving
+
+CITIES = ["Berlin", "Bonn", "Lyon", "Milan", "Nice", "Paris", "Rome", "Turin"]
+COUNTRY_OF = ["Germany", "Germany", "France", "Italy", "France", "France", "Italy", "Italy"]
+REASONS = {
+    "city = 'Paris' and age > 20 and country = 'Italy'": "city = 'Paris' and country = 'Italy' exclude each other, "
+    "because city = 'Paris' is only found with country = 'France'",
+    "country = 'France' and code = 39": "because country = 'France' is only found with code = 33",
+    "sex = 'm' and pregnant = 'yes'": "because sex = 'm' is only found with pregnant = 'no'",
+    "age = 30.5": "because age is an integer",
+    "age > 30 and age < 31": "age > 30 and age < 31 exclude each other, because age is an integer",
+    "rating > 2 and rating < 3": "rating > 2 and rating < 3 exclude each other, because rating is an integer",
+    "low > high": "because high is from 2 to 3 and low is from 0 to 1 in the training table",
+    "total < part and city = 'Paris'": "total < part is never true, because",
+    "part = 3.333": "because part is a multiple of 0.01",
+}
+
+
+def make_table(rows=600):
+    rng = np.random.default_rng(0)
+    city, sex = rng.integers(0, len(CITIES), rows), rng.choice(["m", "f"], rows)
+    country = np.array(COUNTRY_OF)[city]
+    cents, rest = rng.integers(0, 5000, (2, rows))
+    return pd.DataFrame(
+        {
+            "city": np.array(CITIES)[city],
+            "country": country,
+            "code": pd.Series(country).map({"France": 33, "Italy": 39, "Germany": 49}),
+            "age": rng.integers(18, 80, rows),
+            "rating": rng.integers(1, 6, rows),
+            "part": cents / 100,
+            "rest": rest / 100,
+            "total": (cents + rest) / 100,
+            "sex": sex,
+            "pregnant": np.where((sex == "f") & (rng.random(rows) < 0.4), "yes", "no"),
+            "low": np.append([0.0, 1.0], rng.random(rows - 2)),
+            "high": np.append([2.0, 3.0], 2 + rng.random(rows - 2)),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    path = tmp_path_factory.mktemp("impossible") / "m.harpoon"
+    fit(make_table()).save(path)
+    return path
+
+
+@pytest.fixture
+def model(file, monkeypatch):
+    """A loaded model that cannot sample."""
+
+    def fail(*_, **__):
+        raise AssertionError("rows were sampled")
+
+    monkeypatch.setattr(RowSampler, "sample", fail)
+    return load(file, progress=False)
+
+
+@pytest.mark.parametrize("where", REASONS)
+def test_python_says_why_without_sampling(model, where):
+    with pytest.raises(InfeasibleCondition) as error:
+        model.sample(5, where=where)
+    assert REASONS[where] in str(error.value)
+    with pytest.raises(InfeasibleCondition):
+        model.impute(make_table(3).map(lambda _: None), where=where)
+    found = model.feasibility(where)
+    assert found.probability == 0 == found.interval[0] < found.interval[1]
+    assert REASONS[where] in found.suggestion
+    assert len(model.sample(5, where=where, on_shortfall="return")) == 0
+
+
+def test_given_cells_count_too(model):
+    with pytest.raises(InfeasibleCondition, match="city = 'Paris' is only found with country = 'France'"):
+        model.sample(5, where="country = 'Italy'", given={"city": "Paris"})
+
+
+def test_observed_cells_that_contradict_a_rule_are_kept(file):
+    table = make_table(3).assign(city="Paris", country="Italy", age=None)
+    filled = load(file, progress=False).impute(table, where="city = 'Paris' and country = 'Italy'")
+    assert filled["age"].notna().all()
+
+
+def test_the_command_line_says_why(model, file, tmp_path):
+    where = "city = 'Paris' and country = 'Italy'"
+    for arguments in (["sample", file, "--where", where, "-o", tmp_path / "x.csv"], ["check", file, "--where", where]):
+        done = CliRunner(env={"COLUMNS": "300", "NO_COLOR": "1"}).invoke(app, [str(one) for one in arguments])
+        assert done.exit_code == IMPOSSIBLE
+        assert "only found with country = 'France'" in done.stdout + done.stderr
+
+
+def test_the_service_says_why(file, monkeypatch):
+    served = create_app(load(file, progress=False), data=pa.Table.from_pandas(make_table()))
+    monkeypatch.setattr(RowSampler, "sample", None)
+    where = "total < part and age > 20"
+    with serving(served) as address:
+        sampled = requests.post(f"{address}/sample", json={"where": where, "n": 5}, timeout=60)
+        found = requests.post(f"{address}/feasibility", json={"where": where}, timeout=60).json()
+        shown = requests.post(f"{address}/profile", json={"where": where}, timeout=60).json()
+    assert sampled.status_code == 400
+    for text in (json.dumps(sampled.json()), found["suggestion"]):
+        assert "total < part is never true, because" in text
+        assert "in every training row" in text
+    assert shown["rows"] == 0
