@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from harpoon._version import __version__
 
 if _TYPE_CHECKING:
-    from harpoon.conditions import col, greatest, least, lit
+    from harpoon.conditions import case, col, cols, greatest, least, lit
     from harpoon.data import Column, Kind, Schema
     from harpoon.estimator import Harpoon, load
     from harpoon.exceptions import (
@@ -47,7 +47,7 @@ if _TYPE_CHECKING:
 # The modules of the public names; all other names are errors and warnings. They are imported on first use, so that
 # `harpoon --help` answers at once.
 _MODULES = {
-    "conditions": ("col", "greatest", "least", "lit"),
+    "conditions": ("case", "col", "cols", "greatest", "least", "lit"),
     "data": ("Column", "Kind", "Schema"),
     "estimator": ("Harpoon", "load"),
     "inference.comparison": ("ModelComparison",),
@@ -117,7 +117,9 @@ __all__ = [
     "TrainingFailed",
     "UnknownCategoryWarning",
     "__version__",
+    "case",
     "col",
+    "cols",
     "greatest",
     "least",
     "lit",
