@@ -468,7 +468,7 @@ def as_predicate(given: object) -> Predicate:
     )
 
 
-def _to_sql(node: Node, negation: str = "") -> str:  # noqa: PLR0911
+def _to_sql(node: Node, negation: str = "") -> str:  # noqa: PLR0911, PLR0912
     """Format a node in SQL; `negation` is "not " for the operand of a negation."""
     match node:
         case ColumnName(name):
