@@ -3,7 +3,7 @@
 from harpoon.relations.domains import Domains
 from harpoon.relations.exclusion import Exclusions
 from harpoon.relations.formula import Formula, apply_formulas, describe, describe_dependency, solve, violates
-from harpoon.relations.relation import Relation, RelationBank, RelationValues
+from harpoon.relations.relation import Relation, RelationBank, RelationValues, formulas_of
 from harpoon.relations.search import MAX_SEARCH_ROWS, RelationData, search_relations, select_relations
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "apply_formulas",
     "describe",
     "describe_dependency",
+    "formulas_of",
     "search_relations",
     "select_relations",
     "solve",
