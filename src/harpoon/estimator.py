@@ -33,8 +33,8 @@ from harpoon.inference.feasibility import Feasibility, feasibility
 from harpoon.inference.imputation import Expectation
 from harpoon.inference.partial_table import PartialTable, constant_columns, given_rows
 from harpoon.inference.query import Query, sample_unconditional
-from harpoon.inference.rule_check import check_rules, warn_training_rows
 from harpoon.inference.row_sampler import Complete, RowSampler
+from harpoon.inference.rule_check import check_rules, warn_training_rows
 from harpoon.inference.sensitivity import Shift, check_shift, shifted_sampler
 from harpoon.inference.support import Support, find_support, warn_extrapolation
 from harpoon.relations import describe, describe_dependency
@@ -420,7 +420,7 @@ class Harpoon:
         test: object = None,
         *,
         train: object = None,
-        where: object = None,
+        where: str | Predicate | None = None,
         rows: int = 5000,
         random_state: RandomState = None,
     ) -> Page:

@@ -123,6 +123,14 @@ def parse(text: str, dialect: str = "sqlite") -> Predicate:
         raise InvalidCondition(f"The condition is nested too deeply: {shorten(text)}. Split it into several.") from None
 
 
+def from_sql_node(node: SqlNode) -> Predicate:
+    """Convert a node of sqlglot, such as a CHECK constraint, to an expression tree."""
+    try:
+        return _predicate(node)
+    except RecursionError:
+        raise InvalidCondition(f"The condition is nested too deeply: {_quote(node)}.") from None
+
+
 def _parse_with_hint(text: str, names: Collection[str]) -> Predicate:
     unquoted = QUOTED.sub(" ", text)
     found = [name for name in names if quote_name(name) != name and _occurs(name, unquoted)]

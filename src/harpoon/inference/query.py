@@ -50,8 +50,8 @@ class Query:
     loss: Penalty | None
     on_shortfall: str  # what to do if too few rows are found: "raise" or "return" them
     nullable: Collection[str]  # columns that may have missing cells
-    asked: Predicate | None = None  # the condition without the rules
-    required: BoundPredicate = Constant(truth=True)
+    asked: Predicate | None  # the condition without the rules
+    required: BoundPredicate
     rules: BoundRules | None = None
 
     @classmethod

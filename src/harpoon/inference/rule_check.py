@@ -27,10 +27,8 @@ def check_rules(rules: RuleSet, schema: Schema, table: Table) -> RuleCheck:
     own = Schema(columns)
     arrow = table.arrow.select([column.name for column in columns])
     rows = read_columns(dataframe.read(arrow), own, partial=True)
-    if not rows:  # rules without a column, or none at all
-        broken = np.zeros((table.n_rows, len(rules)), dtype=np.bool_)
-    else:
-        broken = rules.bind(own).broken(rows)
+    none = np.zeros((table.n_rows, len(rules)), dtype=np.bool_)
+    broken = rules.bind(own).broken(rows) if rows else none
     check = RuleCheck(rules, broken)
     numbers, names = check.pairs()
     lines = {"row": ColumnArray("integer", numbers, np.zeros(len(numbers), dtype=np.bool_)), "rule": _texts(names)}

@@ -14,7 +14,7 @@ a column that determines another one, the first row of each label is no test, an
 `MIN_RANGE_ROWS` values on: with 95 % confidence, at most 5 % of new values are then outside (Wilks, 1941).
 
 Candidates are proposed by a sample of the table, and counted in all rows, also in those of other processes. Rules hold
-labels, and the ends of ranges, which the schema has too, but no rows; numbers of exceptions from 1 to 4 are stored as 4.
+labels, and the ends of ranges, which the schema has too, but no rows. From 1 to 4 exceptions are stored as 4.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from harpoon.conditions import bind, evaluate, negate
-from harpoon.conditions.expressions import And, In, Literal, Not, Predicate, Term, col
+from harpoon.conditions.expressions import And, Comparison, In, Literal, Not, Predicate, Term, col
 from harpoon.conditions.rules import Rule, RuleSet
 from harpoon.data import Column, ColumnArray, Columns, Kind, Schema
 from harpoon.data.contingency import suppress
@@ -150,7 +150,7 @@ def _literal(column: Column, value: Any) -> Any:  # noqa: ANN401
     """Return a number of a column as a value of a condition; None if it has none."""
     if not column.kind.temporal:
         return int(value) if column.kind.integral else float(value)
-    unit = column.unit or ("D" if column.kind is Kind.DATE else "us")
+    unit: Any = column.unit or ("D" if column.kind is Kind.DATE else "us")
     if unit == "ns":  # Python's times have microseconds: the range would not hold exactly
         return None
     if column.kind is Kind.DURATION:
@@ -163,7 +163,7 @@ def _literal(column: Column, value: Any) -> Any:  # noqa: ANN401
 
 
 def _orders(schema: Schema, rows: Columns) -> tuple[list[Candidate], int]:
-    """Return orders between columns of the same kind, without those that follow from others, and how many were tried."""
+    """Return orders between columns of the same kind, without those that others imply, and how many were tried."""
     groups: dict[tuple[Any, ...], list[Column]] = {}
     for column in schema.modelled:
         if column.kind.numeric and not column.is_flag:
@@ -238,7 +238,7 @@ def _label_rules(
     for a, b in combinations(labels, 2):
         if not {(a.name, b.name), (b.name, a.name)} & determined:
             known = implying.get((a.name, b.name), set()), implying.get((b.name, a.name), set())
-            yield from _exclusions(schema, a, b, joints[a.name, b.name], known, n_tried)
+            yield from _exclusions(schema, (a, b), joints[a.name, b.name], known, n_tried)
 
 
 def _is_surprising(candidate: Candidate, joint: Counts, n_tried: int) -> bool:
@@ -273,9 +273,14 @@ def _implications(joint: Counts, n_tried: int) -> Iterator[tuple[int, int, float
 
 
 def _exclusions(
-    schema: Schema, a: _Labels, b: _Labels, joint: Counts, known: tuple[set[int], set[int]], n_tried: int
+    schema: Schema,
+    pair: tuple[_Labels, _Labels],
+    joint: Counts,
+    known: tuple[set[int], set[int]],
+    n_tried: int,
 ) -> Iterator[Candidate]:
     """Yield for labels of a column those of another one that never occur with it, although chance would bring them."""
+    a, b = pair
     total = max(int(joint.sum()), 1)
     shares, of_label = joint.sum(axis=0) / total, joint.sum(axis=1)
     p = (1 - shares)[None, :] ** of_label[:, None]
@@ -293,7 +298,7 @@ def _is(column: _Labels, codes: Sequence[int] | Counts) -> Predicate:
     """Return the condition that a column has one of some labels."""
     values = [column.labels[code] for code in codes]
     if len(values) == 1:
-        return col(column.name) == values[0]  # type: ignore[return-value]
+        return Comparison("=", col(column.name), Literal.of(values[0]))
     return In(col(column.name), tuple(map(Literal.of, values)))
 
 
@@ -323,7 +328,7 @@ def _equation(target: Column, formula: Formula, names: Sequence[str]) -> Predica
     value = _sum_term(formula, names) if formula.factor is None else _product_term(formula, names)
     whole = all(float(weight).is_integer() for weight in (*formula.weights, formula.constant))
     if target.kind.integral and formula.factor is None and whole:
-        return col(target.name) == value  # type: ignore[return-value]
+        return Comparison("=", col(target.name), value)
     largest = max(abs(float(target.minimum or 0)), abs(float(target.maximum or 0)))
     rounding = ROUNDED_TOLERANCE * float(target.step or 0)
     tolerance = float(f"{max(rounding, SUM_TOLERANCE * largest):.3g}")
