@@ -229,14 +229,18 @@ def _case_predicate(node: SqlNode) -> Predicate:
     numbers = tuple(map(Literal, range(len(results))))
     chosen = ex.Case(conditions, numbers, Literal(len(results)))
     branches = [*zip(numbers, results, strict=True), (Literal(len(results)), otherwise)]
-    members: list[Predicate] = [
-        ex.And((ex.Comparison("=", chosen, number), _predicate(result)))
-        for number, result in branches
-        if result is not None and result.key != "null"
-    ]
+    members: list[Predicate] = []
+    for number, result in branches:
+        is_chosen = ex.Comparison("=", chosen, number)
+        if result is not None and result.key == "boolean":
+            members += [is_chosen] if result.this else []
+        elif result is not None and result.key != "null":
+            members.append(ex.And((is_chosen, _predicate(result))))
     nothing = [None if result is None or result.key == "null" else Literal(0) for _, result in branches]
     if any(value is None for value in nothing):  # where that branch is chosen, the outcome is unknown
         members.append(ex.Comparison("!=", ex.Case(conditions, tuple(nothing[:-1]), nothing[-1]), Literal(0)))
+    if not members:  # all results are false
+        return ex.Comparison("<", chosen, Literal(0))
     return ex.Or(tuple(members)) if len(members) > 1 else members[0]
 
 

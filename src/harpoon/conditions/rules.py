@@ -5,7 +5,7 @@ broken; a row satisfies a condition (`where=`) only where it is true.
 
     >>> rules = RuleSet.of(["age >= 18", "if job = 'chef' then hours < 60"])
     >>> [rule.name for rule in rules]
-    ['age >= 18', "not (job = 'chef') or hours < 60"]
+    ['age >= 18', "if job = 'chef' then hours < 60"]
 """
 
 from __future__ import annotations
@@ -55,8 +55,16 @@ class Rule:
         """The condition in SQL."""
         return str(self.predicate)
 
+    @property
+    def is_written(self) -> bool:
+        """Whether the name is the condition as it was written."""
+        try:
+            return self.name == self.text or (not self.source and parse(self.name) == self.predicate)
+        except InvalidCondition:
+            return False
+
     def __str__(self) -> str:
-        named = self.text if self.name == self.text else f"{self.name}: {self.text}"
+        named = self.name if self.is_written else f"{self.name}: {self.text}"
         if self.support is None:
             return named
         at_most = "at most " if self.exceptions else ""
@@ -91,7 +99,7 @@ class RuleSet(Sequence[Rule]):
     def of(cls, given: object, names: Collection[str] = ()) -> RuleSet:
         """Return the rules that a user gave: a condition, a rule, a list of these, or a mapping of names to these.
 
-        Conditions are named by their text; equal rules are kept once. `names` are the columns of the table.
+        Conditions are named as they are written; equal rules are kept once. `names` are the columns of the table.
         """
         found: dict[str, Rule] = {}
         for rule in _read(given, names):
@@ -294,7 +302,7 @@ def _read(given: object, names: Collection[str]) -> Iterator[Rule]:
             yield replace(each, name=name) if isinstance(each, Rule) else Rule(name, to_predicate(each, names))
     elif isinstance(given, str | Predicate) or not isinstance(given, Iterable):
         predicate = to_predicate(given, names)
-        yield Rule(str(predicate), predicate)
+        yield Rule(" ".join(given.split()) if isinstance(given, str) else str(predicate), predicate)
     else:
         for each in given:
             yield from _read(each, names)

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from harpoon.conditions.rules import Rule, RuleCheck, RuleSet
-    from harpoon.rules.formats.registry import RULE_FORMATS, RuleFile, RuleFormat, Untranslated, read_rules
+    from harpoon.rules.formats.registry import RULE_FORMATS, RuleFile, RuleFormat, read_rules
+    from harpoon.rules.formats.translation import Untranslated
 
 _CONDITIONS = ("Rule", "RuleCheck", "RuleSet")
 

@@ -1,7 +1,8 @@
 """JSON Schema of one row as an object: a missing cell is a property that is absent or null.
 
 A property that is absent breaks no rule about its value, as an unknown rule is not broken. Inside of "not", "anyOf",
-"oneOf" and "if" that makes a difference, and "or it is null" is added there. The specification is draft 2020-12.
+"oneOf" and "if" that makes a difference, and "or it is null" is added there. Types are those of the model's columns.
+The specification is draft 2020-12.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ NOTES = (
     "readOnly",
     "writeOnly",
 )
+SCALAR_TYPES = ("string", "number", "integer", "boolean")
 MAX_DEPTH = 20
 NO_COUNTERPART = "it has no counterpart in a condition"
 
@@ -67,8 +69,6 @@ def _read_property(name: str, schema: object, translation: Translation) -> None:
         with translation.part(what):
             if key == "type":
                 _read_type(name, value, translation)
-            elif key == "enum" and isinstance(value, list) and None in value:
-                translation.add(what, tr.one_of(name, value))
             else:
                 translation.add(what, _keyword(name, key, value))
 
@@ -82,7 +82,7 @@ def _read_type(name: str, value: object, translation: Translation) -> None:
 
 
 def _keyword(name: str, key: str, value: Any) -> Predicate:  # noqa: ANN401
-    if key not in KEYWORDS or isinstance(value, bool) and key != "const":
+    if key not in KEYWORDS or (isinstance(value, bool) and key != "const"):
         raise InvalidCondition(NO_COUNTERPART)
     return KEYWORDS[key](name, value)
 
@@ -151,7 +151,7 @@ def _row_conditions(schema: Mapping[str, Any], depth: int) -> Iterator[Predicate
         for key, value in tr.mapping(schema_of, f"The property {name!r}").items():
             if key == "type" and value == "null":
                 yield col(name).is_null()
-            elif key not in NOTES:
+            elif key not in NOTES and not (key == "type" and value in SCALAR_TYPES):
                 yield Or((col(name).is_null(), _keyword(name, key, value)))
     for name in tr.sequence(schema.get("required") or [], "`required`"):
         yield tr.not_null(tr.text(name, "A name of `required`"))

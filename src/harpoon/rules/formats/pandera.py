@@ -1,7 +1,7 @@
 """Schemas of Pandera, as its `to_yaml` and `to_json` write them.
 
-Checks of a column are rules, and so is that it has no missing cells, which is Pandera's default. Checks of a whole table
-are functions in Python: Pandera does not store them.
+Checks of a column are rules, and so is that it has no missing cells, which is Pandera's default. Checks of a whole
+table are functions in Python: Pandera does not store them.
 """
 
 from __future__ import annotations

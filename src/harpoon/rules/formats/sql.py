@@ -56,7 +56,7 @@ def _read_part(part: SqlNode, translation: Translation, check: Check) -> None:
 
 
 def _read_constraint(kind: SqlNode, name: str, column: str, translation: Translation, check: Check) -> None:
-    described = shorten(kind.sql())
+    described = shorten(kind.sql(_dialect(translation)))
     if kind.key == "checkcolumnconstraint":
         add_check(kind.this, name, translation, check)
     elif kind.key == "notnullcolumnconstraint" and not kind.args.get("allow_null"):
@@ -72,13 +72,17 @@ def _read_constraint(kind: SqlNode, name: str, column: str, translation: Transla
         translation.skip(f"{column} {described}".strip(), SEVERAL_ROWS)
 
 
+def _dialect(translation: Translation) -> str:
+    return "sqlite" if translation.source == "sqlite" else "duckdb"
+
+
 def _key_columns(key: SqlNode) -> Iterator[str]:
     yield from (each.name for each in key.expressions if each.name)
 
 
 def add_check(node: SqlNode, name: str, translation: Translation, check: Check) -> None:
     """Add a CHECK constraint; a conjunction stays one rule."""
-    described = shorten(f"CHECK ({node.unnest().sql()})")
+    described = shorten(f"CHECK ({node.unnest().sql(_dialect(translation))})")
     try:
         predicate = check(node)
     except InvalidCondition as error:

@@ -51,7 +51,8 @@ class Translation:
 
     def skip(self, what: str, why: str) -> None:
         """List a part that is not translated."""
-        entry = Untranslated(shorten(str(what), shown=MAX_SHOWN), shorten(why, shown=MAX_SHOWN))
+        reason = why.partition(". ")[0].rstrip(".")  # the rest of an error says what to do
+        entry = Untranslated(shorten(str(what), shown=MAX_SHOWN), shorten(reason, shown=MAX_SHOWN))
         if entry not in self.untranslated:
             self.untranslated.append(entry)
 
