@@ -18,8 +18,8 @@ from harpoon.apps.cli.console import Commands, replace_closed_streams
 
 EXIT_CODES = (
     "Exit codes: 0 success, 1 something cannot be read, written or done, 2 wrong usage (an option, or a condition that "
-    "makes no sense), 3 the condition cannot be met, 4 rows break a rule (harpoon check), 130 stopped by Ctrl-C, 141 the "
-    "reader of the output closed the pipe (as head does), 143 stopped by SIGTERM."
+    "makes no sense), 3 the condition cannot be met, 4 rows break a rule (harpoon check), 130 stopped by Ctrl-C, 141 "
+    "the reader of the output closed the pipe (as head does), 143 stopped by SIGTERM."
 )
 
 
