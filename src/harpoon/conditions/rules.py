@@ -197,7 +197,7 @@ class BoundRules:
         )
 
     def broken(self, rows: Columns, *, partial: bool = False) -> Mask:
-        """Return which rows break which rule, (n, rules); of `partial` rows, whatever their unknown cells will be."""
+        """Return which rows break which rule, (n, rules); of `partial` rows, for any values of their unknown cells."""
         found = [evaluate(negate(predicate), rows, partial=partial) for predicate in self.predicates]
         return np.stack(found, axis=1) if found else np.zeros((n_rows(rows), 0), dtype=np.bool_)
 

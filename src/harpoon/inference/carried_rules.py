@@ -1,6 +1,6 @@
 """Rules that a model carries: every sampled row obeys them, and imputed cells obey them as far as observed cells allow.
 
-A rule that observed cells break, whatever the other cells will be, cannot be obeyed in that row: it is left out there,
+A rule that observed cells break, for any values of the others, cannot be obeyed in that row: it is left out there,
 and a warning names the rows. All other rules hold in the completed row.
 """
 
@@ -21,16 +21,18 @@ from harpoon.inference.completion import ConditionalCompletion
 from harpoon.inference.diagnostics import SamplingInfo
 from harpoon.inference.row_sampler import Complete, RowSampler
 
-MAX_BROKEN_FRACTION = 0.5  # of plain rows: if more break a rule, the strategies for conditions are faster
+MAX_BROKEN_FRACTION = (
+    0.5  # of rows that are sampled without rules: if more break one, the strategies for conditions are faster
+)
 MAX_NAMED_RULES = 5
 
 
 def sample_obeying(
     sampler: RowSampler, accepted: BoundPredicate, rows: Columns, row_offset: int
 ) -> tuple[Columns, SamplingInfo] | None:
-    """Sample the missing cells of rows that all obey some rules; None if plain rows seldom do, or some cannot.
+    """Sample the missing cells of rows that all obey some rules; None if most rows break them, or some cannot.
 
-    Plain rows are sampled, and those that break a rule are sampled again, each until it obeys them: the distribution of
+    Rows are sampled without rules, and those that break one are sampled again, each until it obeys them: the distribution of
     the model given the rules. Rows do not depend on how many others are asked for.
     """
     started, n, before = perf_counter(), n_rows(rows), sampler.evaluations

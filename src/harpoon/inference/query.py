@@ -113,7 +113,7 @@ class Query:
     def sample_by_rules(
         self, sampler: RowSampler, rows: Columns, row_offset: int
     ) -> tuple[Columns, SamplingInfo] | None:
-        """Sample rows under rules that most plain rows obey; None if there is a condition, or they do not."""
+        """Sample rows under rules that most rows obey anyway; None if there is a condition, or they do not."""
         if self.asked is not None or self.loss is not None:
             return None
         row = take(rows, slice(0, 1))
