@@ -32,8 +32,8 @@ def sample_obeying(
 ) -> tuple[Columns, SamplingInfo] | None:
     """Sample the missing cells of rows that all obey some rules; None if most rows break them, or some cannot.
 
-    Rows are sampled without rules, and those that break one are sampled again, each until it obeys them: the distribution of
-    the model given the rules. Rows do not depend on how many others are asked for.
+    Rows are sampled without rules, and those that break one are sampled again, each until it obeys all: the
+    distribution of the model given the rules. Rows do not depend on how many others are asked for.
     """
     started, n, before = perf_counter(), n_rows(rows), sampler.evaluations
     index = np.arange(row_offset, row_offset + n)

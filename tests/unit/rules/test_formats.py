@@ -376,8 +376,8 @@ def test_other_errors_of_reading(tmp_path):
         read_rules(f"sqlite:///{tmp_path}/absent.db#t")
     with pytest.raises(InvalidOption, match="format"):
         read_rules(FILES / "suite.json", format="excel")
+    (tmp_path / "a.sql").write_text("SELECT 1")
     with pytest.raises(RuleFileError, match="CREATE TABLE"):
-        (tmp_path / "a.sql").write_text("SELECT 1")
         read_rules(tmp_path / "a.sql")
     sqlite3.connect(tmp_path / "a.db").execute("create table t (x)").connection.close()
     with pytest.raises(RuleFileError, match="no table 'u'"):
