@@ -26,6 +26,7 @@ from harpoon.conditions.evaluate import evaluate
 from harpoon.conditions.expressions import And, IsNull, Or, Predicate, col, column_names
 from harpoon.conditions.parser import parse, to_predicate
 from harpoon.data import Columns, Schema, n_rows
+from harpoon.data.contingency import SUPPRESSED
 from harpoon.exceptions import InfeasibleCondition, InvalidCondition, InvalidOption
 
 Mask = NDArray[np.bool_]
@@ -67,7 +68,7 @@ class Rule:
         named = self.name if self.is_written else f"{self.name}: {self.text}"
         if self.support is None:
             return named
-        at_most = "at most " if self.exceptions else ""
+        at_most = "at most " if self.exceptions == SUPPRESSED else ""
         exceptions = f"{at_most}{self.exceptions} exceptions" if self.exceptions else "no exception"
         return f"{named} ({exceptions} in {self.support:,} rows)"
 

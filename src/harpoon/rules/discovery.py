@@ -44,6 +44,7 @@ SIGNIFICANCE = 0.01
 MIN_RANGE_ROWS = 93
 MAX_EXCEPTIONS = 0.005  # as a fraction of the rows in which a rule could be broken
 MAX_LABELS = 200  # of a column whose labels are searched
+MAX_INTEGERS = 32  # distinct values of an integer column that are labels
 MAX_LABEL_COLUMNS, MAX_ORDER_COLUMNS = 40, 60
 MAX_LISTED_LABELS = 20  # that a rule excludes
 MAX_FOUND = 300  # rules, apart from ranges
@@ -200,13 +201,21 @@ def _labels(column: Column, cells: ColumnArray) -> _Labels | None:
     labels: tuple[Any, ...] = column.categories or ()
     codes = np.asarray(cells.without_unseen().values)
     if column.kind.numeric:
-        labels = column.values or ()
+        labels = column.values or _few_integers(column, cells)
         codes = np.searchsorted(np.array(labels), codes).clip(max=len(labels) - 1) if labels else codes
         if not labels or not (np.array(labels)[codes] == cells.values)[~cells.missing].all():
             return None
     if not 1 < len(labels) <= MAX_LABELS:
         return None
     return _Labels(column, np.where(cells.without_unseen().missing, -1, codes).astype(np.int64), labels)
+
+
+def _few_integers(column: Column, cells: ColumnArray) -> tuple[Any, ...]:
+    """Return the values of an integer column, if there are only a few: each may be determined by a label."""
+    if column.kind is not Kind.INTEGER:
+        return ()
+    values = np.unique(cells.observed)
+    return tuple(values.tolist()) if len(values) <= MAX_INTEGERS else ()
 
 
 def _joint(a: _Labels, b: _Labels) -> Counts:
