@@ -46,7 +46,7 @@ from harpoon._text import MAX_LISTED, closest_matches, format_list
 # Codes of errors and warnings. A front end may have a sentence of its own for each, made from the facts.
 CODES = (
     "already_exists",  # what
-    "broken_rules",  # broken, named
+    "broken_rules",  # problem
     "checkpoint_mismatch",  # path
     "checkpoint_not_model",  # path
     "extrapolation",  # condition, rows, upper_bound, estimate, exact, given_rows, counted, is_counted

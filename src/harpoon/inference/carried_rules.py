@@ -12,18 +12,18 @@ from time import perf_counter
 
 import numpy as np
 
+from harpoon._utils.rng import Stream
 from harpoon.conditions import BoundPredicate, evaluate
 from harpoon.conditions.bound import all_of
 from harpoon.conditions.rules import BoundRules, Mask, describe_rows
-from harpoon.data import Columns, Index, n_rows, scatter, take
+from harpoon.data import Columns, Index, concat, n_rows, scatter, take
 from harpoon.exceptions import BrokenRuleWarning, warn
 from harpoon.inference.completion import ConditionalCompletion
 from harpoon.inference.diagnostics import SamplingInfo
 from harpoon.inference.row_sampler import Complete, RowSampler
 
-MAX_BROKEN_FRACTION = (
-    0.5  # of rows that are sampled without rules: if more break one, the strategies for conditions are faster
-)
+PILOT_ROWS = 1024  # the first rows, by which it is decided how to sample
+MAX_BROKEN_FRACTION = 0.3  # of these: if more break a rule, the strategies for conditions are faster
 MAX_NAMED_RULES = 5
 
 
@@ -37,13 +37,16 @@ def sample_obeying(
     """
     started, n, before = perf_counter(), n_rows(rows), sampler.evaluations
     index = np.arange(row_offset, row_offset + n)
-    found = sampler.sample(rows, index)
+    found = sampler.sample(take(rows, slice(0, PILOT_ROWS)), index[:PILOT_ROWS])
+    if evaluate(accepted, found).mean() < 1 - MAX_BROKEN_FRACTION:
+        return None
+    if n > PILOT_ROWS:
+        found = concat([found, sampler.sample(take(rows, slice(PILOT_ROWS, None)), index[PILOT_ROWS:])])
     broken = np.flatnonzero(~evaluate(accepted, found))
     info = SamplingInfo("rejection", n, n, None, 0.0, 1, 0, 0.0, probability=1 - len(broken) / n)
-    if len(broken) > MAX_BROKEN_FRACTION * n:
-        return None
     if len(broken):
-        completion = ConditionalCompletion(sampler, accepted, take(rows, broken), index=index[broken])
+        given, key = take(rows, broken), Stream.RULES
+        completion = ConditionalCompletion(sampler, accepted, given, index=index[broken], draw=key)
         completed, satisfied, more = completion.sample()
         if not satisfied.all():
             return None
@@ -69,6 +72,7 @@ def complete_under_rules(
     def complete(part: Columns, index: Index, *, draw: int = 0) -> tuple[Columns, Mask]:
         completed, satisfied = dict(part), np.zeros(len(index), dtype=np.bool_)
         failed: list[int] = []
+        key = Stream.RULES + draw
         for broken, rows in _by_pattern(rules.broken(part, partial=True)):
             # First under all rules that can hold, then, for rows of which none was found, without them.
             for wanted in (~broken, np.zeros_like(broken)):
@@ -76,7 +80,7 @@ def complete_under_rules(
                 if not len(left):
                     break
                 predicate = all_of((required, rules.accept(wanted, nullable)))
-                search = ConditionalCompletion(sampler, predicate, take(part, left), index=index[left], draw=draw)
+                search = ConditionalCompletion(sampler, predicate, take(part, left), index=index[left], draw=key)
                 found, is_found, info = search.sample()
                 on_info(info)
                 satisfied[left] = is_found
@@ -112,7 +116,6 @@ def correct_broken(
 def warn_broken(rules: BoundRules, rows: Columns, row_offset: int) -> None:
     """Warn of rules that the observed cells of rows break."""
     broken = rules.broken(rows, partial=True)
-    counts = broken.sum(axis=0)
     named = [
         f"{rule.name} in {describe_rows((np.flatnonzero(column) + row_offset).tolist())}"
         for rule, column in zip(rules.rules, broken.T, strict=True)
@@ -120,11 +123,9 @@ def warn_broken(rules: BoundRules, rows: Columns, row_offset: int) -> None:
     ]
     if named:
         more = f"; and {len(named) - MAX_NAMED_RULES} more rules" if len(named) > MAX_NAMED_RULES else ""
-        message = (
-            f"Observed cells break rules, and are kept: {'; '.join(named[:MAX_NAMED_RULES])}{more} (counted from 0). "
-            "model.check(table) lists all of them."
-        )
-        warn(BrokenRuleWarning(message, code="broken_rules", broken=int(counts.sum()), named=named))
+        problem = f"Observed cells break rules, and are kept: {'; '.join(named[:MAX_NAMED_RULES])}{more}"
+        message = f"{problem} (counted from 0). model.check(table) lists all of them."
+        warn(BrokenRuleWarning(message, code="broken_rules", problem=problem))
 
 
 def _by_pattern(broken: Mask) -> Iterator[tuple[Mask, Index]]:
