@@ -14,7 +14,7 @@ import numpy as np
 
 from harpoon._utils.rng import Stream
 from harpoon.conditions import BoundPredicate, evaluate
-from harpoon.conditions.bound import all_of
+from harpoon.conditions.bound import Constant, all_of
 from harpoon.conditions.rules import BoundRules, Mask, describe_rows
 from harpoon.data import Columns, Index, concat, n_rows, scatter, take
 from harpoon.exceptions import BrokenRuleWarning, warn
@@ -25,6 +25,7 @@ from harpoon.inference.row_sampler import Complete, RowSampler
 PILOT_ROWS = 1024  # the first rows, by which it is decided how to sample
 MAX_BROKEN_FRACTION = 0.3  # of these: if more break a rule, the strategies for conditions are faster
 MAX_NAMED_RULES = 5
+ALWAYS = Constant(truth=True)
 
 
 def sample_obeying(
@@ -80,7 +81,10 @@ def complete_under_rules(
                 if not len(left):
                     break
                 predicate = all_of((required, rules.accept(wanted, nullable)))
-                search = ConditionalCompletion(sampler, predicate, take(part, left), index=index[left], draw=key)
+                # Of rows with other cells than any training row, many can obey no rule: guidance would try each long.
+                search = ConditionalCompletion(
+                    sampler, predicate, take(part, left), index=index[left], draw=key, guided=required != ALWAYS
+                )
                 found, is_found, info = search.sample()
                 on_info(info)
                 satisfied[left] = is_found
