@@ -1,6 +1,7 @@
 """Rules that a model carries, finds and checks: DuckDB judges the rows."""
 
 import copy
+import json
 
 import duckdb
 import numpy as np
@@ -9,6 +10,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 import harpoon
 from harpoon import (
@@ -22,8 +24,12 @@ from harpoon import (
     Rule,
     RuleSet,
     col,
+    report,
 )
 from harpoon._utils import model_file
+from harpoon.apps.cli import app
+from harpoon.apps.server.limits import Limits
+from harpoon.apps.server.served_model import ServedModel
 from harpoon.conditions.rules import RuleCheck
 from harpoon.engines import sample as sample_by_engine
 from tests.support import frames
@@ -350,3 +356,42 @@ def test_engines_obey_rules(model, tmp_path):
     sample_by_engine(50, strict, tmp_path / "rows.csv", random_state=0, progress=False)
     rows = pd.read_csv(tmp_path / "rows.csv")
     assert set(broken_in_duckdb(rows, strict.rules_).values()) == {0}
+
+
+# Front ends
+
+
+def run(*words):
+    return CliRunner().invoke(app, [str(word) for word in words])
+
+
+def test_the_command_line_checks_tables_and_adds_rules(model, tmp_path):
+    model.save(tmp_path / "model.harpoon")
+    TABLE.to_csv(tmp_path / "rows.csv", index=False)
+    listed = json.loads(run("rules", tmp_path / "model.harpoon", "--json").stdout)
+    assert "order(start, finish)" in [rule["name"] for rule in listed["discovered"]]
+    (tmp_path / "table.sql").write_text(
+        "CREATE TABLE t (price DOUBLE CHECK (price > 5), absent INT CHECK (absent > 0))"
+    )
+    added = run(
+        "rules", tmp_path / "table.sql", "--model", tmp_path / "model.harpoon", "-o", tmp_path / "strict.harpoon"
+    )
+    assert added.exit_code == 0
+    assert harpoon.load(tmp_path / "strict.harpoon", progress=False).rules_.names == ["price > 5"]
+    assert "absent" in added.stdout
+    checked = run("check", tmp_path / "strict.harpoon", tmp_path / "rows.csv", "--json")
+    assert checked.exit_code == 4
+    found = json.loads(checked.stdout)
+    assert found["broken_rows"] == int((TABLE["price"] <= 5).sum()) == len(found["broken"])
+    assert run("check", tmp_path / "model.harpoon", tmp_path / "rows.csv", "--where", "price >= 0").exit_code == 0
+    assert run("check", tmp_path / "model.harpoon", tmp_path / "rows.csv").exit_code == 2
+    assert json.loads(run("info", tmp_path / "strict.harpoon", "--json").stdout)["rules"][0]["text"] == "price > 5"
+
+
+def test_reports_and_the_service_show_the_rules(model):
+    strict = model.with_rules({"order": "start < finish"})
+    assert report.describe(strict, rows=30)["training"]["rules"] == [
+        {"name": "order", "text": "start < finish", "broken": None}
+    ]
+    served = ServedModel.prepare(strict, "shop", Limits())
+    assert served.describe()["rules"] == [{"name": "order", "text": "start < finish"}]
