@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from harpoon._version import __version__
 
 if _TYPE_CHECKING:
-    from harpoon.conditions import col, greatest, least, lit
+    from harpoon.conditions import case, col, cols, greatest, least, lit
+    from harpoon.conditions.rules import Rule, RuleCheck, RuleSet
     from harpoon.data import Column, Kind, Schema
     from harpoon.estimator import Harpoon, load
     from harpoon.exceptions import (
+        BrokenRuleWarning,
         CategoriesGroupedWarning,
         ColumnLeftOutWarning,
         ExtraColumnWarning,
@@ -26,6 +28,7 @@ if _TYPE_CHECKING:
         NotFitted,
         PersonalColumnWarning,
         RowsDroppedWarning,
+        RuleFileError,
         SamplingFailed,
         SchemaMismatch,
         ShortTrainingWarning,
@@ -47,7 +50,8 @@ if _TYPE_CHECKING:
 # The modules of the public names; all other names are errors and warnings. They are imported on first use, so that
 # `harpoon --help` answers at once.
 _MODULES = {
-    "conditions": ("col", "greatest", "least", "lit"),
+    "conditions": ("case", "col", "cols", "greatest", "least", "lit"),
+    "conditions.rules": ("Rule", "RuleCheck", "RuleSet"),
     "data": ("Column", "Kind", "Schema"),
     "estimator": ("Harpoon", "load"),
     "inference.comparison": ("ModelComparison",),
@@ -60,7 +64,7 @@ _MODULES = {
     "training.calibration": ("Calibration",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
-_PUBLIC_MODULES = ("engines", "io", "metrics", "plots", "report", "sklearn")
+_PUBLIC_MODULES = ("engines", "io", "metrics", "plots", "report", "rules", "sklearn")
 
 
 def __getattr__(name: str) -> object:
@@ -79,6 +83,7 @@ def __dir__() -> list[str]:
 
 
 __all__ = [
+    "BrokenRuleWarning",
     "Calibration",
     "CategoriesGroupedWarning",
     "Column",
@@ -104,6 +109,10 @@ __all__ = [
     "PersonalColumnWarning",
     "Pooled",
     "RowsDroppedWarning",
+    "Rule",
+    "RuleCheck",
+    "RuleFileError",
+    "RuleSet",
     "SamplingFailed",
     "SamplingInfo",
     "Schema",
@@ -117,7 +126,9 @@ __all__ = [
     "TrainingFailed",
     "UnknownCategoryWarning",
     "__version__",
+    "case",
     "col",
+    "cols",
     "greatest",
     "least",
     "lit",

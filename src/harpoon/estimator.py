@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Mapping
 from dataclasses import asdict, replace
@@ -18,6 +19,7 @@ from harpoon._utils.validation import check_count, resolve_device
 from harpoon.conditions import Predicate, bind, to_predicate
 from harpoon.conditions.bound import Constant
 from harpoon.conditions.penalty import LossFunction
+from harpoon.conditions.rules import BoundRules, RuleCheck, RuleSet
 from harpoon.config import Config
 from harpoon.data import Columns, FrameTemplate, Schema, dataframe, n_rows, read_columns
 from harpoon.data.contingency import ContingencyTables
@@ -33,6 +35,7 @@ from harpoon.inference.imputation import Expectation
 from harpoon.inference.partial_table import PartialTable, constant_columns, given_rows
 from harpoon.inference.query import Query, sample_unconditional
 from harpoon.inference.row_sampler import Complete, RowSampler
+from harpoon.inference.rule_check import check_rules, warn_training_rows
 from harpoon.inference.sensitivity import Shift, check_shift, shifted_sampler
 from harpoon.inference.support import Support, find_support, warn_extrapolation
 from harpoon.relations import describe, describe_dependency
@@ -61,6 +64,8 @@ class Harpoon:
         schema: The kinds of the columns, where they should not be inferred (`Schema.infer(df, kinds=...)`).
         progress: Whether to show progress bars; or a callback, which is called with a `ProgressStep` after each step
             of sampling and may raise an error to stop it.
+        rules: Conditions, as for `sample(where=...)`, that every sampled and imputed row obeys: a list, or a mapping of
+            names to conditions. See `with_rules`.
         **options: Any other option of `harpoon.config.Config`.
 
     >>> import pyarrow as pa
@@ -80,6 +85,7 @@ class Harpoon:
     template_: FrameTemplate
     config_: Config
     contingency_: ContingencyTables
+    discovered_: RuleSet
     sampling_info_: SamplingInfo
 
     def __init__(
@@ -92,6 +98,7 @@ class Harpoon:
         device: str = "auto",
         schema: Schema | None = None,
         progress: Progress = True,
+        rules: object = (),
         **options: Any,  # noqa: ANN401
     ) -> None:
         if max_epochs is not None:  # a number of epochs stands for the same model on any machine
@@ -106,6 +113,7 @@ class Harpoon:
             raise InvalidOption(f"schema must be a Schema (see Schema.infer and Schema.load), got {schema!r}.")
         self.schema = schema
         self.progress = check_progress(progress)
+        self.rules_ = RuleSet.of(rules)
 
     @torch.inference_mode(mode=False)  # weights that are made in inference mode could never be trained
     def fit(self, data: object, *, checkpoint: str | os.PathLike[str] | None = None) -> Self:
@@ -121,6 +129,7 @@ class Harpoon:
         open_checkpoint = None if checkpoint is None else partial(Checkpoint.open, checkpoint)
         self._set_fitted(self._fitter().fit(TrainingData.from_table(table), open_checkpoint), table.template)
         self.history_.warn_if_short()
+        warn_training_rows(self._bound_rules(), table)
         return self
 
     @with_one_bar
@@ -129,7 +138,7 @@ class Harpoon:
         data: object,
         *,
         draws: int | None = None,
-        where: str | Predicate | None = None,
+        where: object = None,
         shift: Shift | None = None,
         row_offset: int = 0,
         random_state: RandomState = None,
@@ -164,7 +173,8 @@ class Harpoon:
         check_names("impute", options)
         table = PartialTable.read(data, self.schema_, self.template_)
         keeps = options.get("structural", self.config.structural) == "keep"
-        query = Query.create(self.codec_, where, nullable=self.codec_.nullable if keeps else ())
+        nullable = self.codec_.nullable if keeps else ()
+        query = Query.create(self.codec_, where, nullable=nullable, rules=self._bound_rules())
         row_offset = check_count(row_offset, ROW_OFFSET, low=0)
         is_expected = self.denoiser_.is_conditional and draws is None
         samples, guided = not is_expected or query is not None, query is not None
@@ -173,13 +183,15 @@ class Harpoon:
         if shift is not None and draws is None:
             raise without_effect(["shift"], "it needs draws")
         if shift is not None and query is not None:
-            raise InvalidOption("shift cannot be combined with where: a shifted row may violate the condition.")
+            raise InvalidOption("shift cannot be combined with where or rules: a shifted row may violate them.")
         numbers, log_odds = check_shift(shift or {}, self.schema_)
         table = table.keep_structural(sampler)
         complete = self._completer(query, sampler, table, row_offset) or shifted_sampler(sampler, log_odds)
         if draws is not None:
             count = check_count(draws, "draws, the number of tables to draw,")
-            sampler.draws_parameters = query is None
+            sampler.draws_parameters = query is None or query.asked is None
+            if query is not None and query.asked is None:
+                complete = query.correct(sampler.sample, complete)
             return table.draw(count, complete, row_offset, sampler).shift(numbers)
         fill = sampler.fill_points if is_expected else sampler.sample
         return table.fill(fill if query is None else query.correct(fill, complete), row_offset)
@@ -209,7 +221,7 @@ class Harpoon:
         self,
         n: int | None = None,
         *,
-        where: str | Predicate | None = None,
+        where: object = None,
         loss: LossFunction | None = None,
         loss_batch: LossFunction | None = None,
         given: object = None,
@@ -224,7 +236,8 @@ class Harpoon:
 
         Args:
             n: How many rows; 100 by default.
-            where: A condition that every row satisfies, as SQL text or an expression of `harpoon.col`.
+            where: A condition that every row satisfies, as SQL text or an expression of `harpoon.col`; or a list of
+                conditions, all of which hold.
             loss: A function of rows to one number per row, which guidance brings towards zero. `row["age"]` is a tensor
                 in units of the table, `row["job"]["clerk"]` the probability of a category.
             loss_batch: The same with one number for all rows together, such as the distance of their mean to a target.
@@ -263,6 +276,7 @@ class Harpoon:
             strategy=strategy,
             on_shortfall=on_shortfall,
             nullable=self.codec_.nullable if missing == "as_trained" else (),
+            rules=self._bound_rules(),
         )
         self._check_effective(options, samples=True, guided=query is not None, given=given is not None)
         sampler = self._sampler(self._call_seed(random_state), options)
@@ -279,15 +293,55 @@ class Harpoon:
             table = PartialTable.read(given, self.schema_, self.template_, partial=True)
             return table.fill(self._completer(query, sampler, table, row_offset) or sampler.sample, row_offset)
         rows = given_rows(given, check_count(DEFAULT_ROWS if n is None else n), self.schema_, self.codec_.nullable)
-        if query is None:
-            sampled, info = sample_unconditional(sampler, rows, row_offset)
-        else:
-            sampler.seed = partition_seed(sampler.seed, row_offset)
-            sampled, info = query.sample(sampler, rows, strategy)
-        support = self._check_support(None if query is None else query.tree, given, info.probability)
+        sampled, info = self._sample_rows(query, sampler, rows, row_offset, strategy)
+        support = self._check_support(None if query is None else query.asked, given, info.probability)
         self.sampling_info_ = self._with_support(info, support)
         frame = self.template_.build({**constant_columns(self.schema_, self.template_, n_rows(sampled)), **sampled})
         return frame if query is None else dataframe.with_attrs(frame, asdict(self.sampling_info_))
+
+    def with_rules(self, rules: object) -> Self:
+        """Return a model that shares the network and carries these rules, and no others.
+
+        Every row that it samples obeys them, and so does every row that it imputes, as far as observed cells allow it.
+        A row breaks a rule where the rule is false; a rule that a missing cell leaves unknown is not broken, as in a
+        CHECK constraint of SQL.
+
+        Args:
+            rules: A condition or a list of conditions, as for `sample(where=...)`; a mapping of names to conditions;
+                or a `RuleSet`, such as `model.rules().select(...)` or `harpoon.rules.read_rules(file).rules`.
+
+        >>> import pyarrow as pa
+        >>> table = pa.table({"x": [0.1, 0.9, None, 0.2, 0.2] * 20, "kind": ["low", "high", "low", "low", None] * 20})
+        >>> model = Harpoon(hidden=16, max_epochs=2, random_state=0, progress=False).fit(table)
+        >>> model = model.with_rules(["x > 0.5 implies kind = 'high'"])
+        >>> model.check(model.sample(50)).ok
+        True
+        """
+        codec = self._check_fitted()
+        model = copy.copy(self)
+        model.__dict__.pop("sampling_info_", None)
+        model.rules_ = RuleSet.of(rules, self.schema_.names)
+        model.rules_.bind(self.schema_).check_consistent(codec.nullable)
+        return model
+
+    def rules(self) -> RuleSet:
+        """Return the rules that all training rows obey, or all but a few, each with its support and its exceptions.
+
+        They are ranges, orders between columns, columns that determine others, implications between labels, and sums;
+        `harpoon.rules.discovery` says how they are tested against chance. They are not obeyed until they are accepted:
+        `model.with_rules(model.rules().select("order(start, end)"))`.
+        """
+        self._check_fitted()
+        return self.discovered_
+
+    def check(self, data: object) -> RuleCheck:
+        """Return which rows of a table break which rule of the model; `.table` lists them, `.counts` counts them.
+
+        Args:
+            data: A table with the columns that the rules use; it may lack others, or have more.
+        """
+        self._check_fitted()
+        return check_rules(self.rules_, self.schema_, dataframe.read(data))
 
     @property
     def calibration_(self) -> Calibration:
@@ -314,7 +368,7 @@ class Harpoon:
     @with_one_bar
     def feasibility(
         self,
-        where: str | Predicate,
+        where: object,
         *,
         data: object = None,
         given: Mapping[str, object] | None = None,
@@ -343,7 +397,7 @@ class Harpoon:
         return found
 
     def support(
-        self, where: str | Predicate | None = None, *, data: object = None, given: Mapping[str, object] | None = None
+        self, where: object = None, *, data: object = None, given: Mapping[str, object] | None = None
     ) -> Support:
         """Return how many training rows satisfy a condition: an upper bound and an estimate, without sampling.
 
@@ -401,13 +455,16 @@ class Harpoon:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file, atomically. The file holds no rows of the training table."""
         codec = self._check_fitted()
-        fitted = FittedModel(self.schema_, self.config_, codec, self.denoiser_, self.history_, self.contingency_)
+        fitted = FittedModel(
+            self.schema_, self.config_, codec, self.denoiser_, self.history_, self.contingency_, self.discovered_
+        )
         content = {
             "preset": self.preset,
             "config": self.config.to_json(),
             "random_state": self.random_state if isinstance(self.random_state, int) else None,
             "given_schema": None if self.schema is None else self.schema.to_json(),
             **to_content(fitted, self.template_),
+            "rules": self.rules_.to_json(),
         }
         model_file.write_tensors(path, to_tensors(fitted), content)
 
@@ -447,6 +504,7 @@ class Harpoon:
             model.schema = None if given is None else Schema.from_json(given)
             fitted, template = from_content(model.config, content, tensors)
             model._set_fitted(fitted, template.with_library(library))
+            model.rules_ = RuleSet.from_json(content.get("rules", []), fitted.schema)
         except INVALID_CONTENT as error:
             raise model_file.damaged_file(path, f"{type(error).__name__}: {error}") from None
         model.denoiser_.to(model.device).eval()
@@ -469,16 +527,33 @@ class Harpoon:
 
     def _fitter(self, processes: SingleProcess | None = None) -> ModelFitter:
         show = self.progress is True
-        return ModelFitter(self.config, self.schema, self.random_state, self.device, show, processes or SingleProcess())
+        return ModelFitter(
+            self.config, self.schema, self.random_state, self.device, show, processes or SingleProcess(), self.rules_
+        )
 
     def _set_fitted(self, fitted: FittedModel, template: FrameTemplate) -> None:
         self.schema_, self.config_, self.codec_ = fitted.schema, fitted.config, fitted.codec
         self.denoiser_, self.history_, self.template_ = fitted.denoiser, fitted.history, template
-        self.contingency_ = fitted.contingency
+        self.contingency_, self.discovered_ = fitted.contingency, fitted.discovered
 
     def _sampler(self, seed: int = 0, options: Mapping[str, Any] | None = None) -> RowSampler:
         call_config = self.config.with_call_options(options or {})
         return RowSampler(self.denoiser_, self.codec_, call_config, self.device, seed, self.progress)
+
+    def _bound_rules(self) -> BoundRules:
+        return self.rules_.bind(self.schema_)
+
+    def _sample_rows(
+        self, query: Query | None, sampler: RowSampler, rows: Columns, row_offset: int, strategy: str
+    ) -> tuple[Columns, SamplingInfo]:
+        """Sample the missing cells of rows: without a condition, under rules that most rows obey, or by a strategy."""
+        if query is None:
+            return sample_unconditional(sampler, rows, row_offset)
+        found = query.sample_by_rules(sampler, rows, row_offset) if strategy == "auto" else None
+        if found is not None:
+            return found
+        sampler.seed = partition_seed(sampler.seed, row_offset)
+        return query.sample(sampler, rows, strategy)
 
     def _call_seed(self, random_state: RandomState) -> int:
         return to_seed(self.random_state if random_state is None else check_random_state(random_state))
@@ -526,8 +601,9 @@ class Harpoon:
         def on_info(info: SamplingInfo) -> None:
             self.sampling_info_ = self._with_support(info, support)
 
-        complete = query.completer(sampler, table.rows, row_offset, on_info)
-        support = self._check_support(query.tree)
+        # Draws that break a rule are sampled again with the parameters of the model itself.
+        complete = query.completer(copy.copy(sampler), table.rows, row_offset, on_info)
+        support = self._check_support(query.asked)
         on_info(SamplingInfo("completion", 0, 0, None, 0.0, 0, 0, 0.0))  # until a row has to be completed
         return complete
 

@@ -11,6 +11,7 @@
       SamplingFailed           sampling failed
       ModelFileError           a model file cannot be read or written
       TableFileError           a table in a file or database cannot be read or written
+      RuleFileError            a file of rules cannot be read
       MissingExtra             an optional package is not installed
 
     HarpoonWarning
@@ -24,6 +25,7 @@
       StructuralMissingWarning imputed cells are always missing in training rows with the same categories
       UnknownCategoryWarning   a category that the model does not have is ignored as an input and kept
       TooFewDrawsWarning       there are too few draws for an interval of this level
+      BrokenRuleWarning        rows break a rule that the model carries
       ExtrapolationWarning     hardly any training row supports an answer
 
 A message says what was required, what was got, and what to do. Each error also derives from the built-in exception
@@ -44,6 +46,7 @@ from harpoon._text import MAX_LISTED, closest_matches, format_list
 # Codes of errors and warnings. A front end may have a sentence of its own for each, made from the facts.
 CODES = (
     "already_exists",  # what
+    "broken_rules",  # problem
     "checkpoint_mismatch",  # path
     "checkpoint_not_model",  # path
     "extrapolation",  # condition, rows, upper_bound, estimate, exact, given_rows, counted, is_counted
@@ -173,6 +176,10 @@ class TableFileError(HarpoonError, OSError):
         return cls(f"{name} cannot be written: {_reason(error)}.")
 
 
+class RuleFileError(HarpoonError, OSError):
+    """A file of rules cannot be read."""
+
+
 class MissingExtra(HarpoonError, ImportError):
     """An optional package is not installed."""
 
@@ -299,6 +306,10 @@ class TooFewDrawsWarning(HarpoonWarning):
 
 class ExtrapolationWarning(HarpoonWarning):
     """Hardly any training row supports an answer under a condition."""
+
+
+class BrokenRuleWarning(HarpoonWarning):
+    """Rows of a table break a rule that the model carries."""
 
 
 def _reason(error: object) -> str:

@@ -40,6 +40,7 @@ REGISTRIES = (
     "harpoon.conditions.penalty:CATEGORY_PENALTIES",
     "harpoon.inference.strategies:STRATEGIES",
     "harpoon.metrics:METRICS",
+    "harpoon.rules:RULE_FORMATS",
     "harpoon.io:FORMATS",
     "harpoon.engines:ENGINES",
 )

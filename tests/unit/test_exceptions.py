@@ -29,6 +29,7 @@ BASES = {
     "SamplingFailed": RuntimeError,
     "ModelFileError": OSError,
     "TableFileError": OSError,
+    "RuleFileError": OSError,
     "MissingExtra": ImportError,
 }
 

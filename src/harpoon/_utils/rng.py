@@ -25,6 +25,7 @@ class Stream(IntEnum):
     """What random numbers are used for; the value is the last word of the counter."""
 
     CELLS = 0  # noise of sampled rows; the number of a draw or of a branch is added
+    RULES = 2**30  # rows that break a rule, sampled again; the number of the draw is added
     GUIDED = 2**32  # noise of guided rows; the branch is added by `stream_key`
     UNCONSTRAINED = 2**33  # columns that a condition does not name, resampled
     GIBBS = 2**34  # cells that Gibbs steps resample; the number of the step is added

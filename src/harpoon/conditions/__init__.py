@@ -3,8 +3,9 @@
 A condition passes through the modules in this order:
 
     expressions, sql   the expression tree, its operators (`col`), and its text in SQL
-    parser             SQL text to an expression tree
-    binder, term_types an expression tree and a schema to a bound predicate, in stored units and category codes
+    parser, implication  SQL text, with implications, to an expression tree
+    binder, cases, term_types
+                       an expression tree and a schema to a bound predicate, in stored units and category codes
     bound, branches    bound predicates in negation normal form, and their disjoint branches
     contradictions     which parts of a condition exclude each other
     evaluate           which rows satisfy it (NumPy, exact)
@@ -25,7 +26,7 @@ from harpoon.conditions.bound import BoundPredicate, assume_complete, columns_of
 from harpoon.conditions.branches import Branch, disjoint_branches
 from harpoon.conditions.contradictions import explain_contradiction
 from harpoon.conditions.evaluate import evaluate
-from harpoon.conditions.expressions import Predicate, col, column_names, greatest, least, lit
+from harpoon.conditions.expressions import Predicate, case, col, cols, column_names, greatest, least, lit
 from harpoon.conditions.parser import parse, to_predicate
 
 if _TYPE_CHECKING:
@@ -59,7 +60,9 @@ __all__ = [
     "assume_complete",
     "batch_penalty",
     "bind",
+    "case",
     "col",
+    "cols",
     "column_names",
     "columns_of",
     "disjoint_branches",

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from harpoon._text import closest_matches, format_list, shorten
+from harpoon.conditions import cases
 from harpoon.conditions import expressions as ex
 from harpoon.conditions.bound import BoundPredicate, Constant, IsIn, IsMissing, SameCategory, all_of, any_of, negate
 from harpoon.conditions.expressions import COMPARISONS, ColumnName, Literal, Predicate, Term
@@ -41,7 +42,11 @@ def bind(predicate: Predicate, schema: Schema) -> BoundPredicate:
         case ex.Not(operand):
             return negate(bind(operand, schema))
     try:
-        return _bind_leaf(predicate, schema)
+        return (
+            _bind_leaf(predicate, schema)
+            if (case := cases.find_case(predicate)) is None
+            else _bind_case(predicate, case, schema)
+        )
     except InvalidCondition as error:
         raise InvalidCondition(f"In `{shorten(str(predicate))}`: {error}") from None
 
@@ -61,6 +66,17 @@ def _bind_leaf(predicate: Predicate, schema: Schema) -> BoundPredicate:
         case ex.IsNull(operand):
             return _bind_is_null(replace_constant(operand, schema))
     raise InvalidCondition(f"{predicate!r} is not a condition.")
+
+
+def _bind_case(predicate: Predicate, case: ex.Case, schema: Schema) -> BoundPredicate:
+    """Bind a comparison with a `case when`: the comparison with the result of the branch that is chosen."""
+    if cases.count_branches(predicate) > cases.MAX_BRANCHES:
+        raise InvalidCondition(f"its `case when` have more than {cases.MAX_BRANCHES} branches. Split it.")
+    conditions = [bind(condition, schema) for condition in case.conditions]
+    return any_of(
+        all_of([*chosen, cases.UNKNOWN if result is None else bind(cases.substitute(predicate, case, result), schema)])
+        for chosen, result in cases.branches(case, conditions)
+    )
 
 
 def _bind_comparison(op: str, left: Term, right: Term, schema: Schema) -> BoundPredicate:

@@ -119,6 +119,14 @@ class Node:
     def __invert__(self) -> Not:
         return Not(as_predicate(self))
 
+    def implies(self, other: object) -> Or:
+        """Return the condition that `other` holds wherever this one does: `~self | other`.
+
+        >>> col("age").is_null().implies(col("job").is_null())
+        ~col("age").is_null() | col("job").is_null()
+        """
+        return Or((Not(as_predicate(self)), as_predicate(other)))
+
     def __str__(self) -> str:
         return _to_sql(self)
 
@@ -275,6 +283,19 @@ class Call(Term):
             )
 
 
+class Case(Term):
+    """The result of the first condition that is true; `otherwise` if none is. None is a missing value."""
+
+    conditions: tuple[Predicate, ...]
+    results: tuple[Term | None, ...]
+    otherwise: Term | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.conditions or len(self.conditions) != len(self.results):
+            raise InvalidCondition("`case` takes at least one condition, each with a result.")
+
+
 class Comparison(Predicate):
     """Two terms compared with =, !=, <, <=, > or >=. A literal is moved to the right side."""
 
@@ -390,6 +411,42 @@ def greatest(*values: object) -> Call:
     return Call("greatest", tuple(map(as_term, values)))
 
 
+def case(*branches: tuple[object, object], otherwise: object = None) -> Case:
+    """Return the value of the first of some pairs (condition, value) whose condition is true.
+
+    >>> print(case((col("job") == "chef", 40), (col("age") < 18, 20), otherwise=35) >= col("hours"))
+    case when job = 'chef' then 40 when age < 18 then 20 else 35 end >= hours
+    """
+    conditions = tuple(as_predicate(condition) for condition, _ in branches)
+    results = tuple(None if value is None else as_term(value) for _, value in branches)
+    return Case(conditions, results, None if otherwise is None else as_term(otherwise))
+
+
+@dataclass(frozen=True)
+class ColumnTuple:
+    """Several columns, to compare with rows of values."""
+
+    terms: tuple[Term, ...]
+
+    def is_in(self, options: Iterable[Iterable[object]]) -> Predicate:
+        """Test for one of a list of tuples of values."""
+        rows = [tuple(map(Literal.of, option)) for option in options]
+        if not rows or any(len(row) != len(self.terms) for row in rows):
+            raise InvalidCondition(f"is_in takes a list of one or more tuples of {len(self.terms)} values.")
+        tests = [tuple(Comparison("=", t, value) for t, value in zip(self.terms, row, strict=True)) for row in rows]
+        members = [And(test) if len(test) > 1 else test[0] for test in tests]
+        return Or(tuple(members)) if len(members) > 1 else members[0]
+
+
+def cols(*names: str) -> ColumnTuple:
+    """Refer to several columns by name, to test for one of a list of tuples.
+
+    >>> print(cols("city", "zip").is_in([("Basel", 4051), ("Bern", 3011)]))
+    (city = 'Basel' and zip = 4051) or (city = 'Bern' and zip = 3011)
+    """
+    return ColumnTuple(tuple(map(col, names)))
+
+
 def as_term(given: object) -> Term:
     """Convert an operand to a term."""
     if isinstance(given, Predicate):
@@ -411,7 +468,7 @@ def as_predicate(given: object) -> Predicate:
     )
 
 
-def _to_sql(node: Node, negation: str = "") -> str:  # noqa: PLR0911
+def _to_sql(node: Node, negation: str = "") -> str:  # noqa: PLR0911, PLR0912
     """Format a node in SQL; `negation` is "not " for the operand of a negation."""
     match node:
         case ColumnName(name):
@@ -426,6 +483,10 @@ def _to_sql(node: Node, negation: str = "") -> str:  # noqa: PLR0911
             return f"{_parenthesize(left, precedence, str)} {operator} {_parenthesize(right, precedence + 1, str)}"
         case Call(function, arguments):
             return f"{function}({', '.join(map(str, arguments))})"
+        case Case(conditions, results, otherwise):
+            branches = zip(conditions, results, strict=True)
+            text = " ".join(f"when {condition} then {_or_null(result)}" for condition, result in branches)
+            return f"case {text}{'' if otherwise is None else f' else {otherwise}'} end"
         case Comparison(operator, left, right):
             return f"{left} {operator} {right}"
         case Between(operand, low, high):
@@ -441,6 +502,10 @@ def _to_sql(node: Node, negation: str = "") -> str:  # noqa: PLR0911
         case Not(operand):
             return _to_sql(operand, "not ") if isinstance(operand, InfixPredicate) else f"not ({operand})"
     raise TypeError(f"{type(node).__name__} has no SQL text")
+
+
+def _or_null(term: Term | None) -> str:
+    return "null" if term is None else str(term)
 
 
 def _sql_literal(value: Scalar) -> str:
@@ -476,6 +541,10 @@ def _to_python(node: Node) -> str:  # noqa: PLR0911, PLR0912
             return f"{function}({_python_list(arguments)})"
         case Call(function, (operand,)):
             call = f"{METHOD_NAMES[function]}()"
+        case Case(conditions, results, otherwise):
+            branches = zip(conditions, results, strict=True)
+            pairs = [f"({condition!r}, {_python_text(result)})" for condition, result in branches]
+            return f"case({', '.join([*pairs, f'otherwise={_python_text(otherwise)}'])})"
         case Comparison(operator, left, right):
             return f"{left!r} {'==' if operator == '=' else operator} {_python_text(right)}"
         case _Junction(members):

@@ -18,6 +18,7 @@ from typing import Any
 from harpoon._text import shorten
 from harpoon.conditions import expressions as ex
 from harpoon.conditions.expressions import Literal, Predicate, Term, as_predicate, column_names
+from harpoon.conditions.implication import expand_implications
 from harpoon.conditions.sql import quote_name
 from harpoon.data.calendar import PARTS
 from harpoon.exceptions import InvalidCondition
@@ -28,7 +29,8 @@ MAX_LENGTH = 500_000  # characters
 SUPPORTED = (
     "A condition consists of column names (unusual ones in double quotes), numbers, 'text', true, false, "
     "DATE '2024-01-31', TIMESTAMP '2024-01-31 12:00:00', INTERVAL '3' DAY, + - * /, abs, least, greatest, log, ln, "
-    f"exp, {', '.join(PARTS)}, = != < <= > >=, between, in (...), like, ilike, is null, and, or, not, and parentheses."
+    f"exp, {', '.join(PARTS)}, case when, = != < <= > >=, between, in (...), like, ilike, is null, and, or, not, "
+    "implies, if ... then ..., and parentheses."
 )
 COMPARISONS = {"eq": "=", "neq": "!=", "lt": "<", "lte": "<=", "gt": ">", "gte": ">="}
 ARITHMETIC = {"add": "+", "sub": "-", "mul": "*", "div": "/"}
@@ -49,7 +51,7 @@ HINTS = {
 OTHER_OPERATORS = {
     "&&": "Write `and` for &&. ",
     "||": "Write `or` for ||. ",
-    "=>": "Write >= for =>. ",
+    "=>": "Write >= for =>. (Between two conditions, => means implies.) ",
     "=<": "Write <= for =<. ",
     "&": "Write `and` for &. ",
     "|": "Write `or` for |. ",
@@ -64,8 +66,9 @@ TIME_PARSERS: dict[str, Callable[[str], Any]] = {
 
 
 def to_predicate(where: object, names: Collection[str] = ()) -> Predicate:
-    """Return the condition that a user passed as `where`, either text or an expression of `col`.
+    """Return the condition that a user passed as `where`: text, an expression of `col`, or a list of these.
 
+    All conditions of a list must hold.
     If a text cannot be read, or uses unknown columns, the error says which of the column `names` it should quote.
 
     >>> from harpoon import col
@@ -79,6 +82,11 @@ def to_predicate(where: object, names: Collection[str] = ()) -> Predicate:
         return _parse_with_hint(where, names)
     if isinstance(where, Predicate | ex.ColumnName):
         return as_predicate(where)
+    if isinstance(where, list | tuple):
+        if not where:
+            raise InvalidCondition("The list of conditions is empty. Give at least one, or leave it out.")
+        members = tuple(to_predicate(member, names) for member in where)
+        return members[0] if len(members) == 1 else ex.And(members)
     expected = "A condition must be text such as \"age >= 50\", or an expression such as col('age') >= 50"
     if isinstance(where, Term):
         raise InvalidCondition(f"{expected}. {where!r} is a value; compare it with another.")
@@ -92,8 +100,8 @@ def to_predicate(where: object, names: Collection[str] = ()) -> Predicate:
     raise InvalidCondition(f"{expected}, got {type(where).__name__}.")
 
 
-def parse(text: str) -> Predicate:
-    """Parse a condition, written as in the WHERE clause of SQL.
+def parse(text: str, dialect: str = "sqlite") -> Predicate:
+    """Parse a condition, written as in the WHERE clause of SQL; `dialect` is one of sqlglot.
 
     >>> parse('"capital-gain" - "capital-loss" > 0 or married')
     (col("capital-gain") - col("capital-loss") > 0) | (col("married") == True)
@@ -105,9 +113,22 @@ def parse(text: str) -> Predicate:
     if len(text) > MAX_LENGTH:
         raise InvalidCondition(f"A condition may have at most {MAX_LENGTH:,} characters, got {len(text):,}.")
     try:
-        return _predicate(_parse_sql(text))
+        return _predicate(_parse_sql(expand_implications(text), dialect))
+    except InvalidCondition as error:
+        hint = OTHER_OPERATORS["=>"]
+        if "=>" not in QUOTED.sub(" ", text) or hint in str(error):
+            raise
+        raise InvalidCondition(f"The condition cannot be read: {shorten(text)}. {hint}".strip()) from None
     except RecursionError:
         raise InvalidCondition(f"The condition is nested too deeply: {shorten(text)}. Split it into several.") from None
+
+
+def from_sql_node(node: SqlNode) -> Predicate:
+    """Convert a node of sqlglot, such as a CHECK constraint, to an expression tree."""
+    try:
+        return _predicate(node)
+    except RecursionError:
+        raise InvalidCondition(f"The condition is nested too deeply: {_quote(node)}.") from None
 
 
 def _parse_with_hint(text: str, names: Collection[str]) -> Predicate:
@@ -131,12 +152,12 @@ def _occurs(name: str, text: str) -> bool:
     return re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE) is not None
 
 
-def _parse_sql(text: str) -> SqlNode:
+def _parse_sql(text: str, dialect: str) -> SqlNode:
     from sqlglot import Dialect, exp
     from sqlglot.errors import ParseError, SqlglotError
 
     try:
-        nodes = Dialect.get_or_raise("sqlite").parse_into(exp.Condition, text)
+        nodes = Dialect.get_or_raise(dialect).parse_into(exp.Condition, text)
     except ParseError as error:
         position = error.errors[0] if error.errors else {}
         near = f" near {position['highlight']!r}{_position(position, len(position['highlight']))}" if position else ""
@@ -161,6 +182,10 @@ def _predicate(node: SqlNode) -> Predicate:  # noqa: PLR0911
         return ex.Not(_predicate(node.this))
     if key == "between" and not node.args.get("symmetric"):
         return ex.Between(_term(node.this), _term(node.args["low"]), _term(node.args["high"]))
+    if key == "in" and node.expressions and node.this.key == "tuple":
+        return _tuple_in(node)
+    if key == "case":
+        return _case_predicate(node)
     if key == "in" and node.expressions:
         return ex.In(_term(node.this), tuple(map(_literal, node.expressions)))
     if key in ("like", "ilike"):
@@ -180,6 +205,54 @@ def _comparison(node: SqlNode) -> Predicate:
     links = zip(chain[1::2], terms[:-1], terms[1:], strict=True)
     parts = tuple(ex.Comparison(COMPARISONS[key], left, right) for key, left, right in links)
     return parts[0] if len(parts) == 1 else ex.And(parts)
+
+
+def _tuple_in(node: SqlNode) -> Predicate:
+    """Convert (a, b) in ((1, 'x'), (2, 'y'))."""
+    terms = tuple(map(_term, node.this.expressions))
+    rows = [option.unnest() for option in node.expressions]
+    if any(row.key != "tuple" or len(row.expressions) != len(terms) for row in rows):
+        raise InvalidCondition(f"`{_quote(node)}`: give {len(terms)} values in parentheses for each tuple of the list.")
+    return ex.ColumnTuple(terms).is_in([_literal(value).value for value in row.expressions] for row in rows)
+
+
+def _case(node: SqlNode) -> ex.Case:
+    """Convert case when ... end, or case x when ... end, whose results are values."""
+    conditions, results, otherwise = _case_parts(node)
+    values = [None if result is None or result.key == "null" else _term(result) for result in (*results, otherwise)]
+    return ex.Case(conditions, tuple(values[:-1]), values[-1])
+
+
+def _case_predicate(node: SqlNode) -> Predicate:
+    """Convert a case whose results are conditions: the result of the branch that is chosen must hold."""
+    conditions, results, otherwise = _case_parts(node)
+    numbers = tuple(map(Literal, range(len(results))))
+    chosen = ex.Case(conditions, numbers, Literal(len(results)))
+    branches = [*zip(numbers, results, strict=True), (Literal(len(results)), otherwise)]
+    members: list[Predicate] = []
+    for number, result in branches:
+        is_chosen = ex.Comparison("=", chosen, number)
+        if result is not None and result.key == "boolean":
+            members += [is_chosen] if result.this else []
+        elif result is not None and result.key != "null":
+            members.append(ex.And((is_chosen, _predicate(result))))
+    nothing = [None if result is None or result.key == "null" else Literal(0) for _, result in branches]
+    if any(value is None for value in nothing):  # where that branch is chosen, the outcome is unknown
+        members.append(ex.Comparison("!=", ex.Case(conditions, tuple(nothing[:-1]), nothing[-1]), Literal(0)))
+    if not members:  # all results are false
+        return ex.Comparison("<", chosen, Literal(0))
+    return ex.Or(tuple(members)) if len(members) > 1 else members[0]
+
+
+def _case_parts(node: SqlNode) -> tuple[tuple[Predicate, ...], list[SqlNode], SqlNode | None]:
+    """Return the conditions and the results of a case, and the result if no condition is true."""
+    branches, subject, otherwise = node.args["ifs"], node.this, node.args.get("default")
+    if subject is None:
+        conditions = tuple(_predicate(branch.this) for branch in branches)
+    else:
+        conditions = tuple(ex.Comparison("=", _term(subject), _term(branch.this)) for branch in branches)
+    results = [branch.args["true"].unnest() for branch in branches]
+    return conditions, results, None if otherwise is None else otherwise.unnest()
 
 
 def _flatten_chain(node: SqlNode, keys: set[str]) -> list[Any]:
@@ -215,7 +288,7 @@ def _term(node: SqlNode) -> Term:  # noqa: PLR0911
         return ex.Call(key, tuple(map(_term, [node.this, *node.expressions])))
     if key in PART_NODES or key in ("extract", "anonymous"):
         return _date_part(node)
-    return _literal(node)
+    return _case(node) if key == "case" else _literal(node)
 
 
 def _date_part(node: SqlNode) -> Term:

@@ -10,8 +10,8 @@ RESERVED_WORDS = """
 all alter analyse analyze and anti any array as asc asof asymmetric at authorization between binary both by call
 case cast check collate collation column concurrently connect_by_root constraint create cross current_date
 current_time current_timestamp current_user default deferrable desc describe distinct do drop else end except
-execute explain false fetch for foreign freeze from full glob grant group having if ilike in initially inner insert
-intersect interval into is isnull join lambda lateral leading left like limit list map natural not notnull null
+execute explain false fetch for foreign freeze from full glob grant group having if ilike implies in initially inner
+insert intersect interval into is isnull join lambda lateral leading left like limit list map natural not notnull null
 nullable object offset on only optimize or order outer overlaps partitioned_by pivot pivot_longer pivot_wider
 placing positional prepare primary qualify range references regexp rename replace returning revoke right rlike
 rollback select semi show similar some struct summarize symmetric table tablesample then to trailing true uncache

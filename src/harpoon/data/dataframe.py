@@ -299,6 +299,13 @@ def _conversion_hint(data: object) -> str:
     return " Make a table of it: pandas.DataFrame(...)." if isinstance(data, Mapping | list | tuple) else ""
 
 
+def build_like(table: Table, columns: Mapping[str, ColumnArray]) -> Any:  # noqa: ANN401
+    """Return a new frame of integers and texts, in the library of another one."""
+    types = {"integer": pa.int64(), "text": pa.string()}
+    fields = [pa.field(name, types[cells.storage]) for name, cells in columns.items()]
+    return FrameTemplate(table.library, pa.schema(fields)).build(columns)
+
+
 def stack(tables: Sequence[Any]) -> Any:  # noqa: ANN401
     """Return the rows of several frames of one library in one frame."""
     return nw.concat([nw.from_native(table, eager_only=True) for table in tables]).to_native()

@@ -83,6 +83,11 @@ class Request:
         """How many training rows support the rows; None without a condition."""
         return None if self.where is None else self.fitted.support(self.where)
 
+    @property
+    def is_conditional(self) -> bool:
+        """Whether rows satisfy a condition, or obey rules of the model."""
+        return self.where is not None or bool(self.fitted.rules_)
+
     def with_seed(self) -> Self:
         """Return the request with a seed, which is random if none was given."""
         return replace(self, seed=to_seed(None)) if self.seed is None else self
@@ -107,7 +112,7 @@ class ImputeRequest(Request):
         request.fitted._check_effective(
             request.options,
             samples=request.depends_on_row_number,
-            guided=request.where is not None,
+            guided=request.is_conditional,
             draws=draws is not None,
         )
         warn_extrapolation(request.support, str(request.where))
@@ -116,7 +121,7 @@ class ImputeRequest(Request):
     @property
     def depends_on_row_number(self) -> bool:
         """Whether the result of a row depends on its number: true if cells are sampled."""
-        return bool(self.draws or self.where or not self.fitted.denoiser_.is_conditional)
+        return bool(self.draws or self.is_conditional or not self.fitted.denoiser_.is_conditional)
 
     def check_columns(self, names: Sequence[str]) -> None:
         """Raise an error for columns that are absent, repeated, or named like the column of row numbers."""
@@ -211,7 +216,7 @@ class ImputeJob(ImputeRequest, Job):
         types = text_types(request.fitted.schema_)
         files = FileSet.from_path(source, replace(read_options or ReadOptions(), types=types))
         request.block_imputer(files.schema)  # raises an error if columns are absent
-        return cls(**vars(request), source=files, block_size=effective_block_size(block_size, request.where))
+        return cls(**vars(request), source=files, block_size=effective_block_size(block_size, request.is_conditional))
 
     def for_output(self, target: Path) -> Self:
         """Return the job that keeps the spelling of cells, if the files and the output are text."""
@@ -281,9 +286,10 @@ class SampleJob(Job):
         check_strategy(strategy)
         check_missing(missing)
         fields = _common_fields(model, **common)
-        size, values = effective_block_size(block_size, fields["where"]), None if given is None else dict(given)
-        job = cls(**fields, n=check_count(n), block_size=size, given=values, strategy=strategy, missing=missing)
-        job.fitted._check_effective(job.options, samples=True, guided=job.where is not None, given=given is not None)
+        values = None if given is None else dict(given)
+        job = cls(**fields, n=check_count(n), block_size=block_size, given=values, strategy=strategy, missing=missing)
+        job = replace(job, block_size=effective_block_size(block_size, job.is_conditional))
+        job.fitted._check_effective(job.options, samples=True, guided=job.is_conditional, given=given is not None)
         warn_extrapolation(job.support, str(job.where))
         return job
 
@@ -308,10 +314,10 @@ class SampleJob(Job):
             yield BlockResult(block, self.fitted.template_.with_types(dataframe.read(sampled).arrow))
 
 
-def effective_block_size(block: int, where: str | None) -> int:
+def effective_block_size(block: int, is_conditional: bool) -> int:  # noqa: FBT001
     """Return the rows of a block. Under a condition rows depend on their block, so its size is fixed there."""
     size = check_count(block, "block_size, the number of rows in memory at a time,")
-    return size if where is None else CONDITION_BLOCK_ROWS
+    return CONDITION_BLOCK_ROWS if is_conditional else size
 
 
 def _common_fields(

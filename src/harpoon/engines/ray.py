@@ -98,7 +98,7 @@ def impute(
     rows = in_order(source) if ordered or request.depends_on_row_number else source
     if request.depends_on_row_number:
         rows = number_rows(rows)
-    size = effective_block_size(block_size, request.where)
+    size = effective_block_size(block_size, request.is_conditional)
     return pool.map_batches(rows, ImputeWorker, request.with_seed(), size=size, exclusive=False)
 
 

@@ -35,6 +35,7 @@ class ConditionalCompletion(ConditionSearch):
 
     index: Index = field(kw_only=True)
     draw: int = field(default=0, kw_only=True)
+    guided: bool = field(default=True, kw_only=True)  # whether to guide rows for which rejection finds nothing: slow
 
     def sample(self) -> tuple[Columns, Mask, SamplingInfo]:
         """Return completed rows, which of them satisfy the condition, and diagnostics."""
@@ -44,7 +45,8 @@ class ConditionalCompletion(ConditionSearch):
                 self._try(candidates, self.sampler.sample)
             self._condition()
         attempt = partial(self._try, N_PARTICLES if self.can_condition else 1)
-        self.guide_rounds(self.predicate, attempt, MAX_GUIDED_ROUNDS)
+        if self.guided or self.loss is not None or not self.can_condition:
+            self.guide_rounds(self.predicate, attempt, MAX_GUIDED_ROUNDS)
         return self.completed, self.satisfied, self.info("completion", self.satisfied)
 
     def _condition(self) -> None:

@@ -18,13 +18,16 @@ from harpoon.conditions import (
     evaluate,
     to_predicate,
 )
-from harpoon.conditions.bound import Constant, complement
+from harpoon.conditions.bound import Constant, all_of, complement
+from harpoon.conditions.expressions import And
 from harpoon.conditions.penalty import LossFunction, batch_penalty, row_penalty
+from harpoon.conditions.rules import BoundRules
 from harpoon.data import Columns, Index, Schema, Table, n_rows, scatter, take
 from harpoon.diffusion import sum_penalties
 from harpoon.encoding import Penalty, RowCodec
 from harpoon.exceptions import InfeasibleCondition, InvalidCondition, InvalidOption
 from harpoon.inference.call_options import without_effect
+from harpoon.inference.carried_rules import complete_under_rules, correct_broken, sample_obeying, warn_broken
 from harpoon.inference.completion import ConditionalCompletion
 from harpoon.inference.conditional import PILOT_ROWS, ConditionalSampler, is_unsatisfiable
 from harpoon.inference.diagnostics import SamplingInfo
@@ -38,55 +41,61 @@ ON_SHORTFALL = ("raise", "return")
 
 @dataclass(frozen=True)
 class Query:
-    """A condition and a loss, bound to a schema."""
+    """A condition, a loss and the rules of the model, bound to a schema."""
 
-    tree: Predicate | None  # the condition as it was given; None: only a loss
-    predicate: BoundPredicate
-    codec: RowCodec
+    tree: Predicate | None  # the condition as it was given, and the rules; None: only a loss
+    predicate: BoundPredicate  # the condition and the rules
+    schema: Schema
     loss: Penalty | None
     on_shortfall: str  # what to do if too few rows are found: "raise" or "return" them
     nullable: Collection[str]  # columns that may have missing cells
+    asked: Predicate | None  # the condition without the rules
+    required: BoundPredicate
+    rules: BoundRules | None = None
 
     @classmethod
     def create(
         cls,
         codec: RowCodec,
-        where: str | Predicate | None,
+        where: object,
         *,
         loss: LossFunction | None = None,
         loss_batch: LossFunction | None = None,
         strategy: str = "auto",
         on_shortfall: str = "raise",
         nullable: Collection[str] = (),
+        rules: BoundRules | None = None,
     ) -> Query | None:
-        """Bind a condition and a loss to a codec and its schema; return None if there is neither.
+        """Bind a condition and a loss to a codec and its schema; return None if there is neither, and no rule.
 
         The columns in `nullable` may have missing cells.
         """
+        rules = rules or None
         check_strategy(strategy)
         if on_shortfall not in ON_SHORTFALL:
             raise InvalidOption.one_of("on_shortfall", on_shortfall, ON_SHORTFALL)
         penalties = [row_penalty(loss, codec)] if loss is not None else []
         penalties += [batch_penalty(loss_batch, codec)] if loss_batch is not None else []
-        if where is None and not penalties:
+        if where is None and not penalties and rules is None:
             if strategy != "auto" or on_shortfall != "raise":
                 name = "strategy" if strategy != "auto" else "on_shortfall"
                 raise without_effect([name], "it needs where or loss", code="needs_condition")
             return None
         tree = None if where is None else to_predicate(where, codec.schema.names)
-        predicate = Constant(truth=True) if tree is None else assume_complete(bind(tree, codec.schema), nullable)
+        required = Constant(truth=True) if tree is None else assume_complete(bind(tree, codec.schema), nullable)
         penalty = sum_penalties(penalties) if penalties else None
-        return cls(tree, predicate, codec, penalty, on_shortfall, nullable)
-
-    @property
-    def schema(self) -> Schema:
-        """The schema to which the condition is bound."""
-        return self.codec.schema
+        if rules is None:
+            return cls(tree, required, codec.schema, penalty, on_shortfall, nullable, tree, required)
+        predicate = all_of((required, *rules.accepted(nullable)))
+        both = [part for part in (tree, rules.condition(nullable)) if part is not None]
+        everything = And(tuple(both)) if len(both) > 1 else both[0]
+        return cls(everything, predicate, codec.schema, penalty, on_shortfall, nullable, tree, required, rules)
 
     @property
     def text(self) -> str:
-        """The condition as text."""
-        return "" if self.tree is None else str(self.tree)
+        """The condition as text; if there is none, the rules."""
+        tree = self.tree if self.asked is None else self.asked
+        return "" if tree is None else str(tree)
 
     def sample(self, sampler: RowSampler, rows: Columns, strategy: str) -> tuple[Columns, SamplingInfo]:
         """Sample rows that satisfy the condition, as many as `rows`, which all have the same given cells."""
@@ -96,11 +105,23 @@ class Query:
             if self.on_shortfall == "raise":
                 raise self._inconsistent(why)
             return conditional.no_rows(), conditional.info(strategy, np.zeros(0, dtype=np.bool_))
-        self._check_satisfiable(row)
+        self._check_satisfiable(self.predicate, row)
         found, info = sample_conditional(conditional, n, strategy)
         if n_rows(found) < n and self.on_shortfall == "raise":
             raise self._shortfall(conditional, n_rows(found), n)
         return found, info
+
+    def sample_by_rules(
+        self, sampler: RowSampler, rows: Columns, row_offset: int
+    ) -> tuple[Columns, SamplingInfo] | None:
+        """Sample rows under rules that most rows obey anyway; None if there is a condition, or they do not."""
+        if self.asked is not None or self.loss is not None:
+            return None
+        row = take(rows, slice(0, 1))
+        if why := self._contradiction(sampler, row):
+            raise self._inconsistent(why)
+        self._check_satisfiable(self.predicate, row)
+        return sample_obeying(sampler, self.predicate, rows, row_offset)
 
     def completer(
         self, sampler: RowSampler, rows: Columns, row_offset: int, on_info: Callable[[SamplingInfo], None]
@@ -113,25 +134,40 @@ class Query:
             )
         if why := self._contradiction(sampler, rows):
             raise self._inconsistent(why)
-        self._check_satisfiable(rows, row_offset)
+        self._check_satisfiable(self.required, rows, row_offset)
+        if self.rules is not None and self.loss is None:
+            warn_broken(self.rules, rows, row_offset)
+            under_rules = complete_under_rules(sampler, self.rules, self.required, self.nullable, on_info)
+
+            def complete_obeying(part: Columns, index: Index, *, draw: int = 0) -> Columns:
+                completed, satisfied = under_rules(part, index, draw=draw)
+                self._check_completed(index[~satisfied])
+                return completed
+
+            return complete_obeying
 
         def complete(part: Columns, index: Index, *, draw: int = 0) -> Columns:
             completion = ConditionalCompletion(sampler, self.predicate, part, self.loss, index=index, draw=draw)
             completed, satisfied, info = completion.sample()
             on_info(info)
-            if not satisfied.all():
-                failed = index[~satisfied]
-                raise InfeasibleCondition(
-                    f"{len(failed)} rows could not be completed so that {self.text} holds, in {info.sampled} attempts; "
-                    f"the first is row {int(failed[0])} (counted from 0). Check whether its observed cells leave any "
-                    "value, leave the row out, or relax the condition."
-                )
+            self._check_completed(index[~satisfied], f", in {info.sampled} attempts")
             return completed
 
         return complete
 
+    def _check_completed(self, failed: Index, attempts: str = "") -> None:
+        """Raise InfeasibleCondition if there are rows for which no completion was found, by their numbers."""
+        if len(failed):
+            raise InfeasibleCondition(
+                f"{len(failed)} rows could not be completed so that {self.text} holds{attempts}; the first is row "
+                f"{int(failed[0])} (counted from 0). Check whether its observed cells leave any value, leave the row "
+                "out, or relax the condition."
+            )
+
     def correct(self, impute: Complete, complete: Complete) -> Complete:
         """Return a function that imputes rows, and completes those that violate the condition again."""
+        if self.rules is not None:
+            return correct_broken(impute, complete, self.rules, self.required, self.nullable)
 
         def corrected(part: Columns, index: Index) -> Columns:
             imputed = impute(part, index)
@@ -157,12 +193,12 @@ class Query:
                     f"table has {format_list(sorted(here, key=str))}. Leave the column out of it."
                 )
 
-    def _check_satisfiable(self, rows: Columns, row_offset: int = 0) -> None:
+    def _check_satisfiable(self, predicate: BoundPredicate, rows: Columns, row_offset: int = 0) -> None:
         """Raise InvalidCondition if the observed cells of a row already violate the condition."""
-        if is_unsatisfiable(self.predicate, rows):
+        if is_unsatisfiable(predicate, rows):
             return  # the observed cells are not to blame
         nullable = [name for name, cells in rows.items() if cells.null is not None]
-        violated = np.flatnonzero(evaluate(complement(self.predicate, nullable), rows, partial=True)) + row_offset
+        violated = np.flatnonzero(evaluate(complement(predicate, nullable), rows, partial=True)) + row_offset
         if len(violated):
             rows_are = "row" if len(violated) == 1 else "rows"
             raise InvalidCondition(

@@ -12,7 +12,7 @@ from harpoon.relations.formula import (
     violates,
 )
 from harpoon.relations.projection import follow_relations, off_grid, project
-from harpoon.relations.relation import Relation, RelationBank, RelationValues
+from harpoon.relations.relation import Relation, RelationBank, RelationValues, formulas_of
 from harpoon.relations.search import MAX_SEARCH_ROWS, RelationData, search_relations, select_relations
 
 __all__ = [
@@ -29,6 +29,7 @@ __all__ = [
     "describe",
     "describe_dependency",
     "follow_relations",
+    "formulas_of",
     "off_grid",
     "project",
     "search_relations",

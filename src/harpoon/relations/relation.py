@@ -260,6 +260,15 @@ class RelationBank(nn.Module):
             raise ValueError("a sum of numeric columns has a weight without a coefficient")
 
 
+def formulas_of(module: nn.Module, units: Mapping[int, AffineUnit], min_fraction: float) -> list[tuple[int, Formula]]:
+    """Return the relations of all banks of a network that hold in at least a fraction of the rows, with their targets.
+
+    Several banks may have the same relation.
+    """
+    banks = [bank for bank in module.modules() if isinstance(bank, RelationBank)]
+    return [pair for bank in banks for pair in bank.targeted_formulas(units, min_fraction)]
+
+
 def _split(numbers: Sequence[float]) -> Tensor:
     """Return numbers as sums of two numbers of single precision, (2, len(numbers)): 48 bits instead of 24."""
     double = torch.tensor(numbers, dtype=torch.float64)

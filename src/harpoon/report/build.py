@@ -15,7 +15,13 @@ from harpoon._version import __version__
 from harpoon.conditions import Predicate
 from harpoon.data import Column, Kind, Schema, Table, coerce, dataframe, unknown_categories
 from harpoon.data.schema import check_columns
-from harpoon.exceptions import InvalidTable, SchemaMismatch, StructuralMissingWarning, UnknownCategoryWarning
+from harpoon.exceptions import (
+    BrokenRuleWarning,
+    InvalidTable,
+    SchemaMismatch,
+    StructuralMissingWarning,
+    UnknownCategoryWarning,
+)
 from harpoon.report.fidelity import MAX_CATEGORIES, MIN_ROWS, Reference, comparable_columns, fidelity
 from harpoon.report.headlines import headlines
 from harpoon.report.histograms import marginals
@@ -73,6 +79,7 @@ def evaluate(
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UnknownCategoryWarning)  # the notes of the summary name them
         warnings.simplefilter("ignore", StructuralMissingWarning)  # imputed cells are not returned
+        warnings.simplefilter("ignore", BrokenRuleWarning)  # the rules of the summary have the counts
         synthetic = dataframe.read(model.sample(max_rows, random_state=seed))
         summary = _summarize_tables("evaluation", schema, whole, real, synthetic)
         if where is not None:  # first, because a condition may be infeasible and the rest takes longer
@@ -87,7 +94,7 @@ def evaluate(
             rows_used = sample_rows(real, MAX_INTERVAL_ROWS, np.random.default_rng(seed))
             summary["intervals"] = intervals(model, rows_used, seed)
         _add_fidelity(summary, schema, real, synthetic, reference=reference, seed=seed)
-    summary["training"] = _training(model)
+        summary["training"] = _training(model, real)
     summary["headlines"] = headlines(summary)
     return summary
 
@@ -260,8 +267,9 @@ def _prepare(model: Harpoon, rows: int, random_state: RandomState) -> tuple[Harp
     return model, seed, max_rows if model.denoiser_.is_conditional else min(max_rows, MAX_ROWS_IF_SLOW)
 
 
-def _training(model: Harpoon) -> Training:
+def _training(model: Harpoon, real: Table | None = None) -> Training:
     history = model.history_
+    broken = {} if real is None else model.check(real).counts
     every = max(len(history.epochs) // MAX_EPOCHS_SHOWN, 1)
     shown = [epoch for i, epoch in enumerate(history.epochs) if i % every == 0 or epoch is history.epochs[-1]]
     return Training(
@@ -279,4 +287,5 @@ def _training(model: Harpoon) -> Training:
             }
             for epoch in shown
         ],
+        rules=[{"name": each.name, "text": each.text, "broken": broken.get(each.name)} for each in model.rules_],
     )

@@ -225,8 +225,16 @@ class Epoch(TypedDict):
     seconds: float
 
 
+class RuleFacts(TypedDict):
+    """A rule that the model carries, and how many real rows break it; None if there are no real rows."""
+
+    name: str
+    text: str
+    broken: int | None
+
+
 class Training(TypedDict):
-    """The training of the model."""
+    """The training of the model, and the rules that it carries."""
 
     preset: str
     seconds: float
@@ -234,6 +242,7 @@ class Training(TypedDict):
     grade: str  # of the calibration on held-out cells, from A to D; empty if it was not measured
     calibration: str  # one sentence
     epochs: list[Epoch]
+    rules: list[RuleFacts]
 
 
 class Change(TypedDict):

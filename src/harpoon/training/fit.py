@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from torch import Tensor
 from harpoon._text import MAX_LISTED
 from harpoon._utils.progress import show_bar
 from harpoon._utils.rng import RandomState, to_seed
+from harpoon.conditions.rules import RuleSet
 from harpoon.config import ADAPTIVE, LIMITS, Config
 from harpoon.data import (
     Columns,
@@ -39,6 +40,8 @@ from harpoon.exceptions import (
     warn,
 )
 from harpoon.networks import build_denoiser
+from harpoon.relations import formulas_of
+from harpoon.rules.discovery import count_rules, propose_rules, select_rules
 from harpoon.training.calibration import Calibration
 from harpoon.training.checkpoints import Checkpoint, OpenCheckpoint, fingerprint
 from harpoon.training.distributed import SingleProcess
@@ -47,6 +50,7 @@ from harpoon.training.trainer import Epoch, History, train
 MIN_ROWS = 2
 PAIR_COUNTS = "contingency.pair_counts"  # the name of a tensor that is no weight
 WARN_DROPPED_FRACTION = 0.1
+MIN_RULE_FRACTION = 0.99  # of the rows in which a relation holds that is proposed as a rule
 NOT_MODELLED = {
     Kind.CONSTANT: "constant and not modelled",
     Kind.EMPTY: "empty and stays empty",
@@ -119,11 +123,12 @@ class FittedModel:
     denoiser: Denoiser
     history: History
     contingency: ContingencyTables
+    discovered: RuleSet = field(default_factory=RuleSet)  # rules that the training rows obey
 
 
 @dataclass(frozen=True)
 class ModelFitter:
-    """Fits models. `schema`: the kinds of columns that are not inferred."""
+    """Fits models. `schema`: the kinds of columns that are not inferred; `rules`: those that the model will carry."""
 
     config: Config
     schema: Schema | None
@@ -131,6 +136,7 @@ class ModelFitter:
     device: torch.device
     progress: bool
     processes: SingleProcess
+    rules: RuleSet = field(default_factory=RuleSet)
 
     def fit(self, data: TrainingData, open_checkpoint: OpenCheckpoint | None = None) -> FittedModel:
         """Fit a new model, or resume from the checkpoint that `open_checkpoint` returns."""
@@ -143,6 +149,7 @@ class ModelFitter:
             missing_indicators=config.missing_indicators,
             calendar_parts=config.calendar_parts,
         )
+        self.rules.bind(schema).check_consistent(codec.nullable)  # before the training, which takes long
         columns, sampled_columns = data.read(schema)
         if config.calendar_parts:
             codec = codec.with_elapsed_times(sampled_columns, config.scaling)
@@ -156,8 +163,18 @@ class ModelFitter:
         checkpoint = self._checkpoint(open_checkpoint, config, sample)
         denoiser = build_denoiser(config, codec).to_empty(device="cpu")
         denoiser.initialize(sample, torch.Generator().manual_seed(checkpoint.seed), cells)
+        discovered = self._discover(codec, columns, sampled_columns, denoiser)
         history = self._train(denoiser.to(self.device), rows.to(self.device), config, checkpoint)
-        return FittedModel(schema, config, codec, denoiser, history, contingency)
+        return FittedModel(schema, config, codec, denoiser, history, contingency, discovered)
+
+    def _discover(self, codec: RowCodec, rows: Columns, sample: Columns, denoiser: Denoiser) -> RuleSet:
+        """Search rules in a sample of the table, which all processes share, and count them in all rows."""
+        names = [each.column.name for each in codec.quantities]
+        relations = formulas_of(denoiser, codec.units, MIN_RULE_FRACTION)
+        formulas = [(names[target], formula, names) for target, formula in relations]
+        candidates = propose_rules(codec.schema, sample, formulas)
+        mean = self.processes.all_reduce_mean(torch.from_numpy(count_rules(candidates, rows)).double())
+        return select_rules(candidates, (mean * self.processes.world_size).round().long().numpy())
 
     def _add_counts(self, tables: ContingencyTables) -> ContingencyTables:
         """Add the counts of all processes, each of which has counted its own rows."""
@@ -217,6 +234,7 @@ def to_content(model: FittedModel, template: FrameTemplate) -> dict[str, Any]:
         "frame": template.to_json(),
         "history": asdict(model.history),
         "contingency": model.contingency.to_json(),
+        "discovered_rules": model.discovered.to_json(),
     }
 
 
@@ -245,7 +263,8 @@ def from_content(
     denoiser.validate_state()
     epochs = [Epoch(**epoch) for epoch in history["epochs"]]
     trained = History(epochs, history["stopped_by"], Calibration(**history["calibration"]))
-    return FittedModel(schema, adapted, codec, denoiser, trained, contingency), template
+    discovered = RuleSet.from_json(content.get("discovered_rules", []), schema)
+    return FittedModel(schema, adapted, codec, denoiser, trained, contingency, discovered), template
 
 
 def _with_sizes(config: Config, sizes: Mapping[str, Any]) -> Config:

@@ -212,7 +212,9 @@ def test_to_predicate_takes_text_and_expressions():
         (lambda row: row, "loss="),
         (3, "int"),
         (None, "NoneType"),
-        (["age > 3"], "list"),
+        ({"age > 3"}, "set"),
+        ([], "empty"),
+        (["age > 3", 3], "int"),
     ],
 )
 def test_to_predicate_rejects_other_types(given, message):

@@ -13,13 +13,13 @@ import typer
 from typer import Option
 
 from harpoon._version import __version__
-from harpoon.apps.cli import demo, evaluate, fit, impute, info, options, sample, serve
+from harpoon.apps.cli import demo, evaluate, fit, impute, info, options, rules, sample, serve
 from harpoon.apps.cli.console import Commands, replace_closed_streams
 
 EXIT_CODES = (
     "Exit codes: 0 success, 1 something cannot be read, written or done, 2 wrong usage (an option, or a condition that "
-    "makes no sense), 3 the condition cannot be met, 130 stopped by Ctrl-C, 141 the reader of the output closed the "
-    "pipe (as head does), 143 stopped by SIGTERM."
+    "makes no sense), 3 the condition cannot be met, 4 rows break a rule (harpoon check), 130 stopped by Ctrl-C, 141 "
+    "the reader of the output closed the pipe (as head does), 143 stopped by SIGTERM."
 )
 
 
@@ -62,7 +62,8 @@ for _command, _examples in (
     (fit.fit, fit.FIT),
     (impute.impute, impute.IMPUTE),
     (sample.sample, sample.SAMPLE),
-    (sample.check, sample.CHECK),
+    (rules.check, rules.CHECK),
+    (rules.rules, rules.RULES),
     (evaluate.evaluate, evaluate.EVALUATE),
     (evaluate.report, evaluate.REPORT),
     (serve.serve, serve.SERVE),

@@ -36,6 +36,7 @@ INTERRUPTED, PIPE_CLOSED = 130, 141
 EXIT_CODES: dict[type, int] = {InfeasibleCondition: 3, InvalidCondition: 2, InvalidOption: 2}  # 1 for other errors
 SENTENCES = {  # of the command line, by the code of an error or a warning; the fields are its facts
     "already_exists": "{what}. Choose another name, or replace it with --force.",
+    "broken_rules": "{problem} (counted from 0). harpoon check lists all of them.",
     "checkpoint_not_model": "{path!r} is the checkpoint of a training, not a model. Resume the training with "
     "harpoon fit --checkpoint, which saves the model.",
     "invalid_cell": "{problem} Fix the cell, empty it, or declare it missing: --missing {value!r}.",

@@ -39,7 +39,12 @@ def info(model: options.ModelFile, *, console: Console) -> None:
     facts = {name: fact for name, fact in about.items() if name not in ("grade", "calibration")}
     parts = [fact_table(facts), f"{about['calibration']}\n", schema_table(loaded.schema_)]
     parts += [listing("relations", relations)] if relations else []
-    console.result({**about, "schema": columns, "relations": relations}, *parts)
+    carried = loaded.rules_
+    parts += [listing("rules", [str(rule) for rule in carried])] if carried else []
+    found = len(loaded.rules())
+    parts += [f"\n{found} rules found in the training table: harpoon rules {model}"] if found else []
+    rules = {"rules": carried.to_json(), "discovered_rules": found}
+    console.result({**about, "schema": columns, "relations": relations, **rules}, *parts)
 
 
 def schema(

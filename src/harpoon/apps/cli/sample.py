@@ -1,4 +1,4 @@
-"""`harpoon sample` and `harpoon check`: rows under a condition, and the probability of a condition."""
+"""`harpoon sample`: rows under a condition."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from typer import Option
 
 from harpoon.apps.cli import options
@@ -30,12 +29,6 @@ SAMPLE = (
     "harpoon sample penguins.harpoon -n 1000 --complete -o complete.csv",
     "harpoon sample penguins.harpoon -n 1000000000 --engine ray --workers 100 -o new/",
 )
-CHECK = (
-    "harpoon check penguins.harpoon --where \"body_mass_g >= 6000 and species = 'Adelie'\"",
-    "harpoon check penguins.harpoon --where 'bill_length_mm > 50' --data penguins.csv",
-    "harpoon check penguins.harpoon --where 'bill_length_mm > 50' --given sex=female --json",
-)
-IMPOSSIBLE = 3
 
 
 def sample(
@@ -91,7 +84,7 @@ def sample(
         if allow_fewer:
             raise InvalidOption("An engine samples all rows or none. Leave --allow-fewer out.")
         with console.warnings_as_notes():
-            cells = _parse_given(given or (), load_model(model, console))
+            cells = parse_given(given or (), load_model(model, console))
             rows = DEFAULT_ROWS if n is None else n
             job = SampleJob.create(
                 rows,
@@ -132,42 +125,11 @@ def sample(
     console.summary(summary, f"{table.num_rows:,} rows sampled" if info is None else str(info))
 
 
-def check(
-    model: options.ModelFile,
-    where: Annotated[str, Option(metavar="CONDITION", help="The condition, as in SQL.")],
-    given: Annotated[
-        list[str] | None,
-        Option(metavar="COLUMN=VALUE", help="A value that all rows share; COLUMN= is a missing cell. May be repeated."),
-    ] = None,
-    data: Annotated[
-        str | None, Option(metavar="TABLE", help="A table in which to count the rows that satisfy it, too.")
-    ] = None,
-    seed: options.Seed = None,
-    *,
-    console: Console,
-) -> None:
-    """Estimate the probability of a condition, and show which part is unlikely and what to relax.
-
-    The exit code is 3 if no row satisfies it.
-    """
-    from harpoon.data.arrow_types import text_types
-
-    loaded = load_model(model, console)
-    with console.warnings_as_notes():
-        cells = _parse_given(given or (), loaded)
-        table = None if data is None else read_table(data, options.CsvOptions(), console, text_types(loaded.schema_))
-        found = loaded.feasibility(where, given=cells, data=table, random_state=seed)
-    facts = {name: value for name, value in asdict(found).items() if name != "training_fraction" or value is not None}
-    console.result({**facts, "support": found.support.to_json()}, str(found))
-    if not found.probability:
-        raise typer.Exit(IMPOSSIBLE)
-
-
 def _read_given(given: Sequence[str], model: Harpoon, csv: options.CsvOptions, console: Console) -> Any:  # noqa: ANN401
     """Return values that all rows share, or a table of partial rows."""
     files = _tables(given)
     if not files:
-        return _parse_given(given, model)
+        return parse_given(given, model)
     if len(given) > 1:
         raise InvalidOption("--given takes one table of partial rows, or values only: --given column=value.")
     from harpoon.data.arrow_types import text_types
@@ -180,7 +142,7 @@ def _tables(given: Sequence[str]) -> list[str]:
     return [text for text in given if "=" not in text or Path(text).exists() or "://" in text]
 
 
-def _parse_given(given: Sequence[str], model: Harpoon) -> dict[str, Any]:
+def parse_given(given: Sequence[str], model: Harpoon) -> dict[str, Any]:
     """Return the values of `--given COLUMN=VALUE`, in the types of the model's columns; None without a value."""
     values: dict[str, Any] = {}
     for text in given:

@@ -120,7 +120,7 @@ def impute_cells(served: ServedModel, upload: Upload, parameters: ImputeParamete
     """Return the completed table and each filled cell; with draws, also the uncertainty of each."""
     seed = _prepare_imputation(served, parameters, control, passes=1 + (parameters.draws or 0))
     model, options = served.for_job(control), parameters.options
-    is_sampled = parameters.where is not None or not model.denoiser_.is_conditional
+    is_sampled = parameters.where is not None or bool(model.rules_) or not model.denoiser_.is_conditional
     # The best values are not sampled: options of sampling would have no effect, nor would theirs on draws.
     first = options if is_sampled or parameters.draws is None else _of_best_values(options)
     imputer = BlockImputer(model, upload.source.schema, where=parameters.where, seed=seed, options=first)
@@ -193,7 +193,7 @@ def _sample(served: ServedModel, body: SampleBody | ProfileBody, control: JobCon
     if body.n > served.limits.rows:
         raise too_large(f"At most {served.limits.rows:,} rows can be sampled at once here, got {body.n:,}.")
     model, seed = served.for_job(control), _choose_seed(body.seed)
-    control.passes = 1 if body.where is None else None
+    control.passes = 1 if body.where is None and not model.rules_ else None
     with collect_warnings() as notes:
         table = model.sample(
             body.n,
@@ -302,7 +302,7 @@ def _prepare_imputation(served: ServedModel, parameters: ImputeParameters, contr
     """Check the number of draws, set the passes of the job, and return a seed."""
     if (parameters.draws or 0) > served.limits.draws:
         raise too_large(f"At most {served.limits.draws:,} draws are possible here, got {parameters.draws:,}.")
-    control.passes = passes if parameters.where is None else None
+    control.passes = passes if parameters.where is None and not served.model.rules_ else None
     return _choose_seed(parameters.seed)
 
 

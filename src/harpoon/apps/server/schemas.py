@@ -271,6 +271,7 @@ class ModelDescription(BaseModel):
     real_rows: int | None
     training_rows: int
     calibration: dict[str, Any]
+    rules: list[dict[str, Any]]
     columns: list[dict[str, Any]]
     limits: dict[str, float]
 

@@ -79,6 +79,7 @@ class ServedModel:
             "real_rows": None if self.real is None else self.real.n_rows,
             "training_rows": self.model.contingency_.n_rows,
             "calibration": {"grade": self.model.calibration_.grade, "sentence": str(self.model.calibration_)},
+            "rules": self.model.rules_.to_json(),
             "columns": [
                 {**describe_column(column, self.reference), "nullable": column.name in self.model.codec_.nullable}
                 for column in self.model.schema_

@@ -1,0 +1,1 @@
+"""Readers of rules that other tools store, one module per tool. `registry` lists them."""
