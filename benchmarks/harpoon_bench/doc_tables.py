@@ -279,6 +279,30 @@ def extrapolation(results: Path) -> str:
     return _markdown([*headings, "without sampling: none, %", "50 or more, %"], rows)
 
 
+def rare_conditions(results: Path) -> str:
+    """Return how rows under rare conditions compare with those that rejection keeps, and what both cost."""
+
+    def number(value: float | None, form: str) -> str:
+        return "–" if value is None else f"{value:{form}}"
+
+    forms = {"probability_by_rejection": ".1e", "probability": ".1e", "auc": ".2f", "effective_size": ".0f"}
+    forms |= {"seconds": ".1f", "rejection_seconds": ".0f"}
+    rows = [
+        [f"`{one['condition']}`", f"{one['probability_by_rejection']:.1e}", f"{one['probability']:.1e}"]
+        + [
+            number(one["auc"], ".2f"),
+            one["violations"],
+            number(one["effective_size"], ".0f"),
+            number(one["seconds"], ".1f"),
+        ]
+        + [number(one["rejection_seconds"], ".0f")]
+        for record in _records(results, "rare_conditions")
+        for one in record["conditions"]
+    ]
+    headings = ["condition", "violations", "probability by rejection", "by conditioning", "detection", "effective size"]
+    return _markdown([*headings, "seconds", "seconds by rejection"], rows)
+
+
 def sampling_steps(results: Path) -> str:
     """Return scores against training rows and seconds by the number of sampling steps."""
 
@@ -461,6 +485,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "incomplete_training": incomplete_training,
     "interval_coverage": interval_coverage,
     "extrapolation": extrapolation,
+    "rare_conditions": rare_conditions,
     "steps": sampling_steps,
     "speed": speed,
     "serve": serve,

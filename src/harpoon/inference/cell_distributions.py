@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from harpoon.data import Columns, Floats
 from harpoon.encoding import ColumnCodec, EncodedRows, ValueCells
 from harpoon.inference.row_sampler import RowSampler
+from harpoon.networks.point_estimates import RankMixture
 from harpoon.networks.rank_head import ConditionalPredictor
 
 N_INTERVALS = 512  # of equal probability that the numbers of a column are divided into, at least
@@ -99,8 +100,8 @@ class CellPredictor:
         requested = torch.zeros(n, len(head.columns), dtype=torch.bool, device=given.x.device)
         requested[:, head.columns.index(position)] = True
         found = predictor.distributions(requested)
-        edges = torch.from_numpy(self.cells.edges).to(given.x.device)
-        inside = found.cumulative_at(edges).diff(dim=1).clamp(min=0).cpu().numpy()
+        edges = torch.from_numpy(self.cells.edges).to(given.x.device).expand(n, -1)
+        inside = RankMixture.from_distributions(found).cdf(edges).diff(dim=1).clamp(min=0).cpu().numpy()
         p_copies = found.copies.log_p.double().exp().cpu().numpy()
         copied = self.codec.standardised_values(found.copies.values.double().cpu().numpy())
         return (

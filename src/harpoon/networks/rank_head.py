@@ -57,16 +57,6 @@ class ConditionalDistributions(NamedTuple):
     copies: CopyDistribution
     few_valued: DeterminedValues
 
-    def cumulative_at(self, ranks: Tensor) -> Tensor:
-        """Return the cumulative probability at ranks in [0, 1], (k,), of each requested cell, (m, k)."""
-        n_bins, ranks = self.bin_logits.shape[1], ranks.double()
-        cumulative = functional.pad(self.bin_logits.double().softmax(dim=1).cumsum(dim=1), (1, 0))
-        left = (ranks * n_bins).long().clamp(max=n_bins - 1)
-        in_bins = torch.lerp(cumulative[:, left], cumulative[:, left + 1], ranks * n_bins - left)
-        log_odds, mean, std = (parameter.double()[:, None] for parameter in self.gaussian)
-        in_gaussian = torch.special.ndtr((torch.special.ndtri(ranks) - mean) / std)
-        return torch.lerp(in_bins, in_gaussian, log_odds.sigmoid())
-
     def select_ranks(self, index: Tensor) -> ConditionalDistributions:
         """Return the distributions of some of the requested cells."""
         gaussian = GaussianComponent(*(parameter[index] for parameter in self.gaussian))
