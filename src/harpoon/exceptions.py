@@ -52,6 +52,7 @@ CODES = (
     "extrapolation",  # condition, rows, upper_bound, estimate, exact, given_rows, counted, is_counted
     "invalid_cell",  # problem, value
     "local_engine_workers",  # workers
+    "mixed_offsets",  # name, columns
     "mixed_types",  # name, columns
     "model_instead_of_table",  # name
     "n_with_table",

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from harpoon import InfeasibleCondition, load
 from harpoon.apps.cli import app
-from harpoon.apps.cli.sample import IMPOSSIBLE
+from harpoon.apps.cli.rules import IMPOSSIBLE
 from harpoon.apps.server.app import create_app
 from harpoon.inference.row_sampler import RowSampler
 from tests.support.frames import fit

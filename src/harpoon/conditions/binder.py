@@ -179,7 +179,7 @@ def _code_of(column: Column, literal: Literal) -> int:
 def _candidates(column: Column, plain: Any) -> list[Any]:  # noqa: ANN401
     """Return the categories that a value may stand for: 3 for "3" or "3.0", "3" for 3, True for "True" or "true"."""
     number = _to_number(plain)
-    if column.kind is Kind.BOOLEAN:
+    if column.kind is Kind.BOOLEAN or all(isinstance(category, bool) for category in column.categories or ()):
         return [{"true": True, "false": False}.get(str(plain).casefold(), plain)]
     if not _has_text(column):
         return [] if number is None or isinstance(plain, bool) else [number]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from harpoon._utils.rng import Stream, generator
 from harpoon.conditions import BoundPredicate, Branch, columns_of, disjoint_branches, evaluate
 from harpoon.conditions.bound import AllOf, AnyOf, Compare, NumberLiteral, NumericTerm, Operation, all_of
-from harpoon.data import Column, Columns, Floats, Index, concat, n_rows, repeat_row, scatter, take
+from harpoon.data import Column, Columns, Floats, Index, as_unknown, concat, n_rows, repeat_row, scatter, take
 from harpoon.encoding.numeric import round_to_step
 from harpoon.inference.cell_distributions import CellDistribution, CellPredictor
 from harpoon.inference.restriction import Restriction
@@ -100,10 +100,17 @@ class BranchProposal:
         return rows, weights * factor
 
     def condition(self, rows: Columns, random: np.random.Generator) -> tuple[Columns, Floats]:
-        """Fill the columns of the branch in given rows; return them and their importance weights, (n,)."""
+        """Fill the columns of the branch in given rows; return them and their importance weights, (n,).
+
+        A row whose observed cells leave no probable value takes one that is possible in other rows.
+        """
         weights = np.ones(n_rows(rows))
         for predictor in self.predictors:
-            rows, of_column = self._sample_column(rows, predictor, random)
+            before, (rows, of_column) = rows, self._sample_column(rows, predictor, random)
+            lost = np.flatnonzero((of_column == 0) & before[predictor.name].unknown)
+            if len(lost):
+                again, of_column[lost] = self._ignore_row(take(before, lost), predictor, random)
+                rows = scatter(rows, again, lost)
             weights *= of_column
         return rows, weights
 
@@ -117,23 +124,38 @@ class BranchProposal:
         rows = self.sampler.solve_relations(rows)
         unknown = np.flatnonzero(rows[predictor.name].unknown)
         weights, uniforms = np.ones(n_rows(rows)), random.random((3, n_rows(rows)))
-        restriction = Restriction(predictor, self.branch, self.sampler.codec.schema)
         chunk = max(1, MAX_VALUES // max(predictor.n_cells, 1))
         alike = predictor.predict(take(rows, unknown[:1])) if same and len(unknown) else None
         for start in range(0, len(unknown), chunk):
             some = unknown[start : start + chunk]
             part = take(rows, some)
             cells = predictor.predict(part) if alike is None else alike
-            filled, weights[some] = restriction.sample(part, cells, uniforms[:, some])
+            filled, weights[some] = self._restriction(predictor).sample(part, cells, uniforms[:, some])
             if not weights[some].any():
-                filled, weights[some] = self._sample_unseen(part, predictor, restriction, uniforms[:, some])
+                filled, weights[some] = self._sample_unseen(part, predictor, uniforms[:, some])
             rows = scatter(rows, filled, some)
-        decided = [part for part in self.branch.parts if predictor.name in columns_of(part) and _is_known(rows, part)]
-        return rows, weights * evaluate(all_of(decided), rows)
+        return rows, weights * self._is_satisfied(rows, predictor)
 
-    def _sample_unseen(
-        self, rows: Columns, predictor: CellPredictor, restriction: Restriction, uniforms: Floats
+    def _is_satisfied(self, rows: Columns, predictor: CellPredictor) -> Mask:
+        """Return which rows satisfy the parts of the branch that a column decides, (n,)."""
+        parts = [part for part in self.branch.parts if predictor.name in columns_of(part) and _is_known(rows, part)]
+        return evaluate(all_of(parts), rows)
+
+    def _restriction(self, predictor: CellPredictor) -> Restriction:
+        return Restriction(predictor, self.branch, self.sampler.codec.schema)
+
+    def _ignore_row(
+        self, rows: Columns, predictor: CellPredictor, random: np.random.Generator
     ) -> tuple[Columns, Floats]:
+        """Sample a column as if nothing else were known, such as a number that a relation would put out of bounds."""
+        blank = {name: as_unknown(cells[:1]) for name, cells in rows.items()}
+        marginal, uniforms = predictor.predict(blank), random.random((3, n_rows(rows)))
+        found, weights = self._restriction(predictor).sample(rows, marginal, uniforms)
+        if not weights.any():
+            found, weights = self._sample_unseen(rows, predictor, uniforms)
+        return found, UNSEEN_PROBABILITY * weights * self._is_satisfied(found, predictor)
+
+    def _sample_unseen(self, rows: Columns, predictor: CellPredictor, uniforms: Floats) -> tuple[Columns, Floats]:
         """Sample values inside the range of a column that no training row has; a column of spikes has none."""
         column, codec = predictor.codec.column, predictor.codec
         if column.kind.discrete or codec.is_few_valued:
@@ -141,7 +163,7 @@ class BranchProposal:
         values = np.unique(round_to_step(_values_in_range(column, self.branch.predicate), column)).astype(np.float64)
         values = values[codec.is_possible(rows[column.name].with_values(codec.nearest_values(values)))]
         p = np.full((n_rows(rows), len(values)), UNSEEN_PROBABILITY / max(len(values), 1))
-        return restriction.sample(rows, CellDistribution(p, values[None], values[None]), uniforms)
+        return self._restriction(predictor).sample(rows, CellDistribution(p, values[None], values[None]), uniforms)
 
 
 def branch_proposals(sampler: RowSampler, predicate: BoundPredicate, base: Columns) -> list[BranchProposal]:

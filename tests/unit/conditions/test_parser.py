@@ -77,7 +77,6 @@ UNSUPPORTED = {
     "drop table a": "drop",
     "a = 1; drop table a": "drop",
     "a; b": "One condition",
-    "case when a then 1 end > 0": "CASE",
     "cast(a as int) > 1": "CAST",
     "a::int > 1": "CAST",
     "cast('1' as int) < a": "CAST",

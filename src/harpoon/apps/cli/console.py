@@ -65,6 +65,7 @@ SENTENCES = {  # of the command line, by the code of an error or a warning; the 
 SAME_SENTENCE = (
     "checkpoint_mismatch",
     "extrapolation",
+    "mixed_offsets",
     "mixed_types",
     "option_out_of_range",
     "option_without_effect",
