@@ -30,7 +30,7 @@ CONDITIONS = {
         'age > 70 and "hours-per-week" > 45',
         "\"capital-gain\" > 10000 and education = 'HS-grad'",
         'age + "hours-per-week" > 120',
-        '"education-num" * 4 > "hours-per-week" and age < 22 and income = \'>50K\'',
+        '"education-num" * 4 > "hours-per-week" and age < 22 and "marital-status" = \'Married-civ-spouse\'',
         'age = "hours-per-week" and age > 60',
         '"hours-per-week" > 3 * age',
         "age between 71 and 72",
