@@ -285,15 +285,21 @@ def rare_conditions(results: Path) -> str:
     def number(value: float | None, form: str) -> str:
         return "–" if value is None else f"{value:{form}}"
 
-    forms = {"probability_by_rejection": ".1e", "probability": ".1e", "auc": ".2f", "effective_size": ".0f"}
+    forms = {
+        "training_fraction": ".1e",
+        "probability_by_rejection": ".1e",
+        "probability": ".1e",
+        "auc": ".2f",
+        "effective_size": ".0f",
+    }
     forms |= {"seconds": ".1f", "rejection_seconds": ".0f"}
     rows = [
         [f"`{one['condition']}`", one["violations"], *(number(one[key], form) for key, form in forms.items())]
         for record in _records(results, "rare_conditions")
         for one in record["conditions"]
     ]
-    headings = ["condition", "violations", "probability by rejection", "by conditioning", "detection", "effective size"]
-    return _markdown([*headings, "seconds", "seconds by rejection"], rows)
+    headings = ["condition", "violations", "fraction of training rows", "probability by rejection", "by conditioning"]
+    return _markdown([*headings, "detection", "effective size", "seconds", "seconds by rejection"], rows)
 
 
 def sampling_steps(results: Path) -> str:

@@ -58,7 +58,9 @@ def sample_pool(model: harpoon.Harpoon, count: int) -> tuple[pd.DataFrame, float
     return pd.concat(parts, ignore_index=True), perf_counter() - began
 
 
-def measure(model: harpoon.Harpoon, where: str, pool: pd.DataFrame, pool_seconds: float) -> dict[str, Any]:
+def measure(
+    model: harpoon.Harpoon, where: str, train: pd.DataFrame, pool: pd.DataFrame, pool_seconds: float
+) -> dict[str, Any]:
     """Return the scores of rows under one condition."""
     kept, began = select(pool, where), perf_counter()
     rows = model.sample(N_ROWS, where=where, strategy="conditioning", random_state=1)
@@ -70,6 +72,7 @@ def measure(model: harpoon.Harpoon, where: str, pool: pd.DataFrame, pool_seconds
         auc = round(float(metrics.detection(model.schema_, *sides)), 3)
     return {
         "condition": where,
+        "training_fraction": len(select(train, where)) / len(train),
         "kept": len(kept),
         "probability_by_rejection": len(kept) / len(pool),
         "probability": info.probability,

@@ -25,6 +25,7 @@ MAX_FRUITLESS_ROWS = 4096  # rows without a single hit after which rejection giv
 MAX_FRUITLESS_GUIDED = N_PARTICLES  # guided rows of a round after one without a hit
 MAX_GUIDED_ROUNDS = 6
 GIBBS_FRACTIONS = (0.5, 0.3, 0.4, 0.2, 0.5, 0.3, 0.4, 0.2)  # fraction of the cells that each Gibbs step resamples
+MAX_ESTIMATE_ROWS = 1e6  # that an estimated probability counts for: that of one column alone has no sampling error
 OVERSAMPLING = 1.25  # rows sampled for each row that is expected to be kept
 
 Proposal = Callable[[int, int], Columns]  # the number of the first row and the number of rows, to rows
@@ -46,9 +47,10 @@ def _estimate_by_branch(pilots: list[BranchPilot]) -> ProbabilityEstimate | None
         # Of the importance weights, and of the pilot rows among which hits are counted.
         relative = proposal.relative_variance + (1 - rate) / (rate * len(hits))
         probability, variance = probability + of_branch, variance + of_branch**2 * relative
-    if not variance:
+    if not probability:
         return None
-    return ProbabilityEstimate(min(probability, 1.0), probability * max(1 - probability, 0.0) / variance)
+    rows = probability * max(1 - probability, 0.0) / max(variance, np.finfo(float).tiny)
+    return ProbabilityEstimate(min(probability, 1.0), min(rows, MAX_ESTIMATE_ROWS))
 
 
 @dataclass
