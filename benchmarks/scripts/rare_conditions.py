@@ -94,7 +94,8 @@ def main() -> None:
     def run(name: str) -> dict[str, Any]:
         model = load_or_train(arguments.data, name, arguments.minutes, arguments.models)
         pool, seconds = sample_pool(model, arguments.pool)
-        found = [measure(model, where, pool, seconds) for where in CONDITIONS[name]]
+        train = load(name, arguments.data).train
+        found = [measure(model, where, train, pool, seconds) for where in CONDITIONS[name]]
         facts = {
             "pool": len(pool),
             "pool_seconds": round(seconds, 1),

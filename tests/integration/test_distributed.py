@@ -96,7 +96,8 @@ def test_messages_have_the_same_size_at_every_step():
     process = RecordingProcess()
     fitter = Harpoon(max_epochs=5, **{**DISTRIBUTED_OPTIONS, "batch_size": 4})._fitter(process)
     fitter.fit(TrainingData.from_table(dataframe.read(sorted_table(100))))
-    assert len(process.sizes - {1}) == 4  # counts of the table, gradients, weights, calibration; besides losses
+    # Counts of the table and of rules, gradients, weights, calibration; besides losses.
+    assert len(process.sizes - {1}) == 5
 
 
 def test_a_process_group_resumes_from_its_checkpoint(tmp_path):

@@ -96,3 +96,18 @@ def test_values_outside_the_table_are_possible_if_they_are_wanted():
     schema = Schema.infer(table()).replace("rating", clip=False)
     assert "1 to 5, step 1" in str(schema)
     assert not schema.replace("flag", clip=False)["flag"].is_flag
+
+
+def test_an_imputed_number_of_few_values_is_the_one_nearest_to_its_mean_beside_labels_that_exclude_each_other():
+    """The most probable value, 1, has twice the squared error."""
+    rng = np.random.default_rng(0)
+    size = rng.choice([1, 40, 100], 400, p=[0.45, 0.25, 0.3])
+    city = rng.choice(["Bern", "Lyon"], 400)
+    frame = pd.DataFrame({"size": size, "city": city, "country": np.where(city == "Bern", "CH", "FR")})
+    model = Harpoon(hidden=32, depth=2, max_epochs=40, random_state=0, progress=False).fit(frame)
+    assert model.relations()
+    incomplete = frame.assign(size=np.nan)
+    filled, expected = model.impute(incomplete)["size"], model.expect(incomplete).numbers["size"]
+    values = np.unique(size)
+    np.testing.assert_array_equal(filled, values[np.abs(values[:, None] - np.asarray(expected)).argmin(axis=0)])
+    assert ((filled - size) ** 2).mean() < 0.7 * ((1 - size) ** 2).mean()

@@ -2,7 +2,7 @@
 
 import duckdb
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harpoon import case, col, cols, greatest, least, lit
@@ -113,7 +113,7 @@ def test_a_case_of_conditions_without_else_is_unknown_where_none_is_true(duck, e
 
 
 @given(tables().filter(lambda found: "integer" in found[2] and set(TEXTS) & set(found[2])), st.data())
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.filter_too_much])
 def test_tuples_of_columns_are_compared_column_by_column(duck, found, data):
     schema, table, by_kind = found
     number = by_kind["integer"][0]

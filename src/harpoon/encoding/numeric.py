@@ -367,7 +367,9 @@ def _centred_values(cells: ColumnArray, column: Column) -> Floats:
 def _round_centred(x: Floats, column: Column) -> NDArray[Any]:
     """Return the nearest values that the column can hold, in the table's units."""
     if not column.kind.integral:
-        return np.round(x, round(-np.log10(column.step))) if column.step else x
+        with np.errstate(over="ignore"):  # numbers near the largest floats have no decimals
+            rounded = np.round(x, round(-np.log10(column.step))) if column.step else x
+        return np.where(np.isfinite(rounded), rounded, x)
     step, origin = int(column.step or 1), integer_origin(column)
     low, high = MIN_INT64 - origin, MAX_INT64 - origin
     if _has_range(column):
@@ -375,8 +377,8 @@ def _round_centred(x: Floats, column: Column) -> NDArray[Any]:
     steps = np.rint(np.clip(x, low, high) / step)
     if max(abs(low), abs(high)) <= MAX_DIFFERENCE:
         return steps.astype(np.int64) * step + origin
-    rounded: NDArray[np.int64] = np.clip(steps * step + origin, MIN_INT64, MAX_INT64).astype(np.int64)
-    return rounded
+    integers: NDArray[np.int64] = np.clip(steps * step + origin, MIN_INT64, MAX_INT64).astype(np.int64)
+    return integers
 
 
 def _has_range(column: Column) -> bool:

@@ -76,6 +76,9 @@ class DistributionModel(Protocol):
     def resolve(self, x: Tensor, given: EncodedRows, *, is_mean: bool) -> Tensor:
         """Return rows, (n, d), whose unobserved labels agree with each other and with the observed ones."""
 
+    def nearest_to_means(self, x: Tensor, given: EncodedRows) -> Tensor:
+        """Return resolved expectations, (n, d), with numbers of few values at the possible one next to their mean."""
+
     def point_estimates(self, given: EncodedRows, point: str) -> PointEstimates:
         """Return the "median" or the "mode" of each number, and the expectations of all else."""
 

@@ -73,6 +73,23 @@ class CellPredictor:
         low, high = (np.pad(end, ((0, 0), (0, 1)), constant_values=np.nan) for end in (found.low, found.high))
         return CellDistribution(p, low, high, found.values)
 
+    def marginal(self) -> CellDistribution | None:
+        """Return the distribution of a number in the training rows; None for labels, and if it can be missing.
+
+        With nothing known it is exact, and the network's is not.
+        """
+        if self.cells is None or self.name in self.sampler.codec.nullable:
+            return None
+        n_spikes = len(self.cells.low) - len(self.cells.edges) + 1
+        spikes, mean = np.zeros(0), self.sampler.denoiser.mean.double().cpu().numpy()
+        for part in self.sampler.codec.slices:
+            if part.is_categorical and self.sampler.codec.codecs[part.column] is self.codec:
+                spikes = mean[part.start : part.stop][1:]
+        rest = max(1.0 - float(spikes.sum()), 0.0) if len(self.cells.low) > n_spikes else 0.0
+        p = np.concatenate([spikes, rest * np.diff(self.cells.edges)])[None]
+        low, high = (end.astype(np.float64)[None] for end in (self.cells.low, self.cells.high))
+        return CellDistribution(p / p.sum(), low, high, self.cells.low)
+
     def _predict_labels(self, rows: Columns) -> CellDistribution:
         expectation = self.sampler.codec.expectation
         p = np.concatenate(self.sampler.posterior_means(rows, lambda x: expectation(x)[1][self.name]))

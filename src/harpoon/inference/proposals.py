@@ -125,7 +125,7 @@ class BranchProposal:
         unknown = np.flatnonzero(rows[predictor.name].unknown)
         weights, uniforms = np.ones(n_rows(rows)), random.random((3, n_rows(rows)))
         chunk = max(1, MAX_VALUES // max(predictor.n_cells, 1))
-        alike = predictor.predict(take(rows, unknown[:1])) if same and len(unknown) else None
+        alike = _predict_one(predictor, take(rows, unknown[:1])) if same and len(unknown) else None
         for start in range(0, len(unknown), chunk):
             some = unknown[start : start + chunk]
             part = take(rows, some)
@@ -149,7 +149,7 @@ class BranchProposal:
     ) -> tuple[Columns, Floats]:
         """Sample a column as if nothing else were known, such as a number that a relation would put out of bounds."""
         blank = {name: as_unknown(cells[:1]) for name, cells in rows.items()}
-        marginal, uniforms = predictor.predict(blank), random.random((3, n_rows(rows)))
+        marginal, uniforms = _predict_one(predictor, blank), random.random((3, n_rows(rows)))
         found, weights = self._restriction(predictor).sample(rows, marginal, uniforms)
         if not weights.any():
             found, weights = self._sample_unseen(rows, predictor, uniforms)
@@ -192,7 +192,13 @@ def _order(sampler: RowSampler, branch: Branch, base: Columns) -> list[CellPredi
 def _probability_alone(predictor: CellPredictor, branch: Branch, base: Columns) -> float:
     """Return the probability of what a branch allows of one column, given nothing but the common cells."""
     restriction = Restriction(predictor, branch, predictor.sampler.codec.schema)
-    return float(restriction.sample(base, predictor.predict(base), np.full((3, 1), 0.5))[1][0])
+    return float(restriction.sample(base, _predict_one(predictor, base), np.full((3, 1), 0.5))[1][0])
+
+
+def _predict_one(predictor: CellPredictor, row: Columns) -> CellDistribution:
+    """Return the distribution of a column in one row: that of the training rows, if nothing is known."""
+    marginal = predictor.marginal() if all(cells.unknown.all() for cells in row.values()) else None
+    return predictor.predict(row) if marginal is None else marginal
 
 
 def _is_known(rows: Columns, predicate: BoundPredicate) -> bool:

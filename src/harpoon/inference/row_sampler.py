@@ -255,7 +255,9 @@ class RowSampler:
 
     def _resolved_mean(self, given: EncodedRows) -> tuple[torch.Tensor, ...]:
         mean, model = self.at_max_noise.posterior_mean(given), self.distributions
-        return (mean if model is None else model.resolve(mean, given, is_mean=True),)
+        if model is None or not AutoregressiveSampler.supports(self.codec):
+            return (mean if model is None else model.resolve(mean, given, is_mean=True),)
+        return (model.nearest_to_means(model.resolve(mean, given, is_mean=True), given),)
 
     def _decode_mean(self, _rows: Columns, mean: Floats) -> Columns:
         return self.codec.decode(mean, is_mean=True)

@@ -111,6 +111,30 @@ class FusedMaxNoiseModel(MaxNoiseModel):
         known = categories.select(given.x * given.observed)
         return categories.replace(x, self.domains.most_probable(categories.select(x), known, discrete=is_mean))
 
+    def nearest_to_means(self, x: Tensor, given: EncodedRows) -> Tensor:
+        """Return resolved expectations, (n, d), with numbers of few values at the possible one next to their mean.
+
+        The most probable value would be the best label, but not the best number in squared error.
+        """
+        for part, standardised, spikes in self.points.few_valued_spikes:
+            rows = (~given.observed[:, part.start]).nonzero()[:, 0]
+            distance = (spikes.to(x) - x[rows, standardised, None]).abs()
+            distance = distance.masked_fill(self._is_excluded(x[rows], part)[:, 1:], torch.inf)
+            chosen = functional.one_hot(1 + distance.argmin(dim=1), part.stop - part.start)
+            x[rows, part] = chosen.to(x.dtype)
+        return x
+
+    def _is_excluded(self, x: Tensor, part: slice) -> Tensor:
+        """Return which categories of a part the other labels of resolved rows, (n, d), exclude; none if all are."""
+        known = (x == 1).to(x.dtype)
+        known[:, part] = 0.0
+        excluded = self.excluded_categories(known)
+        if excluded is None:
+            return torch.zeros_like(x[:, part], dtype=torch.bool)
+        dimensions = self.denoiser.layout.categories.replace(torch.zeros_like(x), excluded.to(x.dtype))
+        of_part = dimensions[:, part] > 0
+        return of_part & ~of_part[:, 1:].all(dim=1, keepdim=True)
+
     def draw_parameters(self, generator: np.random.Generator) -> FusedMaxNoiseModel:
         """Return a model with parameters of the Gaussian baseline drawn from their approximate posterior."""
         drawn = copy(self)

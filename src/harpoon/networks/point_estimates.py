@@ -113,6 +113,11 @@ class PointEstimator:
             [parts[at] for at in columns] for columns in (head.columns, head.few_valued_columns)
         )
         self.spikes = [_spike_values(each) for each in self.codecs]
+        few_valued = codec.quantities[len(codec.numeric) :]
+        self.few_valued_spikes = [  # the category, the dimension of the standardised value, and those of the spikes
+            (of_column[PartType.CATEGORICAL], of_column[PartType.REGRESSION].start, _spike_values(each))
+            for of_column, each in zip(self.few_valued, few_valued, strict=True)
+        ]
         self.cells = _find_value_bins(codec, self.n_bins)
 
     def estimate(self, x: Tensor, unobserved: Tensor, predictor: ConditionalPredictor, point: str) -> PointEstimates:

@@ -316,7 +316,8 @@ def _sums(schema: Schema, rows: Columns, formulas: Sequence[NamedFormula]) -> It
     best: dict[frozenset[str], NamedFormula] = {}
     for target, formula, names in formulas:
         columns = frozenset({target, *(names[source] for source in formula.sources)})
-        plain = all(schema[name].kind in (Kind.NUMBER, Kind.INTEGER) for name in columns)
+        # The time between two timestamps is a number of the model, but no column.
+        plain = all(name in schema.names and schema[name].kind in (Kind.NUMBER, Kind.INTEGER) for name in columns)
         if plain and all(abs(power) == 1 or formula.factor is None for power in formula.weights):
             other = best.get(columns)
             if other is None or sum(np.sign(formula.weights)) > sum(np.sign(other[1].weights)):
