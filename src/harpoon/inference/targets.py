@@ -32,6 +32,7 @@ MAX_POOL = 200_000
 MAX_SEARCH = 40_000  # rows of a pool that does not reach the targets, after which more are not tried
 DEFAULT_TOLERANCE = 0.01  # standard deviations
 ROUNDING = 1e-9  # relative error of sums that does not count
+PRECISION = 1e-4  # of weights, in standard deviations; rows may be more precise
 RIDGE = 1e-7  # keeps θ finite where a target is at the end of what the pool can reach
 SOLVER = {"gtol": 1e-8, "maxiter": 100}
 MAX_LINEARISATIONS = 40
@@ -193,7 +194,8 @@ def tilt(pool: Pool) -> Tilt:
         if is_linear or is_single or (pool.misses(new) <= DEFAULT_TOLERANCE).all():
             break
         sums = new if step < UNDAMPED else (sums + new) / 2
-    return Tilt(weights, pool.values(new), bool((pool.misses(new) <= 1).all()))
+    values = pool.values(new)
+    return Tilt(weights, values, bool((np.abs(values - pool.goals) <= np.maximum(pool.tolerances, PRECISION)).all()))
 
 
 def _solve_dual(residuals: Floats, start: Floats) -> tuple[Floats, Floats]:

@@ -111,8 +111,8 @@ def sample(
             )
             engine.run(job, output, console, force=force)
         return
-    target = io.Location.parse(output).with_format(engine.format)
-    io.check_writable(target, force=force)
+    destination = io.Location.parse(output).with_format(engine.format)
+    io.check_writable(destination, force=force)
     loaded = load_model(model, console)
     with console.warnings_as_notes():
         observed = _read_given(given or (), loaded, csv, console)
@@ -128,7 +128,7 @@ def sample(
             **values,
         )
     table = loaded.template_.with_types(dataframe.read(frame).arrow)
-    io.write_table(target, table, force)
+    io.write_table(destination, table, force)
     info = getattr(loaded, "sampling_info_", None)
     summary = {
         "output": output,
