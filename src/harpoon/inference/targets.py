@@ -150,10 +150,14 @@ class Pool:
     def out_of_range(self) -> str:
         """Return which target no weights of the rows can meet, and why; "" if each is in its own range."""
         count = f"{n_rows(self.rows):,} sampled rows"
-        for target, cells in zip(self.targets, self.raw, strict=True):
+        values = self.values(self.n * self.moments.mean(axis=0)).tolist()
+        for target, cells, value in zip(self.targets, self.raw, values, strict=True):
             observed = cells[:, ~np.isnan(cells).any(axis=0)]
             if not observed.size:
                 return f"The target {target.text} is not defined: it is missing in all {count}."
+            if np.isnan(value):
+                rows = "1 row" if self.n == 1 else f"{self.n} rows"
+                return f"The target {target.text} is not defined for {rows} of {count}: it needs values that differ."
             low, high = _range(target, observed)
             slack = (target.tolerance or 0.0) + ROUNDING * (1 + abs(target.value))
             if not low - slack <= target.value <= high + slack:

@@ -121,12 +121,25 @@ def test_the_seed_decides_which_rows_are_chosen():
         ({"std(y)": 50}, r"it can be from 0 to \d"),
         ({"mean(y)": 0, "mean(y + 0)": 1}, "cannot be met together: .* come no nearer than"),
         ({"mean(ln(-1 - k))": 1}, "is missing in all"),
+        ({"corr(x, 0 * y)": 0.1}, "needs values that differ"),
         ({"mean(y)": (0.1, 0)}, r"the nearest have mean\(y\) = 0.\d* \(target 0.1, tolerance 0\)"),
     ],
 )
 def test_targets_out_of_reach_say_how_far_the_pool_goes(targets, message):
     with pytest.raises(InfeasibleCondition, match=message):
         choose(targets, 100)
+
+
+def test_a_standard_deviation_needs_two_rows():
+    with pytest.raises(InfeasibleCondition, match="not defined for 1 row"):
+        choose({"std(y)": 1}, 1)
+
+
+def test_rows_are_repeated_only_where_the_pool_has_too_few_like_them():
+    rows, info = choose({"mean(y)": 3.6}, 100)
+    assert rows["y"].values.mean() == pytest.approx(3.6, abs=0.011)
+    assert info.effective_size < 50
+    assert len(np.unique(rows["y"].values)) >= info.effective_size
 
 
 def test_the_closest_rows_are_returned_on_request():
