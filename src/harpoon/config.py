@@ -34,7 +34,7 @@ SMALL_LEARNING_RATE, LARGE_LEARNING_RATE = 2e-3, 4e-3
 MIN_BATCHES_PER_EPOCH, MIN_BATCH_SIZE, MAX_BATCH_SIZE = 16, 64, 512
 MIN_ROWS_PER_BIN, MIN_RANK_BINS, MAX_RANK_BINS = 100, 8, 128  # bins with fewer rows are overfitted
 MODEL_ARGUMENTS = ("random_state", "device", "schema", "progress")
-CALL_ARGUMENTS = ("where", "given", "loss", "loss_batch", "strategy", "on_shortfall", "draws", "row_offset")
+CALL_ARGUMENTS = ("where", "given", "loss", "loss_batch", "targets", "strategy", "on_shortfall", "draws", "row_offset")
 # Names that other libraries have for arguments of a model or of a call.
 OTHER_NAMES = {
     **dict.fromkeys(("condition", "conditions", "filter", "query", "predicate", "sql"), "where"),

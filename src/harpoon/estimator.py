@@ -21,11 +21,12 @@ from harpoon.conditions.bound import Constant
 from harpoon.conditions.penalty import LossFunction
 from harpoon.conditions.rules import BoundRules, RuleCheck, RuleSet
 from harpoon.config import Config
-from harpoon.data import Columns, FrameTemplate, Schema, dataframe, n_rows, read_columns
+from harpoon.data import Columns, FrameTemplate, Schema, dataframe, n_rows, read_columns, repeat_row
 from harpoon.data.contingency import ContingencyTables
 from harpoon.diffusion import Denoiser
 from harpoon.encoding import EncodedRows, RowCodec
 from harpoon.exceptions import InvalidOption, ModelFileError, NotFitted
+from harpoon.inference.aggregates import parse_targets
 from harpoon.inference.answer_grade import grade_answer
 from harpoon.inference.call_options import check_effective, check_missing, check_names, without_effect
 from harpoon.inference.defaults import DEFAULT_ROWS
@@ -38,6 +39,7 @@ from harpoon.inference.row_sampler import Complete, RowSampler
 from harpoon.inference.rule_check import check_rules, warn_training_rows
 from harpoon.inference.sensitivity import Shift, check_shift, shifted_sampler
 from harpoon.inference.support import Support, find_support, warn_extrapolation
+from harpoon.inference.targets import check_targets, sample_targets
 from harpoon.relations import describe, describe_dependency
 from harpoon.training import Checkpoint, FittedModel, History, ModelFitter, SingleProcess, TrainingData
 from harpoon.training.calibration import Calibration
@@ -224,6 +226,7 @@ class Harpoon:
         where: object = None,
         loss: LossFunction | None = None,
         loss_batch: LossFunction | None = None,
+        targets: object = None,
         given: object = None,
         strategy: str = "auto",
         on_shortfall: str = "raise",
@@ -241,12 +244,16 @@ class Harpoon:
             loss: A function of rows to one number per row, which guidance brings towards zero. `row["age"]` is a tensor
                 in units of the table, `row["job"]["clerk"]` the probability of a category.
             loss_batch: The same with one number for all rows together, such as the distance of their mean to a target.
+            targets: Values that the rows have together, such as `{"mean(income)": 50_000, "share(sex = 'F')": 0.5,
+                "corr(age, income)": (0.3, 0.02)}`; a pair has a tolerance, which is otherwise 0.01 standard deviations.
+                Rows are chosen from a larger sample; see `harpoon.inference.targets`.
             given: Cells that are decided beforehand: a mapping of columns to values that all n rows share (None: the
                 cell is missing), or a table
                 of partial rows, each of which is completed (its missing cells and the columns it lacks are sampled).
             strategy: How to satisfy a condition: "auto", "rejection", "conditioning", "guidance" or "paper"; see
                 `harpoon.inference.strategies`.
-            on_shortfall: "raise" an `InfeasibleCondition` if fewer rows than n are found, or "return" those.
+            on_shortfall: "raise" an `InfeasibleCondition` if fewer rows than n are found, or no n rows that meet the
+                targets; or "return" those that come nearest.
             missing: "as_trained": cells are missing as often as in the training table, in the same places and together
                 with the same other values. "complete": the same rows, and their missing cells are then sampled, too.
             row_offset: The number of the first row, if the rows are part of a longer table. The parts then equal the
@@ -268,6 +275,9 @@ class Harpoon:
                 f"n, the number of rows, must be an integer, got {n!r}; a condition is the argument where."
             )
         check_missing(missing)
+        goals = None if targets is None else parse_targets(targets, self.schema_)
+        if goals is not None:
+            check_targets(loss_batch=loss_batch, strategy=strategy, given=given)
         query = Query.create(
             self.codec_,
             where,
@@ -275,6 +285,7 @@ class Harpoon:
             loss_batch=loss_batch,
             strategy=strategy,
             on_shortfall=on_shortfall,
+            has_targets=goals is not None,
             nullable=self.codec_.nullable if missing == "as_trained" else (),
             rules=self._bound_rules(),
         )
@@ -292,12 +303,19 @@ class Harpoon:
                 )
             table = PartialTable.read(given, self.schema_, self.template_, partial=True)
             return table.fill(self._completer(query, sampler, table, row_offset) or sampler.sample, row_offset)
-        rows = given_rows(given, check_count(DEFAULT_ROWS if n is None else n), self.schema_, self.codec_.nullable)
-        sampled, info = self._sample_rows(query, sampler, rows, row_offset, strategy)
+        count = check_count(DEFAULT_ROWS if n is None else n)
+        rows = given_rows(given, 1, self.schema_, self.codec_.nullable)
+        if goals is None:
+            sampled, info = self._sample_rows(query, sampler, repeat_row(rows, count), row_offset, strategy)
+        else:
+            sampler.seed = partition_seed(sampler.seed, row_offset)
+            sample = partial(self._sample_pool, query, sampler, row=rows, strategy=strategy)
+            returns = on_shortfall == "return"
+            sampled, info = sample_targets(sample, goals, count, seed=sampler.seed, return_closest=returns)
         support = self._check_support(None if query is None else query.asked, given, info.probability)
         self.sampling_info_ = self._with_support(info, support)
         frame = self.template_.build({**constant_columns(self.schema_, self.template_, n_rows(sampled)), **sampled})
-        return frame if query is None else dataframe.with_attrs(frame, asdict(self.sampling_info_))
+        return frame if query is None and goals is None else dataframe.with_attrs(frame, asdict(self.sampling_info_))
 
     def with_rules(self, rules: object) -> Self:
         """Return a model that shares the network and carries these rules, and no others.
@@ -554,6 +572,25 @@ class Harpoon:
             return found
         sampler.seed = partition_seed(sampler.seed, row_offset)
         return query.sample(sampler, rows, strategy)
+
+    def _sample_pool(
+        self,
+        query: Query | None,
+        sampler: RowSampler,
+        count: int,
+        start: int,
+        least: int,
+        *,
+        row: Columns,
+        strategy: str,
+    ) -> tuple[Columns, SamplingInfo]:
+        """Sample rows with the given cells of one row: as many as are found, but no fewer than `least`."""
+
+        def sample(query: Query | None, count: int) -> tuple[Columns, SamplingInfo]:
+            return self._sample_rows(query, copy.copy(sampler), repeat_row(row, count), start, strategy)
+
+        found = sample(None if query is None else replace(query, on_shortfall="return"), count)
+        return found if n_rows(found[0]) >= least else sample(query, least)
 
     def _call_seed(self, random_state: RandomState) -> int:
         return to_seed(self.random_state if random_state is None else check_random_state(random_state))

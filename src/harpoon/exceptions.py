@@ -65,6 +65,7 @@ CODES = (
     "short_training",  # epochs
     "shortfall_of_given_rows",
     "structural_missing",  # problem
+    "targets_missed",  # problem
     "too_few_complete_rows",  # complete, required
     "too_few_rows",  # rows
     "too_few_rows_found",  # problem

@@ -39,6 +39,7 @@ class Stream(IntEnum):
     COMPLETION = 2**62 + 2  # restricted columns of rows that are completed
     BOOTSTRAP = 2**62 + 8  # rows of resampled tables
     PARAMETERS = 2**62 + 9  # parameters of the model, drawn for each completed table
+    TARGETS = 2**62 + 10  # which rows of a pool meet targets together
     RESAMPLING = 2**63  # which particles survive
 
 

@@ -84,9 +84,12 @@ def _evaluate_predicate(predicate: BoundPredicate, rows: Columns, *, partial: bo
             return COMPARISONS[operator](a, b) & ~np.logical_or(a_missing, b_missing)
 
 
-def evaluate_term(term: NumericTerm, rows: Columns) -> Floats:
-    """Return the values of a term as floats, (n,); NaN where it is missing or not finite."""
-    values, missing = _evaluate_term(term, rows, partial=True)
+def evaluate_term(term: NumericTerm, rows: Columns, *, partial: bool = True) -> Floats:
+    """Return the values of a term as floats, (n,); NaN where it is missing or not finite.
+
+    Of `partial` rows, missing cells may be filled, so that the least of them and others is missing, too.
+    """
+    values, missing = _evaluate_term(term, rows, partial=partial)
     n_rows = len(next(iter(rows.values()), ()))
     return np.where(missing, np.nan, np.broadcast_to(_to_float(values), n_rows))
 

@@ -123,6 +123,19 @@ def parse(text: str, dialect: str = "sqlite") -> Predicate:
         raise InvalidCondition(f"The condition is nested too deeply: {shorten(text)}. Split it into several.") from None
 
 
+def parse_terms(text: str) -> tuple[Term, ...]:
+    """Parse values that are separated by commas, such as the arguments of a function.
+
+    >>> parse_terms("age, abs(x - 2)")
+    (col("age"), abs(col("x") - 2))
+    """
+    try:
+        node = _parse_sql(f"({text})", "sqlite")
+        return tuple(map(_term, node.expressions if node.key == "tuple" else [node]))
+    except RecursionError:
+        raise InvalidCondition(f"A value is nested too deeply: {shorten(text)}.") from None
+
+
 def from_sql_node(node: SqlNode) -> Predicate:
     """Convert a node of sqlglot, such as a CHECK constraint, to an expression tree."""
     try:

@@ -118,6 +118,15 @@ def compare_terms(op: str, left: Term, right: Term, schema: Schema) -> bound.Bou
     return bound.Compare(op, first.term, second.term, step)
 
 
+def bind_number(value: Term, schema: Schema) -> TypedTerm:
+    """Bind a term that is a number in every row; raise InvalidCondition if it is a time."""
+    typed = _type_term(value, schema)
+    if typed.type == "number":
+        return typed
+    advice = "Divide it by INTERVAL '1' DAY" if typed.type == "duration" else "Take a part, such as its year"
+    raise InvalidCondition(f"{describe_term(value, schema)} is not a number. {advice}.")
+
+
 def _type_term(value: Term, schema: Schema) -> TypedTerm:  # noqa: PLR0911
     """Bind a numeric term to the schema and determine its type."""
     value = replace_constant(value, schema)

@@ -39,6 +39,7 @@ class SamplingInfo:
         effective_size: How many independent rows the returned ones are worth (Kish, 1965), where they were chosen by
             importance weights; None if all are independent, or if it is not known.
         own_grade: The grade of the answer by the model's own check, without real rows; None without a condition.
+        targets: The value that the rows have for each target of the table; None without targets.
     """
 
     strategy: str
@@ -53,6 +54,7 @@ class SamplingInfo:
     support: Support | None = None
     effective_size: float | None = None
     own_grade: AnswerGrade | None = None
+    targets: dict[str, float] | None = None
 
     def __str__(self) -> str:
         rows, rounds = _count(self.rows, "row"), _count(self.rounds, "round")
@@ -63,6 +65,7 @@ class SamplingInfo:
             facts.append(f"{format_percent(self.violations)} of the returned rows violate the condition")
         if self.effective_size is not None and self.effective_size < WORTH_SAYING * self.rows:
             facts.append(f"worth about {self.effective_size:.0f} independent rows")
+        facts += [f"{text} = {value:.6g}" for text, value in (self.targets or {}).items()]
         facts.append(f"{self.evaluations} evaluations, {self.seconds:.1f} s")
         facts += [str(self.support)] if self.support is not None else []
         if self.own_grade is not None and self.own_grade.grade:

@@ -65,10 +65,11 @@ class Query:
         on_shortfall: str = "raise",
         nullable: Collection[str] = (),
         rules: BoundRules | None = None,
+        has_targets: bool = False,
     ) -> Query | None:
         """Bind a condition and a loss to a codec and its schema; return None if there is neither, and no rule.
 
-        The columns in `nullable` may have missing cells.
+        The columns in `nullable` may have missing cells. If the rows `has_targets`, too few may meet those.
         """
         rules = rules or None
         check_strategy(strategy)
@@ -77,7 +78,7 @@ class Query:
         penalties = [row_penalty(loss, codec)] if loss is not None else []
         penalties += [batch_penalty(loss_batch, codec)] if loss_batch is not None else []
         if where is None and not penalties and rules is None:
-            if strategy != "auto" or on_shortfall != "raise":
+            if strategy != "auto" or (on_shortfall != "raise" and not has_targets):
                 name = "strategy" if strategy != "auto" else "on_shortfall"
                 raise without_effect([name], "it needs where or loss", code="needs_condition")
             return None

@@ -56,6 +56,7 @@ SENTENCES = {  # of the command line, by the code of an error or a warning; the 
     "structural_missing": "Filled: {problem}. --option structural=keep leaves such cells missing.",
     "too_few_complete_rows": "The model trains on complete rows only, and the table has {complete} of them; it needs "
     "at least {required}. Train on all rows with --option incomplete_rows=mask.",
+    "targets_missed": "{problem}, or take the nearest with --allow-fewer.",
     "too_few_rows_found": "{problem} Relax it, or take these rows with --allow-fewer.",
     "unknown_encoding": "{name} is neither {tried} text nor a Parquet, Arrow or gzip file. If it is text in another "
     "encoding, give it as --encoding latin-1; otherwise save the table as CSV or Parquet.",

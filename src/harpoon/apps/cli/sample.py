@@ -25,6 +25,7 @@ SAMPLE = (
     "harpoon sample penguins.harpoon -n 1000 -o new.csv",
     "harpoon sample penguins.harpoon -n 50 --where \"body_mass_g >= 5000 or island = 'Dream'\" -o heavy.parquet",
     "harpoon sample penguins.harpoon -n 20 --given species=Gentoo --given sex=female",
+    "harpoon sample penguins.harpoon -n 500 --target 'mean(body_mass_g)=4500' --target \"share(sex = 'male')=0.5\"",
     "harpoon sample penguins.harpoon --given partial.csv -o completed.csv",
     "harpoon sample penguins.harpoon -n 1000 --complete -o complete.csv",
     "harpoon sample penguins.harpoon -n 1000000000 --engine ray --workers 100 -o new/",
@@ -46,6 +47,14 @@ def sample(
             "partial rows, each of which is completed.",
         ),
     ] = None,
+    target: Annotated[
+        list[str] | None,
+        Option(
+            metavar="AGGREGATE=VALUE",
+            help="A value that the rows have together (may be repeated): mean(x)=5, share(a = 'b')=0.5, std(x)=2, "
+            "corr(x, y)=0.3; with a tolerance, mean(x)=5+-0.1.",
+        ),
+    ] = None,
     output: options.OutputTable = "-",
     strategy: Annotated[
         str,
@@ -59,7 +68,8 @@ def sample(
         Option("--complete", help="Fill missing cells, which rows otherwise have as often as the training table."),
     ] = False,
     allow_fewer: Annotated[
-        bool, Option("--allow-fewer", help="Accept fewer than -n rows if the condition is too rare.")
+        bool,
+        Option("--allow-fewer", help="Accept fewer than -n rows if the condition is too rare, or rows near targets."),
     ] = False,
     option: options.OptionValues = None,
     *,
@@ -79,8 +89,11 @@ def sample(
     missing = "complete" if complete else "as_trained"
     if csv.is_given and (engine.engine is not None or not _tables(given or ())):
         raise InvalidOption("--delimiter, --encoding and --missing are for a table of --given. Leave them out.")
+    targets = parse_targets(target or ())
     if engine.engine is not None:
         engine.check_output(output)
+        if targets:
+            raise InvalidOption("An engine samples blocks of rows one by one. Leave --target or --engine out.")
         if allow_fewer:
             raise InvalidOption("An engine samples all rows or none. Leave --allow-fewer out.")
         with console.warnings_as_notes():
@@ -98,14 +111,15 @@ def sample(
             )
             engine.run(job, output, console, force=force)
         return
-    target = io.Location.parse(output).with_format(engine.format)
-    io.check_writable(target, force=force)
+    destination = io.Location.parse(output).with_format(engine.format)
+    io.check_writable(destination, force=force)
     loaded = load_model(model, console)
     with console.warnings_as_notes():
         observed = _read_given(given or (), loaded, csv, console)
         frame = loaded.sample(
             n,
             where=where,
+            targets=targets,
             given=observed,
             strategy=strategy,
             on_shortfall="return" if allow_fewer else "raise",
@@ -114,7 +128,7 @@ def sample(
             **values,
         )
     table = loaded.template_.with_types(dataframe.read(frame).arrow)
-    io.write_table(target, table, force)
+    io.write_table(destination, table, force)
     info = getattr(loaded, "sampling_info_", None)
     summary = {
         "output": output,
@@ -156,6 +170,25 @@ def parse_given(given: Sequence[str], model: Harpoon) -> dict[str, Any]:
         column = model.schema_[name]
         values[name] = _cast(value, column) if value or "" in (column.categories or ()) else None
     return values
+
+
+def parse_targets(texts: Sequence[str]) -> dict[str, Any] | None:
+    """Return the values of `--target AGGREGATE=VALUE`, or pairs of a value and a tolerance; None if there are none."""
+    targets: dict[str, Any] = {}
+    for text in texts:
+        name, equals, value = text.rpartition("=")
+        try:
+            numbers = [float(part) for part in value.split("+-", 1)]
+        except ValueError:
+            numbers = []
+        if not equals or not numbers:
+            raise InvalidOption(
+                f"--target takes AGGREGATE=VALUE, such as mean(age)=40 or mean(age)=40+-1, got {text!r}."
+            )
+        if name.strip() in targets:
+            raise InvalidOption(f"--target has two values for {name.strip()}. Give one.")
+        targets[name.strip()] = numbers
+    return targets or None
 
 
 def _cast(text: str, column: Column) -> Any:  # noqa: ANN401

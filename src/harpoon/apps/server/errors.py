@@ -18,6 +18,7 @@ CLIENT_GONE = 499  # only for the log
 MAX_FIELD_ERRORS = 20  # of one body
 SENTENCES = {  # of the service, by the code of an error; the fields are its facts
     "invalid_cell": "{problem} Fix the cell, or empty it.",
+    "targets_missed": '{problem}, or take the nearest with "allow_fewer": true.',
     "too_few_rows_found": '{problem} Relax it, or take these rows with "allow_fewer": true.',
 }
 STATUS_SENTENCES = {

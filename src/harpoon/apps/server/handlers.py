@@ -193,14 +193,17 @@ def _sample(served: ServedModel, body: SampleBody | ProfileBody, control: JobCon
     if body.n > served.limits.rows:
         raise too_large(f"At most {served.limits.rows:,} rows can be sampled at once here, got {body.n:,}.")
     model, seed = served.for_job(control), _choose_seed(body.seed)
-    control.passes = 1 if body.where is None and not model.rules_ else None
+    targets = body.targets if isinstance(body, SampleBody) else None
+    is_plain = body.where is None and targets is None
+    control.passes = 1 if is_plain and not model.rules_ else None
     with collect_warnings() as notes:
         table = model.sample(
             body.n,
             where=body.where,
+            targets=targets,
             given=_given_values(body.given, model.schema_),
             strategy="auto" if body.where is None else body.strategy,
-            on_shortfall="return" if allow_fewer and body.where is not None else "raise",
+            on_shortfall="return" if allow_fewer and not is_plain else "raise",
             missing=body.missing,
             random_state=seed,
             **body.options,

@@ -27,6 +27,7 @@ from harpoon.inference.strategies import STRATEGIES, check_strategy
 MAX_FIELDS = 50  # of a body
 MAX_CELL_ERRORS = 20  # that are described one by one
 MAX_CONDITION_LENGTH = 20_000
+MAX_TARGETS = 100
 MAX_SEED = 2**53 - 1  # the largest integer that JavaScript counts to
 SERVER_SIDE = ("sampling_batch_size",)  # decides about the memory of the server, so that no client may set it
 CALL_OPTIONS: dict[str, Option] = {
@@ -150,6 +151,13 @@ Seed = Annotated[
     int | None,
     Field(ge=0, le=MAX_SEED, description="The same seed gives the same answer. Without one, the answer has its own."),
 ]
+Targets = Annotated[
+    dict[str, float | Annotated[list[float], Field(min_length=2, max_length=2)]] | None,
+    Field(
+        description="Values that the rows have together, such as `mean(income)`; a pair is a value and its tolerance.",
+        max_length=MAX_TARGETS,
+    ),
+]
 Interval = Annotated[list[float], Field(min_length=2, max_length=2)]
 
 
@@ -171,9 +179,12 @@ class SampleBody(Body):
 
     n: Annotated[int, Field(ge=1, description="Number of rows.")] = DEFAULT_ROWS
     where: Where = None
+    targets: Targets = None
     given: Given = None
     strategy: Strategy = "auto"
-    allow_fewer: Annotated[bool, Field(description="Accept fewer rows if the condition is too rare.")] = False
+    allow_fewer: Annotated[
+        bool, Field(description="Accept fewer rows if the condition is too rare, or rows near the targets.")
+    ] = False
     missing: Missing = "as_trained"
     options: Options = Field(default_factory=dict)
     seed: Seed = None
