@@ -74,10 +74,12 @@ class ConditionalSampler(ConditionSearch):
         predicate: BoundPredicate | None = None,
         *,
         is_patient: bool = False,
+        keeps_relations: bool = True,
     ) -> Columns:
         """Sample from a proposal until n rows satisfy the condition, or the predicate of one of its branches.
 
-        `accepted` are those of the first `sampled` rows. Without a hit it soon gives up, unless it `is_patient`.
+        `accepted` are those of the first `sampled` rows. Without a hit it soon gives up, unless it `is_patient`. Rows
+        that break a relation of all training rows do not count, unless the condition leaves no others.
         """
         predicate = self.predicate if predicate is None else predicate
         parts = [self.no_rows() if accepted is None else accepted]
@@ -91,9 +93,13 @@ class ConditionalSampler(ConditionSearch):
                 if count <= 0:
                     break
             rows = self.count(propose(sampled, count))
-            parts.append(take(rows, evaluate(predicate, rows)))
+            parts.append(take(rows, self._is_hit(predicate, rows) if keeps_relations else evaluate(predicate, rows)))
             have, sampled = have + n_rows(parts[-1]), sampled + count
         return concat(parts)
+
+    def _is_hit(self, predicate: BoundPredicate, rows: Columns) -> Mask:
+        """Return which rows satisfy a predicate and keep the relations of all training rows, (n,)."""
+        return evaluate(predicate, rows) & self.sampler.keeps_relations(rows)
 
     def unconditional(self, start: int, count: int) -> Columns:
         """Sample `count` rows from the model, the first of which has the number `start`."""
@@ -136,24 +142,28 @@ class ConditionalSampler(ConditionSearch):
         for proposal in branch_proposals(self.sampler, self.predicate, self.given):
             rows = self.count(proposal.sample(0, BRANCH_PILOT_ROWS))
             if proposal.probability:
-                pilots.append((proposal, rows, evaluate(proposal.branch.predicate, rows)))
+                pilots.append((proposal, rows, self._is_hit(proposal.branch.predicate, rows)))
         self._by_branch = _estimate_by_branch(pilots)
         return pilots
 
     def sample_branch(self, n: int, proposal: BranchProposal, pilot: Columns, satisfied: Mask) -> Columns:
         """Sample rows of one branch: by rejection if that is affordable and else by guidance, then by the other."""
-        rows = take(take(pilot, satisfied), slice(0, n))
+        rows, predicate = take(take(pilot, satisfied), slice(0, n)), proposal.branch.predicate
         is_common = bool(satisfied.any()) and n / satisfied.mean() <= MAX_BRANCH_ROWS
+        # If all rows of the branch break relations, neither more of them nor guidance would help.
+        is_inconsistent = not satisfied.any() and bool(evaluate(predicate, pilot).any())
+        if is_inconsistent:
+            found = self.reject(n, proposal.sample, rows, 0, predicate, is_patient=True, keeps_relations=False)
+            return take(found, slice(0, n))
         for by_rejection in (is_common, not is_common):
             missing = n - n_rows(rows)
             if not missing:
                 break
             if by_rejection:
-                found = self.reject(n, proposal.sample, rows, len(satisfied), proposal.branch.predicate)
-                rows = take(found, slice(0, n))
+                rows = take(self.reject(n, proposal.sample, rows, len(satisfied), predicate), slice(0, n))
             else:
                 self.strategy = "guidance"
-                more = self.guide(missing, proposal.sample_restricted, proposal.branch.predicate, branch=proposal.index)
+                more = self.guide(missing, proposal.sample_restricted, predicate, branch=proposal.index)
                 rows = concat([rows, more])
         self._effective_size = (self._effective_size or 0.0) + min(proposal.efficiency, 1.0) * n_rows(rows)
         return rows

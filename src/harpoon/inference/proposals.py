@@ -104,12 +104,13 @@ class BranchProposal:
 
         A row whose observed cells leave no probable value takes one that is possible in other rows.
         """
-        weights = np.ones(n_rows(rows))
+        weights, given = np.ones(n_rows(rows)), rows
         for predictor in self.predictors:
-            before, (rows, of_column) = rows, self._sample_column(rows, predictor, random)
-            lost = np.flatnonzero((of_column == 0) & before[predictor.name].unknown)
+            rows, of_column = self._sample_column(rows, predictor, random)
+            lost = np.flatnonzero((of_column == 0) & given[predictor.name].unknown)
             if len(lost):
-                again, of_column[lost] = self._ignore_row(take(before, lost), predictor, random)
+                unknown = {**take(rows, lost), predictor.name: given[predictor.name][lost]}
+                again, of_column[lost] = self._ignore_row(unknown, predictor, random)
                 rows = scatter(rows, again, lost)
             weights *= of_column
         return rows, weights

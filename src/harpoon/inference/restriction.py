@@ -163,7 +163,7 @@ class Restriction:
         for side, other in ((part.left, part.right), (part.right, part.left)):
             if side == ColumnRef(name) and name not in columns_of(replace(part, left=other, right=other)):
                 return evaluate_term(other, rows)
-        least, largest = _range(self.predictor.codec.column)
+        least, largest = (0.0, 1.0) if np.isinf(_range(column := self.predictor.codec.column)).any() else _range(column)
         difference = []
         for value in (least, largest):
             at = {**rows, name: rows[name].with_values(np.full(n_rows(rows), value, dtype=np.float64))}

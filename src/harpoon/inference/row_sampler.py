@@ -133,6 +133,10 @@ class RowSampler:
         """The labels that exclude or determine each other; None if the network does not keep them."""
         return None if self.distributions is None else self.distributions.exclusions
 
+    def keeps_relations(self, rows: Columns) -> Mask:
+        """Return which rows keep the relations that all training rows keep exactly, (n,)."""
+        return ~violates(rows, self.codec, self._exact_formulas)
+
     def exact_sums(self) -> list[tuple[int, Formula]]:
         """Return the sums that every sampled row keeps exactly, with the index of their target."""
         return [(target, formula) for target, formula in self._exact_formulas if formula.factor is None]

@@ -48,6 +48,8 @@ def _read_row(schema: Mapping[str, Any], translation: Translation, path: str) ->
             raise RecursionError
         if isinstance(part, Mapping):
             _read_row(part, translation, f"{path}allOf {number}/")
+        elif part is not True:
+            translation.skip(f"{path}allOf {number}", NO_COUNTERPART)
     for key in schema:
         if key not in ("properties", "required", "allOf", "then", "else", "type", *NOTES):
             what = f"{path}{key}"

@@ -1,0 +1,57 @@
+"""Conditions on columns that relations bind: rows satisfy the condition, and keep the relations that it leaves."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from harpoon import Harpoon, Schema
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.default_rng(0)
+    base, tax = np.round(rng.gamma(4, 15, 800) + 5, 2), np.round(rng.gamma(3, 3, 800) + 1, 2)
+    price, quantity = rng.integers(5, 40, 800), rng.integers(1, 6, 800)
+    return pd.DataFrame(
+        {
+            "base": base,
+            "tax": tax,
+            "total": np.round(base + tax, 2),
+            "price": price,
+            "quantity": quantity,
+            "amount": price * quantity,
+            "rating": rng.integers(1, 6, 800),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def model(table):
+    return Harpoon(hidden=32, depth=2, max_epochs=20, random_state=0, progress=False).fit(table)
+
+
+@pytest.mark.parametrize("where", ["total = 2 * tax", "base < 20 and total > 40", "abs(total - 3 * tax) < 0.1"])
+def test_rows_under_a_condition_on_several_terms_of_a_sum_keep_it(model, where):
+    rows = model.sample(60, where=where, strategy="conditioning", random_state=1)
+    assert len(rows) == 60
+    assert (rows["total"] - rows["base"] - rows["tax"]).abs().max() < 0.006
+    assert (rows["price"] * rows["quantity"] == rows["amount"]).all()
+
+
+def test_a_condition_that_contradicts_one_relation_of_a_row_leaves_the_others(model, table):
+    incomplete = table.head(40).assign(quantity=pd.array([pd.NA] * 40, dtype="Int64"), total=np.nan)
+    filled = model.impute(incomplete, where="quantity = rating", random_state=0)
+    assert (filled["quantity"] == table["rating"].head(40)).all()
+    assert (filled["total"] - filled["base"] - filled["tax"]).abs().max() < 0.006
+
+
+@pytest.mark.parametrize("free", [["base"], ["tax"], ["base", "tax"]])
+def test_an_equation_is_solved_for_columns_without_a_range(table, free):
+    numbers = table[["base", "tax"]]
+    schema = Schema.infer(numbers)
+    for name in free:
+        schema = schema.replace(name, clip=False)
+    options = {"hidden": 32, "depth": 2, "max_epochs": 8, "random_state": 0, "progress": False}
+    model = Harpoon(schema=schema, **options).fit(numbers)
+    rows = model.sample(20, where="base - 2 * tax = 3", random_state=0)
+    np.testing.assert_allclose(rows["base"] - 2 * rows["tax"], 3, atol=1e-9)
