@@ -34,7 +34,8 @@ def probability_interval(probability: float, sampled: float, support: Support) -
     given = support.given_rows
     counted = support.counted / max(given, support.counted, 1.0)
     if support.is_counted:
-        return _hull(share_interval(counted, math.inf, given), _around_share(probability, sampled))
+        # The model knows no share better than its training rows do, however many rows an estimate is worth.
+        return _hull(share_interval(counted, math.inf, given), _around_share(probability, min(sampled, given)))
     return _hull(share_interval(probability, sampled, given), (counted, counted))
 
 
