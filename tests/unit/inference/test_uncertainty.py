@@ -94,7 +94,7 @@ def test_more_sampled_rows_do_not_hide_the_error_of_the_training_sample():
 def test_a_product_of_counts_is_no_count():
     """The interval then contains the posterior around the estimate of the model, too."""
     counted, product = (probability_interval(0.3, 1e9, make_support(60, 300, is_counted=one)) for one in (True, False))
-    assert counted[1] == pytest.approx(0.3, abs=1e-3)
+    assert 0.3 < counted[1] < 0.31  # an end at the estimate would look certain
     assert product[1] == pytest.approx(share_interval(0.3, 1e9, 300)[1])
 
 
