@@ -111,6 +111,7 @@ def _has_training_values(cells: ColumnArray, column: Column) -> bool:
     values = cells.observed
     if column.step and not column.kind.temporal:
         decimals = round(-np.log10(column.step))
-        if (np.round(values, decimals) != values).any():
-            return False
+        with np.errstate(over="ignore"):  # numbers near the largest floats are in no range
+            if (np.round(values, decimals) != values).any():
+                return False
     return bool(((values >= column.minimum) & (values <= column.maximum)).all())
