@@ -82,9 +82,21 @@ def find_contradiction(tree: Predicate, sampler: RowSampler, rows: Columns, null
     used = {name for rule in rules.all for name in rule.columns} & observed
     if why or n_rows(rows) != 1 or not (given := _as_conditions(rows, [schema[name] for name in sorted(used)])):
         return why
+    # Observed times are no conditions, and a value that is no label of a rule has no place in it.
+    unusable = {name for name in observed if schema[name].kind.temporal} | free
+    unusable |= {axis.column for rule in rules.pairs for axis in (rule.left, rule.right) if not _is_label(rows, axis)}
+    rules = rules.without(unusable)
     both = _all_of((*(tree.members if isinstance(tree, And) else (tree,)), *given))
     is_to_blame = [explain(_all_of(given), rules=rules), explain(both)]
     return "" if any(is_to_blame) else explain(both, rules=rules)
+
+
+def _is_label(row: Columns, axis: LabelAxis) -> bool:
+    """Return whether the cell of a row is unknown, or one of the labels of a rule."""
+    cells = row[axis.column]
+    if cells.unknown[0] or axis.values is None:
+        return bool(cells.unknown[0] or not cells.missing[0])
+    return bool(cells.missing[0] or np.isnan(axis.values).any() or np.isin(cells.values[0], axis.values))
 
 
 def _all_of(parts: Sequence[Predicate]) -> Predicate:
