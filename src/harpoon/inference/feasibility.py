@@ -13,7 +13,8 @@ from harpoon._text import format_percent, format_rounded
 from harpoon.conditions import BoundPredicate, Predicate, bind, evaluate
 from harpoon.conditions.bound import ColumnRef, Compare, NumberLiteral
 from harpoon.conditions.expressions import And, Or
-from harpoon.data import Column, Columns, Schema, describe, format_number, format_time, n_rows, take
+from harpoon.conditions.sql import quote_name
+from harpoon.data import Column, Columns, Kind, Schema, describe, format_number, format_time, n_rows, take
 from harpoon.data.contingency import ContingencyTables
 from harpoon.inference.conditional import PILOT_ROWS, ConditionalSampler
 from harpoon.inference.diagnostics import ProbabilityEstimate
@@ -141,7 +142,7 @@ def _within_reach(term: Compare, schema: Schema, tables: ContingencyTables) -> l
         nearer = Compare(">=" if is_above else "<=", term.left, NumberLiteral(end.item()))
         share = find_support(tables, nearer, {}).estimate / max(tables.n_rows, 1)
         if share >= UNLIKELY_PROBABILITY:
-            text = f"{column.name} {nearer.operator} {_format(column, end)}"
+            text = f"{quote_name(column.name)} {nearer.operator} {_literal(column, end)}"
             return [f"{text} would be met by about {format_percent(share)} of the training rows."]
     return []
 
@@ -203,8 +204,15 @@ def _closest_rows(term: Compare, schema: Schema, rows: Columns) -> list[str]:
         operator, is_met = ">=", values >= likely
     share = format_percent(float(is_met.sum()) / n_rows(rows))
     reach = f"The closest sampled rows have {_format(column, closest)}; the training rows have {describe(column)}."
-    return [f"{reach} {column.name} {operator} {_format(column, likely)} would be met by {share} of them."]
+    suggested = f"{quote_name(column.name)} {operator} {_literal(column, likely)}"
+    return [f"{reach} {suggested} would be met by {share} of them."]
 
 
 def _format(column: Column, value: np.generic) -> str:
     return format_time(column, int(value)) if column.kind.temporal else format_number(value.item())
+
+
+def _literal(column: Column, value: np.generic) -> str:
+    """Return a value as a condition has it: a point in time in quotes."""
+    text = _format(column, value)
+    return f"'{text}'" if column.kind in (Kind.DATE, Kind.DATETIME) else text
