@@ -8,6 +8,9 @@
 #   make results   whatever a table or figure of the paper lacks (days; can be stopped and continued), and the pages.
 #                  RESULTS=--list only prints what is missing and how long it takes
 #   make pictures  the pictures of the README and the docs
+#   make notebooks  the outputs of the notebooks in docs/notebooks
+#   make release-check          the wheel, installed into a new environment and used; RELEASE="--python python3.13"
+#   make release-check-minimum  the same with the lowest versions of the dependencies (may download gigabytes)
 PYTHON ?= python3
 VENV   ?= .venv
 BIN     = $(VENV)/bin
@@ -15,7 +18,7 @@ PIP     = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 # One thread per worker: two workers on two cores, and small networks gain nothing from more.
 PYTEST  = OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 --dist loadgroup
 
-.PHONY: help setup demo studio check test lint types contracts tests docs tables results pictures format clean
+.PHONY: help setup demo studio check test lint types contracts tests docs tables results notebooks pictures release-check release-check-minimum format clean
 help:
 	@grep -E '^#   make' Makefile | cut -c3-
 
@@ -81,9 +84,18 @@ tables: $(VENV)/.dev
 results: $(VENV)/.dev
 	$(BIN)/python -m harpoon_bench results $(RESULTS)
 
+notebooks: $(VENV)/.dev
+	$(BIN)/python docs/notebooks.py
+
 pictures: $(VENV)/.dev demo-output/penguins.harpoon
 	$(BIN)/python docs/pictures.py
 	$(BIN)/python docs/screenshots.py demo-output/penguins.harpoon
+
+release-check: $(VENV)/.dev
+	$(BIN)/python deploy/release_check.py $(RELEASE)
+
+release-check-minimum: $(VENV)/.dev
+	$(BIN)/python deploy/release_check.py --constraints constraints-minimum.txt --allow-cuda $(RELEASE)
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .

@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from itertools import product
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, median, stdev
 from typing import Any
 
 from harpoon.exceptions import InvalidOption
@@ -29,6 +29,9 @@ MARKED = re.compile(r"^<!-- table: (\w+) -->\n.*?^<!-- end -->$", flags=re.MULTI
 FIELD = PUBLISHED.parent / "field"  # numbers of other papers
 DEFAULT_SAMPLER = "autoregressive"
 MIB = 2**20
+MAX_EXCESS = 0.03  # of the detection against real rows, beyond that of rejection
+MAX_DETECTION = {"common": 0.55, "rare": 0.55, "very rare": 0.6}  # by the group of a condition
+MAX_SHARE_ERROR = 3.0  # standard errors, which chance exceeds in one branch of 370
 
 
 def write_tables(paths: Iterable[Path], results: Path) -> list[Path]:
@@ -159,7 +162,10 @@ def missing_values(results: Path) -> str:
     headings += ["violations, categories", "violations, numbers", "detection", "detection real", "detection complete"]
 
     def deviation(found: dict[str, Any]) -> str:
-        return "–" if found["largest"] is None else f"{found['largest']:.1f} ({found['by_chance']:.1f})"
+        if found["largest"] is None:
+            return "–"
+        is_large = found["largest"] > found["by_chance_95"]  # a perfect model has such a deviation in 5 % of tables
+        return f"{found['largest']:.1f} ({found['by_chance']:.1f}){' *' if is_large else ''}"
 
     def violations(found: dict[str, int]) -> str:
         return f"{found['broken']} ({found['rules']} rules)" if found["rules"] else "no rule"
@@ -237,6 +243,58 @@ def incomplete_training(results: Path) -> str:
     return _markdown([*headings, *(f"DiffPuter, {name}" for name in ("MAE", "RMSE", "accuracy, %"))], rows)
 
 
+CACTI_SCORES = tuple(product(("rmse", "r2"), ("in_sample", "out_of_sample")))
+CACTI_HEADINGS = ["RMSE", "RMSE, new rows", "R²", "R², new rows"]
+CACTI_PEERS = ("CACTI", "ReMasker", "DiffPuter", "HyperImpute", "MissForest", "ICE", "mean")
+
+
+def cacti(results: Path) -> str:
+    """Return means over data sets by the protocol of CACTI, beside published means over its ten data sets."""
+    rows: list[list[Any]] = []
+    for mechanism, records in _cacti_records(results).items():
+        n_datasets = len({record["dataset"] for record in records})
+        for method in ("Harpoon", *records[0]["references"]):
+            scores = [_cacti_scores(record, method) for record in records]
+            rows.append(
+                [mechanism, method, f"{n_datasets}, here", *(f"{fmean(x):.2f}" for x in zip(*scores, strict=True))]
+            )
+        for peer in CACTI_PEERS:
+            metrics = (_published_by_method(f"{score} {mechanism}")[peer]["mean of 10"] for score in ("RMSE", "R2"))
+            cells = [cell.replace("-", "–") for metric in metrics for cell in metric.split("|")]
+            rows.append([mechanism, f"{'means' if peer == 'mean' else peer}, published", "10", *cells])
+    return _markdown(["missing", "method", "data sets", *CACTI_HEADINGS], rows)
+
+
+def cacti_datasets(results: Path) -> str:
+    """Return the scores of each data set by the protocol of CACTI, with a reference on the same cells."""
+    found: dict[tuple[str, str], list[dict[str, Any]]] = {}
+    for mechanism, records in _cacti_records(results).items():
+        for record in records:
+            found.setdefault((mechanism, record["dataset"]), []).append(record)
+    rows = []
+    for (mechanism, name), records in found.items():
+        facts = [mechanism, name, f"{records[0]['train_rows']:,}", records[0]["epochs"], len(records)]
+        scores = [_cacti_scores(one, method) for method in ("Harpoon", "chained equations") for one in records]
+        ours, reference = scores[: len(records)], scores[len(records) :]
+        rows.append([*facts, *(f"{fmean(x):.2f}" for of in (ours, reference) for x in zip(*of, strict=True))])
+    of_reference = [f"{heading}, chained equations" for heading in CACTI_HEADINGS]
+    return _markdown(["missing", "data set", "training rows", "epochs", "masks", *CACTI_HEADINGS, *of_reference], rows)
+
+
+def _cacti_records(results: Path) -> dict[str, list[dict[str, Any]]]:
+    """Return the records of the protocol of CACTI by mechanism."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for record in _records(results, "incomplete_training"):
+        if record["protocol"] == "cacti":
+            found.setdefault(record["mechanism"], []).append(record)
+    return dict(sorted(found.items()))
+
+
+def _cacti_scores(record: dict[str, Any], method: str) -> list[float]:
+    scores = record if method == "Harpoon" else record["references"][method]
+    return [scores[part][score] for score, part in CACTI_SCORES]
+
+
 def _of_means(scores: dict[str, float]) -> dict[str, float]:
     """Return scores in which an absolute error of means is called so, also that of an older record."""
     is_older = "mae" in scores and "mae_of_means" not in scores
@@ -279,27 +337,146 @@ def extrapolation(results: Path) -> str:
     return _markdown([*headings, "without sampling: none, %", "50 or more, %"], rows)
 
 
-def rare_conditions(results: Path) -> str:
-    """Return how rows under rare conditions compare with those that rejection keeps, and what both cost."""
+def condition_suite(results: Path) -> str:
+    """Return how rows under conditions compare with those that rejection keeps, and what both cost."""
 
     def number(value: float | None, form: str) -> str:
         return "–" if value is None else f"{value:{form}}"
 
-    forms = {
-        "training_fraction": ".1e",
-        "probability_by_rejection": ".1e",
-        "probability": ".1e",
-        "auc": ".2f",
-        "effective_size": ".0f",
-    }
-    forms |= {"seconds": ".1f", "rejection_seconds": ".0f"}
+    forms = {"probability_by_rejection": ".1e", "probability": ".1e", "auc": ".2f", "auc_of_halves": ".2f"}
+    forms |= {"auc_real": ".2f", "auc_real_by_rejection": ".2f", "seconds": ".1f", "rejection_seconds": ".0f"}
     rows = [
-        [f"`{one['condition']}`", one["violations"], *(number(one[key], form) for key, form in forms.items())]
-        for record in _records(results, "rare_conditions")
+        [
+            record["dataset"],
+            one["group"],
+            f"`{one['condition']}`",
+            one["violations"],
+            *(number(one[key], form) for key, form in forms.items()),
+            f"{100 * one['algorithm_1']['violations']:.0f}",
+        ]
+        for record in _records(results, "condition_suite")
         for one in record["conditions"]
     ]
-    headings = ["condition", "violations", "fraction of training rows", "probability by rejection", "by conditioning"]
-    return _markdown([*headings, "detection", "effective size", "seconds", "seconds by rejection"], rows)
+    headings = ["data set", "group", "condition", "violations", "probability by rejection", "by `sample`"]
+    headings += ["detection", "of two halves", "against real rows", "rejection against real rows"]
+    return _markdown([*headings, "seconds", "seconds by rejection", "violations of Algorithm 1, %"], rows)
+
+
+def condition_summary(results: Path) -> str:
+    """Return, for each group of conditions, how many are within the limits of detection, and the costs."""
+    found = [one for record in _records(results, "condition_suite") for one in record["conditions"]]
+    rows = []
+    for group, limit in MAX_DETECTION.items():
+        members = [one for one in found if one["group"] == group]
+        judged = [one["auc"] for one in members if one["auc"] is not None]
+        real = [one for one in members if one["auc_real"] is not None and one["auc_real_by_rejection"] is not None]
+        excess = [one["auc_real"] - one["auc_real_by_rejection"] for one in real]
+        faster = [one["rejection_seconds"] / one["seconds"] for one in members if one["rejection_seconds"]]
+        shares = [abs(error) for one in members for error in one["share_errors"]]
+        rows.append(
+            [
+                group,
+                len(members),
+                sum(one["violations"] for one in members),
+                f"{sum(auc <= limit for auc in judged)} of {len(judged)} at most {limit}",
+                f"{max(judged):.2f}",
+                f"{sum(each <= MAX_EXCESS for each in excess)} of {len(excess)}",
+                f"{max(shares, default=0.0):.1f}",
+                f"{min(faster):.1f} to {max(faster):,.0f}",
+            ]
+        )
+    headings = [
+        "group",
+        "conditions",
+        "violations",
+        "detection",
+        "highest",
+        "against real rows within 0.03 of rejection",
+    ]
+    return _markdown([*headings, "largest error of a branch share", "times faster than rejection"], rows)
+
+
+def condition_misses(results: Path) -> str:
+    """Return the conditions under which some score is outside its limit."""
+    rows = []
+    for record in _records(results, "condition_suite"):
+        for one in record["conditions"]:
+            limit, real = MAX_DETECTION[one["group"]], one["auc_real_by_rejection"]
+            misses = [] if one["auc"] is None or one["auc"] <= limit else [f"detection {one['auc']:.2f}"]
+            shares = [error for error in one["share_errors"] if abs(error) > MAX_SHARE_ERROR]
+            misses += [f"share of a branch off by {abs(max(shares, key=abs)):.1f} standard errors"] if shares else []
+            if None not in (one["auc_real"], real) and one["auc_real"] > real + MAX_EXCESS:
+                misses.append(f"against real rows {one['auc_real']:.2f}, rejection {real:.2f}")
+            if misses:
+                rows.append([record["dataset"], one["group"], f"`{one['condition']}`", "; ".join(misses)])
+    return _markdown(["data set", "group", "condition", "outside the limit"], rows)
+
+
+def algorithm_1(results: Path) -> str:
+    """Return how many rows of the paper's Algorithm 1 violate each group of conditions."""
+    rows = []
+    found = [one for record in _records(results, "condition_suite") for one in record["conditions"]]
+    for group in MAX_DETECTION:
+        broken = sorted(one["algorithm_1"]["violations"] for one in found if one["group"] == group)
+        none = sum(share == 0 for share in broken)
+        shares = (f"{100 * share:.0f}" for share in (median(broken), broken[-1]))
+        rows.append([group, len(broken), none, *shares])
+    headings = ["group", "conditions", "without a violation", "median of violations, %", "highest, %"]
+    return _markdown(headings, rows)
+
+
+def rule_sets(results: Path) -> str:
+    """Return what rows under published rule sets are worth, beside rows without rules."""
+
+    def spread(values: list[float]) -> str:
+        return f"{fmean(values):.3f} ± {stdev(values):.3f}"
+
+    rows = [
+        [
+            one["dataset"],
+            one["name"],
+            len(one["rules"]),
+            f"{100 * one['training_fraction']:.1f}",
+            f"{100 * fmean(one['violations_without']) / one['rows']:.1f}",
+            f"{sum(one['violations_with']):.0f}",
+            *(spread(one[f"{score}_{kind}"]) for score in ("utility", "detection") for kind in ("with", "without")),
+            f"{fmean(one['cost_evaluations']):.2f}",
+        ]
+        for one in _records(results, "rule_sets")
+    ]
+    headings = ["data set", "rules", "number", "training rows that obey, %", "rows without rules that break one, %"]
+    headings += ["violations", "utility", "without rules", "detection", "without rules"]
+    return _markdown([*headings, "evaluations, relative"], rows)
+
+
+def privacy_audit(results: Path) -> str:
+    """Return the risk of each attack on each audited model, with its interval and its light."""
+    rows = []
+    for record in _records(results, "audit"):
+        for name, audit in record["audits"].items():
+            for one in audit["attacks"]:
+                risk = "–"
+                if one["risk"] is not None:
+                    low, high = one["interval"]
+                    risk = f"{one['risk']:.3f} ({low:.3f} to {high:.3f})"
+                rows.append([record["dataset"], name, one["title"], risk, one["light"] or "not judged"])
+    return _markdown(["data set", "rows of", "attack", "risk, with its interval", "light"], rows)
+
+
+def private_fidelity(results: Path) -> str:
+    """Return the scores of rows of private models by ε, beside those of a model without privacy and of real rows."""
+    names = {"none": "without privacy", "real": "real rows"}
+    order = [*map(str, range(100)), *names]
+    records = sorted(
+        _records(results, "private_fidelity"), key=lambda one: (one["dataset"], order.index(one["epsilon"]))
+    )
+    scores = ("detection_xgboost", "detection_linear", "shape", "trend", "utility")
+    rows = [
+        [one["dataset"], names.get(one["epsilon"], one["epsilon"]), *(f"{one['scores'][name]:.3f}" for name in scores)]
+        for one in records
+    ]
+    headings = ["data set", "ε", "detection (XGBoost)", "detection (linear)", "Shape", "Trend", "utility (AUC)"]
+    return _markdown(headings, rows)
 
 
 def sampling_steps(results: Path) -> str:
@@ -331,6 +508,30 @@ def speed(results: Path) -> str:
         for key, (name, paper) in tasks.items()
     ]
     return _markdown(["task", "rows", "anchored, s", "paper preset, s", "ratio"], rows)
+
+
+def drawing_speed(results: Path) -> str:
+    """Return the seconds of sampling beside an earlier version."""
+    tables = {
+        "adult": "Adult",
+        "adult_where": "Adult where age >= 50",
+        "columns_400": "400 columns",
+        "labels_200": "40 columns of 200 labels",
+    }
+    rows = [
+        [
+            tables[name],
+            case["rows"],
+            case["earlier"]["processor_seconds"],
+            case["current"]["processor_seconds"],
+            case["current"]["times_as_fast_by_processor_time"],
+            case["current"]["times_as_fast"],
+            f"{case['current']['same_rows']:.1%}",
+        ]
+        for name, case in _record(results, "drawing_speed")["cases"].items()
+    ]
+    headings = ["table", "rows", "earlier, s", "now, s", "ratio", "ratio by the clock", "same rows"]
+    return _markdown(headings, rows)
 
 
 def engines(results: Path) -> str:
@@ -417,6 +618,26 @@ def row_trace(results: Path) -> str:
     return _markdown(headings, rows)
 
 
+def install_sizes(results: Path) -> str:
+    """Return the size of the required packages, and what each extra adds."""
+    record = _record(results, "install_sizes")
+    required = record["required"]
+    rows = [["(none)", "what every installation has, most of it torch", required["packages"], required["megabytes"]]]
+    rows += [[f"`{name}`", e["purpose"], e["packages"], e["megabytes"]] for name, e in record["extras"].items()]
+    return _markdown(["extra", "for", "packages", "MB on disk"], rows)
+
+
+def install_facts(results: Path) -> str:
+    """Return the size of the wheel, and what the import costs."""
+    record = _record(results, "install_sizes")
+    wheel, cost = record["wheel"], record["import"]
+    rows = [
+        ["the wheel", f"{wheel['megabytes']} MB, {wheel['files']} files"],
+        ["`import harpoon`", f"{cost['processor_seconds']} s of processor time, {cost['modules']} modules in all"],
+    ]
+    return _markdown(["what", "size"], rows)
+
+
 def _imputation(results: Path, metric: str, *, factor: float, digits: int) -> str:
     """Return the mean over masks of a score of the anchored preset."""
     scores: dict[str, dict[str, list[float]]] = {}
@@ -482,15 +703,26 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "coverage_simulation": coverage_simulation,
     "completed_density": completed_density,
     "incomplete_training": incomplete_training,
+    "cacti": cacti,
+    "cacti_datasets": cacti_datasets,
     "interval_coverage": interval_coverage,
     "extrapolation": extrapolation,
-    "rare_conditions": rare_conditions,
+    "condition_suite": condition_suite,
+    "condition_summary": condition_summary,
+    "condition_misses": condition_misses,
+    "algorithm_1": algorithm_1,
+    "rule_sets": rule_sets,
+    "privacy_audit": privacy_audit,
+    "private_fidelity": private_fidelity,
     "steps": sampling_steps,
     "speed": speed,
+    "drawing_speed": drawing_speed,
     "serve": serve,
     "engines": engines,
     "engines_about": engines_setup,
     "engines_on_paper": engines_estimate,
     "trace": row_trace,
+    "install_sizes": install_sizes,
+    "install_facts": install_facts,
     "synthcity": synthcity_agreement,
 }

@@ -29,7 +29,7 @@ from rich.console import Console
 from rich.markup import escape
 
 from harpoon import Schema
-from harpoon._text import shorten
+from harpoon._formatting import shorten
 from harpoon.exceptions import HarpoonError
 from harpoon_bench.cache import cache_folder
 

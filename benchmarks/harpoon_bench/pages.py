@@ -7,7 +7,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from harpoon._text import shorten
+from harpoon._formatting import shorten
 from harpoon.metrics import METRICS
 from harpoon_bench.baselines import method_class
 from harpoon_bench.baselines.base import PUBLISHED_SETTINGS

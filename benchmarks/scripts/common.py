@@ -57,6 +57,17 @@ def run_models(name: str, run: Callable[[Path, str, harpoon.Harpoon], dict[str, 
     )
 
 
+def run_agreement(package: str, datasets: str, compare: Callable[[Path, str, Path], dict[str, Any]]) -> None:
+    """Run a script that compares our scores with those of a package in an environment of its own."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--data", type=Path, required=True, help="folder of the data sets")
+    parser.add_argument("--python", type=Path, required=True, help=f"interpreter with {package}")
+    parser.add_argument("--datasets", default=datasets)
+    parser.add_argument("--results", type=Path, default=RESULTS / f"{package}_agreement")
+    arguments = parser.parse_args()
+    run_datasets(arguments.datasets, arguments.results, lambda name: compare(arguments.data, name, arguments.python))
+
+
 def write_record(record: dict[str, Any], path: Path) -> None:
     """Write and print one record, with the commit and the machine."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -14,10 +14,11 @@ columns is removed, and each method completes the same table ten times:
     MAR    more often where x is large (y, b) or small (z)
     MNAR   more often where the value itself is large, or "yes"
 
-Four estimates of each completed table are pooled by `harpoon.inference.pooling`: the mean of y, the coefficient of z in
-the regression of y on x, z and b, the correlation of y and z (pooled as Fisher's z), and the proportion of "yes". Their
-true values are known in closed form. Recorded are the bias, the fraction of the 95 % intervals that contain the true
-value, and their mean width. With 200 repeats a coverage of 95 % has a standard error of 1.5 %.
+Four estimates of each completed table are pooled by `harpoon.inference.imputation.pooling`: the mean of y, the
+coefficient of z in the regression of y on x, z and b, the correlation of y and z (pooled as Fisher's z), and the
+proportion of "yes". Their true values are known in closed form. Recorded are the bias, the fraction of the 95 %
+intervals that contain the true value, and their mean width. With 200 repeats a coverage of 95 % has a standard error
+of 1.5 %.
 
     complete        the table before cells are removed
     complete_rows   the rows without missing cells
@@ -48,7 +49,7 @@ from scipy.special import expit
 import harpoon
 from common import RESULTS
 from harpoon import Schema
-from harpoon.inference.pooling import Pooled, pool
+from harpoon.inference.imputation.pooling import Pooled, pool
 from harpoon_bench.environments import (
     WORKERS_FOLDER,
     Environment,

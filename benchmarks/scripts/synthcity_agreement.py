@@ -16,7 +16,6 @@ the same with each column permuted, and the same with noise added to the numbers
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import tempfile
@@ -25,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from common import RESULTS, run_datasets
+from common import run_agreement
 from harpoon import Harpoon, metrics
 from harpoon.data import Floats
 from harpoon_bench import published_scores as published
@@ -37,13 +36,7 @@ NOISE = 0.3  # in standard deviations
 
 def main() -> None:
     """Write a record for each data set: both scores and their differences."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--data", type=Path, required=True, help="folder of the data sets")
-    parser.add_argument("--python", type=Path, required=True, help="interpreter with synthcity")
-    parser.add_argument("--datasets", default="adult,shoppers")
-    parser.add_argument("--results", type=Path, default=RESULTS / "synthcity_agreement")
-    arguments = parser.parse_args()
-    run_datasets(arguments.datasets, arguments.results, lambda name: compare(arguments.data, name, arguments.python))
+    run_agreement("synthcity", "adult,shoppers", compare)
 
 
 def compare(data: Path, name: str, python: Path) -> dict[str, Any]:

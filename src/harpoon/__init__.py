@@ -27,6 +27,7 @@ if _TYPE_CHECKING:
         ModelFileError,
         NotFitted,
         PersonalColumnWarning,
+        PrivacyWarning,
         RowsDroppedWarning,
         RuleFileError,
         SamplingFailed,
@@ -38,13 +39,14 @@ if _TYPE_CHECKING:
         TrainingFailed,
         UnknownCategoryWarning,
     )
-    from harpoon.inference.comparison import ModelComparison
-    from harpoon.inference.diagnostics import SamplingInfo
-    from harpoon.inference.feasibility import Feasibility
-    from harpoon.inference.imputation import Expectation, MultipleImputation
-    from harpoon.inference.pooling import Pooled
-    from harpoon.inference.sensitivity import TippingPoint, tipping_point
-    from harpoon.inference.support import Support
+    from harpoon.inference.conditional.feasibility import Feasibility
+    from harpoon.inference.diagnostics.sampling_info import SamplingInfo
+    from harpoon.inference.diagnostics.support import Support
+    from harpoon.inference.imputation.comparison import ModelComparison
+    from harpoon.inference.imputation.pooling import Pooled
+    from harpoon.inference.imputation.results import Expectation, MultipleImputation
+    from harpoon.inference.imputation.sensitivity import TippingPoint, tipping_point
+    from harpoon.privacy.budget import Privacy, PrivacyRecord
     from harpoon.training.calibration import Calibration
 
 # The modules of the public names; all other names are errors and warnings. They are imported on first use, so that
@@ -54,17 +56,18 @@ _MODULES = {
     "conditions.rules": ("Rule", "RuleCheck", "RuleSet"),
     "data": ("Column", "Kind", "Schema"),
     "estimator": ("Harpoon", "load"),
-    "inference.comparison": ("ModelComparison",),
-    "inference.diagnostics": ("SamplingInfo",),
-    "inference.feasibility": ("Feasibility",),
-    "inference.imputation": ("Expectation", "MultipleImputation"),
-    "inference.pooling": ("Pooled",),
-    "inference.sensitivity": ("TippingPoint", "tipping_point"),
-    "inference.support": ("Support",),
+    "inference.imputation.comparison": ("ModelComparison",),
+    "inference.diagnostics.sampling_info": ("SamplingInfo",),
+    "inference.conditional.feasibility": ("Feasibility",),
+    "inference.imputation.results": ("Expectation", "MultipleImputation"),
+    "inference.imputation.pooling": ("Pooled",),
+    "inference.imputation.sensitivity": ("TippingPoint", "tipping_point"),
+    "inference.diagnostics.support": ("Support",),
+    "privacy.budget": ("Privacy", "PrivacyRecord"),
     "training.calibration": ("Calibration",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
-_PUBLIC_MODULES = ("engines", "io", "metrics", "plots", "report", "rules", "sklearn")
+_PUBLIC_MODULES = ("duckdb", "engines", "io", "metrics", "mlflow", "plots", "report", "rules", "sdv", "sklearn")
 
 
 def __getattr__(name: str) -> object:
@@ -108,6 +111,9 @@ __all__ = [
     "NotFitted",
     "PersonalColumnWarning",
     "Pooled",
+    "Privacy",
+    "PrivacyRecord",
+    "PrivacyWarning",
     "RowsDroppedWarning",
     "Rule",
     "RuleCheck",

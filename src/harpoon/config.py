@@ -25,7 +25,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from harpoon._text import closest_matches
+from harpoon._formatting import closest_matches
 from harpoon.exceptions import InvalidOption
 
 MAX_LOG_NOISE = 40.0  # ᾱ_T of e^-40 can still be divided by
@@ -163,6 +163,12 @@ class ModelConfig:
         help="Model the month, weekday and hour of timestamps, as far as they vary, and sample timestamps that have "
         "them (anchored, encoding mixed).",
     )
+    rare: str = _choice(
+        ("keep", "suppress"),
+        "Values of fewer than k training rows. suppress: labels, spikes, ends of ranges and quantiles that rest on "
+        "fewer rows are neither stored in the model nor sampled; recommended for anything that is shared.",
+    )
+    k: int = _option(10, "Fewest rows on which a value rests that is not rare.", 2, 1_000_000)
     depth: int = _option(2, "Number of residual blocks (anchored).", 1, 100)
     input_bins: int = _option(32, "Bins of the piecewise linear encoding of an observed number (anchored).", 1, 1000)
     rank_bins: int | None = _option(
@@ -349,6 +355,11 @@ class Config(ModelConfig, TrainingConfig, SamplingConfig, GuidanceConfig):
             or (SMALL_LEARNING_RATE if rows < SMALL_TABLE_ROWS else LARGE_LEARNING_RATE),
             gaussian_baseline=rows < SMALL_TABLE_ROWS if self.gaussian_baseline is None else self.gaussian_baseline,
         )
+
+    @property
+    def min_rows(self) -> int:
+        """The number of training rows on which all that is stored of a column must rest."""
+        return self.k if self.rare == "suppress" else 1
 
     def to_json(self) -> dict[str, Any]:
         """Return the options as plain data."""

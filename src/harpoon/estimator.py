@@ -5,54 +5,59 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import fields
 from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
 
 from harpoon import config
-from harpoon._utils import model_file
+from harpoon._utils import cards, model_file
 from harpoon._utils.progress import Progress, check_progress, with_one_bar
-from harpoon._utils.rng import RandomState, check_random_state, partition_seed, to_seed
-from harpoon._utils.validation import check_count, resolve_device
-from harpoon.conditions import Predicate, bind, to_predicate
-from harpoon.conditions.bound import Constant
-from harpoon.conditions.penalty import LossFunction
-from harpoon.conditions.rules import BoundRules, RuleCheck, RuleSet
+from harpoon._utils.rng import RandomState, check_random_state, to_seed
+from harpoon._utils.validation import resolve_device
+from harpoon.conditions import Predicate
+from harpoon.conditions.evaluation.penalty import LossFunction
+from harpoon.conditions.rules import RuleCheck, RuleSet
 from harpoon.config import Config
-from harpoon.data import Columns, FrameTemplate, Schema, dataframe, n_rows, read_columns, repeat_row
+from harpoon.data import Floats, FrameTemplate, Schema, Table, dataframe, read_columns
 from harpoon.data.contingency import ContingencyTables
+from harpoon.data.weights import weight_column
 from harpoon.diffusion import Denoiser
 from harpoon.encoding import EncodedRows, RowCodec
-from harpoon.exceptions import InvalidOption, ModelFileError, NotFitted
-from harpoon.inference.aggregates import parse_targets
-from harpoon.inference.answer_grade import grade_answer
-from harpoon.inference.call_options import check_effective, check_missing, check_names, without_effect
-from harpoon.inference.defaults import DEFAULT_ROWS
-from harpoon.inference.diagnostics import SamplingInfo
-from harpoon.inference.feasibility import Feasibility, feasibility
-from harpoon.inference.imputation import Expectation
-from harpoon.inference.partial_table import PartialTable, constant_columns, given_rows
-from harpoon.inference.query import Query, sample_unconditional
-from harpoon.inference.row_sampler import Complete, RowSampler
-from harpoon.inference.rule_check import check_rules, warn_training_rows
-from harpoon.inference.sensitivity import Shift, check_shift, shifted_sampler
-from harpoon.inference.support import Support, find_support, warn_extrapolation
-from harpoon.inference.targets import check_targets, sample_targets
-from harpoon.relations import describe, describe_dependency
+from harpoon.exceptions import InvalidOption, NotFitted
+from harpoon.inference.calls import ModelCall
+from harpoon.inference.conditional.feasibility import Feasibility
+from harpoon.inference.conditional.rule_check import check_rules, warn_training_rows
+from harpoon.inference.diagnostics.sampling_info import SamplingInfo
+from harpoon.inference.diagnostics.support import Support
+from harpoon.inference.imputation.results import Expectation
+from harpoon.inference.imputation.sensitivity import Shift
+from harpoon.inference.model_audit import audit_model
+from harpoon.inference.model_card import model_card
+from harpoon.inference.sampling.row_sampler import RowSampler
+from harpoon.privacy.audit import Audit
+from harpoon.privacy.budget import Privacy, PrivacyRecord
+from harpoon.privacy.private_config import (
+    check_private,
+    check_private_call,
+    check_private_seed,
+    private_config,
+)
 from harpoon.training import Checkpoint, FittedModel, History, ModelFitter, SingleProcess, TrainingData
 from harpoon.training.calibration import Calibration
-from harpoon.training.checkpoints import CHECKPOINT_KEY
+from harpoon.training.checkpoints import OpenCheckpoint, check_no_checkpoint
 from harpoon.training.fit import INVALID_CONTENT, from_content, to_content, to_tensors
+from harpoon.training.private_fit import PrivateFitter
 
 if TYPE_CHECKING:
+    from harpoon.apps.notebook.explorer import Explorer
     from harpoon.report import Page
 
-ROW_OFFSET = "row_offset, the number of the first row,"
 
-
-class Harpoon:
+class Harpoon(cards.Displayed):
     """A diffusion model of one table: imputes missing cells and samples rows under any condition.
 
     Args:
@@ -68,6 +73,8 @@ class Harpoon:
             of sampling and may raise an error to stop it.
         rules: Conditions, as for `sample(where=...)`, that every sampled and imputed row obeys: a list, or a mapping of
             names to conditions. See `with_rules`.
+        privacy: A budget of differential privacy, such as `Privacy(epsilon=2.0, delta=1e-6)`: one row of the table
+            hardly changes the model. It needs a complete schema and the extra "privacy".
         **options: Any other option of `harpoon.config.Config`.
 
     >>> import pyarrow as pa
@@ -88,6 +95,7 @@ class Harpoon:
     config_: Config
     contingency_: ContingencyTables
     discovered_: RuleSet
+    privacy_: PrivacyRecord | None
     sampling_info_: SamplingInfo
 
     def __init__(
@@ -101,14 +109,19 @@ class Harpoon:
         schema: Schema | None = None,
         progress: Progress = True,
         rules: object = (),
+        privacy: Privacy | None = None,
         **options: Any,  # noqa: ANN401
     ) -> None:
         if max_epochs is not None:  # a number of epochs stands for the same model on any machine
             options |= {"max_epochs": max_epochs, "max_time": None}
         if max_time is not None:
             options["max_time"] = max_time
-        self.preset = preset
-        self.config: Config = config.preset(preset).with_options(options)
+        if not isinstance(privacy, Privacy | None):
+            raise InvalidOption(f"privacy must be a budget such as Privacy(epsilon=2.0, delta=1e-6), got {privacy!r}.")
+        self.preset, self.privacy, base = preset, privacy, config.preset(preset)
+        self.config: Config = (private_config(base) if privacy else base).with_options(options)
+        if privacy is not None:
+            check_private(self.config)
         self.random_state = check_random_state(random_state)
         self.device = resolve_device(device)
         if not isinstance(schema, Schema | None):
@@ -118,20 +131,48 @@ class Harpoon:
         self.rules_ = RuleSet.of(rules)
 
     @torch.inference_mode(mode=False)  # weights that are made in inference mode could never be trained
-    def fit(self, data: object, *, checkpoint: str | os.PathLike[str] | None = None) -> Self:
+    def fit(
+        self, data: object, *, weights: str | int | None = None, checkpoint: str | os.PathLike[str] | None = None
+    ) -> Self:
         """Train on a table. Ctrl-C ends the training and leaves a usable model. The model keeps no rows.
 
         Args:
             data: A pandas, polars or pyarrow table, with or without missing cells.
+            weights: The column with the weight of each row, such as that of a survey: positive numbers, of which only
+                the ratios matter. The model is then one of the population that the rows stand for. The column itself
+                is not modelled; by default that of kind "weight" of the schema, if there is one. See
+                `docs/survey-weights.md`.
             checkpoint: A file for the state of the training, saved about every minute and at the end. If it exists,
                 training resumes from it. A training that had ended resumes only with more time or epochs. The file is
                 not deleted.
         """
         table = dataframe.read(data)
+        if self.privacy is not None:
+            return self._fit_privately(self.privacy, table, checkpoint, self._weight_column(weights))
         open_checkpoint = None if checkpoint is None else partial(Checkpoint.open, checkpoint)
-        self._set_fitted(self._fitter().fit(TrainingData.from_table(table), open_checkpoint), table.template)
+        return self._fit_table(table, self._weight_column(weights), open_checkpoint)
+
+    def _weight_column(self, weights: object) -> str | None:
+        """Return the name of the column of weights: the given one, or that of the schema."""
+        name = weight_column(weights)
+        return name if name is not None or self.schema is None else self.schema.weights
+
+    def _fit_table(
+        self, table: Table, weights: str | Floats | None, open_checkpoint: OpenCheckpoint | None = None
+    ) -> Self:
+        """Train on a table whose rows may have weights: a column, or an array, (n,)."""
+        self._set_fitted(self._fitter().fit(TrainingData.from_table(table, weights), open_checkpoint), table.template)
         self.history_.warn_if_short()
-        warn_training_rows(self._bound_rules(), table)
+        warn_training_rows(self.rules_.bind(self.schema_), table)
+        return self
+
+    def _fit_privately(self, privacy: Privacy, table: Table, checkpoint: object, weights: object) -> Self:
+        """Train with differential privacy. No statistic of the rows is shown, warned of or kept beside the budget."""
+        check_private_call(weights=weights, checkpoint=checkpoint)
+        check_private_seed(privacy, self.random_state)
+        show = self.progress is True
+        fitter = PrivateFitter(self.config, privacy, self.schema, self.random_state, self.device, show, self.rules_)
+        self._set_fitted(*fitter.fit(table))
         return self
 
     @with_one_bar
@@ -171,32 +212,8 @@ class Harpoon:
         Returns:
             A table of the same library, with the same dtypes, index and columns.
         """
-        self._start_call()
-        check_names("impute", options)
-        table = PartialTable.read(data, self.schema_, self.template_)
-        keeps = options.get("structural", self.config.structural) == "keep"
-        nullable = self.codec_.nullable if keeps else ()
-        query = Query.create(self.codec_, where, nullable=nullable, rules=self._bound_rules())
-        row_offset = check_count(row_offset, ROW_OFFSET, low=0)
-        is_expected = self.denoiser_.is_conditional and draws is None
-        samples, guided = not is_expected or query is not None, query is not None
-        self._check_effective(options, samples=samples, guided=guided, draws=draws is not None)
-        sampler = self._sampler(self._call_seed(random_state), options)
-        if shift is not None and draws is None:
-            raise without_effect(["shift"], "it needs draws")
-        if shift is not None and query is not None:
-            raise InvalidOption("shift cannot be combined with where or rules: a shifted row may violate them.")
-        numbers, log_odds = check_shift(shift or {}, self.schema_)
-        table = table.keep_structural(sampler)
-        complete = self._completer(query, sampler, table, row_offset) or shifted_sampler(sampler, log_odds)
-        if draws is not None:
-            count = check_count(draws, "draws, the number of tables to draw,")
-            sampler.draws_parameters = query is None or query.asked is None
-            if query is not None and query.asked is None:
-                complete = query.correct(sampler.sample, complete)
-            return table.draw(count, complete, row_offset, sampler).shift(numbers)
-        fill = sampler.fill_points if is_expected else sampler.sample
-        return table.fill(fill if query is None else query.correct(fill, complete), row_offset)
+        call = self._new_call(random_state, options)
+        return call.impute(data, draws=draws, where=where, shift=shift, row_offset=row_offset)
 
     @with_one_bar
     def expect(self, data: object) -> Expectation:
@@ -246,12 +263,12 @@ class Harpoon:
             loss_batch: The same with one number for all rows together, such as the distance of their mean to a target.
             targets: Values that the rows have together, such as `{"mean(income)": 50_000, "share(sex = 'F')": 0.5,
                 "corr(age, income)": (0.3, 0.02)}`; a pair has a tolerance, which is otherwise 0.01 standard deviations.
-                Rows are chosen from a larger sample; see `harpoon.inference.targets`.
+                Rows are chosen from a larger sample; see `harpoon.inference.conditional.targets`.
             given: Cells that are decided beforehand: a mapping of columns to values that all n rows share (None: the
                 cell is missing), or a table
                 of partial rows, each of which is completed (its missing cells and the columns it lacks are sampled).
             strategy: How to satisfy a condition: "auto", "rejection", "conditioning", "guidance" or "paper"; see
-                `harpoon.inference.strategies`.
+                `harpoon.inference.conditional.strategies`.
             on_shortfall: "raise" an `InfeasibleCondition` if fewer rows than n are found, or no n rows that meet the
                 targets; or "return" those that come nearest.
             missing: "as_trained": cells are missing as often as in the training table, in the same places and together
@@ -266,56 +283,18 @@ class Harpoon:
             A table like the training table (or of the library of `given`), without the columns that are not modelled.
             Diagnostics are in `sampling_info_` afterwards, and for pandas in `attrs["harpoon"]` of the result.
         """
-        self._start_call()
-        check_names("sample", options)
-        if isinstance(given, str):
-            raise InvalidOption("given must be a mapping or a table, got a str; a condition is the argument where.")
-        if isinstance(n, str):
-            raise InvalidOption(
-                f"n, the number of rows, must be an integer, got {n!r}; a condition is the argument where."
-            )
-        check_missing(missing)
-        goals = None if targets is None else parse_targets(targets, self.schema_)
-        if goals is not None:
-            check_targets(loss_batch=loss_batch, strategy=strategy, given=given)
-        query = Query.create(
-            self.codec_,
-            where,
+        return self._new_call(random_state, options).sample(
+            n,
+            where=where,
             loss=loss,
             loss_batch=loss_batch,
+            targets=targets,
+            given=given,
             strategy=strategy,
             on_shortfall=on_shortfall,
-            has_targets=goals is not None,
-            nullable=self.codec_.nullable if missing == "as_trained" else (),
-            rules=self._bound_rules(),
+            missing=missing,
+            row_offset=row_offset,
         )
-        self._check_effective(options, samples=True, guided=query is not None, given=given is not None)
-        sampler = self._sampler(self._call_seed(random_state), options)
-        sampler.missing = missing
-        row_offset = check_count(row_offset, ROW_OFFSET, low=0)
-        if given is not None and not isinstance(given, Mapping):
-            if strategy != "auto":
-                raise without_effect(["strategy"], "given rows are completed one by one")
-            if n is not None:
-                raise InvalidOption(
-                    "n must be left out if given is a table: one row is sampled for each of its rows.",
-                    code="n_with_table",
-                )
-            table = PartialTable.read(given, self.schema_, self.template_, partial=True)
-            return table.fill(self._completer(query, sampler, table, row_offset) or sampler.sample, row_offset)
-        count = check_count(DEFAULT_ROWS if n is None else n)
-        rows = given_rows(given, 1, self.schema_, self.codec_.nullable)
-        if goals is None:
-            sampled, info = self._sample_rows(query, sampler, repeat_row(rows, count), row_offset, strategy)
-        else:
-            sampler.seed = partition_seed(sampler.seed, row_offset)
-            sample = partial(self._sample_pool, query, sampler, row=rows, strategy=strategy)
-            returns = on_shortfall == "return"
-            sampled, info = sample_targets(sample, goals, count, seed=sampler.seed, return_closest=returns)
-        support = self._check_support(None if query is None else query.asked, given, info.probability)
-        self.sampling_info_ = self._with_support(info, support)
-        frame = self.template_.build({**constant_columns(self.schema_, self.template_, n_rows(sampled)), **sampled})
-        return frame if query is None and goals is None else dataframe.with_attrs(frame, asdict(self.sampling_info_))
 
     def with_rules(self, rules: object) -> Self:
         """Return a model that shares the network and carries these rules, and no others.
@@ -370,7 +349,8 @@ class Harpoon:
     def relations(self) -> list[str]:
         """Return the relations between columns, each with the fraction of the rows in which it holds.
 
-        They are sums and products of numbers, and columns whose labels determine those of another column.
+        They are sums and products of numbers, columns that are a calendar part or the date of a timestamp, and columns
+        whose labels determine those of another column.
 
         >>> import numpy as np, pyarrow as pa
         >>> height, width = np.random.default_rng(0).lognormal(size=(2, 500))
@@ -378,10 +358,8 @@ class Harpoon:
         >>> Harpoon(max_epochs=1, random_state=0, progress=False).fit(rows).relations()[-1]
         'area = height * width (100 %)'
         """
-        names = [number.column.name for number in self._check_fitted().quantities]
-        sampler = self._sampler()
-        numbers = [describe(target, formula, names, fraction) for target, formula, fraction in sampler.relations()]
-        return numbers + [describe_dependency(*pair) for pair in sampler.dependencies()]
+        self._check_fitted()
+        return self._sampler().relations.describe()
 
     @with_one_bar
     def feasibility(
@@ -404,15 +382,7 @@ class Harpoon:
             The probability with a 95 % interval, which contains the error of the training sample, and the support. An
             `ExtrapolationWarning` says that hardly any training row supports the answer.
         """
-        self._check_fitted()
-        base = given_rows(given, 1, self.schema_, self.codec_.nullable)
-        counted = None if data is None else read_columns(dataframe.read(data), self.schema_)
-        sampler = self._sampler(self._call_seed(random_state))
-        sampler.missing = "as_trained"
-        tree = to_predicate(where, self.schema_.names)
-        found = feasibility(sampler, tree, self.schema_, base, counted=counted, tables=self.contingency_)
-        warn_extrapolation(found.support, _condition_text(tree, given))
-        return found
+        return self._call(random_state).feasibility(where, data=data, given=given)
 
     def support(
         self, where: object = None, *, data: object = None, given: Mapping[str, object] | None = None
@@ -428,12 +398,9 @@ class Harpoon:
         >>> table = pa.table({"x": [0.1, 0.9, None, 0.2, 0.2] * 20, "kind": ["low", "high", "low", "low", None] * 20})
         >>> model = Harpoon(hidden=16, max_epochs=2, random_state=0, progress=False).fit(table)
         >>> print(model.support("x > 0.5 and kind = 'high'"), model.support("kind = 'low' and x > 0.5"), sep="; ")
-        about 20 of 100 training rows; extrapolation: about 0 of 100 training rows
+        about 20 of 100 training rows; about 0 of 100 training rows
         """
-        self._check_fitted()
-        table = None if data is None else read_columns(dataframe.read(data), self.schema_)
-        tree = None if where is None else to_predicate(where, self.schema_.names)
-        return self._find_support(tree, given, table=table)
+        return self._call().support(where, data=data, given=given)
 
     @with_one_bar
     def report(
@@ -465,6 +432,61 @@ class Harpoon:
             return report.Page(report.describe(self, where=where, rows=rows, random_state=random_state))
         return report.Page(report.evaluate(self, test, train=train, where=where, rows=rows, random_state=random_state))
 
+    def explore(
+        self, data: object = None, *, where: object = None, compare: object = None, height: int = 820
+    ) -> Explorer:
+        """Return a widget for notebooks that asks this model what-if questions: Studio without a server.
+
+        Its `where` and `compare` follow what is chosen in it, such as `model.sample(where=widget.where)`. The extra
+        "notebook" installs what it needs.
+
+        Args:
+            data: Real rows, a dataframe with the columns of the training table. The widget then counts those that
+                satisfy a condition and shows their distributions.
+            where: The first condition, as for `sample`.
+            compare: The condition of a second scenario beside it.
+            height: The height of the widget in pixels.
+        """
+        from harpoon.apps import notebook
+
+        return notebook.explore(self, data, where=where, compare=compare, height=height)
+
+    @with_one_bar
+    def audit(
+        self,
+        train: object,
+        holdout: object,
+        *,
+        rows: int = 2000,
+        k: int = 10,
+        random_state: RandomState = None,
+    ) -> Audit:
+        """Attack this model: what do its rows, and its likelihoods, reveal about the training rows?
+
+        Each attack is also run on hold-out rows, about which the model can reveal nothing of their own. The difference
+        is the risk. See `harpoon.privacy`. An audit is no guarantee.
+
+        Args:
+            train: The table that the model was trained on.
+            holdout: Rows of the same source that it was not trained on, as many as possible.
+            rows: How many rows of each table to attack, at most.
+            k: Labels and extremes of fewer training rows count as rare.
+            random_state: A seed or a NumPy generator for this call.
+
+        >>> import numpy as np, pyarrow as pa
+        >>> x, noise = np.random.default_rng(0).normal(size=(2, 400))
+        >>> table = pa.table({"x": x, "y": x + noise})
+        >>> model = Harpoon(hidden=16, max_epochs=2, random_state=0, progress=False).fit(table[:200])
+        >>> audit = model.audit(table[:200], table[200:])
+        >>> audit["exact_copies"].baseline  # of the hold-out rows
+        0.0
+        """
+        self._check_fitted()
+        model = copy.copy(self)  # so that `sampling_info_` of the model itself stays
+        model.progress, seed = False, self._call_seed(random_state)
+        real = dataframe.read(train), dataframe.read(holdout)
+        return audit_model(self._fitted, partial(model.sample, random_state=seed), *real, rows=rows, k=k, seed=seed)
+
     def encode(self, data: object) -> EncodedRows:
         """Return a table as the network sees it: encoded rows, and which of their dimensions are observed."""
         codec = self._check_fitted()
@@ -472,19 +494,17 @@ class Harpoon:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file, atomically. The file holds no rows of the training table."""
-        codec = self._check_fitted()
-        fitted = FittedModel(
-            self.schema_, self.config_, codec, self.denoiser_, self.history_, self.contingency_, self.discovered_
-        )
+        self._check_fitted()
+        given = self.schema_ if self.schema is not None and self.config.rare == "suppress" else self.schema
         content = {
             "preset": self.preset,
             "config": self.config.to_json(),
             "random_state": self.random_state if isinstance(self.random_state, int) else None,
-            "given_schema": None if self.schema is None else self.schema.to_json(),
-            **to_content(fitted, self.template_),
+            "given_schema": None if given is None else given.to_json(),
+            **to_content(self._fitted, self.template_),
             "rules": self.rules_.to_json(),
         }
-        model_file.write_tensors(path, to_tensors(fitted), content)
+        model_file.write_tensors(path, to_tensors(self._fitted), content)
 
     @classmethod
     def load(
@@ -508,13 +528,7 @@ class Harpoon:
         resolve_device(device)
         check_progress(progress)
         tensors, content = model_file.read_tensors(path)
-        if CHECKPOINT_KEY in content:
-            raise ModelFileError(
-                f"{str(path)!r} is the checkpoint of a training, not a model. Give it to fit(checkpoint=...) to resume "
-                "the training, and save the model afterwards.",
-                code="checkpoint_not_model",
-                path=str(path),
-            )
+        check_no_checkpoint(content, path)
         try:
             model = cls(content["preset"], random_state=content["random_state"], device=device, progress=progress)
             model.config = Config(**content["config"])
@@ -522,6 +536,7 @@ class Harpoon:
             model.schema = None if given is None else Schema.from_json(given)
             fitted, template = from_content(model.config, content, tensors)
             model._set_fitted(fitted, template.with_library(library))
+            model.privacy = None if fitted.privacy is None else fitted.privacy.privacy
             model.rules_ = RuleSet.from_json(content.get("rules", []), fitted.schema)
         except INVALID_CONTENT as error:
             raise model_file.damaged_file(path, f"{type(error).__name__}: {error}") from None
@@ -532,16 +547,36 @@ class Harpoon:
         state = "not fitted"
         if hasattr(self, "codec_"):
             state = f"fitted on {len(self.schema_)} columns, {len(self.schema_.modelled)} of them modelled"
+            state += "" if self.privacy_ is None else f"; differential privacy: {self.privacy_}"
         return f"Harpoon(preset={self.preset!r}): {state}"
+
+    def _card(self) -> cards.Html:
+        if hasattr(self, "codec_"):
+            return model_card(f"Harpoon, preset {self.preset}", self._fitted, self.rules_)
+        return cards.card(f"Harpoon, preset {self.preset}", cards.paragraph("Not fitted: fit(table) trains it."))
 
     def _check_fitted(self) -> RowCodec:
         if not hasattr(self, "codec_"):
             raise NotFitted("This model has not been trained. Call fit(table) first, or load a saved model.")
         return self.codec_
 
-    def _start_call(self) -> None:
+    def _new_call(self, random_state: RandomState, options: Mapping[str, Any]) -> ModelCall:
+        """Return a call of `impute` or `sample`; diagnostics are those of the last one."""
+        call = self._call(random_state, options)
+        self.__dict__.pop("sampling_info_", None)
+        return call
+
+    def _call(self, random_state: RandomState = None, options: Mapping[str, Any] | None = None) -> ModelCall:
         self._check_fitted()
-        self.__dict__.pop("sampling_info_", None)  # diagnostics are those of the last call
+        rules, options = self.rules_.bind(self.schema_), options or {}
+
+        def new_sampler() -> RowSampler:
+            return self._sampler(self._call_seed(random_state), options)
+
+        def on_info(info: SamplingInfo) -> None:
+            self.sampling_info_ = info
+
+        return ModelCall(self._fitted, self.config, self.template_, rules, options, new_sampler, on_info)
 
     def _fitter(self, processes: SingleProcess | None = None) -> ModelFitter:
         show = self.progress is True
@@ -549,106 +584,36 @@ class Harpoon:
             self.config, self.schema, self.random_state, self.device, show, processes or SingleProcess(), self.rules_
         )
 
+    @property
+    def _fitted(self) -> FittedModel:
+        return FittedModel(**{field.name: getattr(self, f"{field.name}_") for field in fields(FittedModel)})
+
     def _set_fitted(self, fitted: FittedModel, template: FrameTemplate) -> None:
-        self.schema_, self.config_, self.codec_ = fitted.schema, fitted.config, fitted.codec
-        self.denoiser_, self.history_, self.template_ = fitted.denoiser, fitted.history, template
-        self.contingency_, self.discovered_ = fitted.contingency, fitted.discovered
+        self.template_ = template
+        for field in fields(fitted):
+            setattr(self, f"{field.name}_", getattr(fitted, field.name))
 
     def _sampler(self, seed: int = 0, options: Mapping[str, Any] | None = None) -> RowSampler:
         call_config = self.config.with_call_options(options or {})
         return RowSampler(self.denoiser_, self.codec_, call_config, self.device, seed, self.progress)
 
-    def _bound_rules(self) -> BoundRules:
-        return self.rules_.bind(self.schema_)
-
-    def _sample_rows(
-        self, query: Query | None, sampler: RowSampler, rows: Columns, row_offset: int, strategy: str
-    ) -> tuple[Columns, SamplingInfo]:
-        """Sample the missing cells of rows: without a condition, under rules that most rows obey, or by a strategy."""
-        if query is None:
-            return sample_unconditional(sampler, rows, row_offset)
-        found = query.sample_by_rules(sampler, rows, row_offset) if strategy == "auto" else None
-        if found is not None:
-            return found
-        sampler.seed = partition_seed(sampler.seed, row_offset)
-        return query.sample(sampler, rows, strategy)
-
-    def _sample_pool(
-        self,
-        query: Query | None,
-        sampler: RowSampler,
-        count: int,
-        start: int,
-        least: int,
-        *,
-        row: Columns,
-        strategy: str,
-    ) -> tuple[Columns, SamplingInfo]:
-        """Sample rows with the given cells of one row: as many as are found, but no fewer than `least`."""
-
-        def sample(query: Query | None, count: int) -> tuple[Columns, SamplingInfo]:
-            return self._sample_rows(query, copy.copy(sampler), repeat_row(row, count), start, strategy)
-
-        found = sample(None if query is None else replace(query, on_shortfall="return"), count)
-        return found if n_rows(found[0]) >= least else sample(query, least)
-
     def _call_seed(self, random_state: RandomState) -> int:
         return to_seed(self.random_state if random_state is None else check_random_state(random_state))
 
-    def _check_effective(self, options: Mapping[str, Any], **call: bool) -> None:
-        check_effective(self.config, options, conditional=self.denoiser_.is_conditional, **call)
-
-    def _find_support(
-        self,
-        tree: Predicate | None,
-        given: Mapping[str, object] | None,
-        *,
-        table: Columns | None = None,
-        probability: float | None = None,
-    ) -> Support:
-        predicate = Constant(truth=True) if tree is None else bind(tree, self.schema_)
-        row = given_rows(given, 1, self.schema_, self.codec_.nullable)
-        return find_support(self.contingency_, predicate, row, table=table, probability=probability)
-
-    def _check_support(
-        self, tree: Predicate | None, given: Mapping[str, object] | None = None, probability: float | None = None
-    ) -> Support | None:
-        """Return the support of a condition beside given cells, and warn if there is hardly any; None if neither is.
-
-        `probability` is the model's probability of the condition, given the given cells.
-        """
-        if tree is None and not given:
-            return None
-        support = self._find_support(tree, given, probability=probability)
-        warn_extrapolation(support, _condition_text(tree, given))
-        return support
-
-    def _with_support(self, info: SamplingInfo, support: Support | None) -> SamplingInfo:
-        grade = None if support is None else grade_answer(self.calibration_, support)
-        return replace(info, support=support, own_grade=grade)
-
-    def _completer(
-        self, query: Query | None, sampler: RowSampler, table: PartialTable, row_offset: int
-    ) -> Complete | None:
-        """Return a function that samples the missing cells of rows under a condition, if there is one."""
-        if query is None:
-            return None
-        query.check_constants(table.table)
-
-        def on_info(info: SamplingInfo) -> None:
-            self.sampling_info_ = self._with_support(info, support)
-
-        # Draws that break a rule are sampled again with the parameters of the model itself.
-        complete = query.completer(copy.copy(sampler), table.rows, row_offset, on_info)
-        support = self._check_support(query.asked)
-        on_info(SamplingInfo("completion", 0, 0, None, 0.0, 0, 0, 0.0))  # until a row has to be completed
-        return complete
-
-
-def _condition_text(tree: Predicate | None, given: Mapping[str, object] | None) -> str:
-    """Return a condition and given cells as one text."""
-    texts = [] if tree is None else [str(tree)]
-    return " and ".join([*texts, *(f"{name} = {value!r}" for name, value in (given or {}).items())])
-
 
 load = Harpoon.load
+
+
+def to_bytes(model: Harpoon) -> bytes:
+    """Return the file of a model as bytes, for other processes and for files of other libraries."""
+    with TemporaryDirectory(prefix="harpoon-") as folder:
+        model.save(path := Path(folder, "model.harpoon"))
+        return path.read_bytes()
+
+
+def from_bytes(content: bytes, **options: Any) -> Harpoon:  # noqa: ANN401
+    """Return the model of `to_bytes`, with options of `Harpoon.load`; raise ModelFileError if the bytes are damaged."""
+    with TemporaryDirectory(prefix="harpoon-") as folder:
+        path = Path(folder, "model.harpoon")
+        path.write_bytes(content)
+        return load(path, **options)

@@ -27,6 +27,7 @@
       TooFewDrawsWarning       there are too few draws for an interval of this level
       BrokenRuleWarning        rows break a rule that the model carries
       ExtrapolationWarning     hardly any training row supports an answer
+      PrivacyWarning           differential privacy guarantees less than it seems, or the schema misses values
 
 A message says what was required, what was got, and what to do. Each error also derives from the built-in exception
 that describes it best, such as ValueError or OSError.
@@ -41,7 +42,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FrameType
 
-from harpoon._text import MAX_LISTED, closest_matches, format_list
+from harpoon._formatting import MAX_LISTED, closest_matches, format_list
 
 # Codes of errors and warnings. A front end may have a sentence of its own for each, made from the facts.
 CODES = (
@@ -49,7 +50,7 @@ CODES = (
     "broken_rules",  # problem
     "checkpoint_mismatch",  # path
     "checkpoint_not_model",  # path
-    "extrapolation",  # condition, rows, upper_bound, estimate, exact, given_rows, counted, is_counted
+    "extrapolation",  # condition, and the attributes of `Support`
     "invalid_cell",  # problem, value
     "local_engine_workers",  # workers
     "mixed_offsets",  # name, columns
@@ -255,6 +256,10 @@ class PersonalColumnWarning(HarpoonWarning):
         advice = f'Model one all the same with Schema.infer(table, kinds={{{example!r}: "category"}}).'
         message = f"Left out, because they look personal: {columns}. {advice}"
         return cls(message, code="personal_columns", columns=columns, example=example)
+
+
+class PrivacyWarning(HarpoonWarning):
+    """Differential privacy guarantees nothing or too little, or cells of a table are no values of its schema."""
 
 
 class ExtraColumnWarning(HarpoonWarning):

@@ -1,4 +1,8 @@
-"""Harpoon as a scikit-learn transformer."""
+"""Harpoon as a scikit-learn transformer.
+
+A fitted imputer inside a pickle, a `joblib` file or a `skops` file holds the bytes of a model file
+(`harpoon._utils.model_file`), which is checked when it is read.
+"""
 
 from __future__ import annotations
 
@@ -11,16 +15,18 @@ from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from harpoon._utils.rng import RandomState
-from harpoon.data import Schema
-from harpoon.estimator import Harpoon
-from harpoon.exceptions import ColumnLeftOutWarning
+from harpoon.data import Floats, Schema, dataframe
+from harpoon.data.weights import check_weights
+from harpoon.estimator import Harpoon, from_bytes, to_bytes
+from harpoon.exceptions import ColumnLeftOutWarning, InvalidTable, ModelFileError
 
 
 class HarpoonImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Imputes missing cells with a Harpoon model, which `fit` trains and `transform` uses.
 
     It takes numeric arrays and pandas, polars or pyarrow tables with columns of any kind. An array is returned as an
-    array and a table as a table, unless `set_output` is used.
+    array and a table as a table, unless `set_output` is used. Rows may have weights: `fit(X, sample_weight=w)`, which
+    metadata routing knows (`set_fit_request(sample_weight=True)`).
 
     Args:
         preset: As for `Harpoon`.
@@ -64,9 +70,19 @@ class HarpoonImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         self.point = point
         self.options = options
 
-    def fit(self, X: Any, y: object = None) -> Self:  # noqa: ANN401, ARG002
-        """Train on a table with missing cells."""
-        table = self._table(X, reset=True)
+    def fit(self, X: Any, y: object = None, sample_weight: Any = None) -> Self:  # noqa: ANN401, ARG002
+        """Train on a table with missing cells.
+
+        Args:
+            X: An array or a table.
+            y: Ignored.
+            sample_weight: How much each row counts, (n,), see `docs/survey-weights.md`. Rows of weight 0 are left out.
+        """
+        table = dataframe.read(self._table(X, reset=True))
+        weights = None if sample_weight is None else _read_sample_weight(sample_weight, table.n_rows)
+        if weights is not None and (weights == 0).any():
+            counted = np.flatnonzero(weights)
+            table, weights = table.take(counted), weights[counted]
         random_state = self.random_state
         if isinstance(random_state, np.random.RandomState):
             random_state = int(random_state.randint(2**31))
@@ -76,7 +92,7 @@ class HarpoonImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         with warnings.catch_warnings():
             if not _is_frame(X):  # the columns of an array have no names to show in a warning
                 warnings.simplefilter("ignore", ColumnLeftOutWarning)
-            self.model_ = model.fit(table)
+            self.model_ = model._fit_table(table, weights)
         return self
 
     def transform(self, X: Any) -> Any:  # noqa: ANN401
@@ -84,6 +100,26 @@ class HarpoonImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         check_is_fitted(self, "model_")
         filled = self.model_.impute(self._table(X, reset=False), point=(self.options or {}).get("point", self.point))
         return filled if _is_frame(X) else np.column_stack([column.to_numpy() for column in filled.columns])
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the state with plain data and the bytes of model files in the place of a model and a schema."""
+        state = dict(super().__getstate__())
+        if state["schema"] is not None:
+            state["schema"] = state["schema"].to_json()
+        if "model_" in state:
+            state["model_"] = to_bytes(state["model_"])
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore from `__getstate__`; a damaged model raises ModelFileError."""
+        state = dict(state)
+        if isinstance(state.get("schema"), str):
+            state["schema"] = Schema.from_json(state["schema"])
+        if "model_" in state:
+            if not isinstance(state["model_"], bytes):
+                raise ModelFileError("The model of a stored HarpoonImputer must be the bytes of a model file.")
+            state["model_"] = from_bytes(state["model_"], device=state["device"], progress=state["progress"])
+        super().__setstate__(state)
 
     def __sklearn_tags__(self) -> Any:  # noqa: ANN401
         """Declare that missing cells and categories are valid input."""
@@ -102,6 +138,20 @@ class HarpoonImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         checks = {"dtype": "numeric", "ensure_all_finite": "allow-nan", "ensure_min_samples": 2 if reset else 1}
         values = validate_data(self, X, reset=reset, **checks)
         return pa.table({f"x{i}": values[:, i].astype(np.float64) for i in range(values.shape[1])})
+
+
+def _read_sample_weight(sample_weight: Any, n_rows: int) -> Floats:  # noqa: ANN401
+    """Return the weights of rows, (n,), of which some may be 0."""
+    try:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidTable(f"sample_weight must hold one number per row, got {type(sample_weight).__name__}.") from None
+    if weights.shape != (n_rows,):
+        raise InvalidTable(f"sample_weight must have the shape ({n_rows},), one number per row, got {weights.shape}.")
+    if not weights.any():
+        raise InvalidTable("sample_weight must be positive for some rows, and every weight is zero.")
+    check_weights(weights[weights != 0], "The values of sample_weight other than 0")
+    return weights
 
 
 def _is_frame(X: object) -> bool:

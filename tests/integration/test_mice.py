@@ -49,6 +49,10 @@ def smaller(table):
     return smf.ols("income ~ age", table).fit()
 
 
+def logit_of_age(table):
+    return smf.logit("smoked ~ age", table.assign(smoked=(table["smoker"] == "yes") * 1)).fit(disp=0)
+
+
 def logit(table):
     return smf.logit("smoked ~ age + income", table.assign(smoked=(table["smoker"] == "yes") * 1)).fit(disp=0)
 
@@ -88,6 +92,19 @@ def test_mice_pools_a_logistic_regression_to_the_same_table(draws, folder):
     assert ours.df == pytest.approx(theirs["df"], rel=1e-3)
 
 
+def test_mice_pools_values_that_are_shifted_by_hand_to_the_same_table(draws, folder):
+    script = READ + (
+        "o <- complete(mids, 0); hidden <- is.na(o$income); delta <- 0.5 * sd(o$income, na.rm = TRUE)\n"
+        "shift <- function(d) { d$income[hidden] <- d$income[hidden] + delta; lm(income ~ age + smoker, d) }\n"
+        "json(as.list(summary(pool(as.mira(lapply(complete(mids, 'all'), shift))))))"
+    )
+    shifted, theirs = draws.shift({"income": 0.5}), r.run(script, folder)
+    ours = shifted.pool(lambda table: smf.ols("income ~ age + smoker", table).fit())
+    assert sorted(ours.estimate) == pytest.approx(sorted(theirs["estimate"]), rel=1e-3)  # ours are rounded to 0.01
+    assert sorted(ours.std_error) == pytest.approx(sorted(theirs["std.error"]), rel=1e-3)
+    assert sorted(ours.df) == pytest.approx(sorted(theirs["df"]), rel=1e-2)
+
+
 TESTS = {
     "D1": "D1(f1, f0)$result",
     "D4": "mitml::testModels(as.mitml.result(f1), as.mitml.result(f0), 'D4', ariv = 'positive', data = data)$test",
@@ -95,19 +112,26 @@ TESTS = {
 
 
 @pytest.mark.parametrize("method", TESTS)
-def test_mice_compares_two_models_with_the_same_result(draws, folder, method):
+@pytest.mark.parametrize("family", ["linear", "logistic"])
+def test_mice_compares_two_models_with_the_same_result(draws, folder, method, family):
     r.require("mitml")
+    fits = {
+        "linear": ("lm(income ~ age + smoker + region, d)", "lm(income ~ age, d)"),
+        "logistic": ("glm(smoker ~ age + income, binomial, d)", "glm(smoker ~ age, binomial, d)"),
+    }
     script = READ + (
         "data <- mitml::as.mitml.list(complete(mids, 'all'))\n"
-        "f1 <- as.mira(lapply(data, function(d) lm(income ~ age + smoker + region, d)))\n"
-        "f0 <- as.mira(lapply(data, function(d) lm(income ~ age, d)))\n"
+        f"f1 <- as.mira(lapply(data, function(d) {fits[family][0]}))\n"
+        f"f0 <- as.mira(lapply(data, function(d) {fits[family][1]}))\n"
         f"t <- {TESTS[method]}\n"
         "json(setNames(as.list(t[1, ]), c('F', 'df1', 'df2', 'p', 'riv')))"
     )
-    ours, theirs = draws.compare(larger, smaller, method=method), r.run(script, folder)
-    assert ours.terms == ("smoker[T.yes]", "region[T.north]", 'region[T.say "south"]')
+    models = {"linear": (larger, smaller), "logistic": (logit, logit_of_age)}
+    ours, theirs = draws.compare(*models[family], method=method), r.run(script, folder)
+    terms = {"linear": ("smoker[T.yes]", "region[T.north]", 'region[T.say "south"]'), "logistic": ("income",)}
+    assert ours.terms == terms[family]
     assert [ours.statistic, ours.df1, ours.df2, ours.p_value, ours.riv] == pytest.approx(
-        [theirs[name][0] for name in ("F", "df1", "df2", "p", "riv")], rel=1e-7
+        [theirs[name][0] for name in ("F", "df1", "df2", "p", "riv")], rel=1e-7 if family == "linear" else 1e-4
     )
 
 

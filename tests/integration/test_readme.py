@@ -37,8 +37,8 @@ REGISTRIES = (
     "harpoon.networks.build:NETWORKS",
     "harpoon.diffusion.solvers:SOLVERS",
     "harpoon.diffusion.reconstruction:RECONSTRUCTION_LOSSES",
-    "harpoon.conditions.penalty:CATEGORY_PENALTIES",
-    "harpoon.inference.strategies:STRATEGIES",
+    "harpoon.conditions.evaluation.penalty:CATEGORY_PENALTIES",
+    "harpoon.inference.conditional.strategies:STRATEGIES",
     "harpoon.metrics:METRICS",
     "harpoon.rules:RULE_FORMATS",
     "harpoon.io:FORMATS",
@@ -105,6 +105,7 @@ def test_every_training_of_a_page_is_short(page):
 
 @pytest.mark.usefixtures("registries")
 @pytest.mark.filterwarnings("ignore::harpoon.ColumnLeftOutWarning")
+@pytest.mark.filterwarnings("ignore:.*inferred as AnyType:UserWarning")  # at the import of MLflow
 @pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=name)
 def test_the_python_of_a_page_runs(page, folder):
     names = {"__name__": "__main__"}

@@ -245,6 +245,4 @@ def test_an_impossible_condition_is_explained(reader):
     reader.condition("age > 79 and age < 20")
     reader.wait_for("age > 79 and age < 20")
     assert reader.text("#verdict-a .number") == "0 %"
-    assert "0 rows sampled" in reader.text("#verdict-a .words")
-    assert reader.text("#verdict-a .error")
-    assert reader.text("#verdict-a").count("95 % interval") == 1
+    assert "No row can satisfy it" in reader.text("#verdict-a .words")

@@ -61,6 +61,14 @@ def test_an_extrapolation_has_a_banner(browser, url):
     assert [one["id"] for one in axe.run()["violations"] if one["impact"] in ("serious", "critical")] == []
 
 
+def test_a_contradiction_has_its_reason_alone(browser, url_alone):
+    reader = Reader(browser, url_alone).open("#a=age+>+60+and+age+<+50&n=5")
+    assert reader.text("#verdict-a .number") == "0 %"
+    assert reader.text("#verdict-a .words").startswith("No row can satisfy it: age > 60 and age < 50 exclude")
+    assert [reader.text(f"#verdict-a .{part}") for part in ("support", "graded", "error")] == ["", "", ""]
+    assert reader.all("#verdict-a .banner") == []
+
+
 def test_the_banner_needs_no_table(browser, url_alone):
     reader = Reader(browser, url_alone).open("#a=age+<+20+and+income+>+2200&n=5")
     assert reader.text("#verdict-a .support.banner").startswith(

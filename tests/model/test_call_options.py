@@ -9,7 +9,7 @@ import pytest
 from harpoon import Harpoon, InvalidOption
 from harpoon._utils import progress
 from harpoon.inference.defaults import DEFAULT_ROWS
-from harpoon.inference.row_sampler import RowSampler
+from harpoon.inference.imputation import point_imputation
 
 INEFFECTIVE = {
     "impute without draws": (lambda m, t: m.impute(t, sampling_steps=5), "sampling_steps"),
@@ -47,13 +47,13 @@ def test_options_with_an_effect_are_accepted(continuous_model):
 
 
 def test_the_batch_size_of_impute_is_honoured(continuous_model, monkeypatch):
-    sizes, mean = [], RowSampler._resolved_mean
+    sizes, mean = [], point_imputation._means
 
-    def spy(self, given):
+    def spy(sampler, given):
         sizes.append(len(np.unique(given.x.numpy(), axis=0)))  # small batches are padded with their own rows
-        return mean(self, given)
+        return mean(sampler, given)
 
-    monkeypatch.setattr(RowSampler, "_resolved_mean", spy)
+    monkeypatch.setattr(point_imputation, "_means", spy)
     table = continuous_model.sample(20, random_state=0).set_column(1, "y", pa.nulls(20, pa.float64()))
     whole = continuous_model.impute(table)
     assert sizes == [20]

@@ -23,12 +23,12 @@ import harpoon
 from harpoon import io
 from harpoon.apps.cli import app
 from harpoon.config import GROUPS, declared
-from harpoon.inference import conditional
+from harpoon.inference.conditional import sampler as conditional
 from tests.support.cli import ENVIRONMENT, call
 
 HEAVY = ("torch", "numpy", "pyarrow", "pandas", "sklearn", "scipy", "sqlglot", "duckdb")
-COMMANDS = ("fit", "impute", "sample", "check", "evaluate", "report", "info", "schema", "demo")
-ALL_COMMANDS = (*COMMANDS, "serve", "options")
+COMMANDS = ("fit", "impute", "sample", "check", "evaluate", "report", "audit", "info", "schema", "demo")
+ALL_COMMANDS = (*COMMANDS, "serve", "options", "doctor")
 SMALL = ("--option", "hidden=64")
 
 
@@ -327,7 +327,7 @@ def test_check_prints_a_probability_and_exits_with_3_if_it_is_zero(work):
     assert json.loads(counted.out)["training_fraction"] == (work.table["body_mass_g"] > 4000).mean()
     never = call("check", work.model, "--where", "body_mass_g > 4000 and body_mass_g < 3000")
     assert never.code == 3
-    assert b"probability 0 %" in never.out
+    assert b"probability 0\n" in never.out
     assert_refused(
         call("sample", work.model, "--where", "body_mass_g > 4000 and body_mass_g < 3000", "-q"), "cannot be met", 3
     )
@@ -562,6 +562,7 @@ def test_sample_writes_as_many_rows_by_default_as_python(work):
 def test_rows_of_a_rare_condition_can_be_kept(work, tmp_path, monkeypatch):
     monkeypatch.setattr(conditional, "MAX_SAMPLED_PER_ROW", 1)
     monkeypatch.setattr(conditional, "MAX_ROWS_PER_ROUND", 256)
+    monkeypatch.setattr(conditional, "PILOT_ROWS", 256)
     where = ["--where", "bill_length_mm - bill_depth_mm > 33", "--strategy", "rejection"]
     arguments = ["sample", work.model, "-n", 800, *where, "--seed", 1, "-o", tmp_path / "rows.csv"]
     done = call(*arguments, "--quiet")

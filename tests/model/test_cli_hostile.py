@@ -16,8 +16,8 @@ from harpoon import io
 from harpoon.apps.cli import app, console, main, options
 from harpoon.config import PRESETS
 from harpoon.engines import ENGINES
-from harpoon.inference.diagnostics import SamplingInfo
-from harpoon.inference.strategies import STRATEGIES
+from harpoon.inference.conditional.strategies import STRATEGIES
+from harpoon.inference.diagnostics.sampling_info import SamplingInfo
 from harpoon.io import FORMATS
 from harpoon.report.build import DEFAULT_ROWS
 from tests.support.cli import call

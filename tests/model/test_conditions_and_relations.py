@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from harpoon import Harpoon, Schema
+from harpoon import Harpoon, InfeasibleCondition, Schema
 
 
 @pytest.fixture(scope="module")
@@ -55,3 +55,32 @@ def test_an_equation_is_solved_for_columns_without_a_range(table, free):
     model = Harpoon(schema=schema, **options).fit(numbers)
     rows = model.sample(20, where="base - 2 * tax = 3", random_state=0)
     np.testing.assert_allclose(rows["base"] - 2 * rows["tax"], 3, atol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def stays():
+    """Return a model of visits that last up to three weeks; their end is computed."""
+    rng = np.random.default_rng(0)
+    start = pd.Timestamp("2022-01-01") + pd.to_timedelta(rng.integers(0, 730 * 24, 500), unit="h")
+    frame = pd.DataFrame({"start": start, "stay": pd.to_timedelta(rng.integers(0, 21 * 24, 500), unit="h")})
+    frame["finish"] = frame["start"] + frame["stay"]
+    return Harpoon(hidden=16, depth=1, max_epochs=6, random_state=0, progress=False).fit(frame)
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "month(start) = 3 and month(finish) = 4",
+        "month(start) = 1 and month(finish) = 6 or month(start) = 2 and month(finish) = 3",
+    ],
+)
+def test_a_condition_on_both_ends_of_a_time_leaves_rows_that_keep_the_relation(stays, where):
+    rows = stays.sample(20, where=where, strategy="conditioning", random_state=0)
+    assert len(rows) == 20
+    assert (rows["start"] + rows["stay"] == rows["finish"]).all()
+    assert (rows["start"].dt.month != rows["finish"].dt.month).all()
+
+
+def test_a_condition_that_every_row_meets_only_by_breaking_a_relation_is_refused(stays):
+    with pytest.raises(InfeasibleCondition, match=r"break a relation of all training rows: .*finish = start \+ stay"):
+        stays.sample(20, where="month(start) = 1 and month(finish) = 6", random_state=0)

@@ -132,3 +132,16 @@ def test_no_penguin_lives_where_its_species_does_not():
     rows = model.sample(1000, random_state=0)
     seen = set(zip(table["species"], table["island"], strict=True))
     assert set(zip(rows["species"], rows["island"], strict=True)) <= seen
+
+
+def test_a_rare_label_keeps_its_implication():
+    """Six rows with a label of three in ten are enough evidence, and two are not."""
+    random, n = np.random.default_rng(0), 900
+    maker, size = random.choice(list("abcd"), n), random.choice(["s", "m", "l"], n, p=[0.5, 0.3, 0.2])
+    maker[:6], size[:6] = "r", "m"
+    table = pd.DataFrame({"maker": maker, "size": size, "x": random.normal(size=n)})
+    model = Harpoon(hidden=32, depth=1, max_epochs=3, random_state=0, progress=False).fit(table)
+    assert (model.sample(300, given={"maker": "r"}, random_state=0)["size"] == "m").all()
+    assert (model.sample(300, given={"size": "s"}, random_state=0)["maker"] != "r").all()
+    hidden = table.assign(size=None)
+    assert (model.impute(hidden)["size"][:6] == "m").all()

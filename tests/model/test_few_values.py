@@ -6,7 +6,11 @@ import pytest
 
 import harpoon
 from harpoon import Harpoon, Schema, metrics
+from harpoon.conditions import bind
+from harpoon.conditions.language.parser import parse
+from harpoon.data import dataframe
 from harpoon.report import imputation
+from harpoon.report.what_if import shift, training_counts
 
 VALUES = {"flag": (0, 1), "sign": (-1.0, 1.0), "half": (0.0, 0.5, 1.0), "dose": (0, 10, 50), "rating": (1, 2, 3, 4, 5)}
 
@@ -72,8 +76,28 @@ def test_a_flag_is_scored_by_its_accuracy_and_has_no_interval(model):
     assert 0.4 < by_name["flag"]["accuracy"] <= 1
     assert by_name["rating"]["accuracy"] is None
     assert not {"flag", "sign"} & {column["name"] for column in summary["intervals"]["columns"]}
-    ticks = {one["name"]: [tick["text"] for tick in one["picture"]["ticks"]] for one in summary["marginals"]}
-    assert (ticks["flag"], ticks["rating"]) == (["0", "1"], ["1", "2", "3", "4", "5"])
+    pictures = {one["name"]: one["picture"] for one in summary["marginals"]}
+    assert [pictures[name]["categories"] for name in ("flag", "sign")] == [["0", "1"], ["-1", "1"]]
+    assert [tick["text"] for tick in pictures["rating"]["ticks"]] == ["1", "2", "3", "4", "5"]
+
+
+def test_a_condition_changes_the_shares_of_a_flag(model):
+    predicate, rows = bind(parse("rating >= 4"), model.schema_), model.sample(200, where="rating >= 4", random_state=0)
+    before, after = dataframe.read(table()), dataframe.read(rows)
+    met = table().query("rating >= 4")
+    for name, labels in (("flag", (0, 1)), ("sign", (-1.0, 1.0))):
+        column = model.schema_[name]
+        found = training_counts(model, predicate, column, dataframe.read(met))
+        moved = shift(column, before, after, found)
+        label = next(one for one in labels if moved.text.startswith(f"{one:g}: "))
+        old, new = ((one[name] == label).mean() for one in (table(), rows))
+        assert moved.size == pytest.approx(new - old)
+        low, high = moved.interval
+        assert low < (met[name] == label).mean() < high
+        assert moved.interval_text.startswith("95 % interval ")
+        assert training_counts(model, bind(parse(f"{name} = {labels[1]:g}"), model.schema_), column) is None
+        counted = training_counts(model, predicate, column)
+        assert counted.share(label) == pytest.approx((met[name] == label).mean(), abs=0.05)
 
 
 def test_the_accuracy_of_a_flag_is_the_fraction_of_equal_cells():
@@ -111,3 +135,18 @@ def test_an_imputed_number_of_few_values_is_the_one_nearest_to_its_mean_beside_l
     values = np.unique(size)
     np.testing.assert_array_equal(filled, values[np.abs(values[:, None] - np.asarray(expected)).argmin(axis=0)])
     assert ((filled - size) ** 2).mean() < 0.7 * ((1 - size) ** 2).mean()
+
+
+def test_a_number_that_is_hidden_with_a_label_that_implies_it_keeps_a_small_error():
+    """The most probable label, "big", has a single size, 100, which has a larger squared error than 40."""
+    rng = np.random.default_rng(0)
+    town = rng.choice(["big", "a", "b", "c"], 600, p=[0.4, 0.2, 0.2, 0.2])
+    size = np.where(town == "big", 100, rng.choice([1, 20, 40], 600))
+    frame = pd.DataFrame({"size": size, "town": town, "x": rng.normal(size=600).round(2)})
+    model = Harpoon(hidden=32, depth=2, max_epochs=20, random_state=0, progress=False).fit(frame)
+    filled = model.impute(frame.assign(size=np.nan, town=None))
+    errors = ((filled["size"] - size) ** 2).mean(), *(((value - size) ** 2).mean() for value in (1, 20, 40, 100))
+    assert errors[0] < 1.02 * min(errors[1:]) < 0.8 * errors[-1]
+    assert ((filled["town"] == "big") == (filled["size"] == 100)).all()
+    known = model.impute(frame.assign(size=np.nan))
+    assert (known["size"][town == "big"] == 100).all()

@@ -13,12 +13,13 @@ from harpoon import InfeasibleCondition, load
 from harpoon.apps.cli import app
 from harpoon.apps.cli.rules import IMPOSSIBLE
 from harpoon.apps.server.app import create_app
-from harpoon.inference.row_sampler import RowSampler
+from harpoon.inference.sampling.row_sampler import RowSampler
 from tests.support.frames import fit
 from tests.support.server import serving
 
 CITIES = ["Berlin", "Bonn", "Lyon", "Milan", "Nice", "Paris", "Rome", "Turin"]
 COUNTRY_OF = ["Germany", "Germany", "France", "Italy", "France", "France", "Italy", "Italy"]
+ZONE = "America/New_York"
 REASONS = {
     "city = 'Paris' and age > 20 and country = 'Italy'": "city = 'Paris' and country = 'Italy' exclude each other, "
     "because city = 'Paris' is only found with country = 'France'",
@@ -30,6 +31,9 @@ REASONS = {
     "low > high": "because high is from 2 to 3 and low is from 0 to 1 in the training table",
     "total < part and city = 'Paris'": "total < part is never true, because",
     "part = 3.333": "because part is a multiple of 0.01",
+    "finish < start": "because finish - start is from 1 hour to 4 hours in the training table",
+    "start > '2024-06-01' and age > 20": "because start is from 2024-01-01 08:00 to 2024-04-09",
+    "hour(start) = 3 and age > 20": "hour(start) = 3 is never true, because hour(start) is from 8 to 12",
 }
 
 
@@ -38,6 +42,8 @@ def make_table(rows=600):
     city, sex = rng.integers(0, len(CITIES), rows), rng.choice(["m", "f"], rows)
     country = np.array(COUNTRY_OF)[city]
     cents, rest = rng.integers(0, 5000, (2, rows))
+    days = np.append([0], rng.integers(0, 100, rows - 1))
+    start = pd.Timestamp("2024-01-01 08:00") + pd.to_timedelta(days * 24 + np.arange(rows) % 5, unit="h")
     return pd.DataFrame(
         {
             "city": np.array(CITIES)[city],
@@ -52,6 +58,8 @@ def make_table(rows=600):
             "pregnant": np.where((sex == "f") & (rng.random(rows) < 0.4), "yes", "no"),
             "low": np.append([0.0, 1.0], rng.random(rows - 2)),
             "high": np.append([2.0, 3.0], 2 + rng.random(rows - 2)),
+            "start": start.tz_localize(ZONE),
+            "finish": start.tz_localize(ZONE) + pd.to_timedelta(1 + np.arange(rows) // 5 % 4, unit="h"),
         }
     )
 
@@ -82,9 +90,25 @@ def test_python_says_why_without_sampling(model, where):
     with pytest.raises(InfeasibleCondition):
         model.impute(make_table(3).map(lambda _: None), where=where)
     found = model.feasibility(where)
-    assert found.probability == 0 == found.interval[0] < found.interval[1]
+    assert (found.probability, found.interval) == (0, (0, 0))
     assert REASONS[where] in found.suggestion
+    assert str(found).splitlines()[1].startswith("  No row can satisfy it: ")
+    assert not {"interval", "xtrapolation"} & set(str(found).replace(":", " ").split())
+    assert model.support(where).is_impossible
     assert len(model.sample(5, where=where, on_shortfall="return")) == 0
+
+
+def test_the_part_that_is_never_true_has_the_probability_0(model):
+    parts = {part.text: part.probability for part in model.feasibility("hour(start) = 3 and age > 20").parts}
+    assert parts["hour(start) = 3"] == 0 < parts["age > 20"]
+
+
+def test_times_are_written_as_the_clocks_of_their_zone_show_them(model):
+    described = next(line for line in str(model.schema_).splitlines() if line.startswith("start"))
+    assert "2024-01-01 08:00 to 2024-04-09 " in described
+    assert described.endswith(f"({ZONE})")
+    texts = " ".join(rule.text for rule in model.rules() if "start" in rule.text)
+    assert "timestamptz '2024-01-01 08:00:00-05:00'" in texts
 
 
 def test_given_cells_count_too(model):
@@ -118,4 +142,11 @@ def test_the_service_says_why(file, monkeypatch):
     for text in (json.dumps(sampled.json()), found["suggestion"]):
         assert "total < part is never true, because" in text
         assert "in every training row" in text
+    assert found["message"] == found["suggestion"]
     assert shown["rows"] == 0
+    assert shown["interval"] == [0, 0]
+    assert shown["agreement"]["grade"] == ""
+    for answer in (found, shown):
+        assert answer["support"]["is_impossible"]
+        assert not answer["support"]["is_extrapolation"]
+        assert answer["notes"] == []

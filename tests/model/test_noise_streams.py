@@ -2,14 +2,14 @@
 
 import pytest
 
-from harpoon.conditions.binder import bind
-from harpoon.conditions.parser import to_predicate
+from harpoon.conditions.binding.binder import bind
+from harpoon.conditions.language.parser import to_predicate
 from harpoon.data import dataframe
 from harpoon.data.column_array import repeat_row
 from harpoon.data.reader import read_columns
-from harpoon.inference import conditional
-from harpoon.inference.conditional import ConditionalSampler
-from harpoon.inference.row_sampler import RowSampler
+from harpoon.inference.conditional import sampler as conditional
+from harpoon.inference.conditional.sampler import ConditionalSampler
+from harpoon.inference.sampling.row_sampler import RowSampler
 
 
 def test_guided_branches_share_no_random_numbers(continuous_model):

@@ -119,6 +119,68 @@ def test_rare_rules_and_conditions_together(model):
     assert (seldom["price"] > 50).all()
 
 
+def test_dozens_of_conditions_hold_together(model):
+    where = [f"not (status = 'husband' and price > {10 + i})" for i in range(8)]
+    where += [f"start > {i} implies finish - start < {9 + i}" for i in range(8)]
+    where += [
+        f"city = '{city}' implies total < {60 + 5 * i}" for i, city in enumerate(("Bern", "Basel", "Lyon", "Paris"))
+    ]
+    where += [f"price > {i / 10}" for i in range(12)]
+    rows = model.sample(60, where=where, random_state=0)
+    assert len(where) == 32
+    assert set(broken_in_duckdb(rows, RuleSet.of(where)).values()) == {0}
+
+
+def random_table(random, rows=150):
+    """Return a table of random kinds of columns, some with missing cells, and their names by kind."""
+    kinds = {"number": random.integers(1, 4), "label": random.integers(1, 3), "day": random.integers(0, 2)}
+    names = {kind: [f"{kind}{i}" for i in range(count)] for kind, count in kinds.items()}
+    numbers = {name: np.round(random.normal(0, 5, rows), int(random.integers(0, 3))) for name in names["number"]}
+    labels = {name: random.choice(["p", "q", "r"], rows) for name in names["label"]}
+    days = {
+        name: pd.Timestamp("2023-01-01") + pd.to_timedelta(random.integers(0, 400, rows), "D") for name in names["day"]
+    }
+    table = pd.DataFrame({**numbers, **labels, **days})
+    table.loc[random.random(rows) < 0.2, names["number"][0]] = np.nan
+    return table, names
+
+
+def random_rules(random, table, names, count):
+    """Return rules that some complete row of a table obeys: none of them contradict each other."""
+    row, rules = table.dropna().iloc[int(random.integers(20))], []
+    for _ in range(count):
+        x, y = random.choice(names["number"], 2)
+        label, slack = random.choice(names["label"]), float(random.uniform(1, 6))
+        other = random.choice([value for value in "pqr" if value != row[label]])
+        bound = f"{x} <= {row[x] + slack}"
+        rules += random.choice(
+            [
+                f"{x} >= {row[x] - slack}",
+                f"{label} in ('{row[label]}', '{other}')",
+                f"{label} = '{other}' implies {bound}",
+                f"{label} = '{row[label]}' or {x} > {row[x]}",
+                f"{x} - {y} <= {row[x] - row[y] + slack}",
+                f"{x} < case when {label} = '{other}' then {row[x]} else {row[x] + slack} end",
+                *(f"month({day}) = {row[day].month} or {bound}" for day in names["day"]),
+                *(f"{day} >= '{row[day] - pd.Timedelta(90, 'D'):%Y-%m-%d}'" for day in names["day"]),
+            ],
+            1,
+        ).tolist()
+    return list(dict.fromkeys(rules))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_rules_hold_in_all_rows_of_random_tables(seed):
+    random = np.random.default_rng(seed)
+    table, names = random_table(random)
+    rules = random_rules(random, table, names, 3 * (seed + 1))
+    plain = Harpoon(hidden=16, depth=1, max_epochs=2, random_state=0, progress=False).fit(table)
+    strict = plain.with_rules(rules)
+    rows = strict.sample(30, random_state=seed)
+    assert len(rows) == 30
+    assert set(broken_in_duckdb(rows, strict.rules_).values()) == {0}
+
+
 def test_given_cells_that_break_a_rule_are_an_error(model):
     with pytest.raises(InvalidCondition, match="violated by observed cells"):
         model.with_rules(["sex = 'm' implies status != 'wife'"]).sample(3, given={"sex": "m", "status": "wife"})
@@ -249,8 +311,18 @@ def test_a_contradiction_names_the_smallest_set(model):
     assert "postage" not in str(caught.value)
     with pytest.raises(InfeasibleCondition, match="price < 30 and price > 40 exclude"):
         model.with_rules(["price > 40"]).sample(3, where="price < 30")
-    # A missing cell obeys both rules, so that there is no contradiction.
-    assert model.with_rules(["note > 20", "note < 10"]).sample(10, random_state=0)["note"].isna().all()
+
+
+def test_rules_that_leave_a_column_no_value_are_told(model):
+    """A missing cell obeys both rules, so that there is no contradiction."""
+    with pytest.warns(
+        BrokenRuleWarning, match=r"no value to column 'note': note > 20 and note < 10 exclude each other"
+    ):
+        strict = model.with_rules(["note > 20", "price > 1", "note < 10"])
+    assert strict.sample(10, random_state=0)["note"].isna().all()
+    with pytest.raises(InfeasibleCondition, match="note > 20 and note < 10 exclude each other"):
+        strict.impute(TABLE.assign(note=np.nan).head(5))
+    model.with_rules(["note is null", "note > 20 or price > 1"])  # no warning: the rule asks for it
 
 
 def test_rules_of_a_new_model_are_checked_before_it_is_trained():
@@ -384,7 +456,10 @@ def test_the_command_line_checks_tables_and_adds_rules(model, tmp_path):
     found = json.loads(checked.stdout)
     assert found["broken_rows"] == int((TABLE["price"] <= 5).sum()) == len(found["broken"])
     assert run("check", tmp_path / "model.harpoon", tmp_path / "rows.csv", "--where", "price >= 0").exit_code == 0
-    assert run("check", tmp_path / "model.harpoon", tmp_path / "rows.csv").exit_code == 2
+    without = run("check", tmp_path / "model.harpoon", tmp_path / "rows.csv")
+    assert without.exit_code == 2
+    for said in (without.stdout + without.stderr, str(model.check(TABLE))):
+        assert "The model carries no rules, so nothing was checked." in " ".join(said.split())
     assert json.loads(run("info", tmp_path / "strict.harpoon", "--json").stdout)["rules"][0]["text"] == "price > 5"
 
 

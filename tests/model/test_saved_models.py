@@ -20,7 +20,7 @@ from safetensors.torch import save_file
 import harpoon
 import harpoon.data.dataframe
 from harpoon import Harpoon, InvalidOption, ModelFileError
-from harpoon._text import shorten
+from harpoon._formatting import shorten
 from harpoon._utils import model_file
 from harpoon.data import dataframe
 

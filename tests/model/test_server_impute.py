@@ -144,6 +144,13 @@ def test_observed_cells_stay_whether_or_not_the_model_knows_them(url, table, dra
         ]
 
 
+def test_large_integers_in_json_rows_are_kept_or_told(url):
+    rows = [{"age": 2**53 + 1, "height": 2**53 + 1}, {"age": 3.0, "height": 0.5}]
+    told = send(url, json.dumps({"rows": rows}), JSON).json()
+    assert [row["age"] for row in told["rows"]] == [2**53 + 1, 3]
+    assert "several types in 'height'" in told["notes"][0]
+
+
 def test_a_rule_that_an_unknown_category_violates_is_refused(url, table):
     row = {**to_records(table)[1], "job": "diver", "age": None}
     refused = requests.post(f"{url}/impute", json={"rows": [row], "where": "job = 'chef'"}, timeout=60)

@@ -1,9 +1,15 @@
 """HarpoonImputer is a scikit-learn transformer like any other."""
 
+import copy
+import io
+import pickle
+
+import joblib
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import sklearn
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import NotFittedError
@@ -12,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from harpoon import HarpoonError
+from harpoon import HarpoonError, ModelFileError, Schema
 from harpoon.sklearn import HarpoonImputer
 
 
@@ -125,3 +131,114 @@ def test_a_column_without_any_value_stays_empty_and_a_constant_one_is_filled():
     filled = quick().fit_transform(X)
     assert np.isnan(filled[:, 1]).all()
     assert (filled[:, 2] == 4.0).all()
+
+
+def weighted_frame():
+    """Return rows of two groups, and weights by which the second group is nine tenths of the population."""
+    frame = incomplete_frame()
+    frame["colour"] = np.where(np.arange(len(frame)) % 2, "red", "blue")
+    return frame, np.where(np.arange(len(frame)) % 2, 9.0, 1.0)
+
+
+def share_of_red(imputer):
+    codec = imputer.model_.codec_
+    start = next(part.start for part in codec.slices if part.name == "colour")
+    return imputer.model_.denoiser_.mean[start + 1].item()
+
+
+@pytest.mark.parametrize("kind", [np.asarray, list, pd.Series, pl.Series], ids=["array", "list", "pandas", "polars"])
+def test_rows_count_by_their_weights(kind):
+    frame, weights = weighted_frame()
+    assert share_of_red(quick().fit(frame, sample_weight=kind(weights))) == pytest.approx(0.9)
+    assert share_of_red(quick().fit(frame)) == pytest.approx(0.5)
+
+
+def test_a_row_of_weight_0_is_left_out():
+    frame, weights = weighted_frame()
+    weights[:10] = 0.0
+    imputer = quick().fit(frame, sample_weight=weights)
+    expected = quick().fit(frame.iloc[10:], sample_weight=weights[10:])
+    assert imputer.transform(frame).equals(expected.transform(frame))
+
+
+def test_metadata_routing_brings_the_weights_through_a_pipeline():
+    frame, weights = weighted_frame()
+    with sklearn.config_context(enable_metadata_routing=True):
+        requesting = quick().set_fit_request(sample_weight=True)
+        pipeline = make_pipeline(requesting, OneHotEncoder()).fit(frame, sample_weight=weights)
+        assert share_of_red(pipeline[0]) == pytest.approx(0.9)
+        with pytest.raises(ValueError, match="sample_weight"):
+            make_pipeline(quick(), OneHotEncoder()).fit(frame, sample_weight=weights)
+    pipeline = make_pipeline(quick(), OneHotEncoder()).fit(frame, harpoonimputer__sample_weight=weights)
+    assert share_of_red(pipeline[0]) == pytest.approx(0.9)
+
+
+@pytest.mark.parametrize(
+    ("weights", "words"),
+    [
+        ([1.0], "shape"),
+        ([[1.0]] * 60, "shape"),
+        (["a"] * 60, "one number per row"),
+        ([-1.0] * 60, "must be positive"),
+        ([float("nan")] * 60, "must be positive"),
+        ([0.0] * 60, "every weight is zero"),
+    ],
+)
+def test_wrong_weights_are_an_error(weights, words):
+    with pytest.raises(ValueError, match=words):
+        quick().fit(incomplete_frame(), sample_weight=weights)
+
+
+def store_by_joblib(estimator):
+    joblib.dump(estimator, file := io.BytesIO())
+    file.seek(0)
+    return joblib.load(file)
+
+
+def store_by_skops(estimator):
+    skops = pytest.importorskip("skops.io", reason="needs skops")
+    data = skops.dumps(estimator)
+    trusted = skops.get_untrusted_types(data=data)
+    assert trusted == ["harpoon.sklearn.HarpoonImputer"]  # neither torch nor any other class of ours
+    return skops.loads(data, trusted=trusted)
+
+
+STORES = {
+    "pickle": lambda estimator: pickle.loads(pickle.dumps(estimator)),  # noqa: S301
+    "joblib": store_by_joblib,
+    "skops": store_by_skops,
+    "deepcopy": copy.deepcopy,
+}
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_a_stored_pipeline_imputes_as_before(store):
+    frame = incomplete_frame()
+    schema = Schema.infer(frame)
+    pipeline = make_pipeline(quick(schema=schema), OneHotEncoder(handle_unknown="ignore")).fit(frame)
+    stored = STORES[store](pipeline)
+    pd.testing.assert_frame_equal(stored[0].transform(frame), pipeline[0].transform(frame))
+    assert stored[0].schema == schema
+    assert (stored.transform(frame) != pipeline.transform(frame)).nnz == 0
+    assert list(stored[0].get_feature_names_out()) == list(frame.columns)
+    assert clone(stored[0]).get_params() == pipeline[0].get_params()
+
+
+def test_an_imputer_can_be_stored_before_it_is_fitted():
+    stored = STORES["pickle"](quick())
+    assert stored.get_params() == quick().get_params()
+    with pytest.raises(NotFittedError):
+        stored.transform(incomplete_array())
+
+
+def test_a_pickle_holds_a_model_file_and_no_object_of_torch():
+    data = pickle.dumps(quick().fit(incomplete_array()))
+    assert b"torch" not in data.split(b"__metadata__")[0]
+    assert b"_rebuild_tensor" not in data
+
+
+@pytest.mark.parametrize("damage", [lambda model: model[:-8], lambda model: b"", lambda model: 7])
+def test_a_damaged_model_in_a_pickle_is_an_error(damage):
+    state = quick().fit(incomplete_array()).__getstate__()
+    with pytest.raises(ModelFileError):
+        quick().__setstate__({**state, "model_": damage(state["model_"])})

@@ -1,6 +1,7 @@
 """Support, calibration and grades reach Python, the command line, reports and the service."""
 
 import json
+import warnings
 from types import SimpleNamespace
 
 import duckdb
@@ -15,6 +16,7 @@ from scipy.stats import beta
 from harpoon import ExtrapolationWarning, Harpoon, ShortTrainingWarning, load
 from harpoon.apps.server.app import create_app
 from harpoon.engines.job import ImputeRequest, SampleJob
+from harpoon.inference.diagnostics.support import MIN_SUPPORT_ROWS
 from harpoon.report import Page, describe, evaluate
 from harpoon.training.trainer import MIN_EPOCHS
 from tests.support.cli import call
@@ -155,6 +157,20 @@ def test_a_rare_condition_is_graded_by_all_real_rows_although_few_rows_are_used(
     assert found["agreement"]["source"] == "real rows"
     assert found["agreement"]["grade"]
     assert found["support"]["exact"] == met
+
+
+def test_a_report_with_the_training_table_counts_and_warns_once(work):
+    where = "age < 24 and income > 1950"
+    met = duckdb.from_arrow(TABLE).filter(where).count("*").fetchall()[0][0]
+    assert met < MIN_SUPPORT_ROWS
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ExtrapolationWarning)
+        summary = evaluate(work.model, TABLE, where=where, rows=100, train=TABLE, random_state=0)
+    (message,) = (str(one.message) for one in caught if issubclass(one.category, ExtrapolationWarning))
+    assert f"is met by {met} of {TABLE.num_rows} training rows" in message
+    page = " ".join(Page(summary).html.split())
+    assert f"{met} of {TABLE.num_rows} training rows satisfy it." in page
+    assert f"About {met} of" not in page
 
 
 def test_a_model_alone_has_a_grade_that_says_where_it_comes_from(work):

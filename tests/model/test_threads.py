@@ -17,8 +17,9 @@ import harpoon
 from harpoon._utils.threads import MAX_THREADS, map_batches
 from harpoon.data import dataframe
 from harpoon.data.reader import read_columns
-from harpoon.inference import guided, row_sampler
-from harpoon.inference.row_sampler import RowSampler
+from harpoon.inference.conditional import guided
+from harpoon.inference.sampling import row_sampler
+from harpoon.inference.sampling.row_sampler import RowSampler
 
 CPU = torch.device("cpu")
 

@@ -1,5 +1,7 @@
 """Timestamps with calendar parts: conditions, missing cells, relations, samplers and saved models."""
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -210,6 +212,16 @@ def test_a_timestamp_is_sampled_near_the_given_one(shipping_model, shipments):
         rows = shipping_model.sample(given=given, random_state=1, missing="complete")
         assert (rows[name].to_numpy() == given[name].to_numpy()).all()
         assert days_between(rows).between(expected.min(), expected.max()).all()
+
+
+@pytest.mark.parametrize("where", ["ordered > '2021-01-01' and shipped < '2021-01-04'", "month(ordered) = 3"])
+def test_times_that_are_apart_as_in_no_training_row_are_warned_of(shipping_model, shipments, where):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        rows = shipping_model.sample(20, where=where, random_state=1, missing="complete")
+    expected = days_between(shipments)
+    is_broken = not days_between(rows).between(expected.min(), expected.max()).all()
+    assert is_broken == any("time between two timestamps" in str(each.message) for each in caught)
 
 
 def test_the_time_between_timestamps_is_no_column_and_is_saved(shipping_model, shipments, tmp_path):

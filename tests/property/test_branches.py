@@ -5,11 +5,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harpoon import col
-from harpoon.conditions.binder import bind
-from harpoon.conditions.bound import complement
-from harpoon.conditions.branches import disjoint_branches
-from harpoon.conditions.contradictions import explain_contradiction
-from harpoon.conditions.evaluate import evaluate
+from harpoon.conditions.binding.binder import bind
+from harpoon.conditions.binding.bound import complement
+from harpoon.conditions.binding.branches import disjoint_branches
+from harpoon.conditions.evaluation.evaluate import evaluate
+from harpoon.conditions.logic.explanation import explain_contradiction
 from harpoon.data import dataframe
 from harpoon.data.coercion import coerce
 from tests.support.conditions import cells, table_conditions

@@ -4,18 +4,16 @@ import datetime as dt
 import operator
 from fractions import Fraction
 
-import duckdb
 import numpy as np
 import pyarrow as pa
-import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from harpoon import col, greatest, least, lit
-from harpoon.conditions.binder import bind
-from harpoon.conditions.bound import Compare, columns_of, negate
-from harpoon.conditions.evaluate import evaluate
-from harpoon.conditions.expressions import (
+from harpoon.conditions.binding.binder import bind
+from harpoon.conditions.binding.bound import Compare, columns_of, negate
+from harpoon.conditions.evaluation.evaluate import evaluate
+from harpoon.conditions.language.expressions import (
     And,
     Arithmetic,
     Between,
@@ -30,10 +28,10 @@ from harpoon.conditions.expressions import (
     Not,
     Or,
 )
-from harpoon.conditions.parser import parse
-from harpoon.conditions.sql import RESERVED
+from harpoon.conditions.language.parser import parse
+from harpoon.conditions.language.sql import RESERVED
 from harpoon.data.calendar import PARTS, date_part, to_local
-from tests.support.conditions import OPERATORS, ROWS, ZONE, cells, numbers, table_conditions, tables
+from tests.support.conditions import OPERATORS, ROWS, cells, numbers, table_conditions, tables
 
 NAMESPACE = {"col": col, "lit": lit, "least": least, "greatest": greatest, "datetime": dt}
 
@@ -101,14 +99,6 @@ def test_equal_trees_have_equal_text_and_hash(left, right):
 
 
 # Trees that make sense for a table, exact_value by Harpoon and by DuckDB
-
-
-@pytest.fixture(scope="module")
-def duck():
-    connection = duckdb.connect()
-    connection.execute("SET threads = 1")
-    connection.execute(f"SET TimeZone = '{ZONE}'")
-    return connection
 
 
 @given(table_conditions())

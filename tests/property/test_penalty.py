@@ -7,9 +7,9 @@ import torch
 from hypothesis import assume, given, settings
 
 from harpoon import Kind, Schema, col
-from harpoon.conditions.binder import bind
-from harpoon.conditions.evaluate import evaluate
-from harpoon.conditions.penalty import ConditionPenalty
+from harpoon.conditions.binding.binder import bind
+from harpoon.conditions.evaluation.evaluate import evaluate
+from harpoon.conditions.evaluation.penalty import ConditionPenalty
 from harpoon.config import GuidanceConfig
 from harpoon.data import dataframe
 from harpoon.data.reader import read_columns

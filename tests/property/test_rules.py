@@ -1,24 +1,14 @@
 """Rules as people write them: implications, `case when` and tuples agree with DuckDB, missing cells included."""
 
-import duckdb
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harpoon import case, col, cols, greatest, least, lit
 from harpoon.conditions import bind, evaluate, negate, parse
-from harpoon.conditions.expressions import Comparison, Literal
-from tests.support.conditions import QUARTERS, TEXTS, ZONE, cells, leaves, numbers, tables
+from harpoon.conditions.language.expressions import Comparison, Literal
+from tests.support.conditions import QUARTERS, TEXTS, cells, leaves, numbers, tables
 
 NAMESPACE = {"col": col, "lit": lit, "least": least, "greatest": greatest, "case": case}
-
-
-@pytest.fixture(scope="module")
-def duck():
-    connection = duckdb.connect()
-    connection.execute("SET threads = 1")
-    connection.execute(f"SET TimeZone = '{ZONE}'")
-    return connection
 
 
 def outcomes(duck, table, sql):

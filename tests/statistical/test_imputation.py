@@ -11,7 +11,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn.linear_model import LinearRegression
 
 from harpoon import Harpoon, InvalidOption, TooFewDrawsWarning
-from harpoon.inference.imputation import _mode
+from harpoon.inference.imputation.results import _mode
 from tests.support.oracles import mixture_table, y_moments
 
 

@@ -15,10 +15,10 @@ from harpoon.data.statistics import count_columns
 from harpoon.diffusion.geometry import gradient_angles
 from harpoon.encoding.batch import EncodedRows
 from harpoon.encoding.row_codec import RowCodec
-from harpoon.networks.copy_head import CopyDistribution, CopyHead
 from harpoon.networks.gaussian_baseline import LinearPrediction
-from harpoon.networks.pointer_head import N_KERNELS, PointerHead
-from harpoon.networks.rank_head import RankHead, flat_index
+from harpoon.networks.heads.copy_head import CopyDistribution, CopyHead
+from harpoon.networks.heads.pointer_head import N_KERNELS, PointerHead
+from harpoon.networks.heads.rank_head import RankHead, flat_index
 from harpoon.relations.relation import RelationBank
 
 RNG = np.random.default_rng(0)

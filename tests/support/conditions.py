@@ -7,7 +7,7 @@ import pyarrow as pa
 from hypothesis import strategies as st
 
 from harpoon import Column, Kind, Schema, col, greatest, least, lit
-from harpoon.conditions.expressions import Arithmetic, Between, Call, Comparison, IsNull, Literal, Negative
+from harpoon.conditions.language.expressions import Arithmetic, Between, Call, Comparison, IsNull, Literal, Negative
 from harpoon.data import dataframe
 from harpoon.data.calendar import PARTS, TIMES_OF_DAY
 from harpoon.data.coercion import coerce

@@ -1,6 +1,7 @@
 """R as a judge: scripts run by Rscript, or a skipped test with the reason."""
 
 import json
+import os
 import shutil
 import subprocess
 from functools import cache
@@ -36,10 +37,15 @@ def require(*packages: str) -> None:
             pytest.skip(f"needs the package {package} of R")
 
 
-def run(script: str, folder: Path) -> dict:
+def run(script: str, folder: Path, **environment: str) -> dict:
     """Run a script in a folder and return the named vectors that it gives to the function json."""
-    (folder / "script.R").write_text(TO_JSON + script, encoding="utf-8")
-    command = ["Rscript", "--vanilla", "script.R"]
-    done = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)  # noqa: S603
+    done = try_to_run(script, folder, **environment)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def try_to_run(script: str, folder: Path, **environment: str) -> subprocess.CompletedProcess:
+    """Run a script in a folder, which may fail."""
+    (folder / "script.R").write_text(TO_JSON + script, encoding="utf-8")
+    command, variables = ["Rscript", "--vanilla", "script.R"], {**os.environ, **environment}
+    return subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True, env=variables)  # noqa: S603

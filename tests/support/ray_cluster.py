@@ -11,6 +11,7 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("RAY_worker_niceness", "0")  # or other tests would starve the workers
 
 OBJECT_STORE_BYTES = 100 * 2**20  # of each node
+START_ATTEMPTS = 3
 MARKS = [
     pytest.mark.filterwarnings(
         "ignore::DeprecationWarning",  # Ray's own
@@ -28,14 +29,29 @@ MARKS = [
 def two_node_cluster() -> Iterator[Any]:
     """Start two nodes of one CPU each, and connect to them."""
     import ray
-    from ray.cluster_utils import Cluster
 
-    node = {"num_cpus": 1, "object_store_memory": OBJECT_STORE_BYTES}
-    cluster = Cluster(initialize_head=True, head_node_args={**node, "include_dashboard": False})
+    cluster = _start()
     try:
-        cluster.add_node(**node)
         ray.init(address=cluster.address, log_to_driver=False, logging_level="ERROR")
         yield cluster
     finally:
         ray.shutdown()
         cluster.shutdown()
+
+
+def _start() -> Any:
+    """Start the nodes. Ray gives up after half a minute, which a busy machine may need, and takes no other limit."""
+    from ray.cluster_utils import Cluster
+
+    for attempt in range(1, START_ATTEMPTS + 1):
+        cluster = Cluster()
+        try:
+            for of_node in ({"include_dashboard": False}, {}):
+                cluster.add_node(num_cpus=1, object_store_memory=OBJECT_STORE_BYTES, **of_node)
+        except Exception as error:
+            cluster.shutdown()
+            if attempt == START_ATTEMPTS or "timed out" not in str(error):
+                raise
+        else:
+            return cluster
+    raise AssertionError("unreachable")

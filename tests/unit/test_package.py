@@ -19,18 +19,24 @@ OPTIONAL = (
     "sqlglot",
     "rich.progress",
     "typer",
+    "anywidget",
+    "fastapi",
 )
 PUBLIC_MODULES = ("engines", "io", "metrics", "plots", "report", "sklearn")
 INTERNAL = ("estimator", "inference", "networks", "Any", "TYPE_CHECKING", "import_module", "nope")
 # One process imports more and more: each fact is what holds at that point. A package that is None cannot be imported.
 FACTS = f"""
-import harpoon, json, sys, types
+import json, sys, types
+before = set(sys.modules)
+import harpoon
+added = len(set(sys.modules) - before)
 loaded = lambda *names: [name for name in names if name in sys.modules]
 facts = {{
     "dir": dir(harpoon),
     "bound": [name for name, value in vars(harpoon).items() if isinstance(value, types.ModuleType)],
     "internal": [name for name in {INTERNAL!r} if hasattr(harpoon, name)],
-    "package": loaded("numpy", "torch"),
+    "package": loaded("numpy", "torch", "pyarrow", "scipy"),
+    "added": added,
 }}
 harpoon.engines.ENGINES, harpoon.io.FORMATS
 facts["registries"] = loaded("pyarrow", "torch", "numpy")
@@ -87,6 +93,11 @@ def test_importing_harpoon_binds_no_internal_module(facts):
 def test_an_import_loads_nothing_that_it_does_not_need(facts, imported):
     """The command line reads the registries for its help texts; pyplot has global state."""
     assert facts[imported] == []
+
+
+def test_importing_the_package_takes_next_to_nothing(facts):
+    """It has to stay under 0.15 s of processor time. Modules are counted, because a time depends on the machine."""
+    assert facts["added"] < 30
 
 
 @pytest.mark.parametrize(("package", "extra"), [("matplotlib", "plots"), ("jinja2", "report")])

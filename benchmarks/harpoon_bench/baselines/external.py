@@ -11,7 +11,7 @@ from typing import ClassVar, Self
 import pandas as pd
 
 from harpoon import NotFitted, Schema
-from harpoon._text import format_list
+from harpoon._formatting import format_list
 from harpoon_bench.baselines.base import PUBLISHED_SETTINGS, CannotSample, Method, fill_missing
 from harpoon_bench.environments import (
     WORKERS_FOLDER,

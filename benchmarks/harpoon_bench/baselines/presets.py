@@ -13,17 +13,17 @@ import torch
 from harpoon import Harpoon, Schema
 from harpoon._utils.rng import Stream
 from harpoon.conditions import evaluate
-from harpoon.conditions.bound import AnyOf, BoundPredicate, IsIn
+from harpoon.conditions.binding.bound import AnyOf, BoundPredicate, IsIn
 from harpoon.config import PRESETS, call_options
 from harpoon.data import Floats, Index, dataframe
 from harpoon.data.reader import read_columns
 from harpoon.encoding import Penalty
 from harpoon.exceptions import InvalidOption
-from harpoon.inference.diagnostics import SamplingInfo
-from harpoon.inference.guided import guiding_penalty
-from harpoon.inference.partial_table import constant_columns
-from harpoon.inference.query import Query
-from harpoon.inference.row_sampler import RowSampler
+from harpoon.inference.conditional.guided import guiding_penalty
+from harpoon.inference.conditional.query import Query
+from harpoon.inference.diagnostics.sampling_info import SamplingInfo
+from harpoon.inference.imputation.partial_table import constant_columns
+from harpoon.inference.sampling.row_sampler import RowSampler
 from harpoon.networks.layers import has_fast_bfloat16
 from harpoon_bench.baselines.base import Method, fill_missing
 

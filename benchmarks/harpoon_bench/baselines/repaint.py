@@ -17,9 +17,9 @@ from torch import Tensor
 
 from harpoon import Harpoon, Schema
 from harpoon._utils.rng import row_noise
-from harpoon.conditions.binder import bind
-from harpoon.conditions.bound import AllOf, IsIn
-from harpoon.conditions.parser import to_predicate
+from harpoon.conditions.binding.binder import bind
+from harpoon.conditions.binding.bound import AllOf, IsIn
+from harpoon.conditions.language.parser import to_predicate
 from harpoon.diffusion.denoiser import Denoiser
 from harpoon.diffusion.samplers import INITIAL_NOISE, InitialNoise, reverse_process
 from harpoon.diffusion.schedules import NoiseLevel
@@ -78,7 +78,7 @@ class RePaint(NeuralMethod):
             diffusion_steps=options.diffusion_steps,
             batch_size=options.batch_size,
             learning_rate=options.learning_rate,
-            **({} if self.budget is None else {"max_time": self.budget}),
+            max_time=self.budget,
         ).fit(train, checkpoint=self.checkpoint)
         self.codec = ScaledCodec(self.model.codec_, torch.tensor(0.0), torch.tensor(1.0))
         return self

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 TEMPORARY = ".harpoon-"
+REPLACE_ATTEMPTS = 20 if sys.platform == "win32" else 1  # elsewhere an open file can be replaced
+RETRY_SECONDS = 0.05
 
 
 @contextmanager
@@ -31,13 +35,25 @@ def replace_atomically(target: Path) -> Iterator[Path]:
     os.close(descriptor)
     try:
         yield temporary
-        with temporary.open("rb") as file:
+        with temporary.open("r+b") as file:  # Windows synchronises only what may be written
             os.fsync(file.fileno())
         temporary.chmod(target.stat().st_mode & 0o777 if target.exists() else 0o666 & ~_umask())
-        temporary.replace(target)
+        _replace(temporary, target)
     finally:
         with suppress(OSError):
             temporary.unlink(missing_ok=True)
+
+
+def _replace(temporary: Path, target: Path) -> None:
+    """Replace the target. On Windows another program that reads it, such as a virus scanner, is waited for."""
+    for _ in range(REPLACE_ATTEMPTS - 1):
+        try:
+            temporary.replace(target)
+        except PermissionError:
+            time.sleep(RETRY_SECONDS)
+        else:
+            return
+    temporary.replace(target)
 
 
 def _umask() -> int:

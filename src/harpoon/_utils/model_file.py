@@ -22,7 +22,7 @@ from harpoon._utils.files import replace_atomically
 from harpoon._version import __version__
 from harpoon.exceptions import ModelFileError
 
-FORMAT = 4
+FORMAT = 5
 KEY = "harpoon"
 
 

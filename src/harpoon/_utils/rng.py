@@ -30,16 +30,20 @@ class Stream(IntEnum):
     UNCONSTRAINED = 2**33  # columns that a condition does not name, resampled
     GIBBS = 2**34  # cells that Gibbs steps resample; the number of the step is added
     GIBBS_MASK = 2**48  # which cells a Gibbs step resamples; the key of the step is added
+    ORDERS = 2**50  # places of restricted variables in the order of their row; the branch is added by `stream_key`
     SHIFTED = 2**52  # categories with shifted log-odds; the number of the draw is added
     FILL = 2**56  # null cells that are filled after all; the key of the row's own noise is added
     RETRIES = 2**57  # rows that contradict a relation, sampled again; times the attempt, up to 7, plus the first key
     COMPLETIONS = 2**60  # the same with null cells that are filled after all; times the attempt, up to 3
     BRANCHES = 2**62  # how many rows each branch gets, and their order
     PROPOSALS = 2**62 + 1  # columns that a branch restricts
+    CANDIDATES = 2**62 + 3  # rows of a branch that are chosen by the order of their variables
     COMPLETION = 2**62 + 2  # restricted columns of rows that are completed
     BOOTSTRAP = 2**62 + 8  # rows of resampled tables
     PARAMETERS = 2**62 + 9  # parameters of the model, drawn for each completed table
     TARGETS = 2**62 + 10  # which rows of a pool meet targets together
+    AUDIT = 2**62 + 11  # rows and descriptions of a privacy audit
+    WEIGHTED_ROWS = 2**62 + 20  # test rows of a report, in proportion to their weights
     RESAMPLING = 2**63  # which particles survive
 
 

@@ -1,1 +1,1 @@
-"""apps."""
+"""Front ends: the command line, and the HTTP service with Studio."""

@@ -1,16 +1,15 @@
 """Conditions on rows: the SQL language, its meaning for a schema, and its evaluation.
 
-A condition passes through the modules in this order:
+A condition passes through the folders in this order:
 
-    expressions, sql   the expression tree, its operators (`col`), and its text in SQL
-    parser, implication  SQL text, with implications, to an expression tree
-    binder, cases, term_types
-                       an expression tree and a schema to a bound predicate, in stored units and category codes
-    bound, branches    bound predicates in negation normal form, and their disjoint branches
-    contradictions     which parts of a condition exclude each other
-    evaluate           which rows satisfy it (NumPy, exact)
-    penalty            how far rows are from satisfying it (torch, differentiable), and losses of the user
+    language    the expression tree, its operators, and what begins one (`col`); text from and to SQL and Python
+    binding     an expression tree and a schema to a bound predicate, in stored units and category codes; its normal
+                form and its disjoint branches
+    evaluation  which rows satisfy it (NumPy, exact), which boxes may hold such rows (interval arithmetic), and how far
+                rows are from satisfying it (torch, differentiable)
+    logic       which parts of a condition exclude each other, or what holds in every row, and why
 
+`rules` are named conditions with the meaning of CHECK constraints.
 `ConditionPenalty`, `row_penalty` and `batch_penalty` are imported on first use, because they need torch.
 
     >>> from harpoon.data.column import Column, Kind
@@ -21,16 +20,17 @@ A condition passes through the modules in this order:
 
 from typing import TYPE_CHECKING as _TYPE_CHECKING
 
-from harpoon.conditions.binder import bind
-from harpoon.conditions.bound import BoundPredicate, assume_complete, columns_of, negate
-from harpoon.conditions.branches import Branch, disjoint_branches
-from harpoon.conditions.contradictions import explain_contradiction
-from harpoon.conditions.evaluate import evaluate
-from harpoon.conditions.expressions import Predicate, case, col, cols, column_names, greatest, least, lit
-from harpoon.conditions.parser import parse, to_predicate
+from harpoon.conditions.binding.binder import bind
+from harpoon.conditions.binding.bound import BoundPredicate, assume_complete, columns_of, negate
+from harpoon.conditions.binding.branches import Branch, disjoint_branches
+from harpoon.conditions.evaluation.evaluate import evaluate
+from harpoon.conditions.language.expressions import Predicate, column_names
+from harpoon.conditions.language.functions import case, col, cols, greatest, least, lit
+from harpoon.conditions.language.parser import parse, to_predicate
+from harpoon.conditions.logic.explanation import explain_contradiction
 
 if _TYPE_CHECKING:
-    from harpoon.conditions.penalty import (
+    from harpoon.conditions.evaluation.penalty import (
         CATEGORY_PENALTIES,
         ConditionPenalty,
         LossFunction,
@@ -45,7 +45,7 @@ def __getattr__(name: str) -> object:
     """Import a name that needs torch on first use."""
     if name not in _IN_PENALTY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from harpoon.conditions import penalty
+    from harpoon.conditions.evaluation import penalty
 
     return getattr(penalty, name)
 

@@ -13,24 +13,28 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon._text import closest_matches, format_list
-from harpoon.conditions.binder import bind
-from harpoon.conditions.bound import BoundPredicate, all_of, assume_complete, complement, negate
-from harpoon.conditions.contradictions import explain_contradiction
-from harpoon.conditions.evaluate import evaluate
-from harpoon.conditions.expressions import And, IsNull, Or, Predicate, col, column_names
-from harpoon.conditions.parser import parse, to_predicate
+from harpoon._formatting import closest_matches, format_list
+from harpoon._utils import cards
+from harpoon.conditions.binding.binder import bind
+from harpoon.conditions.binding.bound import BoundPredicate, all_of, assume_complete, complement, negate
+from harpoon.conditions.evaluation.evaluate import evaluate
+from harpoon.conditions.language.expressions import And, IsNull, Node, Or, Predicate, column_names
+from harpoon.conditions.language.functions import col
+from harpoon.conditions.language.parser import parse, to_predicate
+from harpoon.conditions.logic.explanation import explain_contradiction
 from harpoon.data import Columns, Schema, n_rows
 from harpoon.data.contingency import SUPPRESSED
-from harpoon.exceptions import InfeasibleCondition, InvalidCondition, InvalidOption
+from harpoon.exceptions import BrokenRuleWarning, InfeasibleCondition, InvalidCondition, InvalidOption, warn
 
 Mask = NDArray[np.bool_]
+NO_RULES = "The model carries no rules, so nothing was checked."
 MAX_RULES = 10_000
+RULE_FIGURES = ("rows", "exceptions")  # columns of a card
 
 
 @dataclass(frozen=True)
@@ -68,9 +72,16 @@ class Rule:
         named = self.name if self.is_written else f"{self.name}: {self.text}"
         if self.support is None:
             return named
+        rows, exceptions = self._evidence()
+        counted = f"{exceptions} exceptions" if self.exceptions else "no exception"
+        return f"{named} ({counted} in {rows} rows)"
+
+    def _evidence(self) -> tuple[str, str]:
+        """Return the support and the number of exceptions of a discovered rule as text; empty texts of another."""
+        if self.support is None:
+            return "", ""
         at_most = "at most " if self.exceptions == SUPPRESSED else ""
-        exceptions = f"{at_most}{self.exceptions} exceptions" if self.exceptions else "no exception"
-        return f"{named} ({exceptions} in {self.support:,} rows)"
+        return f"{self.support:,}", f"{at_most}{self.exceptions}" if self.exceptions else "none"
 
     def to_json(self) -> dict[str, Any]:
         """Return the rule as plain data."""
@@ -91,7 +102,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class RuleSet(Sequence[Rule]):
+class RuleSet(cards.Displayed, Sequence[Rule]):
     """Rules in order, each with a name of its own."""
 
     rules: tuple[Rule, ...] = ()
@@ -122,6 +133,13 @@ class RuleSet(Sequence[Rule]):
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.rules))
+
+    def _card(self) -> cards.Html:
+        rows = [(rule.name, cards.code(rule.text), *rule._evidence()) for rule in self.rules]
+        title = f"{len(self)} {'rule' if len(self) == 1 else 'rules'}"
+        return cards.card(
+            title, cards.table(["rule", "condition", "rows", "exceptions"], rows, figures=RULE_FIGURES, what="rules")
+        )
 
     @property
     def names(self) -> list[str]:
@@ -211,11 +229,26 @@ class BoundRules:
         return And(tuple(members)) if len(members) > 1 else members[0] if members else None
 
     def check_consistent(self, nullable: Collection[str]) -> None:
-        """Raise InfeasibleCondition if no row obeys all rules; it names the smallest set that excludes itself."""
+        """Raise InfeasibleCondition if no row obeys all rules; it names the smallest set that excludes itself.
+
+        Warn of a column that can only be missing then, because a missing cell breaks no rule.
+        """
         condition = self.condition(nullable)
         why = "" if condition is None else explain_contradiction(condition, self.schema, nullable=nullable)
         if why:
             raise InfeasibleCondition(f"No row obeys all rules: {why}. Leave one of them out.")
+        for name in sorted(self.columns & set(nullable) - self._null_columns):
+            others = set(nullable) - {name}
+            condition = cast("Predicate", self.condition(others))
+            why = explain_contradiction(condition, self.schema, nullable=others)
+            if why:
+                message = f"The rules leave no value to column {name!r}: {why}. A missing cell breaks no rule, so that"
+                warn(BrokenRuleWarning(f"{message} all sampled cells of {name!r} will be missing. Leave a rule out."))
+
+    @cached_property
+    def _null_columns(self) -> set[str]:
+        """The columns that a rule allows or requires to be missing, by name."""
+        return set().union(*(_null_columns(rule.predicate) for rule in self.rules))
 
     def accept(self, wanted: NDArray[np.bool_], nullable: Collection[str]) -> BoundPredicate:
         """Return the condition of the rows that do not break any of some rules, (rules,)."""
@@ -223,7 +256,7 @@ class BoundRules:
 
 
 @dataclass(frozen=True)
-class RuleCheck:
+class RuleCheck(cards.Displayed):
     """Which rows of a table break which rule.
 
     Attributes:
@@ -274,13 +307,33 @@ class RuleCheck:
 
     def __str__(self) -> str:
         if self.ok:
-            return f"All {self.n_rows:,} rows obey the {len(self.rules)} rules."
-        lines = [f"{len(self.rows):,} of {self.n_rows:,} rows break a rule."]
+            return self._verdict
+        lines = [self._verdict]
         for rule, column in zip(self.rules, self.broken.T, strict=True):
             rows = np.flatnonzero(column)
             if len(rows):
                 lines.append(f"  {rule.name}: {describe_rows((rows + self.row_offset).tolist())}")
         return "\n".join(lines)
+
+    @property
+    def _verdict(self) -> str:
+        if not self.rules:
+            return f"{NO_RULES} Give it some with `with_rules`."
+        if self.ok:
+            return f"All {self.n_rows:,} rows obey the {len(self.rules)} rules."
+        return f"{len(self.rows):,} of {self.n_rows:,} rows break a rule."
+
+    def _card(self) -> cards.Html:
+        offset = self.row_offset
+        first = (describe_rows((np.flatnonzero(column) + offset).tolist()) for column in self.broken.T)
+        found = zip(self.rules, self.counts.values(), first, strict=True)
+        rows = [(rule.name, f"{count:,}", text if count else "") for rule, count, text in found]
+        head = ["rule", "broken", "where"]
+        return cards.card(
+            self._verdict,
+            cards.table(head, sorted(rows, key=lambda row: not row[2]), figures=["broken"], what="rules"),
+            badge="" if self.ok else "broken",
+        )
 
 
 def describe_rows(rows: Sequence[int]) -> str:
@@ -290,6 +343,11 @@ def describe_rows(rows: Sequence[int]) -> str:
     ('row 3', 'rows 0, 2, 7, 8, 9 and 1 more')
     """
     return f"{'row' if len(rows) == 1 else 'rows'} {format_list(rows)}"
+
+
+def _null_columns(node: Node) -> set[str]:
+    """Return the names of the columns that an expression asks to be missing or not."""
+    return column_names(node) if isinstance(node, IsNull) else set().union(*map(_null_columns, node.children()))
 
 
 def _read(given: object, names: Collection[str]) -> Iterator[Rule]:

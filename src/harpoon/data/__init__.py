@@ -1,7 +1,17 @@
 """Tables in memory: dataframes in and out, columns as NumPy arrays, the schema and the counts it is inferred from."""
 
 from harpoon.data.coercion import coerce, coerce_observed, factorize, unknown_categories
-from harpoon.data.column import KINDS, Column, Kind, KindSpec, as_category, describe, format_number, format_time
+from harpoon.data.column import (
+    KINDS,
+    Column,
+    Kind,
+    KindSpec,
+    as_category,
+    describe,
+    format_iso_time,
+    format_number,
+    format_time,
+)
 from harpoon.data.column_array import (
     NANOSECONDS,
     NO_INDEX,
@@ -51,6 +61,7 @@ __all__ = [
     "describe",
     "factorize",
     "fill_missing",
+    "format_iso_time",
     "format_number",
     "format_time",
     "merge_counts",

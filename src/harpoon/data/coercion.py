@@ -29,10 +29,13 @@ def coerce_observed(cells: ColumnArray, column: Column) -> ColumnArray:
     check_finite(column.name, cells)
     if cells.missing.all():
         return _all_missing(cells, column)
-    if cells.storage not in column.kind.storages:
+    is_coerced = column.kind.discrete and cells.storage == "category" and cells.categories == column.categories
+    if cells.storage not in column.kind.storages and not is_coerced:
+        is_text_of_times = column.kind.temporal and cells.storage == "text"
+        how = ", for example by `pandas.to_datetime` or by reading the file with `harpoon.io.read_table`"
         raise SchemaMismatch(
             f"Column {column.name!r} is of kind {column.kind.value!r}, but the table holds {cells.storage} values "
-            "in it. Convert the column, or train again with the kind it has now."
+            f"in it. Convert the column{how if is_text_of_times else ''}, or train again with the kind it has now."
         )
     if column.kind.discrete:
         return _coerce_category(cells, column)

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from harpoon._text import format_list, format_percent
+from harpoon._formatting import format_list, format_percent
 from harpoon.data.calendar import is_zone, to_local
 from harpoon.data.column_array import NANOSECONDS, Storage
 from harpoon.exceptions import InvalidOption
@@ -27,7 +27,15 @@ MAX_STEP = 10**18
 MAX_DECIMALS = 9  # the finest resolution that is detected
 MAX_ROUNDING = 0.01  # steps: a larger rounding error could hide other digits
 MAX_ROUNDED_FRACTION = 0.1  # values with a rounding error
-TIME_STEPS = (86_400 * 10**9, 3_600 * 10**9, 60 * 10**9, 10**9, 10**6, 10**3, 1)  # in nanoseconds
+TIME_STEPS = {  # in nanoseconds
+    "day": 86_400 * 10**9,
+    "hour": 3_600 * 10**9,
+    "minute": 60 * 10**9,
+    "second": 10**9,
+    "millisecond": 10**6,
+    "microsecond": 10**3,
+    "nanosecond": 1,
+}
 
 
 @dataclass(frozen=True)
@@ -71,7 +79,7 @@ def integer_step(values: NDArray[Any], unit: str = "") -> int:  # noqa: ARG001
 def time_step(values: NDArray[Any], unit: str) -> int:
     """Return the largest of day, hour, minute, second and so on that divides all times, in units of time."""
     tick = NANOSECONDS[unit]
-    steps = [step // tick for step in TIME_STEPS if step >= tick]
+    steps = [step // tick for step in TIME_STEPS.values() if step >= tick]
     return int(next(step for step in steps if not (values % step).any()))
 
 
@@ -80,15 +88,40 @@ def format_number(value: float | None) -> str:
     return "?" if value is None else f"{value:d}" if isinstance(value, int) else f"{value:.10g}"
 
 
-def _format_ticks(scalar: type[Any], ticks: float, unit: str) -> str:
-    return str(scalar(int(ticks), unit or "D"))
+def _format_time(ticks: float, unit: str) -> str:
+    """Return a date or a datetime as text, without seconds that are zero.
+
+    >>> _format_time(0, ""), _format_time(3600, "s"), _format_time(90, "s"), _format_time(1_500_000, "us")
+    ('1970-01-01', '1970-01-01 01:00', '1970-01-01 00:01:30', '1970-01-01 00:00:01.500000')
+    """
+    date, _, time = _iso_text(int(ticks), unit).partition("T")
+    seconds, _, fraction = time.partition(".")
+    time = time if fraction.strip("0") else seconds.removesuffix(":00")
+    return f"{date} {time}".rstrip()
+
+
+def _iso_text(ticks: int, unit: str) -> str:
+    name: Any = unit or "D"
+    return str(np.datetime64(ticks, name))
+
+
+def _format_duration(ticks: float, unit: str) -> str:
+    """Return a duration as text, in the largest unit that divides it.
+
+    >>> _format_duration(5400, "s"), _format_duration(86_400, "s"), _format_duration(0, "us"), _format_duration(3, "us")
+    ('90 minutes', '1 day', '0 days', '3 microseconds')
+    """
+    nanoseconds = int(ticks) * NANOSECONDS[unit or "us"]
+    name, size = next(one for one in TIME_STEPS.items() if nanoseconds % one[1] == 0)
+    count = nanoseconds // size
+    return f"{count} {name}{'s' * (abs(count) != 1)}"
 
 
 def _always(dtype: pa.DataType) -> Callable[[str, bool], pa.DataType]:
     return lambda _unit, _zoned: dtype
 
 
-_temporal = partial(KindSpec, numeric=True, temporal=True, step=time_step, format=partial(_format_ticks, np.datetime64))
+_temporal = partial(KindSpec, numeric=True, temporal=True, step=time_step, format=_format_time)
 KINDS: dict[str, KindSpec] = {
     "number": KindSpec(("float", "integer"), numeric=True, arrow_type=_always(pa.float64()), step=decimal_step),
     "integer": KindSpec(("integer", "float"), numeric=True, arrow_type=_always(pa.int64()), step=integer_step),
@@ -101,9 +134,10 @@ KINDS: dict[str, KindSpec] = {
     "duration": _temporal(
         ("duration",),
         arrow_type=lambda unit, _zoned: pa.duration(unit or "us"),
-        format=partial(_format_ticks, np.timedelta64),
+        format=_format_duration,
     ),
     **dict.fromkeys(("constant", "empty", "text", "identifier", "personal", "skipped"), KindSpec()),  # not modelled
+    "weight": KindSpec(arrow_type=_always(pa.float64())),  # how much each row counts; not modelled
 }
 
 
@@ -129,6 +163,7 @@ class Kind(str):
     IDENTIFIER: ClassVar[Kind]
     PERSONAL: ClassVar[Kind]
     SKIPPED: ClassVar[Kind]
+    WEIGHT: ClassVar[Kind]
 
     def __new__(cls, name: str) -> Kind:
         """Return the one object of a name in `KINDS`."""
@@ -262,7 +297,8 @@ def _column_errors(column: Column) -> Iterator[tuple[str, bool]]:
     for name in ("minimum", "maximum", "step", "missing"):
         value = getattr(column, name)
         number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-        yield f"its {name} must be a finite number", value is not None and not number
+        units = _expected_units(column) if kind.temporal and name != "missing" else ""
+        yield f"its {name} must be a finite number{units}, got {value!r}", value is not None and not number
     yield "its minimum must not be above its maximum", low is not None and high is not None and low > high
     yield "its values must be finite numbers in ascending order", column.values is not None and not _are_numbers(column)
     integers = all(value is None or float(value).is_integer() for value in (low, high, column.step))
@@ -285,6 +321,15 @@ def _column_errors(column: Column) -> Iterator[tuple[str, bool]]:
     yield "its note must be text", not isinstance(column.note, str)
 
 
+def _expected_units(column: Column) -> str:
+    """Return in which units the ends of a range of times are given."""
+    if column.kind is Kind.DATE:
+        return " of days since 1970-01-01, such as (date(2026, 1, 31) - date(1970, 1, 1)).days"
+    name = {"s": "seconds", "ms": "milliseconds", "us": "microseconds", "ns": "nanoseconds"}.get(column.unit)
+    unit = name or 'units (unit="s", "ms", "us" or "ns")'
+    return f" of {unit}" if column.kind is Kind.DURATION else f" of {unit} since 1970-01-01 00:00 UTC"
+
+
 def _are_numbers(column: Column) -> bool:
     """Return whether the values of a column are those of numbers, in ascending order."""
     if not isinstance(column.values, tuple) or column.kind.temporal or not column.kind.numeric:
@@ -295,7 +340,9 @@ def _are_numbers(column: Column) -> bool:
 
 
 def as_category(column: Column) -> Column:
-    """Return a flag as the category that it is: its two values are labels, and scored as such."""
+    """Return a flag as the category that it is: its two values are labels, and scored as such; others as they are."""
+    if not column.is_flag:
+        return column
     return Column(column.name, Kind.CATEGORY, column.values, ordered=True, missing=column.missing)
 
 
@@ -310,7 +357,8 @@ def describe(column: Column) -> str:
         parts.append(f"{len(column.values)} values: {', '.join(map(format_number, column.values))}")
     elif column.minimum is not None and column.maximum is not None and column.kind.numeric:
         low, high = (format_value(column, end) for end in (column.minimum, column.maximum))
-        parts.append(f"{low} to {high}{f' ({column.zone})' * bool(column.zone)}")
+        zone = f" ({column.zone or 'UTC'})" if column.zoned else ""
+        parts.append(f"{low} to {high}{zone}")
     if column.step and column.kind.numeric and not column.kind.temporal and (column.values is None or not column.clip):
         parts.append(f"step {format_number(column.step)}")
     if column.missing:
@@ -320,9 +368,18 @@ def describe(column: Column) -> str:
 
 def format_time(column: Column, ticks: float) -> str:
     """Return a date, a datetime or a duration as text; a time with a time zone as its clocks show it."""
-    if column.zone and column.unit:
-        ticks = int(to_local(np.array([int(ticks)]), NANOSECONDS[column.unit], column.zone)[0])
-    return column.kind.spec.format(ticks, column.unit)
+    return column.kind.spec.format(_local_ticks(column, ticks), column.unit)
+
+
+def format_iso_time(column: Column, ticks: float) -> str:
+    """Return a date or a datetime in the format of ISO 8601, with all digits of its unit, as its clocks show it."""
+    return _iso_text(_local_ticks(column, ticks), column.unit)
+
+
+def _local_ticks(column: Column, ticks: float) -> int:
+    if not column.zone or not column.unit:
+        return int(ticks)
+    return int(to_local(np.array([int(ticks)]), NANOSECONDS[column.unit], column.zone)[0])
 
 
 def format_value(column: Column, value: float) -> str:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from harpoon.data.column import Column
 from harpoon.data.column_array import ColumnArray, Columns, n_rows, take
 from harpoon.data.schema import Schema
-from harpoon.data.statistics import MAX_DISTINCT_VALUES, ColumnCounts, Floats, TableCounts
+from harpoon.data.statistics import MAX_DISTINCT_VALUES, ColumnCounts, Floats, TableCounts, WeightedValues
 
 Counts = NDArray[np.int64]
 Pair = tuple[str, str]
@@ -35,13 +35,15 @@ class ColumnBins:
     """The bins of one column, the last of which is for missing cells.
 
     `low` and `high` are the ends of each bin, (bins - 1,); for a category both are its code.
-    `counts` is the number of rows in each bin, and `pair_bin` its bin in pairs, (bins,) each.
+    `counts` is the number of rows in each bin, and `pair_bin` its bin in pairs, (bins,) each. If the counts were made
+    of noisy ones, `above` has at least the noisy ones, (bins,).
     """
 
     low: Floats
     high: Floats
     counts: Counts
     pair_bin: Counts
+    above: Counts | None = None
 
     @classmethod
     def fit(cls, column: Column, counts: ColumnCounts, n_pair_bins: int) -> ColumnBins:
@@ -53,6 +55,9 @@ class ColumnBins:
             of_bin = np.zeros(n_categories, dtype=np.int64)
             of_bin[counts.values.values] = weights
             pair_bin = _most_common(of_bin, n_pair_bins)
+        elif counts.min_rows > 1:
+            low, high, of_bin = _common_bins(WeightedValues(values, weights, counts.min_rows))
+            pair_bin = _intervals(of_bin, n_pair_bins)
         else:
             first = np.flatnonzero(np.diff(_intervals(weights, N_BINS), prepend=-1))
             last = np.append(first[1:], len(values)) - 1
@@ -62,7 +67,8 @@ class ColumnBins:
             of_bin = np.add.reduceat(weights, first) if len(first) else weights
             pair_bin = _intervals(of_bin, n_pair_bins)
         missing_bin = pair_bin.max(initial=-1) + 1
-        return cls(low, high, np.append(of_bin, counts.n_missing), np.append(pair_bin, missing_bin))
+        n_missing = counts.n_missing + counts.n_hidden
+        return cls(low, high, np.append(of_bin, n_missing), np.append(pair_bin, missing_bin))
 
     @property
     def n_pair_bins(self) -> int:
@@ -75,18 +81,26 @@ class ColumnBins:
         bins = np.where(cells.without_unseen().missing, len(self.low), bins.clip(min=0))
         return self.pair_bin[bins]
 
-    def suppress(self) -> ColumnBins:
+    def suppress(self, largest: int) -> ColumnBins:
         """Return the bins with small counts suppressed."""
-        return replace(self, counts=suppress(self.counts))
+        return replace(self, counts=suppress(self.counts, largest))
 
 
 @dataclass(frozen=True)
 class ContingencyTables:
-    """Counts of a training table: its rows, the bins of each column, and pairs of columns, (bins, bins) each."""
+    """Counts of a training table: its rows, the bins of each column, and pairs of columns, (bins, bins) each.
+
+    `suppressed` is the count of every cell that has at least one row and at most so many; noisy counts are not
+    suppressed. Rows count once, also if they have weights; `effective_rows` is how many rows of equal weight they are
+    worth then.
+    """
 
     n_rows: int
     columns: dict[str, ColumnBins]
     pairs: dict[Pair, Counts]
+    suppressed: int = SUPPRESSED
+    effective_rows: float | None = None
+    noise_std: float = 0.0  # of the count of a bin of one column, in a model with differential privacy
 
     @classmethod
     def fit(cls, schema: Schema, counts: TableCounts, total: int, rows: Columns, sample: Columns) -> ContingencyTables:
@@ -95,17 +109,9 @@ class ContingencyTables:
         If not all pairs of columns fit, those are counted that depend on each other most in a sample of the table.
         """
         names = [column.name for column in schema.modelled]
-        n_pairs = max(len(names) * (len(names) - 1) // 2, 1)
-        n_bins = int(np.clip(np.sqrt(MAX_PAIR_CELLS / n_pairs) - 1, MIN_PAIR_BINS, MAX_PAIR_BINS))
-        # Of a small table, bins of numbers are so few that most cells of a pair are not suppressed.
-        n_intervals = int(np.clip(np.sqrt(total / (2 * SUPPRESSED)), MIN_PAIR_BINS, n_bins))
-        columns = {
-            column.name: ColumnBins.fit(
-                column, counts[column.name].coerced(column), n_bins if column.kind.discrete else n_intervals
-            )
-            for column in schema.modelled
-        }
-        tables = cls(total, columns, {})
+        min_rows = max((counts[name].min_rows for name in names), default=1)
+        tables = replace(cls.without_pairs(schema, counts, total), suppressed=max(SUPPRESSED, min_rows - 1))
+        columns = tables.columns
         every = dict.fromkeys(combinations(names, 2))
         sizes = {(a, b): columns[a].n_pair_bins * columns[b].n_pair_bins for a, b in every}
         if sum(sizes.values()) > MAX_PAIR_CELLS:
@@ -117,6 +123,22 @@ class ContingencyTables:
             fitting = np.cumsum([sizes[pair] for pair in ranked]) <= MAX_PAIR_CELLS
             every = dict.fromkeys(pair for pair, fits in zip(ranked, fitting, strict=True) if fits)
         return replace(tables, pairs=tables.count(rows, every))
+
+    @classmethod
+    def without_pairs(cls, schema: Schema, counts: TableCounts, total: int) -> ContingencyTables:
+        """Return the bins and the counts of each column alone, of a table with `total` rows."""
+        n_columns = len(schema.modelled)
+        n_pairs = max(n_columns * (n_columns - 1) // 2, 1)
+        n_bins = int(np.clip(np.sqrt(MAX_PAIR_CELLS / n_pairs) - 1, MIN_PAIR_BINS, MAX_PAIR_BINS))
+        # Of a small table, bins of numbers are so few that most cells of a pair are not suppressed.
+        n_intervals = int(np.clip(np.sqrt(total / (2 * SUPPRESSED)), MIN_PAIR_BINS, n_bins))
+        columns = {
+            column.name: ColumnBins.fit(
+                column, counts[column.name].coerced(column), n_bins if column.kind.discrete else n_intervals
+            )
+            for column in schema.modelled
+        }
+        return cls(total, columns, {})
 
     def count(self, rows: Columns, pairs: Mapping[Pair, object]) -> dict[Pair, Counts]:
         """Count rows by pairs of columns."""
@@ -134,6 +156,11 @@ class ContingencyTables:
         return self.pairs[second, first].T if (second, first) in self.pairs else None
 
     @property
+    def worth(self) -> float | None:
+        """How many rows of equal weight a row is worth on average; None: rows have no weights."""
+        return None if self.effective_rows is None else self.effective_rows / max(self.n_rows, 1)
+
+    @property
     def pair_counts(self) -> Counts:
         """The counts of all pairs one after the other, which can be added to those of another part of the table."""
         return np.concatenate([np.zeros(0, dtype=np.int64), *(table.ravel() for table in self.pairs.values())])
@@ -148,18 +175,25 @@ class ContingencyTables:
 
     def suppress(self) -> ContingencyTables:
         """Return the tables with small counts suppressed."""
-        columns = {name: of_column.suppress() for name, of_column in self.columns.items()}
-        return replace(self, columns=columns, pairs={pair: suppress(table) for pair, table in self.pairs.items()})
+        columns = {name: of_column.suppress(self.suppressed) for name, of_column in self.columns.items()}
+        pairs = {pair: suppress(table, self.suppressed) for pair, table in self.pairs.items()}
+        return replace(self, columns=columns, pairs=pairs)
 
     def to_json(self) -> dict[str, Any]:
         """Return everything but the counts of pairs as plain data."""
         columns = {
-            name: {key: getattr(of_column, key).tolist() for key in ("low", "high", "counts", "pair_bin")}
+            name: {
+                key: getattr(of_column, key).tolist()
+                for key in ("low", "high", "counts", "pair_bin", "above")
+                if getattr(of_column, key) is not None
+            }
             for name, of_column in self.columns.items()
         }
         names = list(self.columns)
         pairs = [[names.index(a), names.index(b)] for a, b in self.pairs]
-        return {"n_rows": self.n_rows, "columns": columns, "pairs": pairs}
+        content = {"n_rows": self.n_rows, "columns": columns, "pairs": pairs, "suppressed": self.suppressed}
+        content |= {} if self.effective_rows is None else {"effective_rows": self.effective_rows}
+        return content | ({"noise_std": self.noise_std} if self.noise_std else {})
 
     @classmethod
     def from_json(cls, schema: Schema, data: Mapping[str, Any], pair_counts: Counts) -> ContingencyTables:
@@ -169,27 +203,36 @@ class ContingencyTables:
         for i, j in data["pairs"]:
             shape = columns[names[i]].n_pair_bins, columns[names[j]].n_pair_bins
             pairs[names[i], names[j]] = np.zeros(shape, dtype=np.int64)
-        return cls(int(data["n_rows"]), columns, pairs).with_pair_counts(pair_counts)
+        suppressed = int(data.get("suppressed", SUPPRESSED))  # files of older versions do not have it
+        n_rows, effective = int(data["n_rows"]), data.get("effective_rows")
+        if effective is not None and not 0 < float(effective) <= n_rows:
+            raise ValueError("the effective number of rows must be positive and at most the number of rows")
+        effective = None if effective is None else float(effective)
+        noise_std = float(data.get("noise_std", 0.0))
+        if not (np.isfinite(noise_std) and noise_std >= 0):
+            raise ValueError("the noise of the counts must be a number from 0")
+        return cls(n_rows, columns, pairs, suppressed, effective, noise_std).with_pair_counts(pair_counts)
 
 
-def suppress(counts: Counts) -> Counts:
-    """Return counts with every small one but 0 replaced by `SUPPRESSED`.
+def suppress(counts: Counts, largest: int = SUPPRESSED) -> Counts:
+    """Return counts with every small one but 0 replaced by the largest of these.
 
     >>> suppress(np.array([0, 1, 4, 5])).tolist()
     [0, 4, 4, 5]
     """
-    return np.where(counts > 0, np.maximum(counts, SUPPRESSED), 0)
+    return np.where(counts > 0, np.maximum(counts, largest), 0)
 
 
 def _column_from_json(data: Mapping[str, Any]) -> ColumnBins:
     low, high = (np.array(data[key], dtype=np.float64) for key in ("low", "high"))
     counts, pair_bin = (np.array(data[key], dtype=np.int64) for key in ("counts", "pair_bin"))
-    sizes = {len(low) + 1, len(high) + 1, len(counts), len(pair_bin)}
+    above = np.array(data["above"], dtype=np.int64) if "above" in data else None
+    sizes = {len(low) + 1, len(high) + 1, len(counts), len(pair_bin), len(counts if above is None else above)}
     if len(sizes) > 1 or pair_bin.min() < 0 or pair_bin.max() != pair_bin[-1] or counts.min() < 0:
         raise ValueError("the bins of a column are inconsistent")
     if not (np.diff(low) >= 0).all() or not (low <= high).all():
         raise ValueError("the bins of a column must ascend")
-    return ColumnBins(low, high, counts, pair_bin)
+    return ColumnBins(low, high, counts, pair_bin, above)
 
 
 def _intervals(weights: Counts, n_bins: int) -> Counts:
@@ -208,6 +251,36 @@ def _intervals(weights: Counts, n_bins: int) -> Counts:
     of_cut, is_common = np.searchsorted(cuts, before, side="right"), weights >= total / n_even
     starts = (np.diff(of_cut) > 0) | is_common[1:] | is_common[:-1]
     return np.append(0, np.cumsum(starts))
+
+
+def _common_bins(x: WeightedValues) -> tuple[Floats, Floats, Counts]:
+    """Return the lower and upper ends and the rows of bins whose ends and counts rest on at least `x.min_rows` rows.
+
+    A bin starts at a common value, just above one, or at the mean of the rows around its start.
+    """
+    starts = np.flatnonzero(np.diff(_intervals(x.counts, N_BINS), prepend=-1))
+    common, before = x.is_common, np.cumsum(x.counts) - x.counts
+    around = before[starts][:, None] + np.arange(-x.min_rows, x.min_rows)
+    means = x.order_statistics(around.clip(0, x.n_values - 1)).mean(axis=1)
+    above = np.nextafter(x.values[np.maximum(starts - 1, 0)], np.inf)
+    low = np.where(common[starts], x.values[starts], np.where(common[starts - 1], above, means))
+    low = np.unique(np.append(x.values[:1], low[1:]))
+    rows = np.bincount(np.searchsorted(low, x.values, side="right") - 1, weights=x.counts, minlength=len(low))
+    while len(low) > 1 and rows.min() < x.min_rows:  # a bin with too few rows joins the smaller of its neighbours
+        at = int(rows.argmin())
+        into_left = at == len(low) - 1 or (at > 0 and rows[at - 1] <= rows[at + 1])
+        joined = at if into_left else at + 1
+        rows[joined - 1] += rows[joined]
+        low, rows = np.delete(low, joined), np.delete(rows, joined)
+    high = np.append(low[1:], x.values[-1:])
+    is_single = np.isin(low, x.values[common]) & (rows == _rows_at(x, low))
+    return low, np.where(is_single, low, high), rows.astype(np.int64)
+
+
+def _rows_at(x: WeightedValues, values: Floats) -> Counts:
+    """Return how many rows have each of some values."""
+    index = np.searchsorted(x.values, values).clip(max=len(x) - 1)
+    return np.where(x.values[index] == values, x.counts[index], 0)
 
 
 def _ends(values: Floats, weights: Counts) -> tuple[Floats, Floats]:

@@ -24,7 +24,7 @@ import pyarrow as pa
 from narwhals.exceptions import NarwhalsError
 from numpy.typing import NDArray
 
-from harpoon._text import format_list
+from harpoon._formatting import format_list
 from harpoon.data.arrow import (
     from_arrow,
     has_new_categories,
@@ -68,6 +68,10 @@ class FrameTemplate:
         if library is None:
             library = self.library if self.library != ANY_LIBRARY else next(filter(is_installed, LIBRARIES))
         return replace(self, library=library, range_index=self.range_index if library == "pandas" else ())
+
+    def without_metadata(self) -> FrameTemplate:
+        """Return the template without what dataframe libraries note of a table, such as the categories of an Enum."""
+        return replace(self, schema=pa.schema([f.remove_metadata() for f in self.schema]))
 
     def label(self, name: str) -> int | str:
         """Return the name of a column in the frame, which may be an integer in pandas."""
@@ -304,6 +308,12 @@ def build_like(table: Table, columns: Mapping[str, ColumnArray]) -> Any:  # noqa
     types = {"integer": pa.int64(), "text": pa.string()}
     fields = [pa.field(name, types[cells.storage]) for name, cells in columns.items()]
     return FrameTemplate(table.library, pa.schema(fields)).build(columns)
+
+
+def build_frame(table: pa.Table, template: FrameTemplate) -> Any:  # noqa: ANN401
+    """Return an Arrow table as a frame of the library of a template, with its dtypes where they fit."""
+    columns = list(zip(table.schema, (column.combine_chunks() for column in table.columns), strict=True))
+    return _to_native(columns, template.schema.metadata, template.library)
 
 
 def stack(tables: Sequence[Any]) -> Any:  # noqa: ANN401

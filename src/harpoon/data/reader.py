@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harpoon._text import format_list
+from harpoon._formatting import format_list
 from harpoon.data.arrow import opaque
 from harpoon.data.coercion import coerce_observed
 from harpoon.data.column_array import ColumnArray, Columns
@@ -20,7 +20,7 @@ def read_columns(
     with a warning, or are an error if `strict`. Columns that the schema does not have are an error, or with `extra`
     a warning.
     """
-    check_columns(table.names, schema.names, partial=partial, extra=extra)
+    check_columns(table.names, schema.names, partial=partial, extra=extra, weights=schema.weights)
     rows = {}
     for column in schema.modelled:
         cells = table.column(column.name) if column.name in table.names else opaque(table.n_rows, "null")

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harpoon._text import closest_matches, format_list
+from harpoon._formatting import closest_matches, format_list
+from harpoon._utils import cards
 from harpoon.data import dataframe
 from harpoon.data.calendar import is_zone
 from harpoon.data.coercion import check_finite
@@ -27,11 +28,13 @@ MIN_DENSE_ROWS = 50  # rows from which consecutive integers are row numbers
 MAX_DISTINCT_TEXT_FRACTION = 0.5  # of the cells: texts with more distinct values are not categories
 MAX_IDENTIFIER_LENGTH = 40  # characters
 NUMBER = re.compile(r"(?=.*\d)[+-]?(\d{1,3}(,\d{3})+|[1-9]\d*|0)?(\.\d+)?([eE][+-]?\d+)?")
+WEIGHT_NOTE = "the weight of each row"
+NOTES: dict[str, str] = {Kind.WEIGHT: WEIGHT_NOTE}  # of columns of a kind that the user has chosen
 MAX_FEW_VALUES, MIN_CELLS_PER_VALUE = 10, 5  # a number with at most so many values, each in as many cells on average
 
 
 @dataclass(frozen=True)
-class Schema:
+class Schema(cards.Displayed):
     """The columns of a table, in order.
 
     A column may have any number of categories; beyond 256 the default model learns the rare ones in groups.
@@ -66,6 +69,11 @@ class Schema:
         kind_width = max((len(column.kind) for column in self), default=0)
         return "\n".join(f"{c.name:<{name_width}}  {c.kind:<{kind_width}}  {describe(c)}".rstrip() for c in self)
 
+    def _card(self) -> cards.Html:
+        n_modelled = len(self.modelled)
+        title = f"Schema: {len(self)} columns" + (f", {n_modelled} of them modelled" if n_modelled < len(self) else "")
+        return cards.card(title, column_table(self))
+
     @property
     def names(self) -> list[str]:
         """The names of all columns."""
@@ -75,6 +83,26 @@ class Schema:
     def modelled(self) -> list[Column]:
         """The columns that the model learns."""
         return [column for column in self if column.kind.modelled]
+
+    @property
+    def weights(self) -> str | None:
+        """The column with the weight of each row, if there is one: `impute` does not need it."""
+        found = [column.name for column in self if column.kind is Kind.WEIGHT]
+        if len(found) > 1:
+            raise InvalidOption(f"A table can have one column of weights, and the schema has {format_list(found)}.")
+        return found[0] if found else None
+
+    @property
+    def required(self) -> list[str]:
+        """The columns that a table to impute must have: all but that of weights."""
+        return [name for name in self.names if name != self.weights]
+
+    def with_weights(self, name: str) -> Schema:
+        """Return a copy in which a column holds the weight of each row, and any other such column is skipped."""
+        others = self
+        if self.weights not in (None, name):
+            others = self.replace(str(self.weights), kind=Kind.SKIPPED)
+        return others.replace(name, kind=Kind.WEIGHT, note=WEIGHT_NOTE)
 
     @property
     def constants(self) -> dict[str, Any]:
@@ -106,7 +134,9 @@ class Schema:
         for name, kind in wanted.items():
             if str(kind) not in KINDS:
                 raise InvalidOption.one_of(f"The kind of column {name!r}", kind, list(KINDS))
-            given[name] = Column(name, Kind(kind), note="left out on request" if name in exclude else "")
+            given[name] = Column(
+                name, Kind(kind), note="left out on request" if name in exclude else NOTES.get(kind, "")
+            )
         return cls(tuple(_infer_column(name, counts[name], given.get(name)) for name in names))
 
     def complete(self, data: object) -> Schema:
@@ -165,14 +195,34 @@ class Schema:
         return cls.from_json(text)
 
 
+def column_table(schema: Schema) -> cards.Html:
+    """Return the columns of a schema as a table of a card."""
+    rows = [
+        (
+            cards.code(column.name),
+            column.kind,
+            describe(replace(column, missing=0.0)),
+            cards.bar(column.missing) if column.missing else "none",
+        )
+        for column in schema
+    ]
+    return cards.table(["column", "kind", "values", "missing"], rows, what="columns")
+
+
 def check_columns(
-    got: list[str], required: list[str], *, of: str = "model", partial: bool = False, extra: bool = False
+    got: list[str],
+    required: list[str],
+    *,
+    of: str = "model",
+    partial: bool = False,
+    extra: bool = False,
+    weights: str | None = None,
 ) -> None:
     """Raise SchemaMismatch unless a table has the columns of the schema, in any order, or some of them if `partial`.
 
-    With `extra` it may have other columns, which are warned of.
+    With `extra` it may have other columns, which are warned of. It may lack the column of weights.
     """
-    missing = [name for name in required if name not in set(got)]
+    missing = [name for name in required if name not in set(got) and name != weights]
     if missing and not partial:
         raise SchemaMismatch.missing_columns(missing, got, of=of)
     others = [name for name in got if name not in set(required)]

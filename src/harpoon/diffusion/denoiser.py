@@ -58,13 +58,21 @@ class Denoiser(nn.Module, ABC):
         """Return the inner weight matrices, which Muon may optimise; none by default."""
         return []
 
-    def initialize(self, data: EncodedRows, generator: torch.Generator, cells: Columns | None = None) -> None:  # noqa: ARG002
+    def initialize(
+        self,
+        data: EncodedRows,
+        generator: torch.Generator,
+        cells: Columns | None = None,  # noqa: ARG002
+        *,
+        independent: bool = False,  # noqa: ARG002
+    ) -> None:
         """Set the initial weights, and all statistics of the training rows that the network uses.
 
         Args:
             data: The encoded rows.
             generator: The source of random weights.
-            cells: The same rows before they were encoded, for relations between columns; None: these are not searched.
+            cells: The same rows before they were encoded, for exact relations between columns.
+            independent: The columns of the rows are independent of each other, so that no dependence is searched.
         """
         initialize_linear(self, generator)
         self.fit_moments(data)
@@ -73,10 +81,12 @@ class Denoiser(nn.Module, ABC):
         """Raise ValueError if buffers that were read from a file cannot be used."""
 
     def fit_moments(self, data: EncodedRows) -> None:
-        """Set `mean` and `variance` to the moments of the observed cells of the training rows."""
-        count = data.observed.sum(dim=0).clamp(min=1)
-        self.mean.copy_((data.x * data.observed).sum(dim=0) / count)
-        self.variance.copy_((((data.x - self.mean) * data.observed) ** 2).sum(dim=0) / count)
+        """Set `mean` and `variance` to the weighted moments of the observed cells of the training rows."""
+        weights = data.observed * data.row_weights
+        total = weights.sum(dim=0)
+        total = torch.where(total > 0, total, 1.0)  # no cell of a feature may be observed
+        self.mean.copy_((data.x * weights).sum(dim=0) / total)
+        self.variance.copy_(((data.x - self.mean) ** 2 * weights).sum(dim=0) / total)
 
 
 class CellScores(NamedTuple):
@@ -86,6 +96,7 @@ class CellScores(NamedTuple):
     probability: Tensor  # of the most probable category; NaN if the cell has no categories
     correct: Tensor  # whether that is the category of the cell
     cumulative: Tensor  # the cumulative probability of a number at its value; NaN if the cell has none
+    row: Tensor  # the index of its row
 
 
 class MaxNoiseModel:

@@ -101,8 +101,8 @@ class HierarchicalCodec(CategoricalCodec):
     @classmethod
     def fit(cls, column: Column, counts: ColumnCounts) -> HierarchicalCodec:
         """Find the frequent categories."""
-        by_code = np.zeros(len(column.categories or ()), dtype=np.int64)
-        by_code[counts.values.values] = counts.counts
+        by_code = np.zeros(len(column.categories or ()))
+        by_code[counts.values.values] = counts.mass
         return cls(column, tuple(sorted(np.argsort(-by_code, kind="stable")[:N_FREQUENT_CATEGORIES].tolist())))
 
     @property

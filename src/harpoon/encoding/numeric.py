@@ -20,6 +20,7 @@ from harpoon.encoding.units import DIMENSIONLESS, AffineUnit
 
 MIN_SPIKE_FRACTION = 0.03  # of the cells: values that are more frequent are spikes
 MAX_SPIKES = 32
+MAX_LABELS = 366  # spikes of a number that is a calendar part, such as a day of the year
 RANK_TOLERANCE = 1e-6  # of a standardised value, relative: closer values are equal
 MIN_RANK = 1e-7  # of sampled values, and one less it
 CERTAIN_PROBABILITY = 0.99  # an expectation with a spike of this probability decodes to the spike
@@ -114,8 +115,9 @@ class SpikedNumericCodec(NumericCodec):
     def __post_init__(self) -> None:
         if self.normal_scores is None and not self.spikes:
             raise ValueError(f"column {self.column.name!r} has neither normal scores nor spikes")
-        if len(self.spikes) > MAX_SPIKES or not np.isfinite(self.spikes).all() or not is_increasing(self.spikes):
-            raise ValueError(f"column {self.column.name!r} needs at most {MAX_SPIKES} ascending spikes")
+        limit = MAX_SPIKES if self.normal_scores else MAX_LABELS
+        if len(self.spikes) > limit or not np.isfinite(self.spikes).all() or not is_increasing(self.spikes):
+            raise ValueError(f"column {self.column.name!r} needs at most {limit} ascending spikes")
 
     @classmethod
     def fit(cls, column: Column, counts: ColumnCounts, scaling: str) -> SpikedNumericCodec:
@@ -126,14 +128,23 @@ class SpikedNumericCodec(NumericCodec):
         observed = _centred_counts(counts, column)
         values = spikes = observed.values
         if len(values) > MAX_SPIKES:
-            most_frequent = np.sort(np.argsort(-observed.counts, kind="stable")[:MAX_SPIKES])
-            is_spike = observed.counts[most_frequent] >= MIN_SPIKE_FRACTION * observed.n_values
-            spikes = values[most_frequent][is_spike]
+            mass = observed.mass
+            most_frequent = np.sort(np.argsort(-mass, kind="stable")[:MAX_SPIKES])
+            is_spike = (mass >= MIN_SPIKE_FRACTION * observed.n_values) & observed.is_common
+            spikes = values[most_frequent][is_spike[most_frequent]]
         if len(spikes) == len(values) and not column.clip:
             spikes = spikes[:0]
         others = observed[~np.isin(values, spikes)]
+        if len(others) and not len(others.group()[0]):
+            others = observed  # too few others to store anything of them alone
         normal_scores = NormalScoreScaler.fit(others) if len(others) or not len(spikes) else None
         return cls(column, SCALERS[scaling].fit(observed), normal_scores, tuple(spikes.tolist()))
+
+    @classmethod
+    def fit_labels(cls, column: Column, counts: ColumnCounts, scaling: str) -> SpikedNumericCodec:
+        """Fit a codec for which every value is a spike; there are at most `MAX_LABELS`."""
+        observed = _centred_counts(counts, column)
+        return cls(column, SCALERS[scaling].fit(observed), None, tuple(observed.values.tolist()))
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -352,7 +363,8 @@ def round_to_step(values: Floats, column: Column) -> NDArray[Any]:
 
 
 def _centred_counts(counts: ColumnCounts, column: Column) -> WeightedValues:
-    return WeightedValues.from_values(_centred_values(counts.values, column), counts.counts)
+    values = _centred_values(counts.values, column)
+    return WeightedValues.from_values(values, counts.counts, counts.min_rows, counts.weights)
 
 
 def _centred_values(cells: ColumnArray, column: Column) -> Floats:

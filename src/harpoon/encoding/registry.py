@@ -15,11 +15,11 @@ from typing import Any
 
 from harpoon.data import Column, ColumnCounts, Schema, TableCounts
 from harpoon.encoding.base import Codec
-from harpoon.encoding.calendar_parts import CalendarPartCodec, TimestampCodec
 from harpoon.encoding.categorical import MAX_ONE_HOT_CATEGORIES, HierarchicalCodec, OneHotCodec
-from harpoon.encoding.elapsed_time import ElapsedTimeCodec
 from harpoon.encoding.missingness import MissingIndicatorCodec
 from harpoon.encoding.numeric import NumericCodec, OrdinalCodec, SpikedNumericCodec
+from harpoon.encoding.temporal.calendar_parts import CalendarPartCodec, TimestampCodec
+from harpoon.encoding.temporal.elapsed_time import ElapsedTimeCodec
 
 Encoding = Callable[[Sequence[Column], TableCounts, str], list[Codec]]
 

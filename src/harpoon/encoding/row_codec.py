@@ -18,11 +18,16 @@ from torch import Tensor
 from harpoon.data import ColumnArray, Columns, Floats, Schema, TableCounts, n_rows
 from harpoon.encoding.base import Codec, ColumnCodec, ColumnSlice, PartType
 from harpoon.encoding.batch import EncodedRows, QuantizedRows
-from harpoon.encoding.calendar_parts import CalendarPartCodec, TimestampCodec, with_calendars
-from harpoon.encoding.elapsed_time import ElapsedTimeCodec, elapsed_times
 from harpoon.encoding.missingness import MissingIndicatorCodec
 from harpoon.encoding.missingness import missing_indicators as indicators_of
 from harpoon.encoding.registry import codec_from_json, fit_codecs
+from harpoon.encoding.temporal.calendar_parts import (
+    CalendarPartCodec,
+    TimestampCodec,
+    with_calendar_columns,
+    with_calendars,
+)
+from harpoon.encoding.temporal.elapsed_time import ElapsedTimeCodec, elapsed_times
 from harpoon.encoding.units import AffineUnit
 from harpoon.exceptions import warn
 
@@ -54,6 +59,9 @@ class RowCodec:
         n_parts = sum(isinstance(codec, CalendarPartCodec) for codec in self.codecs)
         if n_parts != sum(len({part.part for part in each.parts.values()}) for each in self.timestamps):
             raise ValueError("each calendar part must be that of a timestamp, and no timestamp can have one twice")
+        copied = [copy.name for each in self.timestamps for part in each.parts.values() for copy in part.copies]
+        if not {*copied, *self.dates} <= set(encoded):
+            raise ValueError("a calendar column must be modelled")
 
     @classmethod
     def fit(
@@ -77,9 +85,22 @@ class RowCodec:
                 warn(codec.fit_warning)
         return row_codec
 
-    def with_elapsed_times(self, rows: Columns, scaling: str) -> RowCodec:
-        """Return a codec that also encodes the time between timestamps that are near each other in some rows."""
-        return RowCodec(self.schema, (*self.codecs, *elapsed_times(self.codecs, rows, scaling)))
+    def with_calendar_columns(self, rows: Columns, counts: TableCounts, scaling: str) -> RowCodec:
+        """Return a codec that knows which columns are calendar parts or dates of a timestamp in all of some rows."""
+        parts = [codec for codec in self.codecs if isinstance(codec, CalendarPartCodec)]
+        others = [codec for codec in self.codecs if not isinstance(codec, CalendarPartCodec | MissingIndicatorCodec)]
+        parts, others = with_calendar_columns(parts, others, rows, counts, scaling)
+        return RowCodec(self.schema, (*self.indicators, *parts, *others))
+
+    def with_elapsed_times(
+        self, rows: Columns, scaling: str, min_rows: int = 1, weights: Floats | None = None
+    ) -> RowCodec:
+        """Return a codec that also encodes the time between timestamps that are near each other in some rows.
+
+        What it stores of the times rests on at least `min_rows` rows, which may have weights, (n,).
+        """
+        codecs = [codec for codec in self.codecs if not {column.name for column in codec.columns} & self.dates.keys()]
+        return RowCodec(self.schema, (*self.codecs, *elapsed_times(codecs, rows, scaling, min_rows, weights)))
 
     @cached_property
     def slices(self) -> tuple[ColumnSlice, ...]:
@@ -174,6 +195,12 @@ class RowCodec:
     def part_values(self) -> dict[str, Mapping[str, tuple[int, ...]]]:
         """The values of calendar parts that sampled timestamps have, by the name of the column."""
         return {codec.column.name: codec.calendar.values for codec in self.codecs if isinstance(codec, TimestampCodec)}
+
+    @cached_property
+    def dates(self) -> dict[str, str]:
+        """The columns that are the date of a timestamp, and that timestamp."""
+        timestamps = [codec for codec in self.codecs if isinstance(codec, TimestampCodec)]
+        return {name: codec.column.name for codec in timestamps for name in codec.date_columns}
 
     @cached_property
     def elapsed(self) -> dict[int, ElapsedTimeCodec]:
@@ -280,8 +307,11 @@ class RowCodec:
 
     @cached_property
     def units(self) -> dict[int, AffineUnit]:
-        """The units of numeric columns, by their index in `quantities`."""
-        return {index: unit for index, codec in enumerate(self.quantities) if (unit := codec.unit)}
+        """The units of numeric columns, by their index in `quantities`; a date that a timestamp has needs none."""
+        units = {
+            index: codec.unit for index, codec in enumerate(self.quantities) if codec.column.name not in self.dates
+        }
+        return {index: unit for index, unit in units.items() if unit}
 
     def quantity_values(self, rows: Columns) -> Floats:
         """Return the values of `quantities` that have a unit in double precision, (n, quantities); the others are 0.

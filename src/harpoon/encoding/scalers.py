@@ -105,7 +105,10 @@ class QuantileScaler(Scaler):
         """Fit to the observed values."""
         if not len(x):
             return cls((0.0, 1.0))
-        ranks = np.linspace(0, 1, min(MAX_QUANTILES, max(x.n_values, 2)))
+        ranks = np.linspace(0, 1, min(MAX_QUANTILES, max(x.n_values // x.min_rows, 2)))
+        if x.min_rows > 1:
+            values, low, high = x.group()
+            return cls(tuple(np.interp(ranks, np.stack([low, high], axis=1).ravel(), np.repeat(values, 2)).tolist()))
         return cls(tuple(np.maximum.accumulate(x.quantile(ranks)).tolist()))
 
     @cached_property
@@ -167,8 +170,14 @@ class NormalScoreScaler(Scaler):
         if not len(x):
             return cls((0.0,), (0.5,), (0.5,), std)
         values, margin = x.values, 0.5 / x.n_values
-        if len(values) <= MAX_QUANTILES:
-            high = np.cumsum(x.counts) / x.n_values
+        if x.min_rows > 1:
+            values, low, high = x.group()
+            chosen = np.unique(
+                np.linspace(0, len(values) - 1, min(len(values), MAX_QUANTILES)).round().astype(np.int64)
+            )
+            values, low, high = (part[chosen] for part in (values, low, high))
+        elif len(values) <= MAX_QUANTILES:
+            high = np.asarray(np.cumsum(x.mass) / x.n_values, dtype=np.float64)
             low = np.concatenate([[0.0], high[:-1]])
         else:
             ranks = np.linspace(0, 1, MAX_QUANTILES)

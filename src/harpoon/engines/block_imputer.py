@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harpoon.conditions.expressions import Predicate
+from harpoon.conditions.language.expressions import Predicate
 from harpoon.data.arrow_types import imputed_schema
 from harpoon.data.column import Kind
 from harpoon.estimator import Harpoon
@@ -49,7 +49,7 @@ class BlockImputer:
     ) -> None:
         self.model, self.draws, self.where, self.seed, self.keep_text = model, draws, where, seed, keep_text
         self.modelled = [name for name in schema.names if name in model.schema_.names]
-        if absent := [name for name in model.schema_.names if name not in self.modelled]:
+        if absent := [name for name in model.schema_.required if name not in self.modelled]:
             raise SchemaMismatch.missing_columns(absent, schema.names)
         self.passed_through = [name for name in schema.names if name not in self.modelled]  # not in the model
         produced = [c.name for c in model.schema_ if c.kind.modelled or c.kind is Kind.CONSTANT]

@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harpoon import io
-from harpoon._text import format_list
+from harpoon._formatting import format_list
 from harpoon._utils.files import replace_atomically
 from harpoon._utils.progress import rows_bar
 from harpoon._utils.rng import to_seed

@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from harpoon import io
-from harpoon._text import format_list
+from harpoon._formatting import format_list
 from harpoon.exceptions import HarpoonError, HarpoonWarning, InvalidOption, InvalidTable, TableFileError, warn
 from harpoon.io import FORMATS, Chunk, Location, ReadOptions, Source
 from harpoon.io.columnar import cast_to_schema

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -27,11 +26,11 @@ from harpoon.data.arrow_types import text_types
 from harpoon.engines import DEFAULT_BLOCK_ROWS
 from harpoon.engines.block_imputer import BlockImputer
 from harpoon.engines.blocks import Block, FileSet, errors_name_file
-from harpoon.estimator import Harpoon, load
+from harpoon.estimator import Harpoon, from_bytes, load, to_bytes
 from harpoon.exceptions import InvalidOption
-from harpoon.inference.call_options import check_missing
-from harpoon.inference.strategies import check_strategy
-from harpoon.inference.support import Support, warn_extrapolation
+from harpoon.inference.call_options import check_effective, check_missing
+from harpoon.inference.conditional.strategies import check_strategy
+from harpoon.inference.diagnostics.support import Support, warn_extrapolation
 from harpoon.io import Location, ReadOptions
 
 Model = Harpoon | str | os.PathLike[str]
@@ -88,6 +87,11 @@ class Request:
         """Whether rows satisfy a condition, or obey rules of the model."""
         return self.where is not None or bool(self.fitted.rules_)
 
+    def check_effective(self, **call: bool) -> None:
+        """Raise InvalidOption if an option would have no effect."""
+        model, guided = self.fitted, self.is_conditional
+        check_effective(model.config, self.options, conditional=model.denoiser_.is_conditional, guided=guided, **call)
+
     def with_seed(self) -> Self:
         """Return the request with a seed, which is random if none was given."""
         return replace(self, seed=to_seed(None)) if self.seed is None else self
@@ -109,12 +113,7 @@ class ImputeRequest(Request):
         if draws is not None:
             check_count(draws, "draws, the number of tables to sample,")
         request = cls(**_common_fields(model, **common), draws=draws, only=columns)
-        request.fitted._check_effective(
-            request.options,
-            samples=request.depends_on_row_number,
-            guided=request.is_conditional,
-            draws=draws is not None,
-        )
+        request.check_effective(samples=request.depends_on_row_number, draws=draws is not None)
         warn_extrapolation(request.support, str(request.where))
         return request
 
@@ -289,7 +288,7 @@ class SampleJob(Job):
         values = None if given is None else dict(given)
         job = cls(**fields, n=check_count(n), block_size=block_size, given=values, strategy=strategy, missing=missing)
         job = replace(job, block_size=effective_block_size(block_size, job.is_conditional))
-        job.fitted._check_effective(job.options, samples=True, guided=job.is_conditional, given=given is not None)
+        job.check_effective(samples=True, given=given is not None)
         warn_extrapolation(job.support, str(job.where))
         return job
 
@@ -324,7 +323,7 @@ def _common_fields(
     model: Model, where: Where = None, random_state: RandomState = None, options: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
     """Check the arguments that all requests have. All workers share the seed of the call, or of the model."""
-    content = _serialize_model(model)
+    content = serialize_model(model)
     fitted = deserialize_model(content)
     condition = None if where is None else to_predicate(where, fitted.schema_.names)
     if condition is not None:
@@ -338,21 +337,15 @@ def _common_fields(
     }
 
 
-def _serialize_model(model: Model) -> bytes:
+def serialize_model(model: Model) -> bytes:
     """Return the file of a model as bytes, for workers that do not see it."""
     if not isinstance(model, Harpoon):
         load(model, progress=False)  # raises a ModelFileError if it is not a model
         return Path(model).read_bytes()
-    with tempfile.TemporaryDirectory(prefix="harpoon-") as folder:
-        path = Path(folder, "model.harpoon")
-        model.save(path)
-        return path.read_bytes()
+    return to_bytes(model)
 
 
 @lru_cache(maxsize=2)
 def deserialize_model(content: bytes) -> Harpoon:
     """Return the model of a file. It is loaded once per process."""
-    with tempfile.TemporaryDirectory(prefix="harpoon-") as folder:
-        path = Path(folder, "model.harpoon")
-        path.write_bytes(content)
-        return load(path, library="pyarrow", progress=False)
+    return from_bytes(content, library="pyarrow", progress=False)

@@ -22,16 +22,17 @@ import ray.data
 import ray.exceptions
 from ray.data import Dataset
 
-from harpoon._text import shorten
+from harpoon._formatting import shorten
 from harpoon._utils.rng import to_seed
 from harpoon._utils.validation import check_count
 from harpoon.data import dataframe
 from harpoon.data.statistics import TableCounts, count_columns, merge_counts
+from harpoon.data.weights import read_weights
 from harpoon.engines import DEFAULT_BLOCK_ROWS
 from harpoon.engines.blocks import FileSet
 from harpoon.engines.ray_data import blocks_of_tasks, in_order, tasks_to_dataset
 from harpoon.estimator import Harpoon
-from harpoon.exceptions import HarpoonError, InvalidTable, TrainingFailed
+from harpoon.exceptions import HarpoonError, InvalidOption, InvalidTable, TrainingFailed
 from harpoon.training.checkpoints import SAVE_INTERVAL_SECONDS, Checkpoint, TrainingState
 from harpoon.training.distributed import ProcessGroup
 from harpoon.training.fit import TrainingData
@@ -49,6 +50,7 @@ def fit(
     model: Harpoon,
     data: object,
     *,
+    weights: str | None = None,
     workers: int = 2,
     gpus: float = 0.0,
     checkpoint: str | os.PathLike[str] | None = None,
@@ -64,6 +66,7 @@ def fit(
     Args:
         model: The model to train, with its options.
         data: A Ray Dataset, a file or a folder of files, or a pandas, polars or pyarrow table.
+        weights: The column with the weight of each row, as for `Harpoon.fit`.
         workers: Number of processes that train together.
         gpus: GPUs of each process.
         checkpoint: The folder of Ray's checkpoints. With several machines it must be one that all of them see, or a URL
@@ -76,12 +79,17 @@ def fit(
     from ray.train.torch import TorchTrainer
 
     check_count(workers, "workers, the number of workers,")
-    dataset = _to_dataset(data)
+    if model.privacy is not None:
+        raise InvalidOption(
+            "privacy is not possible with engine Ray: its workers count and share rows outside of the budget. Train "
+            "with model.fit(table) in one process."
+        )
+    dataset, weights = _to_dataset(data), model._weight_column(weights)
     try:
-        counts, sample = count_dataset(dataset)
+        counts, sample = count_dataset(dataset, weights)
     except ray.exceptions.RayError as error:
         raise _to_harpoon_error(error) from error
-    job = _TrainingJob(model, to_seed(model.random_state) % 2**63, counts, sample, checkpoint_seconds)
+    job = _TrainingJob(model, to_seed(model.random_state) % 2**63, counts, sample, checkpoint_seconds, weights)
     with nullcontext(checkpoint) if checkpoint else tempfile.TemporaryDirectory(prefix="harpoon-") as folder:
         trainer = TorchTrainer(
             _train,
@@ -110,14 +118,20 @@ def fit(
     return model
 
 
-def count_dataset(data: Dataset) -> tuple[TableCounts, pa.Table]:
-    """Count the values of a Dataset where its blocks are, and take evenly spaced rows of it."""
+def count_dataset(data: Dataset, weights: str | None = None) -> tuple[TableCounts, pa.Table]:
+    """Count the values of a Dataset where its blocks are, and take evenly spaced rows of it.
+
+    `weights` is the column with the weights of the rows, if they have any.
+    """
     n_rows = data.count()
     if not n_rows:
         raise InvalidTable("A table to train on must have rows, and this Dataset has none.")
-    count = partial(_count, fraction=SAMPLE_ROWS / n_rows)
+    count = partial(_count, fraction=SAMPLE_ROWS / n_rows, weights=weights)
     parts = in_order(data).map_batches(count, batch_format="pyarrow", batch_size=None)
     found = [pickle.loads(row["part"]) for row in parts.iter_rows()]  # noqa: S301 - made by our own workers
+    for part in found:
+        if isinstance(part, HarpoonError):
+            raise part
     return merge_counts(counts for counts, _ in found), _concat(sample for _, sample in found)
 
 
@@ -165,10 +179,15 @@ def _to_harpoon_error(error: BaseException) -> HarpoonError:
     return TrainingFailed(f"The training on Ray failed: {message}")
 
 
-def _count(batch: pa.Table, fraction: float) -> pa.Table:
+def _count(batch: pa.Table, fraction: float, weights: str | None) -> pa.Table:
     n_sample = min(batch.num_rows, int(np.ceil(fraction * batch.num_rows)))
     index = np.linspace(0, batch.num_rows - 1, n_sample).astype(np.int64)
-    part = pickle.dumps((count_columns(dataframe.read(batch)), batch.take(index)))
+    table = dataframe.read(batch)
+    try:
+        counts = count_columns(table, None if weights is None else read_weights(table, weights))
+        part = pickle.dumps((counts, batch.take(index)))
+    except HarpoonError as error:  # Ray would hide it in one of its own
+        part = pickle.dumps(error)
     return pa.table({"part": pa.array([part], pa.large_binary())})
 
 
@@ -181,6 +200,7 @@ class _TrainingJob:
     counts: TableCounts
     sample: pa.Table
     checkpoint_seconds: float
+    weights: str | None
 
 
 @dataclass
@@ -220,7 +240,11 @@ def _train(config: dict[str, Any]) -> None:
     model.random_state, model.progress = job.seed, False
     shard = ray.train.get_dataset_shard(DATASET)
     rows = _concat(shard.iter_batches(batch_format="pyarrow", batch_size=None))
-    data = TrainingData(dataframe.read(rows), job.counts, dataframe.read(job.sample))
+    table, sample = dataframe.read(rows), dataframe.read(job.sample)
+    weights = [None if job.weights is None else read_weights(each, job.weights) for each in (table, sample)]
+    data = TrainingData.from_parts(
+        table, job.counts, sample, weights=weights[0], sample_weights=weights[1], weight_column=job.weights
+    )
     is_first = processes.rank == 0
     open_checkpoint = partial(ReportedCheckpoint.resume, adds_state=is_first, interval_seconds=job.checkpoint_seconds)
     model._set_fitted(model._fitter(processes).fit(data, open_checkpoint), data.sample.template)

@@ -24,7 +24,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harpoon._text import format_list
+from harpoon._formatting import format_list
 from harpoon._utils.validation import check_count
 from harpoon.data.schema import Schema
 from harpoon.engines import Run

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from harpoon._text import format_list
+from harpoon._formatting import format_list
 from harpoon.config import OTHER_NAMES, Config, GuidanceConfig, SamplingConfig, declared
 from harpoon.exceptions import InvalidOption
 

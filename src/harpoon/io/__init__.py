@@ -9,6 +9,8 @@
 | any of these, gzipped | `rows.csv.gz` |
 | standard input or output | `-` |
 | DuckDB, SQLite | `duckdb:///file.db#table`, `sqlite:///file.db#table`; `duckdb:////absolute/file.db#table` |
+| PostgreSQL | `postgresql://user@host:5432/database#table`, or `#schema.table` |
+| a query of any of these | `duckdb:///file.db?query=select ...`; it comes last, and can only be read |
 
     >>> import pyarrow as pa, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 
-from harpoon._text import shorten
+from harpoon._formatting import shorten
 from harpoon.exceptions import HarpoonError, InvalidTable, TableFileError
 from harpoon.io.byte_source import ByteSource
 from harpoon.io.source import SCAN_ROWS, Chunk, ReadOptions, Source, check_column_names, rebatch
@@ -27,6 +27,7 @@ from harpoon.io.text_types import TypeInference, cast_texts, format_texts, warn_
 
 DELIMITERS = ",;\t|"
 MAX_ROW_BYTES = 2**23  # the header included
+MAX_NAME_CHARACTERS = 2**17  # the usual limit of csv for a field
 BYTE_ORDER_MARKS = {codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 
 
@@ -49,6 +50,9 @@ class DelimitedSource(Source):
             self.names = next(_rows(sample, self.delimiter), [])
         except csv.Error as error:
             raise InvalidTable(f"The names of the columns of {content.name} cannot be read: {error}.") from None
+        if max(map(len, self.names), default=0) > MAX_NAME_CHARACTERS:  # other libraries raise the limit of csv
+            limit = f"one has more than {MAX_NAME_CHARACTERS:,} characters"
+            raise InvalidTable(f"The names of the columns of {content.name} cannot be read: {limit}.")
         check_column_names(self.names, content.name)
 
     @property

@@ -19,7 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from harpoon._text import format_list, shorten
+from harpoon._formatting import format_list, shorten
 from harpoon.exceptions import InvalidTable, MixedTypesWarning, warn
 from harpoon.io.byte_source import ByteSource
 from harpoon.io.source import Chunk, ReadOptions, Source
@@ -180,6 +180,8 @@ def _kind(cell: object) -> str:
         return "boolean"
     if isinstance(cell, int):
         return "integer" if abs(cell) <= FLOAT_EXACT_END else "long" if -INT64_END <= cell < INT64_END else "json"
+    if isinstance(cell, float) and cell.is_integer() and abs(cell) <= FLOAT_EXACT_END:
+        return "whole"
     return {float: "float", str: "text", bytes: "bytes"}.get(type(cell), "json")
 
 
@@ -194,8 +196,9 @@ def _field(name: str, kinds: set[str], text_type: pa.DataType) -> pa.Field:
         return pa.field(name, pa.null())
     if kinds == {"text"}:
         return pa.field(name, pa.string() if pa.types.is_null(text_type) else text_type)
-    if kinds <= {"integer", "long", "float"}:
-        return pa.field(name, pa.float64() if "float" in kinds else pa.int64())
+    if kinds <= {"integer", "long", "whole", "float"}:
+        is_float = "float" in kinds or ("whole" in kinds and "long" not in kinds)  # 1.0 beside 2**60 is an integer
+        return pa.field(name, pa.float64() if is_float else pa.int64())
     if kinds in ({"boolean"}, {"bytes"}):
         return pa.field(name, pa.bool_() if kinds == {"boolean"} else pa.binary())
     return pa.field(name, pa.string(), metadata=None if kinds & {"text", "bytes"} else JSON_FIELD)
@@ -209,6 +212,8 @@ def _column(cells: list[Any], dtype: pa.DataType) -> pa.ChunkedArray:
         return pa.chunked_array([pa.array([_text(cell) for cell in cells], type=pa.string())])
     if pa.types.is_floating(dtype):
         cells = [None if cell is None else float(cell) for cell in cells]
+    if pa.types.is_integer(dtype):
+        cells = [None if cell is None else int(cell) for cell in cells]
     return pa.chunked_array([pa.array(cells, type=dtype)])
 
 

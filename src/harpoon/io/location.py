@@ -6,14 +6,19 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Union
+from urllib.parse import unquote
 
 from harpoon.exceptions import HarpoonError, InvalidOption, TableFileError
-from harpoon.io.registry import DATABASES, FORMATS, format_of_suffix
+from harpoon.io.registry import DATABASES, FORMATS, Database, database_of_scheme, format_of_suffix
 
-URL = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<path>[^#]*)(#(?P<table>.+))?", re.IGNORECASE | re.DOTALL)
+URL = re.compile(
+    r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<path>[^#]*?)([?&]query=(?P<query>.*)|#(?P<table>.+))?",
+    re.IGNORECASE | re.DOTALL,
+)
+PASSWORDS = re.compile(r"(?<=://)([^:@/]*):.*@|([?&]password=)[^&#]*", re.DOTALL)
 
 AnyLocation = Union[str, "os.PathLike[str]", "Location"]
 
@@ -23,11 +28,13 @@ class Location:
     """The location of a table.
 
     Attributes:
-        text: The location as the user wrote it.
-        path: The file; None for a standard stream.
+        text: The location as the user wrote it, without a password.
+        path: The file; None for a standard stream and for a server.
         format: The name of the file format or of the database system; empty if the file name does not tell it.
         table: The table of a database.
         gzipped: Whether the file name ends with .gz.
+        query: The query whose result is the table, instead of a table of the database.
+        server: The URL of a database on a server, as its library takes it, with the password.
     """
 
     text: str
@@ -35,6 +42,8 @@ class Location:
     format: str
     table: str = ""
     gzipped: bool = False
+    query: str = ""
+    server: str = field(default="", repr=False)
 
     @classmethod
     def parse(cls, text: AnyLocation) -> Location:
@@ -45,6 +54,10 @@ class Location:
         >>> location = Location.parse("duckdb:///shop.db#orders")
         >>> location.format, str(location.path), location.table
         ('duckdb', 'shop.db', 'orders')
+        >>> Location.parse("sqlite:///shop.db?query=select * from orders where price > 9").query
+        'select * from orders where price > 9'
+        >>> Location.parse("postgresql://ann:secret@host/shop#sales.orders").text
+        'postgresql://ann:***@host/shop#sales.orders'
         """
         if isinstance(text, Location):
             return text
@@ -64,7 +77,19 @@ class Location:
     @property
     def name(self) -> str:
         """How messages name it."""
-        return "The standard input" if self.path is None else repr(self.text)
+        return "The standard input" if self.is_stream else repr(self.text)
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether it is a standard stream."""
+        return self.path is None and not self.in_database
+
+    @property
+    def database_name(self) -> str:
+        """How messages name its database."""
+        if self.path is not None:
+            return repr(str(self.path))
+        return repr(self.text.removesuffix(f"#{self.table}"))
 
     @property
     def in_database(self) -> bool:
@@ -88,7 +113,7 @@ class Location:
         """Return the location with a format to write: `format` if given, else that of the file name."""
         if format and format not in FORMATS:
             raise InvalidOption.one_of("format", format, FORMATS)
-        chosen = self.format if self.in_database else format or self.format or ("csv" if self.path is None else "")
+        chosen = self.format if self.in_database else format or self.format or ("csv" if self.is_stream else "")
         if not chosen:
             suffixes = ", ".join(suffix for format_ in FORMATS.values() for suffix in format_.suffixes)
             raise InvalidOption(
@@ -129,12 +154,34 @@ def translate_errors(
 
 
 def _parse_database_url(text: str, url: re.Match[str]) -> Location:
-    scheme, path, table = url["scheme"].lower(), url["path"].removeprefix("/"), url["table"]
-    if scheme not in DATABASES:
-        urls = " and ".join(f"{name}:///file.db#table" for name in DATABASES)
+    database = database_of_scheme(url["scheme"])
+    shown = PASSWORDS.sub(lambda found: f"{found[2]}***" if found[2] else f"{found[1]}:***@", text)
+    if database is None:
+        urls = ", ".join(f"{each.url}#table" for each in DATABASES.values())
         raise TableFileError(
-            f"{text!r} cannot be used: tables are read from files, from '-', and from {urls}. Download it first."
+            f"{shown!r} cannot be used: tables are read from files, from '-', and from {urls}. Download it first."
         )
-    if not table or not path:
-        raise TableFileError(f"The URL of a database table must be {scheme}:///file.db#table, got {text!r}.")
-    return Location(text, Path(path), scheme, table)
+    table, query = url["table"] or "", _decode_query(url["query"] or "")
+    path = url["path"] if database.is_server else url["path"].removeprefix("/")
+    if not (table or query) or not (path or database.is_server):
+        raise TableFileError(
+            f"The URL of a database table must be {database.url}#table or {database.url}?query=select ..., "
+            f"got {shown!r}."
+        )
+    return _database_location(database, shown, path, table, query)
+
+
+def _database_location(database: Database, text: str, path: str, table: str, query: str) -> Location:
+    if database.is_server:
+        return Location(text, None, database.name, table, query=query, server=f"{database.name}://{path}")
+    return Location(text, Path(path), database.name, table, query=query)
+
+
+def _decode_query(text: str) -> str:
+    """Return a query as SQL. Without white space it is percent-encoded; otherwise % is that of LIKE.
+
+    >>> _decode_query("select%20*%20from%20t;"), _decode_query("select * from t where c like '%20'")
+    ('select * from t', "select * from t where c like '%20'")
+    """
+    decoded = text if re.search(r"\s", text) else unquote(text)
+    return decoded.strip().rstrip("; \t\r\n")

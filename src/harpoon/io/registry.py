@@ -58,20 +58,39 @@ class Format:
 
 @dataclass(frozen=True)
 class Database:
-    """A database system. `name` is the scheme of its URLs, and the module of this room with its functions.
+    """A database system.
 
-    Its files have the bytes `magic` at `magic_offset`; some systems accept an empty file as a database without tables.
+    Attributes:
+        name: The scheme of its URLs, and the module of this room with its functions.
+        title: Its name in messages.
+        magic: Bytes that its files have at `magic_offset`; empty if tables are on a server, not in a file.
+        magic_offset: Where the magic bytes are.
+        accepts_empty_file: Whether an empty file is a database without tables.
+        folds_case: Whether names of tables that differ only in the case of letters are the same.
+        aliases: Other schemes of its URLs.
     """
 
     name: str
     title: str
-    magic: bytes
-    magic_offset: int
+    magic: bytes = b""
+    magic_offset: int = 0
     accepts_empty_file: bool = False
+    folds_case: bool = True
+    aliases: tuple[str, ...] = ()
+
+    @property
+    def is_server(self) -> bool:
+        """Whether its tables are on a server."""
+        return not self.magic
+
+    @property
+    def url(self) -> str:
+        """An example of the URL of a database, to which `#table` or `?query=` is added."""
+        return f"{self.name}://host/database" if self.is_server else f"{self.name}:///file.db"
 
     def load(self) -> ModuleType:
         """Import the module with the functions `open_source`, `open_writer` and `list_tables`."""
-        return import_module(f"harpoon.io.{self.name}")
+        return import_module(f"harpoon.io.databases.{self.name}")
 
 
 def _lazy(module: str, name: str, **fixed: object) -> Callable[..., Any]:
@@ -130,6 +149,7 @@ FORMATS: dict[str, Format] = {
 DATABASES: dict[str, Database] = {
     "duckdb": Database("duckdb", "DuckDB", b"DUCK", 8),
     "sqlite": Database("sqlite", "SQLite", b"SQLite format 3\0", 0, accepts_empty_file=True),
+    "postgresql": Database("postgresql", "PostgreSQL", folds_case=False, aliases=("postgres",)),
 }
 
 
@@ -140,6 +160,16 @@ def format_of_suffix(suffix: str) -> str:
     ('arrow', '')
     """
     return next((format_.name for format_ in FORMATS.values() if suffix.lower() in format_.suffixes), "")
+
+
+def database_of_scheme(scheme: str) -> Database | None:
+    """Return the database system whose URLs have a scheme, if there is one.
+
+    >>> getattr(database_of_scheme("Postgres"), "name", ""), database_of_scheme("https")
+    ('postgresql', None)
+    """
+    found = scheme.lower()
+    return next((each for each in DATABASES.values() if found in (each.name, *each.aliases)), None)
 
 
 def format_of_head(head: bytes, name: str = "") -> Format:

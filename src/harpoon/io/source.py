@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harpoon._text import format_list
+from harpoon._formatting import format_list
 from harpoon.exceptions import InvalidOption, InvalidTable
 from harpoon.io.registry import DATABASES, FORMATS
 from harpoon.io.text_types import MISSING

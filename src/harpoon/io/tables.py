@@ -11,11 +11,12 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from harpoon._text import closest_matches, format_list
+from harpoon._formatting import closest_matches, format_list
 from harpoon._utils.files import replace_atomically
+from harpoon.data import dataframe
 from harpoon.exceptions import InvalidOption, InvalidTable, TableFileError
-from harpoon.io import database
 from harpoon.io.byte_source import ByteSource
+from harpoon.io.databases import base as database
 from harpoon.io.location import AnyLocation, Location
 from harpoon.io.registry import FORMATS, Format, format_of_head
 from harpoon.io.source import ReadOptions, Source, check_text_options
@@ -117,16 +118,19 @@ def open_writer(
         yield writer
 
 
-def write_table(target: AnyLocation, table: pa.Table, force: bool = False, **options: Any) -> None:  # noqa: ANN401, FBT001, FBT002
-    """Write a whole table; the options are those of `open_writer`."""
+def write_table(target: AnyLocation, table: object, force: bool = False, **options: Any) -> None:  # noqa: ANN401, FBT001, FBT002
+    """Write a whole table of pandas, polars or pyarrow; the options are those of `open_writer`."""
+    rows = table if isinstance(table, pa.Table) else dataframe.read(table).arrow
     with open_writer(target, force, **options) as writer:
-        writer.write(table)
+        writer.write(rows)
 
 
 def check_writable(location: Location, *, force: bool) -> None:
     """Raise TableFileError, before any work is done, if a location cannot be written or is already there."""
     path = location.path
     if path is None:
+        if location.in_database:
+            database.check_writable(location, force=force)
         return
     if path.is_dir():
         raise TableFileError(f"{str(path)!r} is a folder. Name a file in it.")

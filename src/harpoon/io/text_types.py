@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harpoon._text import shorten
+from harpoon._formatting import shorten
 from harpoon.exceptions import InvalidTable, MixedTypesWarning, warn
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "null", "NULL", "<NA>", "#N/A")
@@ -222,11 +222,11 @@ def _offsets(texts: pa.Array) -> set[str]:
 
 def _cast(texts: pa.Array, dtype: pa.DataType) -> pa.Array:
     if pa.types.is_integer(dtype):
-        texts = pc.replace_substring_regex(texts, r"^\+", "")
-        try:
-            return texts.cast(dtype)
-        except pa.ArrowInvalid:  # 4.0, as pandas writes an integer in a column with missing cells
-            return texts.cast(pa.float64()).cast(dtype)
+        # Digits are not cast as a float, which rounds from 2⁵³ on. pandas writes 4.0 in a column with missing cells.
+        texts = pc.replace_substring_regex(texts, r"^(\+|(-))?([0-9]+)(\.0*)?$", r"\2\3")
+        is_plain = pc.match_substring_regex(texts, "^-?[0-9]+$")
+        plain, others = pc.if_else(is_plain, texts, None), pc.if_else(is_plain, None, texts)
+        return pc.coalesce(plain.cast(dtype), others.cast(pa.float64()).cast(dtype))
     if pa.types.is_duration(dtype):
         return _cast(texts, pa.int64()).cast(dtype)
     return texts.cast(dtype)

@@ -6,7 +6,7 @@ gives E[x_0 | observed]) and a conditional generator.
 Observed cells are clean inputs. A missing cell enters through its evidence, E[x_0 | x_t] of that cell alone, which is 0
 at the largest noise level. Pairs of normal scores also enter as contrasts (`backbone.Contrast`). At the largest noise
 level the network also predicts the distribution of each cell given the observed ones (`rank_head`), for any-order
-autoregressive sampling (Uria et al., 2014; Hoogeboom et al., 2022; `harpoon.inference.autoregressive`).
+autoregressive sampling (Uria et al., 2014; Hoogeboom et al., 2022; `harpoon.inference.sampling.autoregressive`).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from torch import Tensor, nn
 from harpoon.data import Columns
 from harpoon.diffusion import CosineSchedule, Denoiser, DenoiserFn
 from harpoon.encoding import EncodedRows, RowCodec
-from harpoon.networks.at_max_noise import FusedMaxNoiseModel
 from harpoon.networks.backbone import Backbone, Contrast
-from harpoon.networks.copy_head import CopyDistribution
 from harpoon.networks.gaussian_baseline import GaussianBaseline, LinearPrediction
+from harpoon.networks.heads.copy_head import CopyDistribution
+from harpoon.networks.heads.rank_head import RankHead, RelationInputs
 from harpoon.networks.layers import MIN_CATEGORY_FRACTION, OUTPUT_INIT_SCALE, ColumnIndex, SegmentSoftmax
 from harpoon.networks.layout import EncodedLayout, PartTensors
-from harpoon.networks.rank_head import RankHead, RelationInputs
+from harpoon.networks.one_step_prediction import FusedMaxNoiseModel
 from harpoon.relations import Exclusions
 
 MIN_BIN_WIDTH = 1e-4
@@ -33,6 +33,7 @@ MIN_LOG_PROBABILITY = -8.0  # smaller log probabilities are not distinguished
 LOG_EVIDENCE_SCALE = 4.0  # log probabilities are divided by it, to be of the size of the other inputs
 CATEGORY_PRIOR_COUNT = 0.5  # pseudo-count of each category in the initial bias
 HISTOGRAM_LOSS_WEIGHT = 0.5  # a larger weight costs accuracy of the means
+GROUP_FRACTION = 0.5  # of the rows at the largest noise level
 MAX_QUANTILE_ROWS = 2**20  # rows that determine the bins of the inputs
 
 
@@ -49,6 +50,15 @@ class ObservedFeatures(NamedTuple):
     categories_observed: Tensor
     relations: RelationInputs
     baseline: LinearPrediction
+
+
+class RowDraws(NamedTuple):
+    """What is drawn for the n rows of a batch before their masks."""
+
+    time: Tensor  # in [0, 1], (n,), for rows that are not at the largest noise level
+    masked_fraction: Tensor  # the fraction of masked columns, (n,)
+    n_max_noise: int  # the first rows are at the largest noise level
+    n_group: int  # the first of these keep the group of a masked hierarchical category, as sampling may, if they can
 
 
 class AnchoredDenoiser(Denoiser):
@@ -74,6 +84,7 @@ class AnchoredDenoiser(Denoiser):
             Masked cells of the other rows are noised to a random time.
         unconditional_fraction: Fraction of these other rows in which every cell is masked, as in unconditional samples.
         gaussian_baseline: Whether numbers are predicted relative to a linear Gaussian model, for small tables.
+        min_rows: The number of training rows on which stored quantiles and dependencies rest.
     """
 
     is_conditional = True
@@ -91,6 +102,7 @@ class AnchoredDenoiser(Denoiser):
         max_noise_fraction: float,
         unconditional_fraction: float,
         gaussian_baseline: bool,
+        min_rows: int = 1,
     ) -> None:
         layout = EncodedLayout(codec.slices)
         super().__init__(layout.width, CosineSchedule())
@@ -104,7 +116,8 @@ class AnchoredDenoiser(Denoiser):
         self.timestamps, self.calendar_parts = (ColumnIndex(pair[side] for pair in pairs) for side in (0, 1))
         self.parts_of = {each.position: ColumnIndex(each.parts) for each in codec.timestamps}
         self.elapsed_between = codec.elapsed_between
-        self.exclusions = Exclusions(codec)
+        self.exclusions = Exclusions(codec, min_rows)
+        self.min_rows = min_rows
         self.max_noise_fraction, self.unconditional_fraction = max_noise_fraction, unconditional_fraction
         self.softmax = SegmentSoftmax(layout.category_widths)
         self.register_buffer("bin_edges", torch.zeros(len(layout.numeric_inputs), input_bins + 1))
@@ -165,17 +178,41 @@ class AnchoredDenoiser(Denoiser):
 
         It is the sum of the squared error of F (the velocity of continuous parts; standardised values), the
         cross-entropy of categories and the negative log likelihood of the normal scores at the largest noise level. A
-        cell that is missing in the training table is always masked and never a target.
+        cell that is missing in the training table is always masked and never a target. Rows count by their weights:
+        with a mean weight of 1, the expected loss is that of rows that are repeated as often as their weights say.
         """
-        x_0, observed = data.x, data.observed
-        n = round(len(x_0) * self.max_noise_fraction)  # the first rows of the batch are at the largest noise level
-        t, masked = self._sample_masks(len(x_0), n, generator)
+        n = len(data.x)
+        n_max_noise = round(n * self.max_noise_fraction)
+
+        def stratified() -> Tensor:
+            order = torch.randperm(n, generator=generator, device=data.x.device)
+            return (order + torch.rand(n, generator=generator, device=data.x.device, dtype=torch.float32)) / n
+
+        draws = RowDraws(stratified(), stratified(), n_max_noise, int(n_max_noise * GROUP_FRACTION))
+        return self._sum_losses(data, draws, generator) / n
+
+    def sum_independent_losses(self, data: EncodedRows, generator: torch.Generator) -> Tensor:
+        """Return the sum of the losses of the rows, none of which depends on another row or on their number.
+
+        `loss` spreads times evenly over a batch. Here each row has a time and a mask of its own, so that a row more or
+        less leaves the other terms of the sum as they are. The rows are put in another order.
+        """
+        uniform = torch.rand(4, len(data.x), generator=generator, device=data.x.device, dtype=torch.float32)
+        at_max_noise, shows_group = uniform[0] < self.max_noise_fraction, uniform[1] < GROUP_FRACTION
+        order = (~at_max_noise * 2 + ~shows_group).argsort(stable=True)
+        counts = int(at_max_noise.sum()), int((at_max_noise & shows_group).sum())
+        return self._sum_losses(data[order], RowDraws(uniform[2], uniform[3], *counts), generator)
+
+    def _sum_losses(self, data: EncodedRows, draws: RowDraws, generator: torch.Generator) -> Tensor:
+        """Return the sum of the losses of the rows, per column."""
+        x_0, observed, n = data.x, data.observed, draws.n_max_noise
+        t, masked = self._sample_masks(draws, generator)
         a, s = self.schedule.levels(t)
         epsilon = torch.randn(x_0.shape, generator=generator, device=x_0.device, dtype=x_0.dtype)
         noisy = self.layout.split(a * x_0 + s * epsilon)  # a missing cell is noise around 0
         features = self._embed_observed(EncodedRows(x_0, observed & ~masked))
         h, copies, out = self._predict(noisy, t, a, s, features)
-        targets = (masked & observed) * self._row_weights(masked, n)
+        targets = (masked & observed) * (self._row_weights(masked, n) * data.row_weights)
         clean, noise, weight = self.layout.split(x_0), self.layout.split(epsilon), self.layout.split(targets)
 
         velocity = s * clean.continuous - a * noise.continuous
@@ -186,7 +223,7 @@ class AnchoredDenoiser(Denoiser):
         baseline = features.baseline.first(n)
         histograms = self.rank_head.loss(h[:n], pointers, copies, baseline, x_0=x_0[:n], targets=targets[:n])
         total: Tensor = squares + cross_entropy + HISTOGRAM_LOSS_WEIGHT * histograms
-        return total / (len(x_0) * self.layout.n_columns)
+        return total / self.layout.n_columns
 
     def muon_parameters(self) -> list[nn.Parameter]:
         """Return the matrices of the input projections and of the residual blocks; output layers are not included."""
@@ -202,20 +239,27 @@ class AnchoredDenoiser(Denoiser):
         self.exclusions.validate_state()
         self.baseline.validate_state()
 
-    def initialize(self, data: EncodedRows, generator: torch.Generator, cells: Columns | None = None) -> None:
+    def initialize(
+        self,
+        data: EncodedRows,
+        generator: torch.Generator,
+        cells: Columns | None = None,
+        *,
+        independent: bool = False,
+    ) -> None:
         """Set the initial weights, bins of inputs, contrasts, relations, exclusions and marginals of categories."""
         super().initialize(data, generator)
         levels = torch.linspace(0, 1, self.bin_edges.shape[1], dtype=self.bin_edges.dtype)
         for i, dim in enumerate(self.layout.numeric_inputs.positions):
             values = data.x[data.observed[:, dim], dim]
-            values = values[:: max(1, len(values) // MAX_QUANTILE_ROWS)]
-            self.bin_edges[i] = torch.quantile(values, levels) if len(values) else levels
+            self.bin_edges[i] = _quantiles(values, levels, self.min_rows) if len(values) else levels
         rows = data.dequantize(generator)
         continuous = self.layout.continuous
         self.contrast.initialize(continuous.select(rows.x), continuous.select(rows.observed))
         self.baseline.initialize(rows)
-        self.rank_head.initialize(rows, self.codec, cells, has_baseline=bool(self.baseline))
-        self.exclusions.initialize(self.layout.categories.select(rows.x))
+        self.rank_head.initialize(rows, self.codec, cells, has_baseline=bool(self.baseline), search=not independent)
+        if not independent:
+            self.exclusions.initialize(self.layout.categories.select(rows.x))
         with torch.no_grad():
             out, categories = self.backbone.out, self.layout.categories.positions
             out.weight.mul_(OUTPUT_INIT_SCALE)
@@ -246,30 +290,22 @@ class AnchoredDenoiser(Denoiser):
         numbers of masked cells equally often. Missing cells count too: a weight that depended on the data would bias
         what is learnt towards rows with missing cells.
         """
-        weights = torch.ones(len(masked), 1, device=masked.device)
+        weights = torch.ones(len(masked), 1, device=masked.device, dtype=torch.float32)
         n_masked = self.layout.last_of.select(masked[:n_max_noise]).sum(dim=1, keepdim=True)
         weights[:n_max_noise] = self.layout.n_columns / 2 / n_masked.clamp(min=1)
         return weights
 
-    def _sample_masks(self, n: int, n_max_noise: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Sample a time per row, (n,), and the masked dimensions, (n, d).
-
-        The fraction of masked columns is itself uniform. The first rows are at the largest time, and half of these
-        keep the group of a masked hierarchical category, as an autoregressive step may, if they show its indicator.
-        """
-        device = self.mean.device
+    def _sample_masks(self, draws: RowDraws, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Return a time per row, (n,), and sample the masked dimensions, (n, d)."""
+        device, n, n_max_noise = self.mean.device, len(draws.time), draws.n_max_noise
 
         def uniform(*shape: int) -> Tensor:
             return torch.rand(shape, generator=generator, device=device, dtype=torch.float32)
 
-        def stratified() -> Tensor:
-            return (torch.randperm(n, generator=generator, device=device) + uniform(n)) / n
-
         at_max_noise = torch.arange(n, device=device) < n_max_noise
-        t = stratified().clamp(self.schedule.margin, self.schedule.max_time)
+        t = draws.time.clamp(self.schedule.margin, self.schedule.max_time)
         t = torch.where(at_max_noise, self.schedule.max_time, t)
-        fraction = stratified()
-        masked = uniform(n, self.layout.n_columns) < fraction.unsqueeze(1)
+        masked = uniform(n, self.layout.n_columns) < draws.masked_fraction.unsqueeze(1)
         unconditional = ~at_max_noise & (uniform(n) < self.unconditional_fraction)
         masked |= unconditional.unsqueeze(1)
         # A value is visible only with its indicator. Otherwise a hidden value would say that it is probably missing.
@@ -285,8 +321,8 @@ class AnchoredDenoiser(Denoiser):
         masked = self.layout.column_of.select(masked)
         if len(self.layout.group_categories):
             groups = self.layout.group_categories
-            unknown = groups.select(self.layout.column_of.select(unknown[: n_max_noise // 2]))
-            masked[: n_max_noise // 2] = groups.replace(masked[: n_max_noise // 2], unknown)
+            unknown = groups.select(self.layout.column_of.select(unknown[: draws.n_group]))
+            masked[: draws.n_group] = groups.replace(masked[: draws.n_group], unknown)
         return t, masked
 
     def _evidence(self, noisy: PartTensors, a: Tensor, s: Tensor, features: ObservedFeatures) -> Tensor:
@@ -330,15 +366,30 @@ class AnchoredDenoiser(Denoiser):
     def _observed_features(self, given: EncodedRows, relation_features: Tensor) -> Tensor:
         """Return the inputs of observed cells, (n, n_features); all are 0 for a missing cell but its missing flag."""
         layout, observed = self.layout, given.observed.to(given.x.dtype)
-        encoded = self._piecewise_linear(layout.numeric_inputs.select(given.x))
+        encoded = self.encode_numbers(layout.numeric_inputs.select(given.x))
         encoded = encoded * layout.numeric_inputs.select(observed).unsqueeze(2)
         inputs, missing = layout.inputs.select(given.x * observed), 1 - layout.last_of.select(observed)
         return torch.cat([inputs, encoded.flatten(1), missing, relation_features], dim=1)
 
-    def _piecewise_linear(self, values: Tensor) -> Tensor:
+    @property
+    def encoded_widths(self) -> Tensor:
+        """The width over which the encoding of each bin grows from 0 to 1, (values, input_bins)."""
+        return self.bin_edges.diff(dim=1).clamp(min=MIN_BIN_WIDTH)
+
+    def encode_numbers(self, values: Tensor) -> Tensor:
         """Encode (n, values) as (n, values, input_bins): 0 below a bin, 1 above it, linear inside.
 
         This is the piecewise linear encoding of Gorishniy et al. (2022) with quantile bins.
         """
-        slope = 1 / self.bin_edges.diff(dim=1).clamp(min=MIN_BIN_WIDTH)
+        slope = 1 / self.encoded_widths
         return torch.addcmul(-self.bin_edges[:, :-1] * slope, values.unsqueeze(2), slope).clamp_(0, 1)
+
+
+def _quantiles(values: Tensor, levels: Tensor, min_rows: int) -> Tensor:
+    """Return quantiles of values, (n,), at ascending levels; each is the mean of at least `min_rows` neighbours."""
+    if min_rows == 1:
+        return torch.quantile(values[:: max(1, len(values) // MAX_QUANTILE_ROWS)], levels)
+    centre = levels.double() * (len(values) - 1)
+    first = (centre - (min_rows - 1) / 2).round().long().clamp(0, max(len(values) - min_rows, 0))
+    index = (first.unsqueeze(1) + torch.arange(min_rows)).clamp(max=len(values) - 1)
+    return values.sort().values[index].mean(dim=1)

@@ -39,6 +39,7 @@ def _anchored(config: Config, codec: RowCodec) -> Denoiser:
         max_noise_fraction=config.max_noise_fraction,
         unconditional_fraction=config.unconditional_fraction,
         gaussian_baseline=bool(config.gaussian_baseline),
+        min_rows=config.min_rows,
     )
 
 

@@ -20,6 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from harpoon._utils.importance_weights import effective_size
 from harpoon.encoding import ColumnSlice, EncodedRows, PartType
 from harpoon.networks.layers import ColumnIndex
 
@@ -141,15 +142,17 @@ class GaussianBaseline(nn.Module):
         if not self:
             return
         known = self.variables.select(rows.observed)[:, : self.n_inputs].float()
-        self.n_rows.copy_(known.T @ known)
+        self.n_rows.copy_(known.T @ known * _effective_fraction(rows))
         rows = rows[:: -(-len(rows.x) // MAX_ROWS)]
         x, observed = self.variables.select(rows.x).double(), self.variables.select(rows.observed).double()
-        count = observed.sum(dim=0).clamp(min=1)
-        center = (x * observed).sum(dim=0) / count
-        scale = (((x - center) * observed) ** 2).sum(dim=0).div(count).sqrt()
+        weights = rows.row_weights.double()
+        total = (observed * weights).sum(dim=0)
+        total = torch.where(total > 0, total, 1.0)
+        center = (x * (observed * weights)).sum(dim=0) / total
+        scale = ((x - center) ** 2 * (observed * weights)).sum(dim=0).div(total).sqrt()
         self.center.copy_(center)
         self.scale.copy_(torch.where(scale > 0, scale, 1.0))
-        mean, covariance = _estimate(self._standardise(rows.x).double(), observed, self.n_inputs)
+        mean, covariance = _estimate(self._standardise(rows.x).double(), observed, self.n_inputs, weights)
         self.mean.copy_(mean)
         self.covariance.copy_(covariance)
 
@@ -254,24 +257,32 @@ def _masked(covariance: Tensor, observed: Tensor) -> Tensor:
     return covariance * observed.unsqueeze(2) * observed.unsqueeze(1) + torch.diag_embed(1 - observed)
 
 
-def _estimate(w: Tensor, observed: Tensor, n_inputs: int) -> tuple[Tensor, Tensor]:
+def _effective_fraction(rows: EncodedRows) -> float:
+    """Return the effective number of weighted rows as a fraction of the rows (Kish, 1965); 1 without weights."""
+    return 1.0 if rows.weights is None else effective_size(rows.weights.double().cpu().numpy()) / len(rows.x)
+
+
+def _estimate(w: Tensor, observed: Tensor, n_inputs: int, weights: Tensor) -> tuple[Tensor, Tensor]:
     """Return the mean of variables, (D + S,), and their covariance with the inputs, (D + S, D).
 
     Each step of expectation-maximisation completes the unobserved cells of w, (n, D + S), by their conditional mean
-    given the observed inputs, and adds their conditional covariance. Complete rows are counted once.
+    given the observed inputs, and adds their conditional covariance. Complete rows are added up once. Rows count by
+    their weights, (n, 1).
     """
-    n, width = w.shape
+    n, width, total_weight = len(w), w.shape[1], weights.sum()
     is_complete = observed.all(dim=1)
     complete, w, observed = w[is_complete], w[~is_complete], observed[~is_complete]
+    weighted, weights = complete * weights[is_complete], weights[~is_complete]
+    parts = [torch.split(part, ROWS_AT_ONCE) for part in (w, observed, weights)]
     mean, covariance = w.new_zeros(width), torch.eye(width, dtype=w.dtype)[:, :n_inputs]
     for _ in range(EM_ITERATIONS):
-        total, products = complete.sum(dim=0), complete.T @ complete[:, :n_inputs]
-        for rows, mask in zip(torch.split(w, ROWS_AT_ONCE), torch.split(observed, ROWS_AT_ONCE), strict=True):
-            completed, conditional = _complete(rows, mask, mean, covariance)
-            total = total + completed.sum(dim=0)
-            products = products + completed.T @ completed[:, :n_inputs] + conditional
-        before, mean = covariance, total / n
-        covariance = products / n - mean.outer(mean[:n_inputs])
+        total, products = weighted.sum(dim=0), weighted.T @ complete[:, :n_inputs]
+        for rows, mask, weight in zip(*parts, strict=True):
+            completed, conditional = _complete(rows, mask, mean, covariance, weight)
+            total = total + (completed * weight).sum(dim=0)
+            products = products + (completed * weight).T @ completed[:, :n_inputs] + conditional
+        before, mean = covariance, total / total_weight
+        covariance = products / total_weight - mean.outer(mean[:n_inputs])
         variance = covariance.diagonal().clamp(min=MIN_VARIANCE)
         covariance[:n_inputs] += variance.diag() * PRIOR_ROWS / n
         if (covariance - before).abs().max() < EM_TOLERANCE:
@@ -279,14 +290,16 @@ def _estimate(w: Tensor, observed: Tensor, n_inputs: int) -> tuple[Tensor, Tenso
     return mean, covariance
 
 
-def _complete(rows: Tensor, observed: Tensor, mean: Tensor, covariance: Tensor) -> tuple[Tensor, Tensor]:
-    """Return rows, (n, D + S), completed by conditional means, and the sum of their conditional covariances."""
+def _complete(
+    rows: Tensor, observed: Tensor, mean: Tensor, covariance: Tensor, weights: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return rows, (n, D + S), completed by conditional means, and the weighted sum of conditional covariances."""
     n_inputs = covariance.shape[1]
     inputs, missing = observed[:, :n_inputs], 1 - observed
     factor = torch.linalg.cholesky(_masked(covariance[:n_inputs], inputs))
     by_observed = inputs.unsqueeze(2) * covariance.T * missing.unsqueeze(1)  # Σ_om, (n, D, D + S)
     solved = torch.cholesky_solve(by_observed, factor)
     shift = ((rows - mean)[:, :n_inputs] * inputs).unsqueeze(1) @ solved
-    explained = by_observed.flatten(0, 1).T @ solved[:, :, :n_inputs].flatten(0, 1)
-    conditional = covariance * (missing.T @ missing[:, :n_inputs]) - explained
+    explained = (by_observed * weights.unsqueeze(2)).flatten(0, 1).T @ solved[:, :, :n_inputs].flatten(0, 1)
+    conditional = covariance * ((missing * weights).T @ missing[:, :n_inputs]) - explained
     return torch.where(observed > 0, rows, mean + shift.squeeze(1)), conditional

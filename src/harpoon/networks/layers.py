@@ -46,7 +46,8 @@ def has_fast_bfloat16(device: str) -> bool:
     Some virtual machines advertise AMX tiles and kill a process that uses them. torch uses them wherever they are
     advertised, unless oneDNN is limited to the instructions before them (ONEDNN_MAX_CPU_ISA).
     """
-    capabilities = torch.cpu.get_capabilities() if device == "cpu" else {}
+    find_capabilities = getattr(torch.cpu, "get_capabilities", dict)  # torch 2.5 has no such function
+    capabilities: dict[str, bool] = find_capabilities() if device == "cpu" else {}
     tiles = capabilities.get("amx_tile", False) and os.environ.get(ONEDNN_LIMIT, "") != BFLOAT16_INSTRUCTIONS
     return bool(capabilities.get("avx512_bf16", False)) and not tiles
 

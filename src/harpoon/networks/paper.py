@@ -36,7 +36,8 @@ class PaperDenoiser(Denoiser):
     def loss(self, data: EncodedRows, generator: torch.Generator) -> Tensor:
         """Return the mean squared error of the predicted noise (eq. 2).
 
-        A cell that is missing in the training table is 0 before it is noised, and is never a target.
+        A cell that is missing in the training table is 0 before it is noised, and is never a target. Errors are
+        weighted by the weights of the rows.
         """
         device = data.x.device
         t = torch.randint(1, self.schedule.steps + 1, (len(data.x),), generator=generator, device=device)
@@ -44,7 +45,7 @@ class PaperDenoiser(Denoiser):
         a, s = self.schedule.levels(t)
         steps = torch.arange(1, self.schedule.steps + 1, device=device)
         error: Tensor = (epsilon - self.noise(a * data.x + s * epsilon, steps, t - 1)) ** 2
-        return (error * data.observed).sum() / data.observed.sum().clamp(min=1)
+        return (error * data.observed * data.row_weights).sum() / data.observed.sum().clamp(min=1)
 
 
 class PaperNetwork(nn.Module):

@@ -1,5 +1,12 @@
 """Exact relations between columns, found in the training rows before any network exists."""
 
+from harpoon.relations.calendar_agreement import (
+    breaks_calendar,
+    calendar_relations,
+    fill_calendar_columns,
+    follow_calendar,
+    has_given_parts,
+)
 from harpoon.relations.domains import Domains
 from harpoon.relations.exclusion import Exclusions
 from harpoon.relations.formula import (
@@ -7,6 +14,7 @@ from harpoon.relations.formula import (
     apply_formulas,
     close_sums,
     describe,
+    describe_calendar_column,
     describe_dependency,
     solve,
     violates,
@@ -25,11 +33,17 @@ __all__ = [
     "RelationData",
     "RelationValues",
     "apply_formulas",
+    "breaks_calendar",
+    "calendar_relations",
     "close_sums",
     "describe",
+    "describe_calendar_column",
     "describe_dependency",
+    "fill_calendar_columns",
+    "follow_calendar",
     "follow_relations",
     "formulas_of",
+    "has_given_parts",
     "off_grid",
     "project",
     "search_relations",

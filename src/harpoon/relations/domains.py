@@ -12,10 +12,35 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from harpoon.data import NO_INDEX
 from harpoon.encoding.missingness import NULL
 from harpoon.relations.exclusion import Exclusions
+
+MAX_MEMBERSHIPS = 2**18  # elements of a matrix of memberships
+
+
+class _Groups:
+    """Groups of positions, whose elements are added.
+
+    A product with the matrix of memberships is several times as fast as scattered additions, unless it is large.
+    """
+
+    def __init__(self, group: Tensor, n_groups: int) -> None:
+        self.group, self.n_groups = group, n_groups
+        is_small = len(group) * n_groups <= MAX_MEMBERSHIPS
+        self.memberships = functional.one_hot(group, n_groups).float() if is_small and len(group) else None
+
+    def sum(self, values: Tensor) -> Tensor:
+        """Add the elements of each group: (n, k) to (n, groups)."""
+        if self.memberships is not None:
+            return values @ self.memberships
+        return values.new_zeros(len(values), self.n_groups).index_add_(1, self.group, values)
+
+    def expand(self, values: Tensor) -> Tensor:
+        """Repeat the value of each group for its elements: (n, groups) to (n, k)."""
+        return values.index_select(1, self.group)
 
 
 class _Link(NamedTuple):
@@ -23,15 +48,15 @@ class _Link(NamedTuple):
 
     source: int  # among the used variables
     target: int
-    determined: Tensor  # position in the target of the label that each label of the source determines; its end: none
+    images: _Groups  # the labels of the source by the label of the target that each determines; at its end: by none
 
 
 class Domains:
     """Restricts the labels of encoded rows. Only variables with an exclusion or a dependency have domains."""
 
     def __init__(self, exclusions: Exclusions, device: torch.device) -> None:
-        excluded, determined = exclusions.excluded.cpu(), exclusions.determined.cpu()
-        used = {*excluded[:, [0, 2]].flatten().tolist(), *determined[:, [0, 2]].flatten().tolist()}
+        excluded, links = exclusions.excluded.cpu(), exclusions.links()
+        used = {*excluded[:, [0, 2]].flatten().tolist(), *(index for one, other, _ in links for index in (one, other))}
         used |= {exclusions.variables[index].indicator for index in used} - {NO_INDEX}
         self.used = sorted(used)
         self.variables = [exclusions.variables[index] for index in self.used]
@@ -39,7 +64,8 @@ class Domains:
         sizes = [len(variable.features) for variable in self.variables]
         stops = torch.tensor(sizes, dtype=torch.long).cumsum(dim=0).tolist()
         self.slices = [slice(stop - size, stop) for size, stop in zip(sizes, stops, strict=True)]
-        self.variable_of = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes, dtype=torch.long)).to(device)
+        variable_of = torch.arange(len(sizes)).repeat_interleave(torch.tensor(sizes, dtype=torch.long))
+        self.variable_of = _Groups(variable_of.to(device), len(sizes))
         self._set_features(device)
         one, other = (
             torch.tensor([self.slices[position_of[v]].start + label for v, label in pairs.tolist()], dtype=torch.long)
@@ -52,12 +78,11 @@ class Domains:
         matrix[torch.searchsorted(self.paired, one), torch.searchsorted(self.paired, other)] = 1.0
         self.excludes, self.paired = (matrix + matrix.T).to(device), self.paired.to(device)
         self.links = []
-        for a, b in exclusions.linked():
-            pairs = determined[(determined[:, 0] == a) & (determined[:, 2] == b)]
+        for a, b, pairs in links:
             source, target = position_of[a], position_of[b]
             image = torch.full((sizes[source],), sizes[target])
-            image[pairs[:, 1]] = pairs[:, 3]
-            self.links.append(_Link(source, target, image.to(device)))
+            image[pairs[:, 0]] = pairs[:, 1]
+            self.links.append(_Link(source, target, _Groups(image.to(device), sizes[target] + 1)))
         # The label that says that a variable has no value, by the position of the variable.
         self.null_of = {
             position_of[index]: self.slices[position_of[indicator]].start + NULL
@@ -82,24 +107,32 @@ class Domains:
             if variable.features.shape[1] == 1:
                 last.append(first[-1])
         empty = torch.zeros(0, dtype=torch.long)
-        self.features, self.part_of, self.first, self.last = (
+        self.features, part_of, first_of, last_of = (
             torch.cat([empty, *lists]).to(device) for lists in (features, parts, first, last)
         )
-        self.n_parts = len(features)
+        self.part_of = _Groups(part_of, len(features))
+        self.first, self.last = (_Groups(each, len(self.features)) for each in (first_of, last_of))
+        self.part_of_label = part_of[first_of]  # the first part of its variable
 
     def restrict(self, categories: Tensor) -> Tensor:
         """Return which labels are possible beside the one-hot categories of rows, (n, labels)."""
-        present = categories[:, self.features] > 0
-        known = _sums(present, self.part_of, self.n_parts) > 0
-        fits = present | ~known[:, self.part_of]
-        possible = fits[:, self.first] & fits[:, self.last]
-        has_value = torch.stack([known[:, self.part_of[self.first[part.start]]] for part in self.slices], dim=1)
-        while True:
-            restricted = possible & self._supported(possible, has_value)
-            restricted = torch.where((self._counts(restricted) == 0)[:, self.variable_of], possible, restricted)
-            if torch.equal(restricted, possible):
-                return possible
-            possible = restricted
+        # Masks are numbers, 0 or 1, of which sums are matrix products.
+        present = (categories.index_select(1, self.features) > 0).float()
+        known = (self.part_of.sum(present) > 0).float()
+        fits = torch.maximum(present, 1 - self.part_of.expand(known))
+        possible = self.first.expand(fits) * self.last.expand(fits)
+        has_value = known.index_select(1, self.part_of_label[[part.start for part in self.slices]])
+        rows, restricted = torch.arange(len(possible), device=possible.device), possible
+        while True:  # until nothing changes, in the rows in which something did
+            before = restricted
+            restricted = before * self._supported(before, has_value)
+            is_empty = (self.variable_of.sum(restricted) == 0).float()
+            restricted = torch.where(self.variable_of.expand(is_empty) > 0, before, restricted)
+            changed = (restricted != before).any(dim=1).nonzero()[:, 0]
+            if not len(changed):
+                return possible > 0
+            rows, restricted, has_value = rows[changed], restricted[changed], has_value[changed]
+            possible[rows] = restricted
 
     def _supported(self, possible: Tensor, has_value: Tensor) -> Tensor:
         """Return which labels agree with some possible label of each linked variable, (n, labels).
@@ -108,42 +141,42 @@ class Domains:
         """
         supported = torch.ones_like(possible)
         if len(self.paired):
-            certain = possible & (self._counts(possible) == 1)[:, self.variable_of]
-            supported[:, self.paired] = certain[:, self.paired].to(self.excludes.dtype) @ self.excludes == 0
-        for a, b, determined in self.links:
+            is_certain = (self.variable_of.sum(possible) == 1).float()
+            certain = (possible * self.variable_of.expand(is_certain)).index_select(1, self.paired)
+            supported.index_copy_(1, self.paired, (certain @ self.excludes == 0).float())
+        for a, b, images in self.links:
             source, target = self.slices[a], self.slices[b]
             null_source, null_target = (self._may_be_null(index, possible, has_value) for index in (a, b))
-            images = _sums(possible[:, source], determined, target.stop - target.start + 1) > 0
-            supported[:, target] &= images[:, :-1] | images[:, -1:] | null_source
+            of_target = images.sum(possible[:, source])
+            supported[:, target] *= of_target[:, :-1] + (of_target[:, -1:] + null_source) > 0
             allowed = torch.cat([possible[:, target], torch.ones_like(null_target)], dim=1)
-            supported[:, source] &= allowed[:, determined] | null_target
+            supported[:, source] *= images.expand(allowed) + null_target > 0
         return supported
 
     def _may_be_null(self, variable: int, possible: Tensor, has_value: Tensor) -> Tensor:
         """Return in which rows a variable may have no value, (n, 1)."""
         if variable not in self.null_of:
             return torch.zeros_like(possible[:, :1])
-        return (possible[:, self.null_of[variable]] & ~has_value[:, variable]).unsqueeze(1)
+        return (possible[:, self.null_of[variable]] * (1 - has_value[:, variable])).unsqueeze(1)
 
     def excluded(self, categories: Tensor) -> Tensor:
         """Return which categories cannot occur beside the one-hot categories of rows, (n, categories)."""
-        possible = self.restrict(categories)
-        alive = _sums(possible, self.first, len(self.features)) + _sums(possible, self.last, len(self.features))
+        possible = self.restrict(categories).float()
+        alive = self.first.sum(possible) + self.last.sum(possible)
         excluded = torch.zeros_like(categories, dtype=torch.bool)
         return excluded.index_copy_(1, self.features, alive == 0)
 
     def is_possible(self, categories: Tensor) -> Tensor:
         """Return which rows of one-hot categories have no labels that contradict each other, (n,)."""
         present = categories[:, self.features] > 0
-        label = present[:, self.first] & present[:, self.last]
+        label = self.first.expand(present) & self.last.expand(present)
         contradicts = torch.zeros(len(label), dtype=torch.bool, device=label.device)
         if len(self.paired):
             paired = label[:, self.paired].to(self.excludes.dtype)
             contradicts |= ((paired @ self.excludes) * paired).any(dim=1)
-        for a, b, determined in self.links:
+        for a, b, images in self.links:
             source, target = self.slices[a], self.slices[b]
-            width = target.stop - target.start
-            image = _sums(label[:, source], determined, width + 1)[:, :width] > 0
+            image = images.sum(label[:, source].float())[:, :-1] > 0
             both = image.any(dim=1) & label[:, target].any(dim=1)
             contradicts |= both & ~(image & label[:, target]).any(dim=1)
         return ~contradicts
@@ -179,12 +212,3 @@ class Domains:
                 chosen[rows, low:high] = 0.0
                 chosen[rows, column[label]] = known[rows, column[label]] = 1.0
         return chosen
-
-    def _counts(self, possible: Tensor) -> Tensor:
-        """Return the number of possible labels of each variable, (n, variables)."""
-        return _sums(possible, self.variable_of, len(self.variables))
-
-
-def _sums(mask: Tensor, group: Tensor, n_groups: int) -> Tensor:
-    """Return how many elements of each group are true: (n, k) to (n, groups)."""
-    return torch.zeros(len(mask), n_groups, device=mask.device).index_add_(1, group, mask.float())

@@ -1,18 +1,22 @@
 """Exclusions: labels that never occur together, and columns that determine others by their labels.
 
 A *variable* is what has one label in each row: a category, a number with few values, the spikes of a number, or a
-missing indicator. Two rules are found in the training rows and kept in every sampled and imputed row.
+missing indicator. Three rules are found in the training rows and kept in every sampled and imputed row.
 
     exclusion    Two labels that no training row has together, although many would if they were independent: no sampled
                  penguin lives on an island where its species does not. With missing indicators this makes structural
                  missingness exact: if the outcome of an earlier call is missing exactly where there was no earlier
                  call, it is so in every sampled row.
+    implication  A label, also a rare one, occurs with a single label of another variable, which chance would hardly
+                 bring about: all six rows of one manufacturer are of the same class.
     dependency   Each label of one variable occurs with a single label of another one: a city lies in one state.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Set
+from itertools import combinations
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,8 +30,11 @@ from harpoon.encoding import PartType, RowCodec
 MIN_EXPECTED_ROWS = 20.0  # rows that two independent labels would share; fewer prove nothing if they share none
 MIN_EXPECTED_CLEAR_ROWS = 10.0  # the same where no pair of labels of the two variables occurs in a few rows only
 RARE_PAIR_ROWS = 5  # pairs in fewer rows are rare: others like them may be missing in the table by chance
+MIN_IMPLICATION_ROWS = 5  # rows of a label that may imply another one; fewer say little of the next row
+MAX_CHANCE = 0.05  # that any implication of a table is found although its variables are independent
 MAX_PAIR_LABELS = 2048  # the most frequent ones are searched for exclusions
 ROWS_AT_ONCE = 2**13
+PAIRS = ("excluded", "determined", "implied")  # the buffers of `Exclusions`
 
 
 class Variable(NamedTuple):
@@ -78,6 +85,7 @@ class PairCounts(NamedTuple):
         label: Its number among the labels of the variable, (c,).
         together: The number of rows that have both of two labels, (c, c).
         expected: The same if the two variables were independent, (c, c).
+        with_label: The rows of each label in which another variable is not missing, (c, variables).
         n_variables: The number of all variables.
     """
 
@@ -85,12 +93,13 @@ class PairCounts(NamedTuple):
     label: Tensor
     together: Tensor
     expected: Tensor
+    with_label: Tensor
     n_variables: int
 
     @classmethod
-    def from_labels(cls, labels: Tensor) -> PairCounts:
-        """Count rows by the label of each variable, or `NO_INDEX`, (n, variables)."""
-        variable, label = _frequent_labels(labels)
+    def from_labels(cls, labels: Tensor, min_rows: float = MIN_EXPECTED_CLEAR_ROWS) -> PairCounts:
+        """Count rows by the label of each variable, or `NO_INDEX`, (n, variables), for labels of enough rows."""
+        variable, label = _frequent_labels(labels, min_rows)
         c, n_variables = len(label), labels.shape[1]
         together, with_label, both = (
             torch.zeros(size, dtype=torch.float64) for size in ((c, c), (c, n_variables), (n_variables, n_variables))
@@ -102,7 +111,7 @@ class PairCounts(NamedTuple):
             both += seen.T @ seen
         with_other = with_label[:, variable]
         expected = with_other * with_other.T / both[variable][:, variable].clamp(min=1)
-        return cls(variable, label, together, expected, n_variables)
+        return cls(variable, label, together, expected, with_label, n_variables)
 
     def exclusions(self) -> Tensor:
         """Return pairs of labels that exclude each other, (pairs, 4): variable and label of one, then of the other.
@@ -120,6 +129,27 @@ class PairCounts(NamedTuple):
         is_other = self.variable[:, None] != self.variable
         excluded = (self.together == 0) & (self.expected >= needed) & is_other
         one, other = excluded.triu().nonzero().T
+        return torch.stack([self.variable[one], self.label[one], self.variable[other], self.label[other]], dim=1)
+
+    def implications(self) -> Tensor:
+        """Return labels and a label of another variable that each implies, (pairs, 4), as `exclusions`.
+
+        A label does if at least `MIN_IMPLICATION_ROWS` rows have it, all of them with the other label. If the variables
+        were independent, k rows would all have a label of probability p with probability pᵏ. That is at most
+        `MAX_CHANCE` divided by the number of labels that are examined (Bonferroni).
+
+        >>> maker = torch.cat([torch.zeros(6, dtype=torch.long), 1 + torch.arange(1000) % 3])
+        >>> size = torch.cat([torch.ones(6, dtype=torch.long), torch.arange(1000) % 5])
+        >>> PairCounts.from_labels(torch.stack([maker, size], dim=1), MIN_IMPLICATION_ROWS).implications().tolist()
+        [[0, 0, 1, 1]]
+        """
+        is_other = self.variable[:, None] != self.variable
+        rows = self.with_label[:, self.variable]  # of each label, in which the variable of the other is observed
+        examined = (self.with_label >= MIN_IMPLICATION_ROWS).sum() - len(self.variable)
+        p = self.expected / rows.clamp(min=1)
+        chance = rows * p.clamp(min=torch.finfo(p.dtype).tiny).log() + examined.clamp(min=1).log()
+        implied = (self.together == rows) & (rows >= MIN_IMPLICATION_ROWS) & (chance <= math.log(MAX_CHANCE)) & is_other
+        one, other = implied.nonzero().T
         return torch.stack([self.variable[one], self.label[one], self.variable[other], self.label[other]], dim=1)
 
     def refuted(self) -> Tensor:
@@ -158,19 +188,21 @@ def find_dependency(source: Tensor, target: Tensor) -> Tensor | None:
 
 
 class Exclusions(nn.Module):
-    """The exclusions and dependencies of a table.
+    """The exclusions, dependencies and implications of a table.
 
-    Both are pairs of labels, (pairs, 4): the variable and the label of one, then of the other.
+    All are pairs of labels, (pairs, 4): the variable and the label of one, then of the other.
     """
 
     excluded: Tensor  # labels that exclude each other
-    determined: Tensor  # a label, and a label of another variable that it determines
+    determined: Tensor  # a label, and a label of another variable that it determines, as all labels of its variable do
+    implied: Tensor  # the same for single labels of a variable
 
-    def __init__(self, codec: RowCodec) -> None:
+    def __init__(self, codec: RowCodec, min_rows: int = 1) -> None:
         super().__init__()
+        self.min_rows = min_rows  # on which each pair of a dependency rests
         with torch.device("cpu"):  # networks are built on the meta device
             self.variables = variables_of(codec)
-        for name in ("excluded", "determined"):
+        for name in PAIRS:
             self.register_buffer(name, torch.zeros(0, 4, dtype=torch.long))
 
     @torch.no_grad()
@@ -185,28 +217,40 @@ class Exclusions(nn.Module):
         for a, b in (~counts.refuted() & is_discrete[:, None] & is_discrete).nonzero().tolist():
             determined = find_dependency(labels[:, a], labels[:, b]) if names[a] != names[b] else None
             if determined is not None:
-                known = (determined != NO_INDEX).nonzero()[:, 0]
+                both = (labels[:, a] != NO_INDEX) & (labels[:, b] != NO_INDEX)
+                rows = labels[both, a].bincount(minlength=len(determined))
+                known = ((determined != NO_INDEX) & (rows >= self.min_rows)).nonzero()[:, 0]
                 pair = torch.full_like(known, a), known, torch.full_like(known, b), determined[known]
                 found.append(torch.stack(pair, dim=1))
         self.determined = torch.cat([torch.zeros(0, 4, dtype=torch.long), *found])
         excluded, linked = counts.exclusions(), {frozenset(pair) for pair in self.linked()}
-        is_new = [
-            frozenset(pair) not in linked for pair in excluded[:, [0, 2]].tolist()
-        ]  # others follow from a dependency
-        self.excluded = excluded[torch.tensor(is_new, dtype=torch.bool)]
+        implied = PairCounts.from_labels(labels, MIN_IMPLICATION_ROWS).implications()
+        same = {frozenset(pair) for pair in combinations(range(len(names)), 2) if len({names[i] for i in pair}) == 1}
+        # Cells that are missing together in a few rows prove nothing about the next row.
+        is_indicator = torch.isin(implied, torch.tensor([each.indicator for each in self.variables]))
+        implied = implied[~is_indicator[:, [0, 2]].any(dim=1)]
+        # Others follow from a dependency, or are those of one column.
+        self.excluded, self.implied = _without(excluded, linked), _without(implied, linked | same)
 
     def dependencies(self) -> list[tuple[str, str]]:
-        """Return the columns that determine another one, and those."""
-        return [(self.variables[a].name, self.variables[b].name) for a, b in self.linked()]
+        """Return the columns that determine another one, and those. Calendar parts are no columns."""
+        pairs = [(self.variables[a], self.variables[b]) for a, b in self.linked()]
+        return [(one.name, other.name) for one, other in pairs if one.values and other.values]
 
     def linked(self) -> list[tuple[int, int]]:
         """Return the variables that determine another one, and those."""
-        return [(a, b) for a, b in np.unique(self.determined[:, [0, 2]].cpu().numpy(), axis=0).tolist()]
+        return _variables_of(self.determined)
+
+    def links(self) -> list[tuple[int, int, Tensor]]:
+        """Return two variables each, and labels of the first with the one of the second that they imply, (pairs, 2)."""
+        pairs = torch.cat([self.determined, self.implied]).cpu()
+        of = {(a, b): (pairs[:, 0] == a) & (pairs[:, 2] == b) for a, b in _variables_of(pairs)}
+        return [(a, b, pairs[mask][:, [1, 3]]) for (a, b), mask in of.items()]
 
     def validate_state(self) -> None:
         """Raise ValueError if a label does not exist."""
         sizes = torch.tensor([len(variable.features) for variable in self.variables])
-        for pairs in (self.excluded, self.determined):
+        for pairs in (self.excluded, self.determined, self.implied):
             variable, label = pairs[:, [0, 2]], pairs[:, [1, 3]]
             if len(pairs) and not (
                 bool((variable >= 0).all() and (variable < len(sizes)).all())
@@ -216,19 +260,30 @@ class Exclusions(nn.Module):
                 raise ValueError("an exclusion has a label that does not exist")
 
     def _load_from_state_dict(self, state_dict: Mapping[str, Any], prefix: str, *args: Any) -> None:  # noqa: ANN401
-        for name in ("excluded", "determined"):  # there may be any number of pairs
+        for name in PAIRS:  # there may be any number of pairs
             pairs = state_dict.get(prefix + name)
             if isinstance(pairs, Tensor) and pairs.shape[1:] == getattr(self, name).shape[1:]:
                 setattr(self, name, torch.empty_like(pairs))
         super()._load_from_state_dict(state_dict, prefix, *args)
 
 
-def _frequent_labels(labels: Tensor) -> tuple[Tensor, Tensor]:
+def _without(pairs: Tensor, linked: Set[frozenset[int]]) -> Tensor:
+    """Return pairs of labels, (pairs, 4), without those of linked variables."""
+    kept = [frozenset(pair) not in linked for pair in pairs[:, [0, 2]].tolist()]
+    return pairs[torch.tensor(kept, dtype=torch.bool)]
+
+
+def _variables_of(pairs: Tensor) -> list[tuple[int, int]]:
+    """Return the distinct variables of pairs of labels, (pairs, 4)."""
+    return [(a, b) for a, b in np.unique(pairs[:, [0, 2]].cpu().numpy(), axis=0).tolist()]
+
+
+def _frequent_labels(labels: Tensor, min_rows: float) -> tuple[Tensor, Tensor]:
     """Return the variables and the labels that could exclude another, (c,) each: the most frequent ones."""
     found = []
     for variable, of_variable in enumerate(labels.T):
         counts = of_variable[of_variable != NO_INDEX].bincount()
-        frequent = (counts >= MIN_EXPECTED_CLEAR_ROWS).nonzero()[:, 0]
+        frequent = (counts >= min_rows).nonzero()[:, 0]
         found.append(torch.stack([torch.full_like(frequent, variable), frequent, counts[frequent]]))
     variable, label, counts = torch.cat([torch.zeros(3, 0, dtype=torch.long), *found], dim=1)
     kept = counts.argsort(descending=True, stable=True)[:MAX_PAIR_LABELS].sort().values

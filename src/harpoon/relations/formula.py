@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon._text import format_percent
+from harpoon._formatting import format_percent
 from harpoon.data import NO_INDEX, Columns, n_rows, scatter, take
 from harpoon.encoding import RowCodec
 
@@ -41,6 +41,16 @@ class Formula(NamedTuple):
     counted: str = ""  # the unit of time that a number counts, such as "days"
     tick: int = 0  # nanoseconds of one unit of the result, if it is a time
 
+    @property
+    def is_exact(self) -> bool:
+        """Whether it can be computed in double precision: factors of products are fitted in single precision."""
+        return self.factor is None or self.factor == 1
+
+    @property
+    def priority(self) -> int:
+        """The place in the order in which numbers follow: sums, then products of what they give, then quotients."""
+        return 0 if self.factor is None else 1 + (min(self.weights) < 0)
+
     def evaluate(self, values: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """Compute the formula from the values of all quantities."""
         if self.factor is None:
@@ -56,6 +66,22 @@ class Formula(NamedTuple):
         if self.factor is None:
             return np.ones(len(values[self.sources[0]]), dtype=np.bool_)
         return np.asarray(np.all([values[source] > 0 for source in self.sources], axis=0), dtype=np.bool_)
+
+    def rounding_effect(self, values: Sequence[NDArray[Any]], steps: Sequence[float]) -> NDArray[Any]:
+        """Return by how much a product changes at most if each source changes by half a step, to first order, (n,).
+
+        That is 0 for a sum, whose sources are rounded to multiples of its own step as a rule.
+        """
+        if self.factor is None:
+            return np.zeros(len(values[self.sources[0]]))
+        with np.errstate(all="ignore"):
+            relative = [
+                abs(power) * step / (2 * np.abs(values[source].astype(np.float64)))
+                for source, power, step in zip(self.sources, self.weights, steps, strict=True)
+            ]
+            effect = np.abs(self.evaluate(values)) * np.sum(relative, axis=0)
+        finite: NDArray[Any] = np.where(np.isfinite(effect), effect, 0.0)
+        return finite
 
     def _evaluate_sum(self, terms: Sequence[NDArray[Any]]) -> NDArray[Any]:
         """Add the sources. Integers stay integers, and equal coefficients come last: differences of times are exact."""
@@ -112,6 +138,16 @@ def describe_dependency(source: str, target: str) -> str:
     '"education-num" is determined by education (100 %)'
     """
     return f"{_quote(target)} is determined by {_quote(source)} ({format_percent(1.0)})"
+
+
+def describe_calendar_column(name: str, source: str, *, is_value: bool) -> str:
+    """Return one line for a column that a timestamp determines; exceptions are not allowed.
+
+    >>> describe_calendar_column("month", "month(t)", is_value=True)
+    'month = month(t) (100 %)'
+    """
+    word = "=" if is_value else "is determined by"
+    return f"{_quote(name)} {word} {source} ({format_percent(1.0)})"
 
 
 def apply_formulas(
@@ -182,9 +218,10 @@ def close_sums(rows: Columns, given: Columns, codec: RowCodec, formulas: Iterabl
     that are not unknown in `given` stay.
     """
     quantities, formulas = codec.quantities, list(formulas)
-    names, changed = [each.column.name for each in quantities], dict(rows)
+    names, changed = [each.column.name for each in quantities], codec.add_elapsed_times(rows)
+    hidden = {index for index, each in enumerate(quantities) if not each.columns}  # times between timestamps
     for target, formula in formulas:
-        if formula.factor is not None:
+        if formula.factor is not None or hidden & {target, *formula.sources}:
             continue
         wrong = violates(changed, codec, [(target, formula)])
         for index, weight in zip((*formula.sources, target), (*formula.weights, -1.0), strict=True):
@@ -194,6 +231,7 @@ def close_sums(rows: Columns, given: Columns, codec: RowCodec, formulas: Iterabl
             moved = quantities[index].to_column_units(np.where(movable, values[index] - excess / weight, 0))
             movable &= quantities[index].can_hold(moved)
             changed[names[index]] = replace(cells, values=np.where(movable, moved, cells.values))
+    changed = {name: changed[name] for name in rows}
     fixed = np.flatnonzero(~violates(changed, codec, formulas))
     return scatter(dict(rows), take(changed, fixed), fixed)
 
@@ -221,7 +259,9 @@ def is_close(
         if formula.factor is None:
             terms = zip(formula.sources, formula.weights, strict=True)
             size = size + sum(np.abs(weight * values[source].astype(np.float64)) for source, weight in terms)
-        rounding = (MAX_SUM_ERROR if step and formula.factor is None else MAX_SINGLE_ERROR) * size
+        rounding = (MAX_SUM_ERROR if step and formula.is_exact else MAX_SINGLE_ERROR) * size
+        if computed.dtype.kind == actual.dtype.kind == "i":  # a sum of integers, which has no rounding errors
+            rounding = np.zeros_like(rounding)
         close: Mask = np.abs(computed - actual) <= STEP_TOLERANCE * step + rounding
     return close
 

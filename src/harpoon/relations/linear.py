@@ -1,7 +1,8 @@
 """Search for linear equations between columns: sums of many columns, added constants, affine maps, spans of time.
 
 Values are in double precision, as `RowCodec.quantity_values` gives them. A search is a screening by regression on some
-rows; what it proposes is then judged on all rows, exactly up to the resolution of the columns.
+rows; what it proposes is then judged on all rows, exactly up to the resolution of the columns. Values are centred, so
+that large integers such as order numbers stay exact.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ import torch
 from torch import Tensor
 
 from harpoon.encoding.units import DIMENSIONLESS, AffineUnit
-from harpoon.relations.formula import STEP_TOLERANCE, TIME_UNITS
-from harpoon.relations.relation import SUM_ROUNDING, Relation
+from harpoon.relations.formula import MAX_EXACT_INTEGER, STEP_TOLERANCE, TIME_UNITS
+from harpoon.relations.relation import MAX_PREDICTION_ERROR, SUM_ROUNDING, Relation, stored_constant
 
 MAX_COLUMNS = 128  # wider tables are not searched
 MAX_TIMES = 16  # columns of dates and datetimes whose differences are searched
@@ -35,6 +36,7 @@ MAX_COLLINEARITY = 1e-7
 MAX_DENOMINATORS = (1, 10, 100, 1000)  # of coefficients that are fractions
 SIGNIFICANT_DIGITS = 9  # of constants
 ROUNDING_NOISE = 1e-3  # steps: a larger difference means that a value is rounded
+MAX_ROUNDING_ERROR = 0.25  # steps: with a larger one, a false equation would hold, too
 
 
 class Equation(NamedTuple):
@@ -63,7 +65,10 @@ class LinearSearch:
     """
 
     def __init__(self, values: Tensor, observed: Tensor, units: Mapping[int, AffineUnit], n_ranked: int) -> None:
-        self.values, self.observed, self.units, self.n_ranked = values, observed, units, n_ranked
+        self.observed, self.units, self.n_ranked, self.sizes = observed, units, n_ranked, values.abs()
+        self.origins = ((values * observed).sum(dim=0) / observed.sum(dim=0).clamp(min=1)).round()
+        self.input_errors = _rounding_errors(values * observed)
+        self.values = values = (values - self.origins) * observed  # exact for integers
         self.varied = observed & (values != _modes(values, observed))
         rows = slice(None, None, max(1, len(values) // MAX_FIT_ROWS))
         self.mask = observed[rows].double()
@@ -98,12 +103,15 @@ class LinearSearch:
         others = [(c, a) for c, a in zip(equation.columns, equation.coefficients, strict=True) if c != target]
         own = dict(zip(equation.columns, equation.coefficients, strict=True))[target] * self._tick(target)
         differs = bool((residual[rows & holds].abs() > ROUNDING_NOISE * unit.step * self._tick(target)).any())
+        constant = equation.constant / own
+        if abs(stored_constant(constant) - constant) > MAX_ROUNDING_ERROR * unit.step and unit.step:
+            return None
         relation = Relation.linear(
             self.units,
             target,
             [column for column, _ in others],
             [-coefficient * self._tick(column) / own for column, coefficient in others],
-            equation.constant / own,
+            constant,
             is_rounded=differs and unit.step > 0,
             always=always,
             fraction=1 - float(wrong / applicable),
@@ -118,17 +126,30 @@ class LinearSearch:
         columns = list(equation.columns)
         coefficients = self.values.new_tensor(equation.coefficients)
         own = equation.coefficients[columns.index(target)]
-        total = self.values[:, columns] @ coefficients - equation.constant
+        total = self.values[:, columns] @ coefficients + self._shift(equation)
         return total / own, self.observed[:, columns].all(dim=1)
 
+    def _shift(self, equation: Equation) -> float:
+        """Return Σ coefficient * origin - constant, computed exactly and then rounded once."""
+        origins = self.origins[list(equation.columns)].tolist()
+        terms = zip(equation.coefficients, origins, strict=True)
+        return float(sum(Fraction(factor) * Fraction(origin) for factor, origin in terms) - Fraction(equation.constant))
+
     def _tolerance(self, equation: Equation, target: int) -> Tensor:
-        """Return by how much a column may differ in each row: half a step, or rounding errors, (n,)."""
-        unit, columns = self.units[target], list(equation.columns)
+        """Return by how much a column may differ in each row, (n,): half a step, or rounding errors.
+
+        It is negative, so that the equation does not hold, where rounding errors hide the resolution of the column. In
+        a column without a resolution, it is small beside the spread.
+        """
+        unit, columns, tick = self.units[target], list(equation.columns), self._tick(target)
         own = abs(equation.coefficients[columns.index(target)])
-        sizes = self.values[:, columns].abs() @ self.values.new_tensor(equation.coefficients).abs() / own
-        if unit.step:  # times in nanoseconds are too large for double precision to be exact
-            return STEP_TOLERANCE * unit.step * self._tick(target) + torch.finfo(sizes.dtype).eps * sizes
-        return SUM_ROUNDING * (sizes + unit.scale)
+        factors = self.values.new_tensor(equation.coefficients).abs() / own
+        if not unit.step:
+            rounding = SUM_ROUNDING * (self.sizes[:, columns] @ factors + unit.scale)
+            return rounding.clamp(max=MAX_PREDICTION_ERROR * unit.scale * tick)
+        sizes, step = self.values[:, columns].abs() @ factors + abs(self._shift(equation)) / own, unit.step * tick
+        rounding = torch.finfo(sizes.dtype).eps * sizes + self.input_errors[columns] @ factors
+        return (STEP_TOLERANCE * step + rounding).masked_fill(rounding > MAX_ROUNDING_ERROR * step, -1)
 
     def _fraction(self, equation: Equation) -> float:
         """Return the fraction of rows in which an equation holds for its first column; 0 if a column hardly varies."""
@@ -320,6 +341,13 @@ class LinearSearch:
         equation, fraction = max(found, key=lambda each: each[1])
         if fraction >= MIN_FRACTION:
             yield equation
+
+
+def _rounding_errors(values: Tensor) -> Tensor:
+    """Return by how much values may differ from those of the table, (columns,): integers are exact."""
+    sizes = values.abs().amax(dim=0) if len(values) else values.new_zeros(values.shape[1])
+    exact = (values == values.round()).all(dim=0) & (sizes <= MAX_EXACT_INTEGER)
+    return torch.where(exact, 0.0, torch.finfo(values.dtype).eps * sizes)
 
 
 def _modes(values: Tensor, observed: Tensor) -> Tensor:

@@ -34,8 +34,9 @@ def follow_relations(
 ) -> Columns:
     """Return rows in which numbers that were not given follow from the others where they differ from a formula.
 
-    Timestamps stay. Each number changes at most once, by at most some steps of its column, and those between
-    timestamps change first.
+    Timestamps stay. Each number changes at most once, and those between timestamps change first. It changes by at most
+    some steps of its column; a product also by as much as the rounding of its factors allows. Products come
+    after the sums, which may change their factors, and before quotients, which are rounded.
     """
     names, is_time = [each.column.name for each in codec.quantities], _times(codec)
     if not formulas or not violates(rows, codec, formulas).any():
@@ -43,7 +44,7 @@ def follow_relations(
     rows = codec.add_elapsed_times(rows)
     hidden = {index for index, each in enumerate(codec.quantities) if not each.columns}
     usable = [each for each in formulas if not is_time[each[0]] and not hidden & {each[0], *each[1].sources}]
-    usable.sort(key=lambda each: not all(is_time[source] for source in each[1].sources))
+    usable.sort(key=lambda each: (not all(is_time[source] for source in each[1].sources), each[1].priority))
     values = [rows[name].values for name in names]
     free = {target: given[names[target]].unknown & ~rows[names[target]].missing for target, _ in usable}
     for _ in range(MAX_PASSES):
@@ -54,7 +55,10 @@ def follow_relations(
             wanted &= ~is_close(computed, values[target], values, formula, unit.step)
             rounded = number.to_column_units(np.where(wanted, computed, 0))
             wanted &= is_close(computed, rounded, values, formula, unit.step) & number.can_hold(rounded)
-            wanted &= np.abs(rounded - values[target]) <= max_steps * unit.step if np.isfinite(max_steps) else True
+            if np.isfinite(max_steps):
+                steps = [codec.units[source].step for source in formula.sources]
+                most = max_steps * (unit.step + formula.rounding_effect(values, steps))
+                wanted &= np.abs(rounded - values[target]) <= most
             values[target] = np.where(wanted, rounded, values[target])
             free[target] = free[target] & ~wanted
     followed = {names[target]: replace(rows[names[target]], values=values[target]) for target, _ in usable}

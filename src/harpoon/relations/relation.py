@@ -24,7 +24,7 @@ from harpoon.relations.formula import STEP_TOLERANCE, TIME_UNITS, Formula
 MIN_POSITIVE = 1e-9  # standard deviations: smaller values have no logarithm
 TYPICAL_RANGE = 3.0  # standard deviations from the mean
 SUM_ROUNDING, PRODUCT_ROUNDING = 4e-7, 3e-6  # relative difference of equal values in single precision
-MAX_PRODUCT_ERROR = 0.01  # standard deviations
+MAX_PREDICTION_ERROR = 0.01  # standard deviations: a prediction in single precision must be closer
 MAX_ZERO = 1e30  # standardised value of zero, within single precision
 MAX_LOG_FACTOR = 700.0
 UNIT_FACTOR_TOLERANCE = 1e-5  # factors this close to 1 are 1
@@ -96,10 +96,12 @@ class Relation(NamedTuple):
     def is_representable(self, unit: AffineUnit) -> bool:
         """Return whether single precision can distinguish the prediction from its neighbours at the resolution."""
         if self.is_product:
-            return PRODUCT_ROUNDING * (abs(unit.zero) + TYPICAL_RANGE) < MAX_PRODUCT_ERROR
+            return PRODUCT_ROUNDING * (abs(unit.zero) + TYPICAL_RANGE) < MAX_PREDICTION_ERROR
         if self.is_rounded:
             return self._replace(is_rounded=False).is_representable(unit)
-        return unit.step == 0 or unit.step / unit.scale > 2 * self.tolerance(unit) + TYPICAL_RANGE * SUM_ROUNDING
+        if unit.step == 0:  # no neighbours, but the error must not hide the spread of the column
+            return self.tolerance(unit) < MAX_PREDICTION_ERROR
+        return unit.step / unit.scale > 2 * self.tolerance(unit) + TYPICAL_RANGE * SUM_ROUNDING
 
 
 class RelationValues(NamedTuple):
@@ -267,6 +269,11 @@ def formulas_of(module: nn.Module, units: Mapping[int, AffineUnit], min_fraction
     """
     banks = [bank for bank in module.modules() if isinstance(bank, RelationBank)]
     return [pair for bank in banks for pair in bank.targeted_formulas(units, min_fraction)]
+
+
+def stored_constant(constant: float) -> float:
+    """Return a constant to as many digits as a bank stores."""
+    return _join(_split([constant]))[0]
 
 
 def _split(numbers: Sequence[float]) -> Tensor:

@@ -3,6 +3,7 @@
     evaluate(model, test)       a model on rows that it was not trained on
     compare(real, synthetic)    two tables, no model
     describe(model)             a model alone
+    summarize_audit(audit)      attacks on a model (`Harpoon.audit`)
 
 Each returns a summary: a dictionary that JSON can hold, with the keys of `harpoon.report.summary`. `Page(summary)` is
 the page; it needs the extra "report" (Jinja2). `harpoon.report.plots` draws figures; it needs the extra "plots".
@@ -10,5 +11,6 @@ the page; it needs the extra "report" (Jinja2). `harpoon.report.plots` draws fig
 
 from harpoon.report.build import compare, describe, evaluate
 from harpoon.report.html import Page
+from harpoon.report.privacy import summarize_audit
 
-__all__ = ["Page", "compare", "describe", "evaluate"]
+__all__ = ["Page", "compare", "describe", "evaluate", "summarize_audit"]

@@ -11,14 +11,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from harpoon._text import format_percent, shorten
-from harpoon.data import Column, Table, coerce
-from harpoon.inference.answer_grade import AnswerGrade
+from harpoon._formatting import format_percent, shorten
+from harpoon.data import Column, Table, as_category, coerce
+from harpoon.inference.diagnostics.answer_grade import AnswerGrade
 from harpoon.metrics.marginals import NOISE_LEVEL
-from harpoon.report.histograms import category_fractions, distance, distance_noise, format_value
+from harpoon.report.histograms import category_fractions, distance, distance_noise, format_category, format_value
 from harpoon.report.summary import Agreement
 
 MIN_REAL_ROWS = 30  # rows that satisfy the condition; with fewer the distances to them are noise
+MIN_ROWS_FOR_A = 100  # fewer have little power: small differences look like chance
 # The largest distance beyond chance for each grade; above the last the grade is D.
 GRADES = {"A": 0.03, "B": 0.07, "C": 0.15}
 WORST_GRADE = "D"
@@ -51,20 +52,25 @@ def _compare(columns: Sequence[Column], sampled: Table, real: Table) -> Agreemen
     if not sampled.n_rows or real.n_rows < MIN_REAL_ROWS:
         few = f"No grade: {rows} satisfy the condition, and a comparison needs {MIN_REAL_ROWS}."
         return Agreement(source="real rows", grade="", rows=real.n_rows, column=None, excess=None, sentence=few)
-    found = [_difference(column, sampled, real, NOISE_LEVEL / len(columns)) for column in columns]
+    found = [_difference(as_category(column), sampled, real, NOISE_LEVEL / len(columns)) for column in columns]
     worst = max((one for one in found if one is not None), key=lambda one: one.excess, default=None)
     if worst is None:
         sentence = "No grade: no column has observed cells in both."
         return Agreement(source="real rows", grade="", rows=real.n_rows, column=None, excess=None, sentence=sentence)
     grade = next((grade for grade, bound in GRADES.items() if worst.excess <= bound), WORST_GRADE)
+    has_few = real.n_rows < MIN_ROWS_FOR_A
+    grade = max(grade, list(GRADES)[1]) if has_few else grade  # later letters are worse
+    few = " That is few rows, which have little power: they show only large differences." if has_few else ""
     both = _both_values(worst.column, sampled, real)
     if worst.excess <= 0:
-        sentence = f"Grade {grade}: no column differs from the {rows} that satisfy it by more than chance explains."
+        sentence = (
+            f"Grade {grade}: no column differs from the {rows} that satisfy it by more than chance explains.{few}"
+        )
     else:
         measure = "KS" if worst.column.kind.numeric else "TV"
         sentence = (
             f"Grade {grade}: compared with the {rows} that satisfy it, {_name(worst.column)} differs most: {both}. "
-            f"That is a {measure} distance of {format_percent(worst.excess, 2)} beyond chance."
+            f"That is a {measure} distance of {format_percent(worst.excess, 2)} beyond chance.{few}"
         )
     excess = float(max(worst.excess, 0.0))
     return Agreement(
@@ -89,7 +95,7 @@ def _both_values(column: Column, sampled: Table, real: Table) -> str:
         ours, theirs = (category_fractions(column, one) for one in cells)
         category = max({**ours, **theirs}, key=lambda one: (abs(ours.get(one, 0) - theirs.get(one, 0)), str(one)))
         values = [format_percent(one.get(category, 0.0)) for one in (ours, theirs)]
-        what = f"{shorten(str(category), shown=MAX_NAME_CHARACTERS)} in"
+        what = f"{shorten(format_category(category), shown=MAX_NAME_CHARACTERS)} in"
     else:
         means = [float(coerce(one, column).observed.astype(np.float64).mean()) for one in cells]
         values = [format_value(column, mean, largest=max(map(abs, means))) for mean in means]

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from harpoon._text import format_list, shorten
-from harpoon._utils.rng import RandomState, check_random_state, to_seed
+from harpoon._formatting import format_list, shorten
+from harpoon._utils.importance_weights import effective_size
+from harpoon._utils.rng import RandomState, Stream, check_random_state, generator, to_seed
 from harpoon._utils.validation import check_count
 from harpoon._version import __version__
 from harpoon.conditions import Predicate
 from harpoon.data import Column, Kind, Schema, Table, coerce, dataframe, unknown_categories
 from harpoon.data.schema import check_columns
+from harpoon.data.weights import read_weights
 from harpoon.exceptions import (
     BrokenRuleWarning,
     InvalidTable,
@@ -26,8 +28,15 @@ from harpoon.report.fidelity import MAX_CATEGORIES, MIN_ROWS, Reference, compara
 from harpoon.report.headlines import headlines
 from harpoon.report.histograms import marginals
 from harpoon.report.imputation import imputation, intervals, scored_columns
-from harpoon.report.overview import associations, column_facts, complete_rows, missingness, sample_rows
-from harpoon.report.summary import Summary, Training, finite_or_none, finite_or_zero
+from harpoon.report.overview import (
+    associations,
+    column_facts,
+    complete_rows,
+    missingness,
+    sample_rows,
+    weighted_rows,
+)
+from harpoon.report.summary import PrivateTraining, Summary, Training, finite_or_none, finite_or_zero
 from harpoon.report.what_if import what_if
 
 if TYPE_CHECKING:
@@ -56,7 +65,8 @@ def evaluate(
 
     Args:
         model: A fitted model.
-        test: Real rows, a dataframe with the columns of the training table.
+        test: Real rows, a dataframe with the columns of the training table. If the model was trained with weights, rows
+            are chosen in proportion to that column, so that the page describes the population.
         train: The training table, to search it for copies. Without it, authenticity and the distance to the closest
             record are not computed: a model keeps no training rows.
         where: A condition, as for `Harpoon.sample`.
@@ -72,7 +82,8 @@ def evaluate(
     {'real': 80, 'used': 50, 'complete': 50, 'synthetic': 50}
     """
     model, seed, max_rows = _prepare(model, rows, random_state)
-    whole, schema = _read(model, test, "test"), model.schema_
+    read, schema = _read(model, test, "test"), model.schema_
+    whole = weighted_rows(read, schema, generator(seed, Stream.WEIGHTED_ROWS))
     training = None if train is None else _read(model, train, "train")
     reference = _training_reference(model, training)
     real = sample_rows(whole, max_rows, np.random.default_rng(seed))
@@ -84,7 +95,7 @@ def evaluate(
         summary = _summarize_tables("evaluation", schema, whole, real, synthetic)
         if where is not None:  # first, because a condition may be infeasible and the rest takes longer
             summary["condition"] = what_if(model, where, synthetic, whole, seed=seed, training=training)
-        summary["notes"] += _unknown_category_notes(schema, real)
+        summary["notes"] += _weight_notes(schema, read) + _unknown_category_notes(schema, real)
         summary["imputation"] = imputation(model, real, seed)
         if not model.denoiser_.is_conditional:
             summary["notes"].append(
@@ -196,6 +207,16 @@ def _add_fidelity(
         summary["notes"].append(f"Scores of whole rows leave out {columns}.")
 
 
+def _weight_notes(schema: Schema, test: Table) -> list[str]:
+    if schema.weights is None:
+        return []
+    if schema.weights not in test.names:
+        return [f"Rows have no weights here, because the test rows have no column {shorten(schema.weights)!r}."]
+    size = effective_size(read_weights(test, schema.weights))
+    choice = f"Real rows are chosen in proportion to {shorten(schema.weights)!r}, so some are used more than once."
+    return [f"{choice} They are worth {size:,.0f} of {test.n_rows:,} rows without weights."]
+
+
 def _unknown_category_notes(schema: Schema, table: Table) -> list[str]:
     found = {column.name: unknown_categories(table.column(column.name), column) for column in schema.modelled}
     return [
@@ -239,7 +260,7 @@ def _common_column(column: Column, real: Table, synthetic: Table) -> Column:
 def _read(model: Harpoon, data: object, name: str) -> Table:
     """Read a table that must have rows and the columns of the model."""
     table = dataframe.read(data)
-    check_columns(table.names, model.schema_.names)
+    check_columns(table.names, model.schema_.names, weights=model.schema_.weights)
     if not table.n_rows:
         raise InvalidTable(f"`{name}` must have rows, got none.")
     return table
@@ -288,4 +309,11 @@ def _training(model: Harpoon, real: Table | None = None) -> Training:
             for epoch in shown
         ],
         rules=[{"name": each.name, "text": each.text, "broken": broken.get(each.name)} for each in model.rules_],
+        **_private_training(model),
     )
+
+
+def _private_training(model: Harpoon) -> PrivateTraining:
+    """Return the budget of differential privacy; nothing of a model without one."""
+    record = model.privacy_
+    return {} if record is None else {"steps": record.privacy.steps, "budget": f"Differential privacy: {record}."}

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from harpoon import metrics
-from harpoon._text import format_percent
+from harpoon._formatting import format_percent
 from harpoon.data import Schema, Table
 from harpoon.metrics import METRICS, Metric
 from harpoon.report.overview import complete_rows, sample_rows

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from harpoon._text import format_percent, format_rounded, shorten
+from harpoon._formatting import format_percent, format_rounded, shorten
 from harpoon.report.summary import Direction, Grade, Headline, Summary, Target, mean_or_none, nan_if_none
 
 MAX_NAME_CHARACTERS = 40
@@ -142,9 +142,13 @@ def _columns(summary: Summary) -> Headline:
 
 def _training(summary: Summary) -> Headline:
     training = summary["training"]
+    if "steps" in training:
+        steps = training["steps"]
+        return _fact("Training", "steps", steps, format_rounded(steps), training["budget"])
     n_epochs = training["epochs"][-1]["number"] if training["epochs"] else 0
     seconds = f"{format_rounded(round(training['seconds']))} s"
-    meaning = f"The training took {format_rounded(n_epochs)} epochs and was stopped by {training['stopped_by']}."
+    epochs = "1 epoch" if n_epochs == 1 else f"{format_rounded(n_epochs)} epochs"
+    meaning = f"The training took {epochs} and was stopped by {training['stopped_by']}."
     return _fact("Training time", "seconds", training["seconds"], seconds, meaning)
 
 

@@ -13,8 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harpoon import metrics
-from harpoon._text import format_rounded, shorten
-from harpoon.data import Column, ColumnArray, Floats, Kind, Schema, Table, coerce, factorize, format_time
+from harpoon._formatting import format_rounded, shorten
+from harpoon.data import (
+    Column,
+    ColumnArray,
+    Floats,
+    Kind,
+    Schema,
+    Table,
+    as_category,
+    coerce,
+    factorize,
+    format_number,
+    format_time,
+)
 from harpoon.data.column_array import NANOSECONDS
 from harpoon.metrics.marginals import NOISE_LEVEL, ks_noise, total_variation_noise
 from harpoon.report.summary import Marginal, Picture, Tick, finite_or_none, finite_or_zero
@@ -121,8 +133,15 @@ class CategoryFractions:
 
     def texts(self) -> list[str]:
         """Return the categories as text, one for each column of `fractions`."""
-        texts = [shorten(str(category), shown=MAX_CATEGORY_CHARACTERS) for category in self.categories]
+        texts = [shorten(format_category(category), shown=MAX_CATEGORY_CHARACTERS) for category in self.categories]
         return [*texts, f"{self.n_others} others"] if self.n_others else texts
+
+
+def format_category(category: object) -> str:
+    """Return a category as text: a number without decimals that are zero."""
+    if isinstance(category, float) and category.is_integer():
+        return format_number(category)
+    return str(category)
 
 
 def category_fractions(column: Column, cells: ColumnArray) -> dict[Any, float]:
@@ -142,12 +161,12 @@ def marginals(schema: Schema, tables: Mapping[str, Table]) -> list[Marginal]:
         Marginal(
             name=column.name,
             kind=column.kind.value,
-            measure=measure(column),
-            distance=None if pair is None else distance(column, pair[0], pair[1]),
-            noise=None if pair is None else finite_or_none(distance_noise(column, pair[0], pair[1])),
-            picture=picture(column, tables),
+            measure=measure(shown),
+            distance=None if pair is None else distance(shown, pair[0], pair[1]),
+            noise=None if pair is None else finite_or_none(distance_noise(shown, pair[0], pair[1])),
+            picture=picture(shown, tables),
         )
-        for column in schema.modelled
+        for column, shown in ((one, as_category(one)) for one in schema.modelled)
     ]
     return sorted(found, key=lambda one: by_excess(one["distance"], one["noise"]))
 
@@ -210,7 +229,7 @@ def format_value(column: Column, value: float, digits: int = 4, *, largest: floa
         unit, ticks = duration_unit(column, value if largest is None else largest)
         return f"{format_rounded(value / ticks, digits)} {unit}"
     if column.kind.temporal:
-        return format_time(column, value).removesuffix(":00").replace("T00:00", "").replace("T", " ")[:16]
+        return format_time(column, value).removesuffix(" 00:00")[:16]
     return format_rounded(value, digits)
 
 

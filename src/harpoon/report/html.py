@@ -9,7 +9,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from harpoon._text import format_percent, format_rounded, shorten
+from harpoon._formatting import format_percent, format_rounded, shorten
 from harpoon._utils.files import replace_atomically
 from harpoon.exceptions import InvalidOption, MissingExtra
 
@@ -21,6 +21,7 @@ TITLES = {
     "evaluation": "Evaluation of a model",
     "comparison": "Comparison of two tables",
     "description": "Description of a model",
+    "audit": "Privacy audit of a model",
 }
 
 
@@ -28,7 +29,7 @@ class Page:
     """One self-contained page of HTML: no script, no network, light and dark.
 
     Args:
-        summary: The result of `evaluate`, `compare` or `describe`, or the same read back from JSON.
+        summary: The result of `evaluate`, `compare`, `describe` or `summarize_audit`, or the same read back from JSON.
 
     >>> import pyarrow as pa
     >>> from harpoon.report import compare
@@ -40,7 +41,7 @@ class Page:
 
     def __init__(self, summary: Mapping[str, Any]) -> None:
         if not isinstance(summary, Mapping) or summary.get("kind") not in TITLES:
-            raise InvalidOption("`summary` must be the result of evaluate, compare or describe.")
+            raise InvalidOption("`summary` must be the result of evaluate, compare, describe or summarize_audit.")
         self.summary = summary
 
     @cached_property

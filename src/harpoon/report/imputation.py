@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from harpoon import metrics
 from harpoon.data import Column, Kind, Schema, Table, as_category, coerce, dataframe
-from harpoon.inference.intervals import attainable_coverage
+from harpoon.inference.imputation.intervals import attainable_coverage
 from harpoon.metrics import masks
 from harpoon.report.summary import (
     ColumnCoverage,
@@ -84,7 +84,7 @@ def intervals(model: Harpoon, table: Table, seed: int) -> Intervals:
 
 def scored_columns(schema: Schema) -> list[Column]:
     """Return the modelled columns; a 0/1 flag is scored as a category, by its accuracy."""
-    return [as_category(column) if column.is_flag else column for column in schema.modelled]
+    return [as_category(column) for column in schema.modelled]
 
 
 def hide_cells(table: Table, hidden: dict[str, Mask]) -> Table:

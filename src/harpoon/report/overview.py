@@ -11,8 +11,10 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from harpoon import metrics
-from harpoon._text import shorten
+from harpoon._formatting import shorten
+from harpoon._utils.importance_weights import systematic_resample
 from harpoon.data import Floats, Schema, Table, describe
+from harpoon.data.weights import read_known_weights
 from harpoon.metrics.marginals import NOISE_LEVEL
 from harpoon.report.summary import Associations, ColumnFacts, ColumnPair, Missingness, finite_or_none, finite_or_zero
 
@@ -20,6 +22,16 @@ MAX_PATTERNS = 12
 MAX_MATRIX_COLUMNS = 30  # a larger heat map cannot be read
 MAX_PAIRS = 10
 MAX_DESCRIPTION_CHARACTERS = 200
+
+
+def weighted_rows(table: Table, schema: Schema, random: np.random.Generator) -> Table:
+    """Return as many rows, chosen in proportion to their weights; the table itself if it has none."""
+    weights = read_known_weights(table, schema)
+    if weights is None:
+        return table
+    order = random.permutation(table.n_rows)  # rows that alternate would be chosen all or never
+    chosen = systematic_resample(weights[order], table.n_rows, random)
+    return table.take(np.sort(order[chosen]))
 
 
 def sample_rows(table: Table, max_rows: int, rng: np.random.Generator) -> Table:

@@ -7,6 +7,7 @@ table of a comparison. The parts depend on the kind of the summary:
     evaluation   a model and test rows:  all parts; `condition` only if one is given
     comparison   two tables, no model:   columns, missingness, marginals, associations, fidelity
     description  a model alone:          columns, marginals, associations, training; `condition` only if one is given
+    audit        attacks on a model:     privacy
 """
 
 import math
@@ -233,7 +234,14 @@ class RuleFacts(TypedDict):
     broken: int | None
 
 
-class Training(TypedDict):
+class PrivateTraining(TypedDict, total=False):
+    """The training of a model with differential privacy, whose losses and time are not kept."""
+
+    steps: int
+    budget: str  # one sentence
+
+
+class Training(PrivateTraining):
     """The training of the model, and the rules that it carries."""
 
     preset: str
@@ -286,7 +294,7 @@ class Condition(TypedDict):
     synthetic_fraction: float  # fraction of unconditional samples that satisfy it
     real_fraction: float | None
     real_rows: int | None
-    support: dict[str, Any] | None  # `harpoon.inference.support.Support` as plain data
+    support: dict[str, Any] | None  # `harpoon.inference.diagnostics.support.Support` as plain data
     agreement: Agreement | None  # None if the model has no grade of its own, and there are no real rows
     meanings: list[str]
     region: list[Change]  # the columns in the condition; "before" is the real table if there is one
@@ -296,12 +304,12 @@ class Condition(TypedDict):
 class Summary(TypedDict):
     """The content of a report."""
 
-    kind: Literal["evaluation", "comparison", "description"]
+    kind: Literal["evaluation", "comparison", "description", "audit"]
     version: str
     rows: Rows
     notes: list[str]  # sentences about what was left out or could not be computed
     headlines: list[Headline]
-    columns: list[ColumnFacts]
+    columns: NotRequired[list[ColumnFacts]]
     missingness: NotRequired[Missingness]
     marginals: NotRequired[list[Marginal]]
     associations: NotRequired[Associations]
@@ -310,6 +318,7 @@ class Summary(TypedDict):
     fidelity: NotRequired[Fidelity]
     training: NotRequired[Training]
     condition: NotRequired[Condition]
+    privacy: NotRequired[dict[str, Any]]  # `harpoon.privacy.Audit` as plain data
 
 
 def finite_or_none(value: float | None) -> float | None:

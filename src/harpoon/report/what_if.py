@@ -10,20 +10,22 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon._text import format_percent, shorten
+from harpoon._formatting import format_percent, shorten
 from harpoon.conditions import BoundPredicate, Predicate, bind, column_names, columns_of, evaluate, to_predicate
-from harpoon.data import Column, Kind, Table, coerce, dataframe, read_columns
-from harpoon.exceptions import SamplingFailed
-from harpoon.inference.answer_grade import grade_answer
-from harpoon.inference.diagnostics import SamplingInfo
-from harpoon.inference.support import ConditionalCounts
-from harpoon.inference.uncertainty import LEVEL, mean_under_condition, share_under_condition
+from harpoon.data import Column, Kind, Table, as_category, coerce, dataframe, read_columns
+from harpoon.data.weights import read_known_weights
+from harpoon.exceptions import ExtrapolationWarning, SamplingFailed, hold_warnings
+from harpoon.inference.diagnostics.answer_grade import grade_answer
+from harpoon.inference.diagnostics.sampling_info import SamplingInfo
+from harpoon.inference.diagnostics.support import ConditionalCounts, warn_extrapolation
+from harpoon.inference.diagnostics.uncertainty import LEVEL, mean_under_condition, share_under_condition
 from harpoon.report.agreement import MIN_REAL_ROWS, agreement
 from harpoon.report.histograms import (
     by_excess,
     category_fractions,
     distance,
     distance_noise,
+    format_category,
     format_value,
     measure,
     picture,
@@ -67,9 +69,11 @@ def what_if(
         training: The training table, in which the rows that support the answer are counted.
     """
     tree, columns = to_predicate(where, model.schema_.names), model.schema_.modelled
-    after = dataframe.read(model.sample(min(unconditional.n_rows, MAX_ROWS), where=tree, random_state=seed))
-    info, predicate = model.sampling_info_, bind(tree, model.schema_)
-    guided_violations, guided_rows = _measure_guidance(model, tree, info, seed)
+    predicate = bind(tree, model.schema_)
+    with hold_warnings(ExtrapolationWarning):  # one follows, by the exact count if there is one
+        after = dataframe.read(model.sample(min(unconditional.n_rows, MAX_ROWS), where=tree, random_state=seed))
+        info = model.sampling_info_
+        guided_violations, guided_rows = _measure_guidance(model, tree, info, seed)
     synthetic_fraction = float(_satisfied(model, tree, unconditional).mean())
     satisfied = None if real is None else np.flatnonzero(_satisfied(model, tree, real))
     real_fraction = None if real is None or satisfied is None else len(satisfied) / real.n_rows
@@ -84,6 +88,7 @@ def what_if(
     changes = [_change(c, unconditional, after, truth, counts[c.name]) for c in columns if c.name not in restricted]
     region = [_change(c, whole, after, truth, counts[c.name]) for c in columns if c.name in restricted]
     support = info.support if training is None else model.support(tree, data=training)
+    warn_extrapolation(support, str(tree))
     own = None if support is None else grade_answer(model.calibration_, support)
     agreed = agreement(columns, after, real_inside, own)
     return Condition(
@@ -124,19 +129,19 @@ def _satisfied(model: Harpoon, tree: Predicate, table: Table) -> NDArray[np.bool
 def _change(
     column: Column, before: Table, after: Table, truth: Table | None, training: ConditionalCounts | None
 ) -> Change:
-    moved = shift(column, before, after, training)
+    moved, shown = shift(column, before, after, training), as_category(column)
     return Change(
         name=column.name,
         kind=column.kind.value,
-        measure=measure(column),
-        effect=distance(column, before, after),
-        noise=distance_noise(column, before, after),
+        measure=measure(shown),
+        effect=distance(shown, before, after),
+        noise=distance_noise(shown, before, after),
         shift=moved.text,
         shift_size=moved.size,
         interval=None if moved.interval is None else [finite_or_zero(end) for end in moved.interval],
         interval_text=moved.interval_text,
-        distance_to_real=None if truth is None else distance(column, truth, after),
-        picture=picture(column, {"before": before, "after": after}),
+        distance_to_real=None if truth is None else distance(shown, truth, after),
+        picture=picture(shown, {"before": before, "after": after}),
     )
 
 
@@ -164,12 +169,13 @@ def shift(
     cells = [table.column(column.name) for table in (before, after)]
     if any(one.missing.all() for one in cells):
         return Shift(None, "no cells")
-    if column.kind.discrete:
-        old, new = (category_fractions(column, one) for one in cells)
+    shown = as_category(column)
+    if shown.kind.discrete:
+        old, new = (category_fractions(shown, one) for one in cells)
         changes = {category: new.get(category, 0.0) - old.get(category, 0.0) for category in {**old, **new}}
         category = max(changes, key=lambda one: (abs(changes[one]), str(one)))
         ends = " → ".join(format_percent(one.get(category, 0.0), min(digits, 3)) for one in (old, new))
-        text = f"{shorten(str(category), shown=MAX_CATEGORY_CHARACTERS)}: {ends}"
+        text = f"{shorten(format_category(category), shown=MAX_CATEGORY_CHARACTERS)}: {ends}"
         return _with_interval(Shift(finite_or_none(changes[category]), text), column, after, training, category)
     values = [coerce(one, column).observed.astype(np.float64) for one in cells]
     means = [float(one.mean()) for one in values]
@@ -186,13 +192,15 @@ def estimate_interval(
     """Return the 95 % interval of the mean of a column of sampled rows, or of the fraction of a category.
 
     `training` is the column among the training rows that satisfy the condition of the sampled ones. The interval
-    contains the error of both (`harpoon.inference.uncertainty`); None without two training rows.
+    contains the error of both (`harpoon.inference.diagnostics.uncertainty`); None without two training rows.
     """
-    cells = table.column(column.name)
-    if column.kind.discrete:
-        codes = {known: code for code, known in enumerate(column.categories or (False, True))}
-        share, n_observed = category_fractions(column, cells).get(category, 0.0), len(cells.observed)
-        return share_under_condition(share, n_observed, training, codes.get(category, -1))
+    cells, shown = table.column(column.name), as_category(column)
+    if shown.kind.discrete:
+        labels = shown.categories or (False, True)
+        # The training rows are counted by the codes of labels, but by the values of a flag.
+        code_of = dict(zip(labels, labels if column.is_flag else range(len(labels)), strict=True))
+        share, n_observed = category_fractions(shown, cells).get(category, 0.0), len(cells.observed)
+        return share_under_condition(share, n_observed, training, code_of.get(category, -1))
     values = coerce(cells, column).observed.astype(np.float64)
     with np.errstate(over="ignore"):
         mean, error = float(values.mean()), float(values.std()) / math.sqrt(len(values))
@@ -206,12 +214,14 @@ def training_counts(
 
     None if it is not known, or if the condition itself chooses the categories of the column.
     """
-    if column.kind.discrete and column.name in columns_of(predicate):
+    if as_category(column).kind.discrete and column.name in columns_of(predicate):
         return None
     if real is None:
         return ConditionalCounts.from_tables(model.contingency_, predicate, column.name)
     cells = coerce(real.column(column.name), column)
-    return ConditionalCounts.from_cells(cells.observed.astype(np.float64))
+    weights = read_known_weights(real, model.schema_)
+    of_observed = None if weights is None else weights[~cells.missing]
+    return ConditionalCounts.from_cells(cells.observed.astype(np.float64), of_observed)
 
 
 def _with_interval(
@@ -222,7 +232,7 @@ def _with_interval(
     ends = estimate_interval(column, after, training, category)
     if ends is None:
         return replace(moved, interval_text="no interval: fewer than two training rows")
-    if column.kind.discrete:
+    if as_category(column).kind.discrete:
         low, high = (format_percent(end, 3) for end in ends)
     else:
         low, high = _format_distinct(column, list(ends), 4)

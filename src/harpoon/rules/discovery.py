@@ -31,9 +31,11 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from harpoon.conditions import bind, evaluate, negate
-from harpoon.conditions.expressions import And, Comparison, In, Literal, Not, Predicate, Term, col
+from harpoon.conditions.language.expressions import And, Comparison, In, Literal, Not, Predicate, Term
+from harpoon.conditions.language.functions import col
 from harpoon.conditions.rules import Rule, RuleSet
-from harpoon.data import Column, ColumnArray, Columns, Kind, Schema
+from harpoon.data import NANOSECONDS, Column, ColumnArray, Columns, Kind, Schema
+from harpoon.data.calendar import to_local
 from harpoon.data.contingency import suppress
 from harpoon.relations import Formula
 
@@ -98,13 +100,18 @@ class _Labels:
         return self.column.name
 
 
-def propose_rules(schema: Schema, rows: Columns, formulas: Sequence[NamedFormula] = ()) -> Candidates:
-    """Propose rules that rows of a table obey, or all but a few of them; `formulas` are relations that hold."""
+def propose_rules(
+    schema: Schema, rows: Columns, formulas: Sequence[NamedFormula] = (), *, min_rows: int = 1
+) -> Candidates:
+    """Propose rules that rows of a table obey, or all but a few of them; `formulas` are relations that hold.
+
+    Labels that occur together in fewer than `min_rows` rows are not named.
+    """
     proposed = [*_ranges(schema, rows)]
     orders, n_orders = _orders(schema, rows)
     labels = [each for column in schema.modelled if (each := _labels(column, rows[column.name])) is not None]
     labels = labels[:MAX_LABEL_COLUMNS]
-    joints = {(a.name, b.name): _joint(a, b) for a, b in permutations(labels, 2)}
+    joints = {(a.name, b.name): _joint(a, b, min_rows) for a, b in permutations(labels, 2)}
     n_tried = n_orders + sum(joint.size + len(joint) + 1 for joint in joints.values()) + len(formulas)
     found = [*orders, *_label_rules(schema, labels, joints, n_tried), *_sums(schema, rows, formulas)]
     return Candidates((*proposed, *found), max(n_tried, 1))
@@ -160,7 +167,11 @@ def _literal(column: Column, value: Any) -> Any:  # noqa: ANN401
     if column.kind is Kind.DATE:
         return time.astype("M8[D]").item()
     moment = time.astype("M8[us]").item()
-    return moment.replace(tzinfo=dt.UTC) if column.zoned else moment
+    if not column.zoned:
+        return moment
+    local = to_local(np.array([int(value)]), NANOSECONDS[unit], column.zone)[0]
+    offset = np.timedelta64(local - int(value), unit).astype("m8[us]").item()
+    return moment.replace(tzinfo=dt.UTC).astimezone(dt.timezone(offset))  # as the clocks of its zone show it
 
 
 def _orders(schema: Schema, rows: Columns) -> tuple[list[Candidate], int]:
@@ -218,11 +229,15 @@ def _few_integers(column: Column, cells: ColumnArray) -> tuple[Any, ...]:
     return tuple(values.tolist()) if len(values) <= MAX_INTEGERS else ()
 
 
-def _joint(a: _Labels, b: _Labels) -> Counts:
-    """Return how many rows have each label of one column with each of another one, (labels of a, labels of b)."""
+def _joint(a: _Labels, b: _Labels, min_rows: int = 1) -> Counts:
+    """Return how many rows have each label of one column with each of another one, (labels of a, labels of b).
+
+    A label of the first column that has fewer than `min_rows` rows counts as one that does not occur.
+    """
     known = (a.codes >= 0) & (b.codes >= 0)
     size = len(a.labels), len(b.labels)
-    return np.bincount(a.codes[known] * size[1] + b.codes[known], minlength=size[0] * size[1]).reshape(size)
+    joint = np.bincount(a.codes[known] * size[1] + b.codes[known], minlength=size[0] * size[1]).reshape(size)
+    return np.where(joint.sum(axis=1, keepdims=True) >= min_rows, joint, 0)
 
 
 def _label_rules(

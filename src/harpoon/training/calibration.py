@@ -12,7 +12,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from harpoon._text import format_percent, format_rounded
+from harpoon._formatting import format_percent, format_rounded
+from harpoon._utils import cards
 from harpoon.diffusion import CellScores, Denoiser
 from harpoon.encoding import EncodedRows
 from harpoon.training.distributed import SingleProcess
@@ -21,13 +22,14 @@ LEVEL = 0.9  # of the intervals
 MAX_CELLS = 4096  # hidden cells, at most
 MIN_GRADED_CELLS = 100  # a grade of fewer would be noise
 N_BINS = 10  # of predicted probabilities
+N_TOTALS = 7  # sums that are not those of a bin
 # The largest error of probabilities and of coverage for each grade; above the last the grade is D.
 GRADES = {"A": 0.02, "B": 0.05, "C": 0.1}
 WORST_GRADE = "D"
 
 
 @dataclass(frozen=True)
-class Calibration:
+class Calibration(cards.Displayed):
     """How well held-out cells are predicted from the other cells of their row.
 
     Attributes:
@@ -71,14 +73,18 @@ class Calibration:
         if not self.cells or self.gain is None:
             return "Calibration was not measured: there were no validation rows, or the network has no likelihood."
         ratio = math.exp(self.gain)
-        likely = f"{format_rounded(ratio, 3)} times as likely as from its column alone"
-        facts = [f"of {self.cells:,} held-out cells, each is {likely} given the other cells of its row"]
+        likely = f"{format_rounded(ratio, 3)} times as probable, on average over {self.cells:,} held-out cells"
+        facts = [f"knowing the other cells of a row makes a hidden cell {likely}"]
         if self.calibration_error is not None:
             facts.append(f"probabilities are off by {format_percent(self.calibration_error)} on average")
         if self.coverage is not None:
             facts.append(f"{format_percent(LEVEL)} intervals hold {format_percent(self.coverage)} of the numbers")
         grade = f"Grade {self.grade}" if self.grade else "Too few held-out cells for a grade"
         return f"{grade}: {'; '.join(facts)}."
+
+    def _card(self) -> cards.Html:
+        cells = f"{self.categories:,} categories, {self.numbers:,} numbers" if self.cells else None
+        return cards.card("Calibration", cards.paragraph(self), cards.facts({"cells": cells}), badge=self.grade)
 
 
 @torch.no_grad()
@@ -87,43 +93,48 @@ def measure_calibration(
 ) -> Calibration:
     """Hide cells of validation rows one at a time and measure how well the others predict them.
 
-    That is one evaluation of the network for each cell, of at most `MAX_CELLS`. Processes add up what they count.
+    That is one evaluation of the network for each cell, of at most `MAX_CELLS`. Processes add up what they count. Cells
+    count by the weights of their rows.
     """
-    sums = torch.zeros(4 + 4 * N_BINS, dtype=torch.float64)
+    sums = torch.zeros(N_TOTALS + 4 * N_BINS, dtype=torch.float64)
     if rows is not None:
         generator = torch.Generator(rows.x.device).manual_seed(seed)
         scores = denoiser.at_max_noise().score_cells(rows, MAX_CELLS, generator)
-        sums = sums if scores is None else _sums(scores)
+        sums = sums if scores is None else _sums(scores, rows.row_weights[scores.row, 0])
     sums = processes.all_reduce_mean(sums) * processes.world_size
-    gain, n_cells, n_covered, n_numbers = sums[:4].tolist()
-    counts, hits, predicted, variance = sums[4:].view(4, N_BINS)
+    n_cells, n_categories, n_numbers, weight, gain, of_numbers, covered = sums[:N_TOTALS].tolist()
+    of_bins, hits, predicted, variance = sums[N_TOTALS:].view(4, N_BINS)
     if not n_cells:
         return Calibration()
     # A perfect model has an error, too: the mean absolute deviation of the hits from what is predicted.
     error = ((hits - predicted).abs() - (variance * 2 / math.pi).sqrt()).clamp(min=0).sum().item()
-    n_categories = counts.sum().item()
+    of_categories = of_bins.sum().item()
     return Calibration(
         cells=round(n_cells),
-        gain=gain / n_cells,
-        calibration_error=error / n_categories if n_categories else None,
-        coverage=n_covered / n_numbers if n_numbers else None,
+        gain=gain / weight,
+        calibration_error=error / of_categories if n_categories else None,
+        coverage=covered / of_numbers if n_numbers else None,
         categories=round(n_categories),
         numbers=round(n_numbers),
     )
 
 
-def _sums(scores: CellScores) -> Tensor:
-    """Return what is counted, (4 + 4 * N_BINS,).
+def _sums(scores: CellScores, weights: Tensor) -> Tensor:
+    """Return what is counted of cells with some weights, (n,), as (N_TOTALS + 4 * N_BINS,).
 
-    That is the gain of all cells, cells, covered numbers and numbers; then, for each bin of the probability of the
-    most probable category: categories, how often that one is right, the sum of its probability, and of its variance.
+    Those are cells, categories and numbers; then, added up by weight: cells, their gain, numbers, and covered numbers;
+    then, for each bin of the probability of the most probable category, by weight: categories, how often that one is
+    right, the sum of its probability, and of its variance.
     """
+    weights = weights.double().cpu()
     pit, p = (values.double().cpu() for values in (scores.cumulative, scores.probability))
     is_number, is_category = ~pit.isnan(), ~p.isnan()
     covered = (pit >= (1 - LEVEL) / 2) & (pit <= (1 + LEVEL) / 2)
-    p, correct = p[is_category], scores.correct.double().cpu()[is_category]
-    rows = torch.stack([torch.ones_like(p), correct, p, p * (1 - p)])
+    totals = [weights, weights * scores.gain.double().cpu(), weights * is_number, weights * covered]
+    n_categories, n_numbers = is_category.sum(), is_number.sum()
+    p, correct, weights = p[is_category], scores.correct.double().cpu()[is_category], weights[is_category]
+    rows = torch.stack([weights, weights * correct, weights * p, weights**2 * p * (1 - p)])
     by_bin = torch.zeros(4, N_BINS, dtype=torch.float64)
     by_bin.index_add_(1, (p * N_BINS).long().clamp(max=N_BINS - 1), rows)
-    total = [scores.gain.double().sum().cpu(), torch.tensor(len(pit)), covered.sum(), is_number.sum()]
-    return torch.cat([torch.stack([value.double() for value in total]), by_bin.flatten()])
+    counts = torch.stack([torch.tensor(len(pit)), n_categories, n_numbers]).double()
+    return torch.cat([counts, torch.stack([value.sum() for value in totals]), by_bin.flatten()])

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from harpoon._utils import model_file
 from harpoon.encoding import EncodedRows
-from harpoon.exceptions import InvalidOption
+from harpoon.exceptions import InvalidOption, ModelFileError
 
 SAVE_INTERVAL_SECONDS = 60.0
 CHECKPOINT_KEY = "checkpoint"  # key of the content of a checkpoint file; model files do not have it
@@ -93,9 +93,20 @@ class Checkpoint:
         self._saved_at = time.monotonic()
 
 
+def check_no_checkpoint(content: Mapping[str, Any], path: str | os.PathLike[str]) -> None:
+    """Raise ModelFileError if the content of a model file is that of a checkpoint."""
+    if CHECKPOINT_KEY in content:
+        raise ModelFileError(
+            f"{str(path)!r} is the checkpoint of a training, not a model. Give it to fit(checkpoint=...) to resume "
+            "the training, and save the model afterwards.",
+            code="checkpoint_not_model",
+            path=str(path),
+        )
+
+
 def fingerprint(options: Mapping[str, Any], data: EncodedRows) -> str:
     """Return a digest of the options and the encoded rows of a training."""
     digest = hashlib.sha256(json.dumps(options, sort_keys=True).encode())
-    for values in (data.x, data.observed):
+    for values in (data.x, data.observed, *([] if data.weights is None else [data.weights])):
         digest.update(values.contiguous().numpy().tobytes())
     return digest.hexdigest()

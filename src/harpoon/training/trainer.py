@@ -11,6 +11,7 @@ from typing import cast
 import torch
 from torch import Tensor
 
+from harpoon._utils import cards
 from harpoon.config import LARGE_LEARNING_RATE, TrainingConfig
 from harpoon.diffusion import Denoiser
 from harpoon.encoding import EncodedRows
@@ -45,7 +46,7 @@ class Epoch:
 
 
 @dataclass
-class History:
+class History(cards.Displayed):
     """All evaluations of a training, the limit that stopped it, and how well the model predicts held-out cells."""
 
     epochs: list[Epoch] = field(default_factory=list)
@@ -57,15 +58,32 @@ class History:
         """The duration of the training."""
         return self.epochs[-1].seconds if self.epochs else 0.0
 
+    def __str__(self) -> str:
+        last = f"{self.epochs[-1]}, {self.seconds:.1f} s" if self.epochs else "no evaluation"
+        return f"{last}, stopped by {self.stopped_by}" if self.stopped_by else last
+
+    def _card(self) -> cards.Html:
+        rows = [
+            (epoch.number, f"{epoch.loss:.4f}", _number_or_none(epoch.validation_loss), f"{epoch.seconds:.1f}")
+            for epoch in self.epochs[::-1]
+        ]
+        head = ["epoch", "loss", "validation loss", "seconds"]
+        losses = cards.folded("evaluations, the last one first", cards.table(head, rows, figures=head))
+        return cards.card("Training", cards.paragraph(self), cards.paragraph(self.calibration), losses)
+
     def warn_if_short(self) -> None:
         """Warn if the time limit stopped the training after so few epochs that it is far from convergence."""
         n_epochs = self.epochs[-1].number if self.epochs else 0
         if self.stopped_by == "time" and n_epochs < MIN_EPOCHS:
             message = (
-                f"The time limit stopped the training after {n_epochs} epochs, while the model was still improving. A "
+                f"The time limit stopped the training after epoch {n_epochs}, while the model was still improving. A "
                 "longer max_time gives a better model."
             )
             warn(ShortTrainingWarning(message, code="short_training", epochs=n_epochs))
+
+
+def _number_or_none(value: float | None) -> str:
+    return "none" if value is None else f"{value:.4f}"
 
 
 def train(
@@ -194,7 +212,7 @@ class _Training(_Counters):
     def _step(self, batch: EncodedRows) -> tuple[float, float]:
         """Take one optimizer step; return the loss summed over the rows of the batch, and their number."""
         if self.config.learning_rate_schedule == "cosine":
-            rate = self.learning_rate * _cosine(self._fraction_done())
+            rate = self.learning_rate * cosine_factor(self._fraction_done())
             for group in self.optimizer.param_groups:
                 group["lr"] = rate
         self.optimizer.zero_grad(set_to_none=True)
@@ -348,7 +366,7 @@ class _Training(_Counters):
             group["lr"] = rate
 
 
-def _cosine(fraction: float) -> float:
+def cosine_factor(fraction: float) -> float:
     """Return the factor of the learning rate after a fraction of the training: a short warm-up, then half a cosine."""
     return min(1.0, fraction / WARM_UP_FRACTION + WARM_UP_FRACTION) * (0.5 + 0.5 * math.cos(math.pi * fraction))
 

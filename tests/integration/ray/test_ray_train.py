@@ -127,6 +127,23 @@ def test_the_counts_of_a_dataset_are_those_of_the_table(folder):
     assert sample["kind"].null_count == counts["kind"].n_missing == 5
 
 
+def test_rows_count_by_their_weights(folder, tmp_path):
+    """Weights are relative to the mean of all rows, although no part of the table has it."""
+    whole = pq.read_table(folder)
+    weights = np.where(np.array(whole["kind"]) == "up", 3.0, 1.0)
+    weighted = whole.append_column("w", pa.array(weights))
+    counts, _ = ray_train.count_dataset(ray.data.from_arrow([weighted[:300], weighted[300:]]), "w")
+    share = weights[weights == 3].sum() / weights.sum()
+    assert counts["kind"].mass / counts["kind"].total_weight == pytest.approx([1 - share, share])
+    model = engine.fit(Harpoon(**{**SETTINGS, "max_epochs": 1}), weighted, weights="w", workers=2)
+    assert model.schema_.weights == "w"
+    local = Harpoon(**{**SETTINGS, "max_epochs": 1}).fit(weighted, weights="w")
+    assert model.codec_.to_json() == local.codec_.to_json()
+    assert model.denoiser_.mean.numpy() == pytest.approx(local.denoiser_.mean.numpy(), abs=1e-5)
+    with pytest.raises(InvalidTable, match="must be positive numbers"):
+        engine.fit(Harpoon(**SETTINGS), weighted.set_column(3, "w", pa.array(weights - 1)), weights="w")
+
+
 def test_parts_of_different_types_are_an_error_that_names_the_column(folder):
     pq.write_table(pa.table({"x": ["a"], "y": [1.0], "kind": ["up"]}), folder / "3.parquet")
     parts = [ray.data.read_parquet(str(folder / f"{number}.parquet")) for number in (0, 3)]

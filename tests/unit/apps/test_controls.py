@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harpoon import InvalidCondition, Schema
 from harpoon.apps.server.controls import from_controls, remainder, to_controls
-from harpoon.conditions.parser import parse
+from harpoon.conditions.language.parser import parse
 
 DAY, MOMENT = dt.date(2024, 1, 31), dt.datetime(2024, 1, 31, 12, 30)
 TABLE = pa.table(
@@ -24,6 +24,8 @@ TABLE = pa.table(
         "seen": [MOMENT + dt.timedelta(hours=i) for i in range(40)],
         "zoned": pa.array([MOMENT + dt.timedelta(hours=i) for i in range(40)], pa.timestamp("us", "UTC")),
         "wait": pa.array([i * 90 for i in range(40)], pa.duration("s")),
+        "flag": [0, 1] * 20,
+        "sign": [-1.0, 1.0] * 20,
     }
 )
 SCHEMA = Schema.infer(TABLE, kinds={"grade": "category"})
@@ -35,7 +37,13 @@ ENDS = {
     "zoned": st.integers(-2, 45).map(lambda hours: (MOMENT + dt.timedelta(hours=hours)).isoformat()),
     "wait": st.integers(0, 4000),
 }
-CATEGORIES = {"job": ["chef", "nurse", "pilot", "it's"], "grade": [1, 2, 3, 4], "member": [False, True]}
+CATEGORIES = {
+    "job": ["chef", "nurse", "pilot", "it's"],
+    "grade": [1, 2, 3, 4],
+    "member": [False, True],
+    "flag": [0, 1],
+    "sign": [-1.0, 1.0],
+}
 
 
 @st.composite
@@ -83,6 +91,9 @@ def test_controls_come_back_from_the_text_they_make(asked, met):
         ("job = 'chef' or job like 'p%'", {"job": {"categories": ["chef", "pilot"]}}),
         ("job in ('chef', 'nurse') and job != 'nurse'", {"job": {"categories": ["chef"]}}),
         ("\"odd name\" >= '2024-02-01'", {"odd name": {"low": "2024-02-01"}}),
+        ("flag = 1", {"flag": {"categories": [1]}}),
+        ("flag > 0.5 and sign < 0", {"flag": {"categories": [1]}, "sign": {"categories": [-1.0]}}),
+        ("flag >= 0 and age > 5", {"age": {"low": 5, "low_open": True}, "flag": {"categories": [0, 1]}}),
         ("wait between interval '2' minute and interval '1' hour", {"wait": {"low": 120, "high": 3600}}),
         (
             "zoned < timestamptz '2024-02-01 01:00:00+01:00'",
@@ -103,6 +114,9 @@ def test_what_controls_can_show_they_show(text, shown, met):
         ("age != 3", {}),
         ("age + 1 > 3", {}),
         ("job = 'chef' and job = 'nurse'", {"job": {"categories": []}}),
+        ("flag = 3", {"flag": {"categories": []}}),
+        ("flag = age", {}),
+        ("flag = 1 or flag is null", {}),
     ],
 )
 def test_what_they_cannot_show_is_said(text, shown):

@@ -18,8 +18,8 @@ from harpoon.diffusion.reconstruction import reconstruction_penalty
 from harpoon.diffusion.samplers import reverse_process, standard_noise
 from harpoon.diffusion.solvers import SOLVERS, Solver
 from harpoon.encoding.batch import EncodedRows
-from harpoon.inference.guided import guiding_penalty
-from harpoon.inference.query import Query
+from harpoon.inference.conditional.guided import guiding_penalty
+from harpoon.inference.conditional.query import Query
 
 T, ETA, ROWS, HIDDEN = 200, 0.2, 7, 8
 CATEGORIES = ("a", "b", "c")

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from harpoon.data import Column, Kind, dataframe, read_columns
 from harpoon.data.schema import Schema
 from harpoon.data.statistics import count_columns
-from harpoon.encoding.calendar_grid import DATE_PARTS, MAX_LISTED, Calendar
-from harpoon.encoding.calendar_parts import CalendarPartCodec, TimestampCodec
 from harpoon.encoding.row_codec import RowCodec
+from harpoon.encoding.temporal.calendar_grid import DATE_PARTS, MAX_LISTED, Calendar
+from harpoon.encoding.temporal.calendar_parts import CalendarPartCodec, TimestampCodec
 
 ZONES = ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kolkata", "Australia/Lord_Howe"]
 START = pd.Timestamp("2019-01-01")

@@ -14,9 +14,11 @@ from harpoon.data.statistics import count_columns
 from harpoon.encoding.batch import EncodedRows
 from harpoon.encoding.missingness import NULL, OBSERVED
 from harpoon.encoding.row_codec import RowCodec
-from harpoon.inference.autoregressive import UNIFORMS_PER_VARIABLE, AutoregressiveSampler
-from harpoon.networks.copy_head import CopyDistribution
-from harpoon.networks.rank_head import ConditionalDistributions, DeterminedValues, GaussianComponent
+from harpoon.inference.sampling.autoregressive import UNIFORMS_PER_VARIABLE, AutoregressiveSampler
+from harpoon.networks.category_logits import DenseLogits
+from harpoon.networks.heads.copy_head import CopyDistribution
+from harpoon.networks.heads.rank_head import ConditionalDistributions, DeterminedValues, GaussianComponent
+from tests.support.cellwise import PredictsAnew
 
 # P(a, b), in which the last category of a column is that it is missing; a = a1 excludes a missing b.
 JOINT = np.array([[0.10, 0.05, 0.15], [0.08, 0.12, 0.0], [0.30, 0.05, 0.15]])
@@ -46,13 +48,14 @@ def possible(one_hot, observed):
     return allowed
 
 
-class ExactJoint:
+class ExactJoint(PredictsAnew):
     """Predicts the conditional distributions of a joint distribution; a value given that there is one."""
 
     constrained = torch.zeros(3, 0, dtype=torch.bool)
 
     def __init__(self, *, exclusions):
         self.exclusions = exclusions
+        self.excludable = torch.ones(int(STARTS[-1]), dtype=torch.bool) if exclusions else None
 
     def excluded_categories(self, x):
         if not self.exclusions:
@@ -85,7 +88,7 @@ class ExactJoint:
         gaussian = GaussianComponent(torch.zeros(0), torch.zeros(0), torch.ones(0))
         copies = CopyDistribution(torch.zeros(0, 1), empty, empty.long(), empty.bool(), empty.bool())
         logits = torch.from_numpy(np.log(p + 1e-300))
-        return ConditionalDistributions(logits, torch.zeros(0, 1), gaussian, copies, self.few_valued)
+        return ConditionalDistributions(DenseLogits(logits), torch.zeros(0, 1), gaussian, copies, self.few_valued)
 
 
 def sample(codec, model, *, steps, nulls=True, given=None, rows=ROWS):

@@ -4,8 +4,10 @@ import datetime as dt
 import gzip
 import json
 import os
+import re
 import sqlite3
 import sys
+from decimal import Decimal
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from hypothesis import strategies as st
 from harpoon import InvalidOption, InvalidTable, MissingExtra, TableFileError, io
 from harpoon.exceptions import MixedTypesWarning
 from harpoon.io import Location, ReadOptions
+from harpoon.io.text_types import cast_texts
 
 TYPED = pa.table(
     {
@@ -222,6 +225,14 @@ def test_hostile_json_lines(tmp_path, line, words):
         io.read_table(text_file(tmp_path, f'{{"a": 1}}\n{line}\n', "rows.jsonl"))
 
 
+def test_a_large_integer_in_json_lines_is_not_rounded_by_a_neighbour_with_a_decimal_point(tmp_path):
+    lines = [{"a": 2**53 + 1, "b": 2**53 + 1}, {"a": 3.0, "b": 0.5}, {"a": None}]
+    path = text_file(tmp_path, "\n".join(map(json.dumps, lines)), "rows.jsonl")
+    with pytest.warns(MixedTypesWarning, match="several types in 'b'"):
+        back = io.read_table(path)
+    assert back.to_pydict() == {"a": [2**53 + 1, 3, None], "b": [2.0**53, 0.5, None]}
+
+
 def test_json_lines_may_lack_keys_and_mix_integers_and_floats(tmp_path):
     lines = [{"a": 1}, {"b": "2024-01-31", "a": 1.5}, {"c": [1, 2], "d": "007"}, {"c": "x", "b": None}]
     path = text_file(tmp_path, "\n".join(map(json.dumps, lines)), "rows.jsonl")
@@ -394,3 +405,16 @@ def test_locations_are_parsed():
     assert Location.parse("rows.CSV.GZ").format == "csv"
     assert Location.parse("out/filled.csv").with_number(3).text == "out/filled.3.csv"
     assert Location.parse("sqlite:///x.db#t").with_number(3).table == "t_3"
+
+
+@given(st.lists(st.sampled_from(["3", "+7", "-0", "007", "4.0", "1e3", "9007199254740993", "-9007199254740993", "NA"])))
+def test_an_integer_does_not_depend_on_the_spelling_of_its_neighbours(texts):
+    """One cell with a decimal point does not round the others to floats."""
+    expected = [None if text == "NA" else int(Decimal(text)) for text in texts]
+    assert cast_texts(pa.chunked_array([texts], pa.string()), pa.int64()).to_pylist() == expected
+
+
+@pytest.mark.parametrize("text", ["0x10", "+-5", "2.5", "1e30", "99999999999999999999"])
+def test_what_is_no_integer_is_named_whatever_its_neighbours_are(text):
+    with pytest.raises(InvalidTable, match=re.escape(repr(text))):
+        cast_texts(pa.chunked_array([["1e2", text, "4.0"]]), pa.int64())

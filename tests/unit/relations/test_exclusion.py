@@ -18,8 +18,10 @@ from harpoon.data.statistics import count_columns
 from harpoon.encoding.row_codec import RowCodec
 from harpoon.relations import Domains, Exclusions
 from harpoon.relations.exclusion import (
+    MAX_CHANCE,
     MIN_EXPECTED_CLEAR_ROWS,
     MIN_EXPECTED_ROWS,
+    MIN_IMPLICATION_ROWS,
     RARE_PAIR_ROWS,
     PairCounts,
     find_dependency,
@@ -45,6 +47,28 @@ def test_rows_in_which_a_label_is_missing_prove_nothing():
     one, other = torch.arange(400) % 2, torch.zeros(400, dtype=torch.long)
     other[one == 0] = NO_INDEX
     assert not len(PairCounts.from_labels(torch.stack([one, other], dim=1)).exclusions())
+
+
+@pytest.mark.parametrize("n", [4, 6, 60])
+@pytest.mark.parametrize("share", [0.2, 0.9])
+def test_a_rare_label_implies_another_if_chance_would_not(n, share):
+    """Six of six rows with a label of one row in five are no chance; with one of nine in ten they are."""
+    random = np.random.default_rng(0)
+    one, other = random.integers(1, 4, 2000), (random.random(2000) < share).astype(int)
+    one[:n], other[:n] = 0, 1
+    found = PairCounts.from_labels(torch.from_numpy(np.stack([one, other], axis=1)), MIN_IMPLICATION_ROWS)
+    p, tests = other.mean(), 4 + 2 - (n < MIN_IMPLICATION_ROWS)
+    expected = n >= MIN_IMPLICATION_ROWS and p**n * tests <= MAX_CHANCE
+    assert found.implications().tolist() == ([[0, 0, 1, 1]] if expected else [])
+
+
+def test_independent_rare_labels_imply_nothing_more_often_than_allowed():
+    """In 200 independent tables, implications are found in about `MAX_CHANCE` of them at most."""
+    random, found = np.random.default_rng(0), 0
+    for _ in range(200):
+        labels = random.choice(12, (300, 4), p=np.array([200, 40, 20, 10, 6, 6, 4, 4, 3, 3, 2, 2]) / 300)
+        found += len(PairCounts.from_labels(torch.from_numpy(labels), MIN_IMPLICATION_ROWS).implications()) > 0
+    assert found <= 200 * MAX_CHANCE + 3 * np.sqrt(200 * MAX_CHANCE)
 
 
 def test_independent_columns_have_no_exclusions():
@@ -161,6 +185,17 @@ def test_what_is_chosen_agrees_with_what_is_known(places, row, known_variables, 
     for index in known_variables:
         features = exclusions.variables[index].features.flatten()
         assert not domains.excluded(known)[0, features[known[0, features] > 0]].any()
+
+
+def test_large_groups_restrict_as_small_ones(places, monkeypatch):
+    exclusions, categories = places
+    small = Domains(exclusions, torch.device("cpu"))
+    monkeypatch.setattr("harpoon.relations.domains.MAX_MEMBERSHIPS", 0)
+    large = Domains(exclusions, torch.device("cpu"))
+    hidden = torch.rand(categories.shape, generator=torch.Generator().manual_seed(0)) < 0.7
+    known = categories.masked_fill(hidden, 0.0)
+    assert torch.equal(small.excluded(known), large.excluded(known))
+    assert small.excluded(known).any()
 
 
 def test_contradictory_labels_stay(places):

@@ -112,3 +112,29 @@ def test_times_that_are_a_constant_apart_are_related():
 def test_the_number_of_terms_is_bounded():
     parts = np.random.default_rng(0).gamma(2, 200, (ROWS, MAX_TERMS + 2)).round()
     assert search(np.column_stack([parts, parts.sum(axis=1)])) == []
+
+
+@pytest.mark.parametrize("origin", [0, 4 * 10**15, 4 * 10**18])
+def test_large_integers_are_exact_or_have_no_relation(origin):
+    rng = np.random.default_rng(0)
+    first, second = rng.integers(0, 10**6, ROWS) * 2.0, rng.integers(0, 4, ROWS).astype(float)
+    values = np.column_stack([first + origin, second, first + second + origin])  # doubles round the last ones to 512
+    expected = {
+        (0, ((1, -1.0), (2, 1.0)), 0.0),
+        (1, ((0, -1.0), (2, 1.0)), 0.0),
+        (2, ((0, 1.0), (1, 1.0)), 0.0),
+    }
+    assert found(search(values)) == (expected if origin < 2**53 else set())
+
+
+def test_a_constant_with_more_digits_than_are_stored_is_refused():
+    first = np.random.default_rng(0).integers(0, 10**6, ROWS) * 2.0
+    relations = search(np.column_stack([first, first + 10**12]))
+    assert {relation.constant for relation in relations} == {1e12, -1e12}
+    assert search(np.column_stack([first, first + 4 * 10**15 + 123])) == []
+
+
+def test_numbers_without_a_resolution_are_not_equal_if_rounding_hides_what_they_differ_by():
+    rng = np.random.default_rng(0)
+    first = 1e9 + rng.normal(0, 100, ROWS)
+    assert search(np.column_stack([first, first + rng.normal(0, 10, ROWS)]), step=0.0) == []

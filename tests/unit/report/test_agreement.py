@@ -10,11 +10,11 @@ from hypothesis import strategies as st
 
 from harpoon.data import dataframe
 from harpoon.data.schema import Schema
-from harpoon.inference.answer_grade import MIN_GRADED_ROWS, OWN_CHECK, grade_answer
-from harpoon.inference.support import Support
+from harpoon.inference.diagnostics.answer_grade import MIN_GRADED_ROWS, OWN_CHECK, grade_answer
+from harpoon.inference.diagnostics.support import Support
 from harpoon.metrics.marginals import ks_distance, ks_noise, total_variation_distance, total_variation_noise
 from harpoon.report import compare
-from harpoon.report.agreement import agreement
+from harpoon.report.agreement import MIN_ROWS_FOR_A, agreement
 from harpoon.report.histograms import by_excess, distance, distance_noise
 from harpoon.training.calibration import Calibration
 
@@ -47,6 +47,20 @@ def test_rows_of_the_same_distribution_have_the_best_grade():
     assert [one["grade"] for one in found] == ["A"] * 20
     assert sum(one["excess"] == 0 for one in found) >= 17  # chance exceeds the noise in one of twenty
     assert "by more than chance explains" in found[0]["sentence"]
+
+
+def test_with_few_real_rows_no_difference_is_no_proof():
+    found = grade(people(2000, 0.26, 0), people(MIN_ROWS_FOR_A - 1, 0.26, 100))
+    assert found["excess"] == 0
+    assert found["grade"] == "B"
+    assert "few rows, which have little power" in found["sentence"]
+    assert grade(people(2000, 0.26, 0), people(MIN_ROWS_FOR_A, 0.26, 100))["grade"] == "A"
+
+
+def test_the_calibration_says_what_the_other_cells_of_a_row_tell():
+    text = str(Calibration(cells=567, gain=np.log(1.32), calibration_error=0.01, coverage=None, categories=567))
+    other = "knowing the other cells of a row makes a hidden cell 1.32 times as probable, on average over 567 held-out"
+    assert text.startswith(f"Grade A: {other} cells; ")
 
 
 def test_few_real_rows_have_no_grade():

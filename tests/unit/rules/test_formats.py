@@ -1,6 +1,7 @@
 """Rules of other tools: what a real file of each tool says, and that our rules and the tool agree on rows."""
 
 import datetime as dt
+import itertools
 import json
 import sqlite3
 from pathlib import Path
@@ -16,7 +17,7 @@ from hypothesis import strategies as st
 from harpoon import Column, HarpoonError, InvalidOption, Kind, RuleFileError, Schema
 from harpoon.conditions import parse
 from harpoon.data import dataframe
-from harpoon.inference.rule_check import check_rules
+from harpoon.inference.conditional.rule_check import check_rules
 from harpoon.rules import RULE_FORMATS, RuleFormat, read_rules
 from harpoon.rules.formats.translation import compare, matches
 
@@ -122,6 +123,45 @@ def test_sqlite_refuses_the_rows_that_break_its_rules(folder, rows, checks):
         assert broken_rows(file.rules, rows) == refused(connection.execute, plain, sqlite3.IntegrityError)
     finally:
         connection.close()
+
+
+TIMES = [dt.datetime(2024, 1, 1, 8) + dt.timedelta(hours=hours) for hours in (0, 1, 3, 24, 73)]
+TIME_CHECKS = (
+    "s <= f",
+    "s > TIMESTAMP '2024-01-01 09:00:00'",
+    "s BETWEEN '2024-01-01' AND '2024-01-02'",
+    "f - s < INTERVAL 2 DAY",
+    "f <= s + INTERVAL '23' HOUR",
+    "f < s + INTERVAL '90' MINUTE or f > s + INTERVAL 7200 SECOND",
+    "extract(hour from s) >= 9 and isodow(f) < 3",
+)
+
+
+@pytest.mark.parametrize("check", TIME_CHECKS)
+@pytest.mark.parametrize("is_database", [True, False])
+def test_checks_of_timestamps_mean_what_they_mean_in_duckdb(folder, check, is_database):
+    path = folder / ("times.duckdb" if is_database else "times.sql")
+    path.unlink(missing_ok=True)
+    statement = f"CREATE TABLE visits (s TIMESTAMP, f TIMESTAMP, CHECK ({check}))"
+    if is_database:
+        with duckdb.connect(str(path)) as connection:
+            connection.execute(statement)
+    else:
+        path.write_text(statement)
+    file = read_rules(f"duckdb:///{path}#visits" if is_database else path)
+    assert len(file.rules) == 1
+    assert not file.untranslated
+    rows, refused = list(itertools.product([*TIMES, None], repeat=2)), []
+    with duckdb.connect() as connection:
+        connection.execute(statement)
+        for number, row in enumerate(rows):
+            try:
+                connection.execute("INSERT INTO visits VALUES (?, ?)", row)
+            except duckdb.ConstraintException:
+                refused.append(number)
+    table = pa.table({name: pa.array(cells) for name, cells in zip("sf", zip(*rows, strict=True), strict=True)})
+    assert 0 < len(refused) < len(rows)
+    assert check_rules(file.rules, Schema.infer(table), dataframe.read(table)).rows.tolist() == refused
 
 
 def test_what_sql_has_beyond_rows_is_listed(folder):
@@ -336,6 +376,27 @@ def test_any_content_is_read_or_refused(folder, key, value):
     except RuleFileError as error:
         assert "hostile.json" in str(error)  # noqa: PT017
     else:
+        assert all(parse(rule.text) == rule.predicate for rule in file.rules)
+
+
+SQL_WORDS = (
+    "a b \"c d\" ( ) and or not between in like 1 2.5 'x' null true < = >= <> + - * / % || , case when then else end "
+    "is_null abs( length( cast( as_date) ::int interval_'3'_day timestamp_'2024-01-01' date_'x' extract(month_from "
+    "=> implies [ ] { } ; -- /* */ ? $1 :name 1e400 9223372036854775808"
+)
+
+
+@given(st.lists(st.sampled_from([word.replace("_", " ") for word in SQL_WORDS.split()]), max_size=14), st.booleans())
+@settings(max_examples=100, deadline=None)
+def test_any_constraint_is_read_or_listed_or_refused(folder, words, is_column):
+    path, check = folder / "hostile.sql", " ".join(words)
+    path.write_text(f"CREATE TABLE t (a INTEGER {'' if is_column else ','} CHECK ({check}), b VARCHAR UNIQUE);")
+    try:
+        file = read_rules(path)
+    except RuleFileError as error:
+        assert "hostile.sql" in str(error)  # noqa: PT017
+    else:
+        assert len(file.rules) + len(file.untranslated) >= 1
         assert all(parse(rule.text) == rule.predicate for rule in file.rules)
 
 

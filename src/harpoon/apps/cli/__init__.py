@@ -13,8 +13,8 @@ import typer
 from typer import Option
 
 from harpoon._version import __version__
-from harpoon.apps.cli import demo, evaluate, fit, impute, info, options, rules, sample, serve
-from harpoon.apps.cli.console import Commands, replace_closed_streams
+from harpoon.apps.cli import audit, demo, doctor, evaluate, fit, impute, info, options, rules, sample, serve
+from harpoon.apps.cli.console import Commands, escape_other_characters, replace_closed_streams
 
 EXIT_CODES = (
     "Exit codes: 0 success, 1 something cannot be read, written or done, 2 wrong usage (an option, or a condition that "
@@ -51,7 +51,8 @@ def root(
     """Train one diffusion model on a table, then fill its missing cells and sample rows under any condition.
 
     Tables are CSV, TSV, Parquet, Feather or JSON lines, gzipped or not; - is a standard stream;
-    duckdb:///file.db#table and sqlite:///file.db#table are tables of databases.
+    duckdb:///file.db#table, sqlite:///file.db#table and postgresql://host/database#table are tables of databases, and
+    ?query=select ... in place of #table is the result of a query.
     """
 
 
@@ -66,11 +67,13 @@ for _command, _examples in (
     (rules.rules, rules.RULES),
     (evaluate.evaluate, evaluate.EVALUATE),
     (evaluate.report, evaluate.REPORT),
+    (audit.audit, audit.AUDIT),
     (serve.serve, serve.SERVE),
     (info.info, info.INFO),
     (info.schema, info.SCHEMA),
     (options.options, options.OPTIONS),
     (demo.demo, demo.DEMO),
+    (doctor.doctor, doctor.DOCTOR),
 ):
     app.command(help=_paragraphs(_command.__doc__), epilog="Examples:\n\n" + "\n\n".join(_examples))(
         options.expand_records(_command)
@@ -80,6 +83,7 @@ for _command, _examples in (
 def main() -> None:
     """Run a command. SIGTERM ends it like Ctrl-C: files that are half written are removed."""
     replace_closed_streams()
+    escape_other_characters()
     if hasattr(signal, "SIGTERM"):
         signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     app()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import json
 import os
@@ -17,7 +18,7 @@ import typer
 from typer import Option
 from typer.core import TyperGroup
 
-from harpoon._text import format_list
+from harpoon._formatting import format_list
 from harpoon.exceptions import (
     HarpoonError,
     HarpoonWarning,
@@ -50,7 +51,7 @@ SENTENCES = {  # of the command line, by the code of an error or a warning; the 
     "{example}=category.",
     "rows_dropped": "Only {complete} of {rows} rows are complete, and the model trains on those only. Train on all "
     "rows with --option incomplete_rows=mask.",
-    "short_training": "The time limit stopped the training after {epochs} epochs, while the model was still "
+    "short_training": "The time limit stopped the training after epoch {epochs}, while the model was still "
     "improving. A longer --max-time gives a better model.",
     "shortfall_of_given_rows": "--allow-fewer is for -n rows; given rows are all completed, or none are.",
     "structural_missing": "Filled: {problem}. --option structural=keep leaves such cells missing.",
@@ -133,6 +134,17 @@ def replace_closed_streams() -> None:
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115
 
 
+def escape_other_characters() -> None:
+    """Write characters that the console has not as escapes: one of Windows may have only those of its language."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and not _is_utf8(stream):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def _is_utf8(stream: Any) -> bool:  # noqa: ANN401
+    return codecs.lookup(getattr(stream, "encoding", None) or "utf-8").name in ("utf-8", "utf-8-sig")
+
+
 @dataclass(frozen=True)
 class Console:
     """Output of one command: for people, for programs (`json`), or only the result (`quiet`)."""
@@ -154,7 +166,7 @@ class Console:
     def result(self, data: Mapping[str, Any], *parts: Any) -> None:  # noqa: ANN401
         """Print the result on the standard output: one JSON document, or text."""
         if self.json:
-            sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=False, default=str) + "\n")
+            sys.stdout.write(json.dumps(data, indent=2, ensure_ascii=not _is_utf8(sys.stdout), default=str) + "\n")
             sys.stdout.flush()  # a closed pipe is noticed here, where it is handled
         else:
             for part in parts:

@@ -18,13 +18,21 @@ if TYPE_CHECKING:
 
     from harpoon.data.schema import Schema
     from harpoon.estimator import Harpoon
+    from harpoon.privacy.budget import Privacy
 
 
 FIT = (
     "harpoon fit penguins.csv -o penguins.harpoon",
     "harpoon fit sales.parquet -o sales.harpoon --max-time 10m --exclude customer --kind region=category",
     "zcat rows.csv.gz | harpoon fit - -o rows.harpoon --max-epochs 50 --seed 1 --json",
+    "harpoon fit people.csv -o people.harpoon --schema people.json --epsilon 2 --delta 1e-6   (differential privacy)",
     "harpoon fit large.parquet -o large.harpoon --max-time 8h --checkpoint large.checkpoint --option hidden=512",
+    "harpoon fit survey.csv -o survey.harpoon --weights weight",
+)
+
+PUBLIC_SCHEMA = (
+    "The guarantee of differential privacy holds only if the schema was written without a look at the rows. One that "
+    "`harpoon schema` read off the table holds its exact labels and ranges."
 )
 
 
@@ -51,6 +59,32 @@ class ColumnOptions:
         return found
 
 
+@dataclass(frozen=True)
+class PrivacyOptions:
+    """Options of differential privacy."""
+
+    epsilon: Annotated[
+        float | None, Option(metavar="NUMBER", help="Differential privacy: ε of the training. Needs --delta, --schema.")
+    ] = None
+    delta: Annotated[
+        float | None, Option(metavar="NUMBER", help="Differential privacy: δ, far below 1 / the number of rows.")
+    ] = None
+    secure: Annotated[
+        bool, Option("--secure", help="Differential privacy: noise from cryptographic random numbers.")
+    ] = False
+
+    @property
+    def budget(self) -> Privacy | None:
+        """The budget; None without one."""
+        from harpoon.privacy.budget import Privacy
+
+        if self.epsilon is None and self.delta is None and not self.secure:
+            return None
+        if self.epsilon is None or self.delta is None:
+            raise InvalidOption("Differential privacy takes --epsilon and --delta, such as --epsilon 2 --delta 1e-6.")
+        return Privacy(self.epsilon, self.delta, secure=self.secure)
+
+
 def fit(
     table: options.Table,
     output: Annotated[Path, Option("--output", "-o", metavar="MODEL", help="The file for the model.")],
@@ -69,6 +103,9 @@ def fit(
     schema: Annotated[
         Path | None, Option(metavar="FILE", help="The columns, in a file that `harpoon schema -o` wrote.")
     ] = None,
+    weights: Annotated[
+        str | None, Option(metavar="COLUMN", help="The column with the weight of each row, such as that of a survey.")
+    ] = None,
     *,
     columns: ColumnOptions,
     option: options.OptionValues = None,
@@ -76,6 +113,7 @@ def fit(
         Path | None,
         Option(metavar="FILE", help="Saves the state of the training; if the file exists, training resumes."),
     ] = None,
+    privacy: PrivacyOptions,
     csv: options.CsvOptions,
     seed: options.Seed = None,
     force: options.Force = False,
@@ -87,32 +125,58 @@ def fit(
     from harpoon.estimator import Harpoon
 
     options.check_output(output, force=force)
-    values = options.parse_options(option, ["model", "training"])
+    values, budget = options.parse_options(option, ["model", "training"]), privacy.budget
+    if budget is not None and schema is None:
+        raise InvalidOption(
+            "Differential privacy takes --schema FILE: a schema that was written without a look at the rows. See the "
+            "page on privacy for an example."
+        )
     model = Harpoon(
-        preset, max_time=max_time, max_epochs=max_epochs, random_state=seed, progress=not console.quiet, **values
+        preset,
+        max_time=max_time,
+        max_epochs=max_epochs,
+        random_state=seed,
+        progress=not console.quiet,
+        privacy=budget,
+        **values,
     )
     with console.warnings_as_notes(hide=(ColumnLeftOutWarning,)):
-        rows, model.schema = read_with_schema(table, csv, console, columns, schema)
-        if not console.quiet:
+        complete = budget is None
+        rows, model.schema = read_with_schema(table, csv, console, columns, schema, weights, complete=complete)
+        if not console.quiet and complete:
             counts = f"{len(model.schema)} columns, {len(model.schema.modelled)} of them modelled"
             console.message(f"{rows.num_rows:,} rows, {counts}", schema_table(model.schema, rows))
+        if budget is not None:
+            console.note(PUBLIC_SCHEMA)
         model.fit(rows, checkpoint=checkpoint)
     model.template_ = model.template_.with_library(ANY_LIBRARY)  # a file has no dataframe library
     model.save(output)
-    summary = {"model": str(output), "rows": rows.num_rows, "bytes": output.stat().st_size, **training_summary(model)}
+    shown = {} if budget is not None else {"rows": rows.num_rows}  # with privacy the number of rows is private, too
+    summary = {"model": str(output), **shown, "bytes": output.stat().st_size, **training_summary(model)}
     console.summary(summary, _describe(summary))
 
 
 def read_with_schema(
-    table: str, csv: options.CsvOptions, console: Console, columns: ColumnOptions, file: Path | None = None
+    table: str,
+    csv: options.CsvOptions,
+    console: Console,
+    columns: ColumnOptions,
+    file: Path | None = None,
+    weights: str | None = None,
+    *,
+    complete: bool = True,
 ) -> tuple[pa.Table, Schema]:
-    """Read a table and its schema: from a file, or inferred, with changes from the options."""
+    """Read a table and its schema: from a file, or inferred, with changes from the options.
+
+    What the file leaves open is inferred if the schema is to be `complete`.
+    """
     from harpoon.data import Schema
     from harpoon.data.arrow_types import text_types
 
     if file is None:
         rows = read_table(table, csv, console, check_texts=True)
-        return rows, Schema.infer(rows, kinds=columns.kinds, exclude=columns.exclude or ())
+        schema = Schema.infer(rows, kinds=columns.kinds, exclude=columns.exclude or ())
+        return rows, schema if weights is None else schema.with_weights(weights)
     try:
         schema = Schema.from_json(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeError) as error:
@@ -122,7 +186,8 @@ def read_with_schema(
         schema = schema.replace(name, kind=kind)
     for name in columns.exclude or ():
         schema = schema.replace(name, kind="skipped", note="left out on request")
-    return rows, schema.complete(rows)
+    schema = schema if weights is None else schema.with_weights(weights)
+    return rows, schema.complete(rows) if complete else schema
 
 
 def training_summary(model: Harpoon) -> dict[str, Any]:
@@ -136,12 +201,19 @@ def training_summary(model: Harpoon) -> dict[str, Any]:
         "stopped_by": model.history_.stopped_by,
         "grade": model.calibration_.grade,
         "calibration": str(model.calibration_),
+        **({} if model.privacy_ is None else {"steps": model.privacy_.privacy.steps}),
+        "privacy": None if model.privacy_ is None else model.privacy_.to_json(),
     }
 
 
 def _describe(summary: dict[str, Any]) -> str:
+    from harpoon.privacy.budget import PrivacyRecord
+
     validation = summary["validation_loss"]
     loss = "" if validation is None else f", validation loss {validation:.4f}"
+    if summary["privacy"] is not None:
+        record = PrivacyRecord.from_json(summary["privacy"])
+        return f"Differential privacy: {record}. Model: {summary['model']} ({summary['bytes'] / 1e6:.1f} MB)"
     return (
         f"{summary['epochs']} epochs in {summary['seconds']:.0f} s (stopped by {summary['stopped_by']}){loss}. "
         f"{summary['calibration']} Model: {summary['model']} ({summary['bytes'] / 1e6:.1f} MB)"

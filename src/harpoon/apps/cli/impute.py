@@ -106,7 +106,7 @@ def impute(
         if imputer.passed_through:
             console.message(f"Copied, because the model does not know them: {', '.join(imputer.passed_through)}")
         targets = [target]
-        if draws is not None and not stack_draws and target.path is not None:
+        if draws is not None and not stack_draws and not target.is_stream:
             targets = [target.with_number(number) for number in range(1, draws + 1)]
         delimiter = source.delimiter if target.format == "csv" else None
         writers = [stack.enter_context(io.open_writer(each, force, delimiter=delimiter)) for each in targets]
@@ -123,7 +123,7 @@ def impute(
     by_column = ", ".join(f"{name} {count:,}" for name, count in filled.items() if count)
     console.summary(
         {
-            "output": output,
+            "output": target.text,
             "rows": rows,
             "draws": draws,
             "filled": filled,

@@ -18,6 +18,8 @@ SCHEMA = (
     "harpoon schema penguins.csv -o schema.json   (edit it, then: harpoon fit penguins.csv --schema schema.json ...)",
 )
 
+NOT_KEPT = "epochs", "loss", "validation_loss", "seconds"  # of a training with differential privacy
+
 
 def info(model: options.ModelFile, *, console: Console) -> None:
     """Describe a model: its columns, how it was trained, and how large it is."""
@@ -36,8 +38,10 @@ def info(model: options.ModelFile, *, console: Console) -> None:
         **training_summary(loaded),
     }
     columns, relations = [column.to_json() for column in loaded.schema_], loaded.relations()
-    facts = {name: fact for name, fact in about.items() if name not in ("grade", "calibration")}
-    parts = [fact_table(facts), f"{about['calibration']}\n", schema_table(loaded.schema_)]
+    left_out = {"grade", "calibration", "privacy", *(() if loaded.privacy_ is None else NOT_KEPT)}
+    facts = {name: fact for name, fact in about.items() if name not in left_out}
+    quality = about["calibration"] if loaded.privacy_ is None else f"Differential privacy: {loaded.privacy_}"
+    parts = [fact_table(facts), f"{quality}\n", schema_table(loaded.schema_)]
     parts += [listing("relations", relations)] if relations else []
     carried = loaded.rules_
     parts += [listing("rules", [str(rule) for rule in carried])] if carried else []

@@ -6,7 +6,7 @@ from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from harpoon._text import format_list
+from harpoon._formatting import format_list
 from harpoon.apps.cli.console import Console
 
 if TYPE_CHECKING:

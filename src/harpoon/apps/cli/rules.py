@@ -61,7 +61,7 @@ def check(
 ) -> None:
     """Check a table against the rules that a model carries; or, without a table, estimate the probability of --where.
 
-    The exit code is 4 if a row of the table breaks a rule, and 3 if no row satisfies the condition.
+    The exit code is 4 if a row of the table breaks a rule, and 3 if the probability of the condition is 0.
     """
     from harpoon.data.arrow_types import text_types
 
@@ -77,7 +77,8 @@ def check(
         cells = parse_given(given or (), loaded)
         counted = None if data is None else read_table(data, csv, console, text_types(loaded.schema_))
         found = loaded.feasibility(where, given=cells, data=counted, random_state=seed)
-    facts = {name: value for name, value in asdict(found).items() if name != "training_fraction" or value is not None}
+    of_table = ("training_fraction", "weighted_fraction")
+    facts = {name: value for name, value in asdict(found).items() if name not in of_table or value is not None}
     console.result({**facts, "support": found.support.to_json()}, str(found))
     if not found.probability:
         raise typer.Exit(IMPOSSIBLE)
@@ -85,12 +86,13 @@ def check(
 
 def _check_table(model: Harpoon, table: str, where: str | None, csv: options.CsvOptions, console: Console) -> None:
     """Print which rows of a table break which rule."""
+    from harpoon.conditions.rules import NO_RULES
     from harpoon.data.arrow_types import text_types
 
     if where is not None:
         model = model.with_rules([*model.rules_, where])
     if not model.rules_:
-        raise InvalidOption("The model carries no rules. Add one with --where, or some with harpoon rules.")
+        raise InvalidOption(f"{NO_RULES} Add one with --where, or some with harpoon rules.")
     with console.warnings_as_notes():
         found = model.check(read_table(table, csv, console, text_types(model.schema_)))
     rows, names = found.pairs()

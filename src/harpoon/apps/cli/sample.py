@@ -60,7 +60,7 @@ def sample(
         str,
         Option(
             help="How to satisfy the condition: auto, rejection, conditioning, guidance or paper.",
-            autocompletion=options.complete_from("harpoon.inference.strategies:STRATEGIES"),
+            autocompletion=options.complete_from("harpoon.inference.conditional.strategies:STRATEGIES"),
         ),
     ] = "auto",
     complete: Annotated[
@@ -131,7 +131,7 @@ def sample(
     io.write_table(destination, table, force)
     info = getattr(loaded, "sampling_info_", None)
     summary = {
-        "output": output,
+        "output": destination.text,
         "rows": table.num_rows,
         "sampling_info": None if info is None else asdict(info),
         "support": None if info is None or info.support is None else info.support.to_json(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import webbrowser
+from functools import partial
 from threading import Thread
 from typing import Annotated
 
@@ -56,6 +57,7 @@ def serve(
     _check_token(token, host)
     try:
         from harpoon.apps.server.app import create_app
+        from harpoon.apps.server.real_table import RealTable
         from harpoon.apps.server.run import listen, run
         from harpoon.data.arrow_types import text_types
     except ModuleNotFoundError as error:
@@ -65,7 +67,10 @@ def serve(
     limits = Limits(rows=max_rows, body=max_body * MEGABYTE, seconds=seconds, workers=workers)
     with listen(host, port) as sock:
         loaded = load_model(model, console, progress=False)
-        real = None if data is None else read_table(data, options.CsvOptions(), console, text_types(loaded.schema_))
+        real = None
+        if data is not None:
+            read = partial(read_table, data, options.CsvOptions(), console, text_types(loaded.schema_))
+            real = RealTable(loaded.schema_, read, lambda: app.state.stop())  # noqa: PLW0108  # the app follows
         app = create_app(loaded, limits, token=token, name=model.stem, hosts={*LOCAL, host}, data=real)
         name = f"[{host}]" if ":" in host else host
         address = f"http://{name}:{sock.getsockname()[1]}/"
@@ -76,6 +81,8 @@ def serve(
             run(app, sock, limits, quiet=quiet)
         except KeyboardInterrupt:  # the normal end
             console.message("Stopped.")
+        if real is not None and real.error is not None:
+            raise real.error
 
 
 def _check_token(token: str | None, host: str) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from rich.table import Table
 from rich.text import Text
 
-from harpoon._text import format_percent
+from harpoon._formatting import format_percent
 
 if TYPE_CHECKING:
     import pyarrow as pa

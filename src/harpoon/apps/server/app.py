@@ -46,13 +46,16 @@ def create_app(
         name: The name of the model, for people.
         hosts: The host names of this machine, for a service without a token.
         data: Real rows, a dataframe with the columns of the training table. Studio then counts those that satisfy a
-            condition and shows their distributions; no row leaves the service.
+            condition and shows their distributions; no row leaves the service. A `RealTable` is read while the
+            service answers already.
     """
     served = ServedModel.prepare(model, name, limits or Limits(), data)
     workers = Workers(served.limits)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
+        if served.data is not None and served.data.is_reading:
+            served.data.read_in_background()
         yield
         workers.close()
 
@@ -66,6 +69,7 @@ def create_app(
         lifespan=lifespan,
     )
     app.state.workers = workers
+    app.state.stop = lambda: None  # ends the server that runs it (`run`)
     described = [] if token is None else [Depends(HTTPBearer(auto_error=False))]  # TokenAuth is what checks it
     for router in (_fast_routes(served), _job_routes(served, Dispatcher(workers, served.limits))):
         app.include_router(router, dependencies=described)
@@ -83,7 +87,7 @@ def create_app(
 def _fast_routes(served: ServedModel) -> APIRouter:
     """Return the routes that answer at once."""
     router, schema = APIRouter(), served.model.schema_
-    description = as_json(served.describe())
+    description = served.describe()
 
     @router.get("/health", summary="Whether the service is running", response_model=schemas.Health)
     async def health() -> Any:  # noqa: ANN401
@@ -95,7 +99,7 @@ def _fast_routes(served: ServedModel) -> APIRouter:
         responses={200: {"model": schemas.ModelDescription}, **openapi.error_responses(401, 403)},
     )
     async def columns() -> Response:
-        return Response(description, media_type=JSON)
+        return Response(as_json({**description, **served.describe_data()}), media_type=JSON)
 
     @router.post(
         "/condition",

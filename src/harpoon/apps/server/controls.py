@@ -1,6 +1,6 @@
 """Conditions as form controls, one per column, and back: a range of numbers or times, or a set of categories.
 
-    >>> from harpoon.conditions.parser import parse
+    >>> from harpoon.conditions.language.parser import parse
     >>> job = Column("job", Kind.CATEGORY, categories=("chef", "nurse", "pilot"))
     >>> schema = Schema((Column("age", Kind.INTEGER), job))
     >>> controls, complete = to_controls(parse("20 < age <= 60 and not job = 'nurse'"), schema)
@@ -22,11 +22,13 @@ import datetime as dt
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from harpoon.apps.server.served_model import json_value
-from harpoon.conditions import BoundPredicate, Predicate, bind
-from harpoon.conditions.bound import AllOf, AnyOf, ColumnRef, Compare, Constant, IsIn, NumberLiteral
-from harpoon.conditions.expressions import And, ColumnName, Comparison, In, Literal
-from harpoon.data import Column, Kind, Schema
+from harpoon.conditions import BoundPredicate, Predicate, bind, columns_of, evaluate
+from harpoon.conditions.binding.bound import AllOf, AnyOf, ColumnRef, Compare, Constant, IsIn, NumberLiteral
+from harpoon.conditions.language.expressions import And, ColumnName, Comparison, In, Literal
+from harpoon.data import Column, ColumnArray, Kind, Schema, as_category
 from harpoon.data.column_array import NANOSECONDS
 from harpoon.exceptions import InvalidCondition
 
@@ -43,7 +45,7 @@ def to_controls(tree: Predicate, schema: Schema) -> tuple[dict[str, dict[str, An
     ranges: dict[str, list[tuple[float, str]]] = {}  # ends and operators
     complete = True
     for part in parts:
-        match _merge_memberships(part):
+        match _merge_memberships(_as_membership(part, schema)):
             case IsIn(column, codes):
                 allowed[column] = allowed.get(column, set(codes)) & set(codes)
             case Compare(operator, ColumnRef(column), NumberLiteral(end)) if operator != "!=":
@@ -52,8 +54,7 @@ def to_controls(tree: Predicate, schema: Schema) -> tuple[dict[str, dict[str, An
                 complete = False
     controls = {name: _to_range(schema[name], found) for name, found in ranges.items()}
     controls |= {
-        name: {"categories": [(schema[name].categories or ())[i] for i in sorted(codes)]}
-        for name, codes in allowed.items()
+        name: {"categories": [_categories(schema[name])[i] for i in sorted(codes)]} for name, codes in allowed.items()
     }
     possible = all(control.get("categories", True) for control in controls.values())
     return {name: controls[name] for name in schema.names if name in controls}, complete and possible
@@ -73,6 +74,21 @@ def from_controls(controls: Mapping[str, Control], schema: Schema, rest: Predica
 
 def _all_of(parts: Sequence[Predicate]) -> Predicate | None:
     return And(tuple(parts)) if len(parts) > 1 else next(iter(parts), None)
+
+
+def _categories(column: Column) -> tuple[Any, ...]:
+    return as_category(column).categories or ()
+
+
+def _as_membership(part: BoundPredicate, schema: Schema) -> BoundPredicate:
+    """Return a condition on a flag alone, which has two values, as one on categories."""
+    names = columns_of(part)
+    if len(names) != 1 or not (column := schema[next(iter(names))]).is_flag:
+        return part
+    values = np.array(_categories(column))
+    cells = ColumnArray("other", np.append(values, 0), np.arange(len(values) + 1) == len(values))
+    *satisfied, is_null = evaluate(part, {column.name: cells})
+    return part if is_null else IsIn(column.name, tuple(np.flatnonzero(satisfied).tolist()), len(values))
 
 
 def _merge_memberships(part: BoundPredicate) -> BoundPredicate:
@@ -102,7 +118,7 @@ def _to_predicates(column: Column, control: Control) -> Iterator[Predicate]:
     if categories is not None:
         if not categories:
             raise InvalidCondition(f"No category of column {column.name!r} is chosen. Choose at least one.")
-        if set(categories) != set(column.categories or ()):  # all categories are no condition
+        if set(categories) != set(_categories(column)):  # all categories are no condition
             values = tuple(map(Literal.of, categories))
             yield In(name, values) if len(values) > 1 else Comparison("=", name, values[0])
     if low is not None and low == high and not control.get("low_open") and not control.get("high_open"):
@@ -123,7 +139,9 @@ def _literal(column: Column, given: object) -> Literal:
                 return Literal.of(dt.date.fromisoformat(given))
             case Kind.DATETIME, str():
                 moment = dt.datetime.fromisoformat(given)
-                return Literal.of(moment.replace(tzinfo=moment.tzinfo or dt.UTC) if column.zoned else moment)
+                # A text without an offset is a time of the clocks of the column's zone, as Studio shows it.
+                is_local = column.zoned and moment.tzinfo is None
+                return Literal.of(moment.isoformat(sep=" ") if is_local else moment)
             case Kind.DURATION, int() if number:
                 return Literal.of(dt.timedelta(microseconds=given * NANOSECONDS[column.unit] // MICROSECOND))
             case Kind.NUMBER | Kind.INTEGER, _ if number:

@@ -13,25 +13,24 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from harpoon._text import format_percent
+from harpoon._formatting import format_percent
 from harpoon.apps.server.errors import too_large
 from harpoon.apps.server.responses import CSV, Payload, to_records
 from harpoon.apps.server.schemas import MAX_SEED, FeasibilityBody, ImputeParameters, ProfileBody, SampleBody
 from harpoon.apps.server.served_model import ServedModel, distributions
 from harpoon.apps.server.uploads import Upload
 from harpoon.apps.server.workers import JobControl
-from harpoon.conditions import BoundPredicate, Predicate, bind, column_names, evaluate, parse
-from harpoon.data import Column, Kind, Schema, Table, dataframe, read_columns
+from harpoon.conditions import BoundPredicate, Predicate, bind, column_names, parse
+from harpoon.data import Column, Kind, Schema, Table, as_category, dataframe
 from harpoon.data.arrow_types import text_types
 from harpoon.engines.block_imputer import BlockImputer, stack_draws, warn_structural
 from harpoon.estimator import Harpoon
 from harpoon.exceptions import InvalidOption, InvalidTable, collect_warnings
-from harpoon.inference.answer_grade import grade_answer
-from harpoon.inference.diagnostics import SamplingInfo
-from harpoon.inference.feasibility import MIN_HITS
-from harpoon.inference.imputation import MultipleImputation
-from harpoon.inference.support import ConditionalCounts
-from harpoon.inference.uncertainty import probability_interval, share_interval
+from harpoon.inference.diagnostics.answer_grade import grade_answer
+from harpoon.inference.diagnostics.sampling_info import SamplingInfo
+from harpoon.inference.diagnostics.support import ConditionalCounts
+from harpoon.inference.diagnostics.uncertainty import probability_interval, share_interval
+from harpoon.inference.imputation.results import MultipleImputation
 from harpoon.io.source import spellings
 from harpoon.io.text_types import cast_texts, plain_values
 from harpoon.report.agreement import MIN_REAL_ROWS, agreement
@@ -57,6 +56,7 @@ def feasibility(served: ServedModel, body: FeasibilityBody, control: JobControl)
         found = model.feasibility(body.where, data=served.real, given=given, random_state=seed)
     low, high = (format_percent(end) for end in found.interval)
     message = f"{format_percent(found.probability)} of sampled rows satisfy it (95 % interval: {low} to {high})."
+    message = "" if found.support.is_impossible else message  # the reason says all
     facts = {name: value for name, value in asdict(found).items() if name != "training_fraction"}  # there are no rows
     facts["support"] = found.support.to_json()
     message = " ".join([message, found.suggestion]).strip()
@@ -73,7 +73,7 @@ def profile(served: ServedModel, body: ProfileBody, control: JobControl) -> Payl
     real = None if predicate is None else served.supporting_rows(predicate)
     compare = Comparison(served, predicate, before, after, real)
     changes = sorted((compare.column(column) for column in schema.modelled), key=lambda change: change.pop("rank"))
-    probability, interval = _estimate_probability(before, tree, schema, drawn.info)
+    probability, interval = _probability(tree, drawn.info)
     agreed = agreement(schema.modelled, after, real, drawn.info.own_grade)
     return Payload(
         {
@@ -113,7 +113,7 @@ def impute_table(
         tables = imputer.impute_chunk(upload.chunk, 0)
         warn_structural(imputer.structural)
     table = tables[0] if parameters.draws is None else stack_draws(tables)
-    return Payload({"seed": seed, "notes": notes}, table)
+    return Payload({"seed": seed, "notes": [*upload.notes, *notes]}, table)
 
 
 def impute_cells(served: ServedModel, upload: Upload, parameters: ImputeParameters, control: JobControl) -> Payload:
@@ -134,6 +134,7 @@ def impute_cells(served: ServedModel, upload: Upload, parameters: ImputeParamete
         with collect_warnings():  # the same ones
             draws = model.impute(known, draws=parameters.draws, where=parameters.where, random_state=seed, **of_draws)
         cells = add_uncertainty(cells, draws, parameters.level)
+    notes = [*upload.notes, *notes]
     facts = {"filled": cells, "copied_columns": imputer.passed_through, "notes": notes, "seed": seed}
     return Payload(facts, table)
 
@@ -215,25 +216,18 @@ def _sample(served: ServedModel, body: SampleBody | ProfileBody, control: JobCon
 def _count_real(served: ServedModel, model: Harpoon, body: SampleBody | ProfileBody) -> SamplingInfo:
     """Return the diagnostics of the last call, with the rows that support it counted where there is a table."""
     info = model.sampling_info_
-    if served.real is None or info.support is None:
+    if served.data is None or served.real is None or info.support is None:
         return info
-    support = model.support(body.where, data=served.real, given=_given_values(body.given, model.schema_))
+    tree, given = None if body.where is None else parse(body.where), _given_values(body.given, model.schema_)
+    support = model._call().count_support(tree, given, table=served.data.columns, weights=served.data.weights)
     return replace(info, support=support, own_grade=grade_answer(model.calibration_, support))
 
 
-def _estimate_probability(
-    reference: Table, tree: Predicate | None, schema: Schema, info: SamplingInfo
-) -> tuple[float, tuple[float, float]]:
-    """Return the fraction of unconditional samples that satisfy a condition, and its 95 % interval.
-
-    A rare condition has the probability that was estimated while its rows were sampled, from its branches.
-    """
+def _probability(tree: Predicate | None, info: SamplingInfo) -> tuple[float, tuple[float, float]]:
+    """Return the probability of a condition and its 95 % interval: those of `feasibility` with the same seed."""
     if tree is None or info.support is None:
         return 1.0, (1.0, 1.0)
-    satisfied = evaluate(bind(tree, schema), read_columns(reference, schema, partial=True))
-    hits, rows = int(satisfied.sum()), len(satisfied)
-    is_rare = hits < MIN_HITS and info.probability is not None and info.rows
-    probability = float(info.probability or 0.0) if is_rare else hits / rows
+    probability, rows = info.probability or 0.0, info.probability_rows or math.inf
     return probability, probability_interval(probability, rows, info.support)
 
 
@@ -257,7 +251,8 @@ class Comparison:
         tables = [self.before, self.after, *([self.real] if self.real and self.real.n_rows else [])]
         _, old, new, *truth = distributions(column, self.served.reference, *tables)
         near = self.real if self.real is not None and self.real.n_rows >= MIN_REAL_ROWS else None
-        change, noise = distance(column, self.before, self.after), distance_noise(column, self.before, self.after)
+        shown = as_category(column)
+        change, noise = distance(shown, self.before, self.after), distance_noise(shown, self.before, self.after)
         moved = shift(column, self.before, self.after, self._training_counts(column))
         return {
             "name": column.name,
@@ -271,7 +266,7 @@ class Comparison:
             "before": old,
             "after": new,
             "real": truth[0] if truth else None,
-            "distance_to_real": None if near is None else distance(column, near, self.after),
+            "distance_to_real": None if near is None else distance(shown, near, self.after),
         }
 
     def _training_counts(self, column: Column) -> ConditionalCounts | None:

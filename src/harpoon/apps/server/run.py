@@ -34,7 +34,9 @@ def listen(host: str, port: int) -> socket.socket:
 def run(app: FastAPI, sock: socket.socket, limits: Limits, *, quiet: bool = False) -> None:
     """Serve until Ctrl-C or SIGTERM."""
     log_to_stderr(quiet=quiet)
-    make_server(app, limits).run(sockets=[sock])
+    server = make_server(app, limits)
+    app.state.stop = lambda: setattr(server, "should_exit", True)
+    server.run(sockets=[sock])
 
 
 class Server(uvicorn.Server):

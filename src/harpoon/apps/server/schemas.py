@@ -21,8 +21,8 @@ from pydantic import (
 from harpoon.apps.server.limits import MAX_CELLS, MAX_COLUMNS
 from harpoon.config import GROUPS, Option, declared
 from harpoon.exceptions import InvalidOption
+from harpoon.inference.conditional.strategies import STRATEGIES, check_strategy
 from harpoon.inference.defaults import DEFAULT_ROWS
-from harpoon.inference.strategies import STRATEGIES, check_strategy
 
 MAX_FIELDS = 50  # of a body
 MAX_CELL_ERRORS = 20  # that are described one by one
@@ -280,6 +280,7 @@ class ModelDescription(BaseModel):
     version: str
     rows: int
     real_rows: int | None
+    reading: bool
     training_rows: int
     calibration: dict[str, Any]
     rules: list[dict[str, Any]]
@@ -297,6 +298,9 @@ class SupportContent(BaseModel):
     given_rows: float
     counted: float
     is_counted: bool
+    effective_rows: float | None
+    weighted_share: float | None
+    is_impossible: bool
     is_extrapolation: bool
     text: str
 

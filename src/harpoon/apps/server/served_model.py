@@ -7,16 +7,13 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
-import numpy as np
-
 from harpoon._version import __version__
 from harpoon.apps.server.limits import Limits
+from harpoon.apps.server.real_table import RealTable
 from harpoon.apps.server.workers import JobControl
-from harpoon.conditions import BoundPredicate, evaluate
-from harpoon.data import Column, Kind, Table, dataframe, read_columns
-from harpoon.data.schema import check_columns
+from harpoon.conditions import BoundPredicate
+from harpoon.data import Column, Kind, Table, as_category, dataframe, format_iso_time
 from harpoon.estimator import Harpoon
-from harpoon.exceptions import InvalidTable
 from harpoon.report.histograms import Bins, category_fractions
 
 REFERENCE_ROWS, REFERENCE_ROWS_IF_SLOW = 5000, 500
@@ -32,28 +29,31 @@ class ServedModel:
     name: str
     limits: Limits
     reference: Table
-    real: Table | None = None  # rows of the user, to compare with
+    data: RealTable | None = None  # rows of the user, to compare with
 
     @classmethod
     def prepare(cls, model: Harpoon, name: str, limits: Limits, data: object = None) -> ServedModel:
-        """Sample the unconditional rows once, for all requests, and read the real rows."""
+        """Sample the unconditional rows once, for all requests, and read the real rows.
+
+        A `RealTable` is read when the service has started.
+        """
         model = copy.copy(model)
         model._check_fitted()
         # Rows leave as Arrow, CSV or JSON: the dataframe library of the training table need not be installed.
         model.template_, model.progress = replace(model.template_, library="pyarrow", range_index=()), False
-        real = None if data is None else dataframe.read(data)
-        if real is not None:
-            check_columns(real.names, model.schema_.names)
-            if not real.n_rows:
-                raise InvalidTable("`data` must have rows, got none.")
+        real = data if data is None or isinstance(data, RealTable) else RealTable(model.schema_, lambda: data)
+        if real is not None and real is not data:
+            real.read()
         return cls(model, name, limits, _sample_reference(model, "as_trained"), real)
+
+    @property
+    def real(self) -> Table | None:
+        """The real rows; None if there are none, or if they are still being read."""
+        return None if self.data is None else self.data.table
 
     def supporting_rows(self, predicate: BoundPredicate) -> Table | None:
         """Return the real rows that satisfy a condition; None if the service has no real rows."""
-        if self.real is None:
-            return None
-        satisfied = evaluate(predicate, read_columns(self.real, self.model.schema_, partial=True))
-        return self.real.take(np.flatnonzero(satisfied))
+        return None if self.data is None else self.data.satisfying(predicate)
 
     def unconditional(self, missing: str) -> Table:
         """Return the unconditional rows, with missing cells as trained or complete."""
@@ -69,6 +69,13 @@ class ServedModel:
         model.progress = control.on_step
         return model
 
+    def describe_data(self) -> dict[str, Any]:
+        """Return how many real rows there are, and whether they are still being read."""
+        return {
+            "real_rows": None if self.real is None else self.real.n_rows,
+            "reading": self.data is not None and self.data.is_reading,
+        }
+
     def describe(self) -> dict[str, Any]:
         """Return the answer to GET /schema."""
         return {
@@ -76,7 +83,7 @@ class ServedModel:
             "preset": self.model.preset,
             "version": __version__,
             "rows": self.reference.n_rows,
-            "real_rows": None if self.real is None else self.real.n_rows,
+            **self.describe_data(),
             "training_rows": self.model.contingency_.n_rows,
             "calibration": {"grade": self.model.calibration_.grade, "sentence": str(self.model.calibration_)},
             "rules": self.model.rules_.to_json(),
@@ -103,8 +110,9 @@ def describe_column(column: Column, reference: Table) -> dict[str, Any]:
     }
     if column.note:
         facts["note"] = column.note
-    if column.categories is not None:
-        facts |= {"categories": list(column.categories), "ordered": column.ordered}
+    shown = as_category(column)
+    if shown.categories is not None:
+        facts |= {"categories": list(shown.categories), "ordered": shown.ordered}
     if column.kind.numeric and column.minimum is not None and column.maximum is not None:
         ends = {"low": json_value(column, column.minimum), "high": json_value(column, column.maximum)}
         facts |= {**ends, "step": column.step or 0}
@@ -121,10 +129,10 @@ def distributions(column: Column, reference: Table, *others: Table) -> list[dict
     That is the fraction of the observed cells in each bin or category, and the fraction of missing cells. The reference
     fixes the bins; the outer ones hold the tails.
     """
-    tables = [table.column(column.name) for table in (reference, *others)]
-    if column.kind.discrete:
-        found = [category_fractions(column, cells) for cells in tables]
-        drawn = [{"fractions": [one.get(category, 0.0) for category in column.categories or ()]} for one in found]
+    tables, shown = [table.column(column.name) for table in (reference, *others)], as_category(column)
+    if shown.kind.discrete:
+        found = [category_fractions(shown, cells) for cells in tables]
+        drawn = [{"fractions": [one.get(category, 0.0) for category in shown.categories or ()]} for one in found]
     else:
         bins = Bins.fit(column, tables[0], max_bins=MAX_BINS, find_spikes=False)
         edges = [json_value(column, edge) for edge in bins.edges.tolist()]
@@ -136,5 +144,5 @@ def distributions(column: Column, reference: Table, *others: Table) -> list[dict
 def json_value(column: Column, number: float) -> Any:  # noqa: ANN401
     """Return a number of a column as JSON: dates and times as text, durations in the unit of the column."""
     if column.kind.temporal and column.kind is not Kind.DURATION:
-        return column.kind.spec.format(number, column.unit)  # Studio reads and sends back times in UTC
+        return format_iso_time(column, number)  # as the clocks of its zone show it
     return int(number) if float(number).is_integer() else number

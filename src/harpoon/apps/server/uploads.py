@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any
 
@@ -12,18 +12,18 @@ import pyarrow.compute as pc
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
-from harpoon._text import format_list
+from harpoon._formatting import format_list
 from harpoon.apps.server.errors import ApiError, too_large
 from harpoon.apps.server.limits import MAX_COLUMNS
 from harpoon.apps.server.responses import ARROW, CSV, JSON
 from harpoon.apps.server.schemas import ImputeBody, ImputeParameters
 from harpoon.data import Kind, Schema
 from harpoon.data.arrow_types import text_types
-from harpoon.exceptions import InvalidTable
+from harpoon.exceptions import InvalidTable, collect_warnings
 from harpoon.io import FORMATS, Chunk, ReadOptions, Source
 from harpoon.io.byte_source import GZIP_MAGIC, InMemoryBytes
 from harpoon.io.delimited import DelimitedSource
-from harpoon.io.json_lines import RecordSource
+from harpoon.io.json_lines import RecordSource, warn_if_lossy
 from harpoon.io.source import TableSource, check_column_names, chunks_or_empty
 
 FORM = "multipart/form-data"
@@ -44,6 +44,7 @@ class Upload:
 
     source: Source
     chunk: Chunk  # all rows
+    notes: Sequence[str] = ()  # about cells that were not read as they are
 
 
 async def receive_table(request: Request) -> tuple[str, bytes]:
@@ -66,10 +67,14 @@ def open_upload(
 ) -> tuple[Upload, ImputeParameters]:
     """Return an uploaded table and the parameters of its imputation, which a JSON body holds itself."""
     if media == JSON:
-        body = ImputeBody.model_validate_json(content)
-        return _to_upload(_read_rows(body.rows, schema), max_rows), body
-    source: Source = TableSource(read_arrow(content, max_rows)) if media == ARROW else _read_text(content, schema)
-    return _to_upload(source, max_rows), parameters
+        parameters = body = ImputeBody.model_validate_json(content)
+    with collect_warnings() as notes:
+        if media == JSON:
+            source: Source = _read_rows(body.rows, schema)
+        else:
+            source = TableSource(read_arrow(content, max_rows)) if media == ARROW else _read_text(content, schema)
+        upload = _to_upload(source, max_rows)
+    return replace(upload, notes=notes), parameters
 
 
 def read_arrow(content: bytes, max_rows: int) -> pa.Table:
@@ -136,6 +141,7 @@ def _check_dictionary(name: str, column: pa.ChunkedArray) -> None:
 def _read_rows(rows: Sequence[Mapping[str, Any]], schema: Schema) -> Source:
     """Read JSON objects. A column that no object has is missing everywhere."""
     records = RecordSource(lambda: iter(rows), text_types(schema), dict.fromkeys(schema.names, ""))
+    warn_if_lossy(records, NAME)
     tables = [chunk.table for chunk in records.chunks(max(len(rows), 1))]
     table = pa.concat_tables(tables) if tables else records.schema.empty_table()
     for column in schema:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon._text import format_percent
+from harpoon._formatting import format_percent
 from harpoon._utils.validation import check_count
 from harpoon.data import Table, dataframe
 from harpoon.diffusion.geometry import gradient_angles

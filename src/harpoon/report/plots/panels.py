@@ -11,7 +11,7 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from harpoon._text import closest_matches, format_list, format_percent
+from harpoon._formatting import closest_matches, format_list, format_percent
 from harpoon.data import Column, Kind, Schema, Table, coerce
 from harpoon.data.column_array import NANOSECONDS
 from harpoon.exceptions import InvalidOption, InvalidTable

@@ -6,7 +6,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from harpoon.conditions.parser import parse
+from harpoon.conditions.language.expressions import Predicate
+from harpoon.conditions.language.parser import from_sql_node
+from harpoon.conditions.language.scalars import UNITS
 from harpoon.exceptions import InvalidCondition, MissingExtra, RuleFileError
 from harpoon.io import Location
 from harpoon.rules.formats.sql import SEVERAL_ROWS
@@ -26,11 +28,8 @@ def read(location: Location, translation: Translation) -> None:
     """Read the constraints of a table."""
     for kind, described, expression, columns in _constraints(location):
         if kind == "CHECK":
-            try:
-                predicate = parse(_plain_functions(expression), "duckdb")
-            except InvalidCondition as error:
-                translation.skip(described, str(error))
-            else:
+            with translation.part(described):
+                predicate = _parse(expression)
                 translation.add(str(predicate), predicate)
         elif kind == "NOT NULL":
             translation.add(f"{columns[0]} not null", not_null(columns[0]))
@@ -56,6 +55,27 @@ def _constraints(location: Location) -> list[tuple[Any, ...]]:
         raise RuleFileError(f"{str(error).splitlines()[0]}.") from None
 
 
-def _plain_functions(expression: str) -> str:
-    """Return an expression of the catalogue, which has "month"(t), with the names of functions as they are written."""
-    return re.sub(r'"([a-z_]+)"\(', r"\1(", expression)
+def _parse(expression: str) -> Predicate:
+    """Parse an expression of the catalogue, which has "month"(t) for month(t), and to_days(3) for an interval."""
+    import sqlglot
+    from sqlglot.errors import SqlglotError
+
+    try:
+        node = sqlglot.parse_one(re.sub(r'"([a-z_]+)"\(', r"\1(", expression), dialect="duckdb")
+    except SqlglotError as error:
+        raise InvalidCondition(f"it cannot be read: {str(error).splitlines()[0]}") from None
+    return from_sql_node(node.transform(_as_interval))
+
+
+def _as_interval(node: Any) -> Any:  # noqa: ANN401
+    """Return to_days(CAST(trunc(CAST(3 AS DOUBLE)) AS INTEGER)) as INTERVAL '3' DAY; other nodes as they are."""
+    from sqlglot import exp
+
+    is_anonymous = isinstance(node, exp.Anonymous) and len(node.expressions) == 1
+    name, number = (node.name, node.expressions[0]) if is_anonymous else (node.key, node.this)
+    unit = name.lower().replace("_", "").removeprefix("to").removesuffix("s")
+    if unit not in UNITS or not isinstance(node, exp.Anonymous | exp.ToDays):
+        return node
+    while isinstance(number, exp.Cast | exp.Trunc | exp.Paren):
+        number = number.this
+    return exp.Interval(this=exp.Literal.string(number.name), unit=exp.var(unit)) if number.key == "literal" else node

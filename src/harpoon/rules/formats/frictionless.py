@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from harpoon.conditions.expressions import Literal, Predicate
+from harpoon.conditions.language.expressions import Literal, Predicate
 from harpoon.exceptions import InvalidCondition
 from harpoon.rules.formats import translation as tr
 from harpoon.rules.formats.translation import Check, Translation
@@ -67,16 +67,12 @@ def _typed(field: Mapping[str, Any], value: Any) -> Any:  # noqa: ANN401
         return value
 
 
-def _comparison(operator: str) -> Check:
-    return lambda column, value: tr.compare(column, operator, value)
-
-
 CONSTRAINTS: dict[str, Check] = {
     "required": lambda column, _value: tr.not_null(column),
-    "minimum": _comparison(">="),
-    "maximum": _comparison("<="),
-    "exclusiveMinimum": _comparison(">"),
-    "exclusiveMaximum": _comparison("<"),
+    "minimum": tr.comparison(">="),
+    "maximum": tr.comparison("<="),
+    "exclusiveMinimum": tr.comparison(">"),
+    "exclusiveMaximum": tr.comparison("<"),
     "enum": tr.one_of,
     "pattern": lambda column, value: tr.matches(column, value, starts=True, ends=True),
 }

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from harpoon.conditions.expressions import ColumnTuple, Comparison, Not, Predicate, as_term, col
+from harpoon.conditions.language.expressions import Comparison, Not, Predicate, as_term
+from harpoon.conditions.language.functions import ColumnTuple, col
 from harpoon.exceptions import InvalidCondition, RuleFileError
 from harpoon.rules.formats import translation as tr
 from harpoon.rules.formats.translation import Translation

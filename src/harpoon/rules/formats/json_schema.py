@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harpoon.conditions.expressions import And, Not, Or, Predicate, col
+from harpoon.conditions.language.expressions import And, Not, Or, Predicate
+from harpoon.conditions.language.functions import col
 from harpoon.exceptions import InvalidCondition
 from harpoon.rules.formats import translation as tr
 from harpoon.rules.formats.translation import Check, Translation
@@ -164,16 +165,12 @@ def _row_conditions(schema: Mapping[str, Any], depth: int) -> Iterator[Predicate
             yield _row_part(key, schema, depth)
 
 
-def _comparison(operator: str) -> Check:
-    return lambda name, value: tr.compare(name, operator, value)
-
-
 KEYWORDS: dict[str, Check] = {
-    "minimum": _comparison(">="),
-    "maximum": _comparison("<="),
-    "exclusiveMinimum": _comparison(">"),
-    "exclusiveMaximum": _comparison("<"),
-    "const": _comparison("="),
+    "minimum": tr.comparison(">="),
+    "maximum": tr.comparison("<="),
+    "exclusiveMinimum": tr.comparison(">"),
+    "exclusiveMaximum": tr.comparison("<"),
+    "const": tr.comparison("="),
     "enum": tr.one_of,
     "pattern": tr.matches,
 }

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from harpoon.conditions.expressions import Not, Predicate
+from harpoon.conditions.language.expressions import Not, Predicate
 from harpoon.exceptions import InvalidCondition
 from harpoon.rules.formats import translation as tr
 from harpoon.rules.formats.translation import Check, Translation
@@ -92,17 +92,13 @@ def _text(key: str, value: Any) -> str:  # noqa: ANN401
     return value
 
 
-def _comparison(operator: str) -> Check:
-    return lambda column, value: tr.compare(column, operator, value)
-
-
 CHECKS: dict[str, Check] = {
-    **dict.fromkeys(("equal_to", "eq"), _comparison("=")),
-    **dict.fromkeys(("not_equal_to", "ne"), _comparison("!=")),
-    **dict.fromkeys(("greater_than", "gt"), _comparison(">")),
-    **dict.fromkeys(("greater_than_or_equal_to", "ge"), _comparison(">=")),
-    **dict.fromkeys(("less_than", "lt"), _comparison("<")),
-    **dict.fromkeys(("less_than_or_equal_to", "le"), _comparison("<=")),
+    **dict.fromkeys(("equal_to", "eq"), tr.comparison("=")),
+    **dict.fromkeys(("not_equal_to", "ne"), tr.comparison("!=")),
+    **dict.fromkeys(("greater_than", "gt"), tr.comparison(">")),
+    **dict.fromkeys(("greater_than_or_equal_to", "ge"), tr.comparison(">=")),
+    **dict.fromkeys(("less_than", "lt"), tr.comparison("<")),
+    **dict.fromkeys(("less_than_or_equal_to", "le"), tr.comparison("<=")),
     **dict.fromkeys(("in_range", "between"), _in_range),
     "isin": lambda column, value: tr.one_of(column, _values("allowed_values", value)),
     "notin": lambda column, value: Not(tr.one_of(column, _values("forbidden_values", value))),

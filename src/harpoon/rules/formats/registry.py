@@ -15,10 +15,11 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from harpoon._text import format_list
+from harpoon._formatting import format_list
 from harpoon.conditions.rules import RuleSet
 from harpoon.exceptions import HarpoonError, InvalidCondition, InvalidOption, MissingExtra, RuleFileError
 from harpoon.io import DATABASES, Location
+from harpoon.io.registry import database_of_scheme
 from harpoon.rules.formats.translation import Translation, Untranslated
 
 if TYPE_CHECKING:
@@ -108,11 +109,14 @@ def read_rules(source: str | os.PathLike[str], format: str = "") -> RuleFile:  #
 def _open(name: str, format: str) -> tuple[RuleFormat, Any]:  # noqa: A002
     """Return the format of a file or table, and its content."""
     scheme = name.partition("://")[0].lower()
-    if "://" in name and scheme in DATABASES:
+    if "://" in name and database_of_scheme(scheme) is not None:
+        if scheme not in RULE_FORMATS:
+            readable = " and ".join(each.title for each in DATABASES.values() if each.name in RULE_FORMATS)
+            raise RuleFileError(f"rules are read from tables of {readable}. Save CREATE TABLE as an SQL file.")
         return RULE_FORMATS[scheme], Location.parse(name)
     data = _read_bytes(Path(name))
     for database in DATABASES.values():
-        if data[database.magic_offset :].startswith(database.magic):
+        if database.magic and data[database.magic_offset :].startswith(database.magic):
             raise RuleFileError(f"it is a {database.title} file. Name a table: {database.name}:///{name}#table.")
     try:
         decoded = data.decode("utf-8-sig")

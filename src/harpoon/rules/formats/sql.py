@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from harpoon._text import shorten
-from harpoon.conditions.expressions import Predicate
-from harpoon.conditions.parser import from_sql_node
+from harpoon._formatting import shorten
+from harpoon.conditions.language.expressions import Predicate
+from harpoon.conditions.language.parser import from_sql_node
 from harpoon.exceptions import InvalidCondition, RuleFileError
 from harpoon.rules.formats.translation import Translation, not_null
 

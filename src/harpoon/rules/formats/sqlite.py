@@ -11,8 +11,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from harpoon.conditions.expressions import Predicate
-from harpoon.conditions.parser import from_sql_node
+from harpoon.conditions.language.expressions import Predicate
+from harpoon.conditions.language.parser import from_sql_node
 from harpoon.exceptions import InvalidCondition, RuleFileError
 from harpoon.io import Location
 from harpoon.rules.formats.sql import read_statements

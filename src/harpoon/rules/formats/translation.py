@@ -8,8 +8,20 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from harpoon._text import shorten
-from harpoon.conditions.expressions import And, Comparison, In, Like, Literal, Not, Or, Predicate, Term, as_term, col
+from harpoon._formatting import shorten
+from harpoon.conditions.language.expressions import (
+    And,
+    Comparison,
+    In,
+    Like,
+    Literal,
+    Not,
+    Or,
+    Predicate,
+    Term,
+    as_term,
+)
+from harpoon.conditions.language.functions import col
 from harpoon.conditions.rules import MAX_RULES, Rule, RuleSet
 from harpoon.exceptions import InvalidCondition, RuleFileError
 
@@ -101,6 +113,11 @@ def literal(value: object) -> Literal:
 def compare(column: str, operator: str, value: object) -> Predicate:
     """Return a comparison of a column with a value of a file."""
     return Comparison(operator, col(column), literal(value))
+
+
+def comparison(operator: str) -> Check:
+    """Return the check that compares a column with a value of a file."""
+    return lambda column, value: compare(column, operator, value)
 
 
 def between(

@@ -60,6 +60,11 @@ export class Answer {
     this.#show();
   }
 
+  /** Ask all questions again: the server knows more. */
+  refresh() {
+    for (const key of this.state.scenarios) this.#ask(key);
+  }
+
   #forget(key) {
     this.asking[key].stop();
     this.found[key] = null;

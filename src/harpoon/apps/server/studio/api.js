@@ -1,5 +1,6 @@
-/** The requests of Studio, all of them to its own server. */
+/** The requests of Studio, all of them to its own service. */
 
+import { fetchFromService, UNREACHABLE } from "./host.js";
 import { wait } from "./latest.js";
 import { currentToken, newToken } from "./token.js";
 
@@ -55,7 +56,7 @@ function post(path, body, { accept = JSON_TYPE, signal } = {}) {
 async function send(path, options, tries = 1) {
   const token = currentToken();
   const headers = { ...options.headers, ...(token ? { Authorization: `Bearer ${token}` } : {}) };
-  const response = await fetchFromServer(path, { ...options, headers });
+  const response = await reach(path, { ...options, headers });
   if (response.ok) return response;
   const refusal = await toRefusal(response);
   if (response.status === 401) {
@@ -70,12 +71,12 @@ async function send(path, options, tries = 1) {
   throw refusal;
 }
 
-async function fetchFromServer(path, options) {
+async function reach(path, options) {
   try {
-    return await fetch(new URL(path, document.baseURI), options);
+    return await fetchFromService(path, options);
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Refusal("Unreachable", "The server does not answer. Check that harpoon serve is still running.");
+    throw new Refusal("Unreachable", UNREACHABLE);
   }
 }
 

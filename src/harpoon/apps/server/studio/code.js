@@ -1,6 +1,7 @@
 /** Code in Python and in the shell that samples the same rows. */
 
 import { html, one } from "./dom.js";
+import { inNotebook } from "./host.js";
 
 /** Show the code of each scenario whose condition can be read. */
 export function showCode(schema, scenarios, values) {
@@ -8,16 +9,20 @@ export function showCode(schema, scenarios, values) {
   const { n, seed, strategy, missing } = values;
   const named = (key) => (scenarios.length > 1 ? `rows_${key}` : "rows");
   const questions = scenarios.map((key) => ({ name: named(key), where: values[key].trim(), n, seed, strategy, missing }));
-  const load = ["import harpoon", "", `model = harpoon.load(${literal(file)})`];
   one("#link").replaceChildren(...listing([location.href], "address"));
   one("#code-part").hidden = !scenarios.length;
-  one("#python").replaceChildren(...listing([...load, ...questions.map(inPython)], "Python"));
+  one("#python").replaceChildren(...listing([...loading(file), ...questions.map(inPython)], "Python"));
   one("#shell").replaceChildren(
     ...listing(
       questions.map((question) => inShell(file, question)),
       "shell",
     ),
   );
+}
+
+/** The lines of Python that load the model and import packages; a notebook has the model. */
+export function loading(file, imports = []) {
+  return inNotebook ? imports : ["import harpoon", ...imports, "", `model = harpoon.load(${literal(file)})`];
 }
 
 /** A block of code with a button that copies it. */

@@ -24,8 +24,8 @@ const LINES = {
   datetime: { count: (text) => Date.parse(zoned(text) ? text : `${text}Z`), write: iso, input: "datetime-local" },
 };
 
-/** The entry of a column in LINES; undefined for categories. */
-export const lineOf = (column) => LINES[column.kind];
+/** The entry of a column in LINES; undefined for categories, which numbers with two values are, too. */
+export const lineOf = (column) => (column.categories ? undefined : LINES[column.kind]);
 
 /** The resolution of a column: milliseconds for dates and times. */
 export function stepOf(column) {

@@ -1,7 +1,7 @@
 /** The second tab: fill the missing cells of a CSV, and show the uncertainty of each. */
 
 import { CSV, PARQUET, impute, imputeFile } from "./api.js";
-import { listing, literal, quoted } from "./code.js";
+import { listing, literal, loading, quoted } from "./code.js";
 import { Download } from "./download.js";
 import { html, one, unseen } from "./dom.js";
 import { example } from "./example.js";
@@ -168,10 +168,7 @@ export class Imputation {
     one("#fill-python").replaceChildren(
       ...listing(
         [
-          "import harpoon",
-          "import pandas as pd",
-          "",
-          `model = harpoon.load(${literal(model)})`,
+          ...loading(model, ["import pandas as pd"]),
           `table = pd.read_csv(${literal(file)})${known}`,
           "filled = model.impute(table)",
           `low, high = model.impute(table, draws=${this.#draws}, random_state=0).interval(${this.#level})`,

@@ -56,6 +56,7 @@ export class RangeControl {
       }),
     );
     this.chosen = html("i", { class: "chosen" });
+    this.words = ["low", "high"].map((side) => html("span", {}, CLOSED[side]));
     const [low, high] = this.fields;
     return html(
       "div",
@@ -66,8 +67,8 @@ export class RangeControl {
       html(
         "div",
         { class: "fields" },
-        html("label", {}, "from", low),
-        html("label", {}, "to", high),
+        html("label", {}, this.words[0], low),
+        html("label", {}, this.words[1], high),
         this.column.kind === "duration" && html("span", { class: "quiet" }, this.column.unit),
       ),
     );
@@ -149,7 +150,10 @@ export class RangeControl {
     ["low", "high"].forEach((side, i) => {
       const value = this.#toValue(this[side]);
       this.thumbs[i].value = this.#position(side);
-      this.thumbs[i].setAttribute("aria-valuetext", value === null ? "no bound" : short(value, this.column));
+      const excluded = value !== null && this.open[side];
+      this.words[i].textContent = (excluded ? OPEN : CLOSED)[side];
+      const text = value === null ? "no bound" : short(value, this.column);
+      this.thumbs[i].setAttribute("aria-valuetext", excluded ? `${OPEN[side]} ${text}` : text);
       put(this.fields[i], value ?? "");
     });
     this.thumbs[0].classList.toggle("above", low > positions / 2); // both at the right end: the left one must move
@@ -172,3 +176,5 @@ export function upperQuarter(column) {
 }
 
 const WORDS = { low: "at least", high: "at most" };
+const CLOSED = { low: "from", high: "to" }; // the words beside a field
+const OPEN = { low: "above", high: "below" }; // of an end that is excluded

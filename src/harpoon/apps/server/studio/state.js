@@ -1,8 +1,10 @@
 /**
- * The state of the page, kept in its address: the same address shows the same page.
+ * The state of the page, kept in its address: the same address shows the same page. A notebook keeps it for its frame.
  *
  * It stands after the #, which a browser never sends, so that no condition gets into a log.
  */
+
+import { address } from "./host.js";
 
 const DEFAULTS = { tab: "ask", editing: "a", a: "", b: null, n: 1000, seed: 0, strategy: "auto", missing: "as_trained" };
 const CHOICES = {
@@ -15,7 +17,7 @@ export class State extends EventTarget {
     super();
     this.defaults = { ...DEFAULTS, n: Math.min(DEFAULTS.n, maxRows) };
     this.values = this.#read();
-    addEventListener("hashchange", () => this.#adopt(this.#read()));
+    address.onChange(() => this.#adopt(this.#read()));
   }
 
   /** The scenarios in use: a, or a and b. */
@@ -27,7 +29,7 @@ export class State extends EventTarget {
   change(changes) {
     const before = this.values;
     this.values = { ...before, ...changes };
-    history.replaceState(null, "", this.#address());
+    address.write(this.#written());
     this.#notify(before);
   }
 
@@ -43,7 +45,7 @@ export class State extends EventTarget {
   }
 
   #read() {
-    const given = new URLSearchParams(location.hash.slice(1));
+    const given = new URLSearchParams(address.read());
     const values = { ...this.defaults, a: given.get("a") ?? "", b: given.get("b") };
     if (given.get("tab") === "fill") values.tab = "fill";
     if (given.get("editing") === "b" && values.b !== null) values.editing = "b";
@@ -57,8 +59,8 @@ export class State extends EventTarget {
     return values;
   }
 
-  #address() {
+  #written() {
     const changed = Object.entries(this.values).filter(([name, value]) => value !== null && value !== this.defaults[name]);
-    return changed.length ? `#${new URLSearchParams(changed)}` : location.pathname + location.search;
+    return String(new URLSearchParams(changed));
   }
 }

@@ -1,10 +1,17 @@
-/** Light or dark colours: those of the system, or those that were chosen on this machine. */
+/** Light or dark colours: those of the system, those that were chosen on this machine, or those of the notebook. */
+
+import { onTheme } from "./host.js";
 
 const KEY = "harpoon-theme";
 const dark = matchMedia("(prefers-color-scheme: dark)");
 
 /** Let a button switch between the two. */
 export function startTheme(button) {
+  if (onTheme) {
+    button.hidden = true;
+    onTheme((theme) => (document.documentElement.dataset.theme = theme));
+    return;
+  }
   apply(localStorage.getItem(KEY));
   button.addEventListener("click", () => {
     const wanted = isDark() ? "light" : "dark";

@@ -1,6 +1,7 @@
 /** The token of the server: kept until the tab is closed, never in the address. */
 
 import { one } from "./dom.js";
+import { address } from "./host.js";
 
 const KEY = "harpoon-token";
 let dialogResult = null;
@@ -10,11 +11,11 @@ export const currentToken = () => sessionStorage.getItem(KEY);
 
 /** Remove a token from the address, so that it is not passed on by mistake. */
 export function adoptToken() {
-  const given = new URLSearchParams(location.hash.slice(1));
+  const given = new URLSearchParams(address.read());
   if (!given.has("token")) return;
   sessionStorage.setItem(KEY, given.get("token"));
   given.delete("token");
-  history.replaceState(null, "", `#${given}`);
+  address.write(String(given));
 }
 
 /** Ask for another token than the one that was refused. */

@@ -72,13 +72,23 @@ export class Verdict {
     this.number.textContent = probability === 0 && rows > 0 ? `< ${percent(interval[1])}` : percent(probability);
     this.scale.firstChild.style.width = `${100 * probability}%`;
     const [free, sampled] = [question.where === null, `${counted(rows, "row")} sampled`];
-    const probable = free ? "of rows: there is no condition." : `of sampled rows satisfy it (95 % interval: ${between(interval)}, with the error of ${counted(Math.round(support.given_rows), "training row")} and of the simulation).`;
+    const probable = free ? "of rows: there is no condition." : `of sampled rows satisfy it (95 % interval: ${between(interval)}, with the error of ${counted(Math.round(support.effective_rows ?? support.given_rows), support.effective_rows === null ? "training row" : "effective training row")} and of the simulation).`;
     this.words.textContent = `${probable} ${sampled}${free || !rows ? "" : `: ${STRATEGIES[info.strategy]}`}.`;
     this.support.textContent = real ? realText(real) : support ? trainingText(support) : "";
     this.support.classList.toggle("banner", real ? real.rows < FEW_ROWS : Boolean(support?.is_extrapolation));
     this.grade.textContent = agreement?.sentence ?? "";
     this.grade.dataset.grade = agreement?.grade ?? "";
     this.sentence.textContent = reason;
+    if (support?.is_impossible) this.#impossible(reason);
+  }
+
+  /** Show a contradiction: its probability is exactly 0, so there is neither an interval nor a grade. */
+  #impossible(reason) {
+    this.number.textContent = percent(0);
+    this.words.textContent = reason;
+    this.support.classList.remove("banner");
+    for (const part of [this.support, this.grade, this.sentence]) part.textContent = "";
+    this.grade.dataset.grade = "";
   }
 
   refuse(error) {

@@ -1,0 +1,1 @@
+"""Conditions bound to a schema: typed predicates in normal form."""

@@ -1,0 +1,1 @@
+"""Bound conditions evaluated: exactly, as a differentiable penalty, and over boxes."""

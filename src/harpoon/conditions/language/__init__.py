@@ -1,0 +1,1 @@
+"""The language of conditions: expression trees, and text from and to SQL."""

@@ -1,0 +1,1 @@
+"""Conditions that no row satisfies, and why."""

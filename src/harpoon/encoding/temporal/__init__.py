@@ -1,0 +1,1 @@
+"""Timestamps: the dates that occur, calendar parts, and the time between two timestamps."""

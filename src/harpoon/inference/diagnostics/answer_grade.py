@@ -1,0 +1,43 @@
+"""The grade of an answer under a condition, from what the model file holds: its calibration and the support.
+
+It needs no real rows, and is worth less than a comparison with them (`harpoon.report.agreement`): the calibration is
+that of all held-out cells, not of those under the condition. Few supporting rows lower it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harpoon.inference.diagnostics.support import MIN_SUPPORT_ROWS, Support
+from harpoon.training.calibration import GRADES, WORST_GRADE, Calibration
+
+MIN_GRADED_ROWS = 30  # an answer that fewer training rows support has the grade C at best
+OWN_CHECK = "from the model's own check, not from real rows"
+
+
+@dataclass(frozen=True)
+class AnswerGrade:
+    """A grade from A to D ("": none), and one sentence, which says where it comes from."""
+
+    grade: str
+    sentence: str
+
+
+def grade_answer(calibration: Calibration, support: Support) -> AnswerGrade:
+    """Return the grade of an answer: that of the calibration, C at best of few supporting rows, D of hardly any.
+
+    An answer to a contradiction has none.
+    """
+    if support.is_impossible:
+        return AnswerGrade("", "No grade: no row can satisfy the condition.")
+    met = f"{support.count_text} satisfy the condition"
+    if support.is_extrapolation:
+        few = f"{met}, fewer than {MIN_SUPPORT_ROWS}"
+        return AnswerGrade(WORST_GRADE, f"Grade {WORST_GRADE}: {OWN_CHECK}: {few}.")
+    if not calibration.grade:
+        return AnswerGrade("", f"No grade: the model has none of its own, and there are no real rows; {met}.")
+    is_small = support.count < MIN_GRADED_ROWS
+    grade = max(calibration.grade, list(GRADES)[-1]) if is_small else calibration.grade  # later letters are worse
+    met = f"{met}, which are fewer than {MIN_GRADED_ROWS}" if is_small else met
+    held_out = f"held-out cells of all rows have grade {calibration.grade}"
+    return AnswerGrade(grade, f"Grade {grade}: {OWN_CHECK}: {held_out}, and {met}.")

@@ -1,0 +1,444 @@
+"""Support: how many training rows stand behind an answer under a condition.
+
+The model file holds one- and two-way counts of the training table (`harpoon.data.contingency`). Interval arithmetic
+tells which of their cells may satisfy a condition. The rows of those cells, for the pair of columns that has fewest,
+are an upper bound. The estimate counts the same cells for bounds on one or two columns. For other conditions it is the
+number of rows times the model's probability where rows were sampled, and otherwise times a product of two-way counts
+along a tree of the columns (Chow and Liu, 1968). It is at most the upper bound. Inside a bin, values count as evenly
+spread, and suppressed counts as their mean, which the total of the table tells.
+
+Rows count once, also if they have weights. What a weighted model knows is worth fewer rows of equal weight, (Σw)² / Σw²
+(Kish, 1965): those of the rows of a table, and without one the same part of the given rows as of all training rows.
+
+The counts of a model with differential privacy are noisy. The upper bound then has `NOISE_LEVEL` standard deviations of
+the noise of its bins added. An estimate that is smaller than this noise counts as 0: the noise alone explains it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harpoon._formatting import format_rounded
+from harpoon._utils import cards
+from harpoon._utils.importance_weights import effective_size
+from harpoon.conditions import BoundPredicate, columns_of, evaluate, negate
+from harpoon.conditions.binding.bound import ColumnRef, Compare, IsIn, IsMissing, NumberLiteral, all_of, has_date_part
+from harpoon.conditions.binding.branches import Branch, overlapping_branches
+from harpoon.conditions.evaluation.interval_arithmetic import Interval, may_satisfy
+from harpoon.data import Columns, Floats
+from harpoon.data.contingency import ColumnBins, ContingencyTables
+from harpoon.exceptions import ExtrapolationWarning, warn
+
+MIN_SUPPORT_ROWS = 5  # an answer that fewer training rows support is an extrapolation
+N_FITTING_STEPS = 10
+NOISE_LEVEL = 3.0  # standard deviations of the noise of some bins: fewer rows in them may be none
+BIN_POINTS = 16  # values of a bin, by which the part of it that satisfies a condition is estimated
+
+
+@dataclass(frozen=True)
+class Support(cards.Displayed):
+    """How many rows of the training table support an answer: how many satisfy its condition.
+
+    Attributes:
+        rows: The rows of the training table.
+        upper_bound: At most so many of them satisfy the condition.
+        estimate: About how many do.
+        exact: How many do; None where the training table is not at hand.
+        given_rows: About how many have the given cells, among which the condition is asked; all rows without any.
+        counted: About how many satisfy the condition by the counts alone, without the model; the estimate where they
+            say little.
+        is_counted: Whether the columns of the condition are counted together; else `counted` is a product of counts.
+        effective_rows: How many rows of equal weight `given_rows` are worth; None if the model has no weights.
+        weighted_share: The share, by weight, of rows that satisfy the condition among those with the given cells; None
+            without a table that holds the column of weights.
+        is_impossible: Whether no row can satisfy the condition, so that its probability is exactly 0.
+    """
+
+    rows: int
+    upper_bound: int
+    estimate: float
+    exact: int | None
+    given_rows: float
+    counted: float
+    is_counted: bool
+    effective_rows: float | None = None
+    weighted_share: float | None = None
+    is_impossible: bool = False
+
+    @property
+    def count(self) -> float:
+        """The exact number where it is known, else the estimate."""
+        return self.estimate if self.exact is None else float(self.exact)
+
+    @property
+    def is_extrapolation(self) -> bool:
+        """Whether fewer than `MIN_SUPPORT_ROWS` training rows support the answer; a contradiction needs none."""
+        return not self.is_impossible and bool(self.count < min(MIN_SUPPORT_ROWS, self.rows))
+
+    def of_impossible(self) -> Support:
+        """Return the support of a condition that no row can satisfy, also where the counts alone do not exclude it."""
+        found = self if self.exact is not None else replace(self, estimate=0.0, counted=0.0)
+        return replace(found, is_impossible=True)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the support as plain data, with a sentence."""
+        return {**asdict(self), "is_extrapolation": self.is_extrapolation, "text": str(self)}
+
+    def warning(self, condition: str) -> ExtrapolationWarning:
+        """Return the warning for an extrapolation."""
+        message = (
+            f"Extrapolation: the condition {condition} is met by {self.count_text}. The answer is what the model makes "
+            "of similar rows, not what was seen. Relax the condition, or do not rely on it."
+        )
+        return ExtrapolationWarning(message, code="extrapolation", condition=condition, **asdict(self))
+
+    def __str__(self) -> str:
+        return f"extrapolation: {self.count_text}" if self.is_extrapolation else self.count_text
+
+    def _card(self) -> cards.Html:
+        how = "counted with the model" if self.exact is None else "counted in the table"
+        pairs = {
+            "at most": f"{self.upper_bound:,} training rows",
+            "among": f"{format_rounded(round(self.given_rows))} rows with the given cells",
+            "by the counts alone": f"{format_rounded(round(self.counted))} rows",
+        }
+        how = how if self.is_counted or self.exact is not None else f"{how}; their columns are not counted together"
+        return cards.card("Support", support_paragraph(self), cards.facts(pairs), cards.paragraph(how, role="quiet"))
+
+    @property
+    def count_text(self) -> str:
+        """The number of rows in words."""
+        about = "" if self.exact is not None else "about "
+        text = f"{about}{format_rounded(round(self.count))} of {format_rounded(self.rows)} training rows"
+        return text if self.effective_rows is None else f"{text} (rows, not weighted)"
+
+
+@dataclass(frozen=True)
+class HiddenSupport(Support):
+    """Support that the noise of differential privacy hides: only the upper bound is known, and the estimate is 0."""
+
+    @property
+    def count_text(self) -> str:
+        """The upper bound in words."""
+        bound, rows = format_rounded(self.upper_bound), format_rounded(self.rows)
+        return f"at most {bound} of about {rows} training rows, fewer than the noise of differential privacy shows"
+
+
+def support_paragraph(support: Support) -> cards.Html:
+    """Return the number of supporting rows as a paragraph of a card."""
+    if support.is_extrapolation:
+        return cards.paragraph(f"Extrapolation: supported by {support.count_text}.", role="warning")
+    return cards.paragraph(f"Supported by {support.count_text}.")
+
+
+def warn_extrapolation(support: Support | None, condition: str) -> None:
+    """Warn if hardly any training row supports an answer."""
+    if support is not None and support.is_extrapolation:
+        warn(support.warning(condition))
+
+
+def find_support(
+    tables: ContingencyTables,
+    predicate: BoundPredicate,
+    given: Columns,
+    *,
+    table: Columns | None = None,
+    weights: Floats | None = None,
+    probability: float | None = None,
+) -> Support:
+    """Return the support of a condition beside given cells: one row, its free cells missing.
+
+    With the training table, its rows are counted; they may have `weights`, (n,), as those of the model have. Without
+    it, rows with a given number are those of the same bin.
+    `probability` is the model's probability of the condition beside the given cells. It decides the estimate if the
+    condition is more than bounds on one or two columns, for which counts are more precise. That of a weighted model is
+    no fraction of rows, and decides only where counts say little.
+    """
+    beside = all_of(_given_parts(given))
+    whole = all_of((predicate, beside))
+    upper_bound, counted, is_counted = _count_rows(tables, whole)
+    given_rows, estimate = _count_rows(tables, beside)[1], counted
+    bounds_only = all(map(_has_bounds_only, overlapping_branches(whole)))
+    if probability is not None and not is_counted and not (bounds_only and tables.worth is not None):
+        estimate = min(float(upper_bound), float(probability) * given_rows)
+        if not bounds_only:
+            counted = estimate  # bins say little about columns that are compared, and about calendar parts
+    if tables.noise_std and not counted:
+        estimate = 0.0  # the model learnt the noise of the counts, too
+    if table is None:
+        given_rows = max(given_rows, counted, estimate)
+        is_hidden = bool(tables.noise_std and upper_bound and not estimate)
+        kind = HiddenSupport if is_hidden else Support
+        effective = None if tables.worth is None else tables.worth * given_rows
+        return kind(tables.n_rows, upper_bound, estimate, None, given_rows, counted, is_counted, effective)
+    met, among = (evaluate(part, table) for part in (whole, beside))
+    exact, n_given = int(met.sum()), int(among.sum())
+    found = Support(tables.n_rows, upper_bound, estimate, exact, float(n_given), float(exact), is_counted=True)
+    if tables.worth is None:
+        return found
+    if weights is None or not n_given:
+        return replace(found, effective_rows=tables.worth * n_given)
+    share = float(weights[met].sum()) / float(weights[among].sum())
+    return replace(found, effective_rows=effective_size(weights[among]), weighted_share=share)
+
+
+@dataclass(frozen=True)
+class ConditionalCounts:
+    """The distribution of a column among training rows that satisfy a condition: (k,) values and rows of each.
+
+    Values are codes of categories, or numbers: the middle of a bin, or the cells themselves. `variance` is that of each
+    number of rows, (k,), because small counts are suppressed; None: they are exact. `worth` is how many rows of equal
+    weight each is worth to a weighted model; None: the rows have no weights, or are already counted by them.
+    """
+
+    values: Floats
+    rows: Floats
+    variance: Floats | None = None
+    worth: float | None = None
+
+    @classmethod
+    def from_cells(cls, values: Floats, weights: Floats | None = None) -> ConditionalCounts:
+        """Return the distribution of observed cells; by the weights of their rows, (n,), as many as these are worth."""
+        if weights is None or not len(values):
+            return cls(values, np.ones(len(values)))
+        return cls(values, weights * (effective_size(weights) / float(weights.sum())))
+
+    @classmethod
+    def from_tables(cls, tables: ContingencyTables, predicate: BoundPredicate, name: str) -> ConditionalCounts | None:
+        """Return the distribution of a column under bounds on one column; None for other conditions.
+
+        Columns are counted in pairs, so that the counts do not tell it under bounds on two other columns.
+        """
+        names = columns_of(predicate)
+        if len(names) != 1 or name not in tables.columns:
+            return None
+        (other,), bins = names, tables.columns[name]
+        parts = (predicate,)
+        rows, variance = _expected(tables, bins.counts), None
+        if other == name:
+            rows = _expected_rows(tables, name, parts)
+        elif (counts := tables.pair(other, name)) is not None:
+            shares = _shares(tables, other, _expected_rows(tables, other, parts))
+            of_pair_bin = shares @ _expected_pair(tables, other, name)
+            part = rows / np.maximum(_by_pair_bin(bins, rows), 1)[bins.pair_bin]
+            suppressed_variance = (tables.suppressed**2 - 1) / 12  # of a count from 1 to the suppressed one
+            of_suppressed = suppressed_variance * shares**2 @ (counts == tables.suppressed)
+            # The rows of a pair bin are too many or too few together.
+            rows, variance = part * of_pair_bin[bins.pair_bin], (part * of_suppressed[bins.pair_bin])[:-1]
+        else:
+            return None
+        return cls((bins.low + bins.high) / 2, rows[:-1], variance, tables.worth)
+
+    @property
+    def total(self) -> float:
+        """The number of rows."""
+        return float(self.rows.sum())
+
+    def share(self, value: float) -> float:
+        """Return the share of a value; 0 without rows."""
+        return float(self.rows[self.values == value].sum()) / max(self.total, 1.0)
+
+    def moments(self) -> tuple[float, float]:
+        """Return the mean and the standard deviation; NaN without rows."""
+        if not self.total:
+            return float("nan"), float("nan")
+        mean = float(self.rows @ self.values) / self.total
+        return mean, float(np.sqrt(self.rows @ (self.values - mean) ** 2 / self.total))
+
+    def counting_error(self) -> float:
+        """Return the standard error of the mean because small counts are suppressed; 0 without rows."""
+        if self.variance is None or not self.total:
+            return 0.0
+        mean, _ = self.moments()
+        return float(np.sqrt(self.variance @ (self.values - mean) ** 2)) / self.total
+
+
+def _count_rows(tables: ContingencyTables, predicate: BoundPredicate) -> tuple[int, float, bool]:
+    """Return the upper bound and the estimate of a condition, and whether its columns are counted together."""
+    branches = overlapping_branches(predicate)
+    found = [_branch_support(tables, branch.parts) for branch in branches]
+    upper_bound = min(sum(bound for bound, _ in found), tables.n_rows + _noise(tables, 1))
+    estimate = min(sum(rows for _, rows in found), float(upper_bound))
+    return upper_bound, estimate, len(branches) <= 1 and all(_is_counted(tables, branch) for branch in branches)
+
+
+def _is_counted(tables: ContingencyTables, branch: Branch) -> bool:
+    names = columns_of(branch.predicate)
+    pairs = set(tables.pairs) | {(name, name) for name in tables.columns}
+    return _has_bounds_only(branch) and any(names <= set(pair) for pair in pairs)
+
+
+def _has_bounds_only(branch: Branch) -> bool:
+    """Return whether each part uses one column, and no calendar part: bins do not show which hours of a day occur."""
+    return all(len(columns_of(part)) <= 1 and not has_date_part(part) for part in branch.parts)
+
+
+def _given_parts(given: Columns) -> Iterator[BoundPredicate]:
+    """Yield given cells as conditions."""
+    for name, cells in given.items():
+        if cells.is_null[0]:
+            yield IsMissing(name)
+        elif not cells.missing[0]:
+            value, n_categories = cells.values[0].item(), len(cells.categories)
+            is_equal = Compare("=", ColumnRef(name), NumberLiteral(value))
+            yield IsIn(name, (value,), n_categories) if n_categories else is_equal
+
+
+def _branch_support(tables: ContingencyTables, parts: tuple[BoundPredicate, ...]) -> tuple[int, float]:
+    """Return the upper bound and the estimate of one branch."""
+    names = sorted(set().union(*map(columns_of, parts)) & set(tables.columns))
+    allowed = {name: _allowed_rows(tables.columns[name], name, parts) for name in names}
+    expected = {name: _expected_rows(tables, name, parts) for name in names}
+    noise = {name: _noise_of(tables, name, parts) for name in names}
+    bounds = [tables.n_rows + _noise(tables, 1), *(int(allowed[name].sum()) + noise[name] for name in names)]
+    expected = {name: rows if rows.sum() >= noise[name] else np.zeros_like(rows) for name, rows in expected.items()}
+    fractions = {name: float(rows.sum()) / tables.n_rows for name, rows in expected.items()}
+    joint: dict[tuple[str, str], float] = {}
+    for (a, b), counts in tables.pairs.items():
+        if a not in allowed or b not in allowed:
+            continue
+        first, second = tables.columns[a], tables.columns[b]
+        rows_a, rows_b = _by_pair_bin(first, allowed[a]), _by_pair_bin(second, allowed[b])
+        fraction = _satisfying_fraction(tables, a, b, parts)
+        possible = (fraction > 0) & (rows_a > 0)[:, None] & (rows_b > 0)
+        bounds.append(int(np.minimum((counts * possible).sum(axis=1), rows_a).sum()))
+        bounds.append(int(np.minimum((counts * possible).sum(axis=0), rows_b).sum()))
+        share_a, share_b = (_shares(tables, name, expected[name]) for name in (a, b))
+        joint[a, b] = float(share_a @ (_expected_pair(tables, a, b) * possible * fraction) @ share_b) / tables.n_rows
+    return min(bounds), tables.n_rows * _tree_probability(fractions, joint)
+
+
+def _allowed_rows(bins: ColumnBins, name: str, parts: tuple[BoundPredicate, ...]) -> NDArray[np.int64]:
+    """Return how many rows each bin of a column has that may satisfy the parts that use this column alone, (bins,)."""
+    counts = bins.counts if bins.above is None else bins.above
+    return counts * _allowed_bins(bins, name, parts)
+
+
+def _allowed_bins(bins: ColumnBins, name: str, parts: tuple[BoundPredicate, ...]) -> NDArray[np.bool_]:
+    """Return which bins of a column may satisfy the parts that use this column alone, (bins,)."""
+    boxes = {name: (np.append(bins.low, np.nan), np.append(bins.high, np.nan))}
+    return may_satisfy(_alone(name, parts), boxes, len(bins.counts))
+
+
+def _expected_rows(tables: ContingencyTables, name: str, parts: tuple[BoundPredicate, ...]) -> Floats:
+    """Return about how many rows of each bin satisfy the parts that use this column alone, (bins,).
+
+    They are the fraction of some values between the ends of the bin. If a bin may satisfy the parts but none of these
+    values does, it is half of what one value stands for.
+    """
+    bins, at = tables.columns[name], (np.arange(BIN_POINTS) + 0.5) / BIN_POINTS
+    low, high = np.append(bins.low, np.nan)[:, None], np.append(bins.high, np.nan)[:, None]
+    points = np.where(low == high, low, low * (1 - at) + high * at).ravel()
+    satisfied = may_satisfy(_alone(name, parts), {name: (points, points)}, len(points)).reshape(-1, BIN_POINTS)
+    fraction = np.maximum(satisfied.mean(axis=1), 0.5 / BIN_POINTS)
+    return np.where(_allowed_bins(bins, name, parts), _expected(tables, bins.counts) * fraction, 0.0)
+
+
+def _noise(tables: ContingencyTables, n_bins: int) -> int:
+    """Return what the noise of so many bins together may be, in rows; 0 if the counts have none."""
+    return math.ceil(NOISE_LEVEL * tables.noise_std * math.sqrt(n_bins))
+
+
+def _noise_of(tables: ContingencyTables, name: str, parts: tuple[BoundPredicate, ...]) -> int:
+    """Return what the noise of the bins that may satisfy the parts may be; the last bin is the sum of two."""
+    if not tables.noise_std:
+        return 0
+    allowed = _allowed_bins(tables.columns[name], name, parts)
+    return _noise(tables, 1 if allowed.all() else int(allowed.sum()) + int(allowed[-1]))
+
+
+def _alone(name: str, parts: tuple[BoundPredicate, ...]) -> BoundPredicate:
+    """Return the parts that use this column alone."""
+    return all_of(part for part in parts if columns_of(part) == {name})
+
+
+def _expected(tables: ContingencyTables, counts: NDArray[np.int64]) -> Floats:
+    """Return what counts are on average, of which small ones are suppressed: these together are the other rows."""
+    if tables.noise_std:
+        return counts.astype(np.float64)
+    suppressed = counts == tables.suppressed
+    rest = (tables.n_rows - counts[~suppressed].sum()) / max(int(suppressed.sum()), 1)
+    return np.where(suppressed, np.clip(rest, 1, tables.suppressed), counts)
+
+
+def _expected_pair(tables: ContingencyTables, a: str, b: str) -> Floats:
+    """Return what the counts of two columns are on average, (bins, bins).
+
+    Suppressed ones are fitted to the counts of each column alone (iterative proportional fitting).
+    """
+    counts = tables.pair(a, b)
+    if counts is None:
+        raise KeyError((a, b))
+    suppressed, found = counts == tables.suppressed, _expected(tables, counts)
+    known = np.where(suppressed, 0, counts)
+    for _ in range(N_FITTING_STEPS):
+        for axis, name in ((1, a), (0, b)):
+            bins = tables.columns[name]
+            rest = _by_pair_bin(bins, _expected(tables, bins.counts)) - known.sum(axis=axis)
+            factor = rest.clip(min=0.0) / np.maximum(np.where(suppressed, found, 0.0).sum(axis=axis), 1.0)
+            scaled = found * (factor[:, None] if axis else factor)
+            found = np.where(suppressed, scaled.clip(1, tables.suppressed), counts)
+    return found
+
+
+def _shares(tables: ContingencyTables, name: str, rows: Floats) -> Floats:
+    """Return the part of each pair bin of a column that some rows of its bins are, (pair bins,)."""
+    bins = tables.columns[name]
+    return _by_pair_bin(bins, rows) / np.maximum(_by_pair_bin(bins, _expected(tables, bins.counts)), 1)
+
+
+def _by_pair_bin(bins: ColumnBins, rows: NDArray[np.int64] | Floats) -> Floats:
+    return np.bincount(bins.pair_bin, weights=rows, minlength=bins.n_pair_bins).astype(np.float64)
+
+
+def _satisfying_fraction(tables: ContingencyTables, a: str, b: str, parts: tuple[BoundPredicate, ...]) -> Floats:
+    """Return about which fraction of each cell of a pair of columns satisfies the parts that use both, (bins, bins).
+
+    It is 0 if no values of the cell do, 1 if all do, and else 1/2: of `a > b`, the cells on the diagonal.
+    """
+    shape = tables.pairs[a, b].shape
+    both = [part for part in parts if columns_of(part) == {a, b}]
+    if not both:
+        return np.ones(shape)
+    (low_a, high_a), (low_b, high_b) = _pair_boxes(tables.columns[a]), _pair_boxes(tables.columns[b])
+    rows, columns = (index.ravel() for index in np.indices(shape))
+    boxes = {a: (low_a[rows], high_a[rows]), b: (low_b[columns], high_b[columns])}
+    may = may_satisfy(all_of(both), boxes, len(rows)).reshape(shape)
+    may_fail = may_satisfy(negate(all_of(both)), boxes, len(rows)).reshape(shape)
+    return np.where(may, np.where(may_fail, 0.5, 1.0), 0.0)
+
+
+def _pair_boxes(bins: ColumnBins) -> Interval:
+    """Return the interval of each bin of a column in pairs; missing cells are NaN."""
+    low, high = np.full(bins.n_pair_bins, np.inf), np.full(bins.n_pair_bins, -np.inf)
+    np.minimum.at(low, bins.pair_bin[:-1], bins.low)
+    np.maximum.at(high, bins.pair_bin[:-1], bins.high)
+    low[-1] = high[-1] = np.nan
+    return low, high
+
+
+def _tree_probability(fractions: dict[str, float], joint: dict[tuple[str, str], float]) -> float:
+    """Return the probability that all columns are allowed, from a tree of their pairs.
+
+    It is the product of the fraction of each column, times P(a, b) / (P(a) P(b)) for the pairs of a tree: those whose
+    dependence is strongest.
+    """
+    probability = float(np.prod(list(fractions.values())))
+    if not probability:
+        return 0.0
+    lift = {(a, b): p / (fractions[a] * fractions[b]) for (a, b), p in joint.items()}
+    if not all(lift.values()):
+        return 0.0
+    tree_of = {name: name for name in fractions}
+    for a, b in sorted(lift, key=lambda pair: -abs(np.log(lift[pair]))):
+        first, second = tree_of[a], tree_of[b]
+        if first != second:
+            probability *= lift[a, b]
+            tree_of = {name: first if tree == second else tree for name, tree in tree_of.items()}
+    return min([probability, *fractions.values(), *joint.values()])

@@ -1,0 +1,1 @@
+"""Tables whose missing cells are filled: single values, multiple imputation, pooled estimates, sensitivity."""

@@ -1,0 +1,61 @@
+"""Point imputation: every unknown cell at its best single value, from one evaluation of the network."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from harpoon.data import Columns, Floats, Index, concat, fill_missing
+from harpoon.encoding import EncodedRows
+from harpoon.exceptions import InvalidOption
+from harpoon.inference.sampling.autoregressive import AutoregressiveSampler, DistributionModel
+from harpoon.inference.sampling.row_sampler import RowSampler
+from harpoon.relations import apply_formulas, follow_calendar
+
+
+def fill_points(sampler: RowSampler, rows: Columns, _index: Index) -> Columns:
+    """Return rows with every unknown cell at its best single value, by the option `point`.
+
+    Categories are the most probable ones that agree with each other; each has probability 1 then.
+    """
+    rows, point = sampler.relations.solve(rows), sampler.config.point
+    has_numbers = sampler.distributions is not None and AutoregressiveSampler.supports(sampler.codec)
+    if point != "mean" and not has_numbers:
+        raise InvalidOption(f"point={point!r} needs predicted distributions of numbers: train with encoding='mixed'.")
+    if point == "mean":
+        parts = sampler.map_chunks(rows, partial(_means, sampler), partial(_decode_means, sampler))
+    else:
+        parts = sampler.map_chunks(rows, partial(_points, sampler, point), partial(_decode_points, sampler))
+    filled = fill_missing(rows, concat(parts)) if parts else dict(rows)
+    return follow_calendar(filled, rows, sampler.codec)
+
+
+def _means(sampler: RowSampler, given: EncodedRows) -> tuple[torch.Tensor, ...]:
+    """Return the posterior means of encoded rows, (n, d), with categories that agree."""
+    mean, model = sampler.at_max_noise.posterior_mean(given), sampler.distributions
+    if model is None:
+        return (mean,)
+    has_numbers = AutoregressiveSampler.supports(sampler.codec)
+    return (model.agreeing_means(mean, given) if has_numbers else model.resolve(mean, given, is_mean=True),)
+
+
+def _decode_means(sampler: RowSampler, _rows: Columns, mean: Floats) -> Columns:
+    return sampler.codec.decode(mean, is_mean=True)
+
+
+def _points(sampler: RowSampler, point: str, given: EncodedRows) -> tuple[torch.Tensor, ...]:
+    """Return medians or modes of encoded rows, (n, d), and the relation that gives each number, (n, columns)."""
+    model = cast("DistributionModel", sampler.distributions)
+    x, relation_of = model.point_estimates(given, point)
+    return model.resolve(x, given, is_mean=True), relation_of
+
+
+def _decode_points(sampler: RowSampler, rows: Columns, x: Floats, relation_of: NDArray[np.int64]) -> Columns:
+    """Decode numbers as values; those that a relation gives are computed from the observed cells, exactly."""
+    codec, model = sampler.codec, cast("DistributionModel", sampler.distributions)
+    filled = fill_missing(rows, codec.decode_points(x))
+    return apply_formulas(filled, codec, relation_of, model.relations.formulas(codec.units))[0]

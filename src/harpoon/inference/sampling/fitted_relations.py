@@ -1,0 +1,160 @@
+"""Relations of a trained model: which there are, which rows keep them, and rows that are made to keep them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harpoon._utils.rng import Stream
+from harpoon.data import Columns, Index, n_rows, scatter, take
+from harpoon.encoding import RowCodec
+from harpoon.inference.sampling.autoregressive import DistributionModel
+from harpoon.inference.sampling.batches import MIN_BATCH_ROWS
+from harpoon.networks.heads.copy_head import COPY_CERTAIN_PROBABILITY
+from harpoon.relations import (
+    Exclusions,
+    Formula,
+    RelationBank,
+    breaks_calendar,
+    calendar_relations,
+    close_sums,
+    describe,
+    describe_calendar_column,
+    describe_dependency,
+    fill_calendar_columns,
+    follow_calendar,
+    follow_relations,
+    off_grid,
+    project,
+    solve,
+    violates,
+)
+from harpoon.relations.projection import ROUNDING_STEPS
+
+Mask = NDArray[np.bool_]
+SampleAgain = Callable[[Columns, Index, int], tuple[Columns, Mask]]  # to rows, and where a value had to be clipped
+MAX_RETRIES = 7  # of rows that contradict a relation
+
+
+@dataclass
+class FittedRelations:
+    """The relations of a trained model, in the units of its table."""
+
+    codec: RowCodec
+    model: DistributionModel | None  # None: the network keeps no relations
+
+    @property
+    def exclusions(self) -> Exclusions | None:
+        """The labels that exclude or determine each other; None if the network does not keep them."""
+        return None if self.model is None else self.model.exclusions
+
+    @property
+    def _banks(self) -> list[RelationBank]:
+        """The relations of numeric columns with a normal score, and of those with few values."""
+        return [] if self.model is None else [self.model.relations, self.model.few_valued_relations]
+
+    def _formulas(self, min_fraction: float) -> list[tuple[int, Formula]]:
+        """Return the formulas that hold in at least a fraction of the training rows, with the index of their target."""
+        units = self.codec.units
+        return [formula for bank in self._banks for formula in bank.targeted_formulas(units, min_fraction)]
+
+    @cached_property
+    def _exact_formulas(self) -> list[tuple[int, Formula]]:
+        """The formulas that all training rows keep exactly.
+
+        A product is one if its column has a resolution and its factor is 1, or a label takes part. Others are rounded.
+        """
+        n_ranked, units = len(self.codec.numeric), self.codec.units
+        return [
+            (target, formula)
+            for target, formula in self._formulas(1.0)
+            if formula.factor is None
+            or (formula.is_exact and units[target].step)
+            or max(target, *formula.sources) >= n_ranked
+        ]
+
+    def describe(self) -> list[str]:
+        """Return the relations as text.
+
+        These are formulas with the fraction of rows in which they hold, calendar columns, and dependencies.
+        """
+        quantities = self.codec.quantities
+        names = [each.column.name for each in quantities]
+        hidden = {index for index, each in enumerate(quantities) if not each.columns}  # times between timestamps
+        formulas = [
+            describe(names[bank.first + relation // bank.per_column], formula, names, float(bank.fractions[relation]))
+            for bank in self._banks
+            for relation, formula in bank.formulas(self.codec.units).items()
+            if not hidden & {bank.first + relation // bank.per_column, *formula.sources}
+        ]
+        pairs = [] if self.exclusions is None else self.exclusions.dependencies()
+        parts = [
+            describe_calendar_column(name, source, is_value=is_value)
+            for name, source, is_value in calendar_relations(self.codec)
+        ]
+        return formulas + parts + [describe_dependency(*pair) for pair in pairs]
+
+    def exact_sums(self) -> list[tuple[int, Formula]]:
+        """Return the sums that every sampled row keeps exactly, with the index of their target."""
+        return [(target, formula) for target, formula in self._exact_formulas if formula.factor is None]
+
+    def violated_by(self, rows: Columns) -> Mask:
+        """Return which rows violate a relation that all training rows keep exactly, (n,)."""
+        return violates(rows, self.codec, self._exact_formulas) | breaks_calendar(rows, self.codec)
+
+    def unseen_times(self, rows: Columns) -> Mask:
+        """Return which rows have a time between two timestamps beyond those of all training rows, (n,).
+
+        The columns of a condition are sampled one by one, so that a start and its end may be years apart.
+        """
+        found = np.zeros(n_rows(rows), dtype=np.bool_)
+        for each in self.codec.elapsed.values():
+            cells, column = each.cells(rows), each.column
+            is_outside = (cells.values < column.minimum) | (cells.values > column.maximum)
+            found |= ~cells.missing & is_outside
+        return found
+
+    def name_violated(self, rows: Columns) -> set[str]:
+        """Return the relations of all training rows that some rows violate, as text."""
+        names = [each.column.name for each in self.codec.quantities]
+        calendar = {"columns that repeat a part of a timestamp"} if breaks_calendar(rows, self.codec).any() else set()
+        return calendar | {
+            describe(names[target], formula, names, 1.0).partition(" (")[0]
+            for target, formula in self._exact_formulas
+            if violates(rows, self.codec, [(target, formula)]).any()
+        }
+
+    def solve(self, rows: Columns, min_fraction: float = COPY_CERTAIN_PROBABILITY) -> Columns:
+        """Fill the unknown cells that relations determine, such as a total: exactly, and before all others."""
+        return solve(fill_calendar_columns(rows, self.codec), self.codec, self._formulas(min_fraction))
+
+    def resample(
+        self, sample: SampleAgain, sampled: tuple[Columns, Mask], given: Columns, index: Index, draw: int
+    ) -> Columns:
+        """Return rows, of which those that contradict a relation of all training rows are sampled again.
+
+        Such a row has a total outside of the range of its column, a number of items that is none of the few that
+        occur, or a computed time that its column never has. What is left in the end is projected; beside a given total
+        at the end of its range, parts are changed so that the sums hold. `sample` returns rows, and in which of them a
+        value had to be clipped.
+        """
+        (rows, clipped), formulas, codec = sampled, self._exact_formulas, self.codec
+        for attempt in range(1, 1 + MAX_RETRIES):
+            rows = follow_calendar(rows, given, codec, only_dates=True)
+            rows = follow_relations(rows, given, codec, formulas, max_steps=ROUNDING_STEPS)
+            failed = np.flatnonzero(clipped | self.violated_by(rows) | off_grid(rows, given, codec))
+            if not len(failed):
+                return rows
+            padded = np.resize(failed, max(len(failed), MIN_BATCH_ROWS))
+            new, again = sample(take(given, padded), index[padded], attempt * Stream.RETRIES + draw)
+            rows, clipped = scatter(rows, take(new, slice(len(failed))), failed), np.zeros_like(clipped)
+            clipped[failed] = again[: len(failed)]
+        rows = follow_calendar(project(rows, given, codec, formulas), given, codec)
+        failed = np.flatnonzero(violates(rows, codec, formulas))
+        if not len(failed):
+            return rows
+        return scatter(rows, close_sums(take(rows, failed), take(given, failed), codec, formulas), failed)

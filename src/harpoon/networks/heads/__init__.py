@@ -1,0 +1,1 @@
+"""Heads: conditional distributions of cells from the last hidden layer."""

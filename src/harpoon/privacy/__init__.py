@@ -1,0 +1,27 @@
+"""Privacy: attacks that measure what rows and models reveal, and differential privacy, which bounds it.
+
+Each attack has a baseline on hold-out rows.
+
+    audit                 all attacks, each with an interval, a baseline, a sentence and a light
+    membership            was a row in the training table? By the closest synthetic row, and by the model's likelihood
+    singling_out          descriptions that fit one person only
+    linkability           two parts of a row that belong to the same person
+    attribute_inference   an unknown cell of a person of whom the others are known
+    copies                equal and nearly equal rows, and rare values
+
+A private training (`harpoon.training.private_fit`) takes from here:
+
+    budget                ε and δ, their split, and the accountant
+    public_schema         what must be known of a table without a look at its rows
+    histograms            noisy counts of all columns
+    noise                 where random numbers come from
+    private_config        options that the budget fixes
+
+Singling out, linkability and inference are the three risks of Opinion 05/2014 of the Article 29 Working Party. They
+are measured as Anonymeter does (Giomi et al., 2023).
+"""
+
+from harpoon.privacy.audit import Audit, audit_rows
+from harpoon.privacy.results import ATTACKS, Attack, light_of
+
+__all__ = ["ATTACKS", "Attack", "Audit", "audit_rows", "light_of"]

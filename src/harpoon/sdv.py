@@ -1,0 +1,379 @@
+"""Harpoon for code that expects SDV: metadata as a schema and back, and a synthesizer with SDV's verbs.
+
+    synthesizer = HarpoonSynthesizer(metadata, max_time=60, random_state=0)
+    synthesizer.fit(people)
+    synthesizer.sample(1000)
+    synthesizer.save("people.zip")
+
+Metadata are those of a table: an object of SDV, the dictionary of its `to_dict`, or the path of its JSON file. SDV need
+not be installed. Keys and personal columns are never modelled: sampled rows have numbers there instead.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from harpoon._formatting import format_list
+from harpoon._utils.files import replace_atomically
+from harpoon._utils.validation import check_count
+from harpoon.data import Column, FrameTemplate, Kind, Schema, dataframe
+from harpoon.data.arrow import storage_type
+from harpoon.estimator import Harpoon, load
+from harpoon.exceptions import (
+    ColumnLeftOutWarning,
+    InvalidOption,
+    MissingExtra,
+    ModelFileError,
+    NotFitted,
+    SchemaMismatch,
+    hold_warnings,
+)
+
+__all__ = ["HarpoonSynthesizer", "sdgym_synthesizer", "to_metadata", "to_schema"]
+
+TABLE = "table"  # the name of the only table
+SPEC_VERSION = "V1"
+MODEL_FILE, STATE_FILE = "model.harpoon", "synthesizer.json"  # in the archive of a synthesizer
+MAX_FILE_BYTES = 2**31
+SDTYPES: dict[str, dict[str, Any]] = {  # by kind; other kinds are unknown to SDV
+    "number": {"sdtype": "numerical", "computer_representation": "Float"},
+    "integer": {"sdtype": "numerical", "computer_representation": "Int64"},
+    "boolean": {"sdtype": "boolean"},
+    "category": {"sdtype": "categorical"},
+    "constant": {"sdtype": "categorical"},
+    "date": {"sdtype": "datetime", "datetime_format": "%Y-%m-%d"},
+    "datetime": {"sdtype": "datetime"},
+    "identifier": {"sdtype": "id"},
+    "weight": {"sdtype": "numerical", "computer_representation": "Float"},
+}
+UNKNOWN = {"sdtype": "unknown", "pii": True}
+
+
+def to_metadata(schema: Schema, *, table_name: str = TABLE) -> dict[str, Any]:
+    """Return a schema as metadata of SDV, for `Metadata.load_from_dict`.
+
+    >>> schema = Schema.infer(pa.table({"age": [31, 40, 55], "job": ["chef", "nurse", "chef"]}))
+    >>> to_metadata(schema)["tables"]["table"]["columns"]["job"]
+    {'sdtype': 'categorical'}
+    """
+    columns = {column.name: dict(SDTYPES.get(column.kind, UNKNOWN)) for column in schema}
+    tables = {table_name: {"columns": columns}}
+    return {"tables": tables, "relationships": [], "METADATA_SPEC_VERSION": SPEC_VERSION}
+
+
+def to_schema(metadata: object, data: object, *, table_name: str | None = None) -> Schema:
+    """Return the schema of a table by metadata of SDV, which decide the kinds of its columns.
+
+    Args:
+        metadata: An object of SDV, the dictionary of its `to_dict`, or the path of its JSON file.
+        data: The table, from which categories, ranges and resolutions are inferred.
+        table_name: The table of the metadata, if they have several.
+    """
+    table = dataframe.read(data).arrow
+    columns = read_columns(metadata, table_name)
+    return _schema(columns, _parse_times(table, columns))
+
+
+def read_columns(metadata: object, table_name: str | None = None) -> dict[str, dict[str, Any]]:
+    """Return the columns of one table of metadata, each with its `sdtype`."""
+    content = _content(metadata)
+    tables = content.get("tables")
+    if isinstance(tables, Mapping):
+        if table_name is None and len(tables) != 1:
+            raise InvalidOption(f"The metadata have {len(tables)} tables ({format_list(tables)}). Give table_name.")
+        chosen = next(iter(tables)) if table_name is None else table_name
+        if chosen not in tables:
+            raise InvalidOption.one_of("table_name", chosen, tables)
+        content = tables[chosen]
+    columns = content.get("columns") if isinstance(content, Mapping) else None
+    if not isinstance(columns, Mapping) or not columns:
+        raise InvalidOption('Metadata of SDV must have "columns", or "tables" with them. Use Metadata.to_dict().')
+    for name, column in columns.items():
+        if not isinstance(column, Mapping) or not isinstance(column.get("sdtype"), str):
+            raise InvalidOption(f'Column {name!r} of the metadata must have an "sdtype", got {column!r}.')
+    return {str(name): dict(column) for name, column in columns.items()}
+
+
+class HarpoonSynthesizer:
+    """A synthesizer with the verbs of SDV's single-table synthesizers.
+
+    Rows that are sampled later continue those before, until `reset_sampling`; the first ones are those of
+    `Harpoon.sample` with the same seed.
+
+    Args:
+        metadata: An object of SDV, the dictionary of its `to_dict`, or the path of its JSON file.
+        table_name: The table of the metadata, if they have several.
+        **options: Arguments of `Harpoon`, such as max_time, max_epochs and random_state.
+
+    >>> import pyarrow as pa
+    >>> table = pa.table({"id": range(90), "x": [0.1, 0.9, None] * 30, "kind": ["a", "b", "a"] * 30})
+    >>> columns = {"id": {"sdtype": "id"}, "x": {"sdtype": "numerical"}, "kind": {"sdtype": "categorical"}}
+    >>> synthesizer = HarpoonSynthesizer({"columns": columns}, hidden=16, max_epochs=2, random_state=0, progress=False)
+    >>> synthesizer.fit(table)
+    >>> synthesizer.sample(3)["id"].to_pylist(), synthesizer.sample(2)["id"].to_pylist()
+    ([0, 1, 2], [3, 4])
+    """
+
+    model_: Harpoon
+    template_: FrameTemplate  # of the training table
+
+    def __init__(self, metadata: object, *, table_name: str | None = None, **options: Any) -> None:  # noqa: ANN401
+        self.columns = read_columns(metadata, table_name)
+        self.options = {"progress": False, **options}
+        self._n_sampled = 0
+        Harpoon(**self.options)  # raises an error for a wrong option now, not after the table is read
+
+    def fit(self, data: object) -> None:
+        """Train on a table with the columns of the metadata."""
+        table = dataframe.read(data)
+        if set(table.names) != set(self.columns):
+            absent = [name for name in self.columns if name not in table.names]
+            more = [name for name in table.names if name not in self.columns]
+            raise (
+                SchemaMismatch.missing_columns(absent, table.names, of="schema")
+                if absent
+                else SchemaMismatch.extra_columns(more, list(self.columns), of="schema")
+            )
+        arrow = _parse_times(table.arrow, self.columns)
+        with hold_warnings(ColumnLeftOutWarning):  # the metadata say so, and sampled rows have these columns, too
+            self.model_ = Harpoon(schema=_schema(self.columns, arrow), **self.options).fit(arrow)
+        self.template_ = table.template
+        self.reset_sampling()
+
+    def sample(self, num_rows: int, *, where: object = None) -> Any:  # noqa: ANN401
+        """Sample rows, like the training table; each satisfies a condition, as for `Harpoon.sample`."""
+        return self._finish([self._sample(check_count(num_rows, "num_rows"), where=where)])
+
+    def sample_from_conditions(self, conditions: Iterable[Any]) -> Any:  # noqa: ANN401
+        """Sample rows with given values.
+
+        Args:
+            conditions: Objects with `column_values` and `num_rows` (`sdv.sampling.Condition`), or with a `dataframe` of
+                given values, one row for each of its rows (`sdv.sampling.DataFrameCondition`).
+        """
+        parts = []
+        for condition in conditions:
+            if hasattr(condition, "column_values"):
+                n = check_count(getattr(condition, "num_rows", 1), "num_rows of a condition")
+                parts.append(self._sample(n, given=dict(condition.column_values)))
+            elif hasattr(condition, "dataframe"):
+                parts.append(self._complete(condition.dataframe))
+            else:
+                raise InvalidOption(f"A condition must have column_values or a dataframe, got {condition!r}.")
+        if not parts:
+            raise InvalidOption("conditions must hold at least one condition, got none.")
+        return self._finish(parts)
+
+    def sample_remaining_columns(self, known_columns: object) -> Any:  # noqa: ANN401
+        """Sample the other columns of rows of which some columns are known."""
+        return self._finish([self._complete(known_columns)])
+
+    def reset_sampling(self) -> None:
+        """Begin again with the first rows."""
+        self._n_sampled = 0
+
+    def get_metadata(self) -> dict[str, Any]:
+        """Return the metadata, as SDV's `to_dict`."""
+        tables = {TABLE: {"columns": self.columns}}
+        return {"tables": tables, "relationships": [], "METADATA_SPEC_VERSION": SPEC_VERSION}
+
+    def get_parameters(self) -> dict[str, Any]:
+        """Return the options that were given to the constructor."""
+        return dict(self.options)
+
+    def save(self, filepath: str | os.PathLike[str]) -> None:
+        """Write the synthesizer to a file, without any row of the training table."""
+        self._check_fitted()
+        state = {"columns": self.columns, "template": self.template_.to_json(), "n_sampled": self._n_sampled}
+        with tempfile.TemporaryDirectory(prefix="harpoon-") as folder, replace_atomically(Path(filepath)) as temporary:
+            model = Path(folder, MODEL_FILE)
+            self.model_.save(model)
+            with zipfile.ZipFile(temporary, "w") as archive:
+                archive.write(model, MODEL_FILE)
+                archive.writestr(STATE_FILE, json.dumps(state))
+
+    @classmethod
+    def load(cls, filepath: str | os.PathLike[str]) -> Self:
+        """Read a synthesizer from a file that `save` wrote. Nothing in the file is ever executed."""
+        try:
+            with zipfile.ZipFile(filepath) as archive, tempfile.TemporaryDirectory(prefix="harpoon-") as folder:
+                if any(archive.getinfo(name).file_size > MAX_FILE_BYTES for name in (MODEL_FILE, STATE_FILE)):
+                    raise ValueError("it is too large")  # noqa: TRY301
+                path = Path(folder, MODEL_FILE)
+                path.write_bytes(archive.read(MODEL_FILE))
+                model = load(path, library="pyarrow", progress=False)
+                state = json.loads(archive.read(STATE_FILE))
+            synthesizer = cls({"columns": state["columns"]})
+            synthesizer.model_, synthesizer.template_ = model, FrameTemplate.from_json(state["template"])
+            synthesizer._n_sampled = check_count(state["n_sampled"], "n_sampled", low=0)
+        except FileNotFoundError:
+            raise ModelFileError(f"There is no file {str(filepath)!r}.") from None
+        except (zipfile.BadZipFile, KeyError, TypeError, ValueError, OSError, EOFError, NotImplementedError) as error:
+            if isinstance(error, ModelFileError):
+                raise
+            raise ModelFileError(f"{str(filepath)!r} is not a saved synthesizer, or it is damaged: {error}.") from None
+        if set(synthesizer.columns) != set(model.schema_.names):
+            raise ModelFileError(f"{str(filepath)!r} is damaged: its metadata are not those of its model.")
+        return synthesizer
+
+    def _check_fitted(self) -> Harpoon:
+        if not hasattr(self, "model_"):
+            raise NotFitted("This synthesizer has not been trained. Call fit(table) first, or load a saved one.")
+        return self.model_
+
+    def _sample(self, n: int, **conditions: Any) -> pa.Table:  # noqa: ANN401
+        rows = self._check_fitted().sample(n, row_offset=self._n_sampled, **conditions)
+        return self._add_unmodelled(rows)
+
+    def _complete(self, known: object) -> pa.Table:
+        model = self._check_fitted()
+        given = dataframe.read(known).arrow
+        modelled = {column.name for column in model.schema_.modelled}
+        usable = _parse_times(given, self.columns).select([name for name in given.column_names if name in modelled])
+        if not usable.num_columns:
+            raise InvalidOption(f"The known columns must be some of {format_list(sorted(modelled))}.")
+        rows = self._add_unmodelled(model.sample(given=usable, row_offset=self._n_sampled))
+        for name in set(given.column_names) & (set(rows.column_names) - modelled):  # such as known keys
+            rows = rows.set_column(rows.column_names.index(name), name, _decode(given[name]))
+        return rows
+
+    def _add_unmodelled(self, rows: pa.Table) -> pa.Table:
+        """Return sampled rows with the columns that are not modelled: constants, and numbers instead of keys."""
+        model = self.model_
+        start, self._n_sampled = self._n_sampled, self._n_sampled + rows.num_rows
+        columns = {}
+        for column in model.schema_:
+            dtype = model.template_.schema.field(column.name).type
+            if column.name in rows.column_names:
+                columns[column.name] = _decode(rows[column.name])
+            elif column.kind is Kind.CONSTANT:
+                value = (column.categories or (None,))[0]
+                columns[column.name] = pa.array([value] * rows.num_rows).cast(dtype)
+            else:
+                columns[column.name] = _placeholders(column, dtype, start, rows.num_rows)
+        return pa.table(columns)
+
+    def _finish(self, parts: list[pa.Table]) -> Any:  # noqa: ANN401
+        """Return rows in the library and the columns of the training table, with times as it writes them."""
+        rows = pa.concat_tables(parts, promote_options="permissive")
+        for index, name in enumerate(rows.column_names):
+            dtype, form = self.template_.schema.field(name).type, self.columns[name].get("datetime_format")
+            is_text, categories = _is_text(dtype), self.model_.schema_[name].categories
+            if pa.types.is_dictionary(dtype) and categories:
+                rows = rows.set_column(index, name, _encode(rows[name], categories, ordered=dtype.ordered))
+            elif form and is_text and pa.types.is_timestamp(rows[name].type):
+                texts = pc.strftime(rows[name].cast(pa.timestamp("s"), safe=False), form)
+                rows = rows.set_column(index, name, texts.cast(pa.string()))
+        return dataframe.build_frame(rows.select(self.template_.schema.names), self.template_)
+
+
+def sdgym_synthesizer(display_name: str = "Harpoon", **options: Any) -> type:  # noqa: ANN401
+    """Return a custom synthesizer for SDGym: `benchmark_single_table(custom_synthesizers=[sdgym_synthesizer()])`.
+
+    Args:
+        display_name: Its name in the results.
+        **options: Arguments of `Harpoon`, such as max_time and random_state.
+    """
+    try:
+        import sdgym
+    except ImportError:
+        raise MissingExtra("SDGym is not installed. Install it with: pip install sdgym") from None
+
+    def train(data: object, metadata: object) -> HarpoonSynthesizer:
+        synthesizer = HarpoonSynthesizer(metadata, **options)
+        synthesizer.fit(data)
+        return synthesizer
+
+    def sample(synthesizer: HarpoonSynthesizer, n: int) -> Any:  # noqa: ANN401
+        return synthesizer.sample(n)
+
+    create = getattr(sdgym, "create_single_table_synthesizer", None) or sdgym.create_synthesizer
+    made: type = create(display_name, train, sample)
+    return made
+
+
+def _content(metadata: object) -> Mapping[str, Any]:
+    to_dict: Callable[[], Any] | None = getattr(metadata, "to_dict", None)
+    content: object = metadata if to_dict is None else to_dict()
+    if isinstance(metadata, str | os.PathLike):
+        try:
+            content = json.loads(Path(metadata).read_text(encoding="utf-8"))
+        except (OSError, ValueError, RecursionError) as error:
+            raise InvalidOption(f"The metadata cannot be read from {os.fspath(metadata)!r}: {error}.") from None
+    if not isinstance(content, Mapping):
+        raise InvalidOption(
+            f"metadata must be an object of SDV, a dictionary or a path, got {type(metadata).__name__}."
+        )
+    return content
+
+
+def _schema(columns: Mapping[str, Mapping[str, Any]], table: pa.Table) -> Schema:
+    kinds = {f.name: _kind(columns[f.name], f.type) for f in table.schema if f.name in columns}
+    left_out = [name for name, kind in kinds.items() if kind == Kind.SKIPPED]
+    given = {name: kind for name, kind in kinds.items() if kind and name not in left_out}
+    return Schema.infer(table, kinds=given, exclude=left_out)
+
+
+def _kind(column: Mapping[str, Any], dtype: pa.DataType) -> str:
+    """Return the kind of a column; empty if it is to be inferred."""
+    sdtype, storage = column["sdtype"], storage_type(dtype)
+    if sdtype == "numerical":
+        return "integer" if storage == "integer" else "number"
+    if sdtype == "datetime":
+        return "date" if storage == "date" else "datetime"
+    if sdtype == "unknown":
+        return "skipped" if _is_text(dtype) else ""
+    is_personal = column.get("pii", True)  # of the types that SDV makes up: names, addresses and so on
+    known = {"categorical": "category", "boolean": "boolean", "id": "skipped"}
+    return known.get(sdtype, "skipped" if is_personal else "category")
+
+
+def _is_text(dtype: pa.DataType) -> bool:
+    return storage_type(dtype) in ("text", "category")
+
+
+def _parse_times(table: pa.Table, columns: Mapping[str, Mapping[str, Any]]) -> pa.Table:
+    """Return a table in which times that are texts are times, by the formats of the metadata."""
+    for index, f in enumerate(table.schema):
+        column = columns.get(f.name, {})
+        if column.get("sdtype") != "datetime" or not _is_text(f.type):
+            continue
+        form = column.get("datetime_format")
+        if not isinstance(form, str):
+            raise InvalidOption(f'Column {f.name!r} holds texts, so its metadata need a "datetime_format".')
+        try:
+            parsed = pc.strptime(table[f.name].cast(pa.string()), form, "us")
+        except pa.ArrowInvalid as error:
+            raise InvalidOption(f"Column {f.name!r} has a cell that is not a time like {form!r}: {error}.") from None
+        table = table.set_column(index, f.name, parsed)
+    return table
+
+
+def _decode(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def _encode(column: pa.ChunkedArray, categories: Sequence[Any], *, ordered: bool) -> pa.Array:
+    """Return texts as categories, in their order."""
+    values = pa.array(categories, column.type)
+    codes = pc.index_in(column, value_set=values).combine_chunks()
+    return pa.DictionaryArray.from_arrays(codes, values, ordered=ordered)
+
+
+def _placeholders(column: Column, dtype: pa.DataType, start: int, n: int) -> pa.Array:
+    """Return numbers for a column that is not modelled, as texts or integers; missing cells if it holds neither."""
+    numbers = range(start, start + n)
+    if column.kind is not Kind.EMPTY and storage_type(dtype) in ("integer", "float"):
+        return pa.array(numbers, pa.int64()).cast(dtype)
+    if column.kind is not Kind.EMPTY and _is_text(dtype):
+        return pa.array([f"{column.name}-{number}" for number in numbers])
+    return pa.nulls(n, dtype)

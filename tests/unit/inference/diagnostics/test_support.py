@@ -1,0 +1,144 @@
+"""Support: the upper bound is one, whatever the condition; it survives saving; extrapolations are warned of."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from harpoon import ExtrapolationWarning, Harpoon, load
+from harpoon.conditions import bind, evaluate, to_predicate
+from harpoon.data import count_columns, dataframe, read_columns
+from harpoon.data.contingency import ContingencyTables
+from harpoon.data.schema import Schema
+from harpoon.inference.diagnostics.support import find_support
+from harpoon.inference.diagnostics.uncertainty import probability_interval
+from harpoon.training.calibration import Calibration
+
+
+def make_table(rows: int, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=rows).round(2)
+    y = np.where(rng.random(rows) < 0.1, np.nan, x + rng.normal(size=rows))
+    kind = np.where(x > 1, "high", rng.choice(["low", "mid"], rows))
+    return pd.DataFrame({"x": x, "y": y, "kind": kind, "other": rng.choice(list("abc"), rows)})
+
+
+CONDITIONS = (
+    "x > 2",
+    "kind = 'high' and x < 1",
+    "kind in ('low', 'high') and x > 0.5",
+    "y is null and kind = 'mid'",
+    "y is not null and (x > 2 or other = 'a')",
+    "abs(x - y) > 3 and kind = 'low'",
+    "x * y < -2",
+    "x / y > 4 and other != 'b'",
+    "least(x, y) > 2",
+    "exp(x) + ln(abs(y)) > 6",
+    "not (x > -1 and kind = 'mid')",
+    "x = 0.5 and other = 'c'",
+)
+TABLE = make_table(3000)
+SCHEMA = Schema.infer(TABLE)
+ROWS = read_columns(dataframe.read(TABLE), SCHEMA)
+TABLES = ContingencyTables.fit(SCHEMA, count_columns(dataframe.read(TABLE)), len(TABLE), ROWS, ROWS).suppress()
+NO_ROW = read_columns(dataframe.constant_table({}, 1), SCHEMA, partial=True)
+
+
+@pytest.mark.parametrize("text", CONDITIONS)
+def test_no_more_rows_satisfy_a_condition_than_the_upper_bound(text):
+    predicate = bind(to_predicate(text), SCHEMA)
+    support = find_support(TABLES, predicate, NO_ROW, table=ROWS)
+    assert support.exact == int(evaluate(predicate, ROWS).sum())
+    assert support.exact <= support.upper_bound <= len(TABLE)
+    assert 0 <= support.estimate <= support.upper_bound
+
+
+def test_one_and_two_way_counts_of_categories_are_exact():
+    for text in ("kind = 'high'", "kind = 'low' and other = 'a'"):
+        support = find_support(TABLES, bind(to_predicate(text), SCHEMA), NO_ROW, table=ROWS)
+        assert support.upper_bound == support.exact == pytest.approx(support.estimate)
+
+
+@pytest.mark.parametrize("text", ["x > y", "y >= x", "x + y < 1", "abs(x - y) < 1"])
+def test_of_a_cell_that_some_values_satisfy_about_half_do(text):
+    support = find_support(TABLES, bind(to_predicate(text), SCHEMA), NO_ROW, table=ROWS)
+    counted = find_support(TABLES, bind(to_predicate(text), SCHEMA), NO_ROW)
+    assert counted.estimate == pytest.approx(support.exact, rel=0.15)
+    assert support.exact < 0.95 * counted.upper_bound
+
+
+@pytest.mark.parametrize("text", ["x = y", "x > y and x > 0 and y > 0", "x > y or kind = 'low'"])
+def test_counts_do_not_widen_the_interval_of_compared_columns(text):
+    support = find_support(TABLES, bind(to_predicate(text), SCHEMA), NO_ROW, probability=0.001)
+    assert not support.is_counted
+    assert support.counted == support.estimate == pytest.approx(3)
+    low, high = probability_interval(0.001, 2000, support)
+    assert 0 < low < 0.001 < high < 0.01
+
+
+def test_counts_of_parts_add_up_to_those_of_the_table():
+    halves = [{name: cells[part] for name, cells in ROWS.items()} for part in (slice(0, 900), slice(900, None))]
+    counts = count_columns(dataframe.read(TABLE))
+    whole = ContingencyTables.fit(SCHEMA, counts, len(TABLE), ROWS, ROWS)
+    parts = [ContingencyTables.fit(SCHEMA, counts, len(TABLE), half, ROWS).pair_counts for half in halves]
+    np.testing.assert_array_equal(sum(parts), whole.pair_counts)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return Harpoon(hidden=32, max_epochs=5, random_state=0, progress=False).fit(TABLE)
+
+
+def test_an_extrapolation_is_warned_of_at_the_line_of_the_caller(model, tmp_path):
+    model.save(tmp_path / "m")
+    for one in (model, load(tmp_path / "m", progress=False), pickle.loads(pickle.dumps(model))):  # noqa: S301
+        one.progress = False
+        with pytest.warns(ExtrapolationWarning, match="about 0 of 3000") as caught:
+            one.sample(5, where="kind = 'high' and x < 0", on_shortfall="return", random_state=0)
+        assert caught[0].filename == __file__
+        assert one.sampling_info_.support.is_extrapolation
+        assert one.support("kind = 'high' and x < 0") == model.support("kind = 'high' and x < 0")
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            rows = one.sample(5, where="kind = 'high' and x > 1.2", random_state=0)
+        assert rows.attrs["harpoon"]["support"]["rows"] == len(TABLE)
+        assert not one.sampling_info_.support.is_extrapolation
+
+
+def test_support_is_exact_where_the_table_is_at_hand(model):
+    support = model.support("x > 1 and y < 0", data=TABLE)
+    assert support.exact == int(((TABLE["x"] > 1) & (TABLE["y"] < 0)).sum())
+    assert model.feasibility("x > 1 and y < 0", data=TABLE, random_state=0).support.exact == support.exact
+
+
+def test_calibration_is_measured_on_held_out_cells_and_saved(model, tmp_path):
+    found = model.calibration_
+    assert found.grade in "ABCD"
+    assert found.cells == found.categories + found.numbers
+    assert 0 <= found.coverage <= 1
+    model.save(tmp_path / "m")
+    assert load(tmp_path / "m").calibration_ == found
+    paper = Harpoon("paper", hidden=16, max_epochs=1, random_state=0, progress=False).fit(TABLE.dropna())
+    assert paper.calibration_ == Calibration()
+    assert "not measured" in str(paper.calibration_)
+
+
+def test_calendar_parts_are_estimated_from_the_bins():
+    """Bins hold times; how often a month occurs is that of some times in each bin."""
+    rng = np.random.default_rng(0)
+    days = pd.Timestamp("2001-01-01") + pd.to_timedelta(rng.integers(0, 3650, 2000), unit="D")
+    table = pd.DataFrame({"t": days, "x": rng.normal(size=2000)})
+    read = dataframe.read(table)
+    counts = count_columns(read)
+    schema = Schema.from_counts(counts)
+    columns = read_columns(read, schema)
+    tables = ContingencyTables.fit(schema, counts, len(table), columns, columns).suppress()
+    for where, expected in {"month(t) = 3": 1 / 12, "weekday(t) = 6": 1 / 7, "year(t) = 2004": 1 / 10}.items():
+        predicate = bind(to_predicate(where), schema)
+        found = find_support(tables, predicate, {})
+        assert found.estimate / 2000 == pytest.approx(expected, rel=0.5)
+        assert not found.is_counted
+        sampled = find_support(tables, predicate, {}, probability=np.float64(0.0))
+        assert sampled.is_extrapolation is True  # plain data, for JSON
