@@ -7,7 +7,6 @@ from harpoon._version import __version__
 
 if _TYPE_CHECKING:
     from harpoon.conditions import case, col, cols, greatest, least, lit
-    from harpoon.conditions.rules import Rule, RuleCheck, RuleSet
     from harpoon.data import Column, Kind, Schema
     from harpoon.estimator import Harpoon, load
     from harpoon.exceptions import (
@@ -46,14 +45,15 @@ if _TYPE_CHECKING:
     from harpoon.inference.imputation.pooling import Pooled
     from harpoon.inference.imputation.results import Expectation, MultipleImputation
     from harpoon.inference.imputation.sensitivity import TippingPoint, tipping_point
-    from harpoon.privacy.budget import Privacy, PrivacyRecord
+    from harpoon.privacy.differential.budget import Privacy, PrivacyRecord
+    from harpoon.rules.rule_set import Rule, RuleCheck, RuleSet
     from harpoon.training.calibration import Calibration
 
 # The modules of the public names; all other names are errors and warnings. They are imported on first use, so that
 # `harpoon --help` answers at once.
 _MODULES = {
     "conditions": ("case", "col", "cols", "greatest", "least", "lit"),
-    "conditions.rules": ("Rule", "RuleCheck", "RuleSet"),
+    "rules.rule_set": ("Rule", "RuleCheck", "RuleSet"),
     "data": ("Column", "Kind", "Schema"),
     "estimator": ("Harpoon", "load"),
     "inference.imputation.comparison": ("ModelComparison",),
@@ -63,7 +63,7 @@ _MODULES = {
     "inference.imputation.pooling": ("Pooled",),
     "inference.imputation.sensitivity": ("TippingPoint", "tipping_point"),
     "inference.diagnostics.support": ("Support",),
-    "privacy.budget": ("Privacy", "PrivacyRecord"),
+    "privacy.differential.budget": ("Privacy", "PrivacyRecord"),
     "training.calibration": ("Calibration",),
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}

@@ -20,7 +20,6 @@ from harpoon._utils.rng import RandomState, check_random_state, to_seed
 from harpoon._utils.validation import resolve_device
 from harpoon.conditions import Predicate
 from harpoon.conditions.evaluation.penalty import LossFunction
-from harpoon.conditions.rules import RuleCheck, RuleSet
 from harpoon.config import Config
 from harpoon.data import Floats, FrameTemplate, Schema, Table, dataframe, read_columns
 from harpoon.data.contingency import ContingencyTables
@@ -39,13 +38,14 @@ from harpoon.inference.model_audit import audit_model
 from harpoon.inference.model_card import model_card
 from harpoon.inference.sampling.row_sampler import RowSampler
 from harpoon.privacy.audit import Audit
-from harpoon.privacy.budget import Privacy, PrivacyRecord
-from harpoon.privacy.private_config import (
+from harpoon.privacy.differential.budget import Privacy, PrivacyRecord
+from harpoon.privacy.differential.private_config import (
     check_private,
     check_private_call,
     check_private_seed,
     private_config,
 )
+from harpoon.rules.rule_set import RuleCheck, RuleSet
 from harpoon.training import Checkpoint, FittedModel, History, ModelFitter, SingleProcess, TrainingData
 from harpoon.training.calibration import Calibration
 from harpoon.training.checkpoints import OpenCheckpoint, check_no_checkpoint

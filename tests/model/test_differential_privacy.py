@@ -11,8 +11,8 @@ import harpoon
 from harpoon import Column, Harpoon, InvalidOption, Kind, Privacy, PrivacyWarning, Schema
 from harpoon._utils import model_file
 from harpoon.data import dataframe
-from harpoon.privacy import histograms
-from harpoon.privacy.noise import SecureNoise
+from harpoon.privacy.differential import histograms
+from harpoon.privacy.differential.noise import SecureNoise
 from harpoon.training import private_fit, private_trainer
 
 SCHEMA = Schema(

@@ -30,8 +30,8 @@ from harpoon._utils import model_file
 from harpoon.apps.cli import app
 from harpoon.apps.server.limits import Limits
 from harpoon.apps.server.served_model import ServedModel
-from harpoon.conditions.rules import RuleCheck
 from harpoon.engines import sample as sample_by_engine
+from harpoon.rules.rule_set import RuleCheck
 from tests.support import frames
 
 

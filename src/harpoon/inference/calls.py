@@ -13,7 +13,6 @@ from harpoon._utils.validation import check_count
 from harpoon.conditions import Predicate, bind, to_predicate
 from harpoon.conditions.binding.bound import Constant
 from harpoon.conditions.evaluation.penalty import LossFunction
-from harpoon.conditions.rules import BoundRules
 from harpoon.config import Config
 from harpoon.data import Columns, Floats, FrameTemplate, dataframe, n_rows, read_columns, repeat_row
 from harpoon.data.weights import read_known_weights
@@ -32,6 +31,7 @@ from harpoon.inference.imputation.partial_table import PartialTable, constant_co
 from harpoon.inference.imputation.point_imputation import fill_points
 from harpoon.inference.imputation.sensitivity import Shift, check_shift, shifted_sampler
 from harpoon.inference.sampling.row_sampler import Complete, RowSampler
+from harpoon.rules.rule_set import BoundRules
 from harpoon.training import FittedModel
 
 ROW_OFFSET = "row_offset, the number of the first row,"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from harpoon._utils import cards
-from harpoon.conditions.rules import RuleSet
 from harpoon.data.schema import column_table
+from harpoon.rules.rule_set import RuleSet
 from harpoon.training import FittedModel
 
 MAX_COLUMNS_UNFOLDED = 12

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from harpoon.data import NO_INDEX
 from harpoon.encoding import EncodedRows
-from harpoon.networks.category_logits import CategoryLogits, DenseLogits, PartLayer, RequestedLogits
+from harpoon.networks.heads.category_logits import CategoryLogits, DenseLogits, PartLayer, RequestedLogits
 from harpoon.networks.heads.rank_head import ConditionalPredictor
 
 if TYPE_CHECKING:

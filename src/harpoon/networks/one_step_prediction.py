@@ -14,8 +14,8 @@ from torch.nn import functional
 from harpoon.diffusion import CellScores, MaxNoiseModel
 from harpoon.encoding import EncodedRows
 from harpoon.encoding.missingness import OBSERVED
-from harpoon.networks.category_logits import DenseLogits, PartLayer
 from harpoon.networks.cellwise import CellContributions, CellwisePredictor, part_layers
+from harpoon.networks.heads.category_logits import DenseLogits, PartLayer
 from harpoon.networks.heads.point_estimates import PointEstimates, PointEstimator
 from harpoon.networks.heads.rank_head import ConditionalPredictor
 from harpoon.networks.layers import MIN_CATEGORY_FRACTION, fourier_features

@@ -1,21 +1,19 @@
 """Privacy: attacks that measure what rows and models reveal, and differential privacy, which bounds it.
 
-Each attack has a baseline on hold-out rows.
-
-    audit                 all attacks, each with an interval, a baseline, a sentence and a light
-    membership            was a row in the training table? By the closest synthetic row, and by the model's likelihood
-    singling_out          descriptions that fit one person only
-    linkability           two parts of a row that belong to the same person
-    attribute_inference   an unknown cell of a person of whom the others are known
-    copies                equal and nearly equal rows, and rare values
+    audit                         all attacks, each with an interval, a baseline, a sentence and a light
+    attacks.membership            was a row in the training table? By the closest synthetic row, and by likelihood
+    attacks.singling_out          descriptions that fit one person only
+    attacks.linkability           two parts of a row that belong to the same person
+    attacks.attribute_inference   an unknown cell of a person of whom the others are known
+    attacks.copies                equal and nearly equal rows, and rare values
 
 A private training (`harpoon.training.private_fit`) takes from here:
 
-    budget                ε and δ, their split, and the accountant
-    public_schema         what must be known of a table without a look at its rows
-    histograms            noisy counts of all columns
-    noise                 where random numbers come from
-    private_config        options that the budget fixes
+    differential.budget           ε and δ, their split, and the accountant
+    differential.public_schema    what must be known of a table without a look at its rows
+    differential.histograms       noisy counts of all columns
+    differential.noise            where random numbers come from
+    differential.private_config   options that the budget fixes
 
 Singling out, linkability and inference are the three risks of Opinion 05/2014 of the Article 29 Working Party. They
 are measured as Anonymeter does (Giomi et al., 2023).

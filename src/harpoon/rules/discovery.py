@@ -33,11 +33,11 @@ from scipy.stats import binom
 from harpoon.conditions import bind, evaluate, negate
 from harpoon.conditions.language.expressions import And, Comparison, In, Literal, Not, Predicate, Term
 from harpoon.conditions.language.functions import col
-from harpoon.conditions.rules import Rule, RuleSet
 from harpoon.data import NANOSECONDS, Column, ColumnArray, Columns, Kind, Schema
 from harpoon.data.calendar import to_local
 from harpoon.data.contingency import suppress
 from harpoon.relations import Formula
+from harpoon.rules.rule_set import Rule, RuleSet
 
 Counts = NDArray[np.int64]
 NamedFormula = tuple[str, Formula, Sequence[str]]  # the target, its formula, and the names of the sources by position

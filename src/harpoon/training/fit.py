@@ -14,7 +14,6 @@ from torch import Tensor
 from harpoon._formatting import MAX_LISTED
 from harpoon._utils.progress import show_bar
 from harpoon._utils.rng import RandomState, to_seed
-from harpoon.conditions.rules import RuleSet
 from harpoon.config import ADAPTIVE, LIMITS, Config
 from harpoon.data import (
     Columns,
@@ -43,9 +42,10 @@ from harpoon.exceptions import (
     warn,
 )
 from harpoon.networks import build_denoiser
-from harpoon.privacy.budget import PrivacyRecord
+from harpoon.privacy.differential.budget import PrivacyRecord
 from harpoon.relations import formulas_of
 from harpoon.rules.discovery import count_rules, propose_rules, select_rules
+from harpoon.rules.rule_set import RuleSet
 from harpoon.training.calibration import Calibration
 from harpoon.training.checkpoints import Checkpoint, OpenCheckpoint, fingerprint
 from harpoon.training.distributed import SingleProcess

@@ -16,7 +16,6 @@ import torch
 
 from harpoon._utils.progress import show_bar
 from harpoon._utils.rng import RandomState, to_seed
-from harpoon.conditions.rules import RuleSet
 from harpoon.config import Config
 from harpoon.data import Columns, FrameTemplate, Schema, Table, TableCounts, coerce_observed, missing_as_null
 from harpoon.data.contingency import ContingencyTables
@@ -24,10 +23,11 @@ from harpoon.encoding import EncodedRows, RowCodec
 from harpoon.exceptions import PrivacyWarning, warn
 from harpoon.networks import build_denoiser
 from harpoon.networks.anchored import AnchoredDenoiser
-from harpoon.privacy.budget import BudgetSplit, Privacy
-from harpoon.privacy.histograms import NoisyHistograms, PublicBins, equal_histograms, public_bins, release
-from harpoon.privacy.noise import Noise, SecureNoise, SeededNoise
-from harpoon.privacy.public_schema import complete_schema
+from harpoon.privacy.differential.budget import BudgetSplit, Privacy
+from harpoon.privacy.differential.histograms import NoisyHistograms, PublicBins, equal_histograms, public_bins, release
+from harpoon.privacy.differential.noise import Noise, SecureNoise, SeededNoise
+from harpoon.privacy.differential.public_schema import complete_schema
+from harpoon.rules.rule_set import RuleSet
 from harpoon.training.fit import FittedModel
 from harpoon.training.private_trainer import NoisySteps, train_privately
 from harpoon.training.trainer import History

@@ -16,9 +16,9 @@ from torch import Tensor
 from harpoon.config import SMALL_LEARNING_RATE, TrainingConfig
 from harpoon.encoding import EncodedRows
 from harpoon.networks.anchored import AnchoredDenoiser
-from harpoon.networks.row_gradients import Gradients, RowGradients
-from harpoon.privacy.budget import BudgetSplit
-from harpoon.privacy.noise import Noise
+from harpoon.networks.per_example_gradients import Gradients, RowGradients
+from harpoon.privacy.differential.budget import BudgetSplit
+from harpoon.privacy.differential.noise import Noise
 from harpoon.training.ema import build_average
 from harpoon.training.optimizers import OPTIMIZERS
 from harpoon.training.trainer import History, cosine_factor

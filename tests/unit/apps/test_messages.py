@@ -8,7 +8,7 @@ from string import Formatter
 import pytest
 
 from harpoon import exceptions
-from harpoon.apps.cli import console
+from harpoon.apps.cli import errors as cli_errors
 from harpoon.apps.server import errors
 
 PACKAGE = Path(exceptions.__file__).parent
@@ -52,7 +52,7 @@ def test_every_code_of_the_library_is_declared_and_every_declared_code_is_used()
     assert list(exceptions.CODES) == sorted(set(exceptions.CODES))
 
 
-@pytest.mark.parametrize("sentences", [console.SENTENCES, errors.SENTENCES], ids=["command line", "service"])
+@pytest.mark.parametrize("sentences", [cli_errors.SENTENCES, errors.SENTENCES], ids=["command line", "service"])
 def test_sentences_of_a_front_end_are_made_from_the_facts_of_a_known_code(sentences):
     for code, names in raised_with_code():
         assert fields(sentences.get(code, "")) <= names
@@ -61,7 +61,7 @@ def test_sentences_of_a_front_end_are_made_from_the_facts_of_a_known_code(senten
 
 
 def test_the_command_line_has_a_sentence_for_every_code_or_keeps_that_of_the_library_on_purpose():
-    codes = [*console.SENTENCES, *console.SAME_SENTENCE]
+    codes = [*cli_errors.SENTENCES, *cli_errors.SAME_SENTENCE]
     assert sorted(codes) == sorted({code for code, _ in raised_with_code()})
 
 
@@ -69,7 +69,7 @@ def test_the_command_line_has_a_sentence_for_every_code_or_keeps_that_of_the_lib
 def test_no_front_end_rewrites_a_message(path):
     rewriting = [call for call in calls(path) if getattr(call.func, "attr", "") in ("replace", "sub", "translate")]
     assert not [call for call in rewriting if re.search("error|message|sentence", ast.unparse(call))]
-    if path in (Path(console.__file__), Path(errors.__file__)):  # where errors become text
+    if path in (Path(cli_errors.__file__), Path(errors.__file__)):  # where errors become text
         assert rewriting == []
 
 
@@ -84,7 +84,7 @@ def test_no_sentence_of_the_library_names_a_flag(path):
 
 def test_errors_without_a_sentence_of_the_front_end_keep_their_own():
     error = exceptions.InvalidOption("hidden must be even, got 3.")
-    assert console.sentence(error) == "hidden must be even, got 3."
+    assert cli_errors.sentence(error) == "hidden must be even, got 3."
     assert errors.sentence(error) == "hidden must be even, got 3."
 
 
@@ -92,5 +92,5 @@ def test_each_front_end_has_its_own_words_for_the_same_error():
     error = exceptions.InfeasibleCondition(
         'None. Use on_shortfall="return".', code="too_few_rows_found", problem="Only 3 of 9 rows were found."
     )
-    assert console.sentence(error).endswith("with --allow-fewer.")
+    assert cli_errors.sentence(error).endswith("with --allow-fewer.")
     assert errors.sentence(error).endswith('with "allow_fewer": true.')

@@ -15,7 +15,7 @@ from harpoon.encoding.batch import EncodedRows
 from harpoon.encoding.missingness import NULL, OBSERVED
 from harpoon.encoding.row_codec import RowCodec
 from harpoon.inference.sampling.autoregressive import UNIFORMS_PER_VARIABLE, AutoregressiveSampler
-from harpoon.networks.category_logits import DenseLogits
+from harpoon.networks.heads.category_logits import DenseLogits
 from harpoon.networks.heads.copy_head import CopyDistribution
 from harpoon.networks.heads.rank_head import ConditionalDistributions, DeterminedValues, GaussianComponent
 from tests.support.cellwise import PredictsAnew

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from harpoon.data.schema import Schema
     from harpoon.estimator import Harpoon
-    from harpoon.privacy.budget import Privacy
+    from harpoon.privacy.differential.budget import Privacy
 
 
 FIT = (
@@ -76,7 +76,7 @@ class PrivacyOptions:
     @property
     def budget(self) -> Privacy | None:
         """The budget; None without one."""
-        from harpoon.privacy.budget import Privacy
+        from harpoon.privacy.differential.budget import Privacy
 
         if self.epsilon is None and self.delta is None and not self.secure:
             return None
@@ -207,7 +207,7 @@ def training_summary(model: Harpoon) -> dict[str, Any]:
 
 
 def _describe(summary: dict[str, Any]) -> str:
-    from harpoon.privacy.budget import PrivacyRecord
+    from harpoon.privacy.differential.budget import PrivacyRecord
 
     validation = summary["validation_loss"]
     loss = "" if validation is None else f", validation loss {validation:.4f}"

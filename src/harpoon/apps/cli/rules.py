@@ -18,8 +18,8 @@ from harpoon.exceptions import InvalidOption
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from harpoon.conditions.rules import RuleSet
     from harpoon.estimator import Harpoon
+    from harpoon.rules.rule_set import RuleSet
 
 CHECK = (
     "harpoon check penguins.harpoon new.csv",
@@ -86,8 +86,8 @@ def check(
 
 def _check_table(model: Harpoon, table: str, where: str | None, csv: options.CsvOptions, console: Console) -> None:
     """Print which rows of a table break which rule."""
-    from harpoon.conditions.rules import NO_RULES
     from harpoon.data.arrow_types import text_types
+    from harpoon.rules.rule_set import NO_RULES
 
     if where is not None:
         model = model.with_rules([*model.rules_, where])

@@ -21,7 +21,6 @@ from harpoon.conditions import (
 from harpoon.conditions.binding.bound import Constant, all_of, complement
 from harpoon.conditions.evaluation.penalty import LossFunction, batch_penalty, row_penalty
 from harpoon.conditions.language.expressions import And
-from harpoon.conditions.rules import BoundRules
 from harpoon.data import Columns, Index, Schema, Table, n_rows, scatter, take
 from harpoon.diffusion import sum_penalties
 from harpoon.encoding import Penalty, RowCodec
@@ -40,6 +39,7 @@ from harpoon.inference.conditional.sampler import PILOT_ROWS, ConditionalSampler
 from harpoon.inference.conditional.strategies import check_strategy, sample_conditional
 from harpoon.inference.diagnostics.sampling_info import SamplingInfo
 from harpoon.inference.sampling.row_sampler import Complete, RowSampler
+from harpoon.rules.rule_set import BoundRules
 
 ON_SHORTFALL = ("raise", "return")
 

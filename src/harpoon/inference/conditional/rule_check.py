@@ -8,10 +8,10 @@ import numpy as np
 
 from harpoon._formatting import format_list
 from harpoon.conditions.language.expressions import column_names
-from harpoon.conditions.rules import BoundRules, RuleCheck, RuleSet
 from harpoon.data import Column, Kind, Schema, Table, dataframe, read_columns
 from harpoon.data.column_array import ColumnArray
 from harpoon.exceptions import BrokenRuleWarning, InvalidTable, warn
+from harpoon.rules.rule_set import BoundRules, RuleCheck, RuleSet
 
 MAX_NAMED = 5
 LABELS = ("boolean", "text", "category")

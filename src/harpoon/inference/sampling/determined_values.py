@@ -14,7 +14,7 @@ from torch.nn import functional
 from harpoon.data import NO_INDEX
 from harpoon.encoding.batch import MIN_RANK
 from harpoon.inference.sampling.variables import Variables
-from harpoon.networks.category_logits import DenseLogits
+from harpoon.networks.heads.category_logits import DenseLogits
 from harpoon.networks.heads.rank_head import ConditionalDistributions, ConditionalPredictor
 
 MAX_SPIKE_DISTANCE = 0.25  # of the smallest distance of two spikes, from the spike that a relation gives

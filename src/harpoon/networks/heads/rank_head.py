@@ -17,8 +17,8 @@ from torch.nn import functional
 
 from harpoon.data import NO_INDEX, Columns, take
 from harpoon.encoding import ColumnSlice, EncodedRows, PartType, RowCodec
-from harpoon.networks.category_logits import CategoryLogits
 from harpoon.networks.gaussian_baseline import LinearPrediction
+from harpoon.networks.heads.category_logits import CategoryLogits
 from harpoon.networks.heads.copy_head import COPY_CERTAIN_PROBABILITY, MAX_RELATIONS, CopyDistribution, CopyHead
 from harpoon.networks.heads.pointer_head import PointerHead
 from harpoon.networks.layers import OUTPUT_INIT_SCALE, ColumnIndex, Linear

@@ -16,11 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from harpoon._formatting import format_list
-from harpoon.conditions.rules import RuleSet
 from harpoon.exceptions import HarpoonError, InvalidCondition, InvalidOption, MissingExtra, RuleFileError
 from harpoon.io import DATABASES, Location
 from harpoon.io.registry import database_of_scheme
 from harpoon.rules.formats.translation import Translation, Untranslated
+from harpoon.rules.rule_set import RuleSet
 
 if TYPE_CHECKING:
     from harpoon.data import Schema

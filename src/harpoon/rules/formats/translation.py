@@ -22,8 +22,8 @@ from harpoon.conditions.language.expressions import (
     as_term,
 )
 from harpoon.conditions.language.functions import col
-from harpoon.conditions.rules import MAX_RULES, Rule, RuleSet
 from harpoon.exceptions import InvalidCondition, RuleFileError
+from harpoon.rules.rule_set import MAX_RULES, Rule, RuleSet
 
 SPECIAL = re.compile(r"[.^$*+?{}\[\]\\|()]")  # characters with a meaning in regular expressions
 WILDCARDS = re.compile(r"[%_]")

@@ -20,7 +20,7 @@ from harpoon.encoding.row_codec import RowCodec
 from harpoon.inference.sampling.autoregressive import UNIFORMS_PER_VARIABLE, AutoregressiveSampler
 from harpoon.inference.sampling.variable_order import next_variables, order_offset
 from harpoon.inference.sampling.variables import Variables
-from harpoon.networks.category_logits import DenseLogits
+from harpoon.networks.heads.category_logits import DenseLogits
 from harpoon.networks.heads.copy_head import CopyDistribution
 from harpoon.networks.heads.rank_head import ConditionalDistributions, DeterminedValues, GaussianComponent, RankHead
 from tests.support.cellwise import PredictsAnew

@@ -16,10 +16,10 @@ import numpy as np
 
 from harpoon._formatting import format_percent
 from harpoon.data import Floats
+from harpoon.privacy.attacks.records import Mask, Records
+from harpoon.privacy.attacks.success import attack_of_rates
 from harpoon.privacy.rates import Rate, random_halves, split_error
-from harpoon.privacy.records import Mask, Records
 from harpoon.privacy.results import LEVEL, Attack
-from harpoon.privacy.success import attack_of_rates
 
 N_ATTACKS = 2000  # descriptions
 N_COLUMNS = 3  # of a description of several columns

@@ -12,8 +12,8 @@ import numpy as np
 
 from harpoon._formatting import format_percent, shorten
 from harpoon.data import Floats
+from harpoon.privacy.attacks.records import Mask, Records, column_distances
 from harpoon.privacy.rates import Rate, excess_risk, mean_excess_risk
-from harpoon.privacy.records import Mask, Records, column_distances
 from harpoon.privacy.results import ATTACKS, LEVEL, Attack, Light, light_of, worst_light
 
 NAME = "attribute_inference"

@@ -9,9 +9,9 @@ import pytest
 
 from harpoon.data import Schema, dataframe
 from harpoon.privacy import ATTACKS, audit_rows
+from harpoon.privacy.attacks.copies import rare_values
+from harpoon.privacy.attacks.records import read_records
 from harpoon.privacy.audit import MIN_ROWS, choose_rows
-from harpoon.privacy.copies import rare_values
-from harpoon.privacy.records import read_records
 
 ROWS = 800
 REPEATS = 12

@@ -8,9 +8,16 @@ from hypothesis import strategies as st
 
 from harpoon import Column, InvalidOption, Kind, Privacy, Schema
 from harpoon.data import coerce_observed, dataframe, n_rows, take
-from harpoon.privacy.histograms import NoisyHistograms, PublicBins, count_exactly, project, public_bins, release
-from harpoon.privacy.noise import SeededNoise
-from harpoon.privacy.public_schema import complete_schema
+from harpoon.privacy.differential.histograms import (
+    NoisyHistograms,
+    PublicBins,
+    count_exactly,
+    project,
+    public_bins,
+    release,
+)
+from harpoon.privacy.differential.noise import SeededNoise
+from harpoon.privacy.differential.public_schema import complete_schema
 
 SCHEMA = Schema(
     (

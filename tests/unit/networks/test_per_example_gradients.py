@@ -7,7 +7,7 @@ from torch import nn
 from harpoon.encoding.batch import EncodedRows
 from harpoon.networks import layers
 from harpoon.networks.anchored import RowDraws
-from harpoon.networks.row_gradients import RowGradients
+from harpoon.networks.per_example_gradients import RowGradients
 from tests.unit.networks.test_anchored import data, denoiser
 
 ROWS, N_MAX_NOISE = 12, 7

@@ -7,8 +7,8 @@ import pytest
 from scipy.stats import norm
 
 from harpoon import InvalidOption, MissingExtra, Privacy, PrivacyRecord
-from harpoon.privacy import budget
-from harpoon.privacy.budget import COUNTS, GRADIENTS, ORDERS, Mechanism, spent
+from harpoon.privacy.differential import budget
+from harpoon.privacy.differential.budget import COUNTS, GRADIENTS, ORDERS, Mechanism, spent
 
 # ε of the MNIST tutorial of TensorFlow Privacy: 60,000 rows, batches of 256, δ = 1e-5. Noise multiplier, epochs, ε.
 PUBLISHED = [(1.3, 15, 1.19), (1.1, 60, 3.01), (0.7, 45, 7.10)]

@@ -3,7 +3,7 @@
 A training has two mechanisms. Both add Gaussian noise to a sum over rows to which one row adds a vector of bounded
 norm. *Neighbouring* tables differ by one row, which one of them has and the other does not.
 
-    counts     noisy histograms of all columns, once (`harpoon.privacy.histograms`)
+    counts     noisy histograms of all columns, once (`harpoon.privacy.differential.histograms`)
     gradients  the clipped gradients of a random sample of the rows, at each of a fixed number of steps
 
 Noise and steps are fixed before the table is read, so that the composition is not adaptive. The accountant is that of

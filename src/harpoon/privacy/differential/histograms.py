@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 from harpoon.data import Column, ColumnArray, ColumnCounts, Columns, Schema, TableCounts, n_rows
 from harpoon.data.contingency import ColumnBins
 from harpoon.encoding.numeric import round_to_step
-from harpoon.privacy.budget import BudgetSplit
-from harpoon.privacy.noise import Noise
+from harpoon.privacy.differential.budget import BudgetSplit
+from harpoon.privacy.differential.noise import Noise
 
 Counts = NDArray[np.int64]
 MAX_SINGLE_VALUES = 256  # a number with at most so many possible values has a bin for each

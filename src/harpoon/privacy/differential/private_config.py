@@ -5,7 +5,7 @@ from __future__ import annotations
 from harpoon._utils.rng import RandomState
 from harpoon.config import LIMITS, Config
 from harpoon.exceptions import InvalidOption
-from harpoon.privacy.budget import Privacy
+from harpoon.privacy.differential.budget import Privacy
 
 # Options that would read rows outside of the budget: the value that they must have, and why.
 FIXED = {

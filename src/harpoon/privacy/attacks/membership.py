@@ -11,8 +11,8 @@ import numpy as np
 
 from harpoon._formatting import format_percent
 from harpoon.data import Floats
+from harpoon.privacy.attacks.records import Records, nearest, with_ranks
 from harpoon.privacy.rates import Estimate, advantage, area_under_curve
-from harpoon.privacy.records import Records, nearest, with_ranks
 from harpoon.privacy.results import LEVEL, Attack
 
 BY_DISTANCE = "by its distance to the closest synthetic row"
