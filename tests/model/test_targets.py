@@ -109,7 +109,8 @@ def test_a_pool_may_be_smaller_than_usual_under_a_rare_condition(model):
     assert select(table, "count(*) filter (kind = 'b' and x > 1.5)") == (20,)
 
 
-def test_an_impossible_condition_and_an_impossible_target_say_why(model):
+def test_an_impossible_condition_and_an_impossible_target_say_why(model, monkeypatch):
+    monkeypatch.setattr("harpoon.inference.conditional.targets.MAX_SEARCH", 4000)  # rows
     with pytest.raises(InfeasibleCondition, match="cannot be met"):
         model.sample(5, where="x > 1 and x < 0", targets={"mean(y)": 0})
     with pytest.raises(InfeasibleCondition, match="it can be from 0 to 0"):

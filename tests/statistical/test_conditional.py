@@ -7,7 +7,8 @@ from scipy import stats
 from harpoon import Harpoon
 from tests.support.oracles import mixture_table
 
-N = 5000
+N, N_TRAIN = 5000, 40_000
+KS_CRITICAL = 1.63  # of the two-sample statistic at a level of 1 %, times sqrt(1 / n + 1 / m)
 
 
 @pytest.fixture(scope="module")
@@ -20,15 +21,20 @@ def truth():
 @pytest.fixture(scope="module")
 def model():
     options = {"hidden": 64, "depth": 2, "max_epochs": 25, "max_time": 900, "learning_rate": 3e-3}
-    return Harpoon(random_state=0, progress=False, **options).fit(mixture_table(40_000, seed=0))
+    return Harpoon(random_state=0, progress=False, **options).fit(mixture_table(N_TRAIN, seed=0))
 
 
 @pytest.mark.parametrize("bound", [0.0, 2.0])
 def test_rows_above_a_bound_have_the_truncated_distribution(model, truth, bound):
+    """That of the model's own rows; and of the population, as well as the training rows above the bound show it."""
     x, is_a = truth
     rows = model.sample(N, where=f"x >= {bound}", random_state=3)
     above = bound <= x
-    assert stats.ks_2samp(np.asarray(rows["x"]), x[above], method="asymp").pvalue > 0.01
+    unconditional = np.asarray(model.sample(20 * N, random_state=9)["x"])
+    own = stats.ks_2samp(np.asarray(rows["x"]), unconditional[unconditional >= bound], method="asymp")
+    assert own.pvalue > 0.01
+    distance = stats.ks_2samp(np.asarray(rows["x"]), x[above], method="asymp").statistic
+    assert distance < KS_CRITICAL * np.sqrt(1 / N + 1 / (N_TRAIN * above.mean()))
     fraction = is_a[above].mean()
     error = np.sqrt(fraction * (1 - fraction) / N)
     assert np.mean(np.asarray(rows["c"]) == "a") == pytest.approx(fraction, abs=4 * error + 0.005)

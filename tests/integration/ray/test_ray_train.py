@@ -70,7 +70,7 @@ def kill_a_worker(kept, killed):
         time.sleep(0.05)
 
 
-def test_a_training_resumes_after_a_worker_was_killed(folder, tmp_path):
+def test_a_training_resumes_after_a_worker_was_killed_and_in_another_call(folder, tmp_path):
     kept, killed = tmp_path / "kept", []
     killer = threading.Thread(target=kill_a_worker, args=(kept, killed))
     killer.start()
@@ -87,23 +87,10 @@ def test_a_training_resumes_after_a_worker_was_killed(folder, tmp_path):
     asked = pa.table({"x": [-1.5, 0.0, 1.5], "y": pa.array([None] * 3, pa.float64()), "kind": ["down", "up", "up"]})
     assert np.abs(model.impute(asked)["y"].to_numpy() - 2 * asked["x"].to_numpy()).max() < 1.5  # of 3 for the mean
 
-
-def test_a_dataframe_is_trained_on_and_sampled_as_a_dataframe(folder):
-    frame = pq.read_table(folder).to_pandas()
-    model = engine.fit(Harpoon(**{**SETTINGS, "max_epochs": 2}), frame, workers=2)
-    rows = model.sample(5)
-    assert list(rows.columns) == list(frame.columns)
-    assert rows.dtypes.equals(frame.dtypes)
-
-
-def test_another_call_resumes_from_the_checkpoints_of_the_first_one(folder, tmp_path):
-    def epochs(limit):
-        model = Harpoon(**{**SETTINGS, "max_epochs": limit})
-        return engine.fit(model, folder, workers=2, checkpoint=tmp_path / "kept").history_.epochs
-
-    first, both = epochs(2), epochs(4)
-    assert both[: len(first)] == first
-    assert both[-1].number == 4
+    longer = Harpoon(**{**SETTINGS, "max_epochs": SETTINGS["max_epochs"] + 2})
+    epochs = engine.fit(longer, folder, workers=2, checkpoint=kept).history_.epochs
+    assert epochs[: len(numbers)] == model.history_.epochs
+    assert epochs[-1].number == SETTINGS["max_epochs"] + 2
 
 
 def test_a_damaged_file_is_named(folder):
@@ -127,7 +114,7 @@ def test_the_counts_of_a_dataset_are_those_of_the_table(folder):
     assert sample["kind"].null_count == counts["kind"].n_missing == 5
 
 
-def test_rows_count_by_their_weights(folder, tmp_path):
+def test_rows_of_a_dataframe_count_by_their_weights(folder, tmp_path):
     """Weights are relative to the mean of all rows, although no part of the table has it."""
     whole = pq.read_table(folder)
     weights = np.where(np.array(whole["kind"]) == "up", 3.0, 1.0)
@@ -135,8 +122,12 @@ def test_rows_count_by_their_weights(folder, tmp_path):
     counts, _ = ray_train.count_dataset(ray.data.from_arrow([weighted[:300], weighted[300:]]), "w")
     share = weights[weights == 3].sum() / weights.sum()
     assert counts["kind"].mass / counts["kind"].total_weight == pytest.approx([1 - share, share])
-    model = engine.fit(Harpoon(**{**SETTINGS, "max_epochs": 1}), weighted, weights="w", workers=2)
+    frame = weighted.to_pandas()
+    model = engine.fit(Harpoon(**{**SETTINGS, "max_epochs": 1}), frame, weights="w", workers=2)
     assert model.schema_.weights == "w"
+    rows = model.sample(5)
+    assert list(rows.columns) == list(frame.columns[:3])
+    assert rows.dtypes.equals(frame.dtypes[:3])
     local = Harpoon(**{**SETTINGS, "max_epochs": 1}).fit(weighted, weights="w")
     assert model.codec_.to_json() == local.codec_.to_json()
     assert model.denoiser_.mean.numpy() == pytest.approx(local.denoiser_.mean.numpy(), abs=1e-5)

@@ -30,7 +30,7 @@ from harpoon.inference.conditional.guided import Mask
 from harpoon.inference.conditional.sampler import ConditionalSampler, is_unsatisfiable
 from harpoon.inference.diagnostics.sampling_info import SamplingInfo
 
-COMMON_PROBABILITY = 0.5  # conditions above it are always met by rejection
+COMMON_PROBABILITY = 0.1  # above it rejection samples no more rows than conditioning, which needs 3 to 12 for each
 RARE_PROBABILITY = 0.005  # conditions below it never are
 MAX_REJECTION_ROWS = 25_000  # rows that rejection may sample in between: its rows have the exact distribution
 
