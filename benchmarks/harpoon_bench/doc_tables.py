@@ -464,19 +464,35 @@ def privacy_audit(results: Path) -> str:
 
 
 def private_fidelity(results: Path) -> str:
-    """Return the scores of rows of private models by ε, beside those of a model without privacy and of real rows."""
+    """Return the scores of rows of private models by ε, beside other programs, no privacy and real rows."""
     names = {"none": "without privacy", "real": "real rows"}
+    programs = {"harpoon": "Harpoon", "mostlyai": "MOSTLY AI engine", "mst": "MST", "aim": "AIM"}
     order = [*map(str, range(100)), *names]
-    records = sorted(
-        _records(results, "private_fidelity"), key=lambda one: (one["dataset"], order.index(one["epsilon"]))
-    )
+
+    def place(one: dict[str, Any]) -> tuple[str, int, str]:
+        return one["dataset"], order.index(one["epsilon"]), one.get("program", "harpoon")
+
     scores = ("detection_xgboost", "detection_linear", "shape", "trend", "utility")
-    rows = [
-        [one["dataset"], names.get(one["epsilon"], one["epsilon"]), *(f"{one['scores'][name]:.3f}" for name in scores)]
-        for one in records
+    rows = []
+    for one in sorted(_records(results, "private_fidelity"), key=place):
+        program = "–" if one["epsilon"] == "real" else programs[one.get("program", "harpoon")]
+        row = [one["dataset"], names.get(one["epsilon"], one["epsilon"]), program]
+        if "error" in one:
+            rows.append([*row, *["–"] * len(scores), "did not finish"])
+            continue
+        seconds = f"{one['train_seconds']:.0f}" if "train_seconds" in one else "–"
+        rows.append([*row, *(f"{one['scores'][name]:.3f}" for name in scores), seconds])
+    headings = [
+        "data set",
+        "ε",
+        "program",
+        "detection (XGBoost)",
+        "detection (linear)",
+        "Shape",
+        "Trend",
+        "utility (AUC)",
     ]
-    headings = ["data set", "ε", "detection (XGBoost)", "detection (linear)", "Shape", "Trend", "utility (AUC)"]
-    return _markdown(headings, rows)
+    return _markdown([*headings, "seconds of training"], rows)
 
 
 def sampling_steps(results: Path) -> str:

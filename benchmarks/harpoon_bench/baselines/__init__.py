@@ -25,12 +25,15 @@ METHODS = {
     "remasker": "harpoon_bench.baselines.remasker:ReMasker",
     "remasker_published": "harpoon_bench.baselines.remasker:ReMaskerPublished",
     "repaint": "harpoon_bench.baselines.repaint:RePaint",
+    "aim": "harpoon_bench.baselines.external:SmartNoiseAim",
     "great": "harpoon_bench.baselines.external:Great",
     "hyperimpute": "harpoon_bench.baselines.external:HyperImpute",
     "hyperimpute_published": "harpoon_bench.baselines.external:HyperImputePublished",
     "miceforest": "harpoon_bench.baselines.external:MiceForest",
     "miracle": "harpoon_bench.baselines.external:Miracle",
     "miracle_published": "harpoon_bench.baselines.external:MiraclePublished",
+    "mostlyai": "harpoon_bench.baselines.external:MostlyAi",
+    "mst": "harpoon_bench.baselines.external:SmartNoiseMst",
 }
 
 

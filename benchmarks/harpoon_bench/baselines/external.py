@@ -1,4 +1,4 @@
-"""Methods whose packages need an isolated environment: HyperImpute, MIRACLE, miceforest and GReaT."""
+"""Methods whose packages need an isolated environment: imputers, and generators of rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pandas as pd
 
 from harpoon import NotFitted, Schema
 from harpoon._formatting import format_list
-from harpoon_bench.baselines.base import PUBLISHED_SETTINGS, CannotSample, Method, fill_missing
+from harpoon_bench.baselines.base import PUBLISHED_SETTINGS, CannotImpute, CannotSample, Method, fill_missing
 from harpoon_bench.environments import (
     WORKERS_FOLDER,
     Environment,
@@ -178,13 +178,33 @@ class MiceForest(TransductiveMethod):
     defaults: ClassVar[dict[str, object]] = {"rounds": 5, "datasets": 1, "candidates": 5}
 
 
-class Great(ExternalMethod):
+class ExternalGenerator(ExternalMethod):
+    """A generator that learns in `fit` and samples rows without conditions."""
+
+    can_sample = True
+
+    def fit(self, train: pd.DataFrame, schema: Schema) -> Self:
+        """Train in the environment."""
+        super().fit(train, schema).run("fit")
+        self.training_note = self.worker_note()
+        return self
+
+    def sample(self, n: int, where: str | None = None) -> pd.DataFrame:
+        """Generate n rows, without a condition."""
+        if where is not None:
+            raise CannotSample(f"{self.title} has no conditions; it cannot sample {n} rows with {where}.")
+        self.run("sample", limited=False, rows=n)
+        self.note = self.training_note
+        return decode_table(self.result(), self.schema)
+
+
+class Great(ExternalGenerator):
     """GReaT: rows as sentences of a language model (Borisov et al., 2023).
 
     It can generate any number. With `reject_out_of_range`, numbers outside the training range are generated again.
     """
 
-    name, title, can_sample = "great", "GReaT", True
+    name, title = "great", "GReaT"
     environment, worker = "great", "great_worker.py"
     defaults: ClassVar[dict[str, object]] = {
         "llm": "distilgpt2",
@@ -196,25 +216,42 @@ class Great(ExternalMethod):
         "reject_out_of_range": False,
     }
 
-    def fit(self, train: pd.DataFrame, schema: Schema) -> Self:
-        """Train the language model."""
-        super().fit(train, schema).run("fit")
-        self.training_note = self.worker_note()
-        return self
-
     def impute(self, incomplete: pd.DataFrame) -> pd.DataFrame:
         """Generate the missing cells after a prompt of the observed ones."""
         imputed = super().impute(incomplete)
         self.note = f"{self.training_note}; {self.worker_note()}"
         return imputed
 
-    def sample(self, n: int, where: str | None = None) -> pd.DataFrame:
-        """Generate n rows, without a condition."""
-        if where is not None:
-            raise CannotSample(f"{self.title} has no conditions; it cannot sample {n} rows with {where}.")
-        self.run("sample", limited=False, rows=n)
-        self.note = self.training_note
-        return decode_table(self.result(), self.schema)
+
+class GeneratorOnly(ExternalGenerator):
+    """A generator that cannot impute."""
+
+    def impute(self, incomplete: pd.DataFrame) -> pd.DataFrame:
+        """Raise CannotImpute."""
+        raise CannotImpute(f"{self.title} cannot impute {len(incomplete)} rows here; it only samples.")
+
+
+class MostlyAi(GeneratorOnly):
+    """TabularARGN of mostlyai-engine, with differential privacy if ε is given; ranges and labels are public."""
+
+    name, title = "mostlyai", "MOSTLY AI engine"
+    environment, worker = "mostlyai", "mostlyai_worker.py"
+    defaults: ClassVar[dict[str, object]] = {"epsilon": None, "delta": 1e-6}
+
+
+class SmartNoiseMst(GeneratorOnly):
+    """MST (McKenna et al., 2021) of smartnoise-synth: noisy two-way marginals; ranges and labels are public."""
+
+    name, title = "mst", "MST"
+    environment, worker, plugin = "smartnoise", "smartnoise_worker.py", "mst"
+    defaults: ClassVar[dict[str, object]] = {"epsilon": 2.0, "delta": 1e-6, "bins": 20}
+
+
+class SmartNoiseAim(SmartNoiseMst):
+    """AIM (McKenna et al., 2022) of smartnoise-synth: noisy marginals that are chosen one after another."""
+
+    name, title = "aim", "AIM"
+    plugin = "aim"
 
 
 def mean_imputed_columns(imputed: pd.DataFrame, incomplete: pd.DataFrame, sources: list[pd.DataFrame]) -> list[str]:
