@@ -48,7 +48,7 @@ from harpoon.privacy.differential.private_config import (
 from harpoon.rules.rule_set import RuleCheck, RuleSet
 from harpoon.training import Checkpoint, FittedModel, History, ModelFitter, SingleProcess, TrainingData
 from harpoon.training.calibration import Calibration
-from harpoon.training.checkpoints import OpenCheckpoint, check_no_checkpoint
+from harpoon.training.checkpoints import check_no_checkpoint
 from harpoon.training.fit import INVALID_CONTENT, from_content, to_content, to_tensors
 from harpoon.training.private_fit import PrivateFitter
 
@@ -130,7 +130,6 @@ class Harpoon(cards.Displayed):
         self.progress = check_progress(progress)
         self.rules_ = RuleSet.of(rules)
 
-    @torch.inference_mode(mode=False)  # weights that are made in inference mode could never be trained
     def fit(
         self, data: object, *, weights: str | int | None = None, checkpoint: str | os.PathLike[str] | None = None
     ) -> Self:
@@ -146,21 +145,21 @@ class Harpoon(cards.Displayed):
                 training resumes from it. A training that had ended resumes only with more time or epochs. The file is
                 not deleted.
         """
-        table = dataframe.read(data)
-        if self.privacy is not None:
-            return self._fit_privately(self.privacy, table, checkpoint, self._weight_column(weights))
-        open_checkpoint = None if checkpoint is None else partial(Checkpoint.open, checkpoint)
-        return self._fit_table(table, self._weight_column(weights), open_checkpoint)
+        return self._fit_table(dataframe.read(data), self._weight_column(weights), checkpoint)
 
     def _weight_column(self, weights: object) -> str | None:
         """Return the name of the column of weights: the given one, or that of the schema."""
         name = weight_column(weights)
         return name if name is not None or self.schema is None else self.schema.weights
 
+    @torch.inference_mode(mode=False)  # weights that are made in inference mode could never be trained
     def _fit_table(
-        self, table: Table, weights: str | Floats | None, open_checkpoint: OpenCheckpoint | None = None
+        self, table: Table, weights: str | Floats | None, checkpoint: str | os.PathLike[str] | None = None
     ) -> Self:
-        """Train on a table whose rows may have weights: a column, or an array, (n,)."""
+        """Train on a table whose rows may have weights: a column, or an array, (n,); with a budget, only privately."""
+        if self.privacy is not None:
+            return self._fit_privately(self.privacy, table, checkpoint, weights)
+        open_checkpoint = None if checkpoint is None else partial(Checkpoint.open, checkpoint)
         self._set_fitted(self._fitter().fit(TrainingData.from_table(table, weights), open_checkpoint), table.template)
         self.history_.warn_if_short()
         warn_training_rows(self.rules_.bind(self.schema_), table)
@@ -579,6 +578,12 @@ class Harpoon(cards.Displayed):
         return ModelCall(self._fitted, self.config, self.template_, rules, options, new_sampler, on_info)
 
     def _fitter(self, processes: SingleProcess | None = None) -> ModelFitter:
+        """Return what trains without noise, which a model with a budget of differential privacy must never meet."""
+        if self.privacy is not None:
+            raise InvalidOption(
+                "A model with privacy takes no part in a training without noise. Train it with model.fit(table), or "
+                "leave privacy out."
+            )
         show = self.progress is True
         return ModelFitter(
             self.config, self.schema, self.random_state, self.device, show, processes or SingleProcess(), self.rules_
@@ -589,7 +594,7 @@ class Harpoon(cards.Displayed):
         return FittedModel(**{field.name: getattr(self, f"{field.name}_") for field in fields(FittedModel)})
 
     def _set_fitted(self, fitted: FittedModel, template: FrameTemplate) -> None:
-        self.template_ = template
+        self.template_ = template.for_model(fitted.schema.labelled)
         for field in fields(fitted):
             setattr(self, f"{field.name}_", getattr(fitted, field.name))
 

@@ -55,6 +55,10 @@ SDTYPES: dict[str, dict[str, Any]] = {  # by kind; other kinds are unknown to SD
     "identifier": {"sdtype": "id"},
     "weight": {"sdtype": "numerical", "computer_representation": "Float"},
 }
+NOT_PRIVATE = (
+    "privacy needs a schema that was written without a look at the rows, and HarpoonSynthesizer reads categories and "
+    "ranges off the rows, because metadata of SDV have none. Train with Harpoon(privacy=..., schema=...) instead."
+)
 UNKNOWN = {"sdtype": "unknown", "pii": True}
 
 
@@ -75,7 +79,8 @@ def to_schema(metadata: object, data: object, *, table_name: str | None = None) 
 
     Args:
         metadata: An object of SDV, the dictionary of its `to_dict`, or the path of its JSON file.
-        data: The table, from which categories, ranges and resolutions are inferred.
+        data: The table, from which categories, ranges and resolutions are inferred, so that the schema must not be
+            used for differential privacy.
         table_name: The table of the metadata, if they have several.
     """
     table = dataframe.read(data).arrow
@@ -112,7 +117,8 @@ class HarpoonSynthesizer:
     Args:
         metadata: An object of SDV, the dictionary of its `to_dict`, or the path of its JSON file.
         table_name: The table of the metadata, if they have several.
-        **options: Arguments of `Harpoon`, such as max_time, max_epochs and random_state.
+        **options: Arguments of `Harpoon`, such as max_time, max_epochs and random_state; not privacy, which needs a
+            schema that is written by hand.
 
     >>> import pyarrow as pa
     >>> table = pa.table({"id": range(90), "x": [0.1, 0.9, None] * 30, "kind": ["a", "b", "a"] * 30})
@@ -128,6 +134,8 @@ class HarpoonSynthesizer:
 
     def __init__(self, metadata: object, *, table_name: str | None = None, **options: Any) -> None:  # noqa: ANN401
         self.columns = read_columns(metadata, table_name)
+        if options.get("privacy") is not None:
+            raise InvalidOption(NOT_PRIVATE)
         self.options = {"progress": False, **options}
         self._n_sampled = 0
         Harpoon(**self.options)  # raises an error for a wrong option now, not after the table is read
@@ -146,7 +154,7 @@ class HarpoonSynthesizer:
         arrow = _parse_times(table.arrow, self.columns)
         with hold_warnings(ColumnLeftOutWarning):  # the metadata say so, and sampled rows have these columns, too
             self.model_ = Harpoon(schema=_schema(self.columns, arrow), **self.options).fit(arrow)
-        self.template_ = table.template
+        self.template_ = table.template.for_model(self.model_.schema_.labelled)
         self.reset_sampling()
 
     def sample(self, num_rows: int, *, where: object = None) -> Any:  # noqa: ANN401
@@ -213,7 +221,8 @@ class HarpoonSynthesizer:
                 model = load(path, library="pyarrow", progress=False)
                 state = json.loads(archive.read(STATE_FILE))
             synthesizer = cls({"columns": state["columns"]})
-            synthesizer.model_, synthesizer.template_ = model, FrameTemplate.from_json(state["template"])
+            template = FrameTemplate.from_json(state["template"]).for_model(model.schema_.labelled)
+            synthesizer.model_, synthesizer.template_ = model, template
             synthesizer._n_sampled = check_count(state["n_sampled"], "n_sampled", low=0)
         except FileNotFoundError:
             raise ModelFileError(f"There is no file {str(filepath)!r}.") from None

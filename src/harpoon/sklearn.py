@@ -7,6 +7,7 @@ A fitted imputer inside a pickle, a `joblib` file or a `skops` file holds the by
 from __future__ import annotations
 
 import warnings
+from dataclasses import asdict
 from typing import Any, Self
 
 import numpy as np
@@ -19,6 +20,7 @@ from harpoon.data import Floats, Schema, dataframe
 from harpoon.data.weights import check_weights
 from harpoon.estimator import Harpoon, from_bytes, to_bytes
 from harpoon.exceptions import ColumnLeftOutWarning, InvalidTable, ModelFileError
+from harpoon.privacy.differential.budget import Privacy
 
 
 class HarpoonImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -37,7 +39,8 @@ class HarpoonImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         schema: The kinds of the columns, where they should not be inferred.
         progress: Whether to show progress bars.
         point: What `transform` fills in for a number: its "mean", "median" or "mode", as for `Harpoon.impute`.
-        options: Any other options of `Harpoon`, as a dictionary.
+        options: Any other options of `Harpoon`, as a dictionary. With `privacy`, `schema` must be complete, as for
+            `Harpoon`; the columns of an array are called x0, x1 and so on.
 
     >>> import numpy as np
     >>> X = np.random.default_rng(0).normal(size=(50, 3))
@@ -102,10 +105,12 @@ class HarpoonImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         return filled if _is_frame(X) else np.column_stack([column.to_numpy() for column in filled.columns])
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the state with plain data and the bytes of model files in the place of a model and a schema."""
+        """Return the state with plain data in the place of a schema and a budget, and bytes in that of a model."""
         state = dict(super().__getstate__())
         if state["schema"] is not None:
             state["schema"] = state["schema"].to_json()
+        if isinstance(privacy := (state["options"] or {}).get("privacy"), Privacy):
+            state["options"] = {**state["options"], "privacy": asdict(privacy)}
         if "model_" in state:
             state["model_"] = to_bytes(state["model_"])
         return state
@@ -115,6 +120,8 @@ class HarpoonImputer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # 
         state = dict(state)
         if isinstance(state.get("schema"), str):
             state["schema"] = Schema.from_json(state["schema"])
+        if isinstance(privacy := (state.get("options") or {}).get("privacy"), dict):
+            state["options"] = {**state["options"], "privacy": Privacy(**privacy)}
         if "model_" in state:
             if not isinstance(state["model_"], bytes):
                 raise ModelFileError("The model of a stored HarpoonImputer must be the bytes of a model file.")

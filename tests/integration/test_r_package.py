@@ -5,11 +5,12 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from types import ModuleType
 
 import pyarrow as pa
 import pytest
 
-from harpoon import Harpoon, Schema
+from harpoon import Harpoon, InvalidOption, Privacy, Schema
 from tests.support import r
 
 ROOT = Path(__file__).parents[2]
@@ -45,12 +46,24 @@ def environment(library) -> dict[str, str]:
     return {"R_LIBS": str(library), "RETICULATE_PYTHON": sys.executable, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
 
 
-def test_the_door_gives_the_rows_of_python():
-    """The Python half of the package, without R: the same seeds give the same model and the same draws."""
+@pytest.fixture(scope="module")
+def bridge() -> ModuleType:
+    """The Python half of the package."""
     path = ROOT / "r" / "harpoon" / "inst" / "python" / "harpoon_mice.py"
     spec = importlib.util.spec_from_file_location("harpoon_mice", path)
-    bridge = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(bridge)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_a_budget_is_refused_because_the_schema_is_read_off_the_rows(bridge):
+    columns = {"x": {"kind": "number", "values": [0.5, 1.5] * 20, "missing": [False] * 40}}
+    with pytest.raises(InvalidOption, match="schema that was written without a look at the rows"):
+        bridge.fit(columns, {"privacy": Privacy(2.0, 1e-6)}, 1)
+
+
+def test_the_door_gives_the_rows_of_python(bridge):
+    """Without R: the same seeds give the same model and the same draws."""
     x, label = [1.5, 2.5, None, 4.0, None, 1.0] * 10, ["a", None, "b", "b", "a", None] * 10
     cells = {"x": ("number", x, 0.0), "label": ("category", label, "")}
     columns = {
@@ -128,7 +141,7 @@ def test_a_missing_python_package_says_what_to_install(environment, library, tmp
     (tmp_path / "harpoon.py").write_text("raise ImportError('not this one')", encoding="utf-8")
     script = TABLE + "json(list(message = tryCatch(harpoon_fit(data), error = conditionMessage)))"
     found = r.run(script, tmp_path, **{**environment, "PYTHONPATH": str(tmp_path)})
-    assert "pip install tabharpoon" in found["message"][0]
+    assert "pip install -c constraints.txt . in a clone of the repository" in found["message"][0]
     assert "RETICULATE_PYTHON" in found["message"][0]
 
 

@@ -1,8 +1,10 @@
 """Harpoon(privacy=...): only the two mechanisms of the budget read the rows, and what cannot be private is refused."""
 
+import base64
 import json
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pytest
 from scipy.stats import binom
@@ -259,6 +261,29 @@ def test_training_without_a_schema_or_with_a_checkpoint_is_refused(tmp_path):
         Harpoon(privacy=BUDGET, hidden=16, progress=False).fit(table())
     with pytest.raises(InvalidOption, match="spends its budget twice"):
         Harpoon(privacy=BUDGET, **OPTIONS).fit(table(), checkpoint=tmp_path / "state")
+
+
+def test_no_other_entry_trains_without_noise():
+    private = Harpoon(privacy=BUDGET, **OPTIONS)
+    assert private._fit_table(dataframe.read(table()), None).privacy_ is not None
+    with pytest.raises(InvalidOption, match="takes no part in a training without noise"):
+        private._fitter()
+    with pytest.raises(InvalidOption, match="Weights of rows"):
+        private._fit_table(dataframe.read(table()), np.ones(400))
+
+
+def test_labels_inside_of_nested_columns_are_not_kept(tmp_path):
+    nested = pl.DataFrame(
+        {
+            "x": np.linspace(-1, 1, 60),
+            "record": pl.Series([{"who": "ann"}] * 60, dtype=pl.Struct({"who": pl.Enum(["ann", "zq-label"])})),
+            "list": pl.Series([["ann"]] * 60, dtype=pl.List(pl.Enum(["ann", "zq-label"]))),
+        }
+    )
+    schema = Schema((SCHEMA["x"], Column("record", Kind.SKIPPED), Column("list", Kind.SKIPPED)))
+    model = Harpoon(privacy=BUDGET, **OPTIONS | {"schema": schema}).fit(nested)
+    model.save(tmp_path / "m.harpoon")
+    assert b"zq-label" not in base64.b64decode(model_file.read_tensors(tmp_path / "m.harpoon")[1]["frame"]["schema"])
 
 
 N_CANARIES, CANARY_STEPS = 20, 12

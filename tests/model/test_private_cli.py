@@ -72,6 +72,10 @@ def test_what_is_missing_is_named(files, options, words, monkeypatch):
     assert "Traceback" not in done.said
 
 
+def test_the_help_says_that_a_public_schema_is_written_by_hand():
+    assert b"for --epsilon, in one written by hand" in b" ".join(call("fit", "--help").out.split())
+
+
 def test_ray_refuses_a_private_model():
     ray_train = pytest.importorskip("harpoon.engines.ray_train")
     model = Harpoon(privacy=Privacy(1.0, 1e-6), schema=SCHEMA, progress=False)

@@ -264,6 +264,11 @@ def test_check_says_which_rows_break_which_rule(model, library):
     assert found.rows.tolist() == [1, 3]
     assert not found.ok
     assert str(found).splitlines()[0] == "2 of 4 rows break a rule."
+    one = model.with_rules([RULES["order"]])
+    assert str(one.check(TABLE)) == "All 600 rows obey the rule."
+    assert str(one.check(TABLE[:1])) == "The row obeys the rule."
+    worse = TABLE[:3].assign(finish=[999, -5, 999])
+    assert str(one.check(worse)).splitlines()[0] == "1 of 3 rows breaks a rule."
     lines = harpoon.data.dataframe.read(found.table)
     assert lines.library == library
     assert lines.arrow.to_pydict() == {"row": [1, 1, 3, 3], "rule": ["order", "noted", "order", "noted"]}

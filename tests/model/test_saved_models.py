@@ -587,6 +587,8 @@ HOSTILE_FRAMES = [
     {"schema": "/////wAAAAA="},
     {"schema": "A" * 400},
     {"schema": "//////8AAAA="},
+    {"enums": 5},
+    {"enums": None},
 ]
 
 

@@ -1,5 +1,6 @@
 """Metadata of SDV as schemas and back, and a synthesizer with SDV's verbs; SDV itself is not needed."""
 
+import base64
 import json
 import zipfile
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ from harpoon import (
     InvalidOption,
     ModelFileError,
     NotFitted,
+    Privacy,
     Schema,
     SchemaMismatch,
 )
@@ -235,3 +237,21 @@ def test_wrong_use(synthesizer, table):
         synthesizer.sample(3, where="rooms > 3 and rooms < 2")
     assert isinstance(synthesizer.model_, Harpoon)
     assert synthesizer.get_parameters()["hidden"] == TINY["hidden"]
+
+
+def test_differential_privacy_is_refused_because_the_schema_is_read_off_the_rows():
+    with pytest.raises(InvalidOption, match=r"schema that was written without a look at the rows.*Harpoon\(privacy="):
+        HarpoonSynthesizer(METADATA, privacy=Privacy(2.0, 1e-6))
+    assert HarpoonSynthesizer(METADATA, privacy=None, **TINY).get_parameters()["privacy"] is None
+
+
+def test_a_saved_synthesizer_holds_nothing_that_pandas_notes_beside_the_dtypes(table, tmp_path):
+    noted = table.copy()
+    noted.attrs["source"] = "zq-attrs"
+    synthesizer = HarpoonSynthesizer(METADATA, **TINY)
+    synthesizer.fit(noted)
+    synthesizer.save(tmp_path / "houses.zip")
+    with zipfile.ZipFile(tmp_path / "houses.zip") as archive:
+        stored = json.loads(archive.read("synthesizer.json"))["template"]
+    assert b"zq-attrs" not in base64.b64decode(stored["schema"])
+    assert synthesizer.sample(3).dtypes.drop("email").equals(table.dtypes.drop("email"))

@@ -18,8 +18,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from harpoon import HarpoonError, ModelFileError, Schema
+from harpoon import Column, HarpoonError, InvalidOption, Kind, ModelFileError, Privacy, Schema
 from harpoon.sklearn import HarpoonImputer
+from harpoon.training import private_fit
 
 
 def quick(**changes) -> HarpoonImputer:
@@ -242,3 +243,45 @@ def test_a_damaged_model_in_a_pickle_is_an_error(damage):
     state = quick().fit(incomplete_array()).__getstate__()
     with pytest.raises(ModelFileError):
         quick().__setstate__({**state, "model_": damage(state["model_"])})
+
+
+PUBLIC = Schema(
+    (
+        Column("length", Kind.NUMBER, minimum=-5.0, maximum=5.0),
+        Column("width", Kind.NUMBER, minimum=-5.0, maximum=5.0),
+        Column("colour", Kind.CATEGORY, categories=("blue", "red")),
+    )
+)
+
+
+def private_imputer(**changes) -> HarpoonImputer:
+    options = {"hidden": 8, "privacy": Privacy(8.0, 1e-5, steps=2)}
+    return HarpoonImputer(schema=PUBLIC, options=options).set_params(**changes)
+
+
+def test_a_budget_is_spent_as_by_harpoon_itself(monkeypatch):
+    seen, release = [], private_fit.release
+    monkeypatch.setattr(private_fit, "release", lambda *arguments: seen.append(0) or release(*arguments))
+    imputer = private_imputer().fit(incomplete_frame())
+    assert len(seen) == 1
+    assert imputer.model_.privacy_.privacy == imputer.options["privacy"]
+    assert imputer.model_.history_.epochs == []
+    assert not imputer.transform(incomplete_frame()).isna().to_numpy().any()
+
+
+def test_what_cannot_be_private_is_refused():
+    frame = incomplete_frame()
+    with pytest.raises(InvalidOption, match="privacy needs a schema"):
+        private_imputer(schema=None).fit(frame)
+    with pytest.raises(InvalidOption, match="Weights of rows"):
+        private_imputer().fit(frame, sample_weight=np.ones(len(frame)))
+    with pytest.raises(InvalidOption, match="max_epochs"):
+        private_imputer(max_epochs=3).fit(frame)
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_a_private_imputer_is_stored_with_its_budget(store):
+    imputer = private_imputer().fit(incomplete_frame())
+    stored = STORES[store](imputer)
+    assert stored.options == imputer.options
+    assert stored.model_.privacy_ == imputer.model_.privacy_

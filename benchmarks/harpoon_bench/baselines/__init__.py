@@ -19,6 +19,7 @@ METHODS = {
     "iterative": "harpoon_bench.baselines.sklearn_imputers:Iterative",
     "knn": "harpoon_bench.baselines.sklearn_imputers:NearestNeighbours",
     "real": "harpoon_bench.baselines.simple:RealRows",
+    "trees": "harpoon_bench.baselines.sklearn_imputers:IterativeTrees",
     "diffputer": "harpoon_bench.baselines.diffputer:DiffPuter",
     "gain": "harpoon_bench.baselines.gain:Gain",
     "gain_published": "harpoon_bench.baselines.gain:GainPublished",

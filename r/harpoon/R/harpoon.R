@@ -9,8 +9,9 @@ bridge <- function() {
     cache$bridge <- tryCatch(
       reticulate::import_from_path("harpoon_mice", path = folder),
       error = function(e) {
-        stop("harpoon needs Python with the package tabharpoon. Install it (pip install tabharpoon) and say where Python ",
-          "is: Sys.setenv(RETICULATE_PYTHON = \"/path/to/python\"). The error was: ", conditionMessage(e), call. = FALSE)
+        stop("harpoon needs Python with the package tabharpoon. It is not released yet: run pip install -c constraints.txt . ",
+          "in a clone of the repository of Harpoon, and say where Python is: Sys.setenv(RETICULATE_PYTHON = ",
+          "\"/path/to/python\"). The error was: ", conditionMessage(e), call. = FALSE)
       }
     )
   }

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.util import find_spec
@@ -26,10 +26,12 @@ from numpy.typing import NDArray
 
 from harpoon._formatting import format_list
 from harpoon.data.arrow import (
+    JSON_FIELD,
     from_arrow,
     has_new_categories,
     merge_filled,
     opaque,
+    plain_field,
     resolve_null_type,
     storage_type,
     to_arrow,
@@ -43,6 +45,10 @@ ANY_LIBRARY = (
     "any"  # of a model that the command line made: the first of `LIBRARIES` that is installed where it is used
 )
 ARROW_DECIMAL = {b"pandas_dtype": b"decimal[pyarrow]"}  # of a field, as pandas stores such a decimal as an object
+POLARS_ENUM, POLARS_CATEGORIES = b"_PL_ENUM_VALUES", b"_PL_CATEGORICAL"  # with these begin its metadata of a field
+PANDAS_WRITER = ("creator", "pandas_version")
+PANDAS_COLUMN = ("name", "field_name", "pandas_type", "numpy_type")
+PANDAS_TYPE = ("timezone", "precision", "scale", "ordered", "encoding")  # what else belongs to the dtype of a column
 IMPLEMENTATIONS: dict[str, Any] = {name: nw.Implementation.from_string(name) for name in LIBRARIES}
 
 
@@ -53,12 +59,13 @@ class FrameTemplate:
     library: str
     schema: pa.Schema
     range_index: tuple[str, ...] = ()  # columns whose names are integers in pandas
+    enums: tuple[str, ...] = ()  # columns that are an Enum in polars, of the categories that they are built with
 
     def build(self, columns: Mapping[str, ColumnArray]) -> Any:  # noqa: ANN401
         """Build a frame of the same library and dtypes; columns that are not given are left out."""
         fields = [resolve_null_type(f, columns[f.name]) for f in self.schema if f.name in columns]
         arrays = [(f, to_arrow(columns[f.name], f.type)) for f in fields]
-        frame = _to_native(arrays, self.schema.metadata, self.library)
+        frame = _to_native(arrays, self.schema.metadata, self.library, self.enums)
         if self.range_index:
             frame.columns = [self.label(name) for name in frame.columns]
         return frame
@@ -71,7 +78,16 @@ class FrameTemplate:
 
     def without_metadata(self) -> FrameTemplate:
         """Return the template without what dataframe libraries note of a table, such as the categories of an Enum."""
-        return replace(self, schema=pa.schema([f.remove_metadata() for f in self.schema]))
+        return replace(self, schema=pa.schema([plain_field(f) for f in self.schema]))
+
+    def for_model(self, labelled: Collection[str]) -> FrameTemplate:
+        """Return the template as a model keeps it: with what is needed to build its dtypes, and no labels or `attrs`.
+
+        The columns that are `labelled` are built with labels that the model knows; of others, no labels are needed.
+        """
+        enums = tuple(f.name for f in self.schema if f.name in labelled and (f.name in self.enums or _is_enum(f)))
+        fields = [_model_field(f, is_labelled=f.name in labelled) for f in self.schema]
+        return replace(self, schema=pa.schema(fields, metadata=_pandas_dtypes(self.schema)), enums=enums)
 
     def label(self, name: str) -> int | str:
         """Return the name of a column in the frame, which may be an integer in pandas."""
@@ -110,6 +126,7 @@ class FrameTemplate:
             "library": self.library,
             "schema": base64.b64encode(self.schema.serialize().to_pybytes()).decode(),
             "range_index": list(self.range_index),
+            "enums": list(self.enums),
         }
 
     @classmethod
@@ -119,7 +136,8 @@ class FrameTemplate:
             raise ValueError(f"unknown dataframe library {data['library']!r}")
         schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(data["schema"], validate=True)))
         range_index = tuple(name for name in schema.names if name in data["range_index"] and str(int(name)) == name)
-        return cls(data["library"], schema, range_index)
+        enums = tuple(name for name in schema.names if name in data.get("enums", ()))
+        return cls(data["library"], schema, range_index, enums)
 
 
 @dataclass(frozen=True)
@@ -184,8 +202,8 @@ class Table:
                 if has_new_categories(array, self.arrow.column(name)):
                     wanted = wanted.remove_metadata()  # it lists the categories of an Enum, which are too few now
                 (trained if changed else own).append((wanted, array))
-        sources = (own, self.arrow.schema), (trained, template.schema)
-        frames = [_to_native(arrays, schema.metadata, self.library) for arrays, schema in sources if arrays]
+        sources = (own, self.arrow.schema, ()), (trained, template.schema, template.enums)
+        frames = [_to_native(arrays, s.metadata, self.library, enums) for arrays, s, enums in sources if arrays]
         filled = self._with_columns(frames, template)
         if only is None:
             return filled
@@ -383,8 +401,49 @@ def _from_polars(frame: Any, names: list[str]) -> tuple[pa.Table, set[str]]:  # 
     return table, mixed
 
 
-def _to_native(columns: list[tuple[pa.Field, pa.Array]], metadata: Any, library: str) -> Any:  # noqa: ANN401
-    """Return a frame of a library. The metadata have the dtypes of pandas columns."""
+def _is_enum(f: pa.Field) -> bool:
+    """Return whether a field is an Enum of polars."""
+    return any(key.startswith(POLARS_ENUM) for key in f.metadata or ())
+
+
+def _model_field(f: pa.Field, *, is_labelled: bool) -> pa.Field:
+    """Return a field with the metadata that its dtype needs: the mark of a decimal or of JSON, a name of categories."""
+    found = dict(f.metadata or {})
+    needed = {key: value for key, value in found.items() if is_labelled and key.startswith(POLARS_CATEGORIES)}
+    for mark in (ARROW_DECIMAL, JSON_FIELD):
+        if mark.items() <= found.items():
+            needed |= mark
+    return plain_field(f).with_metadata(needed)
+
+
+def _pandas_dtypes(schema: pa.Schema) -> dict[bytes, bytes] | None:
+    """Return the pandas metadata of a schema, with only the names and dtypes of its columns; None if there are none."""
+    try:
+        pandas = schema.pandas_metadata or {}
+        found = {
+            "index_columns": [name for name in pandas["index_columns"] if name in schema.names],
+            "column_indexes": [_pandas_dtype(level) for level in pandas["column_indexes"]],
+            "columns": [_pandas_dtype(c) for c in pandas["columns"] if c.get("field_name", c["name"]) in schema.names],
+        }
+    except (ValueError, LookupError, TypeError, AttributeError):  # metadata that pandas did not write
+        return None
+    writer = {name: pandas[name] for name in PANDAS_WRITER if name in pandas}
+    return {b"pandas": json.dumps(found | writer).encode()}
+
+
+def _pandas_dtype(column: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the pandas metadata of a column without what is no part of its dtype, such as the number of labels."""
+    more = {name: value for name, value in (column.get("metadata") or {}).items() if name in PANDAS_TYPE}
+    return {name: column[name] for name in PANDAS_COLUMN if name in column} | {"metadata": more or None}
+
+
+def _to_native(
+    columns: list[tuple[pa.Field, pa.Array]],
+    metadata: Any,  # noqa: ANN401
+    library: str,
+    enums: Collection[str] = (),
+) -> Any:  # noqa: ANN401
+    """Return a frame of a library. The metadata have the dtypes of pandas columns, `enums` are Enums of polars."""
     schema = pa.schema([f.with_type(array.type) for f, array in columns], metadata=metadata)
     table = pa.Table.from_arrays([array for _, array in columns], schema=schema)
     table = _without_offsets(table) if library == "polars" else table
@@ -401,7 +460,20 @@ def _to_native(columns: list[tuple[pa.Field, pa.Array]], metadata: Any, library:
         frame = nw.from_arrow(table.replace_schema_metadata(None), backend=IMPLEMENTATIONS[library]).to_native()
     if library == "polars" and frame.columns != table.column_names:  # polars names an unnamed column
         frame.columns = table.column_names
+    if library == "polars" and enums:
+        return _with_enums(frame, {f.name: array for f, array in columns if f.name in enums})
     return frame.astype(_lost_dtypes(table, frame)) if library == "pandas" else frame
+
+
+def _with_enums(frame: Any, arrays: Mapping[str, pa.Array]) -> Any:  # noqa: ANN401
+    """Return a polars frame in which columns of texts are Enums of the categories that their arrays list."""
+    labels = {
+        name: array.dictionary.to_pylist()
+        for name, array in arrays.items()
+        if isinstance(array, pa.DictionaryArray) and storage_type(array.type.value_type) == "text"
+    }
+    columns = [nw.col(name).cast(nw.Enum(categories)) for name, categories in labels.items()]
+    return nw.from_native(frame, eager_only=True).with_columns(*columns).to_native()
 
 
 def _without_offsets(table: pa.Table) -> pa.Table:

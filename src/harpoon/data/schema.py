@@ -85,6 +85,11 @@ class Schema(cards.Displayed):
         return [column for column in self if column.kind.modelled]
 
     @property
+    def labelled(self) -> list[str]:
+        """The names of the columns whose labels the schema has: categories, booleans and constants."""
+        return [column.name for column in self if column.categories is not None]
+
+    @property
     def weights(self) -> str | None:
         """The column with the weight of each row, if there is one: `impute` does not need it."""
         found = [column.name for column in self if column.kind is Kind.WEIGHT]

@@ -114,7 +114,7 @@ def fit(
             trained = Harpoon.load(Path(found, MODEL_FILE), device=model.device.type, progress=model.progress)
     vars(model).update({name: value for name, value in vars(trained).items() if name.endswith("_")})
     if not isinstance(data, ray.data.Dataset | str | os.PathLike):
-        model.template_ = dataframe.read(data).template
+        model.template_ = dataframe.read(data).template.for_model(model.schema_.labelled)
     return model
 
 

@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from harpoon._formatting import format_list, shorten
+from harpoon.data.arrow import JSON_FIELD
 from harpoon.exceptions import InvalidTable, MixedTypesWarning, warn
 from harpoon.io.byte_source import ByteSource
 from harpoon.io.source import Chunk, ReadOptions, Source
@@ -29,7 +30,6 @@ INT64_END = 2**63
 FLOAT_EXACT_END = 2**53  # integers up to here are exact as floats
 READ_BYTES = 2**20  # at a time
 SCAN_ROWS = 2**14  # rows at a time, to infer types
-JSON_FIELD = {b"harpoon": b"json"}  # metadata of a column of JSON texts
 Record = Mapping[str, Any]
 
 

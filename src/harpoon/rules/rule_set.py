@@ -319,9 +319,10 @@ class RuleCheck(cards.Displayed):
     def _verdict(self) -> str:
         if not self.rules:
             return f"{NO_RULES} Give it some with `with_rules`."
-        if self.ok:
-            return f"All {self.n_rows:,} rows obey the {len(self.rules)} rules."
-        return f"{len(self.rows):,} of {self.n_rows:,} rows break a rule."
+        if not self.ok:
+            return f"{len(self.rows):,} of {self.n_rows:,} rows {'breaks' if len(self.rows) == 1 else 'break'} a rule."
+        rules = "the rule" if len(self.rules) == 1 else f"the {len(self.rules)} rules"
+        return f"The row obeys {rules}." if self.n_rows == 1 else f"All {self.n_rows:,} rows obey {rules}."
 
     def _card(self) -> cards.Html:
         offset = self.row_offset

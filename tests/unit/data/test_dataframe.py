@@ -160,6 +160,50 @@ def test_a_template_survives_json(frame_of, tools):
     tools.assert_same(back.build({name: table.column(name) for name in table.names}), frame)
 
 
+def rebuilt(frame, labelled=()):
+    """Return a frame from the template that a model keeps of it."""
+    table = dataframe.read(frame)
+    kept = FrameTemplate.from_json(table.template.for_model(labelled).to_json())
+    assert kept.for_model(labelled).to_json() == kept.to_json()
+    return kept.build({name: table.column(name) for name in table.names})
+
+
+def test_the_template_of_a_model_builds_the_same_frames(frame_of, tools):
+    frame = frame_of({name: array.drop_null() for name, array in COLUMNS.items()})
+    tools.assert_same(rebuilt(frame, ["category", "boolean"]), frame)
+
+
+def test_a_model_keeps_what_a_dtype_needs_and_no_more():
+    labels = pl.DataFrame({"c": pl.Series(["a", "b"], dtype=pl.Enum(["b", "a", "unused"]))})
+    assert rebuilt(labels, ["c"]).equals(labels)
+    assert rebuilt(labels)["c"].dtype == pl.Categorical
+    named = pl.DataFrame({"c": pl.Series(["a", "b"], dtype=pl.Categorical(pl.Categories("a name")))})
+    assert rebuilt(named, ["c"]).schema == named.schema
+    json, note = {b"harpoon": b"json"}, {b"note": b"of the table"}
+    field = pa.field("c", pa.string(), metadata=json | note)
+    texts = rebuilt(pa.table({"c": ["[1]", "[2]"]}, pa.schema([field], metadata=note)))
+    assert (texts.schema.field("c").metadata, texts.schema.metadata) == (json, None)
+    times = pd.to_datetime(["2020-01-01", "2021-07-03"]).tz_localize("Asia/Tokyo")
+    decimals = pd.Series([1.25, 2.5]).astype(pd.ArrowDtype(pa.decimal128(5, 2)))
+    frame = pd.DataFrame({"c": decimals, "t": times})
+    frame.attrs["note"] = "of the table"
+    assert rebuilt(frame).dtypes.equals(frame.dtypes)
+    assert rebuilt(frame).attrs == {}
+
+
+@pytest.mark.parametrize("pandas", [b"no JSON", b"[]", b"{}", b'{"index_columns": 5}', b'{"index_columns": [5]}'])
+def test_metadata_that_pandas_did_not_write_are_left_out(pandas):
+    table = pa.table({"c": [1.0, 2.0]}).replace_schema_metadata({b"pandas": pandas})
+    assert rebuilt(table).schema.metadata is None
+
+
+def test_an_enum_of_polars_in_an_arrow_table_is_one_again_in_polars():
+    frame = pl.DataFrame({"c": pl.Series(["a", "b"], dtype=pl.Enum(["b", "a"]))})
+    table = dataframe.read(frame.to_arrow())
+    kept = table.template.for_model(["c"]).with_library("polars")
+    assert kept.build({"c": table.column("c")}).equals(frame)
+
+
 @pytest.mark.parametrize("library", ["numpy", "", "os"])
 def test_a_template_of_an_unknown_library_is_refused(library):
     data = dataframe.read(pa.table({"x": [1.0]})).template.to_json()

@@ -7,13 +7,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from harpoon import Harpoon, Schema
+from harpoon import Harpoon, InvalidOption, Schema
 
 TYPES = {"number": pa.float64(), "integer": pa.int64(), "boolean": pa.bool_(), "category": pa.string()}
 
 
 def fit(columns: Mapping[str, Mapping[str, Any]], options: Mapping[str, Any], seed: int) -> Harpoon:
     """Fit a model; the kinds of columns with more than one value are those of R."""
+    if options.get("privacy") is not None:
+        raise InvalidOption(
+            "privacy needs a schema that was written without a look at the rows, and here it is read off the data "
+            "frame. Train in Python with Harpoon(privacy=..., schema=...), or leave privacy out."
+        )
     table = to_table(columns)
     kinds = {name: column["kind"] for name, column in columns.items() if len(table[name].drop_null().unique()) > 1}
     schema = Schema.infer(table, kinds=kinds)

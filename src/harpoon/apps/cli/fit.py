@@ -101,7 +101,11 @@ def fit(
         ),
     ] = "anchored",
     schema: Annotated[
-        Path | None, Option(metavar="FILE", help="The columns, in a file that `harpoon schema -o` wrote.")
+        Path | None,
+        Option(
+            metavar="FILE",
+            help="The columns, in a file that `harpoon schema -o` wrote; for --epsilon, in one written by hand.",
+        ),
     ] = None,
     weights: Annotated[
         str | None, Option(metavar="COLUMN", help="The column with the weight of each row, such as that of a survey.")

@@ -62,8 +62,8 @@ def check_private_call(*, weights: object, checkpoint: object) -> None:
     """Raise InvalidOption unless `fit` is called without weights and checkpoint."""
     if weights is not None:
         raise InvalidOption(
-            "fit(weights=...) is not possible with privacy: the budget is that of rows which count once. Leave the "
-            "weights out."
+            "Weights of rows are not possible with privacy: the budget is that of rows which count once. Leave them "
+            "out (weights, or sample_weight)."
         )
     if checkpoint is not None:
         raise InvalidOption(
