@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from harpoon.data.column_array import ColumnArray, Storage
 
 MAX_DIGITS = 38  # of a decimal of 128 bits
-JSON_FIELD = {b"harpoon": b"json"}  # metadata of a column of JSON texts
 
 
 def storage_type(dtype: pa.DataType) -> Storage:
@@ -31,22 +30,6 @@ def storage_type(dtype: pa.DataType) -> Storage:
         ("category", lambda t: pa.types.is_dictionary(t) and storage_type(t.value_type) in ("text", "integer")),
     )
     return next((storage for storage, test in tests if test(dtype)), "other")
-
-
-def plain_field(field: pa.Field) -> pa.Field:
-    """Return a field without metadata, also of the fields inside its type: those of polars list the labels of Enums."""
-    return field.with_type(_plain_type(field.type)).remove_metadata()
-
-
-def _plain_type(dtype: pa.DataType) -> pa.DataType:
-    if pa.types.is_struct(dtype):
-        return pa.struct([plain_field(dtype.field(i)) for i in range(dtype.num_fields)])
-    if pa.types.is_fixed_size_list(dtype):
-        return pa.list_(plain_field(dtype.value_field), dtype.list_size)
-    for is_list, make in ((pa.types.is_list, pa.list_), (pa.types.is_large_list, pa.large_list)):
-        if is_list(dtype):
-            return make(plain_field(dtype.value_field))
-    return pa.null() if pa.types.is_nested(dtype) else dtype  # no other nested type is ever built again
 
 
 def opaque(height: int, storage: Storage = "other") -> ColumnArray:

@@ -9,7 +9,6 @@ All three libraries convert to and from Arrow without loss, and an Arrow schema 
 from __future__ import annotations
 
 import base64
-import json
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,29 +25,30 @@ from numpy.typing import NDArray
 
 from harpoon._formatting import format_list
 from harpoon.data.arrow import (
-    JSON_FIELD,
     from_arrow,
     has_new_categories,
     merge_filled,
     opaque,
-    plain_field,
     resolve_null_type,
     storage_type,
     to_arrow,
 )
 from harpoon.data.column import Kind
 from harpoon.data.column_array import ColumnArray
+from harpoon.data.frame_metadata import (
+    ARROW_DECIMAL,
+    is_enum,
+    model_field,
+    pandas_dtypes,
+    pandas_metadata_of,
+    plain_field,
+)
 from harpoon.exceptions import InvalidOption, InvalidTable
 
 LIBRARIES = ("pandas", "polars", "pyarrow")
 ANY_LIBRARY = (
     "any"  # of a model that the command line made: the first of `LIBRARIES` that is installed where it is used
 )
-ARROW_DECIMAL = {b"pandas_dtype": b"decimal[pyarrow]"}  # of a field, as pandas stores such a decimal as an object
-POLARS_ENUM, POLARS_CATEGORIES = b"_PL_ENUM_VALUES", b"_PL_CATEGORICAL"  # with these begin its metadata of a field
-PANDAS_WRITER = ("creator", "pandas_version")
-PANDAS_COLUMN = ("name", "field_name", "pandas_type", "numpy_type")
-PANDAS_TYPE = ("timezone", "precision", "scale", "ordered", "encoding")  # what else belongs to the dtype of a column
 IMPLEMENTATIONS: dict[str, Any] = {name: nw.Implementation.from_string(name) for name in LIBRARIES}
 
 
@@ -85,9 +85,9 @@ class FrameTemplate:
 
         The columns that are `labelled` are built with labels that the model knows; of others, no labels are needed.
         """
-        enums = tuple(f.name for f in self.schema if f.name in labelled and (f.name in self.enums or _is_enum(f)))
-        fields = [_model_field(f, is_labelled=f.name in labelled) for f in self.schema]
-        return replace(self, schema=pa.schema(fields, metadata=_pandas_dtypes(self.schema)), enums=enums)
+        enums = tuple(f.name for f in self.schema if f.name in labelled and (f.name in self.enums or is_enum(f)))
+        fields = [model_field(f, is_labelled=f.name in labelled) for f in self.schema]
+        return replace(self, schema=pa.schema(fields, metadata=pandas_dtypes(self.schema)), enums=enums)
 
     def label(self, name: str) -> int | str:
         """Return the name of a column in the frame, which may be an integer in pandas."""
@@ -401,42 +401,6 @@ def _from_polars(frame: Any, names: list[str]) -> tuple[pa.Table, set[str]]:  # 
     return table, mixed
 
 
-def _is_enum(f: pa.Field) -> bool:
-    """Return whether a field is an Enum of polars."""
-    return any(key.startswith(POLARS_ENUM) for key in f.metadata or ())
-
-
-def _model_field(f: pa.Field, *, is_labelled: bool) -> pa.Field:
-    """Return a field with the metadata that its dtype needs: the mark of a decimal or of JSON, a name of categories."""
-    found = dict(f.metadata or {})
-    needed = {key: value for key, value in found.items() if is_labelled and key.startswith(POLARS_CATEGORIES)}
-    for mark in (ARROW_DECIMAL, JSON_FIELD):
-        if mark.items() <= found.items():
-            needed |= mark
-    return plain_field(f).with_metadata(needed)
-
-
-def _pandas_dtypes(schema: pa.Schema) -> dict[bytes, bytes] | None:
-    """Return the pandas metadata of a schema, with only the names and dtypes of its columns; None if there are none."""
-    try:
-        pandas = schema.pandas_metadata or {}
-        found = {
-            "index_columns": [name for name in pandas["index_columns"] if name in schema.names],
-            "column_indexes": [_pandas_dtype(level) for level in pandas["column_indexes"]],
-            "columns": [_pandas_dtype(c) for c in pandas["columns"] if c.get("field_name", c["name"]) in schema.names],
-        }
-    except (ValueError, LookupError, TypeError, AttributeError):  # metadata that pandas did not write
-        return None
-    writer = {name: pandas[name] for name in PANDAS_WRITER if name in pandas}
-    return {b"pandas": json.dumps(found | writer).encode()}
-
-
-def _pandas_dtype(column: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the pandas metadata of a column without what is no part of its dtype, such as the number of labels."""
-    more = {name: value for name, value in (column.get("metadata") or {}).items() if name in PANDAS_TYPE}
-    return {name: column[name] for name in PANDAS_COLUMN if name in column} | {"metadata": more or None}
-
-
 def _to_native(
     columns: list[tuple[pa.Field, pa.Array]],
     metadata: Any,  # noqa: ANN401
@@ -455,7 +419,7 @@ def _to_native(
         ) from None
     except (TypeError, ValueError, NotImplementedError):  # pandas metadata may name a dtype that pandas cannot read
         if len((schema.pandas_metadata or {}).get("columns", [])) > 1:  # only the column of that dtype loses it
-            parts = [_to_native([column], _metadata_of(column[0].name, schema), library) for column in columns]
+            parts = [_to_native([column], pandas_metadata_of(column[0].name, schema), library) for column in columns]
             return nw.concat([nw.from_native(part, eager_only=True) for part in parts], how="horizontal").to_native()
         frame = nw.from_arrow(table.replace_schema_metadata(None), backend=IMPLEMENTATIONS[library]).to_native()
     if library == "polars" and frame.columns != table.column_names:  # polars names an unnamed column
@@ -483,13 +447,6 @@ def _without_offsets(table: pa.Table) -> pa.Table:
             instants = pa.timestamp(f.type.unit, "UTC")
             table = table.set_column(index, f.with_type(instants), table.column(index).cast(instants))
     return table
-
-
-def _metadata_of(name: str, schema: pa.Schema) -> dict[bytes, bytes]:
-    """Return the pandas metadata of one column."""
-    pandas = schema.pandas_metadata or {}
-    own = [column for column in pandas.get("columns", []) if column["name"] == name]
-    return {b"pandas": json.dumps({**pandas, "columns": own, "index_columns": []}).encode()}
 
 
 def _lost_dtypes(table: pa.Table, frame: Any) -> dict[str, Any]:  # noqa: ANN401

@@ -20,7 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from harpoon._formatting import format_list, shorten
-from harpoon.data.arrow import JSON_FIELD
+from harpoon.data.frame_metadata import JSON_FIELD
 from harpoon.exceptions import InvalidTable, MixedTypesWarning, warn
 from harpoon.io.byte_source import ByteSource
 from harpoon.io.source import Chunk, ReadOptions, Source
