@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from harpoon import Harpoon, Schema
 from harpoon.conditions import bind, evaluate, to_predicate
 from harpoon.data import ColumnArray, Floats
-from harpoon.encoding.base import PartType
+from harpoon.encoding.codec import PartType
 from harpoon.encoding.row_codec import RowCodec
 from harpoon.encoding.row_view import RowView
 

@@ -10,10 +10,10 @@ import torch
 
 from harpoon import Schema, metrics
 from harpoon._utils.rng import row_noise
-from harpoon.diffusion.samplers import INITIAL_NOISE, reverse_process
+from harpoon.diffusion.reverse_process import INITIAL_NOISE, reverse_process
 from harpoon.diffusion.schedules import NoiseLevel
 from harpoon.diffusion.solvers import SOLVERS, Solver, StepInputs
-from harpoon.encoding.batch import EncodedRows
+from harpoon.encoding.encoded_rows import EncodedRows
 from harpoon.exceptions import InvalidOption
 from harpoon_bench.baselines import METHODS, CannotSample, make_method
 from harpoon_bench.baselines.diffputer import BudgetClock, BudgetSpent, DiffPuter

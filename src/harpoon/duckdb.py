@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from harpoon._utils.sql import quote_identifier
+from harpoon._utils.sql_quoting import quote_identifier
 from harpoon.data.column import Kind
 from harpoon.engines.job import CONDITION_BLOCK_ROWS, Model, deserialize_model, serialize_model
 from harpoon.estimator import Harpoon

@@ -23,11 +23,10 @@ from harpoon.conditions.evaluation.penalty import LossFunction
 from harpoon.config import Config
 from harpoon.data import Floats, FrameTemplate, Schema, Table, dataframe, read_columns
 from harpoon.data.contingency import ContingencyTables
-from harpoon.data.weights import weight_column
+from harpoon.data.row_weights import weight_column
 from harpoon.diffusion import Denoiser
 from harpoon.encoding import EncodedRows, RowCodec
 from harpoon.exceptions import InvalidOption, NotFitted
-from harpoon.inference.calls import ModelCall
 from harpoon.inference.conditional.feasibility import Feasibility
 from harpoon.inference.conditional.rule_check import check_rules, warn_training_rows
 from harpoon.inference.diagnostics.sampling_info import SamplingInfo
@@ -35,7 +34,8 @@ from harpoon.inference.diagnostics.support import Support
 from harpoon.inference.imputation.results import Expectation
 from harpoon.inference.imputation.sensitivity import Shift
 from harpoon.inference.model_audit import audit_model
-from harpoon.inference.model_card import model_card
+from harpoon.inference.model_call import ModelCall
+from harpoon.inference.notebook_display import model_display
 from harpoon.inference.sampling.row_sampler import RowSampler
 from harpoon.privacy.audit import Audit
 from harpoon.privacy.differential.budget import Privacy, PrivacyRecord
@@ -49,7 +49,7 @@ from harpoon.rules.rule_set import RuleCheck, RuleSet
 from harpoon.training import Checkpoint, FittedModel, History, ModelFitter, SingleProcess, TrainingData
 from harpoon.training.calibration import Calibration
 from harpoon.training.checkpoints import check_no_checkpoint
-from harpoon.training.fit import INVALID_CONTENT, from_content, to_content, to_tensors
+from harpoon.training.fitted_model import INVALID_CONTENT, from_content, to_content, to_tensors
 from harpoon.training.private_fit import PrivateFitter
 
 if TYPE_CHECKING:
@@ -551,7 +551,7 @@ class Harpoon(cards.Displayed):
 
     def _card(self) -> cards.Html:
         if hasattr(self, "codec_"):
-            return model_card(f"Harpoon, preset {self.preset}", self._fitted, self.rules_)
+            return model_display(f"Harpoon, preset {self.preset}", self._fitted, self.rules_)
         return cards.card(f"Harpoon, preset {self.preset}", cards.paragraph("Not fitted: fit(table) trains it."))
 
     def _check_fitted(self) -> RowCodec:

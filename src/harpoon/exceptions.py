@@ -135,6 +135,13 @@ class InvalidOption(HarpoonError, ValueError):
         hint = f" Did you mean {near[0]!r}?" if near else ""
         return cls(f"{name} must be one of {format_list(options, shown=20)}, got {got!r}.{hint}")
 
+    @classmethod
+    def no_column(cls, owner: str, name: str, names: Sequence[str]) -> InvalidOption:
+        """Return the error for the name of a column that a table or schema, the owner, does not have."""
+        near = closest_matches(name, names)
+        hint = f"Did you mean {near[0]!r}?" if near else f"It has {format_list(names)}."
+        return cls(f"{owner} has no column {name!r}. {hint}")
+
 
 class InvalidCondition(HarpoonError, ValueError):
     """A condition cannot be read, or does not fit the schema."""

@@ -11,7 +11,7 @@ import torch
 
 from harpoon import Harpoon
 from harpoon.data import dataframe
-from harpoon.data.statistics import count_columns, merge_counts
+from harpoon.data.value_counts import count_columns, merge_counts
 from harpoon.training.distributed import SingleProcess
 from harpoon.training.fit import TrainingData
 from tests.support.tables import DISTRIBUTED_OPTIONS, sorted_parts, sorted_table
@@ -21,7 +21,7 @@ import sys
 from torch import distributed
 from harpoon import Harpoon
 from harpoon.data import dataframe
-from harpoon.data.statistics import count_columns, merge_counts
+from harpoon.data.value_counts import count_columns, merge_counts
 from harpoon.networks import layers
 from harpoon.training import optimizers
 from harpoon.training.checkpoints import Checkpoint

@@ -14,7 +14,7 @@ from harpoon import Column, Harpoon, InvalidOption, Kind, Privacy, PrivacyWarnin
 from harpoon._utils import model_file
 from harpoon.data import dataframe
 from harpoon.privacy.differential import histograms
-from harpoon.privacy.differential.noise import SecureNoise
+from harpoon.privacy.differential.noise_sources import SecureNoise
 from harpoon.training import private_fit, private_trainer
 
 SCHEMA = Schema(

@@ -10,7 +10,7 @@ import pytest
 
 import harpoon
 from harpoon import Harpoon
-from harpoon._utils import machine
+from harpoon._utils import hardware
 from harpoon._utils.extras import EXTRAS, REQUIRED, installed_version
 from tests.support.cli import call
 
@@ -78,16 +78,16 @@ def test_wrong_results_fail_the_self_test(monkeypatch):
 
 
 def test_memory_of_other_systems(monkeypatch, tmp_path):
-    whole = machine.memory_bytes()
+    whole = hardware.memory_bytes()
     assert whole > 2**28
     limit = tmp_path / "memory.max"
-    monkeypatch.setattr(machine, "CGROUP_LIMITS", (str(limit), str(tmp_path / "none")))
-    for text, expected in (("max\n", machine._physical_memory()), ("1048576\n", 2**20)):
+    monkeypatch.setattr(hardware, "CGROUP_LIMITS", (str(limit), str(tmp_path / "none")))
+    for text, expected in (("max\n", hardware._physical_memory()), ("1048576\n", 2**20)):
         limit.write_text(text)
-        assert machine.memory_bytes() == expected
+        assert hardware.memory_bytes() == expected
     limit.unlink()
     monkeypatch.delattr(os, "sysconf")  # as on Windows
-    assert machine.memory_bytes() is None
+    assert hardware.memory_bytes() is None
     monkeypatch.delattr(os, "sched_getaffinity")
-    assert machine.usable_processors() == os.cpu_count()
+    assert hardware.usable_processors() == os.cpu_count()
     assert call("doctor").code == 0

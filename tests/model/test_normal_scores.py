@@ -14,8 +14,8 @@ from scipy.stats import kstest
 
 from harpoon import Schema
 from harpoon.data import dataframe, read_columns
-from harpoon.data.statistics import WeightedValues, count_columns
-from harpoon.encoding.batch import EncodedRows, QuantizedRows
+from harpoon.data.value_counts import WeightedValues, count_columns
+from harpoon.encoding.encoded_rows import EncodedRows, QuantizedRows
 from harpoon.encoding.numeric import SpikedNumericCodec
 from harpoon.encoding.row_codec import RowCodec
 from harpoon.encoding.scalers import MAX_QUANTILES, NormalScoreScaler

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from harpoon import Harpoon, ModelFileError, engines, io
-from harpoon._utils import files, machine
+from harpoon._utils import files, hardware
 from harpoon.io import Location
 from harpoon.report import Page, compare
 from harpoon.sklearn import HarpoonImputer
@@ -207,9 +207,9 @@ def test_text_files_are_utf_8_whatever_the_system_prefers(model, tmp_path):
 def test_a_machine_without_affinity_and_sysconf_is_described(monkeypatch):
     monkeypatch.delattr(os, "sched_getaffinity")
     monkeypatch.delattr(os, "sysconf")
-    monkeypatch.setattr(machine, "CGROUP_LIMITS", ())
-    assert machine.usable_processors() == os.cpu_count()
-    assert machine.memory_bytes() is None
+    monkeypatch.setattr(hardware, "CGROUP_LIMITS", ())
+    assert hardware.usable_processors() == os.cpu_count()
+    assert hardware.memory_bytes() is None
 
 
 @pytest.mark.parametrize("path", [r"C:\data\rows.csv", "D:/data/rows.parquet", r"\\server\share\rows.csv"])

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import harpoon
 from harpoon._utils.threads import MAX_THREADS, map_batches
 from harpoon.data import dataframe
-from harpoon.data.reader import read_columns
+from harpoon.data.schema_check import read_columns
 from harpoon.inference.conditional import guided
 from harpoon.inference.sampling import row_sampler
 from harpoon.inference.sampling.row_sampler import RowSampler

@@ -21,7 +21,7 @@ from harpoon import (
 from harpoon.config import TrainingConfig
 from harpoon.diffusion.denoiser import initialize_linear
 from harpoon.diffusion.schedules import LinearSchedule
-from harpoon.encoding.batch import EncodedRows
+from harpoon.encoding.encoded_rows import EncodedRows
 from harpoon.networks.paper import PaperDenoiser
 from harpoon.sklearn import HarpoonImputer
 from harpoon.training import trainer

@@ -29,7 +29,7 @@ from harpoon.conditions.language.expressions import (
     Or,
 )
 from harpoon.conditions.language.parser import parse
-from harpoon.conditions.language.sql import RESERVED
+from harpoon.conditions.language.sql_names import RESERVED
 from harpoon.data.calendar import PARTS, date_part, to_local
 from tests.support.conditions import OPERATORS, ROWS, cells, numbers, table_conditions, tables
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from harpoon import Schema
 from harpoon.data import dataframe, read_columns
-from harpoon.data.statistics import count_columns
+from harpoon.data.value_counts import count_columns
 from harpoon.encoding.row_codec import RowCodec
 
 ENCODINGS = ("onehot", "integer", "mixed")

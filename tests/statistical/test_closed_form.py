@@ -14,10 +14,10 @@ from harpoon._utils.rng import row_noise
 from harpoon.diffusion.denoiser import Denoiser
 from harpoon.diffusion.guidance import Guidance, constant
 from harpoon.diffusion.reconstruction import reconstruction_penalty
-from harpoon.diffusion.samplers import matched_noise, reverse_process
+from harpoon.diffusion.reverse_process import matched_noise, reverse_process
 from harpoon.diffusion.schedules import LinearSchedule
 from harpoon.diffusion.solvers import SOLVERS
-from harpoon.encoding.batch import EncodedRows
+from harpoon.encoding.encoded_rows import EncodedRows
 from tests.support.oracles import (
     CENTRES,
     CLASS_PROBABILITIES,

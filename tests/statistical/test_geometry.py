@@ -8,7 +8,7 @@ import torch
 from harpoon import Harpoon, InvalidOption, InvalidTable
 from harpoon.diffusion.geometry import gradient_angles
 from harpoon.diffusion.schedules import LinearSchedule
-from harpoon.encoding.batch import EncodedRows
+from harpoon.encoding.encoded_rows import EncodedRows
 
 
 @pytest.fixture(scope="module")

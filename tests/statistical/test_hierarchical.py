@@ -14,7 +14,7 @@ import harpoon
 from harpoon import CategoriesGroupedWarning, Harpoon, Schema
 from harpoon.data import dataframe, read_columns
 from harpoon.data.column import Column, Kind
-from harpoon.data.statistics import count_columns
+from harpoon.data.value_counts import count_columns
 from harpoon.encoding.categorical import MAX_ONE_HOT_CATEGORIES, N_FREQUENT_CATEGORIES, HierarchicalCodec, OneHotCodec
 from harpoon.encoding.row_codec import RowCodec
 

@@ -9,7 +9,7 @@ from scipy import stats
 from harpoon import Harpoon
 from harpoon.conditions import bind, to_predicate
 from harpoon.data import dataframe
-from harpoon.data.reader import read_columns
+from harpoon.data.schema_check import read_columns
 from harpoon.inference.conditional.cell_distributions import CellPredictor
 from harpoon.inference.conditional.proposals import branch_proposals
 

@@ -11,9 +11,9 @@ from harpoon import Harpoon
 from harpoon.data import dataframe, read_columns
 from harpoon.data.column_array import NO_INDEX
 from harpoon.data.schema import Schema
-from harpoon.data.statistics import count_columns
+from harpoon.data.value_counts import count_columns
 from harpoon.diffusion.geometry import gradient_angles
-from harpoon.encoding.batch import EncodedRows
+from harpoon.encoding.encoded_rows import EncodedRows
 from harpoon.encoding.row_codec import RowCodec
 from harpoon.networks.gaussian_baseline import LinearPrediction
 from harpoon.networks.heads.copy_head import CopyDistribution, CopyHead

@@ -1,6 +1,6 @@
 """Models in tests that predict each step anew from all known cells."""
 
-from harpoon.encoding.batch import EncodedRows
+from harpoon.encoding.encoded_rows import EncodedRows
 
 
 class CellwiseAnew:

@@ -5,7 +5,7 @@ import pytest
 from harpoon.config import Config, declared
 from harpoon.diffusion.guidance import GUIDANCE_SCHEDULES
 from harpoon.diffusion.reconstruction import RECONSTRUCTION_LOSSES
-from harpoon.diffusion.samplers import INITIAL_NOISE
+from harpoon.diffusion.reverse_process import INITIAL_NOISE
 from harpoon.diffusion.solvers import SOLVERS
 from harpoon.networks.build import NETWORKS
 from harpoon.training.optimizers import OPTIMIZERS

@@ -18,7 +18,7 @@ from harpoon import Schema
 from harpoon.config import TrainingConfig
 from harpoon.diffusion.denoiser import Denoiser
 from harpoon.diffusion.solvers import Solver
-from harpoon.encoding.batch import EncodedRows
+from harpoon.encoding.encoded_rows import EncodedRows
 from harpoon.exceptions import InvalidOption
 from harpoon.training.trainer import train
 from harpoon_bench.baselines.edm import MAX_CHURN, EdmDenoiser, KarrasSchedule, ancestral, heun

@@ -11,7 +11,7 @@ from torch import Tensor
 from harpoon.diffusion.denoiser import Denoiser, DenoiserFn
 from harpoon.diffusion.schedules import NoiseLevel
 from harpoon.diffusion.solvers import Solver, StepInputs
-from harpoon.encoding.batch import EncodedRows
+from harpoon.encoding.encoded_rows import EncodedRows
 from harpoon.networks.paper import PaperNetwork
 
 MAX_CHURN = math.sqrt(2) - 1

@@ -12,7 +12,7 @@ from torch.nn.functional import binary_cross_entropy_with_logits
 
 from harpoon import Schema
 from harpoon.diffusion.denoiser import initialize_linear
-from harpoon.encoding.batch import EncodedRows
+from harpoon.encoding.encoded_rows import EncodedRows
 from harpoon_bench.baselines.base import PUBLISHED_SETTINGS
 from harpoon_bench.baselines.neural import (
     NeuralMethod,

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from harpoon import Schema
 from harpoon.data import dataframe
-from harpoon.data.reader import read_columns
-from harpoon.data.statistics import count_columns
-from harpoon.encoding.batch import EncodedRows
+from harpoon.data.schema_check import read_columns
+from harpoon.data.value_counts import count_columns
+from harpoon.encoding.encoded_rows import EncodedRows
 from harpoon.encoding.row_codec import RowCodec
 from harpoon.exceptions import InvalidOption
 from harpoon_bench.baselines.base import Method, fill_missing

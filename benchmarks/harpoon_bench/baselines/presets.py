@@ -16,7 +16,7 @@ from harpoon.conditions import evaluate
 from harpoon.conditions.binding.bound import AnyOf, BoundPredicate, IsIn
 from harpoon.config import PRESETS, call_options
 from harpoon.data import Floats, Index, dataframe
-from harpoon.data.reader import read_columns
+from harpoon.data.schema_check import read_columns
 from harpoon.encoding import Penalty
 from harpoon.exceptions import InvalidOption
 from harpoon.inference.conditional.guided import guiding_penalty

@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from harpoon import Schema
-from harpoon.encoding.batch import EncodedRows
-from harpoon.networks.layers import sinusoidal_embedding
+from harpoon.encoding.encoded_rows import EncodedRows
+from harpoon.networks.time_embeddings import sinusoidal_embedding
 from harpoon_bench.baselines.base import PUBLISHED_SETTINGS
 from harpoon_bench.baselines.neural import (
     NeuralMethod,

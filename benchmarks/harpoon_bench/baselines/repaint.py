@@ -21,10 +21,10 @@ from harpoon.conditions.binding.binder import bind
 from harpoon.conditions.binding.bound import AllOf, IsIn
 from harpoon.conditions.language.parser import to_predicate
 from harpoon.diffusion.denoiser import Denoiser
-from harpoon.diffusion.samplers import INITIAL_NOISE, InitialNoise, reverse_process
+from harpoon.diffusion.reverse_process import INITIAL_NOISE, InitialNoise, reverse_process
 from harpoon.diffusion.schedules import NoiseLevel
 from harpoon.diffusion.solvers import SOLVERS, Solver, StepInputs
-from harpoon.encoding.batch import EncodedRows
+from harpoon.encoding.encoded_rows import EncodedRows
 from harpoon_bench.baselines.neural import NeuralMethod, ScaledCodec
 
 MAX_NOISE_NUMBERS = 2**25  # random numbers in memory at once

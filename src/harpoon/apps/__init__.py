@@ -1,1 +1,1 @@
-"""Front ends: the command line, and the HTTP service with Studio."""
+"""Front ends: the command line, the HTTP service with Studio, and Studio as a widget in notebooks."""

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from harpoon.data.column import Column
 from harpoon.data.column_array import ColumnArray, Columns, n_rows, take
 from harpoon.data.schema import Schema
-from harpoon.data.statistics import MAX_DISTINCT_VALUES, ColumnCounts, Floats, TableCounts, WeightedValues
+from harpoon.data.value_counts import MAX_DISTINCT_VALUES, ColumnCounts, Floats, TableCounts, WeightedValues
 
 Counts = NDArray[np.int64]
 Pair = tuple[str, str]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from harpoon.data.statistics import ColumnCounts
+from harpoon.data.value_counts import ColumnCounts
 
 MAX_TESTED = 1000  # distinct values of a column that are tested
 MOST = 0.9  # of the distinct values have to look personal

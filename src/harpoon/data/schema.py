@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harpoon._formatting import closest_matches, format_list
+from harpoon._formatting import format_list
 from harpoon._utils import cards
 from harpoon.data import dataframe
 from harpoon.data.calendar import is_zone
 from harpoon.data.coercion import check_finite
 from harpoon.data.column import KINDS, Column, Kind, describe
 from harpoon.data.personal import IDENTIFIERS, find_personal
-from harpoon.data.statistics import ColumnCounts, TableCounts, count_columns
+from harpoon.data.value_counts import ColumnCounts, TableCounts, count_columns
 from harpoon.exceptions import ExtraColumnWarning, InvalidOption, SchemaMismatch, warn
 
 MIN_IDENTIFIER_ROWS = 20  # in shorter tables, distinct values do not make an identifier or a text
@@ -59,9 +59,7 @@ class Schema(cards.Displayed):
     def __getitem__(self, name: str) -> Column:
         found = next((column for column in self.columns if column.name == name), None)
         if found is None:
-            near = closest_matches(name, self.names)
-            hint = f" Did you mean {near[0]!r}?" if near else f" It has {format_list(self.names)}."
-            raise InvalidOption(f"The schema has no column {name!r}.{hint}")
+            raise InvalidOption.no_column("The schema", name, self.names)
         return found
 
     def __str__(self) -> str:
@@ -134,7 +132,7 @@ class Schema(cards.Displayed):
         wanted = {**{str(n): kind for n, kind in (kinds or {}).items()}, **dict.fromkeys(exclude, Kind.SKIPPED)}
         unknown = sorted(set(wanted) - set(names))
         if unknown:
-            raise InvalidOption(f"The table has no column {format_list(unknown)}; it has {format_list(names)}.")
+            raise InvalidOption.no_column("The table", unknown[0], names)
         given = {}
         for name, kind in wanted.items():
             if str(kind) not in KINDS:

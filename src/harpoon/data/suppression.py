@@ -7,7 +7,7 @@
     columns    a column is left out if it has no label of k rows, or fewer than 2 k numbers
 
 Other numbers stay in the rows. What is stored of them, quantiles and bins, are means of at least k cells
-(`harpoon.data.statistics.WeightedValues.group`). All is decided by counts, so that parts of a table agree.
+(`harpoon.data.value_counts.WeightedValues.group`). All is decided by counts, so that parts of a table agree.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from harpoon._formatting import format_list
 from harpoon.data.column import Column, Kind
 from harpoon.data.column_array import ColumnArray, Columns
 from harpoon.data.schema import Schema
-from harpoon.data.statistics import ColumnCounts, TableCounts
+from harpoon.data.value_counts import ColumnCounts, TableCounts
 
 MAX_LABEL_VALUES = 32  # distinct numbers of a column, up to which each is stored like a label
 

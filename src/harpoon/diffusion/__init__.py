@@ -6,7 +6,7 @@ Harpoon paper unless another one is named.
 
 from harpoon.diffusion.denoiser import CellScores, Denoiser, DenoiserFn, MaxNoiseModel
 from harpoon.diffusion.reconstruction import sum_penalties
-from harpoon.diffusion.samplers import INITIAL_NOISE, reverse_process
+from harpoon.diffusion.reverse_process import INITIAL_NOISE, reverse_process
 from harpoon.diffusion.schedules import CosineSchedule, LinearSchedule
 from harpoon.diffusion.smc import SMCResampler
 from harpoon.diffusion.solvers import SOLVERS

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from harpoon.data import Columns
 from harpoon.diffusion.schedules import Schedule
-from harpoon.encoding.batch import EncodedRows
+from harpoon.encoding.encoded_rows import EncodedRows
 
 
 class DenoiserFn(Protocol):

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from harpoon.diffusion.denoiser import DenoiserFn
 from harpoon.diffusion.schedules import NoiseLevel, posterior_variance
-from harpoon.encoding.batch import Penalty
+from harpoon.encoding.encoded_rows import Penalty
 
 MIN_NORM = 1e-30
 GuidanceSchedule = Callable[[float], float]

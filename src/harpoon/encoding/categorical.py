@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from harpoon.data import Column, ColumnArray, ColumnCounts, Floats, Kind, Storage
-from harpoon.encoding.base import ColumnCodec, Part, PartType
+from harpoon.encoding.codec import ColumnCodec, Part, PartType
 from harpoon.exceptions import CategoriesGroupedWarning
 
 MAX_ONE_HOT_CATEGORIES = 256  # columns with more are encoded hierarchically

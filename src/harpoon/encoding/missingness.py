@@ -16,8 +16,8 @@ from torch import Tensor
 
 from harpoon.data.column import Column, Kind
 from harpoon.data.column_array import Columns
-from harpoon.data.statistics import Floats, TableCounts
-from harpoon.encoding.base import Codec, Part, PartType
+from harpoon.data.value_counts import Floats, TableCounts
+from harpoon.encoding.codec import Codec, Part, PartType
 
 Array = TypeVar("Array", Floats, Tensor)
 OBSERVED, NULL = 0, 1  # the categories of an indicator

@@ -12,7 +12,7 @@ from typing import Any
 
 from torch import Tensor
 
-from harpoon.encoding.base import Codec
+from harpoon.encoding.codec import Codec
 from harpoon.encoding.row_codec import RowCodec
 from harpoon.exceptions import InvalidOption
 

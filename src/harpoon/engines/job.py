@@ -28,9 +28,9 @@ from harpoon.engines.block_imputer import BlockImputer
 from harpoon.engines.blocks import Block, FileSet, errors_name_file
 from harpoon.estimator import Harpoon, from_bytes, load, to_bytes
 from harpoon.exceptions import InvalidOption
-from harpoon.inference.call_options import check_effective, check_missing
 from harpoon.inference.conditional.strategies import check_strategy
 from harpoon.inference.diagnostics.support import Support, warn_extrapolation
+from harpoon.inference.option_checks import check_effective, check_missing
 from harpoon.io import Location, ReadOptions
 
 Model = Harpoon | str | os.PathLike[str]

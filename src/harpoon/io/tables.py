@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from harpoon._formatting import closest_matches, format_list
 from harpoon._utils.files import replace_atomically
 from harpoon.data import dataframe
 from harpoon.exceptions import InvalidOption, InvalidTable, TableFileError
@@ -55,9 +54,7 @@ def read_table(
     with open_source(source, options) as table:
         kept = list(table.schema.names if columns is None else columns)
         if unknown := [name for name in kept if name not in table.schema.names]:
-            near = closest_matches(unknown[0], table.schema.names)
-            hint = f"Did you mean {near[0]!r}?" if near else f"It has {format_list(table.schema.names)}."
-            raise InvalidOption(f"The table has no column {unknown[0]!r}. {hint}")
+            raise InvalidOption.no_column("The table", unknown[0], table.schema.names)
         chunks = [chunk.table.select(kept) for chunk in table.chunks(CHUNK_ROWS)]
         return pa.concat_tables(chunks) if chunks else table.schema.empty_table().select(kept)
 

@@ -6,7 +6,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from harpoon.networks.layers import N_FREQUENCIES, Linear, fourier_features
+from harpoon.networks.layers import Linear
+from harpoon.networks.time_embeddings import N_FREQUENCIES, fourier_features
 
 MAX_PAIRS = 64
 

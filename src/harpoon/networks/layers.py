@@ -1,10 +1,9 @@
-"""Layers and embeddings that the networks share."""
+"""Layers that the networks share."""
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import accumulate, groupby
 
@@ -15,8 +14,6 @@ from torch.nn import functional
 ONEDNN_LIMIT, BFLOAT16_INSTRUCTIONS = "ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16"
 MIN_CATEGORY_FRACTION = 1e-4  # keeps the log of the fraction of a category that never occurs finite
 OUTPUT_INIT_SCALE = 0.1  # of the weights of output layers: initial predictions are close to the marginals
-MAX_PERIOD = 10_000
-N_FREQUENCIES, MAX_FREQUENCY = 16, 8.0
 
 
 class Linear(nn.Linear):
@@ -113,37 +110,3 @@ class ColumnIndex:
         """Return the places of the selected positions among these."""
         place_of = {position: place for place, position in enumerate(self.positions)}
         return ColumnIndex([place_of[position] for position in selected.positions])
-
-
-def sinusoidal_embedding(t: Tensor, channels: int) -> Tensor:
-    """Embed times, (n,), as sines and cosines of geometric frequencies, (n, channels) (Ho et al., 2020)."""
-    half = channels // 2
-    frequencies = torch.exp(-math.log(MAX_PERIOD) / half * torch.arange(half, device=t.device))
-    angles = t.unsqueeze(1).float() * frequencies
-    return torch.cat([angles.sin(), angles.cos()], dim=1)
-
-
-def truncated_embedding(t: Tensor, channels: int) -> Tensor:
-    """Embed steps 1 to T, (n,), as the published code of the paper does, (n, channels).
-
-    It casts the frequencies to the integer type of the steps, which it counts from 0. Each frequency below 1 becomes 0,
-    so that only one sine and one cosine vary: sin(t - 1) and cos(t - 1). Their values jump from step to step, and the
-    network hardly sees the noise level.
-    """
-    half = channels // 2
-    angles = torch.zeros(len(t), half, device=t.device)
-    angles[:, 0] = t - 1
-    return torch.cat([angles.sin(), angles.cos()], dim=1)
-
-
-def fourier_features(t: Tensor) -> Tensor:
-    """Embed times in [0, 1], (n,), as sines and cosines of geometric frequencies, (n, 2 * N_FREQUENCIES)."""
-    steps = torch.arange(N_FREQUENCIES, device=t.device, dtype=t.dtype) / (N_FREQUENCIES - 1)
-    angles = (math.pi / 2) * t.unsqueeze(1) * MAX_FREQUENCY**steps
-    return torch.cat([angles.sin(), angles.cos()], dim=1)
-
-
-TIME_EMBEDDINGS: dict[str, Callable[[Tensor, int], Tensor]] = {
-    "sinusoidal": sinusoidal_embedding,
-    "truncated": truncated_embedding,
-}

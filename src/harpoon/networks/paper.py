@@ -7,8 +7,9 @@ from torch import Tensor, nn
 
 from harpoon.diffusion.denoiser import Denoiser, DenoiserFn
 from harpoon.diffusion.schedules import LinearSchedule
-from harpoon.encoding.batch import EncodedRows
-from harpoon.networks.layers import TIME_EMBEDDINGS, Linear
+from harpoon.encoding.encoded_rows import EncodedRows
+from harpoon.networks.layers import Linear
+from harpoon.networks.time_embeddings import TIME_EMBEDDINGS
 
 
 class PaperDenoiser(Denoiser):

@@ -72,7 +72,10 @@ class Audit(cards.Displayed):
         rows = [(attack.title, attack.light, attack.verdict, cards.escaped(attack.sentence)) for attack in self.attacks]
         remarks = [cards.paragraph(text, role="quiet") for text in (*self.notes, *self.recommendations)]
         return cards.card(
-            "Privacy audit", cards.table(["attack", "light", "verdict", "result"], rows), *remarks, badge=self.light
+            "Privacy audit",
+            cards.table(["attack", "light", "verdict", "result"], rows),
+            *remarks,
+            badge=self.light,
         )
 
 

@@ -7,7 +7,6 @@ from harpoon.relations.calendar_agreement import (
     follow_calendar,
     has_given_parts,
 )
-from harpoon.relations.domains import Domains
 from harpoon.relations.exclusion import Exclusions
 from harpoon.relations.formula import (
     Formula,
@@ -19,6 +18,7 @@ from harpoon.relations.formula import (
     solve,
     violates,
 )
+from harpoon.relations.possible_labels import Domains
 from harpoon.relations.projection import follow_relations, off_grid, project
 from harpoon.relations.relation import Relation, RelationBank, RelationValues, formulas_of
 from harpoon.relations.search import MAX_SEARCH_ROWS, RelationData, search_relations, select_relations

@@ -15,7 +15,7 @@ from harpoon._formatting import format_percent, shorten
 from harpoon.data import Column, Table, as_category, coerce
 from harpoon.inference.diagnostics.answer_grade import AnswerGrade
 from harpoon.metrics.marginals import NOISE_LEVEL
-from harpoon.report.histograms import category_fractions, distance, distance_noise, format_category, format_value
+from harpoon.report.distributions import category_fractions, distance, distance_noise, format_category, format_value
 from harpoon.report.summary import Agreement
 
 MIN_REAL_ROWS = 30  # rows that satisfy the condition; with fewer the distances to them are noise

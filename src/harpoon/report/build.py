@@ -15,8 +15,8 @@ from harpoon._utils.validation import check_count
 from harpoon._version import __version__
 from harpoon.conditions import Predicate
 from harpoon.data import Column, Kind, Schema, Table, coerce, dataframe, unknown_categories
+from harpoon.data.row_weights import read_weights
 from harpoon.data.schema import check_columns
-from harpoon.data.weights import read_weights
 from harpoon.exceptions import (
     BrokenRuleWarning,
     InvalidTable,
@@ -24,9 +24,9 @@ from harpoon.exceptions import (
     StructuralMissingWarning,
     UnknownCategoryWarning,
 )
+from harpoon.report.distributions import marginals
 from harpoon.report.fidelity import MAX_CATEGORIES, MIN_ROWS, Reference, comparable_columns, fidelity
 from harpoon.report.headlines import headlines
-from harpoon.report.histograms import marginals
 from harpoon.report.imputation import imputation, intervals, scored_columns
 from harpoon.report.overview import (
     associations,

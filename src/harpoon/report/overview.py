@@ -14,7 +14,7 @@ from harpoon import metrics
 from harpoon._formatting import shorten
 from harpoon._utils.importance_weights import systematic_resample
 from harpoon.data import Floats, Schema, Table, describe
-from harpoon.data.weights import read_known_weights
+from harpoon.data.row_weights import read_known_weights
 from harpoon.metrics.marginals import NOISE_LEVEL
 from harpoon.report.summary import Associations, ColumnFacts, ColumnPair, Missingness, finite_or_none, finite_or_zero
 

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 from harpoon._formatting import format_percent, shorten
 from harpoon.conditions import BoundPredicate, Predicate, bind, column_names, columns_of, evaluate, to_predicate
 from harpoon.data import Column, Kind, Table, as_category, coerce, dataframe, read_columns
-from harpoon.data.weights import read_known_weights
+from harpoon.data.row_weights import read_known_weights
 from harpoon.exceptions import ExtrapolationWarning, SamplingFailed, hold_warnings
 from harpoon.inference.diagnostics.answer_grade import grade_answer
 from harpoon.inference.diagnostics.sampling_info import SamplingInfo
 from harpoon.inference.diagnostics.support import ConditionalCounts, warn_extrapolation
 from harpoon.inference.diagnostics.uncertainty import LEVEL, mean_under_condition, share_under_condition
 from harpoon.report.agreement import MIN_REAL_ROWS, agreement
-from harpoon.report.histograms import (
+from harpoon.report.distributions import (
     by_excess,
     category_fractions,
     distance,

@@ -138,7 +138,8 @@ class RuleSet(cards.Displayed, Sequence[Rule]):
         rows = [(rule.name, cards.code(rule.text), *rule._evidence()) for rule in self.rules]
         title = f"{len(self)} {'rule' if len(self) == 1 else 'rules'}"
         return cards.card(
-            title, cards.table(["rule", "condition", "rows", "exceptions"], rows, figures=RULE_FIGURES, what="rules")
+            title,
+            cards.table(["rule", "condition", "rows", "exceptions"], rows, figures=RULE_FIGURES, what="rules"),
         )
 
     @property

@@ -5,7 +5,8 @@
 
 from harpoon.training.checkpoints import Checkpoint
 from harpoon.training.distributed import SingleProcess
-from harpoon.training.fit import FittedModel, ModelFitter, TrainingData
+from harpoon.training.fit import ModelFitter, TrainingData
+from harpoon.training.fitted_model import FittedModel
 from harpoon.training.trainer import History
 
 __all__ = ["Checkpoint", "FittedModel", "History", "ModelFitter", "SingleProcess", "TrainingData"]

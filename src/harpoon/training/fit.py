@@ -1,24 +1,19 @@
-"""Fitted models: the recipe table -> schema -> codec -> network -> weights, and models as plain data."""
+"""Fitting: the recipe table -> schema -> codec -> network -> weights."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import numpy as np
-import pyarrow as pa
 import torch
-from torch import Tensor
 
 from harpoon._formatting import MAX_LISTED
 from harpoon._utils.progress import show_bar
 from harpoon._utils.rng import RandomState, to_seed
-from harpoon.config import ADAPTIVE, LIMITS, Config
+from harpoon.config import LIMITS, Config
 from harpoon.data import (
     Columns,
     Floats,
-    FrameTemplate,
     Kind,
     Schema,
     Table,
@@ -29,31 +24,28 @@ from harpoon.data import (
     take,
 )
 from harpoon.data.contingency import ContingencyTables
+from harpoon.data.row_weights import check_ratio, read_weights
 from harpoon.data.suppression import Suppression
-from harpoon.data.weights import check_ratio, read_weights
 from harpoon.diffusion import Denoiser
 from harpoon.encoding import EncodedRows, RowCodec
 from harpoon.exceptions import (
     ColumnLeftOutWarning,
-    HarpoonError,
     InvalidTable,
     PersonalColumnWarning,
     RowsDroppedWarning,
     warn,
 )
 from harpoon.networks import build_denoiser
-from harpoon.privacy.differential.budget import PrivacyRecord
 from harpoon.relations import formulas_of
 from harpoon.rules.discovery import count_rules, propose_rules, select_rules
 from harpoon.rules.rule_set import RuleSet
-from harpoon.training.calibration import Calibration
 from harpoon.training.checkpoints import Checkpoint, OpenCheckpoint, fingerprint
 from harpoon.training.distributed import SingleProcess
+from harpoon.training.fitted_model import FittedModel
 from harpoon.training.trainer import Epoch, History, train
 
 MIN_ROWS = 2
 ONE_BY_ROUNDING = 1 - 1e-9  # equal weights may differ by rounding once they are divided by their mean
-PAIR_COUNTS = "contingency.pair_counts"  # the name of a tensor that is no weight
 WARN_DROPPED_FRACTION = 0.1
 MIN_RULE_FRACTION = 0.99  # of the rows in which a relation holds that is proposed as a rule
 NOT_MODELLED = {
@@ -63,10 +55,6 @@ NOT_MODELLED = {
     Kind.IDENTIFIER: "an identifier: kept by impute, left out of samples",
     Kind.SKIPPED: "skipped: kept by impute, left out of samples",
 }
-
-# What `from_content` may raise for content that `to_content` did not write.
-BUILTIN_ERRORS = LookupError, TypeError, ValueError, RuntimeError, OverflowError, AttributeError
-INVALID_CONTENT = (*BUILTIN_ERRORS, HarpoonError, pa.ArrowException)
 
 
 @dataclass(frozen=True)
@@ -187,20 +175,6 @@ class TrainingData:
 
 
 @dataclass(frozen=True)
-class FittedModel:
-    """The result of fitting."""
-
-    schema: Schema
-    config: Config
-    codec: RowCodec
-    denoiser: Denoiser
-    history: History
-    contingency: ContingencyTables
-    discovered: RuleSet = field(default_factory=RuleSet)  # rules that the training rows obey
-    privacy: PrivacyRecord | None = None  # what the training spent; None: it was not private
-
-
-@dataclass(frozen=True)
 class ModelFitter:
     """Fits models. `schema`: the kinds of columns that are not inferred; `rules`: those that the model will carry."""
 
@@ -311,65 +285,3 @@ class ModelFitter:
             )
             update(completed=1.0, description=f"Trained (stopped by {history.stopped_by})")
         return history
-
-
-def to_content(model: FittedModel, template: FrameTemplate) -> dict[str, Any]:
-    """Return a fitted model without its weights as plain data."""
-    return {
-        "adapted": {name: getattr(model.config, name) for name in ADAPTIVE},
-        "schema": model.schema.to_json(),
-        "codec": model.codec.to_json(),
-        "frame": template.to_json(),
-        "history": asdict(model.history),
-        "contingency": model.contingency.to_json(),
-        "discovered_rules": model.discovered.to_json(),
-        **({} if model.privacy is None else {"privacy": model.privacy.to_json()}),
-    }
-
-
-def to_tensors(model: FittedModel) -> dict[str, Tensor]:
-    """Return the weights of a fitted model, and the counts of pairs of columns."""
-    counts = torch.from_numpy(model.contingency.pair_counts).int()
-    return {**model.denoiser.state_dict(), **({PAIR_COUNTS: counts} if len(counts) else {})}
-
-
-def from_content(
-    config: Config, content: Mapping[str, Any], tensors: Mapping[str, Tensor]
-) -> tuple[FittedModel, FrameTemplate]:
-    """Return the fitted model of `to_content` with its weights; raises one of `INVALID_CONTENT`."""
-    schema, template = Schema.from_json(content["schema"]), FrameTemplate.from_json(content["frame"])
-    codec, history = RowCodec.from_json(schema, content["codec"]), content["history"]
-    adapted = _with_sizes(config, content["adapted"])
-    denoiser = build_denoiser(adapted, codec)
-    _check_template(template, schema)
-    weights = {name: value for name, value in tensors.items() if name != PAIR_COUNTS}
-    counts = tensors.get(PAIR_COUNTS, torch.zeros(0)).long().numpy()
-    contingency = ContingencyTables.from_json(schema, content["contingency"], counts)
-    for name, value in denoiser.state_dict().items():
-        if name in weights and weights[name].dtype != value.dtype:
-            raise ValueError(f"{name} has dtype {weights[name].dtype} instead of {value.dtype}")
-    denoiser.load_state_dict(weights, assign=True)
-    denoiser.validate_state()
-    epochs = [Epoch(**epoch) for epoch in history["epochs"]]
-    trained = History(epochs, history["stopped_by"], Calibration(**history["calibration"]))
-    discovered = RuleSet.from_json(content.get("discovered_rules", []), schema)
-    privacy = None if content.get("privacy") is None else PrivacyRecord.from_json(content["privacy"])
-    return FittedModel(schema, adapted, codec, denoiser, trained, contingency, discovered, privacy), template
-
-
-def _with_sizes(config: Config, sizes: Mapping[str, Any]) -> Config:
-    """Return the options with the sizes that were chosen for the table, which must agree with sizes of the user."""
-    chosen = {name: sizes[name] for name in ADAPTIVE}
-    if None in chosen.values():
-        raise ValueError("the sizes of the network are missing")
-    if any(getattr(config, name) not in (None, size) for name, size in chosen.items()):
-        raise ValueError("the sizes of the network differ from its options")
-    return replace(config, **chosen)
-
-
-def _check_template(template: FrameTemplate, schema: Schema) -> None:
-    """Raise ValueError unless the dataframe template can hold the columns of the schema."""
-    for column in schema:
-        template.check(column.name, column.kind)
-        if column.kind.numeric and (column.minimum is None) != (column.maximum is None):
-            raise ValueError(f"column {column.name!r} has only one end of its range")

@@ -25,10 +25,10 @@ from harpoon.networks import build_denoiser
 from harpoon.networks.anchored import AnchoredDenoiser
 from harpoon.privacy.differential.budget import BudgetSplit, Privacy
 from harpoon.privacy.differential.histograms import NoisyHistograms, PublicBins, equal_histograms, public_bins, release
-from harpoon.privacy.differential.noise import Noise, SecureNoise, SeededNoise
+from harpoon.privacy.differential.noise_sources import Noise, SecureNoise, SeededNoise
 from harpoon.privacy.differential.public_schema import complete_schema
 from harpoon.rules.rule_set import RuleSet
-from harpoon.training.fit import FittedModel
+from harpoon.training.fitted_model import FittedModel
 from harpoon.training.private_trainer import NoisySteps, train_privately
 from harpoon.training.trainer import History
 

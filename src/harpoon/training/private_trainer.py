@@ -18,7 +18,7 @@ from harpoon.encoding import EncodedRows
 from harpoon.networks.anchored import AnchoredDenoiser
 from harpoon.networks.per_example_gradients import Gradients, RowGradients
 from harpoon.privacy.differential.budget import BudgetSplit
-from harpoon.privacy.differential.noise import Noise
+from harpoon.privacy.differential.noise_sources import Noise
 from harpoon.training.ema import build_average
 from harpoon.training.optimizers import OPTIMIZERS
 from harpoon.training.trainer import History, cosine_factor

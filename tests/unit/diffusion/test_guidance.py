@@ -7,7 +7,7 @@ import torch
 from harpoon._utils.rng import row_noise
 from harpoon.diffusion.denoiser import initialize_linear
 from harpoon.diffusion.guidance import Guidance, TwistedGuidance, constant
-from harpoon.diffusion.samplers import reverse_process, standard_noise
+from harpoon.diffusion.reverse_process import reverse_process, standard_noise
 from harpoon.diffusion.schedules import LinearSchedule, NoiseLevel, posterior_variance
 from harpoon.diffusion.solvers import SOLVERS
 from harpoon.networks.paper import PaperDenoiser

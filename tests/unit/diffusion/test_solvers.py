@@ -9,7 +9,7 @@ import torch
 
 from harpoon._utils.rng import row_noise
 from harpoon.diffusion.denoiser import Denoiser
-from harpoon.diffusion.samplers import reverse_process, standard_noise
+from harpoon.diffusion.reverse_process import reverse_process, standard_noise
 from harpoon.diffusion.schedules import CosineSchedule, NoiseLevel
 from harpoon.diffusion.solvers import SOLVERS, Solver, StepInputs, ddim, dpmpp_2m
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from harpoon.data import Column, Kind, dataframe, read_columns
 from harpoon.data.schema import Schema
-from harpoon.data.statistics import count_columns
+from harpoon.data.value_counts import count_columns
 from harpoon.encoding.row_codec import RowCodec
 from harpoon.encoding.temporal.calendar_grid import DATE_PARTS, MAX_LISTED, Calendar
 from harpoon.encoding.temporal.calendar_parts import CalendarPartCodec, TimestampCodec

@@ -12,7 +12,7 @@ from sklearn import preprocessing
 
 from harpoon import Schema, SchemaMismatch
 from harpoon.data import dataframe, read_columns
-from harpoon.data.statistics import WeightedValues, count_columns
+from harpoon.data.value_counts import WeightedValues, count_columns
 from harpoon.encoding.categorical import OneHotCodec
 from harpoon.encoding.row_codec import RowCodec
 from harpoon.encoding.scalers import QuantileScaler, StandardScaler

@@ -10,8 +10,8 @@ from scipy.stats import chisquare
 
 from harpoon.data import dataframe
 from harpoon.data.schema import Schema
-from harpoon.data.statistics import count_columns
-from harpoon.encoding.batch import EncodedRows
+from harpoon.data.value_counts import count_columns
+from harpoon.encoding.encoded_rows import EncodedRows
 from harpoon.encoding.missingness import NULL, OBSERVED
 from harpoon.encoding.row_codec import RowCodec
 from harpoon.inference.sampling.autoregressive import UNIFORMS_PER_VARIABLE, AutoregressiveSampler

@@ -7,8 +7,8 @@ import torch
 from harpoon.diffusion.geometry import gradient_angle
 from harpoon.diffusion.guidance import tangential_gradient
 from harpoon.diffusion.schedules import NoiseLevel
-from harpoon.encoding.base import ColumnSlice, PartType
-from harpoon.encoding.batch import EncodedRows
+from harpoon.encoding.codec import ColumnSlice, PartType
+from harpoon.encoding.encoded_rows import EncodedRows
 from harpoon.networks.anchored import AnchoredDenoiser
 from harpoon.networks.backbone import Contrast
 

@@ -6,8 +6,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harpoon.encoding.base import ColumnSlice, PartType
-from harpoon.encoding.batch import EncodedRows
+from harpoon.encoding.codec import ColumnSlice, PartType
+from harpoon.encoding.encoded_rows import EncodedRows
 from harpoon.networks.gaussian_baseline import MAX_INPUTS, PRIOR_ROWS, GaussianBaseline
 
 N_NUMBERS = 3

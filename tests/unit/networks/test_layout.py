@@ -2,7 +2,7 @@
 
 import torch
 
-from harpoon.encoding.base import ColumnSlice, PartType
+from harpoon.encoding.codec import ColumnSlice, PartType
 from harpoon.networks.layout import EncodedLayout
 
 SLICES = (

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from harpoon.encoding.batch import EncodedRows
+from harpoon.encoding.encoded_rows import EncodedRows
 from harpoon.networks import layers
 from harpoon.networks.anchored import RowDraws
 from harpoon.networks.per_example_gradients import RowGradients

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from harpoon.data import dataframe, read_columns
 from harpoon.data.column_array import NO_INDEX
 from harpoon.data.schema import Schema
-from harpoon.data.statistics import count_columns
+from harpoon.data.value_counts import count_columns
 from harpoon.encoding.row_codec import RowCodec
 from harpoon.relations import Domains, Exclusions
 from harpoon.relations.exclusion import (
@@ -190,7 +190,7 @@ def test_what_is_chosen_agrees_with_what_is_known(places, row, known_variables, 
 def test_large_groups_restrict_as_small_ones(places, monkeypatch):
     exclusions, categories = places
     small = Domains(exclusions, torch.device("cpu"))
-    monkeypatch.setattr("harpoon.relations.domains.MAX_MEMBERSHIPS", 0)
+    monkeypatch.setattr("harpoon.relations.possible_labels.MAX_MEMBERSHIPS", 0)
     large = Domains(exclusions, torch.device("cpu"))
     hidden = torch.rand(categories.shape, generator=torch.Generator().manual_seed(0)) < 0.7
     known = categories.masked_fill(hidden, 0.0)

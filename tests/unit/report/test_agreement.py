@@ -15,7 +15,7 @@ from harpoon.inference.diagnostics.support import Support
 from harpoon.metrics.marginals import ks_distance, ks_noise, total_variation_distance, total_variation_noise
 from harpoon.report import compare
 from harpoon.report.agreement import MIN_ROWS_FOR_A, agreement
-from harpoon.report.histograms import by_excess, distance, distance_noise
+from harpoon.report.distributions import by_excess, distance, distance_noise
 from harpoon.training.calibration import Calibration
 
 LETTERS = [f"city {number}" for number in range(200)]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harpoon import Schema
 from harpoon.data import dataframe
-from harpoon.report.histograms import Bins, CategoryFractions, format_value, picture
+from harpoon.report.distributions import Bins, CategoryFractions, format_value, picture
 
 RNG = np.random.default_rng(0)
 

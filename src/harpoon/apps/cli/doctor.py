@@ -75,7 +75,7 @@ def _find_problem() -> str:
 
 
 def _machine() -> dict[str, Any]:
-    from harpoon._utils.machine import memory_bytes, usable_processors
+    from harpoon._utils.hardware import memory_bytes, usable_processors
 
     facts: dict[str, Any] = {"processors": usable_processors(), "memory_bytes": memory_bytes()}
     try:
@@ -87,7 +87,7 @@ def _machine() -> dict[str, Any]:
 
 def _parts(facts: dict[str, Any]) -> list[Any]:
     """Return the facts as tables for people."""
-    from harpoon.apps.cli.tables import fact_table
+    from harpoon.apps.cli.terminal_tables import fact_table
 
     memory = facts["memory_bytes"]
     shown = {name: facts[name] for name in ("harpoon", "python", "platform", "processors", "threads", "device")}

@@ -124,7 +124,7 @@ def fit(
     console: Console,
 ) -> None:
     """Train a model on a table, which may have missing cells. Ctrl-C ends the training early and saves the model."""
-    from harpoon.apps.cli.tables import schema_table
+    from harpoon.apps.cli.terminal_tables import schema_table
     from harpoon.data.dataframe import ANY_LIBRARY
     from harpoon.estimator import Harpoon
 

@@ -24,7 +24,7 @@ NOT_KEPT = "epochs", "loss", "validation_loss", "seconds"  # of a training with 
 def info(model: options.ModelFile, *, console: Console) -> None:
     """Describe a model: its columns, how it was trained, and how large it is."""
     from harpoon._utils import model_file
-    from harpoon.apps.cli.tables import fact_table, listing, schema_table
+    from harpoon.apps.cli.terminal_tables import fact_table, listing, schema_table
 
     loaded = load_model(model, console)
     about: dict[str, Any] = {
@@ -64,7 +64,7 @@ def schema(
 ) -> None:
     """Describe the columns of a table: kinds, missing cells, and which a model would leave out and why."""
     from harpoon._utils.files import replace_atomically
-    from harpoon.apps.cli.tables import schema_table
+    from harpoon.apps.cli.terminal_tables import schema_table
 
     if output is not None:
         options.check_output(output, force=force)

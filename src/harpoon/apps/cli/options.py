@@ -203,7 +203,7 @@ def options(
     `harpoon fit --option NAME=VALUE` takes those of model and training; `harpoon impute` and `harpoon sample` take
     those of sampling and guidance.
     """
-    from harpoon.apps.cli.tables import option_table
+    from harpoon.apps.cli.terminal_tables import option_table
     from harpoon.config import GROUPS, PRESETS, declared
 
     if group is not None and group not in GROUPS:

@@ -57,7 +57,7 @@ def serve(
     _check_token(token, host)
     try:
         from harpoon.apps.server.app import create_app
-        from harpoon.apps.server.real_table import RealTable
+        from harpoon.apps.server.comparison_rows import RealTable
         from harpoon.apps.server.run import listen, run
         from harpoon.data.arrow_types import text_types
     except ModuleNotFoundError as error:

@@ -14,8 +14,8 @@ from fastapi.security import HTTPBearer
 
 from harpoon._version import __version__
 from harpoon.apps.server import handlers, openapi, schemas
-from harpoon.apps.server.controls import from_controls, remainder, to_controls
 from harpoon.apps.server.errors import EXPECTED, ApiError, to_response
+from harpoon.apps.server.form_controls import from_controls, remainder, to_controls
 from harpoon.apps.server.limits import LOCAL, Limits
 from harpoon.apps.server.middleware import AccessLog, BodyLimit, TokenAuth
 from harpoon.apps.server.responses import JSON, TABLE_FORMATS, Dispatcher, Payload, accepted_format, as_json

@@ -34,7 +34,7 @@ from harpoon.inference.imputation.results import MultipleImputation
 from harpoon.io.source import spellings
 from harpoon.io.text_types import cast_texts, plain_values
 from harpoon.report.agreement import MIN_REAL_ROWS, agreement
-from harpoon.report.histograms import by_excess, distance, distance_noise
+from harpoon.report.distributions import by_excess, distance, distance_noise
 from harpoon.report.what_if import shift, training_counts
 
 FilledCell = dict[str, Any]

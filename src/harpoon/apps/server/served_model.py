@@ -8,13 +8,13 @@ from functools import cached_property
 from typing import Any
 
 from harpoon._version import __version__
+from harpoon.apps.server.comparison_rows import RealTable
 from harpoon.apps.server.limits import Limits
-from harpoon.apps.server.real_table import RealTable
 from harpoon.apps.server.workers import JobControl
 from harpoon.conditions import BoundPredicate
 from harpoon.data import Column, Kind, Table, as_category, dataframe, format_iso_time
 from harpoon.estimator import Harpoon
-from harpoon.report.histograms import Bins, category_fractions
+from harpoon.report.distributions import Bins, category_fractions
 
 REFERENCE_ROWS, REFERENCE_ROWS_IF_SLOW = 5000, 500
 REFERENCE_SEED = 0

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from harpoon._formatting import closest_matches, format_list, shorten
-from harpoon.conditions.binding import cases
+from harpoon.conditions.binding import case_when
 from harpoon.conditions.binding.bound import (
     BoundPredicate,
     Constant,
@@ -53,7 +53,7 @@ def bind(predicate: Predicate, schema: Schema) -> BoundPredicate:
     try:
         return (
             _bind_leaf(predicate, schema)
-            if (case := cases.find_case(predicate)) is None
+            if (case := case_when.find_case(predicate)) is None
             else _bind_case(predicate, case, schema)
         )
     except InvalidCondition as error:
@@ -79,12 +79,17 @@ def _bind_leaf(predicate: Predicate, schema: Schema) -> BoundPredicate:
 
 def _bind_case(predicate: Predicate, case: ex.Case, schema: Schema) -> BoundPredicate:
     """Bind a comparison with a `case when`: the comparison with the result of the branch that is chosen."""
-    if cases.count_branches(predicate) > cases.MAX_BRANCHES:
-        raise InvalidCondition(f"its `case when` have more than {cases.MAX_BRANCHES} branches. Split it.")
+    if case_when.count_branches(predicate) > case_when.MAX_BRANCHES:
+        raise InvalidCondition(f"its `case when` have more than {case_when.MAX_BRANCHES} branches. Split it.")
     conditions = [bind(condition, schema) for condition in case.conditions]
     return any_of(
-        all_of([*chosen, cases.UNKNOWN if result is None else bind(cases.substitute(predicate, case, result), schema)])
-        for chosen, result in cases.branches(case, conditions)
+        all_of(
+            [
+                *chosen,
+                case_when.UNKNOWN if result is None else bind(case_when.substitute(predicate, case, result), schema),
+            ]
+        )
+        for chosen, result in case_when.branches(case, conditions)
     )
 
 

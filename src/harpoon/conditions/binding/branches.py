@@ -9,7 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
-from harpoon.conditions.binding.bound import AllOf, AnyOf, BoundPredicate, Constant, all_of, columns_of, complement
+from harpoon.conditions.binding.bound import (
+    AllOf,
+    AnyOf,
+    BoundPredicate,
+    Constant,
+    all_of,
+    columns_of,
+    complement,
+)
 
 Exclude = Callable[[BoundPredicate], BoundPredicate]
 MAX_BRANCHES = 64

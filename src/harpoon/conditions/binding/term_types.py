@@ -18,7 +18,7 @@ import numpy as np
 from harpoon._formatting import closest_matches, format_list
 from harpoon.conditions.binding import bound
 from harpoon.conditions.language.expressions import COMPARISONS, Arithmetic, Call, ColumnName, Literal, Negative, Term
-from harpoon.conditions.language.sql import quote_name
+from harpoon.conditions.language.sql_names import quote_name
 from harpoon.data import Column, Kind, Schema
 from harpoon.data.calendar import DAY, PARTS, TIMES_OF_DAY, date_part, from_local, to_local
 from harpoon.data.column import MAX_STEP

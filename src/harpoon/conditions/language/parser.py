@@ -21,7 +21,7 @@ from harpoon.conditions.language.expressions import Literal, Predicate, Term, as
 from harpoon.conditions.language.functions import ColumnTuple
 from harpoon.conditions.language.implication import expand_implications
 from harpoon.conditions.language.scalars import INTERVALS
-from harpoon.conditions.language.sql import quote_name
+from harpoon.conditions.language.sql_names import quote_name
 from harpoon.data.calendar import PARTS
 from harpoon.exceptions import InvalidCondition
 

@@ -26,7 +26,7 @@ from harpoon.conditions.language.expressions import (
     Term,
 )
 from harpoon.conditions.language.scalars import INTERVALS, Scalar
-from harpoon.conditions.language.sql import quote_name, text_literal
+from harpoon.conditions.language.sql_names import quote_name, text_literal
 from harpoon.data.calendar import PARTS
 
 # Functions that are methods of a term in Python.

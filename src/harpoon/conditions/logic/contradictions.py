@@ -19,7 +19,14 @@ from numpy.typing import NDArray
 
 from harpoon.conditions.binding import bound
 from harpoon.conditions.binding.binder import bind
-from harpoon.conditions.binding.bound import BoundPredicate, DatePart, NumericTerm, all_of, columns_of, has_date_part
+from harpoon.conditions.binding.bound import (
+    BoundPredicate,
+    DatePart,
+    NumericTerm,
+    all_of,
+    columns_of,
+    has_date_part,
+)
 from harpoon.conditions.binding.branches import Branch, overlapping_branches
 from harpoon.conditions.evaluation.evaluate import evaluate
 from harpoon.conditions.evaluation.interval_arithmetic import may_satisfy

@@ -12,7 +12,7 @@ from harpoon.conditions.binding.binder import bind
 from harpoon.conditions.binding.bound import BoundPredicate, columns_of
 from harpoon.conditions.binding.branches import overlapping_branches
 from harpoon.conditions.language.expressions import And, IsNull, Like, Predicate
-from harpoon.conditions.language.sql import quote_name, text_literal
+from harpoon.conditions.language.sql_names import quote_name, text_literal
 from harpoon.conditions.logic.calendar_values import (
     PartValues,
     date_parts_of,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from harpoon.data import Column, Columns, Kind, TableCounts
 from harpoon.data.calendar import DAY, PARTS, TIMES_OF_DAY, Ints, date_part, to_local
-from harpoon.encoding.base import Codec, ColumnCodec
+from harpoon.encoding.codec import Codec, ColumnCodec
 from harpoon.encoding.numeric import MAX_LABELS, SpikedNumericCodec
 from harpoon.encoding.scalers import floats_from_json
 from harpoon.encoding.temporal.calendar_grid import integers_from_json, ticks_of

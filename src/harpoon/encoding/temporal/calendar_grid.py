@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from harpoon.data import Column, Kind, WeightedValues
 from harpoon.data.calendar import DAY, HOUR, MINUTE, RANGES, SECOND, Ints, date_part, from_local, to_local
 from harpoon.data.column_array import NANOSECONDS
-from harpoon.data.statistics import sum_counts
+from harpoon.data.value_counts import sum_counts
 
 DATE_PARTS = ("month", "day", "weekday")
 DAY_PARTS = (*DATE_PARTS, "year", "quarter", "week", "dayofyear")  # the last ones are modelled if columns have them

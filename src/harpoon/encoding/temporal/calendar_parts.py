@@ -17,7 +17,7 @@ from torch import Tensor
 
 from harpoon.data import Column, ColumnArray, ColumnCounts, Columns, Floats, Kind, TableCounts
 from harpoon.data.calendar import DAY, HOUR, Ints, date_part, to_local
-from harpoon.encoding.base import Codec, Part, PartType, ValueCells
+from harpoon.encoding.codec import Codec, Part, PartType, ValueCells
 from harpoon.encoding.numeric import SpikedNumericCodec, integer_origin, to_valid_values
 from harpoon.encoding.temporal.calendar_columns import (
     CalendarColumn,

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from harpoon.data import NANOSECONDS, Column, ColumnArray, ColumnCounts, Columns, Floats, Kind
 from harpoon.data.calendar import SECOND, UNITS
-from harpoon.encoding.base import Codec
+from harpoon.encoding.codec import Codec
 from harpoon.encoding.numeric import SpikedNumericCodec
 from harpoon.encoding.temporal.calendar_grid import ticks_of
 from harpoon.encoding.temporal.calendar_parts import TimestampCodec

@@ -16,7 +16,7 @@ import numpy as np
 from harpoon._formatting import format_list, shorten
 from harpoon.conditions import BoundPredicate, bind, evaluate, negate, to_predicate
 from harpoon.conditions.binding.bound import Constant, NumberLiteral, NumericTerm, all_of
-from harpoon.conditions.binding.cases import branches, find_case, substitute
+from harpoon.conditions.binding.case_when import branches, find_case, substitute
 from harpoon.conditions.binding.term_types import bind_number
 from harpoon.conditions.evaluation.evaluate import evaluate_term
 from harpoon.conditions.language.expressions import Term

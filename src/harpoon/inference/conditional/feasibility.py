@@ -15,7 +15,7 @@ from harpoon._utils import cards
 from harpoon.conditions import BoundPredicate, Predicate, bind, evaluate
 from harpoon.conditions.binding.bound import ColumnRef, Compare, NumberLiteral
 from harpoon.conditions.language.expressions import And, Or
-from harpoon.conditions.language.sql import quote_name
+from harpoon.conditions.language.sql_names import quote_name
 from harpoon.data import Column, Columns, Floats, Kind, Schema, describe, format_number, format_time, n_rows, take
 from harpoon.data.contingency import ContingencyTables
 from harpoon.inference.conditional.model_invariants import find_contradiction

@@ -24,7 +24,15 @@ from numpy.typing import NDArray
 from harpoon._utils.importance_weights import effective_size, systematic_resample, truncate
 from harpoon._utils.rng import Stream, generator
 from harpoon.conditions import BoundPredicate, Branch, columns_of, disjoint_branches, evaluate
-from harpoon.conditions.binding.bound import AllOf, AnyOf, Compare, NumberLiteral, NumericTerm, Operation, all_of
+from harpoon.conditions.binding.bound import (
+    AllOf,
+    AnyOf,
+    Compare,
+    NumberLiteral,
+    NumericTerm,
+    Operation,
+    all_of,
+)
 from harpoon.data import Column, Columns, Floats, Index, as_unknown, concat, n_rows, repeat_row, scatter, take
 from harpoon.encoding.numeric import round_to_step
 from harpoon.inference.conditional.cell_distributions import CellDistribution, CellPredictor

@@ -25,7 +25,6 @@ from harpoon.data import Columns, Index, Schema, Table, n_rows, scatter, take
 from harpoon.diffusion import sum_penalties
 from harpoon.encoding import Penalty, RowCodec
 from harpoon.exceptions import InfeasibleCondition, InvalidCondition, InvalidOption
-from harpoon.inference.call_options import without_effect
 from harpoon.inference.conditional.completion import ConditionalCompletion
 from harpoon.inference.conditional.feasibility import explain
 from harpoon.inference.conditional.model_invariants import find_contradiction
@@ -38,6 +37,7 @@ from harpoon.inference.conditional.rule_enforcement import (
 from harpoon.inference.conditional.sampler import PILOT_ROWS, ConditionalSampler, is_unsatisfiable
 from harpoon.inference.conditional.strategies import check_strategy, sample_conditional
 from harpoon.inference.diagnostics.sampling_info import SamplingInfo
+from harpoon.inference.option_checks import without_effect
 from harpoon.inference.sampling.row_sampler import Complete, RowSampler
 from harpoon.rules.rule_set import BoundRules
 

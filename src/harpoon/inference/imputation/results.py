@@ -71,7 +71,11 @@ class Expectation(cards.Displayed):
     def _card(self) -> cards.Html:
         numbers = [(cards.code(name), f"numbers[{name!r}]", "mean of each cell") for name in self.numbers]
         categories = [
-            (cards.code(name), f"probabilities[{name!r}]", f"probabilities of {format_list(self.categories[name])}")
+            (
+                cards.code(name),
+                f"probabilities[{name!r}]",
+                f"probabilities of {format_list(self.categories[name])}",
+            )
             for name in self.probabilities
         ]
         rows = [*numbers, *categories]

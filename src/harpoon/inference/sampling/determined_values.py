@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from harpoon.data import NO_INDEX
-from harpoon.encoding.batch import MIN_RANK
+from harpoon.encoding.encoded_rows import MIN_RANK
 from harpoon.inference.sampling.variables import Variables
 from harpoon.networks.heads.category_logits import DenseLogits
 from harpoon.networks.heads.rank_head import ConditionalDistributions, ConditionalPredictor

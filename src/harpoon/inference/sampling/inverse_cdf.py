@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from harpoon.encoding.batch import MIN_RANK
+from harpoon.encoding.encoded_rows import MIN_RANK
 from harpoon.inference.sampling.timestamps import RankGroups
 from harpoon.networks.heads.rank_head import ConditionalDistributions
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from harpoon.data import NO_INDEX, Column, Floats
 from harpoon.data.calendar import Ints
 from harpoon.encoding import ColumnCodec, PartType, RowCodec, numeric_cells
-from harpoon.encoding.batch import MIN_RANK
+from harpoon.encoding.encoded_rows import MIN_RANK
 from harpoon.encoding.row_codec import Timestamp
 from harpoon.encoding.temporal.calendar_columns import dates_of
 from harpoon.encoding.temporal.calendar_parts import CalendarPartCodec

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from harpoon._utils.sql import quote_identifier
+from harpoon._utils.sql_quoting import quote_identifier
 from harpoon.exceptions import MissingExtra, TableFileError
 from harpoon.io.databases.base import TableName, table_to_read, table_to_replace
 from harpoon.io.location import Location

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyarrow import csv
 
-from harpoon._utils.sql import quote_identifier
+from harpoon._utils.sql_quoting import quote_identifier
 from harpoon.exceptions import InvalidTable, MissingExtra, TableFileError
 from harpoon.io.columnar import cast_to_schema
 from harpoon.io.databases.base import TableName, table_to_read, table_to_replace

@@ -13,7 +13,7 @@ from decimal import Decimal
 
 import pyarrow as pa
 
-from harpoon._utils.sql import quote_identifier
+from harpoon._utils.sql_quoting import quote_identifier
 from harpoon.exceptions import TableFileError
 from harpoon.io.databases.base import TableName, table_to_read, table_to_replace
 from harpoon.io.json_lines import INT64_END, Record, RecordSource, to_json, warn_if_lossy

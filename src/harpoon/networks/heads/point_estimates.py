@@ -19,8 +19,8 @@ from torch.nn import functional
 
 from harpoon.data import NO_INDEX, Floats
 from harpoon.encoding import PartType, RowCodec
-from harpoon.encoding.base import ColumnCodec
-from harpoon.encoding.batch import MIN_RANK
+from harpoon.encoding.codec import ColumnCodec
+from harpoon.encoding.encoded_rows import MIN_RANK
 from harpoon.networks.heads.rank_head import ConditionalDistributions, ConditionalPredictor, RankHead
 
 BISECTIONS = 50  # of the interval of ranks, which is then as narrow as double precision allows

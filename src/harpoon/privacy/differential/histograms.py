@@ -19,7 +19,7 @@ from harpoon.data import Column, ColumnArray, ColumnCounts, Columns, Schema, Tab
 from harpoon.data.contingency import ColumnBins
 from harpoon.encoding.numeric import round_to_step
 from harpoon.privacy.differential.budget import BudgetSplit
-from harpoon.privacy.differential.noise import Noise
+from harpoon.privacy.differential.noise_sources import Noise
 
 Counts = NDArray[np.int64]
 MAX_SINGLE_VALUES = 256  # a number with at most so many possible values has a bin for each

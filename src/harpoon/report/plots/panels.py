@@ -11,11 +11,11 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from harpoon._formatting import closest_matches, format_list, format_percent
+from harpoon._formatting import format_list, format_percent
 from harpoon.data import Column, Kind, Schema, Table, coerce
 from harpoon.data.column_array import NANOSECONDS
 from harpoon.exceptions import InvalidOption, InvalidTable
-from harpoon.report.histograms import Bins, CategoryFractions, distance, duration_unit, format_value, measure
+from harpoon.report.distributions import Bins, CategoryFractions, distance, duration_unit, format_value, measure
 from harpoon.report.plots import style
 from harpoon.report.what_if import shift
 
@@ -55,9 +55,7 @@ def pair_columns(
     names = first.names if columns is None else [str(name) for name in columns]
     unknown = [name for name in names if name not in first.names]
     if unknown:
-        near = closest_matches(unknown[0], first.names)
-        hint = f"Did you mean {near[0]!r}?" if near else f"It has {format_list(first.names)}."
-        raise InvalidOption(f"The table has no column {unknown[0]!r}. {hint}")
+        raise InvalidOption.no_column("The table", unknown[0], first.names)
     found = [_pair_column(first, second, name) for name in names]
     pairs = [pair for pair in found if isinstance(pair, ColumnPair)]
     left_out = [reason for reason in found if isinstance(reason, str)]

@@ -12,8 +12,8 @@ from harpoon.conditions.evaluation.penalty import CATEGORY_PENALTIES, ConditionP
 from harpoon.conditions.language.parser import parse
 from harpoon.config import GuidanceConfig, declared
 from harpoon.data import dataframe
-from harpoon.data.reader import read_columns
-from harpoon.data.statistics import count_columns
+from harpoon.data.schema_check import read_columns
+from harpoon.data.value_counts import count_columns
 from harpoon.encoding.row_codec import RowCodec
 
 TABLE = pa.table({"x": [0.0, 2.0, 4.0, 6.0], "job": ["chef", "nurse", "pilot", "chef"]})

@@ -12,7 +12,7 @@ import pytest
 from harpoon import InvalidCondition, col, greatest, least, lit
 from harpoon.conditions.language.expressions import And, Call, ColumnName, Comparison, In, Literal, Or
 from harpoon.conditions.language.parser import parse, to_predicate
-from harpoon.conditions.language.sql import RESERVED, quote_name
+from harpoon.conditions.language.sql_names import RESERVED, quote_name
 
 age, job = col("age"), col("job")
 TREES = {

@@ -13,9 +13,9 @@ from scipy.stats import chisquare, kstest, norm
 
 from harpoon.data import dataframe
 from harpoon.data.schema import Schema
-from harpoon.data.statistics import count_columns
-from harpoon.encoding.base import ColumnSlice, PartType
-from harpoon.encoding.batch import EncodedRows
+from harpoon.data.value_counts import count_columns
+from harpoon.encoding.codec import ColumnSlice, PartType
+from harpoon.encoding.encoded_rows import EncodedRows
 from harpoon.encoding.row_codec import RowCodec
 from harpoon.inference.sampling.autoregressive import UNIFORMS_PER_VARIABLE, AutoregressiveSampler
 from harpoon.inference.sampling.variable_order import next_variables, order_offset

@@ -8,7 +8,7 @@ from scipy.special import ndtri
 
 from harpoon.data import NO_INDEX, dataframe, read_columns
 from harpoon.data.schema import Schema
-from harpoon.data.statistics import count_columns
+from harpoon.data.value_counts import count_columns
 from harpoon.encoding.row_codec import RowCodec
 from harpoon.inference.sampling.timestamps import SampledTimestamp, _coverage
 

@@ -12,7 +12,7 @@ from scipy.special import ndtr, ndtri
 from scipy.stats import norm
 
 from harpoon.data import Schema, dataframe
-from harpoon.data.statistics import count_columns
+from harpoon.data.value_counts import count_columns
 from harpoon.encoding import RowCodec
 from harpoon.networks.heads.copy_head import CopyDistribution
 from harpoon.networks.heads.point_estimates import PointEstimator, RankMixture

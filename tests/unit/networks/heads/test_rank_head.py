@@ -2,8 +2,8 @@
 
 import torch
 
-from harpoon.encoding.base import ColumnSlice, PartType
-from harpoon.encoding.batch import EncodedRows
+from harpoon.encoding.codec import ColumnSlice, PartType
+from harpoon.encoding.encoded_rows import EncodedRows
 from harpoon.networks.gaussian_baseline import LinearPrediction
 from harpoon.networks.heads.rank_head import RankHead
 

@@ -16,7 +16,7 @@ from harpoon.privacy.differential.histograms import (
     public_bins,
     release,
 )
-from harpoon.privacy.differential.noise import SeededNoise
+from harpoon.privacy.differential.noise_sources import SeededNoise
 from harpoon.privacy.differential.public_schema import complete_schema
 
 SCHEMA = Schema(

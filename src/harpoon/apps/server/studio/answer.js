@@ -4,10 +4,10 @@ import { feasibility, profile } from "./api.js";
 import { showChanges } from "./changes.js";
 import { showCode } from "./code.js";
 import { one, put } from "./dom.js";
-import { Latest } from "./latest.js";
-import { Peek } from "./peek.js";
+import { Latest } from "./latest_request.js";
+import { Peek } from "./mobile_bar.js";
 import { RowsView } from "./rows.js";
-import { Verdict, unreadable } from "./verdict.js";
+import { Verdict, unreadable } from "./probability.js";
 
 const PAUSE = 120;
 const SHOWN_ROWS = 100;

@@ -1,7 +1,7 @@
 /** The requests of Studio, all of them to its own service. */
 
-import { fetchFromService, UNREACHABLE } from "./host.js";
-import { wait } from "./latest.js";
+import { fetchFromService, UNREACHABLE } from "./page_host.js";
+import { wait } from "./latest_request.js";
 import { currentToken, newToken } from "./token.js";
 
 export const CSV = "text/csv";

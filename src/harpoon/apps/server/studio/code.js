@@ -1,7 +1,7 @@
 /** Code in Python and in the shell that samples the same rows. */
 
 import { html, one } from "./dom.js";
-import { inNotebook } from "./host.js";
+import { inNotebook } from "./page_host.js";
 
 /** Show the code of each scenario whose condition can be read. */
 export function showCode(schema, scenarios, values) {

@@ -1,7 +1,7 @@
 /** Two buttons that download a file, and one that stops the download. */
 
 import { html } from "./dom.js";
-import { Latest } from "./latest.js";
+import { Latest } from "./latest_request.js";
 
 export class Download {
   /** @param on  {csv, parquet}: each returns a promise of a Blob; {name}: returns the name of the file */

@@ -6,7 +6,7 @@ import { Download } from "./download.js";
 import { html, one, unseen } from "./dom.js";
 import { example } from "./example.js";
 import { cell, count, counted, listed, roughly, short } from "./formats.js";
-import { Latest } from "./latest.js";
+import { Latest } from "./latest_request.js";
 import { table } from "./rows.js";
 
 const DRAWS = [20, 40]; // the second for intervals of more than 90 %

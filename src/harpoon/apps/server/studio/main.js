@@ -3,10 +3,10 @@
 import { schema as fetchSchema } from "./api.js";
 import { Answer } from "./answer.js";
 import { one } from "./dom.js";
-import { inNotebook } from "./host.js";
+import { inNotebook } from "./page_host.js";
 import { Imputation } from "./imputation.js";
 import { counted } from "./formats.js";
-import { wait } from "./latest.js";
+import { wait } from "./latest_request.js";
 import { Question } from "./question.js";
 import { State } from "./state.js";
 import { startTabs } from "./tabs.js";

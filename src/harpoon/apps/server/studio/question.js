@@ -4,7 +4,7 @@ import { condition } from "./api.js";
 import { ChipControl } from "./chips.js";
 import { html, one } from "./dom.js";
 import { lineOf, roughly, short } from "./formats.js";
-import { Latest } from "./latest.js";
+import { Latest } from "./latest_request.js";
 import { RangeControl, upperQuarter } from "./range.js";
 
 const TYPING = 350; // milliseconds after the last key, before the text is read

@@ -4,7 +4,7 @@
  * It stands after the #, which a browser never sends, so that no condition gets into a log.
  */
 
-import { address } from "./host.js";
+import { address } from "./page_host.js";
 
 const DEFAULTS = { tab: "ask", editing: "a", a: "", b: null, n: 1000, seed: 0, strategy: "auto", missing: "as_trained" };
 const CHOICES = {

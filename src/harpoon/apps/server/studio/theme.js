@@ -1,6 +1,6 @@
 /** Light or dark colours: those of the system, those that were chosen on this machine, or those of the notebook. */
 
-import { onTheme } from "./host.js";
+import { onTheme } from "./page_host.js";
 
 const KEY = "harpoon-theme";
 const dark = matchMedia("(prefers-color-scheme: dark)");

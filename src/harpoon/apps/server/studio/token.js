@@ -1,7 +1,7 @@
 /** The token of the server: kept until the tab is closed, never in the address. */
 
 import { one } from "./dom.js";
-import { address } from "./host.js";
+import { address } from "./page_host.js";
 
 const KEY = "harpoon-token";
 let dialogResult = null;

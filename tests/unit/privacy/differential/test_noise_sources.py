@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy import stats
 
-from harpoon.privacy.differential.noise import SecureNoise, SeededNoise
+from harpoon.privacy.differential.noise_sources import SecureNoise, SeededNoise
 
 SOURCES = [SeededNoise(0), SecureNoise()]
 MIN_P = 1e-9  # secure noise has no seed: a test may fail by chance, but never does
@@ -32,7 +32,7 @@ def test_discrete_noise_is_never_less_than_asked_for():
     noise = SeededNoise(0)
     seen = []
     noise.integers = type("Spy", (), {})()
-    import harpoon.privacy.differential.noise as module
+    import harpoon.privacy.differential.noise_sources as module
 
     original = module._discrete_gaussian
     try:

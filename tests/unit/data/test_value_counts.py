@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from harpoon import InvalidTable, Schema
 from harpoon.config import PRESETS
-from harpoon.data import dataframe, statistics
-from harpoon.data.statistics import ColumnCounts, WeightedValues, count_columns, merge_counts
+from harpoon.data import dataframe, value_counts
+from harpoon.data.value_counts import ColumnCounts, WeightedValues, count_columns, merge_counts
 from harpoon.encoding.row_codec import RowCodec
 
 QUICK = settings(max_examples=40, deadline=None)
@@ -91,7 +91,7 @@ def test_parts_of_another_type_are_refused():
 
 
 def test_very_many_values_are_thinned_and_keep_their_quantiles(monkeypatch):
-    monkeypatch.setattr(statistics, "MAX_DISTINCT_VALUES", 1000)
+    monkeypatch.setattr(value_counts, "MAX_DISTINCT_VALUES", 1000)
     x = np.random.default_rng(0).lognormal(size=6000)
     whole = merge_counts([count_columns(dataframe.read(pa.table({"x": part}))) for part in np.split(x, 6)])["x"]
     assert whole.n_distinct <= 1000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from harpoon._utils.sql import quote_identifier
+from harpoon._utils.sql_quoting import quote_identifier
 
 RESERVED_WORDS = """
 all alter analyse analyze and anti any array as asc asof asymmetric at authorization between binary both by call

@@ -15,9 +15,8 @@ from harpoon.conditions.binding.bound import Constant
 from harpoon.conditions.evaluation.penalty import LossFunction
 from harpoon.config import Config
 from harpoon.data import Columns, Floats, FrameTemplate, dataframe, n_rows, read_columns, repeat_row
-from harpoon.data.weights import read_known_weights
+from harpoon.data.row_weights import read_known_weights
 from harpoon.exceptions import InvalidOption
-from harpoon.inference.call_options import check_effective, check_missing, check_names, without_effect
 from harpoon.inference.conditional.aggregates import parse_targets
 from harpoon.inference.conditional.feasibility import Feasibility, feasibility
 from harpoon.inference.conditional.model_invariants import find_contradiction
@@ -30,6 +29,7 @@ from harpoon.inference.diagnostics.support import Support, find_support, warn_ex
 from harpoon.inference.imputation.partial_table import PartialTable, constant_columns, given_rows
 from harpoon.inference.imputation.point_imputation import fill_points
 from harpoon.inference.imputation.sensitivity import Shift, check_shift, shifted_sampler
+from harpoon.inference.option_checks import check_effective, check_missing, check_names, without_effect
 from harpoon.inference.sampling.row_sampler import Complete, RowSampler
 from harpoon.rules.rule_set import BoundRules
 from harpoon.training import FittedModel

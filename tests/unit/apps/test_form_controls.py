@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harpoon import InvalidCondition, Schema
-from harpoon.apps.server.controls import from_controls, remainder, to_controls
+from harpoon.apps.server.form_controls import from_controls, remainder, to_controls
 from harpoon.conditions.language.parser import parse
 
 DAY, MOMENT = dt.date(2024, 1, 31), dt.datetime(2024, 1, 31, 12, 30)

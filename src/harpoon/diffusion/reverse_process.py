@@ -14,7 +14,7 @@ from harpoon.diffusion.guidance import Guidance, tangential_gradient
 from harpoon.diffusion.schedules import posterior_variance
 from harpoon.diffusion.smc import SMCResampler
 from harpoon.diffusion.solvers import Solver, StepInputs
-from harpoon.encoding.batch import EncodedRows
+from harpoon.encoding.encoded_rows import EncodedRows
 
 InitialNoise = Callable[[Denoiser, Tensor], Tensor]
 

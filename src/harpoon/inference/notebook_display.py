@@ -10,7 +10,7 @@ from harpoon.training import FittedModel
 MAX_COLUMNS_UNFOLDED = 12
 
 
-def model_card(title: str, fitted: FittedModel, rules: RuleSet) -> cards.Html:
+def model_display(title: str, fitted: FittedModel, rules: RuleSet) -> cards.Html:
     """Return the card of a fitted model: its training, its calibration and its columns."""
     schema, history = fitted.schema, fitted.history
     n_modelled = len(schema.modelled)
