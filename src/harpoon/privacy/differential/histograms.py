@@ -8,6 +8,7 @@ quantiles, spikes and the number of rows are all derived from the result, which 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -110,8 +111,9 @@ class PublicBins:
     @staticmethod
     def _clear_missing(noisy: Counts, total: int, noise_std: float) -> int:
         """Return the number of missing and foreign cells; 0 unless the noise cannot explain it."""
-        n_missing = max(int(noisy[-2:].sum()), 0)
-        return min(n_missing if n_missing >= CLEAR_STANDARD_DEVIATIONS * noise_std else 0, total - 1)
+        parts = noisy[-2:]
+        n_missing, std = max(int(parts.sum()), 0), noise_std * math.sqrt(len(parts))
+        return min(n_missing if n_missing >= CLEAR_STANDARD_DEVIATIONS * std else 0, total - 1)
 
     def _spread(self, counts: Counts, min_rows: int) -> tuple[NDArray[Any], Counts]:
         """Spread the counts of intervals evenly over values that have fewer than `min_rows` each, where there are."""
