@@ -25,6 +25,16 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 MAX_WHEEL_BYTES = 1_000_000
 NEEDED = ("harpoon/py.typed", "harpoon/report/templates/", "harpoon/apps/server/studio/", "dist-info/licenses/LICENSE")
+NEEDED_IN_ARCHIVE = (
+    "constraints.txt",
+    "constraints-minimum.txt",
+    "deploy/Dockerfile",
+    "docs/tutorial.md",
+    "docs/notebooks/first-steps.ipynb",
+    "r/harpoon/R/harpoon.R",
+    "r/harpoon/inst/python/harpoon_mice.py",
+    "tests/integration/test_readme.py",
+)
 UNWANTED = ("tests/", "benchmarks/", "harpoon_bench/", "docs/", ".harpoon", ".pyc")
 CUDA = re.compile(r"nvidia-|triton|cuda", re.IGNORECASE)
 ROWS = "x,kind\n" + "0.1,low\n0.9,high\n,low\n0.2,low\n0.3,\n" * 20
@@ -51,9 +61,20 @@ def build(folder: Path) -> Path:
     size = wheel.stat().st_size
     if absent or unwanted or size > MAX_WHEEL_BYTES:
         raise SystemExit(f"{wheel.name} has {size:,} bytes, lacks {absent}, and has {unwanted}")
-    with tarfile.open(archive) as members:
-        print(f"{wheel.name}: {size:,} bytes, {len(names)} files; {archive.name}: {len(members.getnames())} files")
+    members = source_files(archive)
+    print(f"{wheel.name}: {size:,} bytes, {len(names)} files; {archive.name}: {len(members)} files")
     return wheel
+
+
+def source_files(archive: Path) -> list[str]:
+    """Return the paths in a source archive; check that it has what cannot be had from the wheel."""
+    with tarfile.open(archive) as opened:
+        members = [name.partition("/")[2] for name in opened.getnames()]
+    absent = [name for name in NEEDED_IN_ARCHIVE if name not in members]
+    unwanted = [name for name in members if name.endswith((".pyc", ".harpoon"))]
+    if absent or unwanted:
+        raise SystemExit(f"{archive.name} lacks {absent}, and has {unwanted}")
+    return members
 
 
 def create_environment(folder: Path, python: str | None) -> Path:

@@ -648,7 +648,7 @@ def install_facts(results: Path) -> str:
     record = _record(results, "install_sizes")
     wheel, cost = record["wheel"], record["import"]
     rows = [
-        ["the wheel", f"{wheel['megabytes']} MB, {wheel['files']} files"],
+        ["the wheel", f"{wheel['megabytes']:.1f} MB"],
         ["`import harpoon`", f"{cost['processor_seconds']} s of processor time, {cost['modules']} modules in all"],
     ]
     return _markdown(["what", "size"], rows)

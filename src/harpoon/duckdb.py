@@ -12,6 +12,7 @@ word there. Under a condition, `harpoon_impute` completes each vector of 2,048 r
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from collections.abc import Callable, Iterator
@@ -24,12 +25,13 @@ from harpoon._utils.sql_quoting import quote_identifier
 from harpoon.data.column import Kind
 from harpoon.engines.job import CONDITION_BLOCK_ROWS, Model, deserialize_model, serialize_model
 from harpoon.estimator import Harpoon
-from harpoon.exceptions import InvalidOption, MissingExtra
+from harpoon.exceptions import InvalidOption, MissingExtra, SchemaMismatch
 
 __all__ = ["register"]
 
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
-PARAMETERS = ("VARCHAR", "BIGINT")  # a condition and a seed, or NULL
+PARAMETERS = ("VARCHAR", "BIGINT", "VARCHAR")  # a condition, a seed, and `missing` or the columns of the table
+SAMPLE_PREFIX = "harpoon_sample_"  # of the macros of single models
 FILLED = "harpoon: filled"  # a column of imputed rows within a query
 
 
@@ -60,8 +62,9 @@ def register(connection: Any, model: Model, name: str = "m") -> None:  # noqa: A
     served = ServedModel(deserialize_model(serialize_model(model)), connection)
     _register_sampling(connection, served, name)
     _register_imputation(connection, served, name)
-    for statement in (SAMPLE_MACRO, IMPUTE_MACRO):
-        connection.execute(statement)
+    names = _registered_names(connection)
+    for macro in (SAMPLE_MACRO, IMPUTE_MACRO):
+        connection.execute(macro.format(registered=", ".join(f"'{each}'" for each in names), shown=", ".join(names)))
 
 
 class ServedModel:
@@ -76,11 +79,17 @@ class ServedModel:
         self.imputed = _in_duckdb(connection, _plain(imputed.empty_table()))
         self.unused = [f for f in fields if not is_imputed[f.name]]  # `impute` expects them all the same
 
-    def sample(self, start: int, n: int, condition: str | None, seed: int | None) -> pa.StructArray:
+    def sample(self, start: int, n: int, condition: str | None, seed: int | None, missing: str) -> pa.StructArray:
         """Sample rows that begin with a row number, as a structure of columns."""
         with self.lock:
-            table = self.model.sample(n, where=condition, row_offset=start, random_state=seed)
+            table = self.model.sample(n, where=condition, missing=missing, row_offset=start, random_state=seed)
         return _to_structs(self.model.template_.with_types(table), self.sampled)
+
+    def check_columns(self, present: list[str]) -> None:
+        """Raise SchemaMismatch if a table lacks columns. DuckDB ignores the case of letters in their names."""
+        lower = {name.lower() for name in present}
+        if absent := [name for name in self.imputed.names if name.lower() not in lower]:
+            raise SchemaMismatch.missing_columns(absent, present)
 
     def impute(self, cells: pa.Table, start: int, condition: str | None, seed: int | None) -> pa.StructArray:
         """Impute rows that begin with a row number, as a structure of columns."""
@@ -92,8 +101,8 @@ class ServedModel:
 
 
 def _register_sampling(connection: Any, served: ServedModel, name: str) -> None:  # noqa: ANN401
-    def blocks(start: Any, n: Any, condition: Any, seed: Any) -> pa.ListArray:  # noqa: ANN401
-        arguments = zip(*(column.to_pylist() for column in (start, n, condition, seed)), strict=True)
+    def blocks(start: Any, n: Any, condition: Any, seed: Any, missing: Any) -> pa.ListArray:  # noqa: ANN401
+        arguments = zip(*(column.to_pylist() for column in (start, n, condition, seed, missing)), strict=True)
         rows = [served.sample(*one) for one in arguments]
         offsets = np.cumsum([0, *map(len, rows)])
         return pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), pa.concat_arrays(rows))
@@ -106,7 +115,8 @@ def _register_sampling(connection: Any, served: ServedModel, name: str) -> None:
 
 
 def _register_imputation(connection: Any, served: ServedModel, name: str) -> None:  # noqa: ANN401
-    def rows(numbers: Any, cells: Any, condition: Any, seed: Any) -> pa.Array:  # noqa: ANN401
+    def rows(numbers: Any, cells: Any, condition: Any, seed: Any, present: Any) -> pa.Array:  # noqa: ANN401
+        served.check_columns(json.loads(present[0].as_py()))
         table = pa.Table.from_batches([pa.RecordBatch.from_struct_array(part) for part in _chunks(cells)])
         first = {"condition": condition[0].as_py(), "seed": seed[0].as_py()}
         runs = list(_runs(np.asarray(numbers)))
@@ -126,6 +136,7 @@ def _register_imputation(connection: Any, served: ServedModel, name: str) -> Non
             struct=struct,
             filled=quote_identifier(FILLED),
             cells=", ".join(f"{quoted} := {quoted}" for quoted in own.values()),
+            absent=", ".join(f"NULL AS {quoted}" for quoted in own.values()),
             replaced=", ".join(
                 f"coalesce({observed[name]}, {quote_identifier(FILLED, name)}) AS {own[name]}" for name in own
             ),
@@ -135,35 +146,53 @@ def _register_imputation(connection: Any, served: ServedModel, name: str) -> Non
 
 # One step of the recursion samples one block, so that a long table is never in memory as a whole.
 SAMPLE_ONE_MACRO = """
-CREATE OR REPLACE TEMP MACRO harpoon_sample_{name}(n, condition, seed) AS TABLE
+CREATE OR REPLACE TEMP MACRO harpoon_sample_{name}(n, condition, seed, missing) AS TABLE
 WITH RECURSIVE blocks(start, sampled) AS (
-    SELECT 0::BIGINT, {function}(0, least(n, {size}), condition, seed)
+    SELECT 0::BIGINT, {function}(0, least(n, {size}), condition, seed, missing)
     UNION ALL
-    SELECT start + {size}, {function}(start + {size}, least(n - start - {size}, {size}), condition, seed)
+    SELECT start + {size}, {function}(start + {size}, least(n - start - {size}, {size}), condition, seed, missing)
     FROM blocks WHERE start + {size} < n
 )
 SELECT unnest(sampled_row) FROM (SELECT unnest(sampled) AS sampled_row FROM blocks)
 """
+# The union adds no row. It adds columns that the table lacks, so that the function can say which they are.
 IMPUTE_ONE_MACRO = """
 CREATE OR REPLACE TEMP MACRO harpoon_impute_{name}(table_name, condition, seed) AS TABLE
 SELECT * EXCLUDE ({filled}) REPLACE ({replaced}) FROM (
-    SELECT *, {function}(row_number() OVER () - 1, struct_pack({cells})::{struct}, condition, seed) AS {filled}
-    FROM query_table(table_name)
+    SELECT *, {function}(
+        row_number() OVER () - 1, struct_pack({cells})::{struct}, condition, seed,
+        (SELECT to_json(list(column_name))::VARCHAR FROM (DESCRIBE FROM query_table(table_name)))
+    ) AS {filled}
+    FROM (FROM query_table(table_name) UNION ALL BY NAME SELECT {absent} WHERE false)
 )
 """
-QUOTED_NAME = """replace(model, '"', '""')"""
 QUOTED_CONDITION = """coalesce('''' || replace(condition, '''', '''''') || '''', 'NULL')"""
-QUOTED_SEED = "coalesce(seed::BIGINT::VARCHAR, 'NULL')"
+KNOWN_NAME = """CASE WHEN lower(model) IN ({registered}) THEN model::VARCHAR ELSE error('There is no model named '
+    || coalesce('''' || model || '''', 'NULL') || '. Registered: {shown}. Call harpoon.duckdb.register first.') END"""
+INTEGER = "CASE WHEN {name}::DOUBLE = {name}::BIGINT THEN {name}::BIGINT::VARCHAR ELSE error({text}) END"
+ROWS = INTEGER.format(
+    name="n", text="'n, the number of rows, must be an integer, got ' || coalesce(n::VARCHAR, 'NULL')"
+)
+SEED = INTEGER.format(name="seed", text="'seed must be an integer, got ' || seed")
+QUOTED_SEED = f"CASE WHEN seed IS NULL THEN 'NULL' ELSE {SEED} END"
+# They are made anew with each model, because they know the names of all.
 SAMPLE_MACRO = f"""
-CREATE OR REPLACE TEMP MACRO harpoon_sample(model, n, condition := NULL, seed := NULL) AS TABLE
-FROM query('FROM "harpoon_sample_' || {QUOTED_NAME} || '"(' || n::BIGINT || ', ' || {QUOTED_CONDITION} || ', '
-    || {QUOTED_SEED} || ')')
+CREATE OR REPLACE TEMP MACRO harpoon_sample(model, n, condition := NULL, seed := NULL, missing := 'as_trained') AS TABLE
+FROM query('FROM harpoon_sample_' || {KNOWN_NAME} || '(' || {ROWS} || ', ' || {QUOTED_CONDITION} || ', '
+    || {QUOTED_SEED} || ', ''' || replace(missing, '''', '''''') || ''')')
 """
 IMPUTE_MACRO = f"""
 CREATE OR REPLACE TEMP MACRO harpoon_impute(model, table_name, condition := NULL, seed := NULL) AS TABLE
-FROM query('FROM "harpoon_impute_' || {QUOTED_NAME} || '"(''' || replace(table_name, '''', '''''') || ''', '
+FROM query('FROM harpoon_impute_' || {KNOWN_NAME} || '(''' || replace(table_name, '''', '''''') || ''', '
     || {QUOTED_CONDITION} || ', ' || {QUOTED_SEED} || ')')
 """
+
+
+def _registered_names(connection: Any) -> list[str]:  # noqa: ANN401
+    """Return the names of the models of a connection, in small letters: DuckDB ignores their case."""
+    macros = "SELECT function_name FROM duckdb_functions() WHERE function_type = 'table_macro'"
+    names = [name.lower() for (name,) in connection.execute(macros).fetchall()]
+    return sorted({name.removeprefix(SAMPLE_PREFIX) for name in names if name.startswith(SAMPLE_PREFIX)})
 
 
 def _create_function(

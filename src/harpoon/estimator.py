@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -56,6 +56,11 @@ if TYPE_CHECKING:
     from harpoon.apps.notebook.explorer import Explorer
     from harpoon.report import Page
 
+NO_SAMPLING_INFO = (
+    "sampling_info_ has the diagnostics of the last call of sample, or of impute under a condition or rules. The last "
+    "call was another one, or it failed. Read sampling_info_ right after sample(...) or impute(..., where=...)."
+)
+
 
 class Harpoon(cards.Displayed):
     """A diffusion model of one table: imputes missing cells and samples rows under any condition.
@@ -96,7 +101,8 @@ class Harpoon(cards.Displayed):
     contingency_: ContingencyTables
     discovered_: RuleSet
     privacy_: PrivacyRecord | None
-    sampling_info_: SamplingInfo
+    _name: str = "model"  # for people: that of the file that it was loaded from
+    _sampling_info: SamplingInfo | None = None
 
     def __init__(
         self,
@@ -315,7 +321,7 @@ class Harpoon(cards.Displayed):
         """
         codec = self._check_fitted()
         model = copy.copy(self)
-        model.__dict__.pop("sampling_info_", None)
+        model._sampling_info = None
         model.rules_ = RuleSet.of(rules, self.schema_.names)
         model.rules_.bind(self.schema_).check_consistent(codec.nullable)
         return model
@@ -458,6 +464,7 @@ class Harpoon(cards.Displayed):
         *,
         rows: int = 2000,
         k: int = 10,
+        shadow_models: int = 0,
         random_state: RandomState = None,
     ) -> Audit:
         """Attack this model: what do its rows, and its likelihoods, reveal about the training rows?
@@ -470,6 +477,8 @@ class Harpoon(cards.Displayed):
             holdout: Rows of the same source that it was not trained on, as many as possible.
             rows: How many rows of each table to attack, at most.
             k: Labels and extremes of fewer training rows count as rare.
+            shadow_models: How many models to train for one more attack, which compares the likelihood of a row with
+                that under models without the row (Carlini et al., 2022). Each takes about as long as this model did.
             random_state: A seed or a NumPy generator for this call.
 
         >>> import numpy as np, pyarrow as pa
@@ -484,7 +493,45 @@ class Harpoon(cards.Displayed):
         model = copy.copy(self)  # so that `sampling_info_` of the model itself stays
         model.progress, seed = False, self._call_seed(random_state)
         real = dataframe.read(train), dataframe.read(holdout)
-        return audit_model(self._fitted, partial(model.sample, random_state=seed), *real, rows=rows, k=k, seed=seed)
+        found = audit_model(
+            self._fitted,
+            partial(model.sample, random_state=seed),
+            *real,
+            rows=rows,
+            k=k,
+            seed=seed,
+            shadow_models=shadow_models,
+            train_like=model._train_like,
+        )
+        given = self.random_state if random_state is None else random_state
+        return found.of_model(self._options_by_name(), seed=given if isinstance(given, int) else None)
+
+    def _options_by_name(self) -> dict[str, Any]:
+        """Return the preset, the options that differ from it, the seed and the budget."""
+        options, usual = self.config.to_json(), config.preset(self.preset).to_json()
+        budget = {} if self.privacy is None else {"epsilon": self.privacy.epsilon, "delta": self.privacy.delta}
+        seed = self.random_state if isinstance(self.random_state, int) else None
+        changed = {name: value for name, value in options.items() if value != usual[name]}
+        return {"preset": self.preset, **budget, **changed, "random_state": seed}
+
+    def _train_like(self, table: Table, schema: Schema, seed: int) -> FittedModel:
+        """Train a model with the options of this one, and for as many epochs, on another table."""
+        model = copy.copy(self)
+        model.schema, model.random_state, model.rules_ = schema, seed, RuleSet()
+        if self.privacy is None:
+            epochs = self.history_.epochs[-1].number if self.history_.epochs else 1
+            fixed = {"max_epochs": max(epochs, 1), "max_time": None, "patience": None, "cooldown_fraction": 0.0}
+            model.config = self.config.with_options(fixed)
+        else:
+            model.privacy = replace(self.privacy, secure=False)  # the noise of a seed has the same distribution
+        return model._fit_table(table, schema.weights)._fitted
+
+    @property
+    def sampling_info_(self) -> SamplingInfo:
+        """Diagnostics of the last call, if it was `sample`, or `impute` under a condition or rules."""
+        if self._sampling_info is None:
+            raise AttributeError(NO_SAMPLING_INFO)
+        return self._sampling_info
 
     def encode(self, data: object) -> EncodedRows:
         """Return a table as the network sees it: encoded rows, and which of their dimensions are observed."""
@@ -535,6 +582,7 @@ class Harpoon(cards.Displayed):
             model.schema = None if given is None else Schema.from_json(given)
             fitted, template = from_content(model.config, content, tensors)
             model._set_fitted(fitted, template.with_library(library))
+            model._name = Path(path).stem
             model.privacy = None if fitted.privacy is None else fitted.privacy.privacy
             model.rules_ = RuleSet.from_json(content.get("rules", []), fitted.schema)
         except INVALID_CONTENT as error:
@@ -562,7 +610,7 @@ class Harpoon(cards.Displayed):
     def _new_call(self, random_state: RandomState, options: Mapping[str, Any]) -> ModelCall:
         """Return a call of `impute` or `sample`; diagnostics are those of the last one."""
         call = self._call(random_state, options)
-        self.__dict__.pop("sampling_info_", None)
+        self._sampling_info = None
         return call
 
     def _call(self, random_state: RandomState = None, options: Mapping[str, Any] | None = None) -> ModelCall:
@@ -573,7 +621,7 @@ class Harpoon(cards.Displayed):
             return self._sampler(self._call_seed(random_state), options)
 
         def on_info(info: SamplingInfo) -> None:
-            self.sampling_info_ = info
+            self._sampling_info = info
 
         return ModelCall(self._fitted, self.config, self.template_, rules, options, new_sampler, on_info)
 
@@ -594,7 +642,7 @@ class Harpoon(cards.Displayed):
         return FittedModel(**{field.name: getattr(self, f"{field.name}_") for field in fields(FittedModel)})
 
     def _set_fitted(self, fitted: FittedModel, template: FrameTemplate) -> None:
-        self.template_ = template.for_model(fitted.schema.labelled)
+        self.template_, self._name = template.for_model(fitted.schema.labelled), Harpoon._name
         for field in fields(fitted):
             setattr(self, f"{field.name}_", getattr(fitted, field.name))
 

@@ -37,10 +37,11 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FrameType
+from typing import Any
 
 from harpoon._formatting import MAX_LISTED, closest_matches, format_list
 
@@ -73,10 +74,11 @@ CODES = (
     "unknown_encoding",  # name, tried
     "unknown_format",  # name, suffixes
 )
+INSTALL = 'pip install -c constraints.txt ".[{extra}]"'  # in the folder of a clone, as there is no release yet
 WRAPPERS = ("harpoon", "torch", "sklearn")  # packages whose functions lie between the user and a warning
 HAS_COLUMNS = {"model": "was trained on", "schema": "names"}
 LACKS_COLUMNS = {"model": "was not trained on", "schema": "does not name"}
-_collected: ContextVar[list[str] | None] = ContextVar("collected", default=None)
+_collected: ContextVar[tuple[list[str], Callable[[Any], str]] | None] = ContextVar("collected", default=None)
 _held: ContextVar[tuple[type[HarpoonWarning], list[HarpoonWarning]] | None] = ContextVar("held", default=None)
 
 
@@ -198,7 +200,7 @@ class MissingExtra(HarpoonError, ImportError):
         """Return the error with the extra that installs the package."""
         return cls(
             f"{purpose} needs the package {package!r}, which is not installed. "
-            f'Install it with: pip install "tabharpoon[{extra}]"'
+            f"Install it in the folder of the clone of Harpoon: {INSTALL.format(extra=extra)}"
         )
 
 
@@ -217,7 +219,8 @@ def warn(warning: Warning) -> None:
         held[1].append(warning)
         return
     if collected is not None:
-        collected.append(str(warning))
+        sentences, sentence = collected
+        sentences.append(sentence(warning))
         return
     frame: FrameType | None = sys._getframe()
     level = 0
@@ -227,10 +230,14 @@ def warn(warning: Warning) -> None:
 
 
 @contextmanager
-def collect_warnings() -> Iterator[list[str]]:
-    """Collect what would be warned of in this thread; `warnings.catch_warnings` concerns all threads."""
+def collect_warnings(sentence: Callable[[Any], str] = str) -> Iterator[list[str]]:
+    """Collect what would be warned of in this thread; `warnings.catch_warnings` concerns all threads.
+
+    Args:
+        sentence: Returns the sentence for a warning: a front end may have its own.
+    """
     collected: list[str] = []
-    token = _collected.set(collected)
+    token = _collected.set((collected, sentence))
     try:
         yield collected
     finally:
@@ -266,7 +273,7 @@ class PersonalColumnWarning(HarpoonWarning):
 
 
 class PrivacyWarning(HarpoonWarning):
-    """Differential privacy guarantees nothing or too little, or cells of a table are no values of its schema."""
+    """Differential privacy guarantees too little, its noise hides too much, or cells are no values of the schema."""
 
 
 class ExtraColumnWarning(HarpoonWarning):

@@ -60,7 +60,8 @@ def save_model(
         model: A fitted model.
         path: The folder, which must not exist or be empty.
         mlflow_model: The description to add to; MLflow gives it.
-        pip_requirements: What the model needs; by default this version of Harpoon.
+        pip_requirements: What the model needs; by default this version of Harpoon. While there is no release, MLflow
+            cannot install that: name the path of a wheel instead.
         **options: Others of `mlflow.pyfunc.save_model`, such as `signature` or `metadata`.
     """
     if not isinstance(model, Harpoon):

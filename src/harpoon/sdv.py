@@ -60,18 +60,41 @@ NOT_PRIVATE = (
     "ranges off the rows, because metadata of SDV have none. Train with Harpoon(privacy=..., schema=...) instead."
 )
 UNKNOWN = {"sdtype": "unknown", "pii": True}
+MODELLED_SDTYPES = ("numerical", "datetime", "boolean", "categorical")
+KEYS = ("primary_key", "sequence_key", "sequence_index")
+TIME_FORMATS = (  # of texts whose metadata have none: ISO 8601
+    "%Y-%m-%d",
+    "%Y-%m-%d %H:%M:%S",
+    "%Y-%m-%dT%H:%M:%S",
+    "%Y-%m-%d %H:%M",
+    "%Y-%m-%dT%H:%M",
+)
 
 
-def to_metadata(schema: Schema, *, table_name: str = TABLE) -> dict[str, Any]:
+def to_metadata(schema: Schema, *, like: object = None, table_name: str | None = None) -> dict[str, Any]:
     """Return a schema as metadata of SDV, for `Metadata.load_from_dict`.
+
+    A schema has no keys, formats of times, regular expressions and types such as "email". Metadata that have them can
+    be given: they stay for each column whose kind they still describe.
+
+    Args:
+        schema: The schema.
+        like: Metadata to keep as far as possible, as for `to_schema`.
+        table_name: The name of the table; of metadata with several tables, the one to keep. By default the name that
+            the metadata have, or "table".
 
     >>> schema = Schema.infer(pa.table({"age": [31, 40, 55], "job": ["chef", "nurse", "chef"]}))
     >>> to_metadata(schema)["tables"]["table"]["columns"]["job"]
     {'sdtype': 'categorical'}
+    >>> columns = {"age": {"sdtype": "numerical"}, "job": {"sdtype": "job", "pii": False}}
+    >>> to_metadata(schema, like={"columns": columns})["tables"]["table"]["columns"]["job"]
+    {'sdtype': 'job', 'pii': False}
     """
-    columns = {column.name: dict(SDTYPES.get(column.kind, UNKNOWN)) for column in schema}
-    tables = {table_name: {"columns": columns}}
-    return {"tables": tables, "relationships": [], "METADATA_SPEC_VERSION": SPEC_VERSION}
+    name, table = (table_name or TABLE, {"columns": {}}) if like is None else read_table(like, table_name)
+    known = {column.name: table["columns"].get(column.name) for column in schema}
+    kept = {c.name: known[c.name] for c in schema if known[c.name] and _describes(known[c.name], c.kind)}
+    columns = {c.name: kept.get(c.name) or dict(SDTYPES.get(c.kind, UNKNOWN)) for c in schema}
+    return _metadata(name, {"columns": columns, **_keys(table, list(kept))})
 
 
 def to_schema(metadata: object, data: object, *, table_name: str | None = None) -> Schema:
@@ -84,13 +107,13 @@ def to_schema(metadata: object, data: object, *, table_name: str | None = None) 
         table_name: The table of the metadata, if they have several.
     """
     table = dataframe.read(data).arrow
-    columns = read_columns(metadata, table_name)
+    columns = read_table(metadata, table_name)[1]["columns"]
     return _schema(columns, _parse_times(table, columns))
 
 
-def read_columns(metadata: object, table_name: str | None = None) -> dict[str, dict[str, Any]]:
-    """Return the columns of one table of metadata, each with its `sdtype`."""
-    content = _content(metadata)
+def read_table(metadata: object, table_name: str | None = None) -> tuple[str, dict[str, Any]]:
+    """Return the name and the metadata of one table. Each of its "columns" has an `sdtype`."""
+    content, chosen = _content(metadata), table_name or TABLE
     tables = content.get("tables")
     if isinstance(tables, Mapping):
         if table_name is None and len(tables) != 1:
@@ -105,7 +128,8 @@ def read_columns(metadata: object, table_name: str | None = None) -> dict[str, d
     for name, column in columns.items():
         if not isinstance(column, Mapping) or not isinstance(column.get("sdtype"), str):
             raise InvalidOption(f'Column {name!r} of the metadata must have an "sdtype", got {column!r}.')
-    return {str(name): dict(column) for name, column in columns.items()}
+    facts = {name: value for name, value in content.items() if name != "METADATA_SPEC_VERSION"}
+    return chosen, {**facts, "columns": {str(name): dict(column) for name, column in columns.items()}}
 
 
 class HarpoonSynthesizer:
@@ -133,7 +157,8 @@ class HarpoonSynthesizer:
     template_: FrameTemplate  # of the training table
 
     def __init__(self, metadata: object, *, table_name: str | None = None, **options: Any) -> None:  # noqa: ANN401
-        self.columns = read_columns(metadata, table_name)
+        self._table_name, self._table = read_table(metadata, table_name)
+        self.columns = self._table["columns"]
         if options.get("privacy") is not None:
             raise InvalidOption(NOT_PRIVATE)
         self.options = {"progress": False, **options}
@@ -151,6 +176,7 @@ class HarpoonSynthesizer:
                 if absent
                 else SchemaMismatch.extra_columns(more, list(self.columns), of="schema")
             )
+        self.columns = _with_time_formats(self._table["columns"], table.arrow)
         arrow = _parse_times(table.arrow, self.columns)
         with hold_warnings(ColumnLeftOutWarning):  # the metadata say so, and sampled rows have these columns, too
             self.model_ = Harpoon(schema=_schema(self.columns, arrow), **self.options).fit(arrow)
@@ -190,9 +216,8 @@ class HarpoonSynthesizer:
         self._n_sampled = 0
 
     def get_metadata(self) -> dict[str, Any]:
-        """Return the metadata, as SDV's `to_dict`."""
-        tables = {TABLE: {"columns": self.columns}}
-        return {"tables": tables, "relationships": [], "METADATA_SPEC_VERSION": SPEC_VERSION}
+        """Return the metadata of the table, as SDV's `to_dict`; after `fit` with the formats of all times."""
+        return _metadata(self._table_name, {**self._table, "columns": self.columns})
 
     def get_parameters(self) -> dict[str, Any]:
         """Return the options that were given to the constructor."""
@@ -201,7 +226,7 @@ class HarpoonSynthesizer:
     def save(self, filepath: str | os.PathLike[str]) -> None:
         """Write the synthesizer to a file, without any row of the training table."""
         self._check_fitted()
-        state = {"columns": self.columns, "template": self.template_.to_json(), "n_sampled": self._n_sampled}
+        state = {"metadata": self.get_metadata(), "template": self.template_.to_json(), "n_sampled": self._n_sampled}
         with tempfile.TemporaryDirectory(prefix="harpoon-") as folder, replace_atomically(Path(filepath)) as temporary:
             model = Path(folder, MODEL_FILE)
             self.model_.save(model)
@@ -220,7 +245,7 @@ class HarpoonSynthesizer:
                 path.write_bytes(archive.read(MODEL_FILE))
                 model = load(path, library="pyarrow", progress=False)
                 state = json.loads(archive.read(STATE_FILE))
-            synthesizer = cls({"columns": state["columns"]})
+            synthesizer = cls(state["metadata"])
             template = FrameTemplate.from_json(state["template"]).for_model(model.schema_.labelled)
             synthesizer.model_, synthesizer.template_ = model, template
             synthesizer._n_sampled = check_count(state["n_sampled"], "n_sampled", low=0)
@@ -325,6 +350,34 @@ def _content(metadata: object) -> Mapping[str, Any]:
     return content
 
 
+def _metadata(table_name: str, table: Mapping[str, Any]) -> dict[str, Any]:
+    return {"tables": {table_name: dict(table)}, "relationships": [], "METADATA_SPEC_VERSION": SPEC_VERSION}
+
+
+def _describes(metadata: Mapping[str, Any], kind: Kind) -> bool:
+    """Return whether metadata of a column may be those of a column of this kind."""
+    sdtype = metadata["sdtype"]
+    if kind not in SDTYPES or kind is Kind.CONSTANT or sdtype in (SDTYPES[kind]["sdtype"], UNKNOWN["sdtype"]):
+        return True
+    if sdtype in MODELLED_SDTYPES:
+        return False
+    is_left_out = sdtype == "id" or metadata.get("pii", True)
+    return kind is (Kind.IDENTIFIER if is_left_out else Kind.CATEGORY)
+
+
+def _keys(table: Mapping[str, Any], kept: list[str]) -> dict[str, Any]:
+    """Return the keys of a table and the relationships of its columns, as far as their columns are kept."""
+
+    def is_kept(names: object) -> bool:
+        return all(name in kept for name in (names if isinstance(names, list) else [names]))
+
+    found = {name: table[name] for name in KEYS if name in table and is_kept(table[name])}
+    alternate = [each for each in table.get("alternate_keys") or [] if is_kept(each)]
+    related = [each for each in table.get("column_relationships") or [] if is_kept(each.get("column_names"))]
+    lists = {"alternate_keys": alternate, "column_relationships": related}
+    return found | {name: values for name, values in lists.items() if values}
+
+
 def _schema(columns: Mapping[str, Mapping[str, Any]], table: pa.Table) -> Schema:
     kinds = {f.name: _kind(columns[f.name], f.type) for f in table.schema if f.name in columns}
     left_out = [name for name, kind in kinds.items() if kind == Kind.SKIPPED]
@@ -350,18 +403,41 @@ def _is_text(dtype: pa.DataType) -> bool:
     return storage_type(dtype) in ("text", "category")
 
 
-def _parse_times(table: pa.Table, columns: Mapping[str, Mapping[str, Any]]) -> pa.Table:
-    """Return a table in which times that are texts are times, by the formats of the metadata."""
+def _with_time_formats(columns: Mapping[str, dict[str, Any]], table: pa.Table) -> dict[str, dict[str, Any]]:
+    """Return metadata of columns with a format for each time of a table that is written as text."""
+    complete = dict(columns)
+    for f in table.schema:
+        column = columns.get(f.name, {})
+        if column.get("sdtype") == "datetime" and _is_text(f.type) and not column.get("datetime_format"):
+            complete[f.name] = {**column, "datetime_format": _iso_format(f.name, table[f.name])}
+    return complete
+
+
+def _iso_format(name: str, texts: pa.ChunkedArray) -> str:
+    """Return the one of `TIME_FORMATS` that texts have."""
+    for form in TIME_FORMATS:
+        try:
+            pc.strptime(texts.cast(pa.string()), form, "us")
+        except pa.ArrowInvalid:
+            continue
+        return form
+    raise InvalidOption(
+        f"Column {name!r} holds texts that are not all dates or times of one form of ISO 8601. Give its metadata a "
+        '"datetime_format", such as "%d.%m.%Y".'
+    )
+
+
+def _parse_times(table: pa.Table, columns: Mapping[str, dict[str, Any]]) -> pa.Table:
+    """Return a table in which times that are texts are times, by the formats of the metadata, or of ISO 8601."""
+    columns = _with_time_formats(columns, table)
     for index, f in enumerate(table.schema):
         column = columns.get(f.name, {})
         if column.get("sdtype") != "datetime" or not _is_text(f.type):
             continue
-        form = column.get("datetime_format")
-        if not isinstance(form, str):
-            raise InvalidOption(f'Column {f.name!r} holds texts, so its metadata need a "datetime_format".')
+        form = column["datetime_format"]
         try:
             parsed = pc.strptime(table[f.name].cast(pa.string()), form, "us")
-        except pa.ArrowInvalid as error:
+        except (pa.ArrowInvalid, TypeError) as error:
             raise InvalidOption(f"Column {f.name!r} has a cell that is not a time like {form!r}: {error}.") from None
         table = table.set_column(index, f.name, parsed)
     return table

@@ -25,6 +25,8 @@ CELLS = (
     "print('the condition is', widget.where)",
     "widget.where, widget.compare = \"job = 'chef'\", 'member'",
     "widget.close()\nmodel.schema_",
+    "fresh = harpoon.Harpoon(hidden=16, max_epochs=3).fit(model.sample(300))",
+    "rows = fresh.sample(3000)",
 )
 
 
@@ -116,3 +118,6 @@ def test_a_condition_is_changed_and_answered_by_the_kernel(lab, model):
     cell = lab.run(3)
     assert "harpoon-card" in cell.get_attribute("innerHTML")
     assert not lab.all("iframe[title='Harpoon Studio']")
+    for number, end in ((4, "Trained (stopped by epochs)"), (5, "100%")):  # bars show how a call ended
+        cell = lab.run(number)
+        lab.until(lambda cell=cell, end=end: end in " ".join(cell.text.split()))

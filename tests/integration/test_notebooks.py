@@ -13,7 +13,7 @@ NAMES = ("clusters", "comparison", "first-steps", "imputation", "rules", "what-i
 MAX_BYTES = 80_000
 
 if any(importlib.util.find_spec(name) is None for name in ("nbclient", "ipykernel", "anywidget", "palmerpenguins")):
-    pytest.skip('the notebooks need: pip install "tabharpoon[dev]"', allow_module_level=True)
+    pytest.skip('the notebooks need: pip install -c constraints.txt ".[dev]"', allow_module_level=True)
 
 
 @pytest.fixture(scope="module")

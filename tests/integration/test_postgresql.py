@@ -4,7 +4,10 @@
 
 import datetime as dt
 import sys
+from contextlib import contextmanager
 from decimal import Decimal
+from functools import partial
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pytest
@@ -13,7 +16,7 @@ from harpoon import InvalidTable, MissingExtra, TableFileError, io
 from tests.support.cli import call
 from tests.support.postgresql import postgresql_server
 
-psycopg = pytest.importorskip("psycopg", reason="needs psycopg: pip install 'tabharpoon[postgres]'")
+psycopg = pytest.importorskip("psycopg", reason='needs psycopg: pip install -c constraints.txt ".[postgres]"')
 NAMES = ['it"s; drop table kept; --', "ÄÖ 名", "a.b", "select", "'; --", "%s", "{}", "tab\tle"]
 TYPES = """
 b boolean, i2 smallint, i4 integer, i8 bigint, f4 real, f8 double precision, n numeric, n2 numeric(10, 2), s text,
@@ -76,6 +79,20 @@ def test_types_are_read_as_they_are(url):
     assert third["by"] == b"\0"
     assert table.schema.field("f4").type == pa.float32()
     assert table.schema.field("n").type == pa.decimal128(7, 4)
+
+
+@pytest.mark.parametrize("dtype", ["date", "timestamp", "timestamptz"])
+def test_times_that_arrow_does_not_have_are_missing(url, dtype):
+    texts = ["infinity", "-infinity", "294276-12-31", "0044-03-15 BC", "1969-12-31", "2024-02-29"]
+    values = ", ".join(f"({number}, '{text}'::{dtype})" for number, text in enumerate(texts))
+    cells = io.read_table(f"{url}?query=select x from (values {values}) as v (n, x) order by n")["x"]
+    assert cells.is_null().to_pylist() == [True, True, dtype != "date", False, False, False]
+    assert [str(cell)[:10] for cell in cells[4:].to_pylist()] == ["1969-12-31", "2024-02-29"]
+
+
+def test_an_infinite_number_is_missing(url):
+    cells = io.read_table(f"{url}?query=select x from (values (1.5), ('Infinity'::numeric), ('NaN')) as v (x)")["x"]
+    assert [None if cell is None else float(cell) for cell in cells.to_pylist()] == [1.5, None, None]
 
 
 def test_a_table_comes_back_as_it_was_written(url):
@@ -190,8 +207,6 @@ def test_an_existing_table_is_replaced_only_by_force_and_a_view_never(url):
         "select",
         "select 1 as a, 2 as a",
         "select 1 / (x - 5) as a from kept",
-        "select 'infinity'::date as a",
-        "select '4000-01-01 BC'::date as a",
         "select nothing from nowhere",
         "",
     ],
@@ -269,7 +284,7 @@ def disconnect_others(url: str) -> None:
         )
 
 
-def test_a_connection_that_breaks_while_a_table_is_written(url):
+def test_a_connection_that_breaks_while_a_table_is_written(url, caplog):
     for name, force in (("t", False), ("kept", True)):
         with pytest.raises(TableFileError, match="cannot be written"), io.open_writer(f"{url}#{name}", force) as writer:
             writer.write(pa.table({"x": [1]}))
@@ -280,6 +295,26 @@ def test_a_connection_that_breaks_while_a_table_is_written(url):
         writer.write(pa.table({"x": [1]}))
         disconnect_others(url)
     assert set(tables(url)) == {"kept"}
+    assert caplog.records == []  # the error is all that is said: Python prints what a library logs without a handler
+
+
+def test_a_connection_that_breaks_while_rows_are_sent(url, caplog):
+    """The rows are larger than what the system holds back, so that the break is noticed within COPY."""
+    rows = pa.table({"s": ["x" * 1000] * 100_000})
+    with pytest.raises(TableFileError, match="cannot be written"), io.open_writer(f"{url}#t") as writer:
+        writer.write(rows.slice(0, 1))
+        copy = writer.cursor.copy
+        writer.cursor = SimpleNamespace(copy=partial(broken_copy, copy, url))
+        writer.write(rows)
+    assert set(tables(url)) == {"kept"}
+    assert caplog.records == []
+
+
+@contextmanager
+def broken_copy(copy, url, statement):
+    with copy(statement) as writing:
+        disconnect_others(url)
+        yield writing
 
 
 def test_a_connection_that_breaks_while_a_table_is_read(url):
@@ -313,7 +348,7 @@ def test_passwords_are_not_shown():
 
 def test_without_psycopg_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(MissingExtra, match=r"tabharpoon\[postgres\]"):
+    with pytest.raises(MissingExtra, match=r'pip install -c constraints\.txt "\.\[postgres\]"'):
         io.read_table("postgresql://host/shop#t")
 
 

@@ -118,7 +118,7 @@ def test_a_fitted_model_is_used_and_bad_tables_are_refused(environment, tmp_path
         "draw <- function(seed) { set.seed(seed); mice.impute.harpoon(data, model = model) }\n"
         "imp <- mice(data, method = 'harpoon', m = 2, maxit = 2, seed = 1, printFlag = FALSE, model = model)\n"
         "fails <- function(data) tryCatch({ harpoon_fit(data, 1); 'no error' }, error = conditionMessage)\n"
-        "hostile <- data.frame(a = c(1.5, NA, 3), b = c('x\"; stop()', 'y', NA))\n"
+        "hostile <- data.frame(a = c(1.5, NA, 3), b = factor(c('x\"; stop()', 'y', NA)))\n"
         "names(hostile) <- c('if', 'b d\\u00e4 \"\\'`')\n"
         "names <- names(mice.impute.harpoon(hostile[rep(1:3, 20), ], type = c(0, 0), max_epochs = 1))\n"
         "json(list(same = identical(draw(5), draw(5)), other = identical(draw(5), draw(6)),\n"
@@ -134,6 +134,29 @@ def test_a_fitted_model_is_used_and_bad_tables_are_refused(environment, tmp_path
     assert "needs a data frame with rows" in found["list"][0]
     assert found["few"][0] != "no error"
     assert found["names"] == ["if", "b d\u00e4 \"'`"]
+
+
+def test_character_columns_are_predictors_or_refused_before_a_training(environment, tmp_path):
+    """mice cannot hold imputed texts. A complete column of texts is used in a block with the others, as a factor is."""
+    script = (
+        "suppressPackageStartupMessages({library(mice); library(harpoon)})\nset.seed(1)\n"
+        "data <- data.frame(x = rnorm(60), g = rep(c('a', 'b', 'b'), 20))\ndata$x[c(2, 8)] <- NA\n"
+        "run <- function(data, ...) mice(data, method = 'harpoon', m = 2, maxit = 1, seed = 2, printFlag = FALSE,\n"
+        f"  ..., {QUICK})\n"
+        "whole <- function(data) run(data, blocks = list(all = names(data)))\n"
+        "text <- whole(data); made <- whole(transform(data, g = factor(g)))\n"
+        "data$g[c(3, 9, 20)] <- NA\n"
+        "factors <- complete(whole(transform(data, g = factor(g))))\n"
+        "assignInNamespace('bridge', function() stop('Python was called'), 'harpoon')\n"
+        "fails <- function(call) tryCatch({ call; 'no error' }, error = conditionMessage)\n"
+        "json(list(same = identical(text$imp$x, made$imp$x), left = sum(is.na(factors)), block = fails(whole(data)),\n"
+        "  own = fails(mice.impute.harpoon(data, type = c(0, 0)))))"
+    )
+    found = r.run(script, tmp_path, **environment)
+    assert (found["same"], found["left"]) == ([1], [0])
+    for name in ("block", "own"):
+        assert "Column 'g' has the class character and missing values." in found[name][0]
+        assert "make it a factor first, by factor()" in found[name][0]
 
 
 def test_a_missing_python_package_says_what_to_install(environment, library, tmp_path):

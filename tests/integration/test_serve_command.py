@@ -62,7 +62,7 @@ def test_a_missing_extra_names_itself(model_file, monkeypatch):
     monkeypatch.setitem(sys.modules, "fastapi", None)
     done = CliRunner().invoke(app, ["serve", model_file])
     assert done.exit_code == 1
-    assert "tabharpoon[serve]" in done.stderr.replace("\n", "")
+    assert '".[serve]"' in done.stderr.replace("\n", "")
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 0)])

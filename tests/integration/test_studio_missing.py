@@ -82,8 +82,37 @@ def test_the_page_fits(reader, width, scheme):
     assert [one["id"] for one in axe.run()["violations"] if one["impact"] in ("serious", "critical")] == []
 
 
+def test_cells_that_such_rows_never_have_are_left_missing_if_asked(browser, tmp_path):
+    """Only old people have an income here: that of the young is missing in every training row."""
+    table = people()
+    old = ["old" if age >= 40 else "young" for age in table["age"].to_pylist()]
+    income = pa.array(table["income"].to_pylist(), mask=np.array(old) == "young")
+    table = table.select(["age", "job"]).append_column("life", pa.array(old)).append_column("income", income)
+    (tmp_path / "holes.csv").write_text("age,job,life,income\n30,chef,young,\n60,,old,3000\n")
+    with serving(create_app(fit(table, hidden=32, max_epochs=20), name=NAME)) as url:
+        reader = Reader(browser, url).open("#tab=fill")
+        reader.one("#file").send_keys(str(tmp_path / "holes.csv"))
+        reader.until(reader.one("#filled").is_displayed)
+        assert reader.text("#filled-words").startswith("2 cells filled in 2 of 2 rows")
+        assert 'choose "left missing" in Studio' in reader.text("#filled-notes")
+        assert "structural=" not in reader.text("#filled-notes") + reader.text("#fill-python")
+        Select(reader.one("#structural")).select_by_visible_text("left missing")
+        reader.until(lambda: reader.text("#filled-words").startswith("1 cell filled in 1 of 2 rows"))
+        assert reader.text("#filled-notes") == ""
+        assert 'model.impute(table, structural="keep")' in reader.text("#fill-python")
+        assert "--option structural=keep" in reader.text("#fill-shell")
+        behaviour = {"behavior": "allow", "downloadPath": str(tmp_path)}
+        browser.execute_cdp_cmd("Browser.setDownloadBehavior", behaviour)
+        reader.one('#filled-downloads [data-format="csv"]').click()
+        reader.until((tmp_path / "holes-filled.csv").exists)
+        kept = (tmp_path / "holes-filled.csv").read_text().splitlines()
+        assert kept[1] == "30,chef,young,"
+        assert ",," not in kept[2]
+
+
 def test_a_complete_table_has_no_switch(browser):
     with serving(create_app(fit(people()), name=NAME)) as url:
         reader = Reader(browser, url).open("#n=20")
         assert not reader.one("#missing-choice").is_displayed()
+        assert reader.one("#structural-choice").get_property("hidden")
         assert reader.all("p.missing, td.missing") == []

@@ -56,6 +56,7 @@ def test_an_extrapolation_has_a_banner(browser, url):
     reader = Reader(browser, url).open("#a=age+<+20+and+income+>+2200&n=5", 390, "dark")
     assert reader.text("#verdict-a .support.banner").startswith("Extrapolation: 0 of 300 real rows satisfy it.")
     assert chromium.overflow(browser) == 0
+    assert "⚠" in reader.text("#peek")
     axe = Axe(browser)
     axe.inject()
     assert [one["id"] for one in axe.run()["violations"] if one["impact"] in ("serious", "critical")] == []
@@ -67,6 +68,14 @@ def test_a_contradiction_has_its_reason_alone(browser, url_alone):
     assert reader.text("#verdict-a .words").startswith("No row can satisfy it: age > 60 and age < 50 exclude")
     assert [reader.text(f"#verdict-a .{part}") for part in ("support", "graded", "error")] == ["", "", ""]
     assert reader.all("#verdict-a .banner") == []
+    parts = ["changes-part", "rows-part", "code-part", "calibration", "settings"]
+    assert [part for part in parts if reader.one(f"#{part}").is_displayed()] == []
+    reader.open("#a=age+>+60+and+age+<+50&b=age+>+60&n=5")
+    assert reader.text("#changes-heading").startswith("What else changes when age > 60")
+    assert "rows_" not in reader.text("#python")
+    assert 'model.sample(5, where="age > 60"' in reader.text("#python")
+    reader.open("#a=age+>+60&n=5")
+    assert [part for part in parts if not reader.one(f"#{part}").is_displayed()] == []
 
 
 def test_the_banner_needs_no_table(browser, url_alone):
@@ -92,7 +101,7 @@ def test_without_real_rows_the_grade_says_where_it_comes_from(browser):
         grade = reader.one("#verdict-a .graded")
         assert grade.get_attribute("data-grade") == model.calibration_.grade != ""
         assert grade.text.startswith(
-            f"Grade {model.calibration_.grade}: from the model's own check, not from real rows"
+            f"Grade {model.calibration_.grade}: from the model's calibration and support, not from a comparison"
         )
         reader.open("#a=age+<+20+and+income+>+2200&n=5")
         assert reader.one("#verdict-a .graded").get_attribute("data-grade") == "D"
@@ -115,7 +124,7 @@ def test_an_answer_is_graded_against_real_rows(browser, url, model):
     reader = Reader(browser, url).open("#a=age+>%3D+50&n=400")
     assert reader.text("#verdict-a .graded") == found["agreement"]["sentence"]
     assert reader.one("#verdict-a .graded").get_attribute("data-grade") == found["agreement"]["grade"] != ""
-    assert reader.text("#calibration") == f"The model: {model.calibration_}"
+    assert reader.text("#calibration") == str(model.calibration_)
 
 
 def test_the_link_reproduces_the_view(browser, url):
@@ -124,3 +133,20 @@ def test_the_link_reproduces_the_view(browser, url):
     browser.get("about:blank")
     browser.get(link)
     assert reader.wait().text("#verdict-a .words") == words
+
+
+def test_without_a_condition_real_rows_are_shown_beside_sampled_ones(browser, url, url_alone):
+    found = requests.post(f"{url}/profile", json={"where": None, "n": 20, "seed": 0}, timeout=60).json()
+    jobs = next(one for one in found["columns"] if one["name"] == "job")
+    chefs = people()["job"].to_pylist().count("chef") / 300
+    assert jobs["real"]["fractions"][0] == pytest.approx(chefs)
+    assert found["real"] is None  # every row satisfies no condition
+    reader = Reader(browser, url).open("#n=20")
+    texts = [bar.text for bar in reader.all('#changes [data-column="job"] .values .real')]
+    assert f"{100 * chefs:.0f} %" in texts
+    assert "real rows" in reader.text("#legend").splitlines()
+    reader.open("#a=age+>%3D+60&n=20")
+    assert "real rows" not in reader.text("#legend").splitlines()
+    reader = Reader(browser, url_alone).open("#n=20")
+    assert "real rows" not in reader.text("#legend").splitlines()
+    assert reader.all("#changes .real") == []

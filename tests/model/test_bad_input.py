@@ -15,7 +15,7 @@ from harpoon import Harpoon, HarpoonError, InvalidOption, InvalidTable, NotFitte
 
 def state_of(model):
     """Return all attributes but the diagnostics of the last call."""
-    return {name: value for name, value in vars(model).items() if name != "sampling_info_"}
+    return {name: value for name, value in vars(model).items() if name != "_sampling_info"}
 
 
 @pytest.fixture

@@ -107,12 +107,19 @@ def test_a_card_shows_the_numbers_of_its_result(results, table, draws):
     assert kinds == [[column.name, column.kind] for column in results["schema"]]
 
 
+def test_a_check_without_rules_has_no_table_and_says_how_to_get_rules(model, table):
+    page = html.read(model.with_rules([]).check(table)._repr_html_())
+    assert "table" not in {element.name for element in page.elements}
+    text = page.elements[0].text
+    assert "The model carries no rules, so nothing was checked." in text
+    assert "model.with_rules(model.rules())" in text
+
+
 def test_an_unsupported_answer_is_marked(results):
     impossible = results["feasibility"]
     unsupported = replace(impossible, support=replace(impossible.support, is_impossible=False))
     assert "Extrapolation" in unsupported._repr_html_()
     assert "Extrapolation" not in impossible._repr_html_()
-    assert "interval" not in impossible._repr_html_()
     assert "Extrapolation" not in results["support"]._repr_html_()
 
 
@@ -122,7 +129,7 @@ def test_nothing_missing_is_said(model, draws):
     assert "No cell" in whole._repr_html_()
 
 
-@given(st.text(), st.lists(st.text(), max_size=3), st.text())
+@given(st.text(max_size=cards.MAX_CHARACTERS), st.lists(st.text(max_size=cards.MAX_CHARACTERS), max_size=3), st.text())
 def test_the_text_of_a_card_is_what_was_given(title, cells, text):
     """A browser that reads the card finds exactly the given texts, whatever letters they have."""
     normal = lambda letters: letters.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")  # noqa: E731

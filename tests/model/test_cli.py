@@ -173,7 +173,7 @@ def test_impute_fills_a_csv_and_leaves_every_other_cell_as_it_was_written(work, 
     done = call("impute", work.model, work.csv, "-o", tmp_path / "filled.csv", "--block-size", 100)
     assert done.code == 0, done.said
     assert done.out == b""
-    assert "19 cells filled in 344 rows: bill_length_mm 2" in done.said
+    assert "19 cells filled in 11 of 344 rows: bill_length_mm 2" in done.said
     before, after = cells(work.csv), cells(tmp_path / "filled.csv")
     changed = [(a, b) for old, new in zip(before, after, strict=True) for a, b in zip(old, new, strict=True) if a != b]
     assert len(changed) == 19
@@ -359,6 +359,26 @@ def test_options_are_listed_by_group_with_the_default_of_each_preset():
     assert "guidance_scale" in shown
     assert "ar_steps" not in shown
     assert_refused(call("options", "guidnce"), "Did you mean 'guidance'", 2)
+
+
+def test_the_index_of_pandas_in_a_parquet_file_is_not_modelled_and_is_kept(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"x": rng.normal(size=80), "c": rng.choice(["a", "b"], 80)}).sample(60, random_state=0)
+    frame.to_parquet(tmp_path / "t.parquet")
+    few = ("--option", "hidden=16", "--max-epochs", 1)
+    done = call("fit", tmp_path / "t.parquet", "-o", tmp_path / "m.harpoon", *few)
+    assert done.code == 0, done.said
+    assert "index of a pandas table: __index_level_0__" in done.said
+    assert harpoon.load(tmp_path / "m.harpoon", progress=False).schema_.names == ["x", "c"]
+    frame.assign(x=frame["x"].where(frame["c"] == "a")).to_parquet(tmp_path / "holes.parquet")
+    done = call("impute", tmp_path / "m.harpoon", tmp_path / "holes.parquet", "-o", tmp_path / "filled.parquet")
+    assert done.code == 0, done.said
+    filled = pd.read_parquet(tmp_path / "filled.parquet")
+    assert filled.index.equals(frame.index)
+    assert list(filled) == ["x", "c"]
+    assert filled["x"].notna().all()
+    done = call("schema", tmp_path / "t.parquet", "--kind", "__index_level_0__=integer")
+    assert "__index_level_0__" in done.out.decode()
 
 
 def test_fit_takes_any_model_or_training_option(work, tmp_path):

@@ -2,6 +2,8 @@
 
 import base64
 import json
+import re
+import warnings
 
 import numpy as np
 import polars as pl
@@ -31,6 +33,7 @@ SCHEMA = Schema(
 )
 BUDGET = Privacy(epsilon=8.0, delta=1e-5, steps=12, sample_rate=0.1)
 OPTIONS = {"hidden": 16, "rank_bins": 8, "progress": False, "schema": SCHEMA}
+pytestmark = pytest.mark.filterwarnings("ignore:About .* rows are too few to learn")
 SEEDED = pytest.mark.filterwarnings("ignore:For tests only")
 
 
@@ -214,6 +217,18 @@ def test_the_seed_and_a_large_delta_are_warned_of():
     assert "for tests only, no guarantee" in seeded._repr_html_()
     with pytest.warns(PrivacyWarning, match=r"delta=0\.01 allows to reveal a row of a table with about"):
         Harpoon(privacy=Privacy(8.0, 0.01, steps=1), **OPTIONS).fit(table())
+
+
+def test_the_warned_number_of_rows_is_enough():
+    """A table with as many rows as the warning names has none; the noise is that of the default options."""
+    split, n_weights = Privacy(2.0, 1e-6).split(5), 21_600
+    with pytest.warns(PrivacyWarning, match="too few to learn") as caught:
+        private_fit.warn_of_noise(split, 2000, n_weights)
+    enough = int(re.search(r"about ([\d,]+) rows, or", str(caught[0].message))[1].replace(",", ""))
+    assert 10_000 < enough < 20_000
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        private_fit.warn_of_noise(split, enough, n_weights)
 
 
 def test_values_that_the_schema_misses_are_warned_of_by_the_noisy_counts():

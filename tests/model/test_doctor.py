@@ -51,6 +51,7 @@ def test_doctor_reports_the_installation():
     assert facts["self_test"]["problem"] == ""
     text = call("doctor").out.decode()
     assert "Self-test passed" in text
+    assert 'pip install -c constraints.txt ".[name]"' in " ".join(text.split())
     assert all(extra.purpose in text for extra in EXTRAS.values())
 
 

@@ -54,6 +54,7 @@ def connection(model, table, monkeypatch):
         connection.register("arrow_rows", table)
         connection.execute("CREATE TABLE rows AS FROM arrow_rows")
         connection.execute("CREATE TABLE kept AS SELECT 1 AS x")
+        connection.execute("CREATE TABLE typo AS SELECT number AS numbr, * EXCLUDE (number) FROM rows")
         yield connection
         assert connection.execute("FROM kept").fetchall() == [(1,)]
 
@@ -77,6 +78,20 @@ def test_samples_under_a_condition_are_those_of_python_and_satisfy_it(connection
     assert plain(sampled) == plain(model.sample(200, where=condition, random_state=5))
     satisfied = connection.sql(f"SELECT count(*) FROM sampled WHERE {condition}").fetchall()  # noqa: S608
     assert satisfied == [(200,)]
+
+
+def test_samples_without_missing_cells_are_those_of_python(connection, model):
+    sampled = connection.sql("FROM harpoon_sample('m', 100, seed := 5, missing := 'complete')").to_arrow_table()
+    assert plain(sampled) == plain(model.sample(100, random_state=5, missing="complete"))
+    assert sum(column.null_count for column in sampled.columns) == 0
+
+
+def test_names_differ_in_the_case_of_letters(connection, model, table):
+    """DuckDB does not tell them apart."""
+    connection.execute("CREATE TABLE large AS SELECT number AS NUMBER, * EXCLUDE (number) FROM rows")
+    assert len(connection.sql("FROM harpoon_sample('M', 3.0)").fetchall()) == 3
+    imputed = connection.sql("FROM harpoon_impute('M', 'large')").to_arrow_table()
+    assert imputed["number"].to_pylist() == model.impute(table)["number"].to_pylist()
 
 
 def test_a_query_uses_the_functions_as_tables(connection, model):
@@ -146,8 +161,15 @@ def test_a_query_that_needs_few_rows_samples_few_blocks(connection, model, monke
 @pytest.mark.parametrize(
     ("query", "words"),
     [
-        ("FROM harpoon_sample('nope', 3)", "harpoon_sample_nope"),
-        ("FROM harpoon_sample('m\"(1, NULL, NULL); DROP TABLE kept; --', 3)", "does not exist"),
+        ("FROM harpoon_sample('nope', 3)", "no model named 'nope'. Registered: m. Call harpoon.duckdb.register first"),
+        ("FROM harpoon_sample(NULL, 3)", "no model named NULL"),
+        ("FROM harpoon_impute('nope', 'rows')", "no model named 'nope'"),
+        ("FROM harpoon_sample('m', 2.7)", "must be an integer, got 2.7"),
+        ("FROM harpoon_sample('m', NULL)", "must be an integer, got NULL"),
+        ("FROM harpoon_sample('m', 3, seed := 0.5)", "seed must be an integer, got 0.5"),
+        ("FROM harpoon_sample('m', 3, missing := 'never')", "missing must be one of"),
+        ("FROM harpoon_sample('m', 3, missing := '''); DROP TABLE kept; --')", "missing must be one of"),
+        ("FROM harpoon_sample('m\"(1, NULL, NULL); DROP TABLE kept; --', 3)", "no model named"),
         ("FROM harpoon_sample('m', 3, condition := '1 = 1; DROP TABLE kept')", "condition"),
         ("FROM harpoon_sample('m', 3, condition := 'nothing > 3')", "nothing"),
         ("FROM harpoon_sample('m', 3, condition := 'number > 1 and number < 0')", "condition"),
@@ -159,7 +181,11 @@ def test_a_query_that_needs_few_rows_samples_few_blocks(connection, model, monke
         ("FROM harpoon_impute('m', 'nope')", "nope"),
         ("FROM harpoon_impute('m', 'rows; DROP TABLE kept')", "does not exist"),
         ("FROM harpoon_impute('m', 'rows'', NULL, NULL); DROP TABLE kept; --')", "does not exist"),
-        ("FROM harpoon_impute('m', 'kept')", "number"),
+        (
+            "FROM harpoon_impute('m', 'kept')",
+            "the columns 'number', 'count'.*which the table does not have .it has 'x'",
+        ),
+        ("FROM harpoon_impute('m', 'typo')", "the column 'number', which.*Did you mean 'numbr' for 'number'"),
         ("FROM harpoon_impute('m', (SELECT 'rows'))", "subquer"),
     ],
 )
@@ -197,5 +223,5 @@ def test_arguments_that_make_no_sense(connection, model, monkeypatch):
     with pytest.raises(NotFitted):
         harpoon.duckdb.register(connection, Harpoon())
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    with pytest.raises(MissingExtra, match=r"tabharpoon\[sql\]"):
+    with pytest.raises(MissingExtra, match=r'pip install -c constraints\.txt "\.\[sql\]"'):
         harpoon.duckdb.register(connection, model)

@@ -457,7 +457,7 @@ def test_an_engine_that_is_not_installed_names_its_extra(monkeypatch):
     for engine, package in (("ray", "ray"), ("spark", "pyspark")):
         monkeypatch.delitem(sys.modules, f"harpoon.engines.{engine}", raising=False)
         monkeypatch.setitem(sys.modules, package, None)
-        with pytest.raises(MissingExtra, match=rf"tabharpoon\[{engine}\]"):
+        with pytest.raises(MissingExtra, match=rf'pip install -c constraints\.txt "\.\[{engine}\]"'):
             __import__(f"harpoon.engines.{engine}")
 
 

@@ -1,6 +1,7 @@
 """The what-if widget without a notebook: its page, and its answers to messages."""
 
 import base64
+import copy
 import json
 import queue
 import re
@@ -8,6 +9,7 @@ import sys
 
 import pytest
 
+import harpoon
 from harpoon import Harpoon, InvalidCondition, InvalidOption, InvalidTable, MissingExtra, NotFitted
 from harpoon.apps.notebook.page import studio_page
 from tests.support import frames
@@ -53,6 +55,17 @@ def widget(model):
     widget = model.explore(where="age >= 40", compare="job = 'chef'")
     yield widget
     widget.close()
+
+
+def test_the_title_is_the_name_of_the_file(model, monkeypatch, tmp_path):
+    model.save(tmp_path / "people.harpoon")
+    loaded = harpoon.load(tmp_path / "people.harpoon", progress=False)
+    for one, name in ((model, "model"), (loaded, "people"), (copy.copy(loaded), "people")):
+        widget = one.explore()
+        page = Page(widget, monkeypatch)
+        page.post("1", path="schema", method="GET")
+        assert json.loads(page.read("1")[1])["name"] == name
+        widget.close()
 
 
 @pytest.fixture
@@ -146,5 +159,5 @@ def test_wrong_arguments_are_errors(model):
 @pytest.mark.parametrize("package", ["anywidget", "fastapi"])
 def test_a_missing_package_is_named(model, monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingExtra, match=rf'{package}.*pip install "tabharpoon\[notebook\]"'):
+    with pytest.raises(MissingExtra, match=rf'{package}.*pip install -c constraints\.txt "\.\[notebook\]"'):
         model.explore()

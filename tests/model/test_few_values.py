@@ -94,7 +94,7 @@ def test_a_condition_changes_the_shares_of_a_flag(model):
         assert moved.size == pytest.approx(new - old)
         low, high = moved.interval
         assert low < (met[name] == label).mean() < high
-        assert moved.interval_text.startswith("95 % interval ")
+        assert moved.interval_text.startswith("95 % interval of the ")
         assert training_counts(model, bind(parse(f"{name} = {labels[1]:g}"), model.schema_), column) is None
         counted = training_counts(model, predicate, column)
         assert counted.share(label) == pytest.approx((met[name] == label).mean(), abs=0.05)

@@ -102,6 +102,16 @@ def test_rows_that_do_not_fit_the_task_are_errors(saved, table):
         loaded.predict(None)
 
 
+def test_a_wheel_can_be_named_instead_of_a_release(model, tmp_path):
+    wheel = tmp_path / "tabharpoon-0.2.0-py3-none-any.whl"
+    wheel.touch()
+    flavour.save_model(model, str(tmp_path / "saved"), pip_requirements=[str(wheel)])
+    for name in ("requirements.txt", "conda.yaml"):
+        text = (tmp_path / "saved" / name).read_text()
+        assert str(wheel) in text
+        assert "tabharpoon==" not in text
+
+
 def test_only_fitted_models_of_harpoon_are_saved(tmp_path):
     with pytest.raises(NotFitted):
         flavour.save_model(Harpoon(), str(tmp_path / "a"))

@@ -49,6 +49,22 @@ def test_a_private_model_is_trained_and_described(files):
     assert described["privacy"]["unit"] == "row"
 
 
+def test_steps_and_sample_rate_are_options(files):
+    chosen = "--privacy-steps", 7, "--privacy-sample-rate", 0.2
+    done = fit(files, "--schema", files / "schema.json", *BUDGET, *chosen, "--json")
+    assert done.code == 0, done.said
+    privacy = json.loads(done.out)["privacy"]
+    assert (privacy["privacy"]["steps"], privacy["privacy"]["sample_rate"]) == (7, 0.2)
+    assert "too few to learn how columns depend on each other" in done.said
+
+
+@pytest.mark.parametrize(("secure", "words"), [((), "pseudo-random noise, not secure"), (("--secure",), "(secure)")])
+def test_info_says_where_the_noise_came_from(files, secure, words):
+    done = fit(files, "--schema", files / "schema.json", *BUDGET, *secure, "--privacy-steps", 2, "--quiet")
+    assert done.code == 0, done.said
+    assert words in b" ".join(call("info", files / "m.harpoon").out.split()).decode()
+
+
 def test_a_seed_is_for_tests_only(files):
     done = fit(files, "--schema", files / "schema.json", *BUDGET, "--seed", 1, "--quiet")
     assert done.code == 0, done.said
@@ -60,6 +76,8 @@ def test_a_seed_is_for_tests_only(files):
     [
         (("--epsilon", 2), "--epsilon and --delta"),
         (("--secure",), "--epsilon and --delta"),
+        (("--privacy-steps", 5), "--epsilon and --delta"),
+        ((*BUDGET, "--schema", "schema.json", "--privacy-sample-rate", 0.9), "sample_rate"),
         (BUDGET, "--schema FILE"),
         ((*BUDGET, "--schema", "schema.json", "--max-time", "1m"), "Privacy(steps=...)"),
     ],

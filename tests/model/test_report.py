@@ -286,6 +286,7 @@ def test_a_registered_metric_is_shown_with_its_title_direction_and_range(library
         "ideal": 0.0,
         "direction": "lower",
         "meaning": "The difference of the mean ages.",
+        "rows": REAL.num_rows,
         "range": [-100, 100],
     }
     assert scores["unbounded"]["range"] == [0.0, None]
@@ -393,6 +394,26 @@ def test_without_training_rows_the_search_for_copies_is_not_computed(model):
     few = evaluate(model, OTHER, train=REAL.slice(0, 5), rows=60, random_state=0)["fidelity"]
     assert few["closest"] is None
     assert "at least 20 complete training rows, got 5" in few["copies_note"]
+
+
+def test_detection_reads_the_rows_that_have_missing_cells():
+    """Missing cells alone tell the tables apart: of complete rows, which are alike, no classifier can."""
+    keep = np.arange(REAL.num_rows) % 5 == 0
+    gaps = [value if complete else None for value, complete in zip(OTHER["gain"].to_pylist(), keep, strict=True)]
+    synthetic = OTHER.set_column(OTHER.schema.get_field_index("gain"), "gain", pa.array(gaps))
+    summary = check_summary(compare(REAL.drop_columns(["hired"]), synthetic.drop_columns(["hired"]), random_state=0))
+    scores = {score["key"]: score for score in summary["fidelity"]["scores"]}
+    n_complete = keep.sum() - sum(value is None for value in OTHER["gain"].to_pylist()[::5])
+    assert scores["detection"]["rows"] == REAL.num_rows
+    assert scores["detection"]["value"] > 0.85
+    for key in ("linear_detection", "alpha_precision", "beta_recall"):
+        assert scores[key]["rows"] == n_complete
+        assert f"From {n_complete} complete rows of each table only." in scores[key]["meaning"]
+    headline = next(one for one in summary["headlines"] if one["name"] == "Detection AUC")
+    assert headline["value"] == scores["detection"]["value"]
+    assert headline["grade"] == "poor"
+    recall = next(one for one in summary["headlines"] if one["name"] == "β-recall")
+    assert [recall["grade"], str(n_complete) in recall["meaning"]] == ["none", True]
 
 
 def test_copies_of_training_rows_are_found(model):

@@ -102,6 +102,56 @@ def test_a_schema_comes_back_from_its_metadata(table):
     assert to_schema(metadata, plain) == schema
 
 
+def test_metadata_come_back_with_what_a_schema_does_not_have(table):
+    """Keys, formats, regular expressions and personal types, of metadata of one table and of one of several."""
+    table_facts = {
+        **METADATA["tables"]["houses"],
+        "alternate_keys": ["email", ["id", "email"]],
+        "column_relationships": [{"type": "address", "column_names": ["city", "land"]}],
+    }
+    metadata = {**METADATA, "tables": {"houses": table_facts}}
+    several = {**METADATA, "tables": {"houses": table_facts, "other": {"columns": {"x": {"sdtype": "id"}}}}}
+    schema = to_schema(metadata, table)
+    assert to_metadata(schema, like=metadata) == metadata
+    assert to_metadata(schema, like=several, table_name="houses") == metadata
+    assert to_metadata(schema, like=table_facts)["tables"] == {"table": table_facts}
+    inferred = Schema.infer(table)  # finds that the id is an identifier, and that the e-mail addresses are personal
+    assert to_metadata(inferred, like=metadata)["tables"]["houses"]["columns"]["email"] == COLUMNS["email"]
+    bare = to_metadata(schema)["tables"]["table"]
+    assert bare == {"columns": {name: bare["columns"][name] for name in COLUMNS}}
+    assert bare["columns"]["since"] == {"sdtype": "datetime"}
+
+
+def test_metadata_follow_a_schema_that_has_changed(table):
+    facts = {
+        "columns": COLUMNS,
+        "primary_key": "id",
+        "alternate_keys": ["email"],
+        "column_relationships": [{"type": "address", "column_names": ["city", "land"]}],
+    }
+    plain = table.assign(id=range(len(table))).drop(columns="land")
+    schema = Schema.infer(plain, kinds={"id": "number", "rooms": "category"}, exclude=["email"])
+    found = to_metadata(schema, like=facts)["tables"]["table"]
+    assert found["columns"]["id"]["sdtype"] == "numerical"
+    assert found["columns"]["rooms"] == {"sdtype": "categorical"}
+    assert found["columns"]["email"] == COLUMNS["email"]
+    assert set(found["columns"]) == set(plain.columns)
+    assert {name: value for name, value in found.items() if name != "columns"} == {"alternate_keys": ["email"]}
+
+
+@pytest.mark.parametrize("form", ["%Y-%m-%d", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M"])
+def test_texts_of_iso_times_need_no_format(table, form):
+    texts = table[["rooms"]].assign(seen=table["seen"].dt.strftime(form))
+    columns = {"rooms": {"sdtype": "numerical"}, "seen": {"sdtype": "datetime"}}
+    synthesizer = HarpoonSynthesizer({"columns": columns}, **TINY)
+    synthesizer.fit(texts)
+    seen = synthesizer.sample(20)["seen"]
+    assert list(pd.to_datetime(seen, format=form).dt.strftime(form)) == list(seen)
+    assert synthesizer.get_metadata()["tables"]["table"]["columns"]["seen"]["datetime_format"] == form
+    given = synthesizer.sample_remaining_columns(texts.head(3)[["seen"]])
+    assert list(given["seen"]) == list(texts["seen"][:3])
+
+
 def test_rows_are_those_of_harpoon_and_continue(synthesizer, table):
     model = synthesizer.model_
     rows = synthesizer.sample(50)
@@ -157,7 +207,7 @@ def test_a_saved_synthesizer_continues_where_it_was(synthesizer, tmp_path):
     first = synthesizer.sample(10)
     synthesizer.save(tmp_path / "houses.zip")
     loaded = HarpoonSynthesizer.load(tmp_path / "houses.zip")
-    assert loaded.get_metadata()["tables"]["table"]["columns"] == COLUMNS
+    assert loaded.get_metadata() == synthesizer.get_metadata() == METADATA
     pd.testing.assert_frame_equal(loaded.sample(10), synthesizer.sample(10))
     loaded.reset_sampling()
     pd.testing.assert_frame_equal(loaded.sample(10), first)
@@ -182,7 +232,12 @@ def test_damaged_and_hostile_files(synthesizer, tmp_path):
             HarpoonSynthesizer.load(path)
     with pytest.raises(ModelFileError, match="There is no file"):
         HarpoonSynthesizer.load(tmp_path / "none.zip")
-    for state in ("{}", "[]", "no json", '{"columns": {"x": {"sdtype": "id"}}, "template": {}, "n_sampled": 0}'):
+    for state in (
+        "{}",
+        "[]",
+        "no json",
+        '{"metadata": {"columns": {"x": {"sdtype": "id"}}}, "template": {}, "n_sampled": 0}',
+    ):
         path.write_bytes(whole)
         with zipfile.ZipFile(path) as archive:
             model = archive.read("model.harpoon")
@@ -223,7 +278,7 @@ def test_wrong_use(synthesizer, table):
         fresh.fit(table.assign(more=1))
     with pytest.raises(InvalidOption, match="is not a time like"):
         fresh.fit(table.assign(since="yesterday"))
-    with pytest.raises(InvalidOption, match="datetime_format"):
+    with pytest.raises(InvalidOption, match=r"one form of ISO 8601. Give its metadata a \"datetime_format\""):
         to_schema({"columns": {"since": {"sdtype": "datetime"}}}, table[["since"]])
     with pytest.raises(InvalidOption):
         HarpoonSynthesizer(METADATA, no_such_option=1)

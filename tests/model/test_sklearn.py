@@ -254,11 +254,15 @@ PUBLIC = Schema(
 )
 
 
+FEW_ROWS = pytest.mark.filterwarnings("ignore:About .* rows are too few to learn")
+
+
 def private_imputer(**changes) -> HarpoonImputer:
     options = {"hidden": 8, "privacy": Privacy(8.0, 1e-5, steps=2)}
     return HarpoonImputer(schema=PUBLIC, options=options).set_params(**changes)
 
 
+@FEW_ROWS
 def test_a_budget_is_spent_as_by_harpoon_itself(monkeypatch):
     seen, release = [], private_fit.release
     monkeypatch.setattr(private_fit, "release", lambda *arguments: seen.append(0) or release(*arguments))
@@ -279,6 +283,7 @@ def test_what_cannot_be_private_is_refused():
         private_imputer(max_epochs=3).fit(frame)
 
 
+@FEW_ROWS
 @pytest.mark.parametrize("store", STORES)
 def test_a_private_imputer_is_stored_with_its_budget(store):
     imputer = private_imputer().fit(incomplete_frame())

@@ -12,6 +12,7 @@ import pyarrow.csv
 import pytest
 import requests
 from scipy.stats import beta
+from scipy.stats import t as student
 
 from harpoon import ExtrapolationWarning, Harpoon, ShortTrainingWarning, load
 from harpoon.apps.server.app import create_app
@@ -140,6 +141,32 @@ def test_a_report_has_support_and_grade_of_its_condition(work):
     assert excess == sorted(excess, reverse=True)
 
 
+@pytest.mark.parametrize("given", ["test rows", "training rows", "no rows"])
+def test_a_report_of_a_condition_on_two_columns_has_intervals_where_rows_are_at_hand(work, given):
+    where = "age between 30 and 70 and income > 1500"
+    met = duckdb.from_arrow(TABLE).filter(where).to_arrow_table()
+    half = TABLE.slice(0, 40)
+    if given == "no rows":
+        summary = describe(work.model, where=where, rows=200, random_state=0)
+    else:
+        test, train = (TABLE, None) if given == "test rows" else (half, TABLE)
+        summary = evaluate(work.model, test, train=train, where=where, rows=200, random_state=0)
+    page = " ".join(Page(summary).html.replace("\N{NO-BREAK SPACE}", " ").split())
+    changes = {one["name"]: one for one in summary["condition"]["region"] + summary["condition"]["what_if"]}
+    if given == "no rows":
+        assert {one["interval"] for one in changes.values()} == {None}
+        assert "There are no intervals" in page
+        return
+    whose = "the training rows" if given == "training rows" else "the real rows that satisfy the condition"
+    assert f"Intervals contain the error of {whose} and of the simulation." in page
+    low, high = changes["income"]["interval"]
+    income = met["income"].to_numpy()
+    half_width = student.ppf(0.975, len(income) - 1) * income.std(ddof=1) / np.sqrt(len(income))
+    assert low <= income.mean() - half_width * 0.999
+    assert high >= income.mean() + half_width * 0.999
+    assert all(one["interval_text"] for one in summary["condition"]["what_if"])
+
+
 def test_a_report_of_an_extrapolation_has_a_banner(work):
     summary = describe(work.model, where="age < 24 and income > 1990", rows=200, random_state=0)
     assert summary["condition"]["support"]["is_extrapolation"]
@@ -180,17 +207,19 @@ def test_a_model_alone_has_a_grade_that_says_where_it_comes_from(work):
     assert own
     assert found["condition"]["agreement"]["source"] == "model"
     assert found["condition"]["agreement"]["grade"] == own
-    assert "own check, not from real rows" in Page(found).html.replace("\N{NO-BREAK SPACE}", " ")
+    assert "calibration and support, not from a comparison with real rows" in Page(found).html.replace(
+        "\N{NO-BREAK SPACE}", " "
+    )
     model.sample(5, where=OFTEN, random_state=0)
     assert model.sampling_info_.own_grade.grade == own
-    assert "not from real rows" in str(model.sampling_info_)
+    assert "not from a comparison with real rows" in str(model.sampling_info_)
     model.save(work.folder / "own.harpoon")
     done = call("sample", work.folder / "own.harpoon", "-n", 3, "--where", OFTEN, "-o", work.folder / "own.csv")
-    assert "not from real rows" in done.said
+    assert "not from a comparison with real rows" in done.said
     with serving(create_app(model, name="people")) as url:
         shown = requests.post(f"{url}/profile", json={"where": OFTEN, "n": 100, "seed": 0}, timeout=60).json()
     assert shown["agreement"]["grade"] == shown["sampling_info"]["own_grade"]["grade"] == own
-    assert "not from real rows" in shown["agreement"]["sentence"]
+    assert "not from a comparison with real rows" in shown["agreement"]["sentence"]
 
 
 # Service

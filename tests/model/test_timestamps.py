@@ -214,6 +214,59 @@ def test_a_timestamp_is_sampled_near_the_given_one(shipping_model, shipments):
         assert days_between(rows).between(expected.min(), expected.max()).all()
 
 
+@pytest.mark.parametrize("point", ["mean", "median", "mode"])
+@pytest.mark.parametrize("gone", [["shipped"], ["ordered"], ["ordered", "shipped"]], ids=str)
+def test_point_estimates_of_timestamps_go_through_the_time_between_them(shipping_model, shipments, point, gone):
+    whole, expected = shipments.dropna(), days_between(shipments)
+    hidden = whole.assign(**{name: whole[name].where(np.arange(len(whole)) % 3 > 0) for name in gone})
+    filled = shipping_model.impute(hidden, point=point)
+    for name in whole:
+        assert (filled[name] == whole[name])[hidden[name].notna()].all()
+    found = days_between(filled)[hidden[gone[0]].isna()]
+    assert found.between(expected.min(), expected.max()).all()
+    if point != "mode":  # by the law of total variance; medians of a skewed distribution are below its mean
+        assert found.std() < expected.std()
+        assert expected.median() - 2 < found.mean() < expected.mean() + 2
+
+
+def test_the_expectation_of_a_timestamp_is_that_of_another_and_the_time_between(shipping_model, shipments):
+    whole, day = shipments.dropna().reset_index(drop=True), pd.Timedelta(days=1)
+    for name, other, sign in (("shipped", "ordered", 1), ("ordered", "shipped", -1)):
+        numbers = shipping_model.expect(whole.assign(**{name: pd.NaT})).numbers
+        ticks = whole[other].astype("int64").to_numpy()
+        assert np.array_equal(numbers[other], ticks)
+        gaps = sign * (numbers[name] - ticks) / (day / pd.Timedelta(1, whole[other].dt.unit))
+        expected = days_between(shipments)
+        assert gaps.std() < expected.std()
+        assert gaps.mean() == pytest.approx(expected.mean(), abs=2)
+
+
+@pytest.mark.parametrize("point", ["mean", "median"])
+def test_a_filled_end_is_its_start_and_the_filled_number_of_days(shipments, point):
+    whole = shipments.dropna().reset_index(drop=True)
+    table = whole.assign(days=(whole["shipped"] - whole["ordered"]).dt.days)
+    hidden = table.assign(**{name: table[name].where(table.index % 2 > 0) for name in ("shipped", "days")})
+    filled = Harpoon(**OPTIONS).fit(table).impute(hidden, point=point)
+    last = filled["shipped"] == table["shipped"].max()  # the end of the range
+    assert ((filled["shipped"] - filled["ordered"]).dt.days == filled["days"])[~last].all()
+
+
+def test_the_time_after_a_full_hour_is_as_in_the_table():
+    random = np.random.default_rng(0)
+    hours = pd.date_range("2023-01-01", periods=17_520, freq="h")
+    start = pd.Series(hours[random.integers(0, len(hours), N)])
+    minutes = np.rint(random.gamma(2, 17, N))
+    table = pd.DataFrame({"start": start, "end": start + pd.to_timedelta(minutes, unit="min")})
+    model = Harpoon(**OPTIONS).fit(table)
+    assert model.relations() == []
+    for rows in (model.sample(1500, random_state=1), model.sample(given=table.assign(start=pd.NaT), random_state=1)):
+        found = (rows["end"] - rows["start"]) / pd.Timedelta(minutes=1)
+        assert (rows["start"].dt.minute == 0).all()
+        assert found.between(minutes.min(), minutes.max()).all()
+        assert found.mean() == pytest.approx(minutes.mean(), rel=0.2)
+        assert found.std() == pytest.approx(minutes.std(), rel=0.2)
+
+
 @pytest.mark.parametrize("where", ["ordered > '2021-01-01' and shipped < '2021-01-04'", "month(ordered) = 3"])
 def test_times_that_are_apart_as_in_no_training_row_are_warned_of(shipping_model, shipments, where):
     with warnings.catch_warnings(record=True) as caught:
@@ -248,6 +301,9 @@ def test_the_time_between_timestamps_is_no_column_and_is_saved(shipping_model, s
         ("year(visit) = 2030", "because year(visit) is from 2021 to 2022 in the training table"),
         ("minute(visit) = 30 and cost > 5", "because minute(visit) is always 0 in the training table"),
         ("month(visit) = 2 and day(visit) = 30", "exclude each other"),
+        ("week(visit) = 53", "because week(visit) is from 1 to 52 in the training table"),
+        ("dayofyear(visit) = 366 and cost > 5", "because dayofyear(visit) has only the values 3 to 8"),
+        ("dayofyear(paid) = 2", "because dayofyear(paid) has only the values 1, 32, 60 to 61"),
     ],
 )
 def test_impossible_calendar_conditions_say_why(model, where, reason):

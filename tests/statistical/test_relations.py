@@ -406,3 +406,49 @@ def test_coincidences_are_not_listed_and_rare_copies_are():
     found = Harpoon(hidden=16, max_epochs=1, random_state=0, progress=False).fit(table).relations()
     assert [line.partition(" (")[0] for line in found] == ["bill = paid", "paid = bill"]
     assert all(0.03 < float(line.partition(" (")[2].split()[0]) / 100 < 0.06 for line in found)
+
+
+@pytest.fixture(scope="module")
+def hidden_parts():
+    """Parts and their total, one row in five without a part, and a bonus that some kinds of rows cannot have."""
+    rng, n = np.random.default_rng(3), 1500
+    a, b = rng.integers(0, 30, (2, n))
+    kind, salary, bonus = rng.choice(["staff", "temp"], n), rng.integers(20, 60, n), rng.integers(5, 15, n)
+    is_staff, is_known = kind == "staff", rng.random(n) >= 0.2
+    table = pa.table(
+        {
+            "a": a,
+            "b": pa.array(b, mask=~is_known),
+            "total": a + b,
+            "kind": kind,
+            "salary": salary,
+            "bonus": pa.array(bonus, mask=~is_staff),
+            "pay": np.where(is_staff, salary + bonus, salary),
+        }
+    )
+    return table, Harpoon(max_epochs=20, hidden=64, random_state=0, progress=False).fit(table)
+
+
+def test_rows_are_the_same_with_and_without_nulls_and_a_hidden_part_has_a_value(hidden_parts):
+    _, model = hidden_parts
+    rows, complete = (dataframe.read(model.sample(1500, random_state=1, missing=m)) for m in ("as_trained", "complete"))
+    for name in rows.names:
+        before, after = rows.column(name), complete.column(name)
+        assert (before.values == after.values)[~before.missing].all(), name
+        assert not after.missing.any()
+    column = {name: complete.column(name).values for name in rows.names}
+    assert (column["a"] + column["b"] == column["total"]).all()
+    hidden = rows.column("b").missing
+    implied = (rows.column("total").values - rows.column("a").values)[hidden]
+    assert ((implied >= 0) & (implied <= 29)).all()
+    assert hidden.mean() == pytest.approx(0.2, abs=0.05)  # rows are sampled again with the same nulls
+
+
+def test_a_cell_that_cannot_have_a_value_keeps_no_relation(hidden_parts):
+    """Without a bonus, the pay is the salary; were it their difference from a bonus, such rows would all be wrong."""
+    table, model = hidden_parts
+    rows = dataframe.read(model.sample(1500, random_state=1))
+    is_temp = rows.column("bonus").missing
+    difference = (rows.column("pay").values - rows.column("salary").values)[is_temp]
+    assert (difference < 5).mean() > 0.8
+    assert is_temp.mean() == pytest.approx(table["bonus"].null_count / len(table), abs=0.06)

@@ -91,6 +91,50 @@ def test_a_shift_leaves_the_range_of_the_training_table(clip):
     assert (far["x"] - plain["x"]).to_numpy()[::3] == pytest.approx(9 * frame["x"].std(), abs=1e-3)
 
 
+@pytest.fixture(scope="module")
+def counts():
+    """A count, a flag and a rating, of which every third cell is missing."""
+    rng = np.random.default_rng(1)
+    columns = {"n": rng.poisson(30, 600), "flag": rng.integers(0, 2, 600), "rating": rng.integers(1, 6, 600)}
+    frame = pd.DataFrame(columns).astype("Int64")
+    frame.loc[::3] = pd.NA
+    frame["x"] = rng.normal(size=600)
+    return frame, frames.fit(frame)
+
+
+@pytest.mark.parametrize("shift", [-0.31, 0.01, 0.04, 0.1, 0.52])
+def test_the_mean_of_integers_is_shifted_by_what_was_asked(counts, shift):
+    """Each cell moves to one of the two integers around the shift, and their mean by the shift."""
+    frame, model = counts
+    plain, shifted = (model.impute(frame, draws=1, shift=by, random_state=0).tables[0] for by in (None, {"n": shift}))
+    moved = (shifted["n"] - plain["n"]).to_numpy(dtype=float)[::3]
+    offset = shift * frame["n"].std()
+    assert moved.mean() == pytest.approx(offset, abs=2 / len(moved))
+    assert set(moved) <= {np.floor(offset), np.ceil(offset)}
+
+
+def test_numbers_with_few_values_are_shifted_in_log_odds_and_keep_their_values(counts):
+    frame, model = counts
+    shares = []
+    for by in (-1.0, 0.0, 1.0, 30.0):
+        draws = model.impute(frame, draws=20, shift={"flag": {1: by}, "rating": {5: by}}, random_state=0)
+        cells = pd.concat([table[["flag", "rating"]].iloc[::3] for table in draws])
+        assert set(cells["flag"]) <= {0, 1}
+        assert set(cells["rating"]) <= {1, 2, 3, 4, 5}
+        shares.append((cells["flag"].mean(), (cells["rating"] == 5).mean()))
+    assert (np.diff(shares, axis=0) > 0.02).all()
+    assert shares[-1] == (1, 1)
+    odds = [p[0] / (1 - p[0]) for p in shares[:3]]
+    assert np.diff(np.log(odds)) == pytest.approx([1, 1], abs=0.2)
+    mean = lambda table: (table["flag"].astype(float).mean(), 0.0001)  # noqa: E731
+    point = tipping_point(model, frame, mean, "flag", category=1, value=0.6, draws=5, max_shift=4.0, random_state=0)
+    assert point.upwards > 0
+    with pytest.raises(InvalidOption, match=r"'flag' must be in log-odds of values, because it has only 2: \{1: 0.5\}"):
+        model.impute(frame, draws=2, shift={"flag": 0.5})
+    with pytest.raises(InvalidOption, match="'x' has no missing cells in this table"):
+        model.impute(frame, draws=2, shift={"x": 0.5})
+
+
 @pytest.mark.parametrize("shift", [-1.5, 0.0, 0.8])
 def test_the_odds_of_a_category_are_multiplied(model, shift):
     table = without(["y", "c"])
@@ -165,8 +209,8 @@ def test_bad_shifts_are_errors_with_a_sentence(model):
         ({"z": 1}, "A column to shift must be one of"),
         ({"y": "far"}, "finite number"),
         ({"y": {"a": 1}}, "finite number"),
-        ({"c": 0.5}, r"must name categories: \{'b': 0.5\}"),
-        ({"c": {"q": 1}}, "A category of column 'c' to shift"),
+        ({"c": 0.5}, r"must be in log-odds of categories: \{'b': 0.5\}"),
+        ({"c": {"q": 1}}, "A label of column 'c' to shift"),
         ({"c": {"a": np.nan}}, "finite number"),
         (3, "mapping"),
     ):
@@ -182,7 +226,7 @@ def test_bad_shifts_are_errors_with_a_sentence(model):
         model.impute(table, draws=2).shift({"c": {"a": 1}})
     with pytest.raises(InvalidOption, match="no missing cells"):
         tipping_point(model, table, mean_of("y"), "x", draws=2)
-    with pytest.raises(InvalidOption, match="must name categories"):
+    with pytest.raises(InvalidOption, match="must be in log-odds of categories"):
         tipping_point(model, table, mean_of("y"), "c", draws=2)
     with pytest.raises(InvalidOption, match="term must be one of"):
         tipping_point(model, table, mean_of("y"), "y", draws=2, term="x")

@@ -17,7 +17,7 @@ TIMEOUT = 240  # seconds; reached only where a test fails, however busy the mach
 GRACE = 20  # seconds for a server to shut its kernels down
 needed = pytest.mark.skipif(
     any(importlib.util.find_spec(name) is None for name in ("jupyterlab", "ipykernel", "anywidget")),
-    reason='JupyterLab is not installed (pip install "tabharpoon[dev]")',
+    reason='JupyterLab is not installed (pip install -c constraints.txt ".[dev]")',
 )
 
 

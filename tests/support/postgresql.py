@@ -35,7 +35,7 @@ def unprivileged_user() -> pwd.struct_passwd | None:
 @contextmanager
 def postgresql_server() -> Iterator[str]:
     """Start a server that listens on a socket of the file system only, and yield the URL of its database."""
-    pytest.importorskip("psycopg", reason="needs psycopg: pip install 'tabharpoon[postgres]'")
+    pytest.importorskip("psycopg", reason='needs psycopg: pip install -c constraints.txt ".[postgres]"')
     programs, user = find_programs(), unprivileged_user()
     if programs is None:
         pytest.skip("needs a PostgreSQL server: apt-get install postgresql")

@@ -92,7 +92,9 @@ def test_file_errors_give_the_reason():
 
 
 def test_a_missing_extra_names_the_command():
-    assert 'pip install "tabharpoon[plots]"' in str(MissingExtra.for_package("matplotlib", "plots", "Plotting"))
+    assert 'pip install -c constraints.txt ".[plots]"' in str(
+        MissingExtra.for_package("matplotlib", "plots", "Plotting")
+    )
 
 
 def test_a_warning_points_at_the_line_outside_of_the_package_and_torch():

@@ -104,7 +104,7 @@ def test_importing_the_package_takes_next_to_nothing(facts):
 def test_a_missing_package_is_named_with_its_extra(facts, package, extra):
     """Summaries of a report work without Jinja."""
     assert f"needs the package {package!r}" in facts[f"without {package}"]
-    assert f'pip install "tabharpoon[{extra}]"' in facts[f"without {package}"]
+    assert f'pip install -c constraints.txt ".[{extra}]"' in facts[f"without {package}"]
 
 
 def test_public_modules_are_attributes(facts):
@@ -128,5 +128,5 @@ def test_a_missing_extra_is_named_on_the_command_line(monkeypatch):
     monkeypatch.setitem(sys.modules, "palmerpenguins", None)
     done = call("demo")
     assert done.code == 1
-    assert "tabharpoon[demo]" in done.said.replace("\n", "")
+    assert '".[demo]"' in done.said.replace("\n", "")
     assert "Traceback" not in done.said

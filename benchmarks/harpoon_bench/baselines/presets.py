@@ -189,7 +189,7 @@ class Paper(HarpoonMethod):
             "evaluations": sampler.evaluations,
             "seconds": seconds,
         }
-        model.sampling_info_ = SamplingInfo(name, guided_violations=violations, violations=violations or 0.0, **counts)
+        model._sampling_info = SamplingInfo(name, guided_violations=violations, violations=violations or 0.0, **counts)
         constants = constant_columns(model.schema_, model.template_, n)
         sampled: pd.DataFrame = model.template_.build({**constants, **cells})
         return sampled

@@ -19,11 +19,15 @@ bridge <- function() {
 }
 
 kind_of <- function(x, name) {
+  if (is.character(x) && anyNA(x)) {
+    stop("Column '", name, "' has the class character and missing values. mice cannot impute texts; make it a factor first, ",
+      "by factor().", call. = FALSE)
+  }
   if (is.factor(x) || is.character(x)) return("category")
   if (is.logical(x)) return("boolean")
   if (is.numeric(x) && is.null(oldClass(x))) return(if (is.integer(x)) "integer" else "number")
-  stop("Column '", name, "' has the class ", paste(class(x), collapse = "/"), ". harpoon takes numeric, integer, factor, ",
-    "logical and character columns; convert it, for example by as.numeric().", call. = FALSE)
+  stop("Column '", name, "' has the class ", paste(class(x), collapse = "/"), ". harpoon takes numeric, integer, factor ",
+    "and logical columns, and complete character columns. Convert it, for example by as.numeric().", call. = FALSE)
 }
 
 as_columns <- function(data) {
@@ -50,7 +54,8 @@ new_seed <- function() sample.int(.Machine$integer.max, 1L)
 harpoon_fit <- function(data, max_time = NULL, max_epochs = NULL, options = list(), seed = 1L) {
   options <- c(options, list(max_time = max_time, max_epochs = max_epochs))
   options <- options[!vapply(options, is.null, logical(1))]
-  bridge()$fit(as_columns(data), options, as.integer(seed))
+  columns <- as_columns(data)  # refused before Python starts, if at all
+  bridge()$fit(columns, options, as.integer(seed))
 }
 
 mice.impute.harpoon <- function(data, formula = NULL, type = NULL, format = "imputes", model = NULL, max_time = 20,

@@ -39,6 +39,9 @@ STYLE = (
     ".harpoon-card .badge{display:inline-block;margin-left:.6em;padding:0 .6em;border:1px solid currentColor;"
     "border-radius:1em;font-size:12px;font-weight:500}"
     ".harpoon-card .warning{padding-left:.7rem;border-left:3px solid #c8641e}"
+    ".harpoon-card .light,.harpoon-card .lead{font-weight:600}"
+    '.harpoon-card .light::before{content:"\\25cf";margin-right:.35em}'
+    ".harpoon-card .green{color:#2c8f5e}.harpoon-card .yellow{color:#a8790a}.harpoon-card .red{color:#d5493a}"
     ".harpoon-card summary{cursor:pointer;color:var(--hp-soft)}"
 )
 
@@ -95,6 +98,12 @@ def paragraph(text: object, *, role: str = "") -> Html:
     """Return a paragraph; nothing of an empty text. Its role is "quiet", "warning", "number" or none."""
     content = escaped(text)
     return Html(f'<p class="{role}">{content}</p>' if role else f"<p>{content}</p>") if content else Html()
+
+
+def lighted(light: str, word: str, lead: object, text: object) -> Html:
+    """Return a paragraph with a light, "green", "yellow", "red" or "none", its word, a bold lead and a text."""
+    first = f'<span class="light {escape(light)}">{escape(word)}</span> <span class="lead">{escaped(lead)}.</span>'
+    return Html(f"<p>{first} {escaped(text)}</p>")
 
 
 def code(text: object) -> Html:

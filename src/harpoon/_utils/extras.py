@@ -8,7 +8,7 @@ from importlib import metadata
 
 @dataclass(frozen=True)
 class Extra:
-    """An extra: `pip install "tabharpoon[name]"`.
+    """An extra of the package; `exceptions.INSTALL` is the command that installs it.
 
     Attributes:
         packages: What it installs directly.

@@ -67,7 +67,10 @@ def show_bar(words: str, total: float | None, text: str, *, show: bool) -> Itera
     bar = ("{task.description}", BarColumn(), text, TimeRemainingColumn())
     counter = (SpinnerColumn(), "{task.description}", text, TimeElapsedColumn())
     with Progress(*(counter if total is None else bar), console=Console(stderr=True)) as progress:
-        yield partial(progress.update, progress.add_task(words, total=total, state=""))
+        try:
+            yield partial(progress.update, progress.add_task(words, total=total, state=""))
+        finally:
+            progress.refresh()  # in a notebook, rich leaves out what changed since the last tenth of a second
 
 
 @dataclass

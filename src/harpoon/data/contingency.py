@@ -1,22 +1,25 @@
 """One- and two-way counts of a training table, from which a model knows how many rows support a condition.
 
 The bins of a column are its categories, or intervals of its values from quantile to quantile, finer in the tails; a
-missing cell is a bin of its own. Pairs of columns are counted on coarser bins. Cells with few rows all have the same
-count (`SUPPRESSED`), and no row can be read from the counts. Counts of the parts of a table are added.
+missing cell is a bin of its own. Pairs of columns are counted on coarser bins. The calendar parts of a date or datetime
+are counted like columns (`harpoon.data.counted_parts`). Cells with few rows all have the same count (`SUPPRESSED`), and
+no row can be read from the counts. Counts of the parts of a table are added.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon.data.column import Column
+from harpoon.data.calendar import PARTS
+from harpoon.data.column import Column, Kind
 from harpoon.data.column_array import ColumnArray, Columns, n_rows, take
+from harpoon.data.counted_parts import PAIRED_PARTS, CountedPart, counted_parts
 from harpoon.data.schema import Schema
 from harpoon.data.value_counts import MAX_DISTINCT_VALUES, ColumnCounts, Floats, TableCounts, WeightedValues
 
@@ -25,7 +28,8 @@ Pair = tuple[str, str]
 
 N_BINS = 128  # of a numeric column, about; one per value if there are not more
 MIN_PAIR_BINS, MAX_PAIR_BINS = 8, 32  # of a column in a pair, about
-MAX_PAIR_CELLS = 2**18  # of all pairs together: pairs that do not fit are left out
+MAX_PAIR_CELLS = 2**18  # of all pairs of columns together: pairs that do not fit are left out
+MAX_PART_CELLS = 2**17  # the same for pairs with a calendar part
 SUPPRESSED = 4  # the count of every cell that has at least one row and at most so many
 RANKED_ROWS = 2000  # rows by which pairs are ranked, if not all fit
 
@@ -101,6 +105,7 @@ class ContingencyTables:
     suppressed: int = SUPPRESSED
     effective_rows: float | None = None
     noise_std: float = 0.0  # of the count of a bin of one column, in a model with differential privacy
+    parts: dict[str, CountedPart] = field(default_factory=dict)  # the calendar parts among `columns`
 
     @classmethod
     def fit(cls, schema: Schema, counts: TableCounts, total: int, rows: Columns, sample: Columns) -> ContingencyTables:
@@ -111,22 +116,33 @@ class ContingencyTables:
         names = [column.name for column in schema.modelled]
         min_rows = max((counts[name].min_rows for name in names), default=1)
         tables = replace(cls.without_pairs(schema, counts, total), suppressed=max(SUPPRESSED, min_rows - 1))
-        columns = tables.columns
-        every = dict.fromkeys(combinations(names, 2))
-        sizes = {(a, b): columns[a].n_pair_bins * columns[b].n_pair_bins for a, b in every}
-        if sum(sizes.values()) > MAX_PAIR_CELLS:
-            index = np.linspace(0, n_rows(sample) - 1, min(n_rows(sample), RANKED_ROWS)).astype(np.int64)
-            dependence = {
-                pair: _mutual_information(table) for pair, table in tables.count(take(sample, index), every).items()
-            }
-            ranked = sorted(dependence, key=lambda pair: -dependence[pair])
-            fitting = np.cumsum([sizes[pair] for pair in ranked]) <= MAX_PAIR_CELLS
-            every = dict.fromkeys(pair for pair, fits in zip(ranked, fitting, strict=True) if fits)
-        return replace(tables, pairs=tables.count(rows, every))
+        paired = [name for name, part in tables.parts.items() if part.part in PAIRED_PARTS and tables._varies(name)]
+        of_columns = list(combinations(names, 2))
+        of_parts = [pair for pair in combinations([*names, *paired], 2) if not {*pair}.isdisjoint(paired)]
+        pairs = [
+            *tables._fitting(of_columns, MAX_PAIR_CELLS, sample),
+            *tables._fitting(of_parts, MAX_PART_CELLS, sample),
+        ]
+        return replace(tables, pairs=tables.count(rows, pairs))
+
+    def _varies(self, name: str) -> bool:
+        return len(self.columns[name].low) > 1
+
+    def _fitting(self, pairs: list[Pair], max_cells: int, sample: Columns) -> list[Pair]:
+        """Return the pairs that fit into so many cells: all, or those that depend on each other most in a sample."""
+        sizes = {(a, b): self.columns[a].n_pair_bins * self.columns[b].n_pair_bins for a, b in pairs}
+        if sum(sizes.values()) <= max_cells:
+            return pairs
+        index = np.linspace(0, n_rows(sample) - 1, min(n_rows(sample), RANKED_ROWS)).astype(np.int64)
+        counted = self.count(take(sample, index), pairs)
+        dependence = {pair: _mutual_information(table) for pair, table in counted.items()}
+        ranked = sorted(dependence, key=lambda pair: -dependence[pair])
+        fitting = np.cumsum([sizes[pair] for pair in ranked]) <= max_cells
+        return [pair for pair, fits in zip(ranked, fitting, strict=True) if fits]
 
     @classmethod
     def without_pairs(cls, schema: Schema, counts: TableCounts, total: int) -> ContingencyTables:
-        """Return the bins and the counts of each column alone, of a table with `total` rows."""
+        """Return the bins and the counts of each column and calendar part alone, of a table with `total` rows."""
         n_columns = len(schema.modelled)
         n_pairs = max(n_columns * (n_columns - 1) // 2, 1)
         n_bins = int(np.clip(np.sqrt(MAX_PAIR_CELLS / n_pairs) - 1, MIN_PAIR_BINS, MAX_PAIR_BINS))
@@ -138,11 +154,16 @@ class ContingencyTables:
             )
             for column in schema.modelled
         }
-        return cls(total, columns, {})
+        parts = counted_parts(schema, counts)
+        for name, part in parts.items():
+            of_part = part.counts(counts[part.column].coerced(schema[part.column]))
+            columns[name] = ColumnBins.fit(Column(name, Kind.INTEGER), of_part, MAX_PAIR_BINS)
+        return cls(total, columns, {}, parts=parts)
 
-    def count(self, rows: Columns, pairs: Mapping[Pair, object]) -> dict[Pair, Counts]:
+    def count(self, rows: Columns, pairs: Iterable[Pair]) -> dict[Pair, Counts]:
         """Count rows by pairs of columns."""
-        bins = {name: of_column.locate(rows[name]) for name, of_column in self.columns.items()}
+        cells = rows | {name: part.cells(rows) for name, part in self.parts.items()}
+        bins = {name: of_column.locate(cells[name]) for name, of_column in self.columns.items()}
         counted = {}
         for a, b in pairs:
             shape = self.columns[a].n_pair_bins, self.columns[b].n_pair_bins
@@ -193,12 +214,19 @@ class ContingencyTables:
         pairs = [[names.index(a), names.index(b)] for a, b in self.pairs]
         content = {"n_rows": self.n_rows, "columns": columns, "pairs": pairs, "suppressed": self.suppressed}
         content |= {} if self.effective_rows is None else {"effective_rows": self.effective_rows}
+        content |= (
+            {"parts": {name: [part.column, part.part] for name, part in self.parts.items()}} if self.parts else {}
+        )
         return content | ({"noise_std": self.noise_std} if self.noise_std else {})
 
     @classmethod
     def from_json(cls, schema: Schema, data: Mapping[str, Any], pair_counts: Counts) -> ContingencyTables:
         """Restore the tables of `to_json`; raise ValueError if the data are invalid."""
-        columns = {column.name: _column_from_json(data["columns"][column.name]) for column in schema.modelled}
+        parts = {name: _part_from_json(schema, *part) for name, part in data.get("parts", {}).items()}
+        if not parts.keys().isdisjoint(schema.names):
+            raise ValueError("a calendar part must have a name that no column has")
+        every = [*(column.name for column in schema.modelled), *parts]
+        columns = {name: _column_from_json(data["columns"][name]) for name in every}
         names, pairs = list(columns), {}
         for i, j in data["pairs"]:
             shape = columns[names[i]].n_pair_bins, columns[names[j]].n_pair_bins
@@ -211,7 +239,8 @@ class ContingencyTables:
         noise_std = float(data.get("noise_std", 0.0))
         if not (np.isfinite(noise_std) and noise_std >= 0):
             raise ValueError("the noise of the counts must be a number from 0")
-        return cls(n_rows, columns, pairs, suppressed, effective, noise_std).with_pair_counts(pair_counts)
+        tables = cls(n_rows, columns, pairs, suppressed, effective, noise_std, parts)
+        return tables.with_pair_counts(pair_counts)
 
 
 def suppress(counts: Counts, largest: int = SUPPRESSED) -> Counts:
@@ -221,6 +250,13 @@ def suppress(counts: Counts, largest: int = SUPPRESSED) -> Counts:
     [0, 4, 4, 5]
     """
     return np.where(counts > 0, np.maximum(counts, largest), 0)
+
+
+def _part_from_json(schema: Schema, column: str, part: str) -> CountedPart:
+    """Return a calendar part of a column; raise ValueError if it has none."""
+    if column not in schema.names or schema[column].kind not in (Kind.DATE, Kind.DATETIME) or part not in PARTS:
+        raise ValueError(f"column {column!r} has no calendar part {part!r}")
+    return CountedPart.of_column(schema[column], part)
 
 
 def _column_from_json(data: Mapping[str, Any]) -> ColumnBins:

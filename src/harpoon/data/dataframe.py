@@ -41,7 +41,6 @@ from harpoon.data.frame_metadata import (
     model_field,
     pandas_dtypes,
     pandas_metadata_of,
-    plain_field,
 )
 from harpoon.exceptions import InvalidOption, InvalidTable
 
@@ -75,10 +74,6 @@ class FrameTemplate:
         if library is None:
             library = self.library if self.library != ANY_LIBRARY else next(filter(is_installed, LIBRARIES))
         return replace(self, library=library, range_index=self.range_index if library == "pandas" else ())
-
-    def without_metadata(self) -> FrameTemplate:
-        """Return the template without what dataframe libraries note of a table, such as the categories of an Enum."""
-        return replace(self, schema=pa.schema([plain_field(f) for f in self.schema]))
 
     def for_model(self, labelled: Collection[str]) -> FrameTemplate:
         """Return the template as a model keeps it: with what is needed to build its dtypes, and no labels or `attrs`.

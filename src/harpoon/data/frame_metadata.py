@@ -65,6 +65,21 @@ def pandas_dtypes(schema: pa.Schema) -> dict[bytes, bytes] | None:
     return {b"pandas": json.dumps(found | writer).encode()}
 
 
+def index_columns(schema: pa.Schema) -> list[str]:
+    """Return the columns of a schema that are the index of a pandas table, as its metadata say.
+
+    >>> import pandas as pd
+    >>> frame = pd.DataFrame({"x": [1, 2]}, index=[5, 3])
+    >>> index_columns(pa.Schema.from_pandas(frame)), index_columns(pa.Schema.from_pandas(frame.reset_index(drop=True)))
+    (['__index_level_0__'], [])
+    """
+    try:
+        found = (schema.pandas_metadata or {}).get("index_columns", [])
+        return [name for name in found if isinstance(name, str) and name in schema.names]
+    except (ValueError, TypeError, AttributeError):  # metadata that pandas did not write
+        return []
+
+
 def _pandas_dtype(column: Mapping[str, Any]) -> dict[str, Any]:
     """Return the pandas metadata of a column without what is no part of its dtype, such as the number of labels."""
     more = {name: value for name, value in (column.get("metadata") or {}).items() if name in PANDAS_TYPE}

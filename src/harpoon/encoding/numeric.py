@@ -21,6 +21,7 @@ from harpoon.encoding.scalers import SCALERS, NormalScoreScaler, Scaler, Standar
 MIN_SPIKE_FRACTION = 0.03  # of the cells: values that are more frequent are spikes
 MAX_SPIKES = 32
 MAX_LABELS = 366  # spikes of a number that is a calendar part, such as a day of the year
+GOLDEN_RATIO = (1 + 5**0.5) / 2
 RANK_TOLERANCE = 1e-6  # of a standardised value, relative: closer values are equal
 MIN_RANK = 1e-7  # of sampled values, and one less it
 CERTAIN_PROBABILITY = 0.99  # an expectation with a spike of this probability decodes to the spike
@@ -334,12 +335,19 @@ def to_valid_values(x: Floats, column: Column) -> NDArray[Any]:
 
 
 def shift_values(values: NDArray[Any], offset: float, column: Column) -> NDArray[Any]:
-    """Add an offset to values in the table's units, and round them to the column's resolution.
+    """Add an offset to values in the table's units, (n,), so that they stay multiples of the column's resolution.
 
-    They may leave the range of the training table: values that are missing because they are extreme lie outside it.
+    An offset between two multiples is rounded up for some values and down for the others, so that the mean is shifted
+    by the offset. Which ones follows from their place: the fractions of the multiples of the golden ratio are spread
+    evenly over any part of the values. Values may leave the range of the training table, because values that are
+    missing for being extreme lie outside it.
     """
-    centred = (values - integer_origin(column)).astype(np.float64) + offset
-    return _round_centred(centred, replace(column, clip=False))
+    step = column.step or int(column.kind.integral)
+    centred = (values - integer_origin(column)).astype(np.float64)
+    if step:
+        thresholds = np.arange(1, len(values) + 1) * GOLDEN_RATIO % 1
+        offset = step * np.floor(offset / step + thresholds)
+    return _round_centred(centred + offset, replace(column, clip=False))
 
 
 def nearest(values: Floats, candidates: Sequence[float]) -> NDArray[Any]:

@@ -213,10 +213,16 @@ class RowCodec:
         first = {codec.columns[0].name: index for index, codec in enumerate(self.codecs) if codec.columns}
         return {index: (first[codec.start.name], first[codec.end.name]) for index, codec in self.elapsed.items()}
 
-    def decode_elapsed_times(self, x: Floats) -> Columns:
+    def decode_elapsed_times(self, x: Floats, *, is_mean: bool = False) -> Columns:
         """Decode the times between timestamps of encoded rows, (n, d), which are no columns of the table."""
         features = [part for _, part in self.split(x)]
-        return {codec.column.name: codec.decode(features[index]) for index, codec in self.elapsed.items()}
+        elapsed = self.elapsed.items()
+        return {codec.column.name: codec.decode(features[index], is_mean=is_mean) for index, codec in elapsed}
+
+    def expected_elapsed_times(self, x: Floats) -> dict[str, Floats]:
+        """Return the expectations of the times between timestamps, (n,), as `expectation` does of columns."""
+        features = [part for _, part in self.split(x)]
+        return {codec.column.name: codec.expectation(features[index]) for index, codec in self.elapsed.items()}
 
     def add_elapsed_times(self, rows: Columns) -> Columns:
         """Return rows with the times between timestamps, where they do not have them yet."""
@@ -268,6 +274,21 @@ class RowCodec:
                 (values if self.schema[name].kind.numeric else probabilities)[name] = expectation
         return values, probabilities
 
+    def label_probabilities(self, x: Floats, name: str) -> Floats:
+        """Return the probabilities of the labels of a column in encoded means, (n, labels).
+
+        The labels are the categories of the column, or the values of a number that has only few.
+        """
+        column = self.schema[name]
+        if column.kind.discrete:
+            return self.expectation(x)[1][name]
+        codec, part = next((codec, part) for codec, part in self.split(x) if codec.label_values.get(name) is not None)
+        known = np.asarray(codec.label_values[name])
+        values = np.array(column.values)
+        probabilities = np.zeros((len(x), len(values)))
+        probabilities[:, np.searchsorted(values, known)] = np.clip(part[:, -len(known) :], 0.0, None)
+        return probabilities
+
     def observed(self, rows: Columns) -> NDArray[np.bool_]:
         """Return which codecs are observed, (n, codecs): those without a missing or unseen cell."""
         seen = {name: cells.without_unseen() for name, cells in rows.items()}
@@ -312,6 +333,11 @@ class RowCodec:
             index: codec.unit for index, codec in enumerate(self.quantities) if codec.column.name not in self.dates
         }
         return {index: unit for index, unit in units.items() if unit}
+
+    @cached_property
+    def times(self) -> list[int]:
+        """The dates and datetimes among `quantities` that have a unit, by their index."""
+        return [index for index, unit in self.units.items() if unit.nanoseconds and not unit.additive]
 
     def quantity_values(self, rows: Columns) -> Floats:
         """Return the values of `quantities` that have a unit in double precision, (n, quantities); the others are 0.

@@ -57,6 +57,7 @@ class BlockImputer:
             raise InvalidOption.one_of("A column that the model imputes", unknown[0], produced)
         self.schema = imputed_schema(schema, model.schema_, model.template_)  # of every imputed chunk
         self.n_filled = dict.fromkeys((name for name in schema.names if name in (only or produced)), 0)  # imputed cells
+        self.n_rows_filled = 0  # rows with an imputed cell
         self._spellings, self.options = spellings or {}, options or {}
         self.structural = Counter[str]()  # imputed cells that are structurally missing, by column
         if draws is not None and DRAW in schema.names:
@@ -88,6 +89,7 @@ class BlockImputer:
         """Put the imputed cells into the columns of the source."""
         columns, before = [], chunk.table
         texts = chunk.texts if self.keep_text else None
+        has_new = np.zeros(before.num_rows, dtype=np.bool_)
         for f in self.schema:
             own = before[f.name] if texts is None else texts[f.name]
             if f.name not in self.n_filled:
@@ -97,10 +99,12 @@ class BlockImputer:
             filled = _cast(after[f.name], f)
             is_new = pc.and_(pc.is_null(before[f.name], nan_is_null=True), pc.is_valid(filled))
             self.n_filled[f.name] += pc.sum(is_new).as_py() or 0 if count else 0
+            has_new |= is_new.to_numpy()
             if texts is not None:
                 new_texts = format_texts(filled, like=self._spellings.get(f.name, ""))
                 filled = pc.if_else(is_new, new_texts, own)
             columns.append(filled)
+        self.n_rows_filled += int(has_new.sum()) if count else 0
         fields = [f.with_type(column.type) for f, column in zip(self.schema, columns, strict=True)]
         return pa.Table.from_arrays(columns, schema=pa.schema(fields, metadata=self.schema.metadata))
 

@@ -13,6 +13,7 @@ from harpoon._utils.validation import check_count
 from harpoon.conditions import Predicate, bind, to_predicate
 from harpoon.conditions.binding.bound import Constant
 from harpoon.conditions.evaluation.penalty import LossFunction
+from harpoon.conditions.logic.explanation import contradicts_itself
 from harpoon.config import Config
 from harpoon.data import Columns, Floats, FrameTemplate, dataframe, n_rows, read_columns, repeat_row
 from harpoon.data.row_weights import read_known_weights
@@ -28,7 +29,7 @@ from harpoon.inference.diagnostics.sampling_info import SamplingInfo
 from harpoon.inference.diagnostics.support import Support, find_support, warn_extrapolation
 from harpoon.inference.imputation.partial_table import PartialTable, constant_columns, given_rows
 from harpoon.inference.imputation.point_imputation import fill_points
-from harpoon.inference.imputation.sensitivity import Shift, check_shift, shifted_sampler
+from harpoon.inference.imputation.sensitivity import Shift, check_missing_cells, check_shift, shifted_sampler
 from harpoon.inference.option_checks import check_effective, check_missing, check_names, without_effect
 from harpoon.inference.sampling.row_sampler import Complete, RowSampler
 from harpoon.rules.rule_set import BoundRules
@@ -76,6 +77,7 @@ class ModelCall:
         if shift is not None and query is not None:
             raise InvalidOption("shift cannot be combined with where or rules: a shifted row may violate them.")
         numbers, log_odds = check_shift(shift or {}, schema)
+        check_missing_cells({**numbers, **log_odds}, {name: cells.unknown for name, cells in table.rows.items()})
         table = table.keep_structural(sampler)
         complete = self._completer(query, sampler, table, row_offset) or shifted_sampler(sampler, log_odds)
         if draws is not None:
@@ -200,7 +202,7 @@ class ModelCall:
         tables = self.fitted.contingency
         support = find_support(tables, predicate, row, table=table, weights=weights, probability=probability)
         if tree is not None and find_contradiction(tree, self.new_sampler(), row, self.fitted.codec.nullable):
-            return support.of_impossible()
+            return support.of_impossible(is_contradiction=contradicts_itself(tree, schema))
         return support
 
     def _check_support(

@@ -25,4 +25,5 @@ def model_display(title: str, fitted: FittedModel, rules: RuleSet) -> cards.Html
     columns = column_table(schema)
     count = f"{len(schema)} columns, {n_modelled} of them modelled"
     below = cards.folded(count, columns) if len(schema) > MAX_COLUMNS_UNFOLDED else columns
-    return cards.card(title, cards.facts(pairs), below, badge=history.calibration.grade)
+    grade = history.calibration.grade
+    return cards.card(title, cards.facts(pairs), below, badge=f"Calibration: {grade}" if grade else "")

@@ -75,14 +75,26 @@ def encode_onehot(schema: Schema, tables: Sequence[Table]) -> list[tuple[Floats,
 
 
 def encode_ordinal(schema: Schema, tables: Sequence[Table]) -> tuple[list[Floats], list[str]]:
-    """Return each table with categories as codes, (n, columns), and each column's type: "c" category or "q" number."""
+    """Return each table with categories as codes, (n, columns), and each column's type: "c" category or "q" number.
+
+    Missing cells are NaN.
+    """
     columns: list[list[NDArray[Any]]] = []
     for column in schema.modelled:
-        cells = [complete_column(table, column) for table in tables]
+        cells = [table.column(column.name) for table in tables]
+        observed = [each[~each.missing] for each in cells]
         discrete = column.kind.discrete
-        columns.append(category_codes(cells, column)[0] if discrete else [numeric_values(c, column) for c in cells])
+        values = category_codes(observed, column)[0] if discrete else [numeric_values(c, column) for c in observed]
+        columns.append([_scatter_observed(*each) for each in zip(cells, values, strict=True)])
     types = ["c" if column.kind.discrete else "q" for column in schema.modelled]
     return [_column_stack([column[i] for column in columns], table.n_rows) for i, table in enumerate(tables)], types
+
+
+def _scatter_observed(cells: ColumnArray, observed: NDArray[Any]) -> Floats:
+    """Return the values of the observed cells in their rows, and NaN in the others, (n,)."""
+    values = np.full(len(cells), np.nan)
+    values[~cells.missing] = observed
+    return values
 
 
 def _column_stack(columns: list[NDArray[Any]], n_rows: int) -> Floats:

@@ -26,6 +26,7 @@ class Metric:
     minimum: float = 0.0  # the smallest possible value
     maximum: float = 1.0  # the largest possible value
     ideal: float | None = None  # the approximate score of new real rows, which the report marks; None if not known
+    reads_missing: bool = False  # whether rows may have missing cells; otherwise the report gives it the complete rows
     in_report: bool = True  # whether the report shows it, if its `inputs` are real and synthetic rows
 
     @property
@@ -66,12 +67,13 @@ METRICS = {
     "accuracy": Metric("accuracy", accuracy, "higher"),
     "coverage": Metric("interval coverage", coverage, "level"),
     "violation": Metric("violation rate", violation_rate, "lower"),
-    "detection_xgboost": Metric("detection by XGBoost", detection, "lower", ideal=0.5),
+    "detection_xgboost": Metric("detection by XGBoost", detection, "lower", ideal=0.5, reads_missing=True),
     "detection_boosted": Metric(
         "detection by a boosted classifier of scikit-learn",
         partial(detection, classifier="boosted"),
         "lower",
         ideal=0.5,
+        reads_missing=True,
     ),
     "detection_linear": Metric(
         "detection by a logistic regression", partial(detection, classifier="linear"), "lower", ideal=0.5

@@ -2,6 +2,7 @@
 
     audit                         all attacks, each with an interval, a baseline, a sentence and a light
     attacks.membership            was a row in the training table? By the closest synthetic row, and by likelihood
+    attacks.shadow_models         the same with models that were trained without the row, if it is asked for
     attacks.singling_out          descriptions that fit one person only
     attacks.linkability           two parts of a row that belong to the same person
     attacks.attribute_inference   an unknown cell of a person of whom the others are known

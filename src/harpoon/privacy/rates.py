@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import sqrt
+from math import inf, sqrt
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm, rankdata
+from scipy.stats import fisher_exact, norm, rankdata
 
 from harpoon.data import Floats
 
@@ -23,9 +23,9 @@ class Estimate:
     high: float
 
     @classmethod
-    def of(cls, value: float, error: float) -> Estimate:
-        """Return a value plus and minus an error."""
-        return cls(float(value), float(value - error), float(value + error))
+    def of(cls, value: float, error: float, lowest: float = -inf, highest: float = 1.0) -> Estimate:
+        """Return a value plus and minus an error, as far as such values are possible."""
+        return cls(float(value), float(max(value - error, lowest)), float(min(value + error, highest)))
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ def excess_risk(attack: Rate, baseline: Rate, level: float, *, least_error: floa
     """Return by how much an attack succeeds beyond its baseline, of what the baseline leaves: (a - b) / (1 - b).
 
     The interval is that of Anonymeter (Giomi et al., 2023): Wilson's of both rates, and errors propagated. Anonymeter
-    clips the result to the range from 0 to 1; here it stays negative if the baseline is better. `least_error` is that
-    of the difference of both rates, from `split_error`.
+    clips the result to the range from 0 to 1; here it stays negative if the baseline is better, and ends at 1.
+    `least_error` is that of the difference of both rates, from `split_error`.
     """
     (a, error_a), (b, error_b) = attack.wilson(level), baseline.wilson(level)
     error = max(_propagate(a, error_a, b, error_b), least_error / (1 - b))
@@ -86,6 +86,20 @@ def mean_excess_risk(attack: Floats, baseline: Floats, level: float) -> Estimate
     if b >= 1:
         return Estimate(0.0, 0.0, 0.0)
     return Estimate.of((a - b) / (1 - b), _propagate(a, error_a, b, error_b))
+
+
+def mean_rate(successes: Floats, level: float) -> Estimate:
+    """Return the mean success of independent rows, (n,), each from 0 to 1."""
+    return Estimate.of(*_mean(successes, level), lowest=0.0)
+
+
+def exceeds(attack: Rate, baseline: Rate, level: float) -> bool:
+    """Return whether an attack succeeds more often than its baseline, by Fisher's exact test (1935).
+
+    The probability of such a result by chance is at most that of one end of a two-sided interval.
+    """
+    table = [[rate.successes, rate.total - rate.successes] for rate in (attack, baseline)]
+    return bool(fisher_exact(table, alternative="greater").pvalue <= (1 - level) / 2)
 
 
 def difference(first: Rate, second: Rate, level: float) -> Estimate:
@@ -110,7 +124,7 @@ def area_under_curve(positive: Floats, negative: Floats, level: float) -> Estima
     above = (among_all[:n_positive] - rankdata(positive)) / n_negative
     below = 1 - (among_all[n_positive:] - rankdata(negative)) / n_positive
     variance = above.var(ddof=1) / n_positive + below.var(ddof=1) / n_negative
-    return Estimate.of(float(above.mean()), quantile(level) * sqrt(variance))
+    return Estimate.of(float(above.mean()), quantile(level) * sqrt(variance), lowest=0.0)
 
 
 def advantage(positive: Floats, negative: Floats, level: float, rng: np.random.Generator) -> Estimate:

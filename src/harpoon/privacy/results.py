@@ -22,6 +22,7 @@ from harpoon.privacy.rates import Estimate
 
 Light = Literal["green", "yellow", "red", "none"]
 ORDER: tuple[Light, ...] = ("none", "green", "yellow", "red")
+NOT_JUDGED = "not judged"
 FAMILY_LEVEL = 0.95  # of the intervals of all attacks together
 
 
@@ -53,7 +54,14 @@ ATTACKS = {
     "near_copies": AttackType("Near copies", "real rows among the 5 % closest to a synthetic row", red=0.05),
     "rare_values": AttackType("Rare values", "rare labels and extremes that synthetic rows have", red=0.3),
 }
-LEVEL = 1 - (1 - FAMILY_LEVEL) / len(ATTACKS)  # of the interval of one attack
+SHADOW_MODELS = "membership_shadow_models"  # the attack that is run only if it is asked for
+ALL_ATTACKS = {
+    **ATTACKS,
+    SHADOW_MODELS: AttackType(
+        "Membership by shadow models", "AUC of the likelihood less that under models without the row", red=0.1
+    ),
+}
+LEVEL = 1 - (1 - FAMILY_LEVEL) / len(ALL_ATTACKS)  # of the interval of one attack
 
 
 @dataclass(frozen=True)
@@ -61,12 +69,12 @@ class Attack:
     """The result of one attack.
 
     Attributes:
-        name: A key of `ATTACKS`.
+        name: A key of `ALL_ATTACKS`.
         light: "green", "yellow", "red" or "none".
         sentence: The result in one plain sentence.
         risk: The excess risk: 0 if training rows are attacked no better than hold-out rows, 1 if always; None if the
             attack was not run.
-        interval: Of the risk; it may begin below 0.
+        interval: Of the risk; it may begin below 0, and ends at 1 at most.
         rate: How often the attack succeeds on training rows; the AUC of membership attacks.
         baseline: How often it succeeds on hold-out rows; the AUC of one half of them against the other.
         baseline_interval: Of the baseline.
@@ -100,7 +108,7 @@ class Attack:
         """Return the result of an attack that was run; its light follows from the risk."""
         return cls(
             name,
-            light_of(risk, ATTACKS[name].red),
+            light_of(risk, ALL_ATTACKS[name].red),
             sentence,
             risk.value,
             (risk.low, risk.high),
@@ -114,15 +122,29 @@ class Attack:
     @property
     def title(self) -> str:
         """The name for people."""
-        return ATTACKS[self.name].title
+        return ALL_ATTACKS[self.name].title
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there were too few rows to find a risk, or to exclude a large one."""
+        return self.light == "yellow" and (self.interval is None or self.interval[0] <= 0)
 
     @property
     def verdict(self) -> str:
         """What the light means here, in a few words."""
         if self.light == "yellow":
-            is_real = self.interval is not None and self.interval[0] > 0
-            return "a risk that is measurable" if is_real else "too few rows to exclude a risk"
-        return {"green": "no risk found", "red": "a large risk", "none": "not judged"}[self.light]
+            return "too few rows to exclude a risk" if self.is_open else "a risk that is measurable"
+        return {"green": "no risk found", "red": "a large risk", "none": NOT_JUDGED}[self.light]
+
+    @property
+    def signal(self) -> str:
+        """The light in words for people: "none" could be read as "no risk"."""
+        return NOT_JUDGED if self.light == "none" else self.light
+
+    @property
+    def lead(self) -> str:
+        """The title and, if there is one, the verdict."""
+        return self.title if self.light == "none" else f"{self.title}: {self.verdict}"
 
     @classmethod
     def not_run(cls, name: str, reason: str) -> Attack:
@@ -131,7 +153,7 @@ class Attack:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain data, with the title and the bound of the red light."""
-        kind = ATTACKS[self.name]
+        kind = ALL_ATTACKS[self.name]
         return {**asdict(self), "verdict": self.verdict, "title": kind.title, "measure": kind.measure, "red": kind.red}
 
 

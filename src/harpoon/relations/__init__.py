@@ -18,6 +18,7 @@ from harpoon.relations.formula import (
     solve,
     violates,
 )
+from harpoon.relations.linked_times import link_times
 from harpoon.relations.possible_labels import Domains
 from harpoon.relations.projection import follow_relations, off_grid, project
 from harpoon.relations.relation import Relation, RelationBank, RelationValues, formulas_of
@@ -44,6 +45,7 @@ __all__ = [
     "follow_relations",
     "formulas_of",
     "has_given_parts",
+    "link_times",
     "off_grid",
     "project",
     "search_relations",

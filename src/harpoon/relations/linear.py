@@ -147,9 +147,22 @@ class LinearSearch:
         if not unit.step:
             rounding = SUM_ROUNDING * (self.sizes[:, columns] @ factors + unit.scale)
             return rounding.clamp(max=MAX_PREDICTION_ERROR * unit.scale * tick)
-        sizes, step = self.values[:, columns].abs() @ factors + abs(self._shift(equation)) / own, unit.step * tick
+        sizes = self.values[:, columns].abs() @ factors + abs(self._shift(equation)) / own
+        step = self._step(equation, target)
         rounding = torch.finfo(sizes.dtype).eps * sizes + self.input_errors[columns] @ factors
         return (STEP_TOLERANCE * step + rounding).masked_fill(rounding > MAX_ROUNDING_ERROR * step, -1)
+
+    def _step(self, equation: Equation, target: int) -> float:
+        """Return the resolution at which an equation must hold for a column: of timestamps, that of the finest one.
+
+        A time on the full hour is another time less 34 minutes up to half an hour also where the time between the two
+        is anything.
+        """
+        times = [column for column in equation.columns if self._is_time(column)] if self._is_time(target) else []
+        return min(self.units[column].step * self._tick(column) for column in {target, *times})
+
+    def _is_time(self, column: int) -> bool:
+        return bool(self.units[column].nanoseconds) and not self.units[column].additive
 
     def _fraction(self, equation: Equation) -> float:
         """Return the fraction of rows in which an equation holds for its first column; 0 if a column hardly varies."""
@@ -297,7 +310,7 @@ class LinearSearch:
 
     @property
     def _times(self) -> list[int]:
-        times = [column for column, unit in self.units.items() if unit.nanoseconds and not unit.additive]
+        times = [column for column in self.units if self._is_time(column)]
         return [column for column in times if self.scale[column] > 0][:MAX_TIMES]
 
     def _shifts(self) -> Iterator[Equation]:

@@ -38,13 +38,13 @@ def follow_relations(
     some steps of its column; a product also by as much as the rounding of its factors allows. Products come
     after the sums, which may change their factors, and before quotients, which are rounded.
     """
-    names, is_time = [each.column.name for each in codec.quantities], _times(codec)
+    names, times = [each.column.name for each in codec.quantities], set(codec.times)
     if not formulas or not violates(rows, codec, formulas).any():
         return rows
     rows = codec.add_elapsed_times(rows)
     hidden = {index for index, each in enumerate(codec.quantities) if not each.columns}
-    usable = [each for each in formulas if not is_time[each[0]] and not hidden & {each[0], *each[1].sources}]
-    usable.sort(key=lambda each: (not all(is_time[source] for source in each[1].sources), each[1].priority))
+    usable = [each for each in formulas if each[0] not in times and not hidden & {each[0], *each[1].sources}]
+    usable.sort(key=lambda each: (not times.issuperset(each[1].sources), each[1].priority))
     values = [rows[name].values for name in names]
     free = {target: given[names[target]].unknown & ~rows[names[target]].missing for target, _ in usable}
     for _ in range(MAX_PASSES):
@@ -79,9 +79,3 @@ def project(rows: Columns, given: Columns, codec: RowCodec, formulas: Sequence[t
         name: replace(cells, values=np.where(accepted, moved[name].values, cells.values))
         for name, cells in rows.items()
     }
-
-
-def _times(codec: RowCodec) -> list[bool]:
-    """Return which quantities are dates or datetimes."""
-    units = codec.units
-    return [i in units and bool(units[i].nanoseconds) and not units[i].additive for i in range(len(codec.quantities))]

@@ -42,15 +42,22 @@ def agreement(
     found = None if real is None else _compare(columns, sampled, real)
     if own is None or (found is not None and found["grade"]):
         return found
-    sentence = own.sentence if found is None else f"{own.sentence} {found['sentence'].removeprefix('No grade: ')}"
     n_real = 0 if real is None else real.n_rows
+    # Both counts would be confusing where the real rows are not the training rows: why they are not compared is enough.
+    few = f" A comparison needs {MIN_REAL_ROWS} real rows that satisfy it, and there {_are(n_real)}."
+    sentence = own.sentence if found is None or n_real >= MIN_REAL_ROWS else own.sentence + few
     return Agreement(source="model", grade=own.grade, rows=n_real, column=None, excess=None, sentence=sentence)
+
+
+def _are(rows: int) -> str:
+    return "is one" if rows == 1 else f"are {rows or 'none'}"
 
 
 def _compare(columns: Sequence[Column], sampled: Table, real: Table) -> Agreement:
     rows = f"{real.n_rows:,} real row{'' if real.n_rows == 1 else 's'}"
     if not sampled.n_rows or real.n_rows < MIN_REAL_ROWS:
-        few = f"No grade: {rows} satisfy the condition, and a comparison needs {MIN_REAL_ROWS}."
+        met = f"{rows} satisf{'ies' if real.n_rows == 1 else 'y'} the condition"
+        few = f"No grade: {met}, and a comparison needs {MIN_REAL_ROWS}."
         return Agreement(source="real rows", grade="", rows=real.n_rows, column=None, excess=None, sentence=few)
     found = [_difference(as_category(column), sampled, real, NOISE_LEVEL / len(columns)) for column in columns]
     worst = max((one for one in found if one is not None), key=lambda one: one.excess, default=None)

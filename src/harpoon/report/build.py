@@ -197,9 +197,14 @@ def _add_fidelity(
     result = fidelity(schema, real, synthetic, reference=reference, seed=seed)
     if result is None:
         summary["notes"].append(
-            f"Whole rows are not scored: this needs at least {MIN_ROWS} complete rows of each table."
+            f"Whole rows are not scored: this needs at least {MIN_ROWS} rows of each table, and a usable column."
         )
         return
+    if result["complete"] < MIN_ROWS:
+        summary["notes"].append(
+            f"Only {result['complete']:,} rows are complete: scores that cannot read missing cells, such as "
+            f"α-precision and β-recall, need at least {MIN_ROWS}."
+        )
     summary["fidelity"] = result
     n_left_out = len(schema.modelled) - len(comparable_columns(schema).modelled)
     if n_left_out:

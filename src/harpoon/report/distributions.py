@@ -267,6 +267,9 @@ def _ticks(column: Column, bins: Bins, histograms: Sequence[Histogram]) -> list[
     n_steps = span / step if step > 0 else np.inf
     if n_steps < MAX_TICKS:
         values = bins.low + step * np.arange(round(n_steps) + 1)
+        if column.values is not None:  # of a number with few values, those that it has
+            distances = np.abs(values[:, None] - np.array(column.values, dtype=np.float64))
+            values = values[(distances < step / 2).any(axis=1)]
     else:
         middle = span / 2 if n_steps > MAX_RESOLUTION_STEPS else step * np.round(n_steps / 2)
         values = bins.low + np.array([0.0, middle, span])

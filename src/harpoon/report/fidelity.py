@@ -69,40 +69,73 @@ def comparable_columns(schema: Schema) -> Schema:
 
 
 def fidelity(schema: Schema, real: Table, synthetic: Table, *, reference: Reference, seed: int) -> Fidelity | None:
-    """Score whole rows, and search `reference` for copies; None if there are too few complete rows."""
-    schema = comparable_columns(schema)
+    """Score whole rows, and search `reference` for copies; None if there are too few rows.
+
+    Scores that cannot read missing cells are those of the complete rows, and left out if there are too few.
+    """
+    schema, rng = comparable_columns(schema), np.random.default_rng(seed)
     if not schema.modelled:
         return None
-    complete = [complete_rows(table, schema) for table in (real, synthetic)]
-    size, rng = min(table.n_rows for table in complete), np.random.default_rng(seed)
-    if size < MIN_ROWS:
+    whole = _equally_many(real, synthetic, rng)
+    complete = _equally_many(complete_rows(real, schema), complete_rows(synthetic, schema), rng)
+    if whole.size < MIN_ROWS:
         return None
-    left, right = (sample_rows(table, size, rng) for table in complete)
-    originals = left if reference.rows is real else reference.rows
-    if originals is not None and originals is not left:
-        originals = sample_rows(originals, size, rng)
+    originals = complete.real if reference.rows is real else reference.rows
+    if complete.size < MIN_ROWS:
+        originals = None
+    elif originals is not None and originals is not complete.real:
+        originals = sample_rows(originals, complete.size, rng)
     return Fidelity(
-        rows=size,
-        scores=list(_scores(schema, left, right, Reference(originals, reference.name), seed)),
+        rows=whole.size,
+        complete=complete.size,
+        real=real.n_rows,
+        scores=list(_scores(schema, whole, complete, Reference(originals, reference.name), seed)),
         copies_of=None if originals is None else reference.name,
-        copies_note=reference.note,
-        closest=None if originals is None else _closest_record(schema, originals, right),
+        copies_note=reference.note or few_complete(complete.size),
+        closest=None if originals is None else _closest_record(schema, originals, complete.synthetic),
     )
 
 
-def _scores(schema: Schema, real: Table, synthetic: Table, originals: Reference, seed: int) -> Iterator[Score]:
+def few_complete(size: int) -> str:
+    """Return a sentence about scores that need complete rows, if there are too few of them."""
+    return "" if size >= MIN_ROWS else f"Not computed: this needs at least {MIN_ROWS} complete rows, got {size:,}."
+
+
+class _Pair(NamedTuple):
+    """As many real as synthetic rows."""
+
+    real: Table
+    synthetic: Table
+
+    @property
+    def size(self) -> int:
+        return self.real.n_rows
+
+
+def _equally_many(real: Table, synthetic: Table, rng: np.random.Generator) -> _Pair:
+    size = min(real.n_rows, synthetic.n_rows)
+    return _Pair(sample_rows(real, size, rng), sample_rows(synthetic, size, rng))
+
+
+def _scores(schema: Schema, whole: _Pair, complete: _Pair, originals: Reference, seed: int) -> Iterator[Score]:
     """Yield the scores in the order of the registry; authenticity needs the rows that could have been copied."""
     not_used = "detection_boosted" if importlib.util.find_spec("xgboost") else "detection_xgboost"
     for key, metric in METRICS.items():
-        table = originals.rows if key == "authenticity" else real
+        pair = whole if metric.reads_missing else complete
+        table = originals.rows if key == "authenticity" else pair.real
         if key == not_used or not metric.in_report or metric.inputs != ("real", "synthetic") or table is None:
             continue
+        if pair.size < MIN_ROWS:
+            continue
         seeded = {"random_state": seed} if "random_state" in inspect.signature(metric.function).parameters else {}
-        value = metric.function(schema, table.native, synthetic.native, **seeded)
-        yield _score(key, metric, value, originals.name)
+        value = metric.function(schema, table.native, pair.synthetic.native, **seeded)
+        score = _score(key, metric, value, originals.name, pair.size)
+        if pair.size < whole.size:
+            score["meaning"] += f" From {pair.size:,} complete rows of each table only."
+        yield score
 
 
-def _score(key: str, metric: Metric, value: float, originals: str) -> Score:
+def _score(key: str, metric: Metric, value: float, originals: str, rows: int) -> Score:
     score = Score(
         key=SUMMARY_KEYS.get(key, key),
         name=metric.title[:1].upper() + metric.title[1:],
@@ -110,6 +143,7 @@ def _score(key: str, metric: Metric, value: float, originals: str) -> Score:
         direction=metric.direction,
         ideal=metric.ideal,
         meaning=metric.help,
+        rows=rows,
     )
     if score["key"] in MEANINGS:
         score["meaning"] = MEANINGS[score["key"]].format(

@@ -8,6 +8,7 @@ from harpoon._formatting import format_percent, format_rounded, shorten
 from harpoon.report.summary import Direction, Grade, Headline, Summary, Target, mean_or_none, nan_if_none
 
 MAX_NAME_CHARACTERS = 40
+MIN_GRADED_ROWS = 100  # of each table, for scores of whole rows: with fewer they are mostly noise
 # A loss up to the first bound is good, up to the second fair. Scores that should be large have their sign changed.
 GRADE_BOUNDS = {
     "marginals": (0.05, 0.15),
@@ -56,12 +57,12 @@ def _associations(summary: Summary) -> Headline | None:
         return None
     associations, pair = summary["associations"], summary["associations"]["pairs"][0]
     difference = nan_if_none(associations["difference"])
-    is_chance = abs(nan_if_none(pair["real"]) - nan_if_none(pair["synthetic"])) <= nan_if_none(associations["noise"])
+    is_chance = abs(nan_if_none(pair["real"]) - nan_if_none(pair["synthetic"])) <= nan_if_none(pair["noise"])
     most = (
         "for no two columns by more than chance explains"
         if is_chance
-        else f"most for {_name(pair['left'])} and {_name(pair['right'])} (real {_signed(pair['real'])}, synthetic "
-        f"{_signed(pair['synthetic'])})"
+        else f"most beyond chance for {_name(pair['left'])} and {_name(pair['right'])} (real "
+        f"{_signed(pair['real'])}, synthetic {_signed(pair['synthetic'])})"
     )
     return Headline(
         name="Association error",
@@ -69,7 +70,8 @@ def _associations(summary: Summary) -> Headline | None:
         value=difference,
         text=f"{difference:.3f}",
         **_target("lower", 0.0, "0"),
-        meaning=f"How strongly two columns go together, from 0 to 1, is off by this much on average; {most}.",
+        meaning="The association of two columns (a correlation from −1 to 1, with categories a strength from 0 to 1) "
+        f"is off by this much on average; {most}.",
         grade="good" if is_chance else _grade("associations", difference),
     )
 
@@ -82,7 +84,8 @@ def _row_score(name: str, measure: str, *keys: str, sign: int = 1) -> Callable[[
         found = [score for score in scores if score["key"] in keys and score["value"] is not None]
         if not found:
             return None
-        score = max(found, key=lambda one: nan_if_none(one["value"]))
+        # A score of few complete rows does not take the place of one of all rows.
+        score = max(found, key=lambda one: (one["rows"], nan_if_none(one["value"])))
         value, ideal = nan_if_none(score["value"]), nan_if_none(score["ideal"])
         return Headline(
             name=name,
@@ -91,7 +94,7 @@ def _row_score(name: str, measure: str, *keys: str, sign: int = 1) -> Callable[[
             text=f"{value:.2f}",
             **_target(score["direction"], ideal, f"{ideal:g}"),
             meaning=score["meaning"],
-            grade=_grade(keys[0], sign * value),
+            grade=_grade(keys[0], sign * value) if score["rows"] >= MIN_GRADED_ROWS else "none",
         )
 
     return make
@@ -128,8 +131,8 @@ def _intervals(summary: Summary) -> Headline | None:
         value=coverage,
         text=format_percent(coverage),
         **_target("level", attainable, format_percent(attainable, 2)),
-        meaning=f"{100 * coverage:.0f} of 100 hidden numbers are inside their {format_percent(level)} interval; a "
-        f"perfect model would reach {100 * attainable:.0f}{because}.",
+        meaning=f"{format_percent(coverage)} of the hidden numbers are inside their {format_percent(level)} interval; "
+        f"a perfect model would reach {format_percent(attainable, 2)}{because}.",
         grade=_grade("intervals", abs(coverage - attainable)),
     )
 
@@ -167,9 +170,8 @@ def _calibration(summary: Summary) -> Headline | None:
     if not training["grade"]:
         return None
     grades: dict[str, Grade] = {"A": "good", "B": "good", "C": "fair"}
-    meaning = training["calibration"].partition(": ")[2]
-    meaning = meaning[:1].upper() + meaning[1:]
-    fact = _fact("Calibration", "of held-out cells, from A to D", None, training["grade"], meaning)
+    meaning = training["calibration"].partition(". ")[2]
+    fact = _fact("Calibration", "of single held-out cells, from A to D", None, training["grade"], meaning)
     return {**fact, "grade": grades.get(training["grade"], "poor")}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from dataclasses import replace
 
@@ -97,9 +96,12 @@ def associations(schema: Schema, real: Table | None, synthetic: Table) -> Associ
     of_synthetic = metrics.association(schema, synthetic)
     of_real = np.full_like(of_synthetic, np.nan) if real is None else metrics.association(schema, real)
     differences = np.abs(of_synthetic - of_real)
-    # With real rows the largest differences are shown, without them the strongest associations.
-    weight = np.nan_to_num(np.abs(of_synthetic) if real is None else differences)
-    np.fill_diagonal(weight, 0.0)
+    noise = np.full_like(differences, np.nan)
+    if real is not None:
+        noise = _difference_noise(schema, real, synthetic, np.fmin(np.abs(of_real), np.abs(of_synthetic)))
+    # With real rows the largest differences beyond chance are shown, without them the strongest associations.
+    weight = np.nan_to_num(np.abs(of_synthetic) if real is None else differences - noise, nan=-np.inf)
+    np.fill_diagonal(weight, -np.inf)
     shown = np.sort(np.argsort(-weight.max(axis=1), kind="stable")[:MAX_MATRIX_COLUMNS])
     known = differences[np.triu_indices(len(names), 1)]
     known = known[np.isfinite(known)]
@@ -108,22 +110,29 @@ def associations(schema: Schema, real: Table | None, synthetic: Table) -> Associ
         real=None if real is None else _matrix(of_real, shown),
         synthetic=_matrix(of_synthetic, shown),
         difference=finite_or_none(round(float(known.mean()), 6)) if len(known) else None,
-        noise=None if real is None else finite_or_none(_difference_noise(real.n_rows, len(known))),
-        pairs=_pairs(names, of_real, of_synthetic, weight),
+        pairs=_pairs(names, of_real, of_synthetic, noise, weight),
         columns_left_out=len(names) - len(shown),
     )
 
 
-def _difference_noise(rows: int, n_pairs: int) -> float:
-    """Return the difference of associations that chance alone exceeds, in any of the pairs, once in twenty times.
+def _difference_noise(schema: Schema, real: Table, synthetic: Table, strength: Floats) -> Floats:
+    """Return the difference of each association that chance alone exceeds, in any of the pairs, once in twenty times.
 
-    The variance of a correlation of so many rows is at most 1 / rows, approximately (Fisher, 1915), and those of
-    Cramér's V and the correlation ratio are smaller. That of a difference of two is twice as large.
+    The variance of a rank correlation ρ is (1 + ρ² / 2) (1 - ρ²)² / rows, approximately (Bonett and Wright, 2000), and
+    those of Cramér's V and the correlation ratio are smaller. The rows are those in which both columns are observed:
+    few, if they have many missing cells. The variance of a difference is the sum of both; `strength` is the smaller |ρ|
+    of the two, (columns, columns).
     """
-    return float(ndtri(1 - NOISE_LEVEL / (2 * max(n_pairs, 1)))) * math.sqrt(2 / max(rows, 1))
+    tables, squared = (real, synthetic), np.nan_to_num(strength) ** 2
+    names = [column.name for column in schema.modelled]
+    observed = [np.column_stack([~table.column(name).missing for name in names]).astype(float) for table in tables]
+    variance = np.sum([1 / np.maximum(cells.T @ cells, 1) for cells in observed], axis=0)
+    n_pairs = max(len(names) * (len(names) - 1) // 2, 1)
+    deviation = (1 - squared) * np.sqrt((1 + squared / 2) * variance)
+    return np.asarray(ndtri(1 - NOISE_LEVEL / (2 * n_pairs)) * deviation)
 
 
-def _pairs(names: list[str], of_real: Floats, of_synthetic: Floats, weight: Floats) -> list[ColumnPair]:
+def _pairs(names: list[str], of_real: Floats, of_synthetic: Floats, noise: Floats, weight: Floats) -> list[ColumnPair]:
     rows, columns = np.triu_indices(len(names), 1)
     order = np.argsort(-weight[rows, columns], kind="stable")[:MAX_PAIRS]
     return [
@@ -132,6 +141,7 @@ def _pairs(names: list[str], of_real: Floats, of_synthetic: Floats, weight: Floa
             right=names[j],
             real=finite_or_none(of_real[i, j]),
             synthetic=finite_or_none(of_synthetic[i, j]),
+            noise=finite_or_none(noise[i, j]),
         )
         for i, j in zip(rows[order], columns[order], strict=True)
         if np.isfinite(of_synthetic[i, j])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harpoon._version import __version__
 from harpoon.privacy import Audit
-from harpoon.privacy.results import FAMILY_LEVEL, Light
+from harpoon.privacy.results import FAMILY_LEVEL, NOT_JUDGED, Light
 from harpoon.report.summary import Grade, Headline, Summary
 
 GRADES: dict[Light, Grade] = {"green": "good", "yellow": "fair", "red": "poor", "none": "none"}
@@ -14,32 +14,60 @@ def summarize_audit(audit: Audit) -> Summary:
     """Return the summary of an audit, from which `Page` makes a page.
 
     >>> summarize_audit(Audit((), {"train": 0, "holdout": 0, "synthetic": 0}))["headlines"][0]["text"]
-    'none'
+    'not judged'
     """
-    lights = [attack.light for attack in audit.attacks]
-    counts = ", ".join(f"{lights.count(light)} {light}" for light in ("green", "yellow", "red") if light in lights)
-    headline = Headline(
-        name="Privacy audit",
-        measure="the worst light of all attacks",
-        value=None,
-        text=audit.light,
-        direction="none",
-        ideal=None,
-        target="",
-        meaning=f"Of {len(lights)} attacks: {counts or 'none could be judged'}.",
-        grade=GRADES[audit.light],
-    )
     privacy = {
         **audit.to_json(),
         "level": FAMILY_LEVEL,
-        "grades": {light: GRADES[light] for light in dict.fromkeys(lights)},
+        "grades": {light: GRADES[light] for light in dict.fromkeys(attack.light for attack in audit.attacks)},
+        "signals": {attack.name: attack.signal for attack in audit.attacks},
     }
     used = audit.rows["train"]
-    return Summary(
+    summary = Summary(
         kind="audit",
         version=__version__,
         rows={"real": used, "used": used, "complete": None, "synthetic": audit.rows["synthetic"]},
-        notes=[*audit.notes, *audit.recommendations],
-        headlines=[headline],
+        notes=list(audit.notes),
+        headlines=[_light(audit), _largest_risk(audit)],
         privacy=privacy,
+    )
+    if audit.recommendations:
+        summary["advice"] = list(audit.recommendations)
+    if audit.facts:
+        summary["subject"] = audit.facts
+    return summary
+
+
+def _light(audit: Audit) -> Headline:
+    lights = [attack.light for attack in audit.attacks]
+    words = {"green": "green", "yellow": "yellow", "red": "red", "none": NOT_JUDGED}
+    counts = ", ".join(f"{lights.count(light)} {word}" for light, word in words.items() if light in lights)
+    return Headline(
+        name="Privacy audit",
+        measure="the worst light of all attacks",
+        value=None,
+        text=audit.signal,
+        direction="none",
+        ideal=None,
+        target="",
+        meaning=f"Of {len(lights)} attacks: {counts or 'none'}.",
+        grade=GRADES[audit.light],
+    )
+
+
+def _largest_risk(audit: Audit) -> Headline:
+    """Return the headline of the attack whose risk is certainly the largest: by the lower end of its interval."""
+    judged = [attack for attack in audit.attacks if attack.interval is not None and attack.light != "none"]
+    worst = max(judged, key=lambda attack: attack.interval[0] if attack.interval else 0.0, default=None)
+    low, high = (worst.interval if worst else None) or (0.0, 0.0)
+    return Headline(
+        name="Largest risk",
+        measure="excess of an attack on training rows over hold-out rows",
+        value=None if worst is None else worst.risk,
+        text="none" if worst is None or worst.risk is None else f"{worst.risk:.2f}",
+        direction="lower",
+        ideal=0.0,
+        target="" if worst is None else f"interval: {low:.2f} to {high:.2f}",
+        meaning="No attack was judged." if worst is None else f"{worst.title}.",
+        grade="none",
     )

@@ -122,6 +122,7 @@ class ColumnPair(TypedDict):
     right: str
     real: float | None
     synthetic: float | None
+    noise: float | None  # the difference that two samples of one distribution exceed, in any pair, once in twenty times
 
 
 class Associations(TypedDict):
@@ -131,8 +132,7 @@ class Associations(TypedDict):
     real: list[list[float | None]] | None
     synthetic: list[list[float | None]]
     difference: float | None  # mean of |synthetic - real| over all pairs, also those that are not in the matrices
-    noise: float | None  # the difference that two samples of one distribution exceed, in any pair, once in twenty times
-    pairs: list[ColumnPair]  # the pairs that differ most; without real rows, the strongest associations
+    pairs: list[ColumnPair]  # the pairs that differ most beyond chance; without real rows, the strongest associations
     columns_left_out: int
 
 
@@ -195,6 +195,7 @@ class Score(TypedDict):
     direction: Direction
     ideal: float | None  # the score of new rows from the same distribution, approximately
     meaning: str
+    rows: int  # of each table: all, or the complete ones if the score cannot read missing cells
     range: NotRequired[list[float | None]]  # smallest and largest possible value if not 0 and 1; None: unbounded
 
 
@@ -210,7 +211,9 @@ class ClosestRecord(TypedDict):
 class Fidelity(TypedDict):
     """Whole synthetic rows compared with whole real rows."""
 
-    rows: int
+    rows: int  # of each table
+    complete: int  # of each table: those without a missing cell
+    real: int  # rows of the real table
     scores: list[Score]
     copies_of: str | None  # the rows that were searched for copies: "training rows" or "real rows"
     copies_note: str  # why none were
@@ -272,7 +275,7 @@ class Change(TypedDict):
 class Agreement(TypedDict):
     """Rows that are sampled under a condition, compared with the real rows that satisfy it, or graded without any."""
 
-    source: Literal["real rows", "model"]  # "model": its own check, where there are too few real rows
+    source: Literal["real rows", "model"]  # "model": its calibration and support, where there are too few real rows
     grade: str  # from A to D; empty if there is none
     rows: int  # real rows that satisfy the condition
     column: str | None  # the one that differs most beyond chance
@@ -297,6 +300,7 @@ class Condition(TypedDict):
     support: dict[str, Any] | None  # `harpoon.inference.diagnostics.support.Support` as plain data
     agreement: Agreement | None  # None if the model has no grade of its own, and there are no real rows
     meanings: list[str]
+    interval_rows: str  # the rows whose error the intervals contain; empty: none are known, so there are no intervals
     region: list[Change]  # the columns in the condition; "before" is the real table if there is one
     what_if: list[Change]  # all other columns, the strongest change beyond chance first
 
@@ -319,6 +323,8 @@ class Summary(TypedDict):
     training: NotRequired[Training]
     condition: NotRequired[Condition]
     privacy: NotRequired[dict[str, Any]]  # `harpoon.privacy.Audit` as plain data
+    advice: NotRequired[list[str]]  # sentences about what to do
+    subject: NotRequired[dict[str, str]]  # what was audited
 
 
 def finite_or_none(value: float | None) -> float | None:

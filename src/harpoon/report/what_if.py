@@ -41,6 +41,7 @@ MAX_ROWS = 2000
 GUIDED_ROWS = 256  # sampled by guidance alone, to measure its violations
 MAX_CATEGORY_CHARACTERS = 40
 MAX_DIGITS = 8
+OF_TRAINING, OF_REAL = "the training rows", "the real rows that satisfy the condition"
 STRATEGY_TEXTS = {
     "rejection": "unconditional rows were sampled, and those that satisfy the condition were kept",
     "conditioning": "the columns in the condition were sampled first, and the rest of each row given them",
@@ -78,13 +79,14 @@ def what_if(
     satisfied = None if real is None else np.flatnonzero(_satisfied(model, tree, real))
     real_fraction = None if real is None or satisfied is None else len(satisfied) / real.n_rows
     rng = np.random.default_rng(seed)
-    real_inside = None
+    real_inside, whole_real = None, real
     if real is not None and satisfied is not None:
         real_inside = sample_rows(real.take(satisfied), unconditional.n_rows, rng)
         real = sample_rows(real, unconditional.n_rows, rng)
     truth = real_inside if real_inside is not None and real_inside.n_rows >= MIN_REAL_ROWS else None
     whole, restricted = unconditional if real is None else real, column_names(tree)
-    counts = {column.name: training_counts(model, predicate, column) for column in columns}
+    interval_rows, counted = _interval_rows(model, tree, predicate, training, whole_real)
+    counts = {column.name: training_counts(model, predicate, column, counted) for column in columns}
     changes = [_change(c, unconditional, after, truth, counts[c.name]) for c in columns if c.name not in restricted]
     region = [_change(c, whole, after, truth, counts[c.name]) for c in columns if c.name in restricted]
     support = info.support if training is None else model.support(tree, data=training)
@@ -106,9 +108,26 @@ def what_if(
         support=None if support is None else support.to_json(),
         agreement=agreed,
         meanings=list(_meanings(info, guided_violations, synthetic_fraction, real_fraction)),
+        interval_rows=interval_rows,
         region=region,
         what_if=sorted(changes, key=lambda change: by_excess(change["effect"], change["noise"])),
     )
+
+
+def _interval_rows(
+    model: Harpoon, tree: Predicate, predicate: BoundPredicate, training: Table | None, real: Table | None
+) -> tuple[str, Table | None]:
+    """Return whose error intervals contain, and these rows; None for the rows that the model file counts.
+
+    It counts columns in pairs, so that under a condition on several columns only a table can say how sure a mean is.
+    """
+    if training is None and len(columns_of(predicate)) == 1:
+        return OF_TRAINING, None
+    # Real rows of a weighted model were chosen by their weights, so that some are there several times.
+    table, whose = (real, OF_REAL) if training is None else (training, OF_TRAINING)
+    if table is None or (table is real and model.schema_.weights is not None):
+        return "", None
+    return whose, table.take(np.flatnonzero(_satisfied(model, tree, table)))
 
 
 def _measure_guidance(model: Harpoon, tree: Predicate, info: SamplingInfo, seed: int) -> tuple[float | None, int]:
@@ -231,12 +250,13 @@ def _with_interval(
         return moved
     ends = estimate_interval(column, after, training, category)
     if ends is None:
-        return replace(moved, interval_text="no interval: fewer than two training rows")
+        return replace(moved, interval_text="no interval: fewer than two rows satisfy the condition")
     if as_category(column).kind.discrete:
-        low, high = (format_percent(end, 3) for end in ends)
+        what, (low, high) = "share", (format_percent(end, 3) for end in ends)
     else:
-        low, high = _format_distinct(column, list(ends), 4)
-    return replace(moved, interval=ends, interval_text=f"{format_percent(LEVEL)} interval {low} to {high}")
+        what, (low, high) = "mean", _format_distinct(column, list(ends), 4)
+    text = f"{format_percent(LEVEL)} interval of the {what}: {low} to {high}"
+    return replace(moved, interval=ends, interval_text=text)
 
 
 def _format_distinct(column: Column, values: list[float], digits: int) -> list[str]:

@@ -33,6 +33,9 @@ from harpoon.exceptions import BrokenRuleWarning, InfeasibleCondition, InvalidCo
 
 Mask = NDArray[np.bool_]
 NO_RULES = "The model carries no rules, so nothing was checked."
+GIVE_RULES = (
+    "Give it some: `model.with_rules(model.rules())` takes those that it found, and `with_rules` also your own."
+)
 MAX_RULES = 10_000
 RULE_FIGURES = ("rows", "exceptions")  # columns of a card
 
@@ -319,13 +322,15 @@ class RuleCheck(cards.Displayed):
     @property
     def _verdict(self) -> str:
         if not self.rules:
-            return f"{NO_RULES} Give it some with `with_rules`."
+            return f"{NO_RULES} {GIVE_RULES}"
         if not self.ok:
             return f"{len(self.rows):,} of {self.n_rows:,} rows {'breaks' if len(self.rows) == 1 else 'break'} a rule."
         rules = "the rule" if len(self.rules) == 1 else f"the {len(self.rules)} rules"
         return f"The row obeys {rules}." if self.n_rows == 1 else f"All {self.n_rows:,} rows obey {rules}."
 
     def _card(self) -> cards.Html:
+        if not self.rules:
+            return cards.card(NO_RULES, cards.paragraph(GIVE_RULES))
         offset = self.row_offset
         first = (describe_rows((np.flatnonzero(column) + offset).tolist()) for column in self.broken.T)
         found = zip(self.rules, self.counts.values(), first, strict=True)

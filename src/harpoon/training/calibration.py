@@ -26,6 +26,9 @@ N_TOTALS = 7  # sums that are not those of a bin
 # The largest error of probabilities and of coverage for each grade; above the last the grade is D.
 GRADES = {"A": 0.02, "B": 0.05, "C": 0.1}
 WORST_GRADE = "D"
+SINGLE_CELLS = (
+    "This is about single cells, and does not say whether whole rows look real: the report of harpoon evaluate does."
+)
 
 
 @dataclass(frozen=True)
@@ -74,17 +77,16 @@ class Calibration(cards.Displayed):
             return "Calibration was not measured: there were no validation rows, or the network has no likelihood."
         ratio = math.exp(self.gain)
         likely = f"{format_rounded(ratio, 3)} times as probable, on average over {self.cells:,} held-out cells"
-        facts = [f"knowing the other cells of a row makes a hidden cell {likely}"]
+        facts = [f"Knowing the other cells of a row makes a hidden cell {likely}"]
         if self.calibration_error is not None:
             facts.append(f"probabilities are off by {format_percent(self.calibration_error)} on average")
         if self.coverage is not None:
             facts.append(f"{format_percent(LEVEL)} intervals hold {format_percent(self.coverage)} of the numbers")
-        grade = f"Grade {self.grade}" if self.grade else "Too few held-out cells for a grade"
-        return f"{grade}: {'; '.join(facts)}."
+        return f"Calibration: {self.grade or 'too few held-out cells for a grade'}. {'; '.join(facts)}. {SINGLE_CELLS}"
 
     def _card(self) -> cards.Html:
         cells = f"{self.categories:,} categories, {self.numbers:,} numbers" if self.cells else None
-        return cards.card("Calibration", cards.paragraph(self), cards.facts({"cells": cells}), badge=self.grade)
+        return cards.card("Calibration", cards.paragraph(self), cards.facts({"cells": cells}))
 
 
 @torch.no_grad()

@@ -12,18 +12,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
+import pyarrow as pa
 import torch
 
 from harpoon._utils.progress import show_bar
 from harpoon._utils.rng import RandomState, to_seed
 from harpoon.config import Config
 from harpoon.data import Columns, FrameTemplate, Schema, Table, TableCounts, coerce_observed, missing_as_null
+from harpoon.data.arrow_types import text_types
 from harpoon.data.contingency import ContingencyTables
 from harpoon.encoding import EncodedRows, RowCodec
 from harpoon.exceptions import PrivacyWarning, warn
 from harpoon.networks import build_denoiser
 from harpoon.networks.anchored import AnchoredDenoiser
-from harpoon.privacy.differential.budget import BudgetSplit, Privacy
+from harpoon.privacy.differential.budget import GOOD_SIGNAL, MIN_SIGNAL, BudgetSplit, Privacy
 from harpoon.privacy.differential.histograms import NoisyHistograms, PublicBins, equal_histograms, public_bins, release
 from harpoon.privacy.differential.noise_sources import Noise, SecureNoise, SeededNoise
 from harpoon.privacy.differential.public_schema import complete_schema
@@ -93,13 +95,13 @@ class PrivateFitter:
     rules: RuleSet = field(default_factory=RuleSet)
 
     def fit(self, table: Table) -> tuple[FittedModel, FrameTemplate]:
-        """Fit a new model; the template of sampled tables has types, and no categories of the table."""
+        """Fit a new model; the template of sampled tables has the types that the schema implies."""
         schema = complete_schema(self.schema, table)
         split = self.privacy.split(len(schema.modelled))
         seed = to_seed(self.random_state) % 2**63
         is_seeded = self.random_state is not None
         noise: Noise = SecureNoise() if self.privacy.secure else SeededNoise(seed if is_seeded else None)
-        record, template = split.record(seeded=is_seeded), table.template.without_metadata()
+        record, template = split.record(seeded=is_seeded), public_template(table.template, schema)
         if is_seeded:
             warn(PrivacyWarning(SEEDED))
         rows = GuardedRows(table, schema)
@@ -113,6 +115,7 @@ class PrivateFitter:
         model = replace(self._prepare(schema, found, types, seed), privacy=record)
         if model.codec.nullable != rehearsed.codec.nullable:
             self.rules.bind(model.schema).check_consistent(model.codec.nullable)
+        warn_of_noise(split, found.rows, sum(weight.numel() for weight in model.denoiser.parameters()))
         steps = NoisySteps(split, noise, found.rows)
         denoiser = model.denoiser.to(self.device)
         history = self._train(denoiser, rows.encode(model.codec), model.config, steps, seed)
@@ -179,6 +182,31 @@ class PrivateFitter:
                         "as missing. Complete its categories or values."
                     )
                 )
+
+
+def public_template(template: FrameTemplate, schema: Schema) -> FrameTemplate:
+    """Return a template of the same library and column names, with types that follow from the schema alone.
+
+    The types of the table may be due to one row: a missing cell makes integers floats in pandas, and a text among
+    numbers makes a column of a text file a text. Columns that the model does not have get no type.
+    """
+    types = text_types(schema) | {name: pa.scalar(value).type for name, value in schema.constants.items()}
+    fields = [pa.field(name, types.get(name, pa.null())) for name in template.schema.names]
+    return replace(template, schema=pa.schema(fields), enums=())
+
+
+def warn_of_noise(split: BudgetSplit, n_rows: int, n_weights: int) -> None:
+    """Warn if the noise hides associations between columns, by a rule of thumb; `n_rows` is the noisy number."""
+    signal = split.signal_to_noise(n_rows, n_weights)
+    if signal < MIN_SIGNAL:
+        enough = float(f"{n_rows * GOOD_SIGNAL / signal:.2g}")
+        warn(
+            PrivacyWarning(
+                f"About {n_rows:,} rows are too few to learn how columns depend on each other with "
+                f"epsilon={split.privacy.epsilon:g}: noise hides it. By a rule of thumb, it takes about "
+                f"{enough:,.0f} rows, or a larger epsilon. The distributions of single columns are less affected."
+            )
+        )
 
 
 def sample_independently(

@@ -62,6 +62,18 @@ def test_a_bar_is_closed_after_an_error_and_the_next_call_has_its_own(bars):
     assert [bar["total"] for bar in bars] == [1, 2]
 
 
+def test_the_last_state_of_a_bar_is_shown(monkeypatch):
+    """Even in a notebook, where rich does not show what changed after its last refresh."""
+    from rich.progress import Progress
+
+    shown = []
+    monkeypatch.setattr(Progress, "refresh", lambda bar: shown.append([task.percentage for task in bar.tasks]))
+    with progress.show_bar("Training", 1.0, "", show=True) as update:
+        update(completed=0.94)
+        update(completed=1.0)
+    assert shown[-1] == [100.0]
+
+
 def test_a_callback_is_called_for_each_round(bars):
     steps = []
     with progress.one_bar(steps.append):

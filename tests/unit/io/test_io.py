@@ -371,7 +371,7 @@ def test_a_link_stays_a_link(tmp_path):
 
 def test_without_duckdb_the_extra_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "duckdb", None)
-    with pytest.raises(MissingExtra, match=r"tabharpoon\[sql\]"):
+    with pytest.raises(MissingExtra, match=r'pip install -c constraints\.txt "\.\[sql\]"'):
         io.write_table(f"duckdb:///{tmp_path}/x.db#t", TYPED)
 
 

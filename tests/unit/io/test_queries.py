@@ -84,3 +84,13 @@ def test_a_query_is_the_rest_of_the_url():
         "select 1",
         None,
     )
+
+
+def test_a_table_of_the_main_schema_of_duckdb_may_be_named_with_it(tmp_path):
+    location = f"duckdb:///{tmp_path}/rows.db#main.kept"
+    io.write_table(location, ROWS)
+    assert io.read_table(location).to_pydict() == ROWS.to_pydict()
+    with pytest.raises(TableFileError, match="already has a table"):
+        io.write_table(location, ROWS)
+    io.write_table(location, ROWS[:1], force=True)
+    assert io.read_table(f"duckdb:///{tmp_path}/rows.db#kept").num_rows == 1

@@ -256,7 +256,7 @@ def test_utility_needs_a_categorical_target_and_another_column():
 
 def test_without_xgboost_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "xgboost", None)
-    with pytest.raises(MissingExtra, match=r"tabharpoon\[metrics\]"):
+    with pytest.raises(MissingExtra, match=r'pip install -c constraints\.txt "\.\[metrics\]"'):
         metrics.detection(SCHEMA, REAL, OTHER)
     assert metrics.detection(SCHEMA, REAL, OTHER, classifier="linear") < 0.6
 
@@ -289,8 +289,21 @@ def test_every_score_names_what_a_table_lacks(score):
         score(SCHEMA, REAL, [1, 2, 3])
 
 
-@pytest.mark.parametrize("score", [s for n, s in SCORES.items() if n != "similarity"])
-def test_all_but_similarity_need_complete_tables(score):
+@pytest.mark.parametrize("classifier", ["xgboost", "boosted"])
+def test_boosted_trees_read_missing_cells(classifier):
+    def with_gaps(table):
+        jobs = pa.array(table["job"].to_pylist(), mask=np.arange(table.num_rows) % 2 == 0)
+        return table.set_column(table.schema.get_field_index("job"), "job", jobs)
+
+    alike = [with_gaps(REAL), with_gaps(OTHER)]
+    assert metrics.detection(SCHEMA, *alike, classifier=classifier) < 0.6
+    assert metrics.detection(SCHEMA, REAL, alike[1], classifier=classifier) > 0.7
+    nothing = OTHER.set_column(OTHER.schema.get_field_index("income"), "income", pa.nulls(OTHER.num_rows, pa.float64()))
+    assert metrics.detection(SCHEMA, REAL, nothing, classifier=classifier) == 1.0
+
+
+@pytest.mark.parametrize("score", [s for n, s in SCORES.items() if n not in ("similarity", "xgboost", "utility")])
+def test_distances_and_linear_models_need_complete_tables(score):
     incomplete = OTHER.set_column(3, "income", pa.array([None, *OTHER["income"].to_pylist()[1:]]))
     with pytest.raises(InvalidTable, match="'income'"):
         score(SCHEMA, REAL, incomplete)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binom
 from sklearn.metrics import roc_auc_score
 
 from harpoon.privacy.rates import (
@@ -11,6 +12,7 @@ from harpoon.privacy.rates import (
     advantage,
     area_under_curve,
     difference,
+    exceeds,
     excess_risk,
     mean_excess_risk,
     random_halves,
@@ -46,6 +48,16 @@ def test_intervals_of_risks_cover_0_where_there_is_none(probability):
     for estimate in (excess_risk, difference):
         found = [estimate(*pair, LEVEL) for pair in rates]
         assert np.mean([one.low <= 0 <= one.high for one in found]) > LEAST_COVERAGE
+
+
+@pytest.mark.parametrize(("n", "m"), [(3, 3), (5, 19), (19, 5), (12, 12)])
+def test_a_risk_of_few_attacks_is_found_by_chance_as_rarely_as_the_level_says(n, m):
+    """By all possible outcomes, of equal rates."""
+    level = 0.95
+    for p in np.linspace(0.02, 0.98, 25):
+        outcomes = [(i, j) for i in range(n + 1) for j in range(m + 1) if exceeds(Rate(i, n), Rate(j, m), level)]
+        assert outcomes or min(n, m) < 4
+        assert sum(binom.pmf(i, n, p) * binom.pmf(j, m, p) for i, j in outcomes) <= (1 - level) / 2
 
 
 def test_intervals_of_mean_risks_cover():

@@ -109,6 +109,17 @@ def test_times_that_are_a_constant_apart_are_related():
     assert found(relations) == {(0, ((1, 1.0),), -30.0), (1, ((0, 1.0),), 30.0)}
 
 
+@pytest.mark.parametrize("spread", [0, 25])
+def test_a_time_on_the_full_hour_is_no_other_time_less_some_minutes(spread):
+    rng = np.random.default_rng(0)
+    hour, minute = 3600 * 10**9, 60 * 10**9
+    start = rng.integers(0, 10**4, ROWS) * hour
+    values = np.column_stack([start, start + (30 + rng.integers(-spread, spread + 1, ROWS)) * minute]).astype(float)
+    units = {i: AffineUnit("datetime ns", values[:, i].std(), 0.0, (hour, minute)[i], False, 1) for i in (0, 1)}
+    shifts = {(0, ((1, 1.0),), -30.0 * minute), (1, ((0, 1.0),), 30.0 * minute)}
+    assert found(search(values, units=units)) == (set() if spread else shifts)
+
+
 def test_the_number_of_terms_is_bounded():
     parts = np.random.default_rng(0).gamma(2, 200, (ROWS, MAX_TERMS + 2)).round()
     assert search(np.column_stack([parts, parts.sum(axis=1)])) == []

@@ -14,7 +14,7 @@ from harpoon.inference.diagnostics.answer_grade import MIN_GRADED_ROWS, OWN_CHEC
 from harpoon.inference.diagnostics.support import Support
 from harpoon.metrics.marginals import ks_distance, ks_noise, total_variation_distance, total_variation_noise
 from harpoon.report import compare
-from harpoon.report.agreement import MIN_ROWS_FOR_A, agreement
+from harpoon.report.agreement import MIN_REAL_ROWS, MIN_ROWS_FOR_A, agreement
 from harpoon.report.distributions import by_excess, distance, distance_noise
 from harpoon.training.calibration import Calibration
 
@@ -59,8 +59,9 @@ def test_with_few_real_rows_no_difference_is_no_proof():
 
 def test_the_calibration_says_what_the_other_cells_of_a_row_tell():
     text = str(Calibration(cells=567, gain=np.log(1.32), calibration_error=0.01, coverage=None, categories=567))
-    other = "knowing the other cells of a row makes a hidden cell 1.32 times as probable, on average over 567 held-out"
-    assert text.startswith(f"Grade A: {other} cells; ")
+    other = "Knowing the other cells of a row makes a hidden cell 1.32 times as probable, on average over 567 held-out"
+    assert text.startswith(f"Calibration: A. {other} cells; ")
+    assert text.endswith("does not say whether whole rows look real: the report of harpoon evaluate does.")
 
 
 def test_few_real_rows_have_no_grade():
@@ -68,6 +69,16 @@ def test_few_real_rows_have_no_grade():
     assert found["grade"] == ""
     assert found["sentence"].startswith("No grade: 12 real rows satisfy the condition")
     assert grade(people(2000, 0.4, 0).head(0), people(100, 0.26, 1))["grade"] == ""
+
+
+def test_an_own_grade_says_why_rows_were_not_compared():
+    support = Support(1629, 0, 0.0, 0, 1629.0, 0.0, is_counted=True)
+    own = grade_answer(Calibration(cells=1000, gain=0.5, calibration_error=0.0, categories=1000), support)
+    sampled = dataframe.read(people(50, 0.4, 0))
+    found = agreement(SCHEMA.modelled, sampled, dataframe.read(people(50, 0.26, 1)).take(np.arange(0)), own)
+    assert found["sentence"] == (
+        f"{own.sentence} A comparison needs {MIN_REAL_ROWS} real rows that satisfy it, and there are none."
+    )
 
 
 def test_a_column_with_many_categories_does_not_lead_by_chance():
@@ -135,9 +146,30 @@ def test_associations_of_two_samples_of_one_distribution_differ_by_chance_only()
     for seed in range(40):
         found = compare(people(300, 0.3, seed), people(300, 0.3, 1000 + seed), random_state=0)
         first = found["associations"]["pairs"][0]
-        exceeded += abs(first["real"] - first["synthetic"]) > found["associations"]["noise"]
+        exceeded += abs(first["real"] - first["synthetic"]) > first["noise"]
     assert exceeded <= 6  # of 40; 2 are expected
     left = people(300, 0.3, 1)
     related = compare(left.assign(age=left["age"] + 9 * (left["left"] == "yes")), people(300, 0.3, 2), random_state=0)
     meaning = next(one for one in related["headlines"] if one["name"] == "Association error")["meaning"]
-    assert "most for age and left" in meaning
+    assert "most beyond chance for age and left" in meaning
+
+
+def test_a_pair_with_few_observed_rows_is_not_named_before_one_that_chance_does_not_explain():
+    """Correlations of 12 rows differ by more than that of x and y does, and by no more than chance explains."""
+    rng = np.random.default_rng(2)
+
+    def table(correlation):
+        x, noise, few, other = rng.normal(size=(4, 3000))
+        few += 2 * (correlation - 0.8) * x  # from 0.2 to -0.2
+        few[12:] = other[12:] = np.nan
+        y = correlation * x + np.sqrt(1 - correlation**2) * noise
+        return pd.DataFrame({"x": x, "y": y, "few": few, "other": other})
+
+    found = compare(table(0.9), table(0.7), random_state=0)
+    pairs = {(one["left"], one["right"]): one for one in found["associations"]["pairs"]}
+    differences = {pair: abs(one["real"] - one["synthetic"]) for pair, one in pairs.items()}
+    assert max(differences, key=differences.get) != ("x", "y")
+    assert next(iter(pairs)) == ("x", "y")
+    assert pairs["few", "other"]["noise"] > 5 * pairs["x", "y"]["noise"]
+    meaning = next(one for one in found["headlines"] if one["name"] == "Association error")["meaning"]
+    assert "most beyond chance for x and y (real 0.9" in meaning

@@ -14,6 +14,7 @@ from harpoon.apps.cli.loading import load_model, read_table
 AUDIT = (
     "harpoon audit penguins.harpoon train.csv holdout.csv",
     "harpoon audit penguins.harpoon train.csv holdout.csv -o audit.html --json > audit.json",
+    "harpoon audit penguins.harpoon train.csv holdout.csv --shadow-models 16",
 )
 
 
@@ -26,6 +27,15 @@ def audit(
     output: Annotated[Path | None, Option("--output", "-o", metavar="FILE", help="A page, an HTML file.")] = None,
     rows: Annotated[int, Option(min=1, metavar="N", help="Rows of each table to attack, at most.")] = 2000,
     k: Annotated[int, Option(min=1, metavar="N", help="Labels and extremes of fewer training rows are rare.")] = 10,
+    shadow_models: Annotated[
+        int,
+        Option(
+            min=0,
+            metavar="N",
+            help="Models to train for one more attack, which compares the likelihood of a row with that under models "
+            "without it; 16, say. Each takes about as long as the model did.",
+        ),
+    ] = 0,
     *,
     csv: options.CsvOptions,
     seed: options.Seed = None,
@@ -47,7 +57,8 @@ def audit(
             read_table(each, csv_of, console, types)
             for each, csv_of in zip((train, holdout), csv.by_table(train, holdout), strict=True)
         ]
-        found = loaded.audit(*tables, rows=rows, k=k, random_state=seed)
+        found = loaded.audit(*tables, rows=rows, k=k, shadow_models=shadow_models, random_state=seed)
+    found = found.with_names(model=str(model), train=train, holdout=holdout)
     if output is not None:
         from harpoon.report import Page, summarize_audit
 

@@ -14,6 +14,7 @@ import typer
 from harpoon._utils.extras import EXTRAS, REQUIRED, installed_version
 from harpoon._version import __version__
 from harpoon.apps.cli.console import Console
+from harpoon.exceptions import INSTALL
 
 DOCTOR = ("harpoon doctor", "harpoon doctor --json | jq .self_test")
 SELF_TEST_ROWS = 60
@@ -96,7 +97,8 @@ def _parts(facts: dict[str, Any]) -> list[Any]:
     extras = {name: f"{_state(extra['packages'])}: {extra['purpose']}" for name, extra in facts["extras"].items()}
     test = facts["self_test"]
     passed = f"passed in {test['seconds']:.1f} s" if not test["problem"] else f"failed: {test['problem']}"
-    titles = ("\nPackages", '\nExtras (pip install "tabharpoon[name]")', f"\nSelf-test {passed}")
+    command = INSTALL.format(extra="name")
+    titles = ("\nPackages", f"\nExtras (in the folder of the clone: {command})", f"\nSelf-test {passed}")
     return [fact_table(shown), titles[0], fact_table(packages), titles[1], fact_table(extras), titles[2]]
 
 

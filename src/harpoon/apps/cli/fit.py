@@ -72,17 +72,29 @@ class PrivacyOptions:
     secure: Annotated[
         bool, Option("--secure", help="Differential privacy: noise from cryptographic random numbers.")
     ] = False
+    privacy_steps: Annotated[
+        int | None, Option(metavar="N", help="Differential privacy: number of training steps, 300 by default.")
+    ] = None
+    privacy_sample_rate: Annotated[
+        float | None,
+        Option(
+            metavar="NUMBER",
+            help="Differential privacy: probability with which each row takes part in a step, 0.05 by default.",
+        ),
+    ] = None
 
     @property
     def budget(self) -> Privacy | None:
         """The budget; None without one."""
         from harpoon.privacy.differential.budget import Privacy
 
-        if self.epsilon is None and self.delta is None and not self.secure:
+        steps = {"steps": self.privacy_steps, "sample_rate": self.privacy_sample_rate}
+        given: dict[str, Any] = {name: value for name, value in steps.items() if value is not None}
+        if self.epsilon is None and self.delta is None and not self.secure and not given:
             return None
         if self.epsilon is None or self.delta is None:
             raise InvalidOption("Differential privacy takes --epsilon and --delta, such as --epsilon 2 --delta 1e-6.")
-        return Privacy(self.epsilon, self.delta, secure=self.secure)
+        return Privacy(self.epsilon, self.delta, secure=self.secure, **given)
 
 
 def fit(
@@ -104,7 +116,7 @@ def fit(
         Path | None,
         Option(
             metavar="FILE",
-            help="The columns, in a file that `harpoon schema -o` wrote; for --epsilon, in one written by hand.",
+            help="The columns, in a JSON file that `harpoon schema -o` wrote; for --epsilon, in one written by hand.",
         ),
     ] = None,
     weights: Annotated[
@@ -178,7 +190,8 @@ def read_with_schema(
     from harpoon.data.arrow_types import text_types
 
     if file is None:
-        rows = read_table(table, csv, console, check_texts=True)
+        named = {weights, *columns.kinds, *(columns.exclude or ())}
+        rows = _without_index(read_table(table, csv, console, check_texts=True), named, console)
         schema = Schema.infer(rows, kinds=columns.kinds, exclude=columns.exclude or ())
         return rows, schema if weights is None else schema.with_weights(weights)
     try:
@@ -192,6 +205,17 @@ def read_with_schema(
         schema = schema.replace(name, kind="skipped", note="left out on request")
     schema = schema if weights is None else schema.with_weights(weights)
     return rows, schema.complete(rows) if complete else schema
+
+
+def _without_index(rows: pa.Table, named: set[str | None], console: Console) -> pa.Table:
+    """Leave out the index of a pandas table, as pandas does when it reads the file, unless an option names it."""
+    from harpoon.data.frame_metadata import index_columns
+
+    index = [name for name in index_columns(rows.schema) if name not in named]
+    if not index or len(index) == rows.num_columns:
+        return rows
+    console.note(f"Left out, because it is the index of a pandas table: {', '.join(index)}.")
+    return rows.drop_columns(index)
 
 
 def training_summary(model: Harpoon) -> dict[str, Any]:

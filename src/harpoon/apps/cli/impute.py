@@ -127,10 +127,12 @@ def impute(
             "rows": rows,
             "draws": draws,
             "filled": filled,
+            "rows_filled": imputer.n_rows_filled,
             "seconds": seconds,
             "support": None if where is None else loaded.support(where).to_json(),
         },
-        f"{sum(filled.values()):,} cells filled in {rows:,} rows{f': {by_column}' if by_column else ''}",
+        f"{sum(filled.values()):,} cells filled in {imputer.n_rows_filled:,} of {rows:,} rows"
+        f"{f': {by_column}' if by_column else ''}",
     )
 
 

@@ -41,7 +41,7 @@ class Explorer(anywidget.AnyWidget):
     @classmethod
     def of_model(cls, model: Harpoon, data: object, *, where: object, compare: object, height: int) -> Explorer:
         """Return the widget of a model; see `Harpoon.explore`."""
-        app = create_app(model, data=data)
+        app = create_app(model, data=data, name=model._name)
         names = model.schema_.names
         scenarios = {"where": _text(where, names), "compare": _text(compare, names)}
         return cls(

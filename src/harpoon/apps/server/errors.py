@@ -12,12 +12,14 @@ from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from harpoon.exceptions import HarpoonError
+from harpoon.exceptions import HarpoonError, HarpoonWarning
 
 CLIENT_GONE = 499  # only for the log
 MAX_FIELD_ERRORS = 20  # of one body
 SENTENCES = {  # of the service, by the code of an error; the fields are its facts
     "invalid_cell": "{problem} Fix the cell, or empty it.",
+    "structural_missing": 'Filled: {problem}. To leave such cells missing, choose "left missing" in Studio, or send '
+    'the option "structural": "keep".',
     "targets_missed": '{problem}, or take the nearest with "allow_fewer": true.',
     "too_few_rows_found": '{problem} Relax it, or take these rows with "allow_fewer": true.',
 }
@@ -76,9 +78,11 @@ class ApiError(Exception):
         return cls(HTTPStatus.INTERNAL_SERVER_ERROR, "InternalError", message)
 
 
-def sentence(error: HarpoonError) -> str:
-    """Return the sentence of the service for an error of the library."""
-    return SENTENCES[error.code].format(**error.facts) if error.code in SENTENCES else str(error)
+def sentence(error: object) -> str:
+    """Return the sentence of the service for an error or a warning of the library."""
+    if isinstance(error, HarpoonError | HarpoonWarning) and error.code in SENTENCES:
+        return SENTENCES[error.code].format(**error.facts)
+    return str(error)
 
 
 def to_response(error: ApiError) -> Response:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from harpoon._formatting import format_percent
-from harpoon.apps.server.errors import too_large
+from harpoon.apps.server.errors import sentence, too_large
 from harpoon.apps.server.responses import CSV, Payload, to_records
 from harpoon.apps.server.schemas import MAX_SEED, FeasibilityBody, ImputeParameters, ProfileBody, SampleBody
 from harpoon.apps.server.served_model import ServedModel, distributions
@@ -71,7 +71,8 @@ def profile(served: ServedModel, body: ProfileBody, control: JobControl) -> Payl
     before = served.unconditional(body.missing)
     predicate = None if tree is None or body.given else bind(tree, schema)
     real = None if predicate is None else served.supporting_rows(predicate)
-    compare = Comparison(served, predicate, before, after, real)
+    shown = served.real_rows_shown() if tree is None and not body.given else real
+    compare = Comparison(served, predicate, before, after, shown)
     changes = sorted((compare.column(column) for column in schema.modelled), key=lambda change: change.pop("rank"))
     probability, interval = _probability(tree, drawn.info)
     agreed = agreement(schema.modelled, after, real, drawn.info.own_grade)
@@ -109,7 +110,7 @@ def impute_table(
         spellings=spellings(upload.source) if is_csv else None,
         options=parameters.options,
     )
-    with collect_warnings() as notes:
+    with collect_warnings(sentence) as notes:
         tables = imputer.impute_chunk(upload.chunk, 0)
         warn_structural(imputer.structural)
     table = tables[0] if parameters.draws is None else stack_draws(tables)
@@ -124,7 +125,7 @@ def impute_cells(served: ServedModel, upload: Upload, parameters: ImputeParamete
     # The best values are not sampled: options of sampling would have no effect, nor would theirs on draws.
     first = options if is_sampled or parameters.draws is None else _of_best_values(options)
     imputer = BlockImputer(model, upload.source.schema, where=parameters.where, seed=seed, options=first)
-    with collect_warnings() as notes:
+    with collect_warnings(sentence) as notes:
         (table,) = imputer.impute_chunk(upload.chunk, 0)
         warn_structural(imputer.structural)
     cells = filled_cells(upload.chunk.table, table, list(imputer.n_filled))

@@ -301,6 +301,7 @@ class SupportContent(BaseModel):
     effective_rows: float | None
     weighted_share: float | None
     is_impossible: bool
+    is_contradiction: bool
     is_extrapolation: bool
     text: str
 
@@ -342,7 +343,7 @@ class RealRows(BaseModel):
 class AgreementContent(BaseModel):
     """Rows that are sampled under a condition, compared with the real rows that satisfy it: a grade and a sentence.
 
-    With too few real rows, the grade is from the model's own check (`source` is "model").
+    With too few real rows, the grade is from the model's calibration and support (`source` is "model").
     """
 
     source: str

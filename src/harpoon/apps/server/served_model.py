@@ -7,6 +7,8 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from harpoon._version import __version__
 from harpoon.apps.server.comparison_rows import RealTable
 from harpoon.apps.server.limits import Limits
@@ -15,10 +17,12 @@ from harpoon.conditions import BoundPredicate
 from harpoon.data import Column, Kind, Table, as_category, dataframe, format_iso_time
 from harpoon.estimator import Harpoon
 from harpoon.report.distributions import Bins, category_fractions
+from harpoon.report.overview import sample_rows, weighted_rows
 
 REFERENCE_ROWS, REFERENCE_ROWS_IF_SLOW = 5000, 500
 REFERENCE_SEED = 0
 MAX_BINS = 24
+MAX_REAL_ROWS_SHOWN = 20_000  # without a condition
 
 
 @dataclass(frozen=True)
@@ -54,6 +58,16 @@ class ServedModel:
     def supporting_rows(self, predicate: BoundPredicate) -> Table | None:
         """Return the real rows that satisfy a condition; None if the service has no real rows."""
         return None if self.data is None else self.data.satisfying(predicate)
+
+    @cached_property
+    def _some_real(self) -> Table | None:
+        assert self.real is not None  # noqa: S101
+        rng = np.random.default_rng(REFERENCE_SEED)
+        return sample_rows(weighted_rows(self.real, self.model.schema_, rng), MAX_REAL_ROWS_SHOWN, rng)
+
+    def real_rows_shown(self) -> Table | None:
+        """Return the real rows to show beside unconditional ones; None if there are none, or not yet."""
+        return None if self.real is None else self._some_real
 
     def unconditional(self, missing: str) -> Table:
         """Return the unconditional rows, with missing cells as trained or complete."""
@@ -116,6 +130,8 @@ def describe_column(column: Column, reference: Table) -> dict[str, Any]:
     if column.kind.numeric and column.minimum is not None and column.maximum is not None:
         ends = {"low": json_value(column, column.minimum), "high": json_value(column, column.maximum)}
         facts |= {**ends, "step": column.step or 0}
+    if column.values is not None:
+        facts["values"] = [json_value(column, value) for value in column.values]
     if column.unit:
         facts |= {"unit": column.unit, "zoned": column.zoned}
     if column.kind.modelled:

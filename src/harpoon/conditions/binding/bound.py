@@ -11,7 +11,7 @@ durations. A category is its code, the index into the column's `categories`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -239,6 +239,30 @@ def has_date_part(bound: BoundPredicate | NumericTerm) -> bool:
         case Operation(_, operands):
             return any(map(has_date_part, operands))
     return False
+
+
+def name_date_parts(bound: BoundPredicate, names: Mapping[tuple[str, str], str]) -> BoundPredicate:
+    """Return a condition in which calendar parts of columns are columns of their own, by column and part.
+
+    >>> month = DatePart("month", ColumnRef("t"), tick=1)
+    >>> name_date_parts(Compare("=", month, NumberLiteral(2)), {("t", "month"): "month(t)"}).left
+    ColumnRef(column='month(t)')
+    """
+    match bound:
+        case AllOf(parts) | AnyOf(parts):
+            return replace(bound, parts=tuple(name_date_parts(part, names) for part in parts))
+        case Compare(_, left, right):
+            return replace(bound, left=_name_date_parts(left, names), right=_name_date_parts(right, names))
+    return bound
+
+
+def _name_date_parts(term: NumericTerm, names: Mapping[tuple[str, str], str]) -> NumericTerm:
+    match term:
+        case DatePart(part, ColumnRef(column)) if (column, part) in names:
+            return ColumnRef(names[column, part])
+        case Operation(_, operands):
+            return replace(term, operands=tuple(_name_date_parts(operand, names) for operand in operands))
+    return term
 
 
 def _is_unknown(term: NumericTerm, nullable: Collection[str]) -> BoundPredicate:

@@ -211,10 +211,13 @@ def _read_dates(terms: list[TypedTerm]) -> list[TypedTerm]:
 
 
 def _instant(local: dt.datetime, zone: str) -> dt.datetime:
-    """Return the first instant at which the clocks of a time zone show a time, or after it where they skip it."""
+    """Return the instant at which the clocks of a time zone show a time, or the first one after it where they skip it.
+
+    Of a time that they show twice, it is the later one, as in DuckDB.
+    """
     microsecond = dt.timedelta(microseconds=1)
     ticks = np.array([(local - EPOCH) // microsecond], dtype=np.int64)
-    return EPOCH.replace(tzinfo=dt.UTC) + int(from_local(ticks, NANOSECONDS["us"], zone)[0]) * microsecond
+    return EPOCH.replace(tzinfo=dt.UTC) + int(from_local(ticks, NANOSECONDS["us"], zone, later=True)[0]) * microsecond
 
 
 def _around_gap(op: str, text: str, beside: TypedTerm) -> str:

@@ -16,6 +16,7 @@ from harpoon.data.calendar import DAY, RANGES, TIMES_OF_DAY, Ints, date_part, to
 
 PartValues = Mapping[str, Sequence[int]]  # the values of calendar parts in the training table, by name
 MAX_DAYS = 200_000  # of a column, in which combinations of parts are searched
+OF_DAYS = ("week", "dayofyear")  # parts that follow from the days of a range
 DERIVED: dict[str, tuple[str, Callable[[Ints], Ints]]] = {  # parts that follow from another one
     "quarter": ("month", lambda month: (month + 2) // 3),
     "isodow": ("weekday", lambda weekday: (weekday - 1) % 7 + 1),
@@ -39,7 +40,27 @@ def known_values(term: DatePart, column: Column, training: PartValues) -> Ints |
     if term.part in DERIVED:
         source, derive = DERIVED[term.part]
         return np.unique(derive(np.array(training[source]))) if source in training else None
+    if term.part in OF_DAYS and term.part not in training:
+        days = _possible_days(column, term, training)
+        return None if days is None else np.unique(date_part(term.part, days, DAY))
     return np.array(training[term.part]) if term.part in training else None
+
+
+def _possible_days(column: Column, term: DatePart, training: PartValues) -> Ints | None:
+    """Return the local days of the range of a column whose parts occur, or None if it has no range or a very long one.
+
+    Training values of the day, month and weekday are known, but not those of the week.
+    """
+    if not column.clip or column.minimum is None or column.maximum is None:
+        return None
+    ends = to_local(np.array([column.minimum, column.maximum], dtype=np.int64), term.tick, term.zone)
+    first, last = np.floor_divide(ends, DAY // term.tick)
+    if last - first > MAX_DAYS:
+        return None
+    days = np.arange(first, last + 1)
+    for name, values in training.items():
+        days = days[np.isin(date_part(name, days, DAY), values)] if name not in TIMES_OF_DAY else days
+    return days
 
 
 def date_parts_of(predicate: BoundPredicate) -> set[DatePart]:
@@ -63,14 +84,9 @@ def excludes_all_days(parts: Iterable[BoundPredicate], column: Column, training:
     decidable = [part for part in parts if _is_of_days(part)]
     if len({term.part for part in decidable for term in date_parts_of(part)}) < 2:  # noqa: PLR2004
         return False
-    term = next(iter(date_parts_of(decidable[0])))
-    ends = to_local(np.array([column.minimum, column.maximum], dtype=np.int64), term.tick, term.zone)
-    first, last = np.floor_divide(ends, DAY // term.tick)
-    if last - first > MAX_DAYS:
+    days = _possible_days(column, next(iter(date_parts_of(decidable[0]))), training)
+    if days is None:
         return False
-    days = np.arange(first, last + 1)
-    for name, values in training.items():
-        days = days[np.isin(date_part(name, days, DAY), values)] if name not in TIMES_OF_DAY else days
     cells = ColumnArray("date", days, np.zeros(len(days), dtype=np.bool_))
     return not evaluate(all_of(map(_on_days, decidable)), {column.name: cells}).any()
 

@@ -3,7 +3,8 @@
 Every branch is checked in three ways. A column may have no value left: `x > 5 and x < 4`. Its values are those that a
 sampled cell can have: its categories, or the range of its training cells at their resolution. Two labels may exclude
 each other: `city = 'Paris' and country = 'Italy'`. And several numbers may have no solution within their ranges, alone
-or by a sum that always holds: `x > y and y > x`, or `total < part`. What cannot be decided is no contradiction.
+or by a sum or a product that always holds: `x > y and y > x`, or `total < part`. What cannot be decided is no
+contradiction.
 """
 
 from __future__ import annotations
@@ -39,8 +40,17 @@ from harpoon.conditions.logic.calendar_values import (
     known_values,
     possible_values,
 )
-from harpoon.conditions.logic.invariants import Invariant, Invariants, LabelAxis, LabelDomain, LabelDomains
+from harpoon.conditions.logic.invariants import (
+    Invariant,
+    Invariants,
+    LabelAxis,
+    LabelDomain,
+    LabelDomains,
+    ProductInvariant,
+    SumInvariant,
+)
 from harpoon.conditions.logic.linear_program import Bounds, inequalities, is_infeasible, of_sum
+from harpoon.conditions.logic.products import excludes
 from harpoon.data import Column, ColumnArray, Schema
 from harpoon.data.calendar import Ints
 
@@ -171,26 +181,30 @@ def _cells(name: str, values: Any, *, null: bool) -> dict[str, ColumnArray]:  # 
 def _excludes_numbers(
     parts: Sequence[BoundPredicate], by_column: dict[str, list[BoundPredicate]], domain: Domain
 ) -> bool:
-    """Return whether comparisons of several numbers, or sums that hold in every row, leave no numbers."""
+    """Return whether comparisons of several numbers, or sums and products that hold in every row, leave no numbers."""
     comparisons = [each for part in parts for each in _conjuncts(part) if isinstance(each, bound.Compare)]
     several = [each for each in comparisons if len(columns_of(each)) > 1 or _compared_numbers(each) is None]
     several = [each for each in several if not has_date_part(each)]
     observed = {name for each in comparisons if not _ignores_missing(each) for name in columns_of(each)}
-    sums = [
-        invariant
-        for invariant in domain.invariants.sums
-        if invariant.columns & observed
-        and all(name in observed or not domain.can_be_null(name) for name in invariant.columns)
-    ]
-    if not several and not any(len(invariant.columns & set(by_column)) > 1 for invariant in sums):
+    known = domain.invariants.implied_observed(observed)
+    invariants = domain.invariants.select(
+        lambda invariant: (
+            bool(invariant.columns & observed)
+            and all(name in known or not domain.can_be_null(name) for name in invariant.columns)
+        )
+    )
+    kept: tuple[SumInvariant | ProductInvariant, ...] = (*invariants.sums, *invariants.products)
+    if not several and not any(len(invariant.columns & set(by_column)) > 1 for invariant in kept):
         return False
-    names = set().union(*map(columns_of, comparisons), *(invariant.columns for invariant in sums))
+    names = set().union(*map(columns_of, comparisons), *(invariant.columns for invariant in kept))
     limits = {name: _range(by_column.get(name, []), name, domain) for name in names}
     certain = {name: ends for name, ends in limits.items() if name in observed or not domain.can_be_null(name)}
     if not all(may_satisfy(each, certain, 1).all() for each in several):
         return True
     constraints = [one for each in comparisons if not has_date_part(each) for one in inequalities(each)]
-    return is_infeasible([*constraints, *(one for invariant in sums for one in of_sum(invariant))], limits)
+    if any(excludes(each, constraints, limits) for each in invariants.products):
+        return True
+    return is_infeasible([*constraints, *(one for each in invariants.sums for one in of_sum(each))], limits)
 
 
 def _conjuncts(part: BoundPredicate) -> Iterator[BoundPredicate]:

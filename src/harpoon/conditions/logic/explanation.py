@@ -11,7 +11,7 @@ from harpoon._formatting import format_list
 from harpoon.conditions.binding.binder import bind
 from harpoon.conditions.binding.bound import BoundPredicate, columns_of
 from harpoon.conditions.binding.branches import overlapping_branches
-from harpoon.conditions.language.expressions import And, IsNull, Like, Predicate
+from harpoon.conditions.language.expressions import And, IsNull, Like, Node, Predicate
 from harpoon.conditions.language.sql_names import quote_name, text_literal
 from harpoon.conditions.logic.calendar_values import (
     PartValues,
@@ -62,6 +62,24 @@ def explain_contradiction(
     parts = find_contradictions(tree, domain)
     problems = ("exclude each other" if isinstance(part, And) else "is never true" for part in parts)
     return "; ".join(f"{part} {what}{_because(part, domain)}" for part, what in zip(parts, problems, strict=True))
+
+
+def contradicts_itself(tree: Predicate, schema: Schema) -> bool:
+    """Return whether no row of any table with these columns satisfies a condition.
+
+    >>> from harpoon import Kind
+    >>> from harpoon.conditions.language.parser import parse
+    >>> schema = Schema((Column("x", Kind.NUMBER, minimum=0.0, maximum=2.5),))
+    >>> contradicts_itself(parse("x > 1 and x < 0"), schema), contradicts_itself(parse("x > 3"), schema)
+    (True, False)
+    """
+    parts = find_contradictions(tree, Domain(schema, free=[c.name for c in schema if not c.kind.discrete]))
+    # An unknown label is an error, but a pattern may match a label of another table.
+    return bool(parts) and not any(_has_pattern(part) for part in parts)
+
+
+def _has_pattern(node: Node) -> bool:
+    return isinstance(node, Like) or any(map(_has_pattern, node.children()))
 
 
 def _because(part: Predicate, domain: Domain) -> str:

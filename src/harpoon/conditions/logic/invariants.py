@@ -2,6 +2,7 @@
 
     label invariant  which labels of two columns occur together: a city lies in one country
     sum invariant    a number that is a sum of others: total = price + postage
+    product invariant  a number that is a product of others: amount = price * quantity
 
 They come from the training table (`harpoon.relations`). A condition that contradicts them has no solution.
 """
@@ -76,7 +77,28 @@ class SumInvariant:
         return {self.target, *self.coefficients}
 
 
-Invariant = LabelInvariant | SumInvariant
+@dataclass(frozen=True, eq=False)
+class ProductInvariant:
+    """A number that is a product of others: target = factor * Π source, up to a tolerance."""
+
+    target: str
+    sources: tuple[str, ...]
+    factor: float
+    tolerance: float
+    text: str
+
+    @property
+    def columns(self) -> set[str]:
+        """The columns."""
+        return {self.target, *self.sources}
+
+    def evaluate(self, values: Mapping[str, NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Compute the product from the values of its sources, (n,) each."""
+        found: NDArray[np.float64] = self.factor * np.prod([values[name] for name in self.sources], axis=0)
+        return found
+
+
+Invariant = LabelInvariant | SumInvariant | ProductInvariant
 
 
 @dataclass(frozen=True)
@@ -85,15 +107,31 @@ class Invariants:
 
     pairs: tuple[LabelInvariant, ...] = ()
     sums: tuple[SumInvariant, ...] = ()
+    products: tuple[ProductInvariant, ...] = ()
 
     @property
     def all(self) -> tuple[Invariant, ...]:
-        """The invariants of both kinds."""
-        return (*self.pairs, *self.sums)
+        """The invariants of all kinds."""
+        return (*self.pairs, *self.sums, *self.products)
 
     def select(self, keep: Callable[[Invariant], bool]) -> Invariants:
         """Return some of the invariants."""
-        return Invariants(tuple(filter(keep, self.pairs)), tuple(filter(keep, self.sums)))
+        pairs, sums, products = filter(keep, self.pairs), filter(keep, self.sums), filter(keep, self.products)
+        return Invariants(tuple(pairs), tuple(sums), tuple(products))
+
+    def implied_observed(self, observed: Collection[str]) -> set[str]:
+        """Return the columns that have a value wherever some columns have one, with these."""
+        found = set(observed)
+        both = [pair for pair in self.pairs if pair.left.is_indicator and pair.right.is_indicator]
+        implications = [
+            *((pair.left.column, pair.right.column) for pair in both if not pair.possible[0, 1]),
+            *((pair.right.column, pair.left.column) for pair in both if not pair.possible[1, 0]),
+        ]
+        while True:
+            new = {implied for column, implied in implications if column in found} - found
+            if not new:
+                return found
+            found |= new
 
     def without(self, columns: Collection[str]) -> Invariants:
         """Return the invariants that use none of some columns."""

@@ -16,6 +16,7 @@ from harpoon.conditions import BoundPredicate, Predicate, bind, evaluate
 from harpoon.conditions.binding.bound import ColumnRef, Compare, NumberLiteral
 from harpoon.conditions.language.expressions import And, Or
 from harpoon.conditions.language.sql_names import quote_name
+from harpoon.conditions.logic.explanation import contradicts_itself
 from harpoon.data import Column, Columns, Floats, Kind, Schema, describe, format_number, format_time, n_rows, take
 from harpoon.data.contingency import ContingencyTables
 from harpoon.inference.conditional.model_invariants import find_contradiction
@@ -54,8 +55,9 @@ class Feasibility(cards.Displayed):
             contains the error of the training sample, not only that of the simulation: the posterior
             Beta(k + 1/2, n - k + 1/2) if k of n training rows satisfy the condition (`support`), widened to the
             probability of the model; see `harpoon.inference.diagnostics.uncertainty`. Both are those of the population
-            that the weights describe, if the model has weights. If no row can satisfy the condition
-            (`support.is_impossible`), the probability is exactly 0, and so are both ends.
+            that the weights describe, if the model has weights. If no row of the model can satisfy the condition
+            (`support.is_impossible`), the probability is 0. If the condition contradicts itself
+            (`support.is_contradiction`), so are both ends.
         parts: The parts of the condition, each alone.
         training_fraction: The fraction of the rows of `data` that satisfy it; None if no table was given.
         weighted_fraction: The same by the weights of the rows; None if the model or `data` has none.
@@ -77,9 +79,8 @@ class Feasibility(cards.Displayed):
     def __str__(self) -> str:
         lines = [self.condition]
         if self.support.is_impossible:
-            lines += [f"  {self.suggestion}", "  probability 0"]
-        else:
-            lines.append(f"  probability {format_percent(self.probability)} ({self._basis})")
+            lines.append(f"  {self.suggestion}")
+        lines.append(f"  probability {self._number}{f' ({self._basis})' if self._basis else ''}")
         if self._met:
             lines.append(f"  {self._met}")
         lines.append(f"  {self.support}")
@@ -88,14 +89,25 @@ class Feasibility(cards.Displayed):
         return "\n".join(lines)
 
     @property
+    def _number(self) -> str:
+        return "0" if self.support.is_impossible else format_percent(self.probability)
+
+    @property
     def _basis(self) -> str:
-        """What the probability rests on."""
+        """What the probability rests on; "" of a contradiction."""
+        if self.support.is_contradiction:
+            return ""
         level, low, high = map(format_percent, (LEVEL, *self.interval))
         learnt, sampled = (format_rounded(round(rows)) for rows in (self.support.given_rows, self.rows))
         if self.support.effective_rows is not None:
             level = f"of the weighted population; {level}"
             learnt = f"{format_rounded(round(self.support.effective_rows))} effective of {learnt}"
-        return f"{level} interval {low} to {high}, for {learnt} training rows and {sampled} sampled rows"
+        rows = (
+            f"{learnt} training rows"
+            if self.support.is_impossible
+            else f"{learnt} training rows and {sampled} sampled rows"
+        )
+        return f"{level} interval {low} to {high}, for {rows}"
 
     @property
     def _met(self) -> str:
@@ -110,11 +122,11 @@ class Feasibility(cards.Displayed):
     def _card(self) -> cards.Html:
         parts = [(cards.code(part.text), cards.bar(part.probability)) for part in self.parts]
         alone = [cards.table(["part of the condition", "probability alone"], parts)] if len(parts) > 1 else []
-        number = cards.paragraph(format_percent(self.probability), role="number")
+        number = cards.paragraph(self._number, role="number")
         answer = [number, cards.paragraph(self._basis, role="quiet")]
         advice = [cards.paragraph(self.suggestion)]
         if self.support.is_impossible:
-            answer, advice = [*advice, number], []
+            answer, advice = [*advice, *answer], []
         met = cards.paragraph(self._met and f"M{self._met[1:]}.")
         support = support_paragraph(self.support)
         return cards.card(cards.code(self.condition), *answer, met, support, *alone, *advice)
@@ -146,7 +158,8 @@ def feasibility(
             FeasibilityPart(str(part), 0.0 if contradiction(part) else _training_fraction(bind(part, schema), tables))
             for part in _members(tree)
         )
-        support = find_support(tables, predicate, base, table=counted, weights=weights).of_impossible()
+        found = find_support(tables, predicate, base, table=counted, weights=weights)
+        support = found.of_impossible(is_contradiction=contradicts_itself(tree, schema))
         near = [text for term in _comparisons(predicate) for text in _within_reach(term, schema, tables)]
         suggestion = " ".join([f"No row can satisfy it: {why}.", *near])
         interval = probability_interval(0.0, math.inf, support)

@@ -1,7 +1,8 @@
-"""The invariants that every row of a model keeps: labels that occur together, and sums."""
+"""The invariants that every row of a model keeps: labels that occur together, sums, and products."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Sequence
 from functools import partial
 from itertools import product
@@ -11,7 +12,7 @@ import numpy as np
 from harpoon.conditions import Predicate
 from harpoon.conditions.language.expressions import And, ColumnName, Comparison, Literal
 from harpoon.conditions.logic.explanation import explain_contradiction
-from harpoon.conditions.logic.invariants import Invariants, LabelAxis, LabelInvariant, SumInvariant
+from harpoon.conditions.logic.invariants import Invariants, LabelAxis, LabelInvariant, ProductInvariant, SumInvariant
 from harpoon.data import Column, ColumnArray, Columns, Schema, n_rows
 from harpoon.inference.sampling.row_sampler import RowSampler
 from harpoon.relations import Exclusions, Formula, describe_dependency
@@ -22,7 +23,10 @@ def find_invariants(sampler: RowSampler) -> Invariants:
     """Return the invariants of a model; none if its network does not keep any."""
     exclusions = sampler.relations.exclusions
     pairs = () if exclusions is None else tuple(_label_invariants(exclusions))
-    return Invariants(pairs, tuple(_sum_invariant(sampler, *one) for one in sampler.relations.exact_sums()))
+    sums = tuple(_sum_invariant(sampler, *one) for one in sampler.relations.exact_sums())
+    return Invariants(
+        pairs, sums, tuple(_product_invariant(sampler, *one) for one in sampler.relations.exact_products())
+    )
 
 
 def _label_invariants(exclusions: Exclusions) -> list[LabelInvariant]:
@@ -63,6 +67,18 @@ def _sum_invariant(sampler: RowSampler, target: int, formula: Formula) -> SumInv
     is_hidden = any(not quantities[index].columns for index in (target, *formula.sources))  # the range says it all
     text = "" if is_hidden else f"{names[target]} = {formula.describe(names)} in every training row"
     return SumInvariant(names[target], sources, formula.constant, 0.0 if is_exact else STEP_TOLERANCE * step, text)
+
+
+def _product_invariant(sampler: RowSampler, target: int, formula: Formula) -> ProductInvariant:
+    """Return a product in the units of the table. It is exact if it is a multiple of the resolution of its target."""
+    quantities, units = sampler.codec.quantities, sampler.codec.units
+    names, step = [each.column.name for each in quantities], units[target].step
+    factor = 1.0 if formula.factor is None else formula.factor
+    of_sources = [units[source].step for source in formula.sources]
+    is_exact = formula.is_exact and all(of_sources) and _are_multiples([math.prod(of_sources)], step)
+    text = f"{names[target]} = {formula.describe(names)} in every training row"
+    sources = tuple(names[source] for source in formula.sources)
+    return ProductInvariant(names[target], sources, factor, 0.0 if is_exact else STEP_TOLERANCE * step, text)
 
 
 def _are_multiples(numbers: list[float], step: float) -> bool:

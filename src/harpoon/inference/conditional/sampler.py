@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from harpoon.exceptions import ExtrapolationWarning, warn
 from harpoon.inference.conditional.guided import N_PARTICLES, ConditionSearch, Mask
 from harpoon.inference.conditional.proposals import BranchProposal, branch_proposals
 from harpoon.inference.diagnostics.sampling_info import ProbabilityEstimate
+from harpoon.inference.diagnostics.uncertainty import share_interval
 from harpoon.inference.sampling.row_sampler import Complete
 from harpoon.relations import breaks_calendar
 
@@ -153,17 +155,24 @@ class ConditionalSampler(ConditionSearch):
     def estimate(self) -> ProbabilityEstimate | None:
         """The model's probability of the condition, by the first unconditional rows, and by those of branches.
 
-        It is the same in `sample` and `feasibility` with the same seed, for any number of rows. If few
-        of the first rows satisfy the condition, the estimate that more unconditional rows would be needed for is the
-        better one. It is 0 if no row satisfies the condition.
+        It is the same in `sample` and `feasibility` with the same seed, for any number of rows. If few of the first
+        rows satisfy the condition, the estimate that more unconditional rows would be needed for is the better one. It
+        is 0 if no row satisfies the condition.
+
+        Branches sample the columns of the condition first. What a relation with other columns says of them, such as the
+        range of their difference, does not count there. So an estimate that the unconditional rows contradict is moved
+        to the end of their 95 % interval.
         """
         in_branches = any(pilot.hits.any() for pilot in self._pilots or [])
-        if self._unconditional and not self._hits and not in_branches:
-            return ProbabilityEstimate(0.0, self._unconditional)
-        both = [] if self._by_branch is None or self._hits >= MIN_HITS else [self._by_branch]
-        if self._unconditional:
-            both.append(ProbabilityEstimate(self._hits / self._unconditional, self._unconditional))
-        return max(both, key=lambda estimate: estimate.rows, default=None)
+        plain = ProbabilityEstimate(self._hits / max(self._unconditional, 1), self._unconditional)
+        if plain.rows and not self._hits and not in_branches:
+            return plain
+        if self._by_branch is None or (plain.rows and self._hits >= MIN_HITS):
+            return plain if plain.rows else None
+        low, high = share_interval(plain.probability, plain.rows, math.inf)
+        if low <= self._by_branch.probability <= high:
+            return max(self._by_branch, plain, key=lambda estimate: estimate.rows)
+        return ProbabilityEstimate(min(max(self._by_branch.probability, low), high), plain.rows)
 
     @property
     def effective_size(self) -> float | None:

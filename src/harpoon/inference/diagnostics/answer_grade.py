@@ -12,7 +12,7 @@ from harpoon.inference.diagnostics.support import MIN_SUPPORT_ROWS, Support
 from harpoon.training.calibration import GRADES, WORST_GRADE, Calibration
 
 MIN_GRADED_ROWS = 30  # an answer that fewer training rows support has the grade C at best
-OWN_CHECK = "from the model's own check, not from real rows"
+OWN_CHECK = "from the model's calibration and support, not from a comparison with real rows"
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,10 @@ def grade_answer(calibration: Calibration, support: Support) -> AnswerGrade:
     met = f"{support.count_text} satisfy the condition"
     if support.is_extrapolation:
         few = f"{met}, fewer than {MIN_SUPPORT_ROWS}"
-        return AnswerGrade(WORST_GRADE, f"Grade {WORST_GRADE}: {OWN_CHECK}: {few}.")
+        return AnswerGrade(WORST_GRADE, f"Grade {WORST_GRADE}: {OWN_CHECK}; {few}.")
     if not calibration.grade:
-        return AnswerGrade("", f"No grade: the model has none of its own, and there are no real rows; {met}.")
+        return AnswerGrade("", f"No grade: the model has none of its own; {met}.")
     is_small = support.count < MIN_GRADED_ROWS
     grade = max(calibration.grade, list(GRADES)[-1]) if is_small else calibration.grade  # later letters are worse
     met = f"{met}, which are fewer than {MIN_GRADED_ROWS}" if is_small else met
-    held_out = f"held-out cells of all rows have grade {calibration.grade}"
-    return AnswerGrade(grade, f"Grade {grade}: {OWN_CHECK}: {held_out}, and {met}.")
+    return AnswerGrade(grade, f"Grade {grade}: {OWN_CHECK}; the calibration is {calibration.grade}, and {met}.")

@@ -42,7 +42,7 @@ class SamplingInfo(cards.Displayed):
         effective_size: How many independent rows the returned ones are worth (Kish, 1965), where they were chosen by
             importance weights. Copies of one row in some of its columns count as one. None if all are independent, or
             if it is not known.
-        own_grade: The grade of the answer by the model's own check, without real rows; None without a condition.
+        own_grade: The grade of the answer by calibration and support, without real rows; None without a condition.
         targets: The value that the rows have for each target of the table; None without targets.
     """
 

@@ -36,6 +36,7 @@ from harpoon.conditions.binding.bound import (
     NumberLiteral,
     all_of,
     has_date_part,
+    name_date_parts,
 )
 from harpoon.conditions.binding.branches import Branch, overlapping_branches
 from harpoon.conditions.evaluation.interval_arithmetic import Interval, may_satisfy
@@ -65,7 +66,9 @@ class Support(cards.Displayed):
         effective_rows: How many rows of equal weight `given_rows` are worth; None if the model has no weights.
         weighted_share: The share, by weight, of rows that satisfy the condition among those with the given cells; None
             without a table that holds the column of weights.
-        is_impossible: Whether no row can satisfy the condition, so that its probability is exactly 0.
+        is_impossible: Whether no row of the model can satisfy the condition, so that its probability under the model is
+            exactly 0.
+        is_contradiction: Whether the condition contradicts itself, so that no row of any table can satisfy it.
     """
 
     rows: int
@@ -78,6 +81,7 @@ class Support(cards.Displayed):
     effective_rows: float | None = None
     weighted_share: float | None = None
     is_impossible: bool = False
+    is_contradiction: bool = False
 
     @property
     def count(self) -> float:
@@ -89,10 +93,10 @@ class Support(cards.Displayed):
         """Whether fewer than `MIN_SUPPORT_ROWS` training rows support the answer; a contradiction needs none."""
         return not self.is_impossible and bool(self.count < min(MIN_SUPPORT_ROWS, self.rows))
 
-    def of_impossible(self) -> Support:
+    def of_impossible(self, *, is_contradiction: bool) -> Support:
         """Return the support of a condition that no row can satisfy, also where the counts alone do not exclude it."""
         found = self if self.exact is not None else replace(self, estimate=0.0, counted=0.0)
-        return replace(found, is_impossible=True)
+        return replace(found, is_impossible=True, is_contradiction=is_contradiction)
 
     def to_json(self) -> dict[str, Any]:
         """Return the support as plain data, with a sentence."""
@@ -170,13 +174,14 @@ def find_support(
     """
     beside = all_of(_given_parts(given))
     whole = all_of((predicate, beside))
-    upper_bound, counted, is_counted = _count_rows(tables, whole)
+    countable = _name_parts(tables, whole)
+    upper_bound, counted, is_counted = _count_rows(tables, countable)
     given_rows, estimate = _count_rows(tables, beside)[1], counted
-    bounds_only = all(map(_has_bounds_only, overlapping_branches(whole)))
+    bounds_only = all(map(_has_bounds_only, overlapping_branches(countable)))
     if probability is not None and not is_counted and not (bounds_only and tables.worth is not None):
         estimate = min(float(upper_bound), float(probability) * given_rows)
         if not bounds_only:
-            counted = estimate  # bins say little about columns that are compared, and about calendar parts
+            counted = estimate  # bins say little about columns that are compared, and about parts that are not counted
     if tables.noise_std and not counted:
         estimate = 0.0  # the model learnt the noise of the counts, too
     if table is None:
@@ -223,6 +228,7 @@ class ConditionalCounts:
 
         Columns are counted in pairs, so that the counts do not tell it under bounds on two other columns.
         """
+        predicate = _name_parts(tables, predicate)
         names = columns_of(predicate)
         if len(names) != 1 or name not in tables.columns:
             return None
@@ -267,6 +273,12 @@ class ConditionalCounts:
         return float(np.sqrt(self.variance @ (self.values - mean) ** 2)) / self.total
 
 
+def _name_parts(tables: ContingencyTables, predicate: BoundPredicate) -> BoundPredicate:
+    """Return a condition in which the calendar parts that are counted are columns of their own."""
+    names = {(part.column, part.part): name for name, part in tables.parts.items()}
+    return name_date_parts(predicate, names) if names else predicate
+
+
 def _count_rows(tables: ContingencyTables, predicate: BoundPredicate) -> tuple[int, float, bool]:
     """Return the upper bound and the estimate of a condition, and whether its columns are counted together."""
     branches = overlapping_branches(predicate)
@@ -283,7 +295,7 @@ def _is_counted(tables: ContingencyTables, branch: Branch) -> bool:
 
 
 def _has_bounds_only(branch: Branch) -> bool:
-    """Return whether each part uses one column, and no calendar part: bins do not show which hours of a day occur."""
+    """Return whether each part uses one column, and no calendar part: those that are counted are columns here."""
     return all(len(columns_of(part)) <= 1 and not has_date_part(part) for part in branch.parts)
 
 

@@ -38,9 +38,10 @@ Ends = tuple[float, float]
 def probability_interval(probability: float, sampled: float, support: Support) -> Ends:
     """Return the 95 % interval of the probability of a condition, estimated from so many sampled rows.
 
-    That of a contradiction is exactly 0.
+    That of a contradiction is exactly 0. What the model excludes for another reason, such as a number beyond the range
+    of the training rows, is only known not to be in these rows.
     """
-    if support.is_impossible:
+    if support.is_contradiction:
         return 0.0, 0.0
     given = support.given_rows
     if support.effective_rows is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import cast
 
@@ -9,7 +10,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from harpoon.data import Columns, Floats, Index, concat, fill_missing
+from harpoon.data import NO_INDEX, Columns, Floats, Index, concat, fill_missing
 from harpoon.encoding import EncodedRows
 from harpoon.exceptions import InvalidOption
 from harpoon.inference.sampling.autoregressive import AutoregressiveSampler, DistributionModel
@@ -43,8 +44,11 @@ def _means(sampler: RowSampler, given: EncodedRows) -> tuple[torch.Tensor, ...]:
     return (model.agreeing_means(mean, given) if has_numbers else model.resolve(mean, given, is_mean=True),)
 
 
-def _decode_means(sampler: RowSampler, _rows: Columns, mean: Floats) -> Columns:
-    return sampler.codec.decode(mean, is_mean=True)
+def _decode_means(sampler: RowSampler, rows: Columns, mean: Floats) -> Columns:
+    """Decode expectations; timestamps near each other go through the time between them."""
+    codec = sampler.codec
+    filled = fill_missing(rows, codec.decode(mean, is_mean=True))
+    return sampler.relations.link_times(filled, rows, codec.decode_elapsed_times(mean, is_mean=True))
 
 
 def _points(sampler: RowSampler, point: str, given: EncodedRows) -> tuple[torch.Tensor, ...]:
@@ -57,5 +61,12 @@ def _points(sampler: RowSampler, point: str, given: EncodedRows) -> tuple[torch.
 def _decode_points(sampler: RowSampler, rows: Columns, x: Floats, relation_of: NDArray[np.int64]) -> Columns:
     """Decode numbers as values; those that a relation gives are computed from the observed cells, exactly."""
     codec, model = sampler.codec, cast("DistributionModel", sampler.distributions)
-    filled = fill_missing(rows, codec.decode_points(x))
-    return apply_formulas(filled, codec, relation_of, model.relations.formulas(codec.units))[0]
+    filled, elapsed = fill_missing(rows, codec.decode_points(x)), codec.decode_elapsed_times(x)
+    applied, _ = apply_formulas(filled | elapsed, codec, relation_of, model.relations.formulas(codec.units))
+    found = {name: applied[name] for name in rows}
+    settled = dict(rows)
+    for each, relations in zip(codec.numeric, relation_of.T, strict=True):
+        if each.columns:
+            cells = rows[each.column.name]
+            settled[each.column.name] = replace(cells, missing=cells.missing & (relations == NO_INDEX))
+    return sampler.relations.link_times(found, rows, {name: applied[name] for name in elapsed}, settled)

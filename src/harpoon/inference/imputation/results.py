@@ -20,7 +20,7 @@ from harpoon.inference.imputation.comparison import ModelComparison, compare
 from harpoon.inference.imputation.intervals import interval, min_draws
 from harpoon.inference.imputation.mice_export import write_mids
 from harpoon.inference.imputation.pooling import Estimator, Pooled, check_level, pool
-from harpoon.inference.imputation.sensitivity import check_shift
+from harpoon.inference.imputation.sensitivity import check_missing_cells, check_shift
 from harpoon.inference.sampling.row_sampler import RowSampler
 
 NOTHING_MISSING = "No cell of a modelled column was missing: every table equals the given one."
@@ -48,12 +48,18 @@ class Expectation(cards.Displayed):
         """Compute the expectation of the cells of rows."""
         codec, schema, rows = sampler.codec, sampler.codec.schema, sampler.relations.solve(rows)
         no_rows = np.zeros((0, codec.width))
-        parts = sampler.posterior_means(rows, codec.expectation) or [codec.expectation(no_rows)]
-        numbers, probabilities = (
-            {name: np.concatenate([part[i][name] for part in parts]) for name in parts[0][i]} for i in (0, 1)
+
+        def decode(x: Floats) -> tuple[dict[str, Floats], ...]:
+            return (*codec.expectation(x), codec.expected_elapsed_times(x))
+
+        parts = sampler.posterior_means(rows, decode) or [decode(no_rows)]
+        numbers, probabilities, elapsed = (
+            {name: np.concatenate([part[i][name] for part in parts]) for name in each}
+            for i, each in enumerate(parts[0])
         )
         for name, mean in numbers.items():  # an observed cell is not predicted
             numbers[name] = np.where(rows[name].missing, mean, rows[name].values)
+        numbers |= sampler.relations.link_expected_times(numbers | elapsed, rows)
         for name, p in probabilities.items():
             p[rows[name].values >= len(rows[name].categories)] = 0.0
         return cls(numbers, probabilities, {name: schema[name].categories or () for name in probabilities})
@@ -216,18 +222,23 @@ class MultipleImputation(cards.Displayed):
     def shift(self, shift: Mapping[str, float]) -> MultipleImputation:
         """Return draws in which imputed numbers are shifted, for sensitivity to values missing not at random.
 
-        Delta adjustment (van Buuren, 2018, section 3.8). Shifted numbers are rounded to the resolution of the column,
-        and may leave the range of the training table. Other cells stay. Categories are shifted when they are sampled:
-        `impute(table, draws=m, shift=...)`.
+        Delta adjustment (van Buuren, 2018, section 3.8). Shifted numbers keep the resolution of the column, and may
+        leave the range of the training table. A shift between two multiples of the resolution is rounded up in some
+        cells and down in others, so that their mean is shifted by it. Other cells stay. Categories, and numbers with
+        few values, are shifted when they are sampled: `impute(table, draws=m, shift=...)`.
 
         Args:
             shift: For each column the number of standard deviations of its observed cells in this table.
         """
         numbers, log_odds = check_shift(shift, self._schema)
         if log_odds:
-            raise InvalidOption("Categories are shifted when they are sampled: use impute(table, draws=m, shift=...).")
+            raise InvalidOption(
+                "Categories, and numbers with few values, are shifted when they are sampled: use impute(table, "
+                "draws=m, shift=...)."
+            )
         if not numbers:
             return self
+        check_missing_cells(numbers, self._missing)
         offsets = {name: by * self._observed_std(name) for name, by in numbers.items()}
         shifted = [{name: self._shift(draw, name, by) for name, by in offsets.items()} for draw in self._draws]
         pairs = zip(self.tables, shifted, strict=True)

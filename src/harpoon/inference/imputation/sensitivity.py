@@ -10,17 +10,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from harpoon._utils import cards
 from harpoon._utils.progress import one_bar
 from harpoon._utils.rng import RandomState, Stream, check_random_state, row_noise, to_seed
 from harpoon._utils.validation import check_count
-from harpoon.data import Columns, Floats, Index, Schema, take
+from harpoon.data import Column, Columns, Floats, Index, Schema, take
 from harpoon.exceptions import InvalidOption
 from harpoon.inference.imputation.pooling import Estimator, Pooled
 from harpoon.inference.sampling.row_sampler import Complete, RowSampler
@@ -118,7 +120,8 @@ def tipping_point(
         data: The table with missing cells.
         estimator: A function of a table, as for `MultipleImputation.pool`.
         column: The column whose missing cells are shifted.
-        category: The category whose log-odds are shifted; leave it out for a numeric column.
+        category: The category, or the value of a number with few values, whose log-odds are shifted; leave it out for
+            other numbers.
         term: The parameter of the estimator, by name or number.
         value: The value that the interval should contain, or not.
         max_shift: How far to search, in standard deviations or log-odds.
@@ -141,8 +144,6 @@ def tipping_point(
                 by_shift[shift] = impute(shift).pool(estimator, **pooling)
             return by_shift[shift]
 
-        if not impute(0.0).n_missing(column):
-            raise InvalidOption(f"Column {column!r} has no missing cells in this table, so that a shift has no effect.")
         number = _term_number(pooled(0.0), term)
 
         def side(shift: float) -> int:
@@ -170,7 +171,10 @@ def tipping_point(
 
 
 def check_shift(shift: object, schema: Schema) -> tuple[dict[str, float], dict[str, Floats]]:
-    """Return the shifts of numeric columns, and the log-odds added to each category of the others, (categories,)."""
+    """Return the shifts of numbers, and the log-odds added to each label of the other columns, (labels,).
+
+    The labels are the categories of a column, or the values of a number that has only few.
+    """
     if not isinstance(shift, Mapping):
         raise InvalidOption(f"shift must be a mapping of columns to shifts, got {shift!r}.")
     numbers: dict[str, float] = {}
@@ -178,32 +182,50 @@ def check_shift(shift: object, schema: Schema) -> tuple[dict[str, float], dict[s
     for name, by in shift.items():
         if name not in (names := [column.name for column in schema.modelled]):
             raise InvalidOption.one_of("A column to shift", name, names)
-        column = schema[name]
-        if column.kind.numeric:
+        labels = _labels(schema[name])
+        if not labels:
             numbers[name] = _check_number(by, f"The shift of column {name!r}, in standard deviations,")
             continue
+        what = "categories" if schema[name].kind.discrete else f"values, because it has only {len(labels)}"
         if not isinstance(by, Mapping):
-            example = (column.categories or ("a",))[-1]
-            raise InvalidOption(f"The shift of column {name!r} must name categories: {{{example!r}: 0.5}}, got {by!r}.")
-        log_odds[name] = np.zeros(len(column.categories or ()))
-        for category, odds in by.items():
-            if category not in (column.categories or ()):
-                raise InvalidOption.one_of(f"A category of column {name!r} to shift", category, column.categories or ())
-            checked = _check_number(odds, f"The shift of {category!r} in column {name!r}, in log-odds,")
-            log_odds[name][(column.categories or ()).index(category)] = checked
+            raise InvalidOption(
+                f"The shift of column {name!r} must be in log-odds of {what}: {{{labels[-1]!r}: 0.5}}, got {by!r}."
+            )
+        log_odds[name] = np.zeros(len(labels))
+        for label, odds in by.items():
+            if label not in labels:
+                raise InvalidOption.one_of(f"A label of column {name!r} to shift", label, labels)
+            checked = _check_number(odds, f"The shift of {label!r} in column {name!r}, in log-odds,")
+            log_odds[name][labels.index(label)] = checked
     return numbers, log_odds
 
 
-def shifted_sampler(sampler: RowSampler, log_odds: Mapping[str, Floats]) -> Complete:
-    """Return a function that samples missing cells with shifted log-odds of categories.
+def check_missing_cells(shift: Mapping[str, object], missing: Mapping[str, NDArray[np.bool_]]) -> None:
+    """Raise InvalidOption unless each column to shift has missing cells: a shift has no effect on others."""
+    for name in shift:
+        if not missing[name].any():
+            raise InvalidOption(f"Column {name!r} has no missing cells in this table, so that a shift has no effect.")
 
-    Cells of the shifted columns are sampled first, from p(category | observed cells) · exp(shift), normalised. The
-    other cells are conditioned on them. This is the exponential tilt of the joint distribution of the missing cells:
-    the odds of the category given any other cells are multiplied by exp(shift), and everything else stays.
+
+def _labels(column: Column) -> tuple[Any, ...]:
+    """Return the categories of a column, or the values of a number that has only few; () of other numbers."""
+    if not column.kind.numeric:
+        return column.categories or ()
+    # An integer stands for itself: {1: 0.5}, not {1.0: 0.5}.
+    values = (column.values or ()) if column.clip else ()
+    return tuple(int(value) if value == int(value) else value for value in values)
+
+
+def shifted_sampler(sampler: RowSampler, log_odds: Mapping[str, Floats]) -> Complete:
+    """Return a function that samples missing cells with shifted log-odds of labels: categories, or few values.
+
+    Cells of the shifted columns are sampled first, from p(label | observed cells) · exp(shift), normalised. The other
+    cells are conditioned on them. This is the exponential tilt of the joint distribution of the missing cells: the
+    odds of the label given any other cells are multiplied by exp(shift), and everything else stays.
     """
     if log_odds and not sampler.denoiser.is_conditional:
         raise InvalidOption(
-            "Shifted categories need a network that is conditioned on observed cells, such as preset='anchored'."
+            "Shifted log-odds need a network that is conditioned on observed cells, such as preset='anchored'."
         )
 
     def complete(given: Columns, index: Index, *, draw: int = 0) -> Columns:
@@ -214,11 +236,12 @@ def shifted_sampler(sampler: RowSampler, log_odds: Mapping[str, Floats]) -> Comp
             cells, rows = given[name], np.flatnonzero(given[name].missing)
             if not len(rows):
                 continue
-            parts = sampler.posterior_means(take(given, rows), sampler.codec.expectation)
-            p = np.concatenate([probabilities[name] for _, probabilities in parts])
+            decode = partial(sampler.codec.label_probabilities, name=name)
+            p = np.concatenate(sampler.posterior_means(take(given, rows), decode))
             cumulative = (p * np.exp(added - added.max())).cumsum(axis=1)
-            values = cells.values.copy()
-            values[rows] = (cumulative < uniforms[rows, number, None] * cumulative[:, -1:]).sum(axis=1)
+            labels = (cumulative < uniforms[rows, number, None] * cumulative[:, -1:]).sum(axis=1)
+            values, column = cells.values.copy(), sampler.codec.schema[name]
+            values[rows] = labels if column.kind.discrete else np.array(column.values)[labels]
             given[name] = cells.with_values(values)
         return sampler.sample(given, index, draw=draw)
 
@@ -238,7 +261,7 @@ def _shifted_imputation(
     if category is not None:
         return lambda by: model.impute(data, draws=draws, shift={column: {category: by}}, random_state=seed)
     check_shift({column: 0.0}, model.schema_)
-    unshifted = model.impute(data, draws=draws, random_state=seed)
+    unshifted = model.impute(data, draws=draws, shift={column: 0.0}, random_state=seed)
     return lambda by: unshifted.shift({column: by})
 
 

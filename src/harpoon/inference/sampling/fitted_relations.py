@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harpoon._utils.rng import Stream
-from harpoon.data import Columns, Index, n_rows, scatter, take
+from harpoon.data import Columns, Floats, Index, n_rows, scatter, take
 from harpoon.encoding import RowCodec
 from harpoon.inference.sampling.autoregressive import DistributionModel
 from harpoon.inference.sampling.batches import MIN_BATCH_ROWS
@@ -28,6 +28,7 @@ from harpoon.relations import (
     fill_calendar_columns,
     follow_calendar,
     follow_relations,
+    link_times,
     off_grid,
     project,
     solve,
@@ -102,6 +103,28 @@ class FittedRelations:
         """Return the sums that every sampled row keeps exactly, with the index of their target."""
         return [(target, formula) for target, formula in self._exact_formulas if formula.factor is None]
 
+    def exact_products(self) -> list[tuple[int, Formula]]:
+        """Return the plain products that every sampled row keeps up to rounding, with the index of their target.
+
+        Those of numbers with a resolution, none of them to another power than 1.
+        """
+        units = self.codec.units
+        return [
+            (target, formula)
+            for target, formula in self._exact_formulas
+            if formula.factor is not None and units[target].step and set(formula.weights) == {1.0}
+        ]
+
+    @cached_property
+    def columns(self) -> set[str]:
+        """The columns that take part in a relation that all training rows keep."""
+        used = {index for target, formula in self._exact_formulas for index in (target, *formula.sources)}
+        names = {self.codec.quantities[index].column.name for index in used}
+        of_calendar = {name for name, *_ in calendar_relations(self.codec)}
+        if of_calendar or not names <= set(self.codec.schema.names):  # a timestamp, or the time between two
+            names |= {column.name for column in self.codec.schema.modelled if column.kind.temporal}
+        return (names | of_calendar) & set(self.codec.schema.names)
+
     def violated_by(self, rows: Columns) -> Mask:
         """Return which rows violate a relation that all training rows keep exactly, (n,)."""
         return violates(rows, self.codec, self._exact_formulas) | breaks_calendar(rows, self.codec)
@@ -109,7 +132,8 @@ class FittedRelations:
     def unseen_times(self, rows: Columns) -> Mask:
         """Return which rows have a time between two timestamps beyond those of all training rows, (n,).
 
-        The columns of a condition are sampled one by one, so that a start and its end may be years apart.
+        The columns of a condition are sampled one by one, so that a start and its end may be years apart. A start that
+        is rounded to the full hour may be after its end.
         """
         found = np.zeros(n_rows(rows), dtype=np.bool_)
         for each in self.codec.elapsed.values():
@@ -132,21 +156,52 @@ class FittedRelations:
         """Fill the unknown cells that relations determine, such as a total: exactly, and before all others."""
         return solve(fill_calendar_columns(rows, self.codec), self.codec, self._formulas(min_fraction))
 
+    def link_times(self, rows: Columns, given: Columns, elapsed: Columns, settled: Columns | None = None) -> Columns:
+        """Return point estimates in which unknown timestamps follow from others and the times between them.
+
+        Args:
+            rows: Estimates of all cells.
+            given: The rows with unknown cells.
+            elapsed: Estimates of the times between timestamps.
+            settled: The timestamps that stay as they are are known there; None: those of `given`.
+        """
+        codec, known = self.codec, given if settled is None else settled
+        values = {name: cells.values for name, cells in (rows | elapsed).items()}
+        moved = link_times(
+            values,
+            {name: cells.unknown for name, cells in known.items()},
+            {name: cells.is_null for name, cells in given.items()},
+            codec,
+            self._formulas(COPY_CERTAIN_PROBABILITY),
+            to_column=lambda index, computed: codec.quantities[index].to_column_units(computed),
+        )
+        return rows | {name: replace(rows[name], values=time) for name, time in moved.items()}
+
+    def link_expected_times(self, means: Mapping[str, Floats], given: Columns) -> dict[str, Floats]:
+        """Return the expectations of timestamps, (n,), from those of all numbers and of the times between timestamps.
+
+        Cells that are null have the expectations of values.
+        """
+        missing = {name: cells.missing for name, cells in given.items()}
+        null = {name: np.zeros_like(mask) for name, mask in missing.items()}
+        return link_times(means, missing, null, self.codec, self._formulas(COPY_CERTAIN_PROBABILITY))
+
     def resample(
         self, sample: SampleAgain, sampled: tuple[Columns, Mask], given: Columns, index: Index, draw: int
     ) -> Columns:
         """Return rows, of which those that contradict a relation of all training rows are sampled again.
 
         Such a row has a total outside of the range of its column, a number of items that is none of the few that
-        occur, or a computed time that its column never has. What is left in the end is projected; beside a given total
-        at the end of its range, parts are changed so that the sums hold. `sample` returns rows, and in which of them a
-        value had to be clipped.
+        occur, a computed time that its column never has, or a time between timestamps as in no training row. What is
+        left in the end is projected; beside a given total at the end of its range, parts are changed so that the sums
+        hold. `sample` returns rows, and in which of them a value had to be clipped.
         """
         (rows, clipped), formulas, codec = sampled, self._exact_formulas, self.codec
         for attempt in range(1, 1 + MAX_RETRIES):
             rows = follow_calendar(rows, given, codec, only_dates=True)
             rows = follow_relations(rows, given, codec, formulas, max_steps=ROUNDING_STEPS)
-            failed = np.flatnonzero(clipped | self.violated_by(rows) | off_grid(rows, given, codec))
+            is_wrong = clipped | self.violated_by(rows) | off_grid(rows, given, codec)
+            failed = np.flatnonzero(is_wrong | (self.unseen_times(rows) & ~self.unseen_times(given)))
             if not len(failed):
                 return rows
             padded = np.resize(failed, max(len(failed), MIN_BATCH_ROWS))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import Any, TypeVar, cast
@@ -193,16 +193,67 @@ class RowSampler:
             guidance_scale: η; that of the options by default.
             resampler: Corrects the bias of guidance by importance weights.
         """
-        if self.missing == "complete" and self.codec.indicator_of:
-            complete = partial(self._complete, penalty=penalty, guidance_scale=guidance_scale, resampler=resampler)
-            rows = complete(given, index, draw=draw)
-            for attempt in range(1, 1 + MAX_COMPLETIONS if penalty is None else 1):
-                failed = np.flatnonzero(self.relations.violated_by(rows))
-                if not len(failed):
-                    break
-                new = complete(take(given, failed), index[failed], draw=attempt * Stream.COMPLETIONS + draw)
-                rows = scatter(rows, new, failed)
-            return rows
+        how: dict[str, Any] = {"penalty": penalty, "guidance_scale": guidance_scale, "resampler": resampler}
+        if not (self.codec.indicator_of and self.missing in ("as_trained", "complete")):
+            return self._sample_once(given, index, draw=draw, **how)
+        sampler = replace(self, missing="as_trained")
+        rows = sampler._sample_once(given, index, draw=draw, **how)
+        self.evaluations += sampler.evaluations
+        return self._with_values_for_nulls(rows, given, index, draw=draw, attempts=0 if penalty else MAX_COMPLETIONS)
+
+    def _with_values_for_nulls(
+        self, rows: Columns, given: Columns, index: Index, *, draw: int, attempts: int
+    ) -> Columns:
+        """Return rows whose nulls could have values that keep the relations; with these values, if they are asked for.
+
+        A part that is null leaves its total a value that the part can have. Rows in which it does not are sampled
+        again with the same nulls, so that rows are the same with and without their nulls. A cell that cannot have a
+        value, which is structurally missing, has to keep no relation.
+        """
+        is_complete = self.missing == "complete"
+        filled = self._fill_nulls(rows, index, set(rows) if is_complete else self.relations.columns, draw)
+        for attempt in range(1, 1 + attempts):
+            failed = np.flatnonzero(self.relations.violated_by(self._without_structural(filled, rows)))
+            if not len(failed):
+                break
+            part, nulls = take(given, failed), take(rows, failed)
+            pattern = {name: cells.with_null(cells.unknown & nulls[name].is_null) for name, cells in part.items()}
+            new = self._fill(pattern, index[failed], attempt * Stream.COMPLETIONS + draw)
+            rows = scatter(rows, new, failed)
+            again = self._fill_nulls(new, index[failed], set(rows), attempt * Stream.COMPLETIONS + draw)
+            filled = scatter(filled, again, failed)
+        return filled if is_complete else rows
+
+    def _without_structural(self, filled: Columns, rows: Columns) -> Columns:
+        """Return filled rows in which cells that cannot have a value are null again."""
+        structural = self.structural_nulls(null_as_unknown(rows))
+        return filled | {name: filled[name].with_null(mask & rows[name].is_null) for name, mask in structural.items()}
+
+    def _fill_nulls(self, rows: Columns, index: Index, columns: Collection[str], draw: int) -> Columns:
+        """Fill all nulls of the rows that have one in some columns, given the rest of their row."""
+        has_null = np.zeros(n_rows(rows), dtype=np.bool_)
+        for name in columns:
+            has_null |= rows[name].is_null
+        null = np.flatnonzero(has_null)
+        return scatter(rows, self._fill(null_as_unknown(take(rows, null)), index[null], Stream.FILL + draw), null)
+
+    def _fill(self, rows: Columns, index: Index, draw: int) -> Columns:
+        """Sample values for all unknown cells."""
+        filler = replace(self, missing="fill", progress=False)
+        filled = filler._sample_once(rows, index, draw=draw, penalty=None, guidance_scale=None, resampler=None)
+        self.evaluations += filler.evaluations
+        return filled
+
+    def _sample_once(
+        self,
+        given: Columns,
+        index: Index,
+        *,
+        draw: int,
+        penalty: Penalty | None,
+        guidance_scale: float | None,
+        resampler: SMCResampler | None,
+    ) -> Columns:
         if penalty is None and self.autoregressive is not None:
             return self._sample_autoregressive(self.autoregressive, given, index, draw)
         parts = self._diffuse(
@@ -215,26 +266,6 @@ class RowSampler:
             resampler=resampler,
         )
         return join_batches(parts, given)
-
-    def _complete(
-        self,
-        given: Columns,
-        index: Index,
-        *,
-        draw: int,
-        penalty: Penalty | None,
-        guidance_scale: float | None,
-        resampler: SMCResampler | None,
-    ) -> Columns:
-        """Sample rows in which cells may be null, and then fill these given the rest of their row."""
-        as_trained = replace(self, missing="as_trained")
-        rows = as_trained.sample(
-            given, index, draw=draw, penalty=penalty, guidance_scale=guidance_scale, resampler=resampler
-        )
-        filler = replace(self, missing="fill", progress=False)
-        filled = filler.sample(null_as_unknown(rows), index, draw=Stream.FILL + draw)
-        self.evaluations += as_trained.evaluations + filler.evaluations
-        return filled
 
     def sample_encoded(
         self, given: Columns, index: Index, *, draw: int = Stream.CELLS, penalty: Penalty | None = None

@@ -18,6 +18,7 @@ from harpoon.encoding.missingness import NULL
 from harpoon.inference.sampling.timestamps import SampledTimestamp
 
 QUANTILE_POINTS = 1024
+LARGER = 1.001  # factor of a scale
 
 
 @dataclass(frozen=True)
@@ -200,13 +201,27 @@ def _rows_at_categories(codec: RowCodec, count: int) -> Floats:
 def _scales(codec: RowCodec) -> Tensor:
     """Return the scale of each number in units of the table, and relative to its size, (2, quantities).
 
-    Times and durations are in seconds.
+    Times and durations are in seconds. Of two timestamps near each other, the one with the finer resolution counts as
+    larger, so that it is computed: the other one would be rounded, and the time between them with it.
     """
     scales = torch.zeros(2, len(codec.quantities))
     for index, unit in codec.units.items():
         seconds = unit.nanoseconds / NANOSECONDS["s"] if unit.nanoseconds else 1.0
         scales[:, index] = torch.tensor([unit.scale * seconds, 1 / max(abs(unit.zero), MIN_RANK)])
+    position = {each.column.name: index for index, each in enumerate(codec.quantities)}
+    pairs = [(position[each.start.name], position[each.end.name]) for each in codec.elapsed.values()]
+    for _ in pairs:  # of a chain of timestamps, the last one may be the finest
+        for pair in (pair for pair in pairs if codec.units.keys() >= set(pair)):
+            fine, coarse = sorted(pair, key=lambda at: _resolution(codec, at))
+            if _resolution(codec, fine) < _resolution(codec, coarse):
+                scales[0, fine] = scales[0, fine].maximum(scales[0, coarse] * LARGER)
     return scales
+
+
+def _resolution(codec: RowCodec, quantity: int) -> float:
+    """Return the resolution of a timestamp in nanoseconds."""
+    unit = codec.units[quantity]
+    return unit.step * unit.nanoseconds
 
 
 def _standardised_values(codec: RowCodec, positions: Tensor, x: Floats) -> Tensor:

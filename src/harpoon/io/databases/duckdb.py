@@ -29,7 +29,8 @@ class DuckDBSource(Source):
     def __init__(self, connection: Any, location: Location) -> None:  # noqa: ANN401
         self.connection, self.location = connection, location
         with self.location.reading(_duckdb().Error):
-            selected = _subquery(location) if location.query else table_to_read(location, _tables(connection)).quoted
+            tables = [] if location.query else _tables(connection, location)
+            selected = _subquery(location) if location.query else table_to_read(location, tables).quoted
             self.query = f"SELECT * FROM {selected}"  # noqa: S608
             self.schema = connection.sql(f"{self.query} LIMIT 0").to_arrow_table().schema
         check_column_names(self.schema.names, location.name)
@@ -47,7 +48,7 @@ class DuckDBWriter:
 
     def __init__(self, connection: Any, location: Location, *, force: bool) -> None:  # noqa: ANN401
         self.connection, self.location, self.started = connection, location, False
-        old = table_to_replace(location, _tables(connection), force=force)
+        old = table_to_replace(location, _tables(connection, location), force=force)
         self.table = _new_table(connection, location) if old is None else old.quoted
         if old is not None:
             with location.writing(_duckdb().Error):
@@ -109,7 +110,7 @@ def _subquery(location: Location) -> str:
 def list_tables(location: Location) -> list[TableName]:
     """List the tables and views of a file that is to be written."""
     with location.writing(_duckdb().Error), _connect(location) as connection:
-        return _tables(connection)
+        return _tables(connection, location)
 
 
 def _connect(location: Location) -> Any:  # noqa: ANN401
@@ -126,8 +127,8 @@ def _duckdb() -> Any:  # noqa: ANN401
     return duckdb
 
 
-def _tables(connection: Any) -> list[TableName]:  # noqa: ANN401
-    """List the tables of all schemas. Those of the main schema come first, without the name of the schema."""
+def _tables(connection: Any, location: Location) -> list[TableName]:  # noqa: ANN401
+    """List the tables of all schemas. Those of the main schema come first, and need no name of a schema."""
     rows = connection.execute(
         "SELECT table_catalog, table_schema, table_name, table_type = 'VIEW' FROM information_schema.tables "
         "WHERE table_catalog = current_database() ORDER BY table_schema <> ?, table_schema, table_name",
@@ -135,7 +136,9 @@ def _tables(connection: Any) -> list[TableName]:  # noqa: ANN401
     ).fetchall()
     return [
         TableName(
-            table if schema == MAIN_SCHEMA else f"{schema}.{table}", quote_identifier(catalog, schema, table), is_view
+            table if schema == MAIN_SCHEMA and location.table != f"{schema}.{table}" else f"{schema}.{table}",
+            quote_identifier(catalog, schema, table),
+            is_view,
         )
         for catalog, schema, table, is_view in rows
     ]

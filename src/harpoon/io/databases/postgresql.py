@@ -50,10 +50,6 @@ ORDER BY NOT pg_table_is_visible(c.oid), n.nspname, c.relname
 """
 
 
-def _to_utc(times: pa.ChunkedArray) -> pa.ChunkedArray:
-    return pc.assume_timezone(times, "UTC")
-
-
 def _to_bytes(digits: pa.ChunkedArray) -> pa.ChunkedArray:
     values = [None if text is None else bytes.fromhex(text) for text in digits.to_pylist()]
     return pa.chunked_array([pa.array(values, pa.binary())])
@@ -77,6 +73,9 @@ class ColumnReader(NamedTuple):
 
 NUMERIC = 1700
 TEXT_READER = ColumnReader("{}::text", pa.string(), pa.string())  # also for other types: arrays, JSON
+# Arrow has no infinite times, and none after the year 294246: such a cell is missing.
+DAYS = "CASE WHEN isfinite({0}) THEN {0} - DATE '1970-01-01' END"
+MICROSECONDS = "CASE WHEN isfinite({0}) AND {0} < '294247-01-01' THEN (extract(epoch FROM {0}) * 1000000)::bigint END"
 COLUMN_READERS = {  # by the number of the type in the catalogue pg_type, which never changes
     16: ColumnReader("{}", pa.bool_(), pa.bool_()),
     17: ColumnReader("encode({}, 'hex')", pa.string(), pa.binary(), _to_bytes),
@@ -85,9 +84,9 @@ COLUMN_READERS = {  # by the number of the type in the catalogue pg_type, which 
     23: ColumnReader("{}", pa.int32(), pa.int32()),
     700: ColumnReader("{}", pa.float32(), pa.float32()),
     701: ColumnReader("{}", pa.float64(), pa.float64()),
-    1082: ColumnReader("{}", pa.date32(), pa.date32()),
-    1114: ColumnReader("{}", pa.timestamp("us"), pa.timestamp("us")),
-    1184: ColumnReader("({} AT TIME ZONE 'UTC')", pa.timestamp("us"), pa.timestamp("us", "UTC"), _to_utc),
+    1082: ColumnReader(DAYS, pa.int32(), pa.date32()),
+    1114: ColumnReader(MICROSECONDS, pa.int64(), pa.timestamp("us")),
+    1184: ColumnReader(MICROSECONDS, pa.int64(), pa.timestamp("us", "UTC")),
     1186: ColumnReader("(extract(epoch FROM {}) * 1000000)::bigint", pa.int64(), pa.duration("us")),
 }
 
@@ -157,14 +156,30 @@ class PostgreSQLWriter:
             texts = pa.table([_texts(column) for column in table.columns], names=table.column_names)
             sink = pa.BufferOutputStream()
             csv.write_csv(texts, sink, csv.WriteOptions(include_header=False))
-            with self.cursor.copy(f"COPY {self.target} FROM STDIN (FORMAT csv)") as copy:
-                copy.write(sink.getvalue().to_pybytes())
+            self._copy(sink.getvalue().to_pybytes())
 
     def finish(self) -> None:
         """Put the table in the place of the one that it replaces."""
         if self.started and self.old is not None:
             self.cursor.execute(f"DROP TABLE {self.old.quoted}")
             self.cursor.execute(f"ALTER TABLE {self.target} RENAME TO {quote_identifier(self.name)}")
+
+    def _copy(self, rows: bytes) -> None:
+        """Append rows of CSV; raise the first error.
+
+        If an error left the block of `copy`, psycopg would print what goes wrong at its end on the standard error.
+        """
+        errors, problems = _psycopg().Error, []
+        try:
+            with self.cursor.copy(f"COPY {self.target} FROM STDIN (FORMAT csv)") as copy:
+                try:
+                    copy.write(rows)
+                except errors as error:
+                    problems.append(error)
+        except errors as error:
+            problems.append(error)
+        if problems:
+            raise problems[0]
 
     def _create(self, schema: pa.Schema) -> None:
         for name in schema.names:
@@ -283,7 +298,8 @@ def _column_reader(cursor: Any, column: Any, selected: str) -> ColumnReader:  # 
     if precision > MAX_DIGITS or not 0 <= scale <= precision:
         return ColumnReader("{}::double precision", pa.float64(), pa.float64())
     dtype = pa.decimal128(precision, scale)
-    return ColumnReader("nullif({}, 'NaN')", dtype, dtype)
+    finite = "CASE WHEN {0}::text NOT IN ('NaN', 'Infinity', '-Infinity') THEN {0} END"
+    return ColumnReader(finite, dtype, dtype)
 
 
 def _declared_type(dtype: pa.DataType) -> str:  # noqa: PLR0911

@@ -13,7 +13,7 @@ import numpy as np
 from harpoon._formatting import format_percent, shorten
 from harpoon.data import Floats
 from harpoon.privacy.attacks.records import Mask, Records, column_distances
-from harpoon.privacy.rates import Rate, excess_risk, mean_excess_risk
+from harpoon.privacy.rates import Rate, excess_risk, mean_excess_risk, mean_rate
 from harpoon.privacy.results import ATTACKS, LEVEL, Attack, Light, light_of, worst_light
 
 NAME = "attribute_inference"
@@ -41,7 +41,7 @@ def attack_attributes(train: Records, holdout: Records, synthetic: Records) -> A
         f"{format_percent(rates[1])} of those of hold-out rows; the column with the largest risk is "
         f"{shorten(synthetic.names[worst])} ({rates_of_worst[0]} and {rates_of_worst[1]})."
     )
-    error = (risk.high - risk.low) / 2
+    baseline = mean_rate(by_row[1], LEVEL)
     return Attack(
         NAME,
         worst_light([light_of(risk, red), *lights]),
@@ -50,7 +50,7 @@ def attack_attributes(train: Records, holdout: Records, synthetic: Records) -> A
         (risk.low, risk.high),
         rates[0],
         rates[1],
-        (rates[1] - error, rates[1] + error),
+        (baseline.low, baseline.high),
         len(train),
         {
             "columns": [

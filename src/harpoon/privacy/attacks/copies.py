@@ -6,6 +6,8 @@ distribution are equally often copied, and independently of each other.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from harpoon._formatting import format_percent
@@ -13,12 +15,13 @@ from harpoon.data import Floats
 from harpoon.privacy.attacks.membership import closeness
 from harpoon.privacy.attacks.records import Codes, Records, concat
 from harpoon.privacy.attacks.success import attack_of_rates
-from harpoon.privacy.rates import Rate, random_halves, split_error
+from harpoon.privacy.rates import Rate, exceeds, random_halves, split_error
 from harpoon.privacy.results import LEVEL, Attack
 
 NEAR_FRACTION = 0.05  # of the real rows, which count as near the synthetic ones
 MAX_LISTED_ROWS = 20
-MIN_RARE_VALUES = 20  # of each table: fewer say too little
+MIN_RARE_VALUES = 20  # of each table: fewer are not judged if the interval leaves open whether there is a risk
+MIN_OTHER_ROWS = 50  # of each table that equal no synthetic row
 
 
 def attack_exact_copies(train: Records, holdout: Records, synthetic: Records, rows: Codes) -> Attack:
@@ -38,15 +41,39 @@ def attack_exact_copies(train: Records, holdout: Records, synthetic: Records, ro
 
 
 def attack_near_copies(train: Records, holdout: Records, synthetic: Records) -> Attack:
-    """Compare how many training rows and hold-out rows are among the real rows that are closest to a synthetic row."""
-    close = closeness(train, holdout, synthetic)
-    bound = np.quantile(np.concatenate(close), 1 - NEAR_FRACTION)
-    rates = [Rate(int((one >= bound).sum()), len(one)) for one in close]
+    """Compare how many training rows and hold-out rows are among those closest to a synthetic row.
+
+    Rows that equal a synthetic row are left out: they are exact copies.
+    """
+    distances = [-of_rows for of_rows in closeness(train, holdout, synthetic)]
+    drawn = synthetic.row_keys()
+    rest = [d[~np.isin(rows.row_keys(), drawn)] for d, rows in zip(distances, (train, holdout), strict=True)]
+    if min(map(len, rest)) < MIN_OTHER_ROWS:
+        counts = " and ".join(f"{len(each):,}" for each in rest)
+        reason = f"it needs {MIN_OTHER_ROWS} rows of each table that equal no synthetic row, got {counts}"
+        return Attack.not_run("near_copies", reason)
+    bound = nearness_bound(np.concatenate(rest))
+    rates = [Rate(int((each <= bound).sum()), len(each)) for each in rest]
+    near = sum(rate.successes for rate in rates) / sum(rate.total for rate in rates)
     sentence = (
-        f"{format_percent(rates[0].value)} of the training rows, and {format_percent(rates[1].value)} of the hold-out "
-        f"rows, are among the {format_percent(NEAR_FRACTION)} of the real rows that are closest to a synthetic row."
+        f"Of the real rows that equal no synthetic row, the {format_percent(near)} closest to one are counted: "
+        f"{format_percent(rates[0].value)} of the training rows are among them, and {format_percent(rates[1].value)} "
+        "of the hold-out rows."
     )
-    return attack_of_rates("near_copies", rates, sentence, {"largest_distance": float(-bound)})
+    return attack_of_rates("near_copies", rates, sentence, {"largest_distance": bound, "counted": near})
+
+
+def nearness_bound(distances: Floats) -> float:
+    """Return the distance up to which rows are near: `NEAR_FRACTION` of them are, or fewer if many are equally far.
+
+    If even the smallest distance is that of more rows, all of these are near.
+
+    >>> nearness_bound(np.arange(100.0)), nearness_bound(np.repeat([1.0, 2.0, 3.0], [4, 50, 46]))
+    (4.0, 1.0)
+    """
+    values, counts = np.unique(distances, return_counts=True)
+    n_near = int(np.searchsorted(np.cumsum(counts), NEAR_FRACTION * len(distances), side="right"))
+    return float(values[max(n_near - 1, 0)])
 
 
 def attack_rare_values(
@@ -54,7 +81,7 @@ def attack_rare_values(
 ) -> Attack:
     """Search synthetic rows for values of fewer than k rows of one table that the other table does not have."""
     rates = [_rare_rate(own, other, synthetic, k) for own, other in ((train, holdout), (holdout, train))]
-    name, fewest = "rare_values", min(rate.total for rate in rates)
+    name = "rare_values"
     if not rates[0].total:
         return Attack(name, "green", f"No label and no extreme value of the training rows has fewer than {k} rows.")
     sentence = (
@@ -63,10 +90,12 @@ def attack_rare_values(
         f"values of hold-out rows, {format_percent(rates[1].value)}."
     )
     details = {"k": k, "values": rates[0].total, "drawn": rates[0].successes}
-    if fewest < MIN_RARE_VALUES:
-        return Attack(name, "none", f"{sentence} These are too few to judge.", attacks=rates[0].total, details=details)
     error = _split_error(concat(train, holdout), synthetic, k, rng)
-    return attack_of_rates(name, rates, sentence, details, least_error=error)
+    found = attack_of_rates(name, rates, sentence, details, least_error=error)
+    is_decided = found.light == "green" or exceeds(rates[0], rates[1], LEVEL)
+    if (found.is_open or not is_decided) and min(rate.total for rate in rates) < MIN_RARE_VALUES:
+        return replace(found, light="none", sentence=f"{sentence} These are too few to judge.")
+    return found
 
 
 def _split_error(real: Records, synthetic: Records, k: int, rng: np.random.Generator) -> float:

@@ -22,12 +22,12 @@ BY_LIKELIHOOD = "by its likelihood under the model"
 def attack_by_distance(train: Records, holdout: Records, synthetic: Records, rng: np.random.Generator) -> Attack:
     """Score rows by how near the closest synthetic row is (distance to the closest record); numbers count as ranks."""
     scores = closeness(train, holdout, synthetic)
-    return _attack("membership_distance", *scores, BY_DISTANCE, rng)
+    return attack_by_scores("membership_distance", *scores, BY_DISTANCE, rng)
 
 
 def attack_by_likelihood(train: Floats, holdout: Floats, rng: np.random.Generator) -> Attack:
     """Score rows by their likelihood under the model, (n,) each."""
-    return _attack("membership_likelihood", train, holdout, BY_LIKELIHOOD, rng)
+    return attack_by_scores("membership_likelihood", train, holdout, BY_LIKELIHOOD, rng)
 
 
 def closeness(train: Records, holdout: Records, synthetic: Records) -> tuple[Floats, Floats]:
@@ -36,7 +36,8 @@ def closeness(train: Records, holdout: Records, synthetic: Records) -> tuple[Flo
     return -nearest(ranked[0], ranked[2])[1], -nearest(ranked[1], ranked[2])[1]
 
 
-def _attack(name: str, train: Floats, holdout: Floats, how: str, rng: np.random.Generator) -> Attack:
+def attack_by_scores(name: str, train: Floats, holdout: Floats, how: str, rng: np.random.Generator) -> Attack:
+    """Judge the scores of training rows and of hold-out rows, (n,) and (m,)."""
     area = area_under_curve(train, holdout, LEVEL)
     half, other = np.array_split(rng.permutation(holdout), 2)
     baseline = area_under_curve(half, other, LEVEL)

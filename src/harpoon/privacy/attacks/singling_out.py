@@ -9,14 +9,15 @@ one of as many hold-out rows: those are unique in any table of this kind.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from harpoon._formatting import format_percent
+from harpoon._formatting import format_percent, shorten
 from harpoon.data import Floats
-from harpoon.privacy.attacks.records import Mask, Records
+from harpoon.privacy.attacks.records import Codes, Mask, Records
 from harpoon.privacy.attacks.success import attack_of_rates
 from harpoon.privacy.rates import Rate, random_halves, split_error
 from harpoon.privacy.results import LEVEL, Attack
@@ -47,8 +48,15 @@ Description = tuple[Term, ...]
 
 
 def attack_by_one_column(train: Records, holdout: Records, synthetic: Records, rng: np.random.Generator) -> Attack:
-    """Single out by unique values and by the ends of the ranges of synthetic rows."""
-    return _attack("singling_out", one_column_descriptions(synthetic, rng), train, holdout, rng)
+    """Single out by unique values and by the ends of the ranges of synthetic rows; the details are by column."""
+    descriptions = one_column_descriptions(synthetic, rng)
+    attack = _attack("singling_out", descriptions, train, holdout, rng)
+    if not descriptions:
+        return attack
+    of_column = np.array([term.column for (term,) in descriptions])
+    hits = [matches(descriptions, records).sum(axis=1) == 1 for records in (train, holdout)]
+    columns = _by_column(synthetic.names, of_column, hits)
+    return replace(attack, sentence=attack.sentence + _name_worst(columns), details={"columns": columns})
 
 
 def attack_by_several_columns(train: Records, holdout: Records, synthetic: Records, rng: np.random.Generator) -> Attack:
@@ -105,6 +113,29 @@ def _attack(
         f"fit exactly one training row, and {format_percent(rates[1].value)} exactly one of as many hold-out rows."
     )
     return attack_of_rates(name, rates, sentence, least_error=_split_error(np.concatenate(fits, axis=1), rng))
+
+
+def _by_column(names: Sequence[str], of_column: Codes, hits: Sequence[Mask]) -> list[dict[str, Any]]:
+    """Return the numbers of descriptions and of successes of each column, the largest excess first."""
+    counts = [np.bincount(of_column[one], minlength=len(names)).tolist() for one in (of_column >= 0, *hits)]
+    found = [
+        {"name": name, "descriptions": total, "training_rows": of_train, "holdout_rows": of_holdout}
+        for name, total, of_train, of_holdout in zip(names, *counts, strict=True)
+        if total
+    ]
+    return sorted(found, key=lambda one: one["holdout_rows"] - one["training_rows"])
+
+
+def _name_worst(columns: Sequence[Mapping[str, Any]]) -> str:
+    """Return a sentence about the column with the largest excess; nothing if no column has one."""
+    worst = columns[0]
+    if worst["training_rows"] <= worst["holdout_rows"]:
+        return ""
+    return (
+        f" Most of the difference is due to {shorten(worst['name'])}: of its {worst['descriptions']:,} descriptions, "
+        f"{worst['training_rows']:,} fit exactly one training row, and {worst['holdout_rows']:,} exactly one hold-out "
+        "row."
+    )
 
 
 def _split_error(fits: Mask, rng: np.random.Generator) -> float:

@@ -26,7 +26,7 @@ def attack_of_rates(
         sentence,
         risk=risk,
         rate=attack.value,
-        baseline=Estimate(baseline.value, centre - error, centre + error),
+        baseline=Estimate(baseline.value, max(centre - error, 0.0), min(centre + error, 1.0)),
         attacks=attack.total,
         details=details or {},
     )

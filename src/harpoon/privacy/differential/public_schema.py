@@ -1,7 +1,7 @@
 """What must be known of a table without a look at its rows: a schema that the user gives.
 
-With differential privacy, kinds, categories and ranges are public knowledge. What the schema leaves open is set by the
-types of the columns, or by a rule that reads no cell.
+With differential privacy, kinds, categories and ranges are public knowledge. What the schema leaves open is set by a
+rule that reads neither a cell nor a type of the table: one row can decide what type a column is read as.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ MAX_NUMBER, MAX_TICKS = 1e15, 2**62  # the ends of a range
 
 
 def complete_schema(given: Schema | None, table: Table) -> Schema:
-    """Return the schema with what is open in it set by the types of the columns; no cell of the table is read."""
+    """Return the schema with what is open in it set by rules; of the table, only the names of columns are read."""
     if given is None:
         raise InvalidOption(
             f"privacy needs a schema: kinds, categories and ranges that are read off the rows leak. {HOW}"
         )
     check_columns(table.names, given.names, of="schema")
-    columns = tuple(_complete(column, table) for column in given)
+    columns = tuple(_complete(column) for column in given)
     if not any(column.kind.modelled for column in columns):
         raise InvalidOption("privacy needs a schema with a column that can be modelled, and this one has none.")
     return Schema(columns)
 
 
-def _complete(column: Column, table: Table) -> Column:
+def _complete(column: Column) -> Column:
     column = replace(column, missing=0.0)
     if column.kind.discrete:
         categories = BOOLEANS if column.kind is Kind.BOOLEAN else column.categories
@@ -57,12 +57,13 @@ def _complete(column: Column, table: Table) -> Column:
             f"With privacy the minimum of column {column.name!r} must be below its maximum, and both are "
             f"{column.minimum}. A column with one value is of kind 'constant'."
         )
-    cells = table.column(column.name)[:0]  # its type, and none of its cells
     step = int(column.kind.integral) if column.step is None else column.step
     _check_range(column, column.minimum, column.maximum, step)
     if not column.kind.temporal:
         return replace(column, step=step)
-    return replace(column, step=step, unit=column.unit or cells.unit, zoned=column.zoned or cells.zoned)
+    if column.kind is not Kind.DATE and not column.unit:
+        raise _open(column, 'unit of time, "s", "ms", "us" or "ns",')
+    return replace(column, step=step, zoned=column.zoned or bool(column.zone))
 
 
 def _check_range(column: Column, low: float, high: float, step: float) -> None:

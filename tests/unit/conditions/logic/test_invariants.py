@@ -11,7 +11,7 @@ from harpoon import Column, Kind, Schema
 from harpoon.conditions import bind, evaluate
 from harpoon.conditions.language.parser import parse
 from harpoon.conditions.logic.explanation import explain_contradiction
-from harpoon.conditions.logic.invariants import Invariants, LabelAxis, LabelInvariant, SumInvariant
+from harpoon.conditions.logic.invariants import Invariants, LabelAxis, LabelInvariant, ProductInvariant, SumInvariant
 from harpoon.data import ColumnArray
 
 SCHEMA = Schema(
@@ -110,3 +110,55 @@ def test_no_row_satisfies_what_is_called_a_contradiction(parts, junction):
     tree = parse(junction.join(parts))
     if explain_contradiction(tree, SCHEMA, nullable=(), invariants=INVARIANTS):
         assert not evaluate(bind(tree, SCHEMA), ROWS).any()
+
+
+PRODUCTS = Schema(
+    (
+        Column("price", Kind.NUMBER, minimum=0.5, maximum=9.5, step=0.1),
+        Column("n", Kind.INTEGER, minimum=1, maximum=4, step=1),
+        Column("amount", Kind.NUMBER, minimum=0.5, maximum=38.0, step=0.1),
+        Column("other", Kind.INTEGER, minimum=-2, maximum=3, step=1),
+    )
+)
+AMOUNT = Invariants(
+    products=(ProductInvariant("amount", ("price", "n"), 1.0, 0.0, "amount = price * n in every training row"),)
+)
+
+
+def every_product():
+    """All rows in which the amount is the product, by brute force."""
+    rows = itertools.product(np.arange(0.5, 10, 0.5), np.arange(1, 5), np.arange(-2, 4))
+    price, n, other = np.array(list(rows)).T
+    none = np.zeros(len(price), dtype=bool)
+    columns = {"price": price, "n": n, "amount": price * n, "other": other}
+    return {name: ColumnArray("other", values, none) for name, values in columns.items()}
+
+
+PRODUCT_ROWS = every_product()
+NAMES = ["price", "n", "amount", "other", "2 * price", "5 * price", "0.5", "3", "19", "40"]
+COMPARISONS = st.builds("{} {} {} + {}".format, st.sampled_from(NAMES), operators, *2 * [st.sampled_from(NAMES)])
+
+
+@settings(max_examples=200)
+@given(st.lists(COMPARISONS, min_size=1, max_size=3))
+def test_no_row_with_a_product_satisfies_what_is_called_a_contradiction(parts):
+    tree = parse(" and ".join(parts))
+    if explain_contradiction(tree, PRODUCTS, nullable=(), invariants=AMOUNT):
+        assert not evaluate(bind(tree, PRODUCTS), PRODUCT_ROWS).any()
+
+
+@pytest.mark.parametrize("where", ["amount < price", "amount > 4 * price", "price > 5 and n = 3 and amount < 15"])
+def test_a_comparison_that_a_product_excludes_is_a_contradiction(where):
+    assert not evaluate(bind(parse(where), PRODUCTS), PRODUCT_ROWS).any()
+    assert "amount = price * n" in explain_contradiction(parse(where), PRODUCTS, nullable=(), invariants=AMOUNT)
+    if "n =" not in where:
+        assert not explain_contradiction(parse(where), PRODUCTS, nullable=("n",), invariants=AMOUNT)
+
+
+def test_a_sum_counts_where_its_nulls_go_together():
+    """If a part is missing exactly where the total is, a condition on the total says that the part has a value."""
+    where, nullable = parse("total < part"), ("total", "rest")
+    assert not explain_contradiction(where, SCHEMA, nullable=nullable, invariants=INVARIANTS)
+    both = LabelInvariant(LabelAxis("total", None), LabelAxis("rest", None), np.eye(2, dtype=bool), "both or none")
+    together = Invariants((*INVARIANTS.pairs, both), INVARIANTS.sums)
+    assert explain_contradiction(where, SCHEMA, nullable=nullable, invariants=together)

@@ -1,11 +1,16 @@
 """Support: the upper bound is one, whatever the condition; it survives saving; extrapolations are warned of."""
 
+import json
 import pickle
 import warnings
+from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from harpoon import ExtrapolationWarning, Harpoon, load
 from harpoon.conditions import bind, evaluate, to_predicate
@@ -125,16 +130,116 @@ def test_calibration_is_measured_on_held_out_cells_and_saved(model, tmp_path):
     assert "not measured" in str(paper.calibration_)
 
 
-def test_calendar_parts_are_estimated_from_the_bins():
-    """Bins hold times; how often a month occurs is that of some times in each bin."""
-    rng = np.random.default_rng(0)
-    days = pd.Timestamp("2001-01-01") + pd.to_timedelta(rng.integers(0, 3650, 2000), unit="D")
-    table = pd.DataFrame({"t": days, "x": rng.normal(size=2000)})
+def times_table(rows: int, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    at = pd.Timestamp("2021-01-01", tz="Europe/Berlin") + pd.to_timedelta(rng.integers(0, 730 * 24, rows), unit="h")
+    at = pd.Series(at).where(rng.random(rows) > 0.1)
+    return pd.DataFrame({"t": at, "x": rng.normal(size=rows), "c": np.where(at.dt.hour < 7, "night", "day")})
+
+
+def count_table(table: pd.DataFrame, min_rows: int = 1):
     read = dataframe.read(table)
-    counts = count_columns(read)
+    counts = {name: replace(each, min_rows=min_rows) for name, each in count_columns(read).items()}
     schema = Schema.from_counts(counts)
     columns = read_columns(read, schema)
-    tables = ContingencyTables.fit(schema, counts, len(table), columns, columns).suppress()
+    return schema, columns, ContingencyTables.fit(schema, counts, len(table), columns, columns).suppress()
+
+
+TIMES = count_table(times_table(3000))
+
+
+@given(
+    st.lists(
+        st.sampled_from(
+            [
+                "month(t) = {}",
+                "hour(t) < {}",
+                "weekday(t) = {} - 2",
+                "year(t) = 2021",
+                "isodow(t) > {} - 3",
+                "c = 'day'",
+                "quarter(t) = {} - 1",
+                "day(t) >= {} * 2",
+                "week(t) = {} * 4",
+                "dayofyear(t) < {} * 20",
+                "t > '2022-03-0{}'",
+            ]
+        ),
+        min_size=1,
+        max_size=4,
+        unique=True,
+    ),
+    st.integers(1, 9),
+)
+@settings(max_examples=60, deadline=None)
+def test_no_more_rows_have_calendar_parts_than_the_upper_bound(texts, number):
+    schema, columns, tables = TIMES
+    predicate = bind(to_predicate(" and ".join(texts).format(*[number] * len(texts))), schema)
+    found = find_support(tables, predicate, {}, table=columns)
+    assert found.exact <= found.upper_bound <= 3000
+    assert found.estimate <= found.upper_bound
+
+
+@pytest.mark.parametrize(
+    "where",
+    [
+        "month(t) = 2",
+        "hour(t) < 4",
+        "isodow(t) = 7 or isodow(t) = 1",
+        "quarter(t) = 3 and year(t) = 2022",
+        "weekday(t) > 2 and hour(t) < 12",
+        "month(t) = 4 and c = 'night'",
+        "100 * year(t) + month(t) = 202203",
+    ],
+)
+def test_calendar_parts_are_counted(where):
+    schema, columns, tables = TIMES
+    found = find_support(tables, bind(to_predicate(where), schema), {}, table=columns)
+    assert found.estimate == pytest.approx(found.exact, rel=0.05)
+
+
+def test_conditions_on_three_calendar_parts_that_no_row_meets_are_extrapolations():
+    schema, columns, tables = TIMES
+    missed = []
+    for month, weekday in product(range(1, 13), range(7)):
+        predicate = bind(to_predicate(f"month(t) = {month} and weekday(t) = {weekday} and hour(t) = 5"), schema)
+        if not evaluate(predicate, columns).any():
+            missed.append(find_support(tables, predicate, {}).is_extrapolation)
+    assert len(missed) > 10
+    assert np.mean(missed) >= 0.95
+
+
+def test_counts_of_calendar_parts_are_plain_data_and_add_up():
+    schema, columns, tables = TIMES
+    content = json.loads(json.dumps(tables.to_json()))
+    loaded = ContingencyTables.from_json(schema, content, tables.pair_counts)
+    assert loaded.parts == tables.parts
+    assert loaded.to_json() == tables.to_json()
+    pair = ("month(t)", "weekday(t)")
+    halves = [{name: cells[part] for name, cells in columns.items()} for part in (slice(0, 900), slice(900, None))]
+    whole = tables.count(columns, [pair])[pair]
+    np.testing.assert_array_equal(sum(tables.count(half, [pair])[pair] for half in halves), whole)
+    for damage in ({"parts": {"t": ["t", "month"]}}, {"parts": {"p": ["x", "month"]}}, {"parts": {"p": ["t", "era"]}}):
+        with pytest.raises(ValueError, match="calendar part"):
+            ContingencyTables.from_json(schema, content | damage, tables.pair_counts)
+
+
+def test_bins_of_calendar_parts_rest_on_enough_rows():
+    table = times_table(600)
+    table["t"] = table["t"].where((table["t"].dt.hour != 3) | (np.arange(600) < 100))
+    _, _, tables = count_table(table, min_rows=30)
+    for name in tables.parts:
+        bins = tables.columns[name]
+        assert (bins.counts[:-1] >= 30).all()
+        assert (bins.low <= bins.high).all()
+
+
+def test_calendar_parts_that_are_not_counted_are_estimated_from_the_bins():
+    """Bins hold times; how often a month occurs is that of some times in each bin. Older files have no more."""
+    rng = np.random.default_rng(0)
+    days = pd.Timestamp("2001-01-01") + pd.to_timedelta(rng.integers(0, 3650, 2000), unit="D")
+    schema, _, tables = count_table(pd.DataFrame({"t": days, "x": rng.normal(size=2000)}))
+    tables = replace(tables, parts={})
     for where, expected in {"month(t) = 3": 1 / 12, "weekday(t) = 6": 1 / 7, "year(t) = 2004": 1 / 10}.items():
         predicate = bind(to_predicate(where), schema)
         found = find_support(tables, predicate, {})

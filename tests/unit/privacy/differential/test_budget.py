@@ -8,7 +8,15 @@ from scipy.stats import norm
 
 from harpoon import InvalidOption, MissingExtra, Privacy, PrivacyRecord
 from harpoon.privacy.differential import budget
-from harpoon.privacy.differential.budget import COUNTS, GRADIENTS, ORDERS, Mechanism, spent
+from harpoon.privacy.differential.budget import (
+    COUNTS,
+    GRADIENTS,
+    INSECURE_NOISE,
+    ORDERS,
+    SECURE_NOISE,
+    Mechanism,
+    spent,
+)
 
 # ε of the MNIST tutorial of TensorFlow Privacy: 60,000 rows, batches of 256, δ = 1e-5. Noise multiplier, epochs, ε.
 PUBLISHED = [(1.3, 15, 1.19), (1.1, 60, 3.01), (0.7, 45, 7.10)]
@@ -104,7 +112,25 @@ def test_a_budget_that_no_noise_keeps_is_refused(monkeypatch):
         Privacy(1.0, 1e-6).split(1)
 
 
+def test_the_signal_is_that_of_equal_gradients_of_all_rows():
+    """By a simulation of the sum: rows of norm 1 in one direction, and noise on every weight."""
+    privacy = Privacy(2.0, 1e-6, steps=40, sample_rate=0.1)
+    split, n_rows, n_weights = privacy.split(3), 500, 2000
+    rng = np.random.default_rng(0)
+    signal = sum(int(rng.binomial(n_rows, privacy.sample_rate)) for _ in range(privacy.steps))
+    noise = rng.normal(scale=split.gradients.noise_multiplier, size=(privacy.steps, n_weights)).sum(axis=0)
+    assert split.signal_to_noise(n_rows, n_weights) == pytest.approx(signal / np.linalg.norm(noise), rel=0.1)
+
+
+@pytest.mark.parametrize("seeded", [False, True])
+@pytest.mark.parametrize("secure", [False, True])
+def test_a_record_says_where_its_noise_came_from(secure, seeded):
+    text = str(Privacy(2.0, 1e-6, secure=secure).split(2).record(seeded=seeded))
+    assert (SECURE_NOISE in text, INSECURE_NOISE in text) == (secure, not secure)
+    assert text.startswith("for tests only") == seeded
+
+
 def test_a_missing_package_is_named(monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "opacus.accountants", None)
-    with pytest.raises(MissingExtra, match=r"tabharpoon\[privacy\]"):
+    with pytest.raises(MissingExtra, match=r'pip install -c constraints\.txt "\.\[privacy\]"'):
         spent([Mechanism(COUNTS, 1.0)], 1e-6)

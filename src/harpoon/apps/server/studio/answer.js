@@ -46,7 +46,7 @@ export class Answer {
       one(`#${name}`).addEventListener("change", ({ target }) => this.state.change({ [name]: target.value }));
     }
     one("#missing-choice").hidden = !this.schema.columns.some(({ nullable }) => nullable);
-    one("#calibration").textContent = `The model: ${this.schema.calibration.sentence}`;
+    one("#calibration").textContent = this.schema.calibration.sentence;
     one("#calibration").dataset.grade = this.schema.calibration.grade;
     one("#reseed").addEventListener("click", () => this.state.change({ seed: this.state.values.seed + 1 }));
   }
@@ -110,13 +110,24 @@ export class Answer {
     one("#answer").classList.toggle("two", scenarios.length > 1);
     this.verdicts.b.node.hidden = scenarios.length < 2;
     for (const key of scenarios) this.verdicts[key].ask(values[key]);
-    const readable = scenarios.filter((key) => !this.unread[key]);
-    showChanges(this.schema, readable, this.found, values);
+    const shown = scenarios.filter((key) => !this.unread[key] && !hasNoRows(this.found[key]));
+    showChanges(this.schema, shown, this.found, values);
     this.rows.show(this.found);
     this.peek.show(scenarios, this.found);
-    showCode(this.schema, readable, values);
+    showCode(this.schema, shown, values);
+    this.#hideWithoutRows(scenarios.map((key) => this.found[key]));
+  }
+
+  /** Without a row there is nothing to compare, download or reproduce: the reason stands alone. */
+  #hideWithoutRows(answers) {
+    const without = answers.every(hasNoRows);
+    for (const part of ["changes-part", "rows-part", "calibration"]) one(`#${part}`).hidden = without;
+    one("#settings").hidden = answers.every((answer) => answer?.support?.is_impossible); // no other rows could be sampled
   }
 }
+
+/** Whether an answer is there, and has no rows. */
+const hasNoRows = (answer) => answer?.rows === 0;
 
 /** The request for a scenario. Without a condition there is no strategy. */
 function questionOf(values, key) {

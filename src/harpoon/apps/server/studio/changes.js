@@ -25,8 +25,9 @@ export function showChanges(schema, all, found, values) {
   );
   const inCondition = (column) => last.inCondition.has(column.name);
   heading(scenarios, values);
-  legend(scenarios, found);
-  const cards = (chosen) => chosen.map((column) => card(column, answers, scenarios));
+  const free = scenarios.length ? null : found[all[0]];
+  legend(scenarios, found, free);
+  const cards = (chosen) => chosen.map((column) => card(column, answers, scenarios, free));
   one("#changes").setAttribute("aria-busy", String(answers.length < scenarios.length));
   one("#changes").replaceChildren(...cards(columns.filter((column) => !inCondition(column))));
   one("#condition-columns").replaceChildren(...cards(columns.filter(inCondition)));
@@ -65,22 +66,26 @@ function question(where) {
   return ["What else changes when ", html("code", {}, where), "?"];
 }
 
-function legend(scenarios, found) {
+function legend(scenarios, found, free) {
   const keys = [
     ["before", "without a condition"],
     ...scenarios.map((key) => [key, `scenario ${key.toUpperCase()}`]),
   ];
   for (const key of scenarios.filter((one) => found[one]?.real?.rows))
     keys.push([`real ${key}`, `real rows that satisfy ${key.toUpperCase()}`]);
+  if (free?.columns.some(({ real }) => real)) keys.push(["real a", "real rows"]);
   keys.push(["height", "height: share of the rows"]);
   if (scenarios.length) keys.push(["change", "change: 0 % is the same distribution, 100 % has nothing in common"]);
   if (scenarios.length) keys.push(["height", "order: by the change beyond chance"]);
   one("#legend").replaceChildren(...keys.map(([key, words]) => html("span", { class: `key ${key}` }, words)));
 }
 
-function card(column, answers, scenarios) {
+/** @param free  the answer without any condition, beside which the real rows are shown; null if there is a condition */
+function card(column, answers, scenarios, free) {
   const before = last.before[column.name]?.before ?? column.before; // missing cells are filled there, if that is asked
   const series = [{ key: "before", name: scenarios.length ? "before" : "sampled", ...before }];
+  const real = free?.columns.find(({ name }) => name === column.name)?.real;
+  if (real) series.push({ key: "real a", name: "real", ...real });
   for (const [key, answer] of answers) {
     const { after, real } = answer[column.name];
     if (real) series.push({ key: `real ${key}`, name: `real ${key.toUpperCase()}`, ...real });
@@ -123,8 +128,8 @@ function shift(key, change) {
     "p",
     { class: "shift", "data-scenario": key },
     html("span", { class: "sentence", title: change?.sentence }, change?.sentence ?? "…"),
-    moved,
-    measure,
     change?.interval_text && html("span", { class: "interval" }, change.interval_text),
+    measure,
+    moved,
   );
 }

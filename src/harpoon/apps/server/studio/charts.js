@@ -65,7 +65,7 @@ export function axis(column) {
   const written = (number) => (days ? write(number).slice(0, 10) : short(write(clean(number)), column));
   const steps = step ? Math.round((high - low) / step) : Infinity;
   const middle = step ? low + step * Math.round(steps / 2) : (low + high) / 2;
-  const values = steps < MAX_TICKS ? Array.from({ length: steps + 1 }, (_, i) => low + i * step) : [low, middle, high];
+  const values = steps < MAX_TICKS ? each(low, step, steps, column) : [low, middle, high];
   const texts = values.map(written);
   if (count(column.low) < first) texts[0] = `≤ ${texts[0]}`;
   if (count(column.high) > last) texts[texts.length - 1] = `≥ ${texts.at(-1)}`;
@@ -73,6 +73,12 @@ export function axis(column) {
   const kept = (i) => texts[i] !== texts[i - 1] && !(wide && i > 0 && i < texts.length - 1);
   const ticks = values.map((value, i) => kept(i) && tick(texts[i], (100 * (value - first)) / (last - first || 1)));
   return html("p", { class: "axis", "aria-hidden": "true" }, ticks);
+}
+
+/** The values from `low` on, in steps; of a number with few values, those that it has. */
+function each(low, step, steps, { values }) {
+  const all = Array.from({ length: steps + 1 }, (_, i) => clean(low + i * step));
+  return values ? all.filter((value) => values.includes(value)) : all;
 }
 
 function tick(text, at) {

@@ -18,13 +18,14 @@ export class Imputation {
     this.columns = Object.fromEntries(schema.columns.map((column) => [column.name, column]));
     this.asking = new Latest();
     this.download = new Download(one("#filled-downloads"), {
-      csv: (signal) => imputeFile(this.file, { seed: 0 }, CSV, signal),
-      parquet: (signal) => imputeFile(this.file, { seed: 0 }, PARQUET, signal),
+      csv: (signal) => imputeFile(this.file, this.#query, CSV, signal),
+      parquet: (signal) => imputeFile(this.file, this.#query, PARQUET, signal),
       name: () => `${this.#stem}-filled`,
     });
     one("#file").addEventListener("change", ({ target }) => this.#take(target.files[0]));
     one("#example").addEventListener("click", () => this.#example());
-    one("#level").addEventListener("change", () => this.#fill());
+    for (const id of ["level", "structural"]) one(`#${id}`).addEventListener("change", () => this.#fill());
+    one("#structural-choice").hidden = !(schema.preset === "anchored" && schema.columns.some(({ nullable }) => nullable));
     one("#all-rows").addEventListener("change", () => this.#show());
     one("#fill-stop").addEventListener("click", () => this.#stop("Stopped. Choose the file again to start over."));
     this.#droppable(one("#drop"));
@@ -71,7 +72,7 @@ export class Imputation {
       (signal) =>
         impute(
           file,
-          { draws: this.#draws, level: this.#level, seed: 0 },
+          { draws: this.#draws, level: this.#level, ...this.#query },
           { signal, progress: (done) => this.#count(done) },
         ),
       {
@@ -83,6 +84,16 @@ export class Imputation {
         refused: (error) => this.#stop(error.message),
       },
     );
+  }
+
+  /** What the file and the table on the page have in common. */
+  get #query() {
+    return { seed: 0, ...(this.#keeps && { options: JSON.stringify({ structural: "keep" }) }) };
+  }
+
+  /** Whether cells stay missing that are always missing in training rows with the same categories. */
+  get #keeps() {
+    return one("#structural").value === "keep";
   }
 
   get #level() {
@@ -140,7 +151,7 @@ export class Imputation {
                 filledCell(cells.get(`${shown[i]} ${name}`), this.columns[name], this.#draws),
             },
           )
-        : html("p", { class: "quiet" }, "No cell was missing."),
+        : html("p", { class: "quiet" }, this.#keeps ? "No cell was filled." : "No cell was missing."),
     );
     const hidden = (all ? rows.length : touched.size) - shown.length;
     one("#filled-more").textContent = hidden > 0 ? `and ${counted(hidden, "row")} more; the file has all of them` : "";
@@ -165,19 +176,20 @@ export class Imputation {
     const [model, file, filled] = [`${this.schema.name}.harpoon`, this.file.name, `${this.#stem}-filled.csv`];
     const others = this.answer.copied_columns ?? [];
     const known = others.length ? `.drop(columns=[${others.map(literal).join(", ")}])` : "";
+    const [keep, option] = this.#keeps ? [', structural="keep"', " --option structural=keep"] : ["", ""];
     one("#fill-python").replaceChildren(
       ...listing(
         [
           ...loading(model, ["import pandas as pd"]),
           `table = pd.read_csv(${literal(file)})${known}`,
-          "filled = model.impute(table)",
-          `low, high = model.impute(table, draws=${this.#draws}, random_state=0).interval(${this.#level})`,
+          `filled = model.impute(table${keep})`,
+          `low, high = model.impute(table, draws=${this.#draws}${keep}, random_state=0).interval(${this.#level})`,
         ],
         "Python",
       ),
     );
     one("#fill-shell").replaceChildren(
-      ...listing([`harpoon impute ${quoted(model)} ${quoted(file)} -o ${quoted(filled)}`], "shell"),
+      ...listing([`harpoon impute ${quoted(model)} ${quoted(file)} -o ${quoted(filled)}${option}`], "shell"),
     );
   }
 }

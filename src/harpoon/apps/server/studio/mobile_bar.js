@@ -1,11 +1,12 @@
 /** On a phone the answer is below the controls: a bar at the bottom shows the probability and leads there. */
 
-import { html, one } from "./dom.js";
+import { html, one, unseen } from "./dom.js";
 import { percent } from "./formats.js";
+import { isExtrapolation } from "./probability.js";
 
 export class Peek {
   constructor() {
-    this.words = "";
+    this.words = [];
     this.below = false; // whether the answer is visible
     this.bar = one("#peek");
     this.bar.addEventListener("click", () => one(this.below ? "#question" : "#answer").scrollIntoView());
@@ -20,16 +21,20 @@ export class Peek {
     observer.observe(one("#answer"));
   }
 
-  /** Show the probabilities. */
+  /** Show the probabilities, each extrapolation with a mark. */
   show(scenarios, found) {
-    const likely = (key) => (found[key] ? percent(found[key].probability) : "…");
-    this.words = scenarios.map((key) => `${key.toUpperCase()} ${likely(key)}`).join(" · ");
+    this.words = scenarios.flatMap((key, index) => [index ? " · " : "", ...words(key, found[key])]);
     this.#paint();
   }
 
   #paint() {
     this.bar.replaceChildren(
-      ...(this.below ? ["↑ Back to the condition"] : [html("span", {}, this.words), "↓ What changes"]),
+      ...(this.below ? ["↑ Back to the condition"] : [html("span", {}, ...this.words), "↓ What changes"]),
     );
   }
+}
+
+function words(key, answer) {
+  const likely = `${key.toUpperCase()} ${answer ? percent(answer.probability) : "…"}`;
+  return answer && isExtrapolation(answer) ? [likely, " ", html("span", { "aria-hidden": "true" }, "⚠"), unseen("extrapolation")] : [likely];
 }

@@ -75,7 +75,7 @@ export class Verdict {
     const probable = free ? "of rows: there is no condition." : `of sampled rows satisfy it (95 % interval: ${between(interval)}, with the error of ${counted(Math.round(support.effective_rows ?? support.given_rows), support.effective_rows === null ? "training row" : "effective training row")} and of the simulation).`;
     this.words.textContent = `${probable} ${sampled}${free || !rows ? "" : `: ${STRATEGIES[info.strategy]}`}.`;
     this.support.textContent = real ? realText(real) : support ? trainingText(support) : "";
-    this.support.classList.toggle("banner", real ? real.rows < FEW_ROWS : Boolean(support?.is_extrapolation));
+    this.support.classList.toggle("banner", isExtrapolation({ support, real }));
     this.grade.textContent = agreement?.sentence ?? "";
     this.grade.dataset.grade = agreement?.grade ?? "";
     this.sentence.textContent = reason;
@@ -116,6 +116,12 @@ export class Verdict {
 
 /** Whether an error is about the text of a condition. */
 export const unreadable = ({ kind }) => kind === "InvalidCondition";
+
+/** Whether too few rows of a table stand behind an answer; none has to behind a contradiction. */
+export function isExtrapolation({ support, real }) {
+  if (support?.is_impossible) return false;
+  return real ? real.rows < FEW_ROWS : Boolean(support?.is_extrapolation);
+}
 
 /** How many rows of the table that the server has satisfy the condition. */
 function realText({ rows, of, fraction, interval }) {

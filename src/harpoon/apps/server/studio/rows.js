@@ -27,7 +27,7 @@ export class RowsView {
     for (const key of ["a", "b"]) one(`#rows-${key}`).setAttribute("aria-pressed", String(this.shown === key));
     one("#rows-part").dataset.scenario = this.shown;
     const answer = found[this.shown];
-    this.download.enable(Boolean(answer));
+    this.download.enable(Boolean(answer?.rows));
     one("#rows-table").replaceChildren(answer?.sampled.length ? table(answer.sampled, this.columns) : "");
     one("#rows-words").textContent = answer ? describe(answer.sampled.length, answer.rows) : "There are no rows yet.";
   }
@@ -43,6 +43,7 @@ export class RowsView {
 }
 
 function describe(shown, rows) {
+  if (!rows) return "No rows were sampled.";
   if (shown === rows) return `All ${counted(rows, "row")} that were sampled.`;
   return `The first ${counted(shown, "row")} of ${counted(rows, "row")} that were sampled. A file has all of them.`;
 }
