@@ -6,6 +6,7 @@ import re
 import warnings
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -121,6 +122,10 @@ def test_nothing_but_the_mechanisms_reads_the_rows(monkeypatch, tmp_path):
         data = table(rows, seed)
         if seed == 2:  # other cells are missing, too
             data = data.set_column(0, "x", pa.nulls(rows, pa.float64()))
+            for name, dtype in {"age": pa.float64(), "stars": pa.int8(), "day": pa.date64()}.items():  # as types do
+                data = data.set_column(data.column_names.index(name), name, data[name].cast(dtype))
+            data = data.set_column(2, "kind", data["kind"].dictionary_encode())
+            data = data.set_column(7, "name", pa.array(range(rows)))
         Harpoon(privacy=BUDGET, random_state=0, **OPTIONS).fit(data).save(paths[-1])
     assert paths[0].read_bytes() == paths[1].read_bytes()
 
@@ -285,6 +290,68 @@ def test_no_other_entry_trains_without_noise():
         private._fitter()
     with pytest.raises(InvalidOption, match="Weights of rows"):
         private._fit_table(dataframe.read(table()), np.ones(400))
+
+
+def frame_of(data, schema, path):
+    model = Harpoon(privacy=BUDGET, **OPTIONS | {"schema": schema}).fit(data)
+    model.save(path)
+    return model_file.read_tensors(path)[1]["frame"], model
+
+
+@pytest.mark.parametrize("library", ["csv", "pandas"])
+def test_one_row_decides_no_type(library, tmp_path):
+    """One more row makes texts of the names of a text file, and floats of the ages in pandas."""
+    schema = Schema((SCHEMA["age"], Column("name", Kind.SKIPPED), Column("site", Kind.CONSTANT, ("A",))))
+    rows = [{"age": i % 90, "name": i, "site": "A"} for i in range(80)]
+    tables = []
+    for extra in ([], [{"age": None, "name": "12a", "site": "A"}]):
+        if library == "pandas":
+            tables.append(pd.DataFrame(rows + extra))
+            continue
+        path = tmp_path / "table.csv"
+        cells = [",".join("" if cell is None else str(cell) for cell in row.values()) for row in rows + extra]
+        path.write_text("\n".join(["age,name,site", *cells]))
+        tables.append(harpoon.io.read_table(path))
+    assert dataframe.read(tables[0]).template.schema != dataframe.read(tables[1]).template.schema
+    (one, model), (other, _) = (frame_of(data, schema, tmp_path / f"{len(data)}.harpoon") for data in tables)
+    assert one == other
+    types = {f.name: f.type for f in model.template_.schema}
+    assert types == {"age": pa.int64(), "name": pa.null(), "site": pa.string()}
+    assert dataframe.read(model.sample(9, random_state=0)).names == ["age", "site"]
+    filled = dataframe.read(model.impute(tables[1])).arrow
+    assert (filled["age"].type, filled["age"].null_count) == (pa.int64(), 0)
+
+
+def test_sampled_rows_have_the_types_of_the_schema(tmp_path):
+    schema = Schema(
+        (
+            Column("time", Kind.DATETIME, minimum=0, maximum=10**9, unit="ms", zone="Europe/Berlin"),
+            Column("wait", Kind.DURATION, minimum=0, maximum=100, unit="s"),
+            Column("code", Kind.CATEGORY, categories=(1, 2)),
+            *(SCHEMA[name] for name in ("x", "member", "day", "kind")),
+        )
+    )
+    cells = {
+        "time": pa.array(range(60), pa.timestamp("us", "UTC")),
+        "wait": pa.array(range(60), pa.duration("ms")),
+        "code": pa.array([1, 2] * 30, pa.int16()),
+        "x": pa.array(range(60), pa.int32()),
+        "member": pa.array([True, None] * 30),
+        "day": pa.array([18_500] * 60, pa.date32()),
+        "kind": pa.array(["low"] * 60).dictionary_encode(),
+    }
+    _, model = frame_of(pa.table(cells), schema, tmp_path / "m.harpoon")
+    loaded = harpoon.load(tmp_path / "m.harpoon", progress=False)
+    assert loaded.sample(20, random_state=0).schema.types == [
+        pa.timestamp("ms", "Europe/Berlin"),
+        pa.duration("s"),
+        pa.int64(),
+        pa.float64(),
+        pa.bool_(),
+        pa.date32(),
+        pa.string(),
+    ]
+    assert model.template_ == loaded.template_
 
 
 def test_labels_inside_of_nested_columns_are_not_kept(tmp_path):

@@ -99,7 +99,10 @@ def test_a_contradiction_has_probability_zero_in_every_table(model, where):
     assert "interval" not in str(found)
 
 
-@pytest.mark.parametrize("where", [*(set(REASONS) - {*CONTRADICTIONS, "age = 30.5"}), "age > 999", "city like 'Z%'"])
+NOT_SEEN = [where for where in REASONS if where not in (*CONTRADICTIONS, "age = 30.5")]
+
+
+@pytest.mark.parametrize("where", [*NOT_SEEN, "age > 999", "city like 'Z%'"])
 def test_what_no_training_row_is_may_still_exist(model, where):
     """0 of 600 rows leave a probability of up to 1 - 0.05^(1/600): a number beyond the range is not disproved."""
     found = model.feasibility(where)

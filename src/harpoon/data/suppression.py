@@ -1,7 +1,8 @@
 """Suppression of rare values: what a model may learn of a table if every value must rest on at least k rows.
 
     labels     a category of fewer than k rows is removed; its cells count as unobserved
-    ranges     numbers beyond the k-th smallest and the k-th largest cell are moved to these
+    ranges     the k smallest and the k largest numbers, at least, are moved to the ends of the range; each end is a
+               number of k rows, or the mean of k neighbours from the k-th smallest or largest one on, see `_end`
     values     a number with few values has only those of at least k rows; the others are moved to the nearest one
     missing    missing cells of a column count as unobserved if there are fewer than k
     columns    a column is left out if it has no label of k rows, or fewer than 2 k numbers
@@ -12,6 +13,7 @@ Other numbers stay in the rows. What is stored of them, quantiles and bins, are 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -167,10 +169,8 @@ def _numbers(column: Column, counts: ColumnCounts, k: int) -> ColumnSuppression:
     if counts.n_observed < 2 * k:
         left_out = _left_out(column, f"fewer than {2 * k} rows have a value")
         return ColumnSuppression(left_out, counts, None, None, False, Change(column.name, left_out=True))  # noqa: FBT003
-    up_to = np.cumsum(weights)
-    low = values[np.searchsorted(up_to, k)]
-    high = values[np.searchsorted(up_to, counts.n_observed - k, side="right")]
-    has_range = replace(column, minimum=low.item(), maximum=max(low, high).item(), values=None)
+    low, high = _range(column, values, weights, k)
+    has_range = replace(column, minimum=low, maximum=high, values=None)
     moved = counts.move(_move(values, has_range, None))
     common = moved.counts >= k
     is_few = moved.n_distinct <= MAX_LABEL_VALUES or int(moved.counts[~common].sum()) < k
@@ -184,6 +184,43 @@ def _numbers(column: Column, counts: ColumnCounts, k: int) -> ColumnSuppression:
     ends = bool(new[0] != values[0] or new[-1] != values[-1])
     change = Change(column.name, n_removed, int(weights[is_moved].sum()), range=ends)
     return ColumnSuppression(new_column, moved, None, targets, counts.n_missing >= k, change)
+
+
+def _range(column: Column, values: NDArray[Any], weights: NDArray[np.int64], k: int) -> tuple[Any, Any]:
+    """Return the ends of the range of numbers in ascending order, at least 2 k of them with their repetitions."""
+    low, high = _end(column, values, weights, k), _end(column, values[::-1], weights[::-1], k)
+    if low <= high:
+        return low, high
+    middle = max((int(weights.sum()) - k) // 2, 0)  # too few neighbours for two ends
+    both = _mean(column, values[np.searchsorted(np.cumsum(weights), np.arange(middle, middle + k), side="right")])
+    return both, both
+
+
+def _end(column: Column, values: NDArray[Any], weights: NDArray[np.int64], k: int) -> Any:  # noqa: ANN401
+    """Return the end of the range at which the values begin.
+
+    It is the k-th cell from this end if k cells are equal to it. Else it is the mean of k cells from that one on, which
+    lies inside of the k-th cell, and is not moved by outliers as the mean of the k outermost cells would be. A date or
+    a time of day stays the k-th one: the mean of working days may be a Sunday, and would add it to the calendar.
+    """
+    up_to = np.cumsum(weights)
+    first = int(np.searchsorted(up_to, k))
+    if weights[first] >= k or column.kind in (Kind.DATE, Kind.DATETIME):
+        return values[first].item()
+    return _mean(column, values[np.searchsorted(up_to, np.arange(k - 1, 2 * k - 1), side="right")])
+
+
+def _mean(column: Column, cells: NDArray[Any]) -> Any:  # noqa: ANN401
+    """Return the mean of cells in the resolution of their column, and between them."""
+    step, low, high = column.step or 0, cells.min().item(), cells.max().item()
+    if column.kind.integral:
+        step = int(step) or 1
+        steps = ((cells - cells[0]).astype(np.float64) / step).mean()
+        mean = cells[0].item() + step * round(float(steps))
+    else:
+        mean = float((cells / len(cells)).sum())  # a sum could overflow
+        mean = round(mean, -round(math.log10(step))) if step else mean
+    return min(max(mean, low), high)
 
 
 def _move(values: NDArray[Any], column: Column, targets: NDArray[Any] | None) -> NDArray[Any]:

@@ -19,6 +19,7 @@ from harpoon.privacy.attacks.attribute_inference import attack_attributes
 from harpoon.privacy.attacks.copies import attack_exact_copies, attack_near_copies, attack_rare_values
 from harpoon.privacy.attacks.linkability import attack_links
 from harpoon.privacy.attacks.membership import attack_by_distance, attack_by_likelihood
+from harpoon.privacy.attacks.mismatch import mismatch_notes
 from harpoon.privacy.attacks.records import Records, read_records
 from harpoon.privacy.attacks.shadow_models import ShadowTraining, attack_by_shadow_models
 from harpoon.privacy.attacks.singling_out import attack_by_one_column, attack_by_several_columns
@@ -198,7 +199,8 @@ def audit_rows(
         shadows: How to train shadow models; None: that attack is not run.
     """
     members, others, drawn = read_records(schema, [train, holdout, synthetic])
-    notes = [*_overlap_notes(members, others), *_size_notes(train.n_rows, holdout.n_rows, len(chosen[0]))]
+    notes = [*_overlap_notes(members, others), *mismatch_notes(members, others)]
+    notes += _size_notes(train.n_rows, holdout.n_rows, len(chosen[0]))
     counts = {"train": len(chosen[0]), "holdout": len(chosen[1]), "synthetic": len(drawn)}
     subject = AuditSubject(members.names, train.n_rows, holdout.n_rows, {"k": k})
     names = [name for name in ALL_ATTACKS if name in ATTACKS or shadows is not None]

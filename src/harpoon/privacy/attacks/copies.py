@@ -81,21 +81,35 @@ def attack_rare_values(
 ) -> Attack:
     """Search synthetic rows for values of fewer than k rows of one table that the other table does not have."""
     rates = [_rare_rate(own, other, synthetic, k) for own, other in ((train, holdout), (holdout, train))]
-    name = "rare_values"
+    name, shared = "rare_values", _n_rare(train, k) - rates[0].total
     if not rates[0].total:
-        return Attack(name, "green", f"No label and no extreme value of the training rows has fewer than {k} rows.")
+        return _nothing_to_judge(shared, k)
     sentence = (
         f"Of {rates[0].total:,} labels and extremes that fewer than {k} of the attacked training rows have, and no "
         f"attacked hold-out row, {format_percent(rates[0].value)} occur in synthetic rows; of {rates[1].total:,} such "
         f"values of hold-out rows, {format_percent(rates[1].value)}."
     )
-    details = {"k": k, "values": rates[0].total, "drawn": rates[0].successes}
+    if shared:
+        sentence += f" Not judged are {shared:,} rare values of training rows that hold-out rows also have."
+    details = {"k": k, "values": rates[0].total, "drawn": rates[0].successes, "shared": shared}
     error = _split_error(concat(train, holdout), synthetic, k, rng)
     found = attack_of_rates(name, rates, sentence, details, least_error=error)
     is_decided = found.light == "green" or exceeds(rates[0], rates[1], LEVEL)
     if (found.is_open or not is_decided) and min(rate.total for rate in rates) < MIN_RARE_VALUES:
         return replace(found, light="none", sentence=f"{sentence} These are too few to judge.")
     return found
+
+
+def _nothing_to_judge(shared: int, k: int) -> Attack:
+    """Return the result if the hold-out rows have all rare values of the training rows, of which there may be none."""
+    if not shared:
+        sentence = f"No label and no extreme value of the attacked training rows has fewer than {k} rows."
+        return Attack("rare_values", "green", sentence)
+    sentence = (
+        f"All {shared:,} labels and extremes that fewer than {k} of the attacked training rows have also occur in "
+        "attacked hold-out rows. So whether they were learnt from the training rows cannot be told."
+    )
+    return Attack("rare_values", "none", sentence, details={"k": k, "values": 0, "drawn": 0, "shared": shared})
 
 
 def _split_error(real: Records, synthetic: Records, k: int, rng: np.random.Generator) -> float:
@@ -117,6 +131,10 @@ def rare_values(records: Records, column: int, k: int) -> Floats:
         up_to, total = np.cumsum(counts), int(counts.sum())
         is_rare &= (up_to - counts < k) | (up_to > total - k)
     return values[is_rare]
+
+
+def _n_rare(records: Records, k: int) -> int:
+    return sum(len(rare_values(records, column, k)) for column in range(len(records.names)))
 
 
 def _rare_rate(own: Records, other: Records, synthetic: Records, k: int) -> Rate:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections import Counter
 
 import numpy as np
@@ -205,6 +206,56 @@ def test_duplicates_that_any_table_of_this_kind_has_are_no_overlap():
     audit = attack(*tables)
     assert not any("equal a training row" in note for note in audit.notes)
     assert audit["exact_copies"].light in ("green", "yellow")
+
+
+def rare_tables():
+    rng = np.random.default_rng(0)
+    values = rng.integers(0, 20, 600)
+    labels = [*["X"] * 5, *["A"] * 295] * 2
+    return [pa.table({"c": labels[:300], "v": values[part]}) for part in (slice(300), slice(300, 600))]
+
+
+def test_rare_values_that_hold_out_rows_also_have_are_not_judged():
+    train, holdout = rare_tables()
+    for other in (holdout, train):
+        found = attack(train, other, train)["rare_values"]
+        assert (found.light, found.signal, found.details["shared"] > 0) == ("none", "not judged", True)
+        assert "also occur in attacked hold-out rows" in found.sentence
+        assert "No label" not in found.sentence
+    common = pa.table({"c": ["A"] * 300, "v": [1, 2, 3] * 100})
+    found = attack(common, common, common)["rare_values"]
+    assert (found.light, found.sentence[:8]) == ("green", "No label")
+
+
+def test_rare_values_of_both_tables_are_counted_beside_those_that_are_judged():
+    train, holdout = rare_tables()
+    train = train.append_column("n", pa.array(np.arange(300.0)))
+    holdout = holdout.append_column("n", pa.array(np.arange(300.0) + 0.5))
+    found = attack(train, holdout, train)["rare_values"]
+    assert found.details["values"] == 20
+    assert found.sentence.count(f"Not judged are {found.details['shared']} rare values") == 1
+
+
+def mismatches(train, holdout):
+    audit = attack(train, holdout, train)
+    return [note for note in audit.notes if "labels that only" in note or "fraction of missing" in note]
+
+
+def test_missing_cells_and_labels_of_one_table_alone_are_named(null_audits):
+    assert not any("tell the two tables apart" in note for audit in null_audits for note in audit.notes)
+    rng = np.random.default_rng(7)
+    train, holdout = draw(rng), draw(rng)
+    holed = holdout.set_column(1, "x", pa.array(holdout["x"].to_numpy(), mask=rng.random(ROWS) < 0.2))
+    (note,) = mismatches(train, holed)
+    assert re.match("Column 'x' has a different .*: 0 % of the training rows and (18|19|20|21|22) % of the hold", note)
+    renamed = holed.set_column(0, "group", pa.array(["G" + label.as_py()[1:] for label in holed["group"]]))
+    (note,) = mismatches(train, renamed)
+    assert "Column 'group' has labels that only one table has: 100 % of the training rows have one" in note
+    assert note.count("a risk may be due to them") == 1
+    lost = renamed.set_column(3, "count", pa.nulls(ROWS, pa.int64()))
+    assert (
+        "2 columns have a different fraction of missing cells, most of all 'count': 0 %" in mismatches(train, lost)[0]
+    )
 
 
 def test_few_rows_are_not_judged():

@@ -1,5 +1,7 @@
 """Noisy histograms: what one row adds to them, and the counts that are made of them."""
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -182,16 +184,18 @@ def complete(**changed):
         "n": Column("n", Kind.NUMBER, minimum=0, maximum=1),
         "c": Column("c", Kind.CATEGORY, categories=("a",)),
         "i": Column("i", Kind.INTEGER, minimum=0, maximum=9),
-        "t": Column("t", Kind.DATETIME, minimum=0, maximum=10),
+        "t": Column("t", Kind.DATETIME, minimum=0, maximum=10, unit="ms"),
     }
     return complete_schema(Schema(tuple((columns | changed).values())), TABLE)
 
 
-def test_what_the_schema_leaves_open_is_set_without_a_look_at_the_rows():
+def test_what_the_schema_leaves_open_is_set_without_a_look_at_the_table():
     found = complete()
     assert (found["n"].step, found["i"].step, found["t"].step, found["t"].unit) == (0, 1, 1, "ms")
     assert (found["n"].minimum, found["n"].maximum, found["c"].categories) == (0, 1, ("a",))
     assert complete(n=Column("n", Kind.NUMBER, values=(1.0, 3.0)))["n"].maximum == 3.0
+    clocks = Column("t", Kind.DATETIME, minimum=0, maximum=10, unit="us", zone="Europe/Berlin")
+    assert complete(t=clocks)["t"] == replace(clocks, step=1, zoned=True)  # and not the unit of the table
 
 
 @pytest.mark.parametrize(
@@ -205,6 +209,7 @@ def test_what_the_schema_leaves_open_is_set_without_a_look_at_the_rows():
         (Column("i", Kind.INTEGER, minimum=0, maximum=2**63 - 1), "range of column 'i' must be useful"),
         (Column("n", Kind.NUMBER, minimum=0, maximum=1, step=10), "step of column 'n' must be at most its range"),
         (Column("c", Kind.CATEGORY), "must have the categories of column 'c'"),
+        (Column("t", Kind.DATETIME, minimum=0, maximum=9), "must have the unit of time, .* of column 't'"),
         (Column("i", Kind.CONSTANT), "must have the categories, its one value, of column 'i'"),
     ],
 )
