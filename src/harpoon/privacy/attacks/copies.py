@@ -90,7 +90,7 @@ def attack_rare_values(
         f"values of hold-out rows, {format_percent(rates[1].value)}."
     )
     if shared:
-        sentence += f" Not judged are {shared:,} rare values of training rows that hold-out rows also have."
+        sentence += f" Rare values that hold-out rows also have are not judged: {shared:,}."
     details = {"k": k, "values": rates[0].total, "drawn": rates[0].successes, "shared": shared}
     error = _split_error(concat(train, holdout), synthetic, k, rng)
     found = attack_of_rates(name, rates, sentence, details, least_error=error)
@@ -106,8 +106,8 @@ def _nothing_to_judge(shared: int, k: int) -> Attack:
         sentence = f"No label and no extreme value of the attacked training rows has fewer than {k} rows."
         return Attack("rare_values", "green", sentence)
     sentence = (
-        f"All {shared:,} labels and extremes that fewer than {k} of the attacked training rows have also occur in "
-        "attacked hold-out rows. So whether they were learnt from the training rows cannot be told."
+        f"Not judged: attacked hold-out rows also have all labels and extremes that fewer than {k} of the attacked "
+        f"training rows have ({shared:,}), so that these may come from either."
     )
     return Attack("rare_values", "none", sentence, details={"k": k, "values": 0, "drawn": 0, "shared": shared})
 

@@ -220,7 +220,7 @@ def test_rare_values_that_hold_out_rows_also_have_are_not_judged():
     for other in (holdout, train):
         found = attack(train, other, train)["rare_values"]
         assert (found.light, found.signal, found.details["shared"] > 0) == ("none", "not judged", True)
-        assert "also occur in attacked hold-out rows" in found.sentence
+        assert "attacked hold-out rows also have all" in found.sentence
         assert "No label" not in found.sentence
     common = pa.table({"c": ["A"] * 300, "v": [1, 2, 3] * 100})
     found = attack(common, common, common)["rare_values"]
@@ -233,7 +233,7 @@ def test_rare_values_of_both_tables_are_counted_beside_those_that_are_judged():
     holdout = holdout.append_column("n", pa.array(np.arange(300.0) + 0.5))
     found = attack(train, holdout, train)["rare_values"]
     assert found.details["values"] == 20
-    assert found.sentence.count(f"Not judged are {found.details['shared']} rare values") == 1
+    assert found.sentence.count(f"also have are not judged: {found.details['shared']}.") == 1
 
 
 def mismatches(train, holdout):
