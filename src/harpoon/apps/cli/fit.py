@@ -73,13 +73,13 @@ class PrivacyOptions:
         bool, Option("--secure", help="Differential privacy: noise from cryptographic random numbers.")
     ] = False
     privacy_steps: Annotated[
-        int | None, Option(metavar="N", help="Differential privacy: number of training steps, 300 by default.")
+        int | None, Option(metavar="N", help="Differential privacy: number of training steps, 2000 by default.")
     ] = None
     privacy_sample_rate: Annotated[
         float | None,
         Option(
             metavar="NUMBER",
-            help="Differential privacy: probability with which each row takes part in a step, 0.05 by default.",
+            help="Differential privacy: probability with which each row takes part in a step, 0.02 by default.",
         ),
     ] = None
 

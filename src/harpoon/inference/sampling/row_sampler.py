@@ -210,18 +210,19 @@ class RowSampler:
         again with the same nulls, so that rows are the same with and without their nulls. A cell that cannot have a
         value, which is structurally missing, has to keep no relation.
         """
-        is_complete = self.missing == "complete"
-        filled = self._fill_nulls(rows, index, set(rows) if is_complete else self.relations.columns, draw)
+        is_complete, related = self.missing == "complete", self.relations.columns
+        filled = self._fill_nulls(rows, index, set(rows) if is_complete else related, draw)
         for attempt in range(1, 1 + attempts):
             failed = np.flatnonzero(self.relations.violated_by(self._without_structural(filled, rows)))
             if not len(failed):
                 break
-            part, nulls = take(given, failed), take(rows, failed)
-            pattern = {name: cells.with_null(cells.unknown & nulls[name].is_null) for name, cells in part.items()}
-            new = self._fill(pattern, index[failed], attempt * Stream.COMPLETIONS + draw)
+            # In the end, the columns of relations have no nulls: without them, relations can always be kept.
+            kept = set(rows) - related if attempt == attempts else set(rows)
+            part, nulls, number = take(given, failed), take(rows, failed), attempt * Stream.COMPLETIONS + draw
+            pattern = {name: part[name].with_null(part[name].unknown & nulls[name].is_null) for name in kept}
+            new = self._fill(part | pattern, index[failed], number)
             rows = scatter(rows, new, failed)
-            again = self._fill_nulls(new, index[failed], set(rows), attempt * Stream.COMPLETIONS + draw)
-            filled = scatter(filled, again, failed)
+            filled = scatter(filled, self._fill_nulls(new, index[failed], set(rows), number), failed)
         return filled if is_complete else rows
 
     def _without_structural(self, filled: Columns, rows: Columns) -> Columns:

@@ -59,7 +59,7 @@ class Privacy:
         counts_share: The part of epsilon that the counts of the columns would spend alone.
 
     >>> Privacy(epsilon=2.0, delta=1e-6)
-    Privacy(epsilon=2.0, delta=1e-06, secure=False, steps=300, sample_rate=0.05, clipping_norm=1.0, counts_share=0.25)
+    Privacy(epsilon=2.0, delta=1e-06, secure=False, steps=2000, sample_rate=0.02, clipping_norm=1.0, counts_share=0.25)
     """
 
     epsilon: float = _option("ε of the whole training.", 1e-3, 1e3)
@@ -68,8 +68,8 @@ class Privacy:
         default=False,
         metadata={"option": Option("Take noise from the operating system's cryptographic random numbers.")},
     )
-    steps: int = _option("Number of training steps.", 1, 1_000_000, 300)
-    sample_rate: float = _option("Probability with which each row takes part in a step.", 1e-6, 0.5, 0.05)
+    steps: int = _option("Number of training steps.", 1, 1_000_000, 2000)
+    sample_rate: float = _option("Probability with which each row takes part in a step.", 1e-6, 0.5, 0.02)
     clipping_norm: float = _option("Norm to which the gradient of each row is clipped.", 1e-6, 1e6, 1.0)
     counts_share: float = _option("Part of ε that the counts of the columns would spend alone.", 0.01, 0.9, 0.25)
 
