@@ -495,6 +495,20 @@ def private_fidelity(results: Path) -> str:
     return _markdown([*headings, "seconds of training"], rows)
 
 
+def private_rows(results: Path) -> str:
+    """Return two correlations of rows of private models by the number of training rows."""
+    rows = []
+    for run in _record(results, "private_rows/slid")["runs"]:
+        keys = ("epsilon", "steps", "sample_rate", "largest_wage")
+        settings = [f"{run[key]:,g}" if key in run else "–" for key in keys]
+        ratio = f"{run['signal_to_noise']:.0f}" if "signal_to_noise" in run else "–"
+        kind = f"{run['rows']:,}" if "epsilon" in run else "the table itself"
+        found = [f"{run[key]:.2f}" for key in ("wages_and_age", "education_and_age")]
+        rows.append([kind, *settings, ratio, *found])
+    headings = ["rows", "ε", "steps", "sample_rate", "largest wage", "ratio", "wages and age", "education and age"]
+    return _markdown(headings, rows)
+
+
 def sampling_steps(results: Path) -> str:
     """Return scores against training rows and seconds by the number of sampling steps."""
 
@@ -730,6 +744,7 @@ TABLES: dict[str, Callable[[Path], str]] = {
     "rule_sets": rule_sets,
     "privacy_audit": privacy_audit,
     "private_fidelity": private_fidelity,
+    "private_rows": private_rows,
     "steps": sampling_steps,
     "speed": speed,
     "drawing_speed": drawing_speed,

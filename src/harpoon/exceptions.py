@@ -304,13 +304,16 @@ class StructuralMissingWarning(HarpoonWarning):
     """Imputed cells are always missing in training rows with the same categories."""
 
     @classmethod
-    def of(cls, counts: Mapping[str, int]) -> StructuralMissingWarning:
-        """Return the warning about the number of such cells of each column."""
+    def of(cls, counts: Mapping[str, int], causes: Mapping[str, str]) -> StructuralMissingWarning:
+        """Return the warning about the number of such cells of each column, and beside what it is always missing."""
         count = sum(counts.values())
         cells = "1 cell" if count == 1 else f"{count:,} cells"
-        problem = f"{cells} of {format_list(counts)}, always missing in training rows with the same categories"
+        shown = [f"{name!r}{f' ({causes[name]})' if name in causes else ''}" for name in list(counts)[:MAX_LISTED]]
+        more = f" and {len(counts) - MAX_LISTED} more" if len(counts) > MAX_LISTED else ""
+        such = "such training rows" if causes else "training rows with the same categories"
+        problem = f"{cells} of {', '.join(shown)}{more}, always missing in {such}"
         message = f"Filled: {problem}. Use structural='keep' to leave such cells missing."
-        return cls(message, code="structural_missing", problem=problem, counts=dict(counts))
+        return cls(message, code="structural_missing", problem=problem, counts=dict(counts), causes=dict(causes))
 
 
 class UnknownCategoryWarning(HarpoonWarning):

@@ -11,7 +11,7 @@ import pytest
 import torch
 from scipy import stats
 
-from harpoon import Harpoon, InfeasibleCondition, load
+from harpoon import Harpoon, InfeasibleCondition, StructuralMissingWarning, load
 from harpoon.report import compare, evaluate
 from tests.support import missingness
 from tests.support.missingness import LEVEL_MEAN, NULL, states
@@ -105,6 +105,11 @@ def test_a_column_is_missing_as_often_as_in_training(train, rows):
 def test_structural_missingness_holds_in_every_row(model, options):
     rows = model.sample(4000, random_state=2, **options)
     assert (rows["score"].isna() == (rows["visits"] == 0)).all()
+
+
+def test_the_warning_says_beside_what_a_cell_is_always_missing(model, train):
+    with pytest.warns(StructuralMissingWarning, match=r"cells of 'score' \(visits = 0\), always missing in such"):
+        model.impute(train)
 
 
 def test_complete_rows_are_the_same_rows_with_their_holes_filled(model, rows):

@@ -60,6 +60,7 @@ class BlockImputer:
         self.n_rows_filled = 0  # rows with an imputed cell
         self._spellings, self.options = spellings or {}, options or {}
         self.structural = Counter[str]()  # imputed cells that are structurally missing, by column
+        self.causes: dict[str, str] = {}  # beside which values of other columns they are
         if draws is not None and DRAW in schema.names:
             raise InvalidOption(f"The table has a column {DRAW!r} already. Rename it, for draws are numbered there.")
 
@@ -77,6 +78,7 @@ class BlockImputer:
         for warning in held:
             counts = cast("Mapping[str, int]", warning.facts["counts"])
             self.structural.update({name: count for name, count in counts.items() if name in self.n_filled})
+            self.causes |= cast("Mapping[str, str]", warning.facts["causes"])
         tables = [imputed] if self.draws is None else list(imputed)
         return [self._merge(chunk, table, count=index == 0) for index, table in enumerate(tables)]
 
@@ -109,10 +111,10 @@ class BlockImputer:
         return pa.Table.from_arrays(columns, schema=pa.schema(fields, metadata=self.schema.metadata))
 
 
-def warn_structural(counts: Mapping[str, int]) -> None:
+def warn_structural(counts: Mapping[str, int], causes: Mapping[str, str]) -> None:
     """Warn once of the structurally missing cells that were imputed in all blocks, by column; if there are any."""
     if any(counts.values()):
-        warn(StructuralMissingWarning.of({name: count for name, count in counts.items() if count}))
+        warn(StructuralMissingWarning.of({name: count for name, count in counts.items() if count}, causes))
 
 
 def _cast(column: pa.ChunkedArray, field: pa.Field) -> pa.ChunkedArray:

@@ -146,7 +146,7 @@ def assemble_output(
         with suppress(OSError):  # workers may still write to the folder: they do not find it under another name
             shutil.rmtree(store.folder.rename(store.folder.with_suffix(".discarded")))
         raise
-    warn_structural(structural)
+    warn_structural(structural, {})
 
 
 def _check_target(target: Path, *, force: bool) -> None:

@@ -225,7 +225,7 @@ class ImputeWorker:
         starts = [0, *(np.flatnonzero(np.diff(numbers) != 1) + 1).tolist(), len(numbers)]
         slices = [(rows.slice(a, b - a), int(numbers[a])) for a, b in pairwise(starts) if a < b]
         runs = [imputer.impute_stacked(Chunk(part), row_offset) for part, row_offset in slices]
-        warn_structural(imputer.structural)
+        warn_structural(imputer.structural, imputer.causes)
         return pa.concat_tables(runs) if runs else rows
 
 

@@ -188,7 +188,7 @@ def _partition_imputer(
             local = to_local_times(own, request.fitted.schema_)
             imputer = request.block_imputer(local.schema)
             imputed = imputer.impute_stacked(Chunk(local), row_offset)
-            warn_structural(imputer.structural)
+            warn_structural(imputer.structural, imputer.causes)
             fields = [*([pa.field(DRAW, pa.int64())] if request.draws else []), *own.schema]
             yield from cast_to_schema(to_instants(imputed, own, request.draws), pa.schema(fields)).to_batches()
 

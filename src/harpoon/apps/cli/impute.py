@@ -118,7 +118,7 @@ def impute(
                 writer.write(imputed)
             rows += chunk.table.num_rows
             advance(rows)
-        block_imputer.warn_structural(imputer.structural)
+        block_imputer.warn_structural(imputer.structural, imputer.causes)
     filled, seconds = imputer.n_filled, round(perf_counter() - started, 3)
     by_column = ", ".join(f"{name} {count:,}" for name, count in filled.items() if count)
     console.summary(

@@ -112,7 +112,7 @@ def impute_table(
     )
     with collect_warnings(sentence) as notes:
         tables = imputer.impute_chunk(upload.chunk, 0)
-        warn_structural(imputer.structural)
+        warn_structural(imputer.structural, imputer.causes)
     table = tables[0] if parameters.draws is None else stack_draws(tables)
     return Payload({"seed": seed, "notes": [*upload.notes, *notes]}, table)
 
@@ -127,7 +127,7 @@ def impute_cells(served: ServedModel, upload: Upload, parameters: ImputeParamete
     imputer = BlockImputer(model, upload.source.schema, where=parameters.where, seed=seed, options=first)
     with collect_warnings(sentence) as notes:
         (table,) = imputer.impute_chunk(upload.chunk, 0)
-        warn_structural(imputer.structural)
+        warn_structural(imputer.structural, imputer.causes)
     cells = filled_cells(upload.chunk.table, table, list(imputer.n_filled))
     if parameters.draws is not None:
         known = upload.chunk.table.select(imputer.modelled)

@@ -149,12 +149,12 @@ def _describe_invariant(invariant: Invariant, predicate: BoundPredicate, domain:
     ):
         left = np.flatnonzero(label_domain(axis, parts_by_column(branches[0].parts), domain).allowed)
         if len(left) == 1 and 0 < possible[left[0]].sum() <= MAX_NAMED_LABELS:
-            found = [_label_text(other, label, domain.schema) for label in np.flatnonzero(possible[left[0]]).tolist()]
-            return f"{_label_text(axis, int(left[0]), domain.schema)} is only found with {' or '.join(found)}"
+            found = [label_text(other, label, domain.schema) for label in np.flatnonzero(possible[left[0]]).tolist()]
+            return f"{label_text(axis, int(left[0]), domain.schema)} is only found with {' or '.join(found)}"
     return invariant.text
 
 
-def _label_text(axis: LabelAxis, label: int, schema: Schema) -> str:
+def label_text(axis: LabelAxis, label: int, schema: Schema) -> str:
     """Return a label as a condition."""
     name, column = quote_name(axis.column), schema[axis.column]
     if axis.values is None:

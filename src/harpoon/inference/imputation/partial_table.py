@@ -13,6 +13,7 @@ from harpoon._utils.progress import sampling_bar
 from harpoon.data import Columns, FrameTemplate, Kind, Schema, Table, dataframe, read_columns, scatter, take
 from harpoon.exceptions import InvalidOption, StructuralMissingWarning, warn
 from harpoon.inference.imputation.results import MultipleImputation
+from harpoon.inference.imputation.structural_missingness import structural_causes
 from harpoon.inference.sampling.row_sampler import Complete, RowSampler
 
 
@@ -47,7 +48,8 @@ class PartialTable:
             kept = {name: self.rows[name].with_null(null) for name, null in found.items()}
             return replace(self, rows=self.rows | kept)
         if found:
-            warn(StructuralMissingWarning.of({name: int(null.sum()) for name, null in found.items()}))
+            counts = {name: int(null.sum()) for name, null in found.items()}
+            warn(StructuralMissingWarning.of(counts, structural_causes(sampler, counts)))
         return self
 
     def fill(self, complete: Complete, row_offset: int) -> Any:  # noqa: ANN401
