@@ -32,7 +32,7 @@ def fit(files, *more):
 
 
 def test_a_private_model_is_trained_and_described(files):
-    done = fit(files, "--schema", files / "schema.json", *BUDGET, "--secure", "--json", "--privacy-steps", "300")
+    done = fit(files, "--schema", files / "schema.json", *BUDGET, "--secure", "--json", "--dp-steps", "300")
     assert done.code == 0, done.said
     summary = json.loads(done.out)
     assert summary["privacy"]["epsilon_spent"] <= 4
@@ -51,7 +51,7 @@ def test_a_private_model_is_trained_and_described(files):
 
 
 def test_steps_and_sample_rate_are_options(files):
-    chosen = "--privacy-steps", 7, "--privacy-sample-rate", 0.2
+    chosen = "--dp-steps", 7, "--dp-rate", 0.2
     done = fit(files, "--schema", files / "schema.json", *BUDGET, *chosen, "--json")
     assert done.code == 0, done.said
     privacy = json.loads(done.out)["privacy"]
@@ -61,7 +61,7 @@ def test_steps_and_sample_rate_are_options(files):
 
 @pytest.mark.parametrize(("secure", "words"), [((), "pseudo-random noise, not secure"), (("--secure",), "(secure)")])
 def test_info_says_where_the_noise_came_from(files, secure, words):
-    done = fit(files, "--schema", files / "schema.json", *BUDGET, *secure, "--privacy-steps", 2, "--quiet")
+    done = fit(files, "--schema", files / "schema.json", *BUDGET, *secure, "--dp-steps", 2, "--quiet")
     assert done.code == 0, done.said
     assert words in b" ".join(call("info", files / "m.harpoon").out.split()).decode()
 
@@ -77,8 +77,8 @@ def test_a_seed_is_for_tests_only(files):
     [
         (("--epsilon", 2), "--epsilon and --delta"),
         (("--secure",), "--epsilon and --delta"),
-        (("--privacy-steps", 5), "--epsilon and --delta"),
-        ((*BUDGET, "--schema", "schema.json", "--privacy-sample-rate", 0.9), "sample_rate"),
+        (("--dp-steps", 5), "--epsilon and --delta"),
+        ((*BUDGET, "--schema", "schema.json", "--dp-rate", 0.9), "sample_rate"),
         (BUDGET, "--schema FILE"),
         ((*BUDGET, "--schema", "schema.json", "--max-time", "1m"), "Privacy(steps=...)"),
     ],

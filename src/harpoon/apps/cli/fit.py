@@ -72,10 +72,10 @@ class PrivacyOptions:
     secure: Annotated[
         bool, Option("--secure", help="Differential privacy: noise from cryptographic random numbers.")
     ] = False
-    privacy_steps: Annotated[
+    dp_steps: Annotated[
         int | None, Option(metavar="N", help="Differential privacy: number of training steps, 2000 by default.")
     ] = None
-    privacy_sample_rate: Annotated[
+    dp_rate: Annotated[
         float | None,
         Option(
             metavar="NUMBER",
@@ -88,7 +88,7 @@ class PrivacyOptions:
         """The budget; None without one."""
         from harpoon.privacy.differential.budget import Privacy
 
-        steps = {"steps": self.privacy_steps, "sample_rate": self.privacy_sample_rate}
+        steps = {"steps": self.dp_steps, "sample_rate": self.dp_rate}
         given: dict[str, Any] = {name: value for name, value in steps.items() if value is not None}
         if self.epsilon is None and self.delta is None and not self.secure and not given:
             return None
