@@ -450,17 +450,27 @@ def rule_sets(results: Path) -> str:
 
 
 def privacy_audit(results: Path) -> str:
-    """Return the risk of each attack on each audited model, with its interval and its light."""
+    """Return the attacks on models of the data sets that found a risk, or could not exclude one."""
     rows = []
     for record in _records(results, "audit"):
         for name, audit in record["audits"].items():
-            for one in audit["attacks"]:
-                risk = "–"
-                if one["risk"] is not None:
-                    low, high = one["interval"]
-                    risk = f"{one['risk']:.3f} ({low:.3f} to {high:.3f})"
-                rows.append([record["dataset"], name, one["title"], risk, one["light"] or "not judged"])
-    return _markdown(["data set", "rows of", "attack", "risk, with its interval", "light"], rows)
+            judged = [one for one in audit["attacks"] if one["light"]]
+            found = [one for one in judged if one["light"] != "green"]
+            if name == "copies":
+                red = [one for one in found if one["light"] == "red"]
+                rows.append([record["dataset"], "copies", "–", f"red: {len(red)} of {len(judged)} attacks"])
+                continue
+            epochs = audit["training"]["epochs"]
+            texts = "; ".join(f"{one['title']} {_risk(one)} {one['light']}" for one in found)
+            rows.append([record["dataset"], name, epochs, texts or "none"])
+    return _markdown(
+        ["data set", "rows of", "epochs", "attacks that are not green, with their risk and its interval"], rows
+    )
+
+
+def _risk(attack: dict[str, Any]) -> str:
+    low, high = attack["interval"]
+    return f"{attack['risk']:.2f} ({low:.2f} to {high:.2f})"
 
 
 def private_fidelity(results: Path) -> str:
