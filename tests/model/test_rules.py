@@ -475,3 +475,16 @@ def test_reports_and_the_service_show_the_rules(model):
     ]
     served = ServedModel.prepare(strict, "shop", Limits())
     assert served.describe()["rules"] == [{"name": "order", "text": "start < finish"}]
+
+
+def test_a_column_may_be_the_product_of_several_pairs():
+    """As the area of a bean: its length by a shape factor, and its convex area by its solidity."""
+    rng = np.random.default_rng(0)
+    a, b, c = rng.uniform(1, 9, (3, 400)).round(3)
+    area = a * b
+    table = pd.DataFrame({"a": a, "b": b, "area": area, "c": c, "d": area / c, "e": area * c})
+    model = frames.fit(table)
+    names = [rule.name for rule in model.rules()]
+    products = [name for name in names if name.startswith("product(")]
+    assert len(products) == len(set(products)) >= 2
+    assert model.with_rules(model.rules()).check(table).ok

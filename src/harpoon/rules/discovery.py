@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
@@ -138,7 +139,17 @@ def select_rules(candidates: Candidates, counts: Counts) -> RuleSet:
     others = sorted((each for each in kept if each[0].chance), key=lambda each: each[1])[:MAX_FOUND]
     order = {id(candidate): position for position, (candidate, _) in enumerate(kept)}
     others.sort(key=lambda each: order[id(each[0])])
-    return RuleSet.of([*ranges, *(candidate.rule for candidate, _ in others)])
+    return RuleSet.of(_named_apart([*ranges, *(candidate.rule for candidate, _ in others)]))
+
+
+def _named_apart(rules: Sequence[Rule]) -> list[Rule]:
+    """Number the rules that share a name: a column may be the product of several pairs of others."""
+    counts: Counter[str] = Counter()
+    named = []
+    for rule in rules:
+        counts[rule.name] += 1
+        named.append(rule if counts[rule.name] == 1 else replace(rule, name=f"{rule.name} {counts[rule.name]}"))
+    return named
 
 
 def _rule(name: str, predicate: Predicate) -> Rule:
