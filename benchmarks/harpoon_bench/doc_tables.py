@@ -454,7 +454,7 @@ def privacy_audit(results: Path) -> str:
     rows = []
     for record in _records(results, "audit"):
         for name, audit in record["audits"].items():
-            judged = [one for one in audit["attacks"] if one["light"]]
+            judged = [one for one in audit["attacks"] if one["light"] in ("green", "yellow", "red")]
             found = [one for one in judged if one["light"] != "green"]
             if name == "copies":
                 red = [one for one in found if one["light"] == "red"]
