@@ -67,13 +67,16 @@ class Formula(NamedTuple):
             return np.ones(len(values[self.sources[0]]), dtype=np.bool_)
         return np.asarray(np.all([values[source] > 0 for source in self.sources], axis=0), dtype=np.bool_)
 
-    def rounding_effect(self, values: Sequence[NDArray[Any]], steps: Sequence[float]) -> NDArray[Any]:
-        """Return by how much a product changes at most if each source changes by half a step, to first order, (n,).
+    def rounding_effect(self, values: Sequence[NDArray[Any]], steps: Sequence[float], own_step: float) -> NDArray[Any]:
+        """Return by how much the result changes at most if each source changes by half a step, to first order, (n,).
 
-        That is 0 for a sum, whose sources are rounded to multiples of its own step as a rule.
+        Sources of a sum are multiples of its own step as a rule. Only those with a larger step count.
         """
         if self.factor is None:
-            return np.zeros(len(values[self.sources[0]]))
+            coarse = [
+                abs(weight) * step / 2 for weight, step in zip(self.weights, steps, strict=True) if step > own_step
+            ]
+            return np.full(len(values[self.sources[0]]), sum(coarse))
         with np.errstate(all="ignore"):
             relative = [
                 abs(power) * step / (2 * np.abs(values[source].astype(np.float64)))

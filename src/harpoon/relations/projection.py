@@ -57,7 +57,7 @@ def follow_relations(
             wanted &= is_close(computed, rounded, values, formula, unit.step) & number.can_hold(rounded)
             if np.isfinite(max_steps):
                 steps = [codec.units[source].step for source in formula.sources]
-                most = max_steps * (unit.step + formula.rounding_effect(values, steps))
+                most = max_steps * (unit.step + formula.rounding_effect(values, steps, unit.step))
                 wanted &= np.abs(rounded - values[target]) <= most
             values[target] = np.where(wanted, rounded, values[target])
             free[target] = free[target] & ~wanted

@@ -121,3 +121,20 @@ def test_holidays_are_left_out_of_the_grid_where_days_are_dense():
         assert on_grid.tolist() == expected
         moved = timestamp.codec.to_grid(asked.astype(np.int64))
         assert timestamp.codec.is_on_grid(moved).all()
+
+
+@pytest.mark.parametrize(("error", "is_mended"), [(0.0004, True), (0.02, False)])
+def test_a_term_absorbs_the_rounding_of_a_coarser_total(error, is_mended):
+    random = np.random.default_rng(0)
+    part, total = random.integers(10**6, 10**7, N) / 1e5, random.integers(2 * 10**5, 4 * 10**5, N) / 1e3
+    table = dataframe.read(pd.DataFrame({"part": part, "rest": np.round(total - part, 5), "total": total}))
+    counts = count_columns(table)
+    codec = RowCodec.fit(Schema.from_counts(counts), counts, encoding="mixed", scaling="standard")
+    assert [codec.units[i].step for i in range(3)] == [1e-5, 1e-5, 1e-3]
+    rows = read_columns(table, codec.schema)
+    formulas = [(2, Formula((0, 1), (1.0, 1.0), None)), (1, Formula((0, 2), (-1.0, 1.0), None))]
+    before = rows | {"rest": rows["rest"].with_values(rows["rest"].values + error)}
+    inside = before["rest"].values <= codec.schema["rest"].maximum
+    given_cells = rows | {"rest": replace(rows["rest"], missing=np.ones(N, dtype=bool))}
+    after = follow_relations(before, given_cells, codec, formulas, max_steps=2.0)
+    assert np.array_equal(~violates(after, codec, formulas)[inside], np.full(inside.sum(), is_mended))
