@@ -284,10 +284,7 @@ class AutoregressiveSampler:
         distributions: ConditionalDistributions,
         uniforms: Tensor,
     ) -> None:
-        """Sample numbers that are not spikes and write them into the rows.
-
-        The normal score of a copy is arbitrary, because its value is computed from the relation.
-        """
+        """Sample numbers that are not spikes and write them into the rows."""
         variables, (x, relation_of) = self.variables, rows
         copy, remainder = sample_copies(distributions, uniforms[0])
         probability = sample_probability(distributions, remainder, uniforms[1])
@@ -301,12 +298,14 @@ class AutoregressiveSampler:
                     of_timestamp, each.groups, group, remainder[index], uniforms[1, index]
                 )
                 probability[index] = torch.where(is_likely, in_group, probability[index])
-        x[row, variables.continuous[variable]] = torch.special.ndtri(probability).to(x.dtype)
-        x[row, variables.standardised[variable]] = variables.inverse_cdf(variable, probability).to(x.dtype)
+        value = variables.inverse_cdf(variable, probability)
         copied = (copy != NO_INDEX).nonzero()[:, 0]
-        row, variable, copy = row[copied], variable[copied], copy[copied]
-        x[row, variables.standardised[variable]] = distributions.copies.values[copied, copy].to(x.dtype)
-        relation_of[row, variables.ranks[variable]] = distributions.copies.relations[copied, copy]
+        copy = copy[copied]
+        value[copied] = distributions.copies.values[copied, copy].to(value.dtype)
+        probability[copied] = variables.cdf(variable[copied], value[copied]).to(probability.dtype)
+        x[row, variables.continuous[variable]] = torch.special.ndtri(probability).to(x.dtype)
+        x[row, variables.standardised[variable]] = value.to(x.dtype)
+        relation_of[row[copied], variables.ranks[variable[copied]]] = distributions.copies.relations[copied, copy]
 
 
 def exclude(logits: Tensor, excluded: Tensor) -> Tensor:

@@ -15,6 +15,7 @@ from harpoon.data import NANOSECONDS, NO_INDEX, Floats
 from harpoon.encoding import ColumnSlice, PartType, RowCodec
 from harpoon.encoding.encoded_rows import MIN_RANK
 from harpoon.encoding.missingness import NULL
+from harpoon.encoding.numeric import RANK_TOLERANCE
 from harpoon.inference.sampling.timestamps import SampledTimestamp
 
 QUANTILE_POINTS = 1024
@@ -144,6 +145,21 @@ class Variables:
         point = position.long().clamp(max=QUANTILE_POINTS - 1)
         table = self.quantile_table
         return torch.lerp(table[variable, point], table[variable, point + 1], position - point)
+
+    def cdf(self, variable: Tensor, value: Tensor) -> Tensor:
+        """Return the probability of lower standardised values, (m,); the middle of the interval of one that repeats.
+
+        It is that of the normal score with which a value is encoded.
+        """
+        value, table = value.to(self.quantile_table.dtype), self.quantile_table[variable]
+        tolerance = RANK_TOLERANCE * (1 + value.abs())  # of values that were computed in single precision
+        first = torch.searchsorted(table, (value - tolerance)[:, None], right=False)
+        last = torch.searchsorted(table, (value + tolerance)[:, None], right=True)
+        right = first.clamp(1, QUANTILE_POINTS)
+        below, above = table.gather(1, right - 1), table.gather(1, right)
+        between = right - 1 + ((value[:, None] - below) / (above - below)).clamp(0, 1)
+        position = torch.where(first == last, between, (first + last - 1) / 2)
+        return (position[:, 0] / QUANTILE_POINTS).clamp(MIN_RANK, 1 - MIN_RANK)
 
 
 def _variables(slices: Sequence[ColumnSlice]) -> list[list[ColumnSlice]]:

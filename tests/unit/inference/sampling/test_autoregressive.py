@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chisquare, kstest, norm
 
-from harpoon.data import dataframe
+from harpoon.data import dataframe, read_columns
 from harpoon.data.schema import Schema
 from harpoon.data.value_counts import count_columns
 from harpoon.encoding.codec import ColumnSlice, PartType
@@ -194,6 +194,44 @@ def test_a_number_is_sampled_by_its_normal_score_and_its_standardised_value_agre
     again = codec.encode(cells)
     middle = np.abs(again[:, 1]) < 2  # between its last points the quantile table is linear, and a tail is not
     assert x[middle, 0].numpy() == pytest.approx(again[middle, 0], abs=0.02)
+
+
+@pytest.mark.parametrize("values", [np.random.default_rng(0).gamma(2, 100, 5000), np.arange(4000.0) // 30])
+def test_the_probability_of_lower_values_is_the_rank_that_a_value_is_encoded_with(values):
+    codec = fit_codec(pa.table({"x": values}))
+    encoded = torch.from_numpy(codec.encode(read_columns(dataframe.read(pa.table({"x": values})), codec.schema)))
+    found = Variables.from_codec(codec).cdf(torch.zeros(len(values), dtype=torch.long), encoded[:, 0].float())
+    assert torch.allclose(found.double(), torch.special.ndtr(encoded[:, 1]), atol=0.004)
+
+
+class Doubled(FixedDistributions):
+    """Predicts that the second number, in standard deviations, is the first one."""
+
+    def predict(self, given: EncodedRows) -> FakePredictor:
+        predictor = super().predict(given)
+
+        def distributions(requested: torch.Tensor) -> ConditionalDistributions:
+            of_second, m = requested.T.nonzero()[:, 0] == 1, int(requested.sum())
+            log_p = torch.where(of_second[:, None], torch.tensor([-torch.inf, 0.0]), torch.tensor([0.0, -torch.inf]))
+            values = given.x[requested.T.nonzero()[:, 1], :1]
+            flags = torch.ones(m, 1, dtype=torch.bool)
+            copies = CopyDistribution(log_p, values, torch.zeros(m, 1, dtype=torch.long), flags, flags)
+            return predictor.distributions(requested)._replace(copies=copies)
+
+        return FakePredictor(len(given.x), 2, distributions)
+
+
+def test_a_copy_has_the_normal_score_of_its_value():
+    values = np.random.default_rng(0).gamma(2, 100, 2000)
+    table = pa.table({"x": values, "double": 2 * values})
+    codec = fit_codec(table)
+    rows = codec.to_batch(read_columns(dataframe.read(table), codec.schema))
+    known = torch.zeros_like(rows.observed)
+    known[:, : codec.width // 2] = True
+    x = sample(codec, Doubled(0, torch.zeros(2, 8)), EncodedRows(rows.x * known, known), steps=2)
+    assert torch.allclose(x[:, 2], rows.x[:, 2], atol=1e-5)
+    inside = rows.x[:, 3].abs() < 2  # between its last points the quantile table is linear, and a tail is not
+    assert torch.allclose(x[inside, 3], rows.x[inside, 3], atol=0.05)
 
 
 def test_a_number_with_spikes_only_is_always_one_of_them():
