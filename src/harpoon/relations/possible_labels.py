@@ -19,6 +19,7 @@ from harpoon.encoding.missingness import NULL
 from harpoon.relations.exclusion import Exclusions
 
 MAX_MEMBERSHIPS = 2**18  # elements of a matrix of memberships
+MAX_PAIRS = 2**14  # of labels of two variables, whether they agree is stored for so many pairs
 
 
 class _Groups:
@@ -49,6 +50,14 @@ class _Link(NamedTuple):
     source: int  # among the used variables
     target: int
     images: _Groups  # the labels of the source by the label of the target that each determines; at its end: by none
+
+
+class _Agreement(NamedTuple):
+    """Which labels of linked variables agree with each label of a variable."""
+
+    variable: int
+    labels: Tensor  # of the linked variables, (k,)
+    agrees: Tensor  # 0 or 1, (labels of the variable, k)
 
 
 class Domains:
@@ -83,6 +92,8 @@ class Domains:
             image = torch.full((sizes[source],), sizes[target])
             image[pairs[:, 0]] = pairs[:, 1]
             self.links.append(_Link(source, target, _Groups(image.to(device), sizes[target] + 1)))
+        self.large_links = [link for link in self.links if sizes[link.source] * sizes[link.target] > MAX_PAIRS]
+        self.agreements = self._agreements(device)
         # The label that says that a variable has no value, by the position of the variable.
         self.null_of = {
             position_of[index]: self.slices[position_of[indicator]].start + NULL
@@ -114,6 +125,25 @@ class Domains:
         self.first, self.last = (_Groups(each, len(self.features)) for each in (first_of, last_of))
         self.part_of_label = part_of[first_of]  # the first part of its variable
 
+    def _agreements(self, device: torch.device) -> list[_Agreement]:
+        """Return what the labels of each variable say of those of others, by all links that are not large."""
+        blocks: dict[tuple[int, int], Tensor] = {}
+        for source, target, images in (link for link in self.links if link not in self.large_links):
+            size = images.n_groups - 1
+            agrees = functional.one_hot(images.group.cpu(), size + 1).float()
+            agrees = (agrees[:, :size] + agrees[:, size:]).clamp(max=1)  # a label that determines none agrees with all
+            for pair, block in (((source, target), agrees), ((target, source), agrees.T)):
+                blocks[pair] = blocks.get(pair, torch.ones(())) * block
+        labels = [torch.arange(part.start, part.stop) for part in self.slices]
+        return [
+            _Agreement(
+                variable,
+                torch.cat([labels[other] for one, other in blocks if one == variable]).to(device),
+                torch.cat([block for pair, block in blocks.items() if pair[0] == variable], dim=1).to(device),
+            )
+            for variable in sorted({one for one, _ in blocks})
+        ]
+
     def restrict(self, categories: Tensor) -> Tensor:
         """Return which labels are possible beside the one-hot categories of rows, (n, labels)."""
         # Masks are numbers, 0 or 1, of which sums are matrix products.
@@ -144,7 +174,11 @@ class Domains:
             is_certain = (self.variable_of.sum(possible) == 1).float()
             certain = (possible * self.variable_of.expand(is_certain)).index_select(1, self.paired)
             supported.index_copy_(1, self.paired, (certain @ self.excludes == 0).float())
-        for a, b, images in self.links:
+        for variable, labels, agrees in self.agreements:
+            may_be_null = self._may_be_null(variable, possible, has_value)
+            allowed = possible[:, self.slices[variable]] @ agrees + may_be_null > 0
+            supported.index_copy_(1, labels, supported.index_select(1, labels) * allowed)
+        for a, b, images in self.large_links:
             source, target = self.slices[a], self.slices[b]
             null_source, null_target = (self._may_be_null(index, possible, has_value) for index in (a, b))
             of_target = images.sum(possible[:, source])

@@ -187,10 +187,11 @@ def test_what_is_chosen_agrees_with_what_is_known(places, row, known_variables, 
         assert not domains.excluded(known)[0, features[known[0, features] > 0]].any()
 
 
-def test_large_groups_restrict_as_small_ones(places, monkeypatch):
+@pytest.mark.parametrize("limit", ["MAX_MEMBERSHIPS", "MAX_PAIRS"])
+def test_large_variables_restrict_as_small_ones(places, monkeypatch, limit):
     exclusions, categories = places
     small = Domains(exclusions, torch.device("cpu"))
-    monkeypatch.setattr("harpoon.relations.possible_labels.MAX_MEMBERSHIPS", 0)
+    monkeypatch.setattr(f"harpoon.relations.possible_labels.{limit}", 0)
     large = Domains(exclusions, torch.device("cpu"))
     hidden = torch.rand(categories.shape, generator=torch.Generator().manual_seed(0)) < 0.7
     known = categories.masked_fill(hidden, 0.0)
