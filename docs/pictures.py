@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 
 import harpoon
+from harpoon import plots
 from harpoon.apps.cli.demo import load_table
-from harpoon.report import plots
 
 ASSETS = Path(__file__).parent / "assets"
 WHERE = "body_mass_g >= 5000"

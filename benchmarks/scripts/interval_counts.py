@@ -27,8 +27,8 @@ from harpoon import Schema
 from harpoon.conditions import bind, to_predicate
 from harpoon.data import count_columns, dataframe, read_columns
 from harpoon.data.contingency import ContingencyTables
+from harpoon.inference.diagnostics.probability_intervals import probability_interval
 from harpoon.inference.diagnostics.support import find_support
-from harpoon.inference.diagnostics.uncertainty import probability_interval
 from interval_coverage import COMMON, RARE, TWO, sample_table, true_values
 
 DATA_SEED, PROBABILITY_ROWS = 777, 2048

@@ -42,7 +42,7 @@ import harpoon
 from common import RESULTS
 from harpoon.conditions import bind, to_predicate
 from harpoon.data import dataframe
-from harpoon.inference.diagnostics.uncertainty import mean_interval, share_interval
+from harpoon.inference.diagnostics.probability_intervals import mean_interval, share_interval
 from harpoon.report.what_if import estimate_interval, training_counts
 from harpoon_bench.machine import circumstances
 

@@ -39,7 +39,7 @@ from scipy.stats import t
 import harpoon
 from common import load_or_train, make_parser, run_datasets, training_facts
 from harpoon import metrics
-from harpoon.inference.imputation.intervals import attainable_coverage
+from harpoon.inference.imputation.prediction_intervals import attainable_coverage
 from harpoon.metrics import masks
 from harpoon.metrics.imputation import RELATIVE_TOLERANCE
 from harpoon_bench.datasets import NAMES, hide_cells, load

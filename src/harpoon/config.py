@@ -28,6 +28,7 @@ import numpy as np
 from harpoon._formatting import closest_matches
 from harpoon.exceptions import InvalidOption
 
+DEFAULT_SAMPLE_ROWS, DEFAULT_REPORT_ROWS = 100, 5000  # of `sample`, and of a report
 MAX_LOG_NOISE = 40.0  # ᾱ_T of e^-40 can still be divided by
 SMALL_TABLE_ROWS, SMALL_HIDDEN, LARGE_HIDDEN = 4000, 128, 256
 SMALL_LEARNING_RATE, LARGE_LEARNING_RATE = 2e-3, 4e-3

@@ -23,19 +23,18 @@ from harpoon.conditions.evaluation.penalty import LossFunction
 from harpoon.config import Config
 from harpoon.data import Floats, FrameTemplate, Schema, Table, dataframe, read_columns
 from harpoon.data.contingency import ContingencyTables
-from harpoon.data.row_weights import weight_column
+from harpoon.data.survey_weights import weight_column
 from harpoon.diffusion import Denoiser
 from harpoon.encoding import EncodedRows, RowCodec
 from harpoon.exceptions import InvalidOption, NotFitted
 from harpoon.inference.conditional.feasibility import Feasibility
-from harpoon.inference.conditional.rule_check import check_rules, warn_training_rows
 from harpoon.inference.diagnostics.sampling_info import SamplingInfo
 from harpoon.inference.diagnostics.support import Support
 from harpoon.inference.imputation.results import Expectation
 from harpoon.inference.imputation.sensitivity import Shift
 from harpoon.inference.model_audit import audit_model
 from harpoon.inference.model_call import ModelCall
-from harpoon.inference.notebook_display import model_display
+from harpoon.inference.model_card import model_display
 from harpoon.inference.sampling.row_sampler import RowSampler
 from harpoon.privacy.audit import Audit
 from harpoon.privacy.differential.budget import Privacy, PrivacyRecord
@@ -45,6 +44,7 @@ from harpoon.privacy.differential.private_config import (
     check_private_seed,
     private_config,
 )
+from harpoon.rules.rule_check import check_rules, warn_training_rows
 from harpoon.rules.rule_set import RuleCheck, RuleSet
 from harpoon.training import Checkpoint, FittedModel, History, ModelFitter, SingleProcess, TrainingData
 from harpoon.training.calibration import Calibration
@@ -53,7 +53,7 @@ from harpoon.training.fitted_model import INVALID_CONTENT, from_content, to_cont
 from harpoon.training.private_fit import PrivateFitter
 
 if TYPE_CHECKING:
-    from harpoon.apps.notebook.explorer import Explorer
+    from harpoon.apps.notebook.widget import Explorer
     from harpoon.report import Page
 
 NO_SAMPLING_INFO = (

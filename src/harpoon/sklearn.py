@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from harpoon._utils.rng import RandomState
 from harpoon.data import Floats, Schema, dataframe
-from harpoon.data.row_weights import check_weights
+from harpoon.data.survey_weights import check_weights
 from harpoon.estimator import Harpoon, from_bytes, to_bytes
 from harpoon.exceptions import ColumnLeftOutWarning, InvalidTable, ModelFileError
 from harpoon.privacy.differential.budget import Privacy

@@ -36,7 +36,7 @@ REGISTRIES = (
     "harpoon.encoding.registry:KIND_ENCODINGS",
     "harpoon.networks.build:NETWORKS",
     "harpoon.diffusion.solvers:SOLVERS",
-    "harpoon.diffusion.reconstruction:RECONSTRUCTION_LOSSES",
+    "harpoon.diffusion.reconstruction_penalty:RECONSTRUCTION_LOSSES",
     "harpoon.conditions.evaluation.penalty:CATEGORY_PENALTIES",
     "harpoon.inference.conditional.strategies:STRATEGIES",
     "harpoon.metrics:METRICS",

@@ -15,7 +15,7 @@ from palmerpenguins import load_penguins
 from typer.testing import CliRunner
 
 from harpoon.apps.cli import app
-from harpoon.apps.server.app import create_app
+from harpoon.apps.server.routes import create_app
 
 MAIN = "from harpoon.apps.cli import main; main()"
 PAGE = (Path(__file__).parents[2] / "docs" / "serve.md").read_text(encoding="utf-8")

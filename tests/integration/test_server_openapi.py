@@ -8,8 +8,8 @@ from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.specs.openapi import checks
 
-from harpoon.apps.server.app import create_app
 from harpoon.apps.server.limits import Limits
+from harpoon.apps.server.routes import create_app
 
 CHECKS = [
     not_a_server_error,

@@ -9,7 +9,7 @@ import pytest
 from selenium.common.exceptions import ElementClickInterceptedException
 from selenium.webdriver.common.keys import Keys
 
-from harpoon.apps.server.app import create_app
+from harpoon.apps.server.routes import create_app
 from tests.support import browser as chromium
 from tests.support.frames import fit
 from tests.support.server import serving

@@ -6,7 +6,7 @@ import pytest
 from selenium.webdriver.support.ui import Select
 from selenium_axe_python import Axe
 
-from harpoon.apps.server.app import create_app
+from harpoon.apps.server.routes import create_app
 from tests.support import browser as chromium
 from tests.support.frames import fit
 from tests.support.server import serving

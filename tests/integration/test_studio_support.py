@@ -7,7 +7,7 @@ import requests
 from scipy.stats import beta
 from selenium_axe_python import Axe
 
-from harpoon.apps.server.app import create_app
+from harpoon.apps.server.routes import create_app
 from tests.support import browser as chromium
 from tests.support.frames import fit
 from tests.support.server import serving

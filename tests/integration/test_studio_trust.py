@@ -8,8 +8,8 @@ import pytest
 import requests
 from selenium.webdriver.common.keys import Keys
 
-from harpoon.apps.server.app import create_app
-from harpoon.apps.server.comparison_rows import RealTable
+from harpoon.apps.server.real_table import RealTable
+from harpoon.apps.server.routes import create_app
 from harpoon.conditions import bind, evaluate, parse
 from harpoon.data import dataframe, read_columns
 from tests.support import browser as chromium

@@ -5,10 +5,10 @@ from contextlib import contextmanager
 import numpy as np
 import pyarrow as pa
 import pytest
+from harpoon.inference.defaults import DEFAULT_ROWS
 
 from harpoon import Harpoon, InvalidOption
 from harpoon._utils import progress
-from harpoon.inference.defaults import DEFAULT_ROWS
 from harpoon.inference.imputation import point_imputation
 
 INEFFECTIVE = {

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from harpoon import Harpoon, MultipleImputation, Pooled, tipping_point
 from harpoon._utils import cards
 from harpoon.inference.imputation.comparison import ModelComparison
+from harpoon.privacy.attack_results import ATTACKS, Attack
 from harpoon.privacy.audit import Audit
-from harpoon.privacy.results import ATTACKS, Attack
 from tests.support import frames, html
 
 HOSTILE = "<script>alert('x')</script>\"&amp;"

@@ -23,7 +23,7 @@ import harpoon
 from harpoon import io
 from harpoon.apps.cli import app
 from harpoon.config import GROUPS, declared
-from harpoon.inference.conditional import sampler as conditional
+from harpoon.inference.conditional import conditional_sampler as conditional
 from tests.support.cli import ENVIRONMENT, call
 
 HEAVY = ("torch", "numpy", "pyarrow", "pandas", "sklearn", "scipy", "sqlglot", "duckdb")

@@ -14,12 +14,11 @@ from typer.testing import CliRunner
 import harpoon
 from harpoon import io
 from harpoon.apps.cli import app, console, main, options
-from harpoon.config import PRESETS
+from harpoon.config import DEFAULT_REPORT_ROWS, PRESETS
 from harpoon.engines import ENGINES
 from harpoon.inference.conditional.strategies import STRATEGIES
 from harpoon.inference.diagnostics.sampling_info import SamplingInfo
 from harpoon.io import FORMATS
-from harpoon.report.build import DEFAULT_ROWS
 from tests.support.cli import call
 
 
@@ -226,8 +225,8 @@ def test_quiet_silences_messages_and_not_the_result(model, file):
 @pytest.mark.parametrize(
     ("command", "words"),
     [
-        ("evaluate", f"{DEFAULT_ROWS:,} by default"),
-        ("report", f"or {DEFAULT_ROWS:,} without a table"),
+        ("evaluate", f"{DEFAULT_REPORT_ROWS:,} by default"),
+        ("report", f"or {DEFAULT_REPORT_ROWS:,} without a table"),
         ("sample", "COLUMN=VALUE"),
         ("info", "errors and the result remain"),
     ],

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from harpoon import InfeasibleCondition, load
 from harpoon.apps.cli import app
 from harpoon.apps.cli.rules import IMPOSSIBLE
-from harpoon.apps.server.app import create_app
+from harpoon.apps.server.routes import create_app
 from harpoon.inference.sampling.row_sampler import RowSampler
 from tests.support.frames import fit
 from tests.support.server import serving

@@ -12,10 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 import requests
 
-from harpoon import InvalidOption
-from harpoon.apps.server.app import create_app
+from harpoon import InvalidOption, plots
+from harpoon.apps.server.routes import create_app
 from harpoon.engines import local
-from harpoon.report import Page, describe, evaluate, plots
+from harpoon.report import Page, describe, evaluate
 from tests.support.cli import call
 from tests.support.frames import fit
 

@@ -6,9 +6,9 @@ from harpoon.conditions.binding.binder import bind
 from harpoon.conditions.language.parser import to_predicate
 from harpoon.data import dataframe
 from harpoon.data.column_array import repeat_row
-from harpoon.data.schema_check import read_columns
-from harpoon.inference.conditional import sampler as conditional
-from harpoon.inference.conditional.sampler import ConditionalSampler
+from harpoon.data.reader import read_columns
+from harpoon.inference.conditional import conditional_sampler as conditional
+from harpoon.inference.conditional.conditional_sampler import ConditionalSampler
 from harpoon.inference.sampling.row_sampler import RowSampler
 
 

@@ -15,9 +15,9 @@ from matplotlib.figure import Figure
 from scipy.stats import ks_2samp
 
 import harpoon
+from harpoon import plots
 from harpoon.diffusion.geometry import gradient_angles
-from harpoon.report import plots
-from harpoon.report.plots.style import SAND, SEA
+from harpoon.plots.style import SAND, SEA
 
 RNG = np.random.default_rng(0)
 

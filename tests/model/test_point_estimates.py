@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 
 from harpoon import Harpoon, InvalidOption
 from harpoon.apps.cli import app
-from harpoon.apps.server.app import create_app
 from harpoon.apps.server.responses import to_records
+from harpoon.apps.server.routes import create_app
 from harpoon.engines import local
 from harpoon.sklearn import HarpoonImputer
 from tests.support.frames import fit

@@ -176,7 +176,7 @@ def test_every_library_gives_the_same_summary():
 
 
 def test_the_same_seed_chooses_the_same_rows(monkeypatch):
-    monkeypatch.setattr("harpoon.report.build.DEFAULT_ROWS", 150)
+    monkeypatch.setattr("harpoon.report.build.DEFAULT_REPORT_ROWS", 150)
     many, other = pa.table(people(200)), pa.table(people(180, 1))
     first, second, third = (compare(many, other, random_state=seed) for seed in (1, 1, 2))
     assert first == second

@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 import requests
 
-from harpoon.apps.server.app import create_app
 from harpoon.apps.server.limits import Limits
+from harpoon.apps.server.routes import create_app
 from harpoon.inference.conditional.strategies import STRATEGIES
 
 ARROW, CSV, PARQUET = "application/vnd.apache.arrow.stream", "text/csv", "application/vnd.apache.parquet"

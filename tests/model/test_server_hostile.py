@@ -14,8 +14,8 @@ import requests
 
 from harpoon.apps.server import handlers, run
 from harpoon.apps.server.access_log import LogFormatter
-from harpoon.apps.server.app import create_app
 from harpoon.apps.server.limits import Limits
+from harpoon.apps.server.routes import create_app
 
 TOKEN = "0123456789abcdef0123"  # noqa: S105
 TIMEOUT = 120  # seconds; reached only where a test fails, however busy the machine is

@@ -9,10 +9,10 @@ import pyarrow.csv
 import pytest
 import requests
 
-from harpoon.apps.server.app import create_app
 from harpoon.apps.server.errors import ApiError
 from harpoon.apps.server.limits import Limits
 from harpoon.apps.server.responses import ARROW, CSV, JSON, to_records
+from harpoon.apps.server.routes import create_app
 from harpoon.apps.server.uploads import MAX_ARROW_BYTES, read_arrow
 
 TEXT = b"""name,age,height,price,job,member

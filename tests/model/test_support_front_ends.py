@@ -15,7 +15,7 @@ from scipy.stats import beta
 from scipy.stats import t as student
 
 from harpoon import ExtrapolationWarning, Harpoon, ShortTrainingWarning, load
-from harpoon.apps.server.app import create_app
+from harpoon.apps.server.routes import create_app
 from harpoon.engines.job import ImputeRequest, SampleJob
 from harpoon.inference.diagnostics.support import MIN_SUPPORT_ROWS
 from harpoon.report import Page, describe, evaluate

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harpoon import Harpoon, InfeasibleCondition, InvalidOption
-from harpoon.apps.server.app import create_app
+from harpoon.apps.server.routes import create_app
 from tests.support.cli import call
 
 N = 120

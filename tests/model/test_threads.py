@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 import harpoon
 from harpoon._utils.threads import MAX_THREADS, map_batches
 from harpoon.data import dataframe
-from harpoon.data.schema_check import read_columns
-from harpoon.inference.conditional import guided
+from harpoon.data.reader import read_columns
+from harpoon.inference.conditional import condition_search
 from harpoon.inference.sampling import row_sampler
 from harpoon.inference.sampling.row_sampler import RowSampler
 
@@ -142,7 +142,7 @@ def test_an_error_in_the_progress_callback_ends_the_sampling(threads, model):
 
 
 def test_a_loss_of_the_user_is_called_in_the_calling_thread(threads, model, monkeypatch):
-    monkeypatch.setattr(guided, "MIN_GUIDED_STEPS", 2)  # threads of torch wait for each other in a busy loop
+    monkeypatch.setattr(condition_search, "MIN_GUIDED_STEPS", 2)  # threads of torch wait for each other in a busy loop
     threads(2)
     callers = set()
 

@@ -22,7 +22,7 @@ from harpoon.config import TrainingConfig
 from harpoon.diffusion.denoiser import initialize_linear
 from harpoon.diffusion.schedules import LinearSchedule
 from harpoon.encoding.encoded_rows import EncodedRows
-from harpoon.networks.paper import PaperDenoiser
+from harpoon.networks.paper_denoiser import PaperDenoiser
 from harpoon.sklearn import HarpoonImputer
 from harpoon.training import trainer
 from harpoon.training.trainer import Epoch, train

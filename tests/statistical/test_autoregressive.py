@@ -8,7 +8,7 @@ import pytest
 
 from harpoon import Harpoon
 from harpoon.data import dataframe
-from harpoon.data.schema_check import read_columns
+from harpoon.data.reader import read_columns
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ from harpoon import Harpoon
 from harpoon._utils.rng import row_noise
 from harpoon.diffusion.denoiser import Denoiser
 from harpoon.diffusion.guidance import Guidance, constant
-from harpoon.diffusion.reconstruction import reconstruction_penalty
+from harpoon.diffusion.reconstruction_penalty import reconstruction_penalty
 from harpoon.diffusion.reverse_process import matched_noise, reverse_process
 from harpoon.diffusion.schedules import LinearSchedule
 from harpoon.diffusion.solvers import SOLVERS

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from harpoon import Harpoon
-from harpoon._utils.importance_weights import truncate
+from harpoon._utils.resampling import truncate
 from harpoon.conditions import bind, to_predicate
 from harpoon.data import repeat_row, take
+from harpoon.inference.conditional.importance_sampling import branch_proposals
 from harpoon.inference.conditional.order_weights import OrderWeights, can_weigh_orders
-from harpoon.inference.conditional.proposals import branch_proposals
 from harpoon.inference.imputation.partial_table import given_rows
 from harpoon.inference.sampling.row_likelihood import RowLikelihood
 

@@ -4,7 +4,7 @@ import pytest
 
 from harpoon.config import Config, declared
 from harpoon.diffusion.guidance import GUIDANCE_SCHEDULES
-from harpoon.diffusion.reconstruction import RECONSTRUCTION_LOSSES
+from harpoon.diffusion.reconstruction_penalty import RECONSTRUCTION_LOSSES
 from harpoon.diffusion.reverse_process import INITIAL_NOISE
 from harpoon.diffusion.solvers import SOLVERS
 from harpoon.networks.build import NETWORKS

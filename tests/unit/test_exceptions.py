@@ -98,7 +98,7 @@ def test_a_missing_extra_names_the_command():
 
 
 def test_a_warning_points_at_the_line_outside_of_the_package_and_torch():
-    inner = types.FunctionType(compile("warn(warning)", "inner.py", "exec"), {"__name__": "harpoon.data.schema_check"})
+    inner = types.FunctionType(compile("warn(warning)", "inner.py", "exec"), {"__name__": "harpoon.data.reader"})
     outer = types.FunctionType(compile("inner()", "outer.py", "exec"), {"__name__": "torch.utils", "inner": inner})
     inner.__globals__.update(warn=warn, warning=HarpoonWarning("a message", code="too_few_rows"))
     with pytest.warns(HarpoonWarning, match="a message") as caught:

@@ -12,7 +12,7 @@ from harpoon.diffusion.denoiser import Denoiser, DenoiserFn
 from harpoon.diffusion.schedules import NoiseLevel
 from harpoon.diffusion.solvers import Solver, StepInputs
 from harpoon.encoding.encoded_rows import EncodedRows
-from harpoon.networks.paper import PaperNetwork
+from harpoon.networks.paper_denoiser import PaperNetwork
 
 MAX_CHURN = math.sqrt(2) - 1
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from harpoon import Schema
 from harpoon.data import dataframe
-from harpoon.data.schema_check import read_columns
+from harpoon.data.reader import read_columns
 from harpoon.data.value_counts import count_columns
 from harpoon.encoding.encoded_rows import EncodedRows
 from harpoon.encoding.row_codec import RowCodec

@@ -16,10 +16,10 @@ from harpoon.conditions import evaluate
 from harpoon.conditions.binding.bound import AnyOf, BoundPredicate, IsIn
 from harpoon.config import PRESETS, call_options
 from harpoon.data import Floats, Index, dataframe
-from harpoon.data.schema_check import read_columns
+from harpoon.data.reader import read_columns
 from harpoon.encoding import Penalty
 from harpoon.exceptions import InvalidOption
-from harpoon.inference.conditional.guided import guiding_penalty
+from harpoon.inference.conditional.condition_search import guiding_penalty
 from harpoon.inference.conditional.query import Query
 from harpoon.inference.diagnostics.sampling_info import SamplingInfo
 from harpoon.inference.imputation.partial_table import constant_columns

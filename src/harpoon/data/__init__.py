@@ -30,8 +30,8 @@ from harpoon.data.column_array import (
     take,
 )
 from harpoon.data.dataframe import FrameTemplate, Table
+from harpoon.data.reader import read_columns
 from harpoon.data.schema import Schema
-from harpoon.data.schema_check import read_columns
 from harpoon.data.value_counts import ColumnCounts, Floats, TableCounts, WeightedValues, count_columns, merge_counts
 
 __all__ = [

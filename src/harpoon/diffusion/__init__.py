@@ -5,7 +5,7 @@ Harpoon paper unless another one is named.
 """
 
 from harpoon.diffusion.denoiser import CellScores, Denoiser, DenoiserFn, MaxNoiseModel
-from harpoon.diffusion.reconstruction import sum_penalties
+from harpoon.diffusion.reconstruction_penalty import sum_penalties
 from harpoon.diffusion.reverse_process import INITIAL_NOISE, reverse_process
 from harpoon.diffusion.schedules import CosineSchedule, LinearSchedule
 from harpoon.diffusion.smc import SMCResampler

@@ -19,7 +19,7 @@ from torch import Tensor
 
 from harpoon.diffusion.denoiser import Denoiser, DenoiserFn
 from harpoon.diffusion.guidance import tangential_gradient
-from harpoon.diffusion.reconstruction import RECONSTRUCTION_LOSSES, reconstruction_penalty
+from harpoon.diffusion.reconstruction_penalty import RECONSTRUCTION_LOSSES, reconstruction_penalty
 from harpoon.diffusion.schedules import NoiseLevel
 from harpoon.encoding import ColumnSlice, EncodedRows, PartType, Penalty
 from harpoon.exceptions import InvalidOption, InvalidTable

@@ -1,6 +1,5 @@
 """Columns to features, and back: codecs of one or several columns, and the row codec that concatenates them."""
 
-from harpoon.encoding.affine_unit import AffineUnit
 from harpoon.encoding.codec import Codec, ColumnCodec, ColumnSlice, Part, PartType, ValueCells
 from harpoon.encoding.encoded_rows import EncodedRows, Penalty, QuantizedRows
 from harpoon.encoding.numeric import numeric_cells, to_valid_values
@@ -8,6 +7,7 @@ from harpoon.encoding.registry import CODECS, ENCODINGS, KIND_ENCODINGS, per_col
 from harpoon.encoding.row_codec import RowCodec
 from harpoon.encoding.row_view import CategoryProbabilities, RowView
 from harpoon.encoding.scalers import SCALERS
+from harpoon.encoding.units import AffineUnit
 
 __all__ = [
     "CODECS",

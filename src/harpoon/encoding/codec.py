@@ -22,7 +22,7 @@ from scipy.special import ndtr
 from torch import Tensor
 
 from harpoon.data import Column, ColumnArray, Columns, Floats, Kind
-from harpoon.encoding.affine_unit import AffineUnit
+from harpoon.encoding.units import AffineUnit
 
 
 class PartType(StrEnum):

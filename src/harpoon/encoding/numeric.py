@@ -13,10 +13,10 @@ from scipy.special import ndtr, ndtri
 from torch import Tensor
 
 from harpoon.data import NANOSECONDS, Column, ColumnArray, ColumnCounts, Floats, Kind, WeightedValues
-from harpoon.encoding.affine_unit import DIMENSIONLESS, AffineUnit
 from harpoon.encoding.categorical import CategoricalCodec, normalize, one_hot
 from harpoon.encoding.codec import CONTINUOUS_PART, ColumnCodec, Part, PartType, ValueCells
 from harpoon.encoding.scalers import SCALERS, NormalScoreScaler, Scaler, StandardScaler, floats_from_json, is_increasing
+from harpoon.encoding.units import DIMENSIONLESS, AffineUnit
 
 MIN_SPIKE_FRACTION = 0.03  # of the cells: values that are more frequent are spikes
 MAX_SPIKES = 32

@@ -16,7 +16,7 @@ from typing import Any
 from harpoon.data import Column, ColumnCounts, Schema, TableCounts
 from harpoon.encoding.categorical import MAX_ONE_HOT_CATEGORIES, HierarchicalCodec, OneHotCodec
 from harpoon.encoding.codec import Codec
-from harpoon.encoding.missingness import MissingIndicatorCodec
+from harpoon.encoding.missing_indicators import MissingIndicatorCodec
 from harpoon.encoding.numeric import NumericCodec, OrdinalCodec, SpikedNumericCodec
 from harpoon.encoding.temporal.calendar_parts import CalendarPartCodec, TimestampCodec
 from harpoon.encoding.temporal.elapsed_time import ElapsedTimeCodec

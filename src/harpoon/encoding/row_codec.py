@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from harpoon.data import ColumnArray, Columns, Floats, Schema, TableCounts, n_rows
-from harpoon.encoding.affine_unit import AffineUnit
 from harpoon.encoding.codec import Codec, ColumnCodec, ColumnSlice, PartType
 from harpoon.encoding.encoded_rows import EncodedRows, QuantizedRows
-from harpoon.encoding.missingness import MissingIndicatorCodec
-from harpoon.encoding.missingness import missing_indicators as indicators_of
+from harpoon.encoding.missing_indicators import MissingIndicatorCodec
+from harpoon.encoding.missing_indicators import missing_indicators as indicators_of
 from harpoon.encoding.registry import codec_from_json, fit_codecs
 from harpoon.encoding.temporal.calendar_parts import (
     CalendarPartCodec,
@@ -29,6 +28,7 @@ from harpoon.encoding.temporal.calendar_parts import (
     with_calendars,
 )
 from harpoon.encoding.temporal.elapsed_time import ElapsedTimeCodec, elapsed_times
+from harpoon.encoding.units import AffineUnit
 from harpoon.exceptions import warn
 
 MAX_STANDARD_SCORE = 1e4  # larger features overflow after a few layers

@@ -26,7 +26,7 @@ from harpoon._formatting import shorten
 from harpoon._utils.rng import to_seed
 from harpoon._utils.validation import check_count
 from harpoon.data import dataframe
-from harpoon.data.row_weights import read_weights
+from harpoon.data.survey_weights import read_weights
 from harpoon.data.value_counts import TableCounts, count_columns, merge_counts
 from harpoon.engines import DEFAULT_BLOCK_ROWS
 from harpoon.engines.blocks import FileSet

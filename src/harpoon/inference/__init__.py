@@ -10,5 +10,5 @@ filled. Results are `Expectation`, `MultipleImputation`, `Pooled`, `Feasibility`
     conditional  rows that satisfy conditions, losses, rules or targets
     imputation   filled tables: single values, draws, pooled estimates
     diagnostics  what stands behind an answer
-    calls        one call with all its arguments: uses all of the above
+    model_call   one call with all its arguments: uses all of the above
 """

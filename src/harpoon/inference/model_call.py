@@ -14,16 +14,15 @@ from harpoon.conditions import Predicate, bind, to_predicate
 from harpoon.conditions.binding.bound import Constant
 from harpoon.conditions.evaluation.penalty import LossFunction
 from harpoon.conditions.logic.explanation import contradicts_itself
-from harpoon.config import Config
+from harpoon.config import DEFAULT_SAMPLE_ROWS, Config
 from harpoon.data import Columns, Floats, FrameTemplate, dataframe, n_rows, read_columns, repeat_row
-from harpoon.data.row_weights import read_known_weights
+from harpoon.data.survey_weights import read_known_weights
 from harpoon.exceptions import InvalidOption
 from harpoon.inference.conditional.aggregates import parse_targets
 from harpoon.inference.conditional.feasibility import Feasibility, feasibility
 from harpoon.inference.conditional.model_invariants import find_contradiction
 from harpoon.inference.conditional.query import Query, sample_unconditional
 from harpoon.inference.conditional.targets import check_targets, sample_targets
-from harpoon.inference.defaults import DEFAULT_ROWS
 from harpoon.inference.diagnostics.answer_grade import grade_answer
 from harpoon.inference.diagnostics.sampling_info import SamplingInfo
 from harpoon.inference.diagnostics.support import Support, find_support, warn_extrapolation
@@ -130,7 +129,7 @@ class ModelCall:
             _check_given_table(n, strategy)
             table = PartialTable.read(given, schema, self.template, partial=True)
             return table.fill(self._completer(query, sampler, table, row_offset) or sampler.sample, row_offset)
-        count = check_count(DEFAULT_ROWS if n is None else n)
+        count = check_count(DEFAULT_SAMPLE_ROWS if n is None else n)
         row = given_rows(given, 1, schema, codec.nullable)
         if goals is None:
             found = _sample_rows(query, sampler, repeat_row(row, count), row_offset, strategy)

@@ -10,8 +10,8 @@ from harpoon.config import MIN_RANK_BINS, Config
 from harpoon.diffusion import Denoiser, LinearSchedule
 from harpoon.encoding import PartType, RowCodec
 from harpoon.exceptions import InvalidOption
-from harpoon.networks.anchored import AnchoredDenoiser
-from harpoon.networks.paper import PaperDenoiser
+from harpoon.networks.anchored_denoiser import AnchoredDenoiser
+from harpoon.networks.paper_denoiser import PaperDenoiser
 
 MAX_TOTAL_RANK_BINS = 2**14  # of all numeric columns together
 

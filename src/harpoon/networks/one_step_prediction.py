@@ -13,18 +13,18 @@ from torch.nn import functional
 
 from harpoon.diffusion import CellScores, MaxNoiseModel
 from harpoon.encoding import EncodedRows
-from harpoon.encoding.missingness import OBSERVED
+from harpoon.encoding.missing_indicators import OBSERVED
 from harpoon.networks.heads.category_logits import DenseLogits, PartLayer
-from harpoon.networks.heads.point_estimates import PointEstimates, PointEstimator
 from harpoon.networks.heads.rank_head import ConditionalPredictor
 from harpoon.networks.incremental_prediction import CellContributions, CellwisePredictor, part_layers
 from harpoon.networks.layers import MIN_CATEGORY_FRACTION
 from harpoon.networks.layout import PartTensors
+from harpoon.networks.point_estimates import PointEstimates, PointEstimator
 from harpoon.networks.time_embeddings import fourier_features
 from harpoon.relations import Domains
 
 if TYPE_CHECKING:
-    from harpoon.networks.anchored import AnchoredDenoiser
+    from harpoon.networks.anchored_denoiser import AnchoredDenoiser
 
 EXCLUDED_LOGIT = -1e4  # of an excluded category; where all of a part are excluded, the probabilities stay as they are
 

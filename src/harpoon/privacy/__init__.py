@@ -20,7 +20,7 @@ Singling out, linkability and inference are the three risks of Opinion 05/2014 o
 are measured as Anonymeter does (Giomi et al., 2023).
 """
 
+from harpoon.privacy.attack_results import ATTACKS, Attack, light_of
 from harpoon.privacy.audit import Audit, audit_rows
-from harpoon.privacy.results import ATTACKS, Attack, light_of
 
 __all__ = ["ATTACKS", "Attack", "Audit", "audit_rows", "light_of"]

@@ -15,15 +15,7 @@ from harpoon._utils import cards
 from harpoon._utils.rng import Stream, generator
 from harpoon._version import __version__
 from harpoon.data import Floats, Schema, Table
-from harpoon.privacy.attacks.attribute_inference import attack_attributes
-from harpoon.privacy.attacks.copies import attack_exact_copies, attack_near_copies, attack_rare_values
-from harpoon.privacy.attacks.linkability import attack_links
-from harpoon.privacy.attacks.membership import attack_by_distance, attack_by_likelihood
-from harpoon.privacy.attacks.mismatch import mismatch_notes
-from harpoon.privacy.attacks.records import Records, read_records
-from harpoon.privacy.attacks.shadow_models import ShadowTraining, attack_by_shadow_models
-from harpoon.privacy.attacks.singling_out import attack_by_one_column, attack_by_several_columns
-from harpoon.privacy.results import (
+from harpoon.privacy.attack_results import (
     ALL_ATTACKS,
     ATTACKS,
     FAMILY_LEVEL,
@@ -33,6 +25,14 @@ from harpoon.privacy.results import (
     Light,
     worst_light,
 )
+from harpoon.privacy.attacks.attribute_inference import attack_attributes
+from harpoon.privacy.attacks.copies import attack_exact_copies, attack_near_copies, attack_rare_values
+from harpoon.privacy.attacks.linkability import attack_links
+from harpoon.privacy.attacks.membership import attack_by_distance, attack_by_likelihood
+from harpoon.privacy.attacks.mismatch import mismatch_notes
+from harpoon.privacy.attacks.records import Records, read_records
+from harpoon.privacy.attacks.shadow_models import ShadowTraining, attack_by_shadow_models
+from harpoon.privacy.attacks.singling_out import attack_by_one_column, attack_by_several_columns
 
 Chosen = tuple[NDArray[np.int64], NDArray[np.int64]]
 MIN_ROWS = 50  # of each table

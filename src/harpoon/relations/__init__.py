@@ -18,8 +18,8 @@ from harpoon.relations.formula import (
     solve,
     violates,
 )
+from harpoon.relations.label_domains import Domains
 from harpoon.relations.linked_times import link_times
-from harpoon.relations.possible_labels import Domains
 from harpoon.relations.projection import follow_relations, off_grid, project
 from harpoon.relations.relation import Relation, RelationBank, RelationValues, formulas_of
 from harpoon.relations.search import MAX_SEARCH_ROWS, RelationData, search_relations, select_relations

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from harpoon.encoding.affine_unit import DIMENSIONLESS, AffineUnit
+from harpoon.encoding.units import DIMENSIONLESS, AffineUnit
 from harpoon.relations.formula import MAX_EXACT_INTEGER, STEP_TOLERANCE, TIME_UNITS
 from harpoon.relations.relation import MAX_PREDICTION_ERROR, SUM_ROUNDING, Relation, stored_constant
 

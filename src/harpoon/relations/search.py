@@ -15,7 +15,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from harpoon.encoding.affine_unit import DIMENSIONLESS, AffineUnit
+from harpoon.encoding.units import DIMENSIONLESS, AffineUnit
 from harpoon.relations.linear import MIN_VARIED_ROWS, LinearSearch
 from harpoon.relations.relation import (
     MIN_POSITIVE,

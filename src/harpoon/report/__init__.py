@@ -6,7 +6,7 @@
     summarize_audit(audit)      attacks on a model (`Harpoon.audit`)
 
 Each returns a summary: a dictionary that JSON can hold, with the keys of `harpoon.report.summary`. `Page(summary)` is
-the page; it needs the extra "report" (Jinja2). `harpoon.report.plots` draws figures; it needs the extra "plots".
+the page; it needs the extra "report" (Jinja2). `harpoon.plots` draws figures; it needs the extra "plots".
 """
 
 from harpoon.report.build import compare, describe, evaluate

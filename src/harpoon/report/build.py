@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 
 from harpoon._formatting import format_list, shorten
-from harpoon._utils.importance_weights import effective_size
+from harpoon._utils.resampling import effective_size
 from harpoon._utils.rng import RandomState, Stream, check_random_state, generator, to_seed
 from harpoon._utils.validation import check_count
 from harpoon._version import __version__
 from harpoon.conditions import Predicate
+from harpoon.config import DEFAULT_REPORT_ROWS
 from harpoon.data import Column, Kind, Schema, Table, coerce, dataframe, unknown_categories
-from harpoon.data.row_weights import read_weights
 from harpoon.data.schema import check_columns
+from harpoon.data.survey_weights import read_weights
 from harpoon.exceptions import (
     BrokenRuleWarning,
     InvalidTable,
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
     from harpoon.estimator import Harpoon
 
 
-DEFAULT_ROWS = 5000
 MAX_INTERVAL_ROWS = 1000
 MAX_ROWS_IF_SLOW = 200  # for a model that samples each cell in many guided steps
 MAX_EPOCHS_SHOWN = 200
@@ -55,7 +55,7 @@ def evaluate(
     *,
     train: object = None,
     where: str | Predicate | None = None,
-    rows: int = DEFAULT_ROWS,
+    rows: int = DEFAULT_REPORT_ROWS,
     random_state: RandomState = None,
 ) -> Summary:
     """Evaluate a model on rows that it was not trained on.
@@ -129,7 +129,7 @@ def compare(real: object, synthetic: object, *, random_state: RandomState = None
         raise InvalidTable("Both `real` and `synthetic` must have rows and columns.")
     schema, notes = _common_columns(whole, other)
     rng = np.random.default_rng(seed)
-    left, right = sample_rows(whole, DEFAULT_ROWS, rng), sample_rows(other, DEFAULT_ROWS, rng)
+    left, right = sample_rows(whole, DEFAULT_REPORT_ROWS, rng), sample_rows(other, DEFAULT_REPORT_ROWS, rng)
     summary = _summarize_tables("comparison", schema, whole, left, right)
     summary["notes"] += notes
     _add_fidelity(summary, schema, left, right, reference=Reference(left, "real rows"), seed=seed)
@@ -138,7 +138,11 @@ def compare(real: object, synthetic: object, *, random_state: RandomState = None
 
 
 def describe(
-    model: Harpoon, *, where: str | Predicate | None = None, rows: int = DEFAULT_ROWS, random_state: RandomState = None
+    model: Harpoon,
+    *,
+    where: str | Predicate | None = None,
+    rows: int = DEFAULT_REPORT_ROWS,
+    random_state: RandomState = None,
 ) -> Summary:
     """Describe a model alone: its columns, its training, rows sampled from it, and the effect of a condition on them.
 

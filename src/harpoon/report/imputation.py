@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from harpoon import metrics
 from harpoon.data import Column, Kind, Schema, Table, as_category, coerce, dataframe
-from harpoon.inference.imputation.intervals import attainable_coverage
+from harpoon.inference.imputation.prediction_intervals import attainable_coverage
 from harpoon.metrics import masks
 from harpoon.report.summary import (
     ColumnCoverage,

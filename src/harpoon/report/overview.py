@@ -11,9 +11,9 @@ from scipy.special import ndtri
 
 from harpoon import metrics
 from harpoon._formatting import shorten
-from harpoon._utils.importance_weights import systematic_resample
+from harpoon._utils.resampling import systematic_resample
 from harpoon.data import Floats, Schema, Table, describe
-from harpoon.data.row_weights import read_known_weights
+from harpoon.data.survey_weights import read_known_weights
 from harpoon.metrics.marginals import NOISE_LEVEL
 from harpoon.report.summary import Associations, ColumnFacts, ColumnPair, Missingness, finite_or_none, finite_or_zero
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harpoon._version import __version__
 from harpoon.privacy import Audit
-from harpoon.privacy.results import FAMILY_LEVEL, NOT_JUDGED, Light
+from harpoon.privacy.attack_results import FAMILY_LEVEL, NOT_JUDGED, Light
 from harpoon.report.summary import Grade, Headline, Summary
 
 GRADES: dict[Light, Grade] = {"green": "good", "yellow": "fair", "red": "poor", "none": "none"}

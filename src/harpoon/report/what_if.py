@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 from harpoon._formatting import format_percent, shorten
 from harpoon.conditions import BoundPredicate, Predicate, bind, column_names, columns_of, evaluate, to_predicate
 from harpoon.data import Column, Kind, Table, as_category, coerce, dataframe, read_columns
-from harpoon.data.row_weights import read_known_weights
+from harpoon.data.survey_weights import read_known_weights
 from harpoon.exceptions import ExtrapolationWarning, SamplingFailed, hold_warnings
 from harpoon.inference.diagnostics.answer_grade import grade_answer
+from harpoon.inference.diagnostics.probability_intervals import LEVEL, mean_under_condition, share_under_condition
 from harpoon.inference.diagnostics.sampling_info import SamplingInfo
 from harpoon.inference.diagnostics.support import ConditionalCounts, warn_extrapolation
-from harpoon.inference.diagnostics.uncertainty import LEVEL, mean_under_condition, share_under_condition
 from harpoon.report.agreement import MIN_REAL_ROWS, agreement
 from harpoon.report.distributions import (
     by_excess,
@@ -211,7 +211,7 @@ def estimate_interval(
     """Return the 95 % interval of the mean of a column of sampled rows, or of the fraction of a category.
 
     `training` is the column among the training rows that satisfy the condition of the sampled ones. The interval
-    contains the error of both (`harpoon.inference.diagnostics.uncertainty`); None without two training rows.
+    contains the error of both (`harpoon.inference.diagnostics.probability_intervals`); None without two training rows.
     """
     cells, shown = table.column(column.name), as_category(column)
     if shown.kind.discrete:

@@ -24,8 +24,8 @@ from harpoon.data import (
     take,
 )
 from harpoon.data.contingency import ContingencyTables
-from harpoon.data.row_weights import check_ratio, read_weights
 from harpoon.data.suppression import Suppression
+from harpoon.data.survey_weights import check_ratio, read_weights
 from harpoon.diffusion import Denoiser
 from harpoon.encoding import EncodedRows, RowCodec
 from harpoon.exceptions import (

@@ -24,7 +24,7 @@ from harpoon.data.contingency import ContingencyTables
 from harpoon.encoding import EncodedRows, RowCodec
 from harpoon.exceptions import PrivacyWarning, warn
 from harpoon.networks import build_denoiser
-from harpoon.networks.anchored import AnchoredDenoiser
+from harpoon.networks.anchored_denoiser import AnchoredDenoiser
 from harpoon.privacy.differential.budget import GOOD_SIGNAL, MIN_SIGNAL, BudgetSplit, Privacy
 from harpoon.privacy.differential.histograms import NoisyHistograms, PublicBins, equal_histograms, public_bins, release
 from harpoon.privacy.differential.noise_sources import Noise, SecureNoise, SeededNoise

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from harpoon.config import SMALL_LEARNING_RATE, TrainingConfig
 from harpoon.encoding import EncodedRows
-from harpoon.networks.anchored import AnchoredDenoiser
+from harpoon.networks.anchored_denoiser import AnchoredDenoiser
 from harpoon.networks.per_example_gradients import Gradients, RowGradients
 from harpoon.privacy.differential.budget import BudgetSplit
 from harpoon.privacy.differential.noise_sources import Noise

@@ -22,7 +22,7 @@ from harpoon._utils.rng import (
 )
 from harpoon.conditions.binding.branches import MAX_BRANCHES
 from harpoon.inference.conditional.completion import CANDIDATES_PER_ROW, DRAW_STRIDE, MAX_GUIDED_ROUNDS
-from harpoon.inference.conditional.sampler import GIBBS_FRACTIONS
+from harpoon.inference.conditional.conditional_sampler import GIBBS_FRACTIONS
 
 BRANCHES, STEPS, DRAWS = range(1 + MAX_BRANCHES), range(16), 2**20  # branch 0 is the whole condition
 ROUNDS_OF_COMPLETION = len(CANDIDATES_PER_ROW) + MAX_GUIDED_ROUNDS + 2 * len(BRANCHES)

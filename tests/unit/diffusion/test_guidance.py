@@ -10,7 +10,7 @@ from harpoon.diffusion.guidance import Guidance, TwistedGuidance, constant
 from harpoon.diffusion.reverse_process import reverse_process, standard_noise
 from harpoon.diffusion.schedules import LinearSchedule, NoiseLevel, posterior_variance
 from harpoon.diffusion.solvers import SOLVERS
-from harpoon.networks.paper import PaperDenoiser
+from harpoon.networks.paper_denoiser import PaperDenoiser
 
 ZERO_PENALTIES = {
     "a constant": lambda x0_hat: torch.zeros(len(x0_hat)),

@@ -9,13 +9,13 @@ import torch
 from harpoon.config import PRESETS
 from harpoon.diffusion.denoiser import initialize_linear
 from harpoon.diffusion.guidance import Guidance, constant, linear, tangential_gradient
-from harpoon.diffusion.reconstruction import reconstruction_penalty
+from harpoon.diffusion.reconstruction_penalty import reconstruction_penalty
 from harpoon.diffusion.reverse_process import INITIAL_NOISE, matched_noise, reverse_process, standard_noise
 from harpoon.diffusion.schedules import LinearSchedule
 from harpoon.diffusion.solvers import SOLVERS, StepInputs
 from harpoon.encoding.codec import ColumnSlice, PartType
 from harpoon.encoding.encoded_rows import EncodedRows
-from harpoon.networks.paper import PaperDenoiser, PaperNetwork
+from harpoon.networks.paper_denoiser import PaperDenoiser, PaperNetwork
 from harpoon.networks.time_embeddings import sinusoidal_embedding, truncated_embedding
 
 T, BETA_1, BETA_T = 200, 1e-4, 0.02

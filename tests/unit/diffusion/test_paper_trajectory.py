@@ -14,11 +14,11 @@ import torch
 
 from harpoon import Harpoon
 from harpoon.diffusion.guidance import GUIDANCE_SCHEDULES, Guidance
-from harpoon.diffusion.reconstruction import reconstruction_penalty
+from harpoon.diffusion.reconstruction_penalty import reconstruction_penalty
 from harpoon.diffusion.reverse_process import reverse_process, standard_noise
 from harpoon.diffusion.solvers import SOLVERS, Solver
 from harpoon.encoding.encoded_rows import EncodedRows
-from harpoon.inference.conditional.guided import guiding_penalty
+from harpoon.inference.conditional.condition_search import guiding_penalty
 from harpoon.inference.conditional.query import Query
 
 T, ETA, ROWS, HIDDEN = 200, 0.2, 7, 8

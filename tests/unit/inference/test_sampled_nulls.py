@@ -12,7 +12,7 @@ from harpoon.data import dataframe
 from harpoon.data.schema import Schema
 from harpoon.data.value_counts import count_columns
 from harpoon.encoding.encoded_rows import EncodedRows
-from harpoon.encoding.missingness import NULL, OBSERVED
+from harpoon.encoding.missing_indicators import NULL, OBSERVED
 from harpoon.encoding.row_codec import RowCodec
 from harpoon.inference.sampling.autoregressive import UNIFORMS_PER_VARIABLE, AutoregressiveSampler
 from harpoon.networks.heads.category_logits import DenseLogits

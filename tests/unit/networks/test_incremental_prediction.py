@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harpoon.data import NO_INDEX, dataframe
+from harpoon.data.reader import read_columns
 from harpoon.data.schema import Schema
-from harpoon.data.schema_check import read_columns
 from harpoon.data.value_counts import count_columns
 from harpoon.encoding.encoded_rows import EncodedRows
 from harpoon.encoding.row_codec import RowCodec
 from harpoon.inference.sampling.variables import Variables
-from harpoon.networks.anchored import AnchoredDenoiser
+from harpoon.networks.anchored_denoiser import AnchoredDenoiser
 
 ROWS = 300
 

@@ -6,7 +6,7 @@ from torch import nn
 
 from harpoon.encoding.encoded_rows import EncodedRows
 from harpoon.networks import layers
-from harpoon.networks.anchored import RowDraws
+from harpoon.networks.anchored_denoiser import RowDraws
 from harpoon.networks.per_example_gradients import RowGradients
 from tests.unit.networks.test_anchored import data, denoiser
 

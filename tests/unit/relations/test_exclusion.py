@@ -191,7 +191,7 @@ def test_what_is_chosen_agrees_with_what_is_known(places, row, known_variables, 
 def test_large_variables_restrict_as_small_ones(places, monkeypatch, limit):
     exclusions, categories = places
     small = Domains(exclusions, torch.device("cpu"))
-    monkeypatch.setattr(f"harpoon.relations.possible_labels.{limit}", 0)
+    monkeypatch.setattr(f"harpoon.relations.label_domains.{limit}", 0)
     large = Domains(exclusions, torch.device("cpu"))
     hidden = torch.rand(categories.shape, generator=torch.Generator().manual_seed(0)) < 0.7
     known = categories.masked_fill(hidden, 0.0)

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 from harpoon import Column, HarpoonError, InvalidOption, Kind, RuleFileError, Schema
 from harpoon.conditions import parse
 from harpoon.data import dataframe
-from harpoon.inference.conditional.rule_check import check_rules
 from harpoon.rules import RULE_FORMATS, RuleFormat, read_rules
 from harpoon.rules.formats.translation import compare, matches
+from harpoon.rules.rule_check import check_rules
 
 FILES = Path(__file__).parent / "files"
 SCHEMA = Schema(

@@ -4,7 +4,7 @@ import torch
 
 from harpoon.diffusion.denoiser import initialize_linear
 from harpoon.diffusion.schedules import LinearSchedule
-from harpoon.networks.paper import PaperDenoiser
+from harpoon.networks.paper_denoiser import PaperDenoiser
 from harpoon.training.ema import build_average
 
 

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from harpoon.diffusion.schedules import LinearSchedule
-from harpoon.networks.paper import PaperDenoiser
+from harpoon.networks.paper_denoiser import PaperDenoiser
 from harpoon.training import optimizers
 from harpoon.training.optimizers import OPTIMIZERS, newton_schulz
 from tests.support.precision import without_onednn

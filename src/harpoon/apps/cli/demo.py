@@ -67,7 +67,7 @@ def load_table() -> pd.DataFrame:
 
 def draw_picture(table: pd.DataFrame, filled: pd.DataFrame, sampled: pd.DataFrame, path: Path) -> None:
     """Plot real, filled and sampled penguins."""
-    from harpoon.report.plots.style import INK, SMALL, label_axes, new_figure, set_title, style_axes
+    from harpoon.plots.style import INK, SMALL, label_axes, new_figure, set_title, style_axes
 
     figure = new_figure((9.5, 4.4))
     left, right = figure.subplots(1, 2, sharex=True, sharey=True)
@@ -85,7 +85,7 @@ def draw_picture(table: pd.DataFrame, filled: pd.DataFrame, sampled: pd.DataFram
 
 def _plot_filled(axes: Axes, table: pd.DataFrame, filled: pd.DataFrame) -> None:
     """Plot complete rows as dots and filled rows as crosses, by species."""
-    from harpoon.report.plots.style import COLOURS, INK
+    from harpoon.plots.style import COLOURS, INK
 
     incomplete = table.isna().any(axis=1)
     for species, colour in zip(sorted(table["species"].unique()), COLOURS, strict=False):
@@ -97,7 +97,7 @@ def _plot_filled(axes: Axes, table: pd.DataFrame, filled: pd.DataFrame) -> None:
 
 def _plot_sampled(axes: Axes, table: pd.DataFrame, sampled: pd.DataFrame) -> None:
     """Plot sampled rows, the real rows that satisfy the same condition, and all others."""
-    from harpoon.report.plots.style import INK, SAND, SEA
+    from harpoon.plots.style import INK, SAND, SEA
 
     real = table
     for column, value in CONDITION.items():

@@ -10,6 +10,7 @@ from typer import Argument, Option
 from harpoon.apps.cli import options
 from harpoon.apps.cli.console import Console
 from harpoon.apps.cli.loading import is_model, load_model, read_table
+from harpoon.config import DEFAULT_REPORT_ROWS
 from harpoon.exceptions import InvalidOption
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ REPORT = (
     "harpoon report penguins.harpoon -o model.html",
     "harpoon report penguins.harpoon penguins.csv -o sampled.html",
 )
-DEFAULT_ROWS = 5000  # that of `harpoon.report`, which is too heavy to import for a help text
 
 Page = Annotated[Path | None, Option("--output", "-o", metavar="FILE", help="The page, an HTML file.")]
 
@@ -36,7 +36,8 @@ def evaluate(
     output: Page = None,
     where: options.Where = None,
     rows: Annotated[
-        int | None, Option(min=1, metavar="N", help=f"Rows to sample and to evaluate; {DEFAULT_ROWS:,} by default.")
+        int | None,
+        Option(min=1, metavar="N", help=f"Rows to sample and to evaluate; {DEFAULT_REPORT_ROWS:,} by default."),
     ] = None,
     *,
     csv: options.CsvOptions,
@@ -56,7 +57,7 @@ def evaluate(
     original = None if train is None else read_table(train, csv_of[1], console, types)
     with console.warnings_as_notes():
         summary = report.evaluate(
-            loaded, table, train=original, where=where, rows=rows or DEFAULT_ROWS, random_state=seed
+            loaded, table, train=original, where=where, rows=rows or DEFAULT_REPORT_ROWS, random_state=seed
         )
     _show(summary, output, console, force=force)
 
@@ -73,7 +74,7 @@ def report(
         Option(
             min=1,
             metavar="N",
-            help=f"Rows to sample; by default as many as TABLE has, or {DEFAULT_ROWS:,} without a table.",
+            help=f"Rows to sample; by default as many as TABLE has, or {DEFAULT_REPORT_ROWS:,} without a table.",
         ),
     ] = None,
     *,
@@ -94,7 +95,7 @@ def report(
         if is_model(first):
             model = load_model(Path(first), console)
             if second is None:
-                summary = report.describe(model, where=where, rows=rows or DEFAULT_ROWS, random_state=seed)
+                summary = report.describe(model, where=where, rows=rows or DEFAULT_REPORT_ROWS, random_state=seed)
             else:
                 real = read_table(second, csv, console, text_types(model.schema_))
                 sampled = model.sample(rows or max(real.num_rows, 1), where=where, random_state=seed)

@@ -11,8 +11,8 @@ from typer import Option
 from harpoon.apps.cli import options
 from harpoon.apps.cli.console import Console
 from harpoon.apps.cli.loading import load_model, read_table
+from harpoon.config import DEFAULT_SAMPLE_ROWS
 from harpoon.exceptions import InvalidOption, InvalidTable
-from harpoon.inference.defaults import DEFAULT_ROWS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,7 +36,7 @@ def sample(
     model: options.ModelFile,
     n: Annotated[
         int | None,
-        Option("-n", min=1, metavar="N", help=f"Number of rows; {DEFAULT_ROWS} by default.", show_default=False),
+        Option("-n", min=1, metavar="N", help=f"Number of rows; {DEFAULT_SAMPLE_ROWS} by default.", show_default=False),
     ] = None,
     where: options.Where = None,
     given: Annotated[
@@ -98,7 +98,7 @@ def sample(
             raise InvalidOption("An engine samples all rows or none. Leave --allow-fewer out.")
         with console.warnings_as_notes():
             cells = parse_given(given or (), load_model(model, console))
-            rows = DEFAULT_ROWS if n is None else n
+            rows = DEFAULT_SAMPLE_ROWS if n is None else n
             job = SampleJob.create(
                 rows,
                 model,

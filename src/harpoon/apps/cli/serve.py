@@ -56,8 +56,8 @@ def serve(
     seconds = options.parse_duration(max_time)
     _check_token(token, host)
     try:
-        from harpoon.apps.server.app import create_app
-        from harpoon.apps.server.comparison_rows import RealTable
+        from harpoon.apps.server.real_table import RealTable
+        from harpoon.apps.server.routes import create_app
         from harpoon.apps.server.run import listen, run
         from harpoon.data.arrow_types import text_types
     except ModuleNotFoundError as error:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from harpoon.exceptions import MissingExtra
 
 if TYPE_CHECKING:
-    from harpoon.apps.notebook.explorer import Explorer
+    from harpoon.apps.notebook.widget import Explorer
     from harpoon.estimator import Harpoon
 
 
@@ -24,6 +24,6 @@ def explore(model: Harpoon, data: object = None, *, where: object, compare: obje
             __import__(package)
         except ImportError:
             raise MissingExtra.for_package(package, "notebook", "The what-if widget") from None
-    from harpoon.apps.notebook.explorer import Explorer
+    from harpoon.apps.notebook.widget import Explorer
 
     return Explorer.of_model(model, data, where=where, compare=compare, height=height)

@@ -8,7 +8,7 @@ from base64 import b64encode
 from functools import cache
 from pathlib import Path
 
-from harpoon.apps.server.app import STUDIO
+from harpoon.apps.server.routes import STUDIO
 
 PREFIX = "studio/"  # of the names of modules: a frame without an address cannot resolve relative ones
 IMPORT = re.compile(r'(\bfrom |\bimport )"\./([\w-]+\.js)"')

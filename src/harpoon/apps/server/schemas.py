@@ -19,10 +19,9 @@ from pydantic import (
 )
 
 from harpoon.apps.server.limits import MAX_CELLS, MAX_COLUMNS
-from harpoon.config import GROUPS, Option, declared
+from harpoon.config import DEFAULT_SAMPLE_ROWS, GROUPS, Option, declared
 from harpoon.exceptions import InvalidOption
 from harpoon.inference.conditional.strategies import STRATEGIES, check_strategy
-from harpoon.inference.defaults import DEFAULT_ROWS
 
 MAX_FIELDS = 50  # of a body
 MAX_CELL_ERRORS = 20  # that are described one by one
@@ -177,7 +176,7 @@ class Body(BaseModel):
 class SampleBody(Body):
     """Rows to sample."""
 
-    n: Annotated[int, Field(ge=1, description="Number of rows.")] = DEFAULT_ROWS
+    n: Annotated[int, Field(ge=1, description="Number of rows.")] = DEFAULT_SAMPLE_ROWS
     where: Where = None
     targets: Targets = None
     given: Given = None

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from harpoon._version import __version__
-from harpoon.apps.server.comparison_rows import RealTable
 from harpoon.apps.server.limits import Limits
+from harpoon.apps.server.real_table import RealTable
 from harpoon.apps.server.workers import JobControl
 from harpoon.conditions import BoundPredicate
 from harpoon.data import Column, Kind, Table, as_category, dataframe, format_iso_time

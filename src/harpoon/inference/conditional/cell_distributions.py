@@ -18,8 +18,8 @@ from torch import Tensor
 from harpoon.data import Columns, Floats
 from harpoon.encoding import ColumnCodec, ColumnSlice, EncodedRows, ValueCells
 from harpoon.inference.sampling.row_sampler import RowSampler
-from harpoon.networks.heads.point_estimates import RankMixture
 from harpoon.networks.heads.rank_head import ConditionalPredictor
+from harpoon.networks.point_estimates import RankMixture
 from harpoon.relations import has_given_parts
 
 N_INTERVALS = 512  # of equal probability that the numbers of a column are divided into, at least

@@ -3,8 +3,8 @@
 Rejection comes first: candidates are sampled for each row, more from round to round, until one satisfies the
 condition. That is the conditional distribution, exactly. In the remaining rows, the columns that the condition names
 are sampled one after another, each restricted to what can still satisfy it, and one of several candidates is chosen by
-its importance weight (`harpoon.inference.conditional.proposals`). What is left then is guided, with one group of
-particles per row.
+its importance weight (`harpoon.inference.conditional.importance_sampling`). What is left then is guided, with one
+group of particles per row.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 from harpoon._utils.rng import Stream, generator
 from harpoon.conditions import evaluate
 from harpoon.data import Columns, Index, as_unknown, n_rows, scatter, take
-from harpoon.inference.conditional.guided import N_PARTICLES, ConditionSearch, Mask
-from harpoon.inference.conditional.proposals import branch_proposals
+from harpoon.inference.conditional.condition_search import N_PARTICLES, ConditionSearch, Mask
+from harpoon.inference.conditional.importance_sampling import branch_proposals
 from harpoon.inference.conditional.restriction import sample_index
 from harpoon.inference.diagnostics.sampling_info import SamplingInfo
 from harpoon.inference.sampling.row_sampler import Complete

@@ -19,11 +19,11 @@ from harpoon.conditions.language.sql_names import quote_name
 from harpoon.conditions.logic.explanation import contradicts_itself
 from harpoon.data import Column, Columns, Floats, Kind, Schema, describe, format_number, format_time, n_rows, take
 from harpoon.data.contingency import ContingencyTables
+from harpoon.inference.conditional.conditional_sampler import PILOT_ROWS, ConditionalSampler
 from harpoon.inference.conditional.model_invariants import find_contradiction
-from harpoon.inference.conditional.sampler import PILOT_ROWS, ConditionalSampler
+from harpoon.inference.diagnostics.probability_intervals import LEVEL, probability_interval
 from harpoon.inference.diagnostics.sampling_info import ProbabilityEstimate
 from harpoon.inference.diagnostics.support import Support, find_support, support_paragraph
-from harpoon.inference.diagnostics.uncertainty import LEVEL, probability_interval
 from harpoon.inference.sampling.row_sampler import RowSampler
 
 UNLIKELY_PROBABILITY = 0.01
@@ -54,9 +54,9 @@ class Feasibility(cards.Displayed):
         interval: A 95 % interval of the probability among all rows of the kind that the model was trained on. It
             contains the error of the training sample, not only that of the simulation: the posterior
             Beta(k + 1/2, n - k + 1/2) if k of n training rows satisfy the condition (`support`), widened to the
-            probability of the model; see `harpoon.inference.diagnostics.uncertainty`. Both are those of the population
-            that the weights describe, if the model has weights. If no row of the model can satisfy the condition
-            (`support.is_impossible`), the probability is 0. If the condition contradicts itself
+            probability of the model; see `harpoon.inference.diagnostics.probability_intervals`. Both are those of
+            the population that the weights describe, if the model has weights. If no row of the model can satisfy the
+            condition (`support.is_impossible`), the probability is 0. If the condition contradicts itself
             (`support.is_contradiction`), so are both ends.
         parts: The parts of the condition, each alone.
         training_fraction: The fraction of the rows of `data` that satisfy it; None if no table was given.

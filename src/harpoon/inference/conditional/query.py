@@ -26,6 +26,7 @@ from harpoon.diffusion import sum_penalties
 from harpoon.encoding import Penalty, RowCodec
 from harpoon.exceptions import InfeasibleCondition, InvalidCondition, InvalidOption
 from harpoon.inference.conditional.completion import ConditionalCompletion
+from harpoon.inference.conditional.conditional_sampler import PILOT_ROWS, ConditionalSampler, is_unsatisfiable
 from harpoon.inference.conditional.feasibility import explain
 from harpoon.inference.conditional.model_invariants import find_contradiction
 from harpoon.inference.conditional.rule_enforcement import (
@@ -34,7 +35,6 @@ from harpoon.inference.conditional.rule_enforcement import (
     sample_obeying,
     warn_broken,
 )
-from harpoon.inference.conditional.sampler import PILOT_ROWS, ConditionalSampler, is_unsatisfiable
 from harpoon.inference.conditional.strategies import check_strategy, sample_conditional
 from harpoon.inference.diagnostics.sampling_info import SamplingInfo
 from harpoon.inference.option_checks import without_effect

@@ -26,8 +26,8 @@ from harpoon._utils.rng import Stream, generator
 from harpoon.conditions import evaluate
 from harpoon.data import Columns, concat, n_rows, repeat_row, take
 from harpoon.exceptions import InvalidOption
-from harpoon.inference.conditional.guided import Mask
-from harpoon.inference.conditional.sampler import ConditionalSampler, is_unsatisfiable
+from harpoon.inference.conditional.condition_search import Mask
+from harpoon.inference.conditional.conditional_sampler import ConditionalSampler, is_unsatisfiable
 from harpoon.inference.diagnostics.sampling_info import SamplingInfo
 
 COMMON_PROBABILITY = 0.1  # above it rejection samples no more rows than conditioning, which needs 3 to 12 for each

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from harpoon._utils.importance_weights import effective_size, systematic_resample
+from harpoon._utils.resampling import effective_size, systematic_resample
 from harpoon._utils.rng import Stream, generator
 from harpoon.data import Columns, Floats, Index, concat, n_rows, take
 from harpoon.exceptions import InfeasibleCondition, InvalidOption

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from harpoon._formatting import format_rounded
 from harpoon._utils import cards
-from harpoon._utils.importance_weights import effective_size
+from harpoon._utils.resampling import effective_size
 from harpoon.conditions import BoundPredicate, columns_of, evaluate, negate
 from harpoon.conditions.binding.bound import (
     ColumnRef,

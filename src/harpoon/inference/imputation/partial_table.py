@@ -13,7 +13,7 @@ from harpoon._utils.progress import sampling_bar
 from harpoon.data import Columns, FrameTemplate, Kind, Schema, Table, dataframe, read_columns, scatter, take
 from harpoon.exceptions import InvalidOption, StructuralMissingWarning, warn
 from harpoon.inference.imputation.results import MultipleImputation
-from harpoon.inference.imputation.structural_missingness import structural_causes
+from harpoon.inference.imputation.structural_causes import structural_causes
 from harpoon.inference.sampling.row_sampler import Complete, RowSampler
 
 

@@ -17,9 +17,9 @@ from harpoon.data import Column, ColumnArray, Columns, Floats, FrameTemplate, Sc
 from harpoon.encoding.numeric import round_mean, shift_values
 from harpoon.exceptions import InvalidOption, TooFewDrawsWarning, warn
 from harpoon.inference.imputation.comparison import ModelComparison, compare
-from harpoon.inference.imputation.intervals import interval, min_draws
 from harpoon.inference.imputation.mice_export import write_mids
 from harpoon.inference.imputation.pooling import Estimator, Pooled, check_level, pool
+from harpoon.inference.imputation.prediction_intervals import interval, min_draws
 from harpoon.inference.imputation.sensitivity import check_missing_cells, check_shift
 from harpoon.inference.sampling.row_sampler import RowSampler
 
@@ -137,7 +137,7 @@ class MultipleImputation(cards.Displayed):
         """Return two tables of the numeric columns: the lower and the upper end of each cell.
 
         One more draw lies between the ends with probability `level`, if there are enough draws (19 for 90 %, 39 for
-        95 %) and repeated values allow it; see `harpoon.inference.imputation.intervals`. The
+        95 %) and repeated values allow it; see `harpoon.inference.imputation.prediction_intervals`. The
         interval of an observed cell is its value. So is that of a number that other cells determine.
 
         Args:

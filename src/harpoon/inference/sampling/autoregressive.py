@@ -34,8 +34,8 @@ from harpoon.inference.sampling.determined_values import (
 from harpoon.inference.sampling.inverse_cdf import categorical_icdf, sample_copies, sample_group, sample_probability
 from harpoon.inference.sampling.variable_order import DONE, VariableOrder, steps_within
 from harpoon.inference.sampling.variables import Variables
-from harpoon.networks.heads.point_estimates import PointEstimates
 from harpoon.networks.heads.rank_head import ConditionalDistributions, ConditionalPredictor, flat_index
+from harpoon.networks.point_estimates import PointEstimates
 from harpoon.relations import Exclusions, RelationBank
 
 UNIFORMS_PER_VARIABLE = 4  # for the order, the category or component, the bin, and the position inside the bin

@@ -18,7 +18,7 @@ from harpoon.config import Config
 from harpoon.data import Columns, Floats, Index, fill_missing, n_rows, null_as_unknown, scatter, take
 from harpoon.diffusion import INITIAL_NOISE, SOLVERS, Denoiser, MaxNoiseModel, SMCResampler, reverse_process
 from harpoon.diffusion.guidance import GUIDANCE_SCHEDULES, Guidance, TwistedGuidance
-from harpoon.diffusion.reconstruction import reconstruction_penalty, sum_penalties
+from harpoon.diffusion.reconstruction_penalty import reconstruction_penalty, sum_penalties
 from harpoon.encoding import EncodedRows, Penalty, RowCodec
 from harpoon.exceptions import SamplingFailed
 from harpoon.inference.sampling.autoregressive import UNIFORMS_PER_VARIABLE, AutoregressiveSampler, DistributionModel

@@ -14,7 +14,7 @@ from torch import Tensor
 from harpoon.data import NANOSECONDS, NO_INDEX, Floats
 from harpoon.encoding import ColumnSlice, PartType, RowCodec
 from harpoon.encoding.encoded_rows import MIN_RANK
-from harpoon.encoding.missingness import NULL
+from harpoon.encoding.missing_indicators import NULL
 from harpoon.encoding.numeric import RANK_TOLERANCE
 from harpoon.inference.sampling.timestamps import SampledTimestamp
 

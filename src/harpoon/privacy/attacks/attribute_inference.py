@@ -12,9 +12,9 @@ import numpy as np
 
 from harpoon._formatting import format_percent, shorten
 from harpoon.data import Floats
+from harpoon.privacy.attack_results import ATTACKS, LEVEL, Attack, Light, light_of, worst_light
 from harpoon.privacy.attacks.records import Mask, Records, column_distances
 from harpoon.privacy.rates import Rate, excess_risk, mean_excess_risk, mean_rate
-from harpoon.privacy.results import ATTACKS, LEVEL, Attack, Light, light_of, worst_light
 
 NAME = "attribute_inference"
 MIN_COLUMNS = 2

@@ -12,11 +12,11 @@ import numpy as np
 
 from harpoon._formatting import format_percent
 from harpoon.data import Floats
+from harpoon.privacy.attack_results import LEVEL, Attack
 from harpoon.privacy.attacks.membership import closeness
 from harpoon.privacy.attacks.records import Codes, Records, concat
 from harpoon.privacy.attacks.success import attack_of_rates
 from harpoon.privacy.rates import Rate, exceeds, random_halves, split_error
-from harpoon.privacy.results import LEVEL, Attack
 
 NEAR_FRACTION = 0.05  # of the real rows, which count as near the synthetic ones
 MAX_LISTED_ROWS = 20

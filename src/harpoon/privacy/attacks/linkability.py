@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 
 from harpoon._formatting import format_percent
+from harpoon.privacy.attack_results import Attack
 from harpoon.privacy.attacks.records import Mask, Records, nearest
 from harpoon.privacy.attacks.success import attack_of_rates
 from harpoon.privacy.rates import Rate
-from harpoon.privacy.results import Attack
 
 NAME = "linkability"
 MIN_COLUMNS = 2

@@ -17,10 +17,10 @@ import numpy as np
 
 from harpoon._formatting import format_percent, shorten
 from harpoon.data import Floats
+from harpoon.privacy.attack_results import LEVEL, Attack
 from harpoon.privacy.attacks.records import Codes, Mask, Records
 from harpoon.privacy.attacks.success import attack_of_rates
 from harpoon.privacy.rates import Rate, random_halves, split_error
-from harpoon.privacy.results import LEVEL, Attack
 
 N_ATTACKS = 2000  # descriptions
 N_COLUMNS = 3  # of a description of several columns

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from harpoon.privacy.attack_results import LEVEL, Attack
 from harpoon.privacy.rates import Estimate, Rate, excess_risk
-from harpoon.privacy.results import LEVEL, Attack
 
 
 def attack_of_rates(

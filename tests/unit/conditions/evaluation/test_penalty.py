@@ -12,7 +12,7 @@ from harpoon.conditions.evaluation.penalty import CATEGORY_PENALTIES, ConditionP
 from harpoon.conditions.language.parser import parse
 from harpoon.config import GuidanceConfig, declared
 from harpoon.data import dataframe
-from harpoon.data.schema_check import read_columns
+from harpoon.data.reader import read_columns
 from harpoon.data.value_counts import count_columns
 from harpoon.encoding.row_codec import RowCodec
 

@@ -17,8 +17,8 @@ from harpoon.conditions import bind, evaluate, to_predicate
 from harpoon.data import count_columns, dataframe, read_columns
 from harpoon.data.contingency import ContingencyTables
 from harpoon.data.schema import Schema
+from harpoon.inference.diagnostics.probability_intervals import probability_interval
 from harpoon.inference.diagnostics.support import find_support
-from harpoon.inference.diagnostics.uncertainty import probability_interval
 from harpoon.training.calibration import Calibration
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from harpoon.data import NO_INDEX
-from harpoon.encoding.missingness import NULL
+from harpoon.encoding.missing_indicators import NULL
 from harpoon.relations.exclusion import Exclusions
 
 MAX_MEMBERSHIPS = 2**18  # elements of a matrix of memberships

@@ -13,14 +13,14 @@ from harpoon.conditions import bind, to_predicate
 from harpoon.data import count_columns, dataframe, read_columns
 from harpoon.data.contingency import ContingencyTables
 from harpoon.data.schema import Schema
-from harpoon.inference.diagnostics.support import ConditionalCounts, Support
-from harpoon.inference.diagnostics.uncertainty import (
+from harpoon.inference.diagnostics.probability_intervals import (
     mean_interval,
     mean_under_condition,
     probability_interval,
     share_interval,
     share_under_condition,
 )
+from harpoon.inference.diagnostics.support import ConditionalCounts, Support
 
 shares = st.floats(0, 1)
 counts = st.integers(1, 10**6)

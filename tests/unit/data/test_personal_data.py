@@ -7,7 +7,7 @@ from palmerpenguins import load_penguins
 
 from harpoon import Kind, Schema
 from harpoon.data import count_columns, dataframe
-from harpoon.data.personal import find_personal
+from harpoon.data.personal_data import find_personal
 
 N = 60
 

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from harpoon._utils.validation import check_count
 from harpoon.apps.notebook.asgi import Answer, InProcessClient, Request
 from harpoon.apps.notebook.page import studio_page
-from harpoon.apps.server.app import create_app
+from harpoon.apps.server.routes import create_app
 from harpoon.conditions.language.parser import to_predicate
 from harpoon.estimator import Harpoon
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harpoon import Column, Kind
-from harpoon.inference.imputation.intervals import attainable_coverage, interval, min_draws
+from harpoon.inference.imputation.prediction_intervals import attainable_coverage, interval, min_draws
 
 NUMBER = Column("x", Kind.NUMBER, step=None, clip=False)
 INTEGER = Column("n", Kind.INTEGER, step=1, clip=False)

@@ -15,8 +15,8 @@ from harpoon._formatting import format_list, format_percent
 from harpoon.data import Column, Kind, Schema, Table, coerce
 from harpoon.data.column_array import NANOSECONDS
 from harpoon.exceptions import InvalidOption, InvalidTable
+from harpoon.plots import style
 from harpoon.report.distributions import Bins, CategoryFractions, distance, duration_unit, format_value, measure
-from harpoon.report.plots import style
 from harpoon.report.what_if import shift
 
 PANELS_PER_ROW, PANEL_WIDTH, PANEL_HEIGHT = 4, 3.0, 2.3  # inches

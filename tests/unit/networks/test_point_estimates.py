@@ -15,8 +15,8 @@ from harpoon.data import Schema, dataframe
 from harpoon.data.value_counts import count_columns
 from harpoon.encoding import RowCodec
 from harpoon.networks.heads.copy_head import CopyDistribution
-from harpoon.networks.heads.point_estimates import PointEstimator, RankMixture
 from harpoon.networks.heads.rank_head import ConditionalDistributions, DeterminedValues, GaussianComponent, RankHead
+from harpoon.networks.point_estimates import PointEstimator, RankMixture
 
 N_BINS, N_GRID, ROWS = 16, 20_001, 5
 RANKS = (np.arange(N_GRID) + 0.5) / N_GRID

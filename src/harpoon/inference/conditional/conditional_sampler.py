@@ -14,10 +14,10 @@ from harpoon.conditions import BoundPredicate, columns_of, evaluate, negate
 from harpoon.conditions.binding.bound import Constant
 from harpoon.data import Columns, Floats, as_unknown, concat, n_rows, repeat_row, scatter, take
 from harpoon.exceptions import ExtrapolationWarning, warn
-from harpoon.inference.conditional.guided import N_PARTICLES, ConditionSearch, Mask
-from harpoon.inference.conditional.proposals import BranchProposal, branch_proposals
+from harpoon.inference.conditional.condition_search import N_PARTICLES, ConditionSearch, Mask
+from harpoon.inference.conditional.importance_sampling import BranchProposal, branch_proposals
+from harpoon.inference.diagnostics.probability_intervals import share_interval
 from harpoon.inference.diagnostics.sampling_info import ProbabilityEstimate
-from harpoon.inference.diagnostics.uncertainty import share_interval
 from harpoon.inference.sampling.row_sampler import Complete
 from harpoon.relations import breaks_calendar
 

@@ -17,7 +17,7 @@ from harpoon._formatting import format_percent
 from harpoon._utils.validation import check_count
 from harpoon.data import Table, dataframe
 from harpoon.diffusion.geometry import gradient_angles
-from harpoon.diffusion.reconstruction import RECONSTRUCTION_LOSSES
+from harpoon.diffusion.reconstruction_penalty import RECONSTRUCTION_LOSSES
 from harpoon.estimator import Harpoon
 from harpoon.exceptions import InvalidOption, InvalidTable, MissingExtra
 
@@ -26,8 +26,8 @@ try:
 except ImportError:
     raise MissingExtra.for_package("matplotlib", "plots", "Drawing") from None
 
-from harpoon.report.plots import style
-from harpoon.report.plots.panels import MAX_TITLE_CHARACTERS, ColumnPair, draw_grid, pair_columns
+from harpoon.plots import style
+from harpoon.plots.panels import MAX_TITLE_CHARACTERS, ColumnPair, draw_grid, pair_columns
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,9 +9,9 @@ from scipy import stats
 from harpoon import Harpoon
 from harpoon.conditions import bind, to_predicate
 from harpoon.data import dataframe
-from harpoon.data.schema_check import read_columns
+from harpoon.data.reader import read_columns
 from harpoon.inference.conditional.cell_distributions import CellPredictor
-from harpoon.inference.conditional.proposals import branch_proposals
+from harpoon.inference.conditional.importance_sampling import branch_proposals
 
 N = 1500
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from harpoon.data import ColumnArray
-from harpoon.inference.conditional.proposals import MAX_ROUNDS, MIN_PARTICLES, BranchProposal
+from harpoon.inference.conditional.importance_sampling import MAX_ROUNDS, MIN_PARTICLES, BranchProposal
 
 
 class TwoColumns(BranchProposal):

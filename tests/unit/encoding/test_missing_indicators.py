@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harpoon.data import dataframe, missing_as_null, read_columns
 from harpoon.data.schema import Schema
 from harpoon.data.value_counts import count_columns
-from harpoon.encoding.missingness import NULL, OBSERVED, MissingIndicatorCodec
+from harpoon.encoding.missing_indicators import NULL, OBSERVED, MissingIndicatorCodec
 from harpoon.encoding.row_codec import RowCodec
 
 CELLS = {

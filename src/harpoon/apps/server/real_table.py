@@ -15,8 +15,8 @@ import numpy as np
 
 from harpoon.conditions import BoundPredicate, evaluate
 from harpoon.data import Columns, Floats, Schema, Table, dataframe, read_columns
-from harpoon.data.row_weights import read_known_weights
 from harpoon.data.schema import check_columns
+from harpoon.data.survey_weights import read_known_weights
 from harpoon.exceptions import InvalidTable
 
 

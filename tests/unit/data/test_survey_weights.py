@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from harpoon import InvalidOption, InvalidTable, Schema
 from harpoon.data import ColumnCounts, Kind, WeightedValues, count_columns, dataframe, merge_counts
-from harpoon.data.row_weights import read_weights
 from harpoon.data.suppression import Suppression
+from harpoon.data.survey_weights import read_weights
 from harpoon.encoding.categorical import HierarchicalCodec
 from harpoon.encoding.numeric import SpikedNumericCodec
 from harpoon.encoding.scalers import NormalScoreScaler, QuantileScaler

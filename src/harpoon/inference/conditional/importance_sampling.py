@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon._utils.importance_weights import effective_size, systematic_resample, truncate
+from harpoon._utils.resampling import effective_size, systematic_resample, truncate
 from harpoon._utils.rng import Stream, generator
 from harpoon.conditions import BoundPredicate, Branch, columns_of, disjoint_branches, evaluate
 from harpoon.conditions.binding.bound import (

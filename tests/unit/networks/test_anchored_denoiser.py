@@ -9,7 +9,7 @@ from harpoon.diffusion.guidance import tangential_gradient
 from harpoon.diffusion.schedules import NoiseLevel
 from harpoon.encoding.codec import ColumnSlice, PartType
 from harpoon.encoding.encoded_rows import EncodedRows
-from harpoon.networks.anchored import AnchoredDenoiser
+from harpoon.networks.anchored_denoiser import AnchoredDenoiser
 from harpoon.networks.backbone import Contrast
 
 
