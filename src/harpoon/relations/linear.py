@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, permutations
 from typing import NamedTuple
 
 import torch
@@ -26,6 +26,8 @@ MAX_FIT_ROWS = 1024
 MIN_ROWS = 20  # with all values of an equation
 MIN_VARIED_ROWS = 8  # in which a column of an equation differs from its most frequent value
 MIN_FRACTION, ALWAYS_FRACTION = 0.8, 0.99  # of the rows in which an equation holds
+MIN_COPY_FRACTION = 0.01  # of the rows in which a column of a sum of two is a copy of another
+SUM_OF_TWO = 3  # columns of its equation
 MIN_VARIED_FRACTION = 0.8  # of the rows in which a column differs from its most frequent value
 MIN_EXPLAINED_VARIANCE = 0.8  # of a column by all others, before its sums are searched
 MIN_GAIN = 1e-3  # by which an equation of more terms must hold in more rows
@@ -75,7 +77,6 @@ class LinearSearch:
         self.mean = (values[rows] * self.mask).sum(dim=0) / self.mask.sum(dim=0).clamp(min=1)
         self.x = (values[rows] - self.mean) * self.mask  # 0 where a value is missing
         self.scale = ((self.x**2).sum(dim=0) / self.mask.sum(dim=0).clamp(min=1)).sqrt()
-        self.fit_rows = rows
 
     def relations(self) -> list[Relation]:
         """Return the equations solved for each of their columns, where they hold often enough."""
@@ -84,8 +85,10 @@ class LinearSearch:
         found: dict[tuple[object, ...], Equation] = {}
         for equation in (*self._sums(), *self._affine_maps(), *self._shifts(), *self._spans(), *self._counts()):
             found.setdefault(equation.signature, equation)
-        solved = (self.solve(equation, target) for equation in found.values() for target in equation.columns)
-        return [relation for relation in solved if relation is not None]
+        solved = [self.solve(equation, target) for equation in found.values() for target in equation.columns]
+        pairs = ((equation, *pair) for equation in found.values() for pair in permutations(equation.columns, 2))
+        copies = [self._copy(*pair) for pair in pairs]
+        return [relation for relation in [*solved, *copies] if relation is not None]
 
     def solve(self, equation: Equation, target: int) -> Relation | None:
         """Return an equation solved for one column, or None if it does not hold often enough.
@@ -113,8 +116,28 @@ class LinearSearch:
             [-coefficient * self._tick(column) / own for column, coefficient in others],
             constant,
             is_rounded=differs and unit.step > 0,
-            always=always,
+            is_judged=always,
             fraction=1 - float(wrong / applicable),
+        )
+        return relation if relation.is_finite else None
+
+    def _copy(self, equation: Equation, target: int, source: int) -> Relation | None:
+        """Return where a column of a sum of two equals another column: where the third is 0. None if it rarely is.
+
+        A payment is the whole loan where the balance is 0. A balance that is computed would otherwise hardly ever be 0.
+        """
+        if len(equation.columns) != SUM_OF_TWO or target >= self.n_ranked or self._is_time(target):
+            return None
+        terms = dict(zip(equation.columns, equation.coefficients, strict=True))
+        copy = Equation((target, source), (terms[target], terms[source]), equation.constant)
+        residual, rows = self._residual(copy, target)
+        holds = rows & (residual.abs() <= self._tolerance(copy, target))
+        if holds.sum() < max(MIN_ROWS, MIN_COPY_FRACTION * rows.sum()):
+            return None
+        own, other = terms[target] * self._tick(target), terms[source] * self._tick(source)
+        fraction = float(holds.sum() / rows.sum())
+        relation = Relation.linear(
+            self.units, target, [source], [-other / own], copy.constant / own, is_judged=True, fraction=fraction
         )
         return relation if relation.is_finite else None
 

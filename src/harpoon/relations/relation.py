@@ -46,7 +46,7 @@ class Relation(NamedTuple):
     coefficients: tuple[float, ...] = ()  # of a sum in the table's units
     constant: float = 0.0  # of a sum in the table's units
     is_rounded: bool = False  # whether a sum may be rounded to the resolution of its column
-    always: bool = False  # whether it holds in practically all rows, judged in double precision
+    is_judged: bool = False  # whether it holds as often as it should, judged in double precision
     fraction: float | None = None  # of the rows in which it holds, judged in double precision; None: not judged
 
     @classmethod
@@ -59,7 +59,7 @@ class Relation(NamedTuple):
         constant: float = 0.0,
         *,
         is_rounded: bool = False,
-        always: bool = False,
+        is_judged: bool = False,
         fraction: float | None = None,
     ) -> Relation:
         """Return a linear combination in the table's units as a linear function of standardised values."""
@@ -75,7 +75,7 @@ class Relation(NamedTuple):
             coefficients=tuple(map(float, coefficients)),
             constant=float(constant),
             is_rounded=is_rounded,
-            always=always,
+            is_judged=is_judged,
             fraction=fraction,
         )
 

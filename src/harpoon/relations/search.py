@@ -262,7 +262,7 @@ def _search_few_valued_products(data: RelationData) -> list[Relation]:
     few = [product for product in products if max(product.target, *product.sources) >= data.n_ranked]
     related = [p for p in few if min(p.target, *p.sources) < data.n_ranked or len(p.sources) > 1]
     judged = ((product, _product_fraction(product, data)) for product in related)
-    return [product._replace(always=True, fraction=fraction) for product, fraction in judged if fraction is not None]
+    return [product._replace(is_judged=True, fraction=fraction) for product, fraction in judged if fraction is not None]
 
 
 def _product_fraction(product: Relation, data: RelationData) -> float | None:

@@ -59,7 +59,8 @@ def test_a_sum_holds_in_all_rows_but_those_that_are_wrong():
     wrong = rng.random(2000) < 0.1
     relations = search(np.column_stack([parts, np.where(wrong, (total * rng.uniform(0.5, 0.9, 2000)).round(), total)]))
     assert {relation.target for relation in relations} == set(range(6))
-    assert all(relation.fraction == pytest.approx(1 - wrong.mean()) and not relation.always for relation in relations)
+    assert [relation.fraction for relation in relations] == pytest.approx([1 - wrong.mean()] * len(relations))
+    assert not any(relation.is_judged for relation in relations)
 
 
 def test_a_rare_part_belongs_to_the_sum():
@@ -84,7 +85,7 @@ def test_an_affine_map_is_found(slope, constant):
     forward = next(relation for relation in relations if relation.target == 1)
     assert forward.coefficients == pytest.approx((slope,))
     assert forward.constant == pytest.approx(constant)
-    assert forward.always
+    assert forward.is_judged
     assert {relation.target for relation in relations} == {0, 1}
 
 
@@ -135,7 +136,8 @@ def test_large_integers_are_exact_or_have_no_relation(origin):
         (1, ((0, -1.0), (2, 1.0)), 0.0),
         (2, ((0, 1.0), (1, 1.0)), 0.0),
     }
-    assert found(search(values)) == (expected if origin < 2**53 else set())
+    sums = [relation for relation in search(values) if len(relation.sources) > 1]
+    assert found(sums) == (expected if origin < 2**53 else set())
 
 
 def test_a_constant_with_more_digits_than_are_stored_is_refused():
@@ -149,3 +151,16 @@ def test_numbers_without_a_resolution_are_not_equal_if_rounding_hides_what_they_
     rng = np.random.default_rng(0)
     first = 1e9 + rng.normal(0, 100, ROWS)
     assert search(np.column_stack([first, first + rng.normal(0, 10, ROWS)]), step=0.0) == []
+
+
+def test_a_part_is_a_copy_of_the_total_where_the_other_part_is_0():
+    """In cents, single precision cannot judge the copy: too many neighbours round to the same number."""
+    rng = np.random.default_rng(0)
+    total = rng.integers(10, 400, 2000) * 100.0
+    rest = np.where(rng.random(2000) < 0.05, 0.0, (total * rng.uniform(0.1, 0.9, 2000)).round(2))
+    values = np.column_stack([total, (total - rest).round(2), rest])
+    copies = {(r.target, r.sources): r for r in search(values, step=0.01) if len(r.sources) == 1}
+    assert set(copies) == {(1, (0,)), (0, (1,))}
+    assert copies[1, (0,)].fraction == pytest.approx((rest == 0).mean())
+    assert copies[1, (0,)].coefficients == (1.0,)
+    assert copies[1, (0,)].constant == 0.0

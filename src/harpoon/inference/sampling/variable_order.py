@@ -96,11 +96,12 @@ def _random_order(variables: Variables, uniforms: Tensor, offset: Tensor) -> Ten
 def order_offset(variables: Variables, by_sums: Tensor, by_products: Tensor, sources: Tensor) -> Tensor:
     """Return how much later than at random each variable is sampled, (variables,).
 
-    Numbers that relations constrain come last, and small ones first among them: the error of a distribution is
-    proportional to the size of its number. A price and a total that are both slightly wrong make a tip between
-    them that is very wrong; a tip that is slightly wrong harms neither. The size is the scale in sums, and the
-    scale relative to the value in products. Those that determine no other number, such as minutes that are rounded,
-    come at the very end: they are computed.
+    Numbers that relations constrain come last. In sums, coarse ones come first among them, because the last one is
+    computed and need not lie on a coarse grid. Of equally fine ones, small ones come first: the error of a distribution
+    is proportional to the size of its number. A price and a total that are both slightly wrong make a tip between them
+    that is very wrong; a tip that is slightly wrong harms neither. In products the scale relative to the value
+    decides. Those that determine no other number, such as minutes that are rounded, come at the very end: they are
+    computed.
     """
     offset, constrained = torch.zeros(len(variables), device=variables.follows.device), by_sums | by_products
     scale = torch.where(by_sums, variables.scales[0], variables.scales[1]).masked_fill(~constrained, torch.inf)

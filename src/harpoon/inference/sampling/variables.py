@@ -19,7 +19,6 @@ from harpoon.encoding.numeric import RANK_TOLERANCE
 from harpoon.inference.sampling.timestamps import SampledTimestamp
 
 QUANTILE_POINTS = 1024
-LARGER = 1.001  # factor of a scale
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class Variables:
     standardised: Tensor  # the encoded position of its standardised value, (variables,)
     quantile_table: Tensor  # its standardised value at evenly spaced probabilities, (variables, QUANTILE_POINTS + 1)
     spikes: Tensor  # its standardised value at each spike, after one entry for no spike, (variables, most categories)
-    scales: Tensor  # the scale of each number, and the scale relative to its size, (2, quantities)
+    scales: Tensor  # the place of each number among terms of sums, and its scale relative to its size, (2, quantities)
     indicator: Tensor  # the variable that is its missing indicator, (variables,)
     null_category: Tensor  # the encoded position of the category of that indicator that says "null", (variables,)
     timestamp: Tensor  # of a calendar part or a date of a timestamp: the variable of that, (variables,)
@@ -215,29 +214,18 @@ def _rows_at_categories(codec: RowCodec, count: int) -> Floats:
 
 
 def _scales(codec: RowCodec) -> Tensor:
-    """Return the scale of each number in units of the table, and relative to its size, (2, quantities).
+    """Return the place of each number among the terms of sums, and its scale relative to its size, (2, quantities).
 
-    Times and durations are in seconds. Of two timestamps near each other, the one with the finer resolution counts as
-    larger, so that it is computed: the other one would be rounded, and the time between them with it.
+    Terms with a coarse resolution come first, and then small ones. So the finest of them is computed: a coarse one
+    would be rounded, or lie where no training row has a value, such as a loan that is not a multiple of 100.
     """
-    scales = torch.zeros(2, len(codec.quantities))
+    scales, steps = np.zeros((2, len(codec.quantities))), np.zeros(len(codec.quantities))
     for index, unit in codec.units.items():
-        seconds = unit.nanoseconds / NANOSECONDS["s"] if unit.nanoseconds else 1.0
-        scales[:, index] = torch.tensor([unit.scale * seconds, 1 / max(abs(unit.zero), MIN_RANK)])
-    position = {each.column.name: index for index, each in enumerate(codec.quantities)}
-    pairs = [(position[each.start.name], position[each.end.name]) for each in codec.elapsed.values()]
-    for _ in pairs:  # of a chain of timestamps, the last one may be the finest
-        for pair in (pair for pair in pairs if codec.units.keys() >= set(pair)):
-            fine, coarse = sorted(pair, key=lambda at: _resolution(codec, at))
-            if _resolution(codec, fine) < _resolution(codec, coarse):
-                scales[0, fine] = scales[0, fine].maximum(scales[0, coarse] * LARGER)
-    return scales
-
-
-def _resolution(codec: RowCodec, quantity: int) -> float:
-    """Return the resolution of a timestamp in nanoseconds."""
-    unit = codec.units[quantity]
-    return unit.step * unit.nanoseconds
+        nanoseconds = unit.nanoseconds or NANOSECONDS["s"]
+        scales[:, index] = unit.scale * nanoseconds, 1 / max(abs(unit.zero), MIN_RANK)
+        steps[index] = unit.step * nanoseconds
+    scales[0, np.lexsort((scales[0], -steps))] = np.arange(len(steps))
+    return torch.from_numpy(scales).float()
 
 
 def _standardised_values(codec: RowCodec, positions: Tensor, x: Floats) -> Tensor:

@@ -124,7 +124,7 @@ class CopyHead(nn.Module):
     @torch.no_grad()
     def initialize(self, rows: RelationData, candidates: Sequence[Relation]) -> None:
         """Store the relations that hold often and beyond chance, with initial probabilities as in the training rows."""
-        exact = [each for each in candidates if each.always or each.is_representable(rows.units[each.target])]
+        exact = [each for each in candidates if each.is_judged or each.is_representable(rows.units[each.target])]
         predicted, matches = rows.evaluate(exact)
         applicable = predicted.observed & rows.not_spike[:, predicted.target]
         min_rows = (MIN_COPY_FRACTION * applicable.sum(dim=0)).clamp(min=MIN_COPY_ROWS)

@@ -306,6 +306,16 @@ def test_constrained_variables_have_a_step_each(three_numbers):
     assert found.nonzero()[:, 1].tolist() == [0]
 
 
+def test_coarse_terms_of_a_sum_come_before_fine_ones():
+    """The last one is computed: a loan in hundreds would otherwise be a balance in cents plus a payment in cents."""
+    rng = np.random.default_rng(0)
+    loan, paid = rng.integers(10, 400, 200) * 100, rng.uniform(1, 900, 200).round(2)
+    variables = Variables.from_codec(fit_codec(pa.table({"paid": paid, "loan": loan, "balance": loan - paid})))
+    all_three = torch.ones(3, dtype=torch.bool)
+    offset = order_offset(variables, all_three, ~all_three, all_three)
+    assert offset.argsort().tolist() == [1, 0, 2]
+
+
 @pytest.mark.parametrize(
     ("by_sums", "by_products", "expected"),
     [
