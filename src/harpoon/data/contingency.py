@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from harpoon.data.calendar import PARTS
 from harpoon.data.column import Column, Kind
-from harpoon.data.column_array import ColumnArray, Columns, n_rows, take
+from harpoon.data.column_array import ColumnArray, Columns, Floats, n_rows, take
 from harpoon.data.counted_parts import PAIRED_PARTS, CountedPart, counted_parts
 from harpoon.data.schema import Schema
-from harpoon.data.value_counts import MAX_DISTINCT_VALUES, ColumnCounts, Floats, TableCounts, WeightedValues
+from harpoon.data.value_counts import MAX_DISTINCT_VALUES, ColumnCounts, TableCounts, WeightedValues
 
 Counts = NDArray[np.int64]
 Pair = tuple[str, str]

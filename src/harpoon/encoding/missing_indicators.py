@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from harpoon.data import Floats, Mask
 from harpoon.data.column import Column, Kind
 from harpoon.data.column_array import Columns
-from harpoon.data.value_counts import Floats, TableCounts
+from harpoon.data.value_counts import TableCounts
 from harpoon.encoding.codec import Codec, Part, PartType
 
 Array = TypeVar("Array", Floats, Tensor)
@@ -60,7 +61,7 @@ class MissingIndicatorCodec(Codec):
         """Return True: cells of any kind can be missing."""
         return kind.modelled
 
-    def is_observed(self, rows: Columns) -> NDArray[np.bool_]:
+    def is_observed(self, rows: Columns) -> Mask:
         """Return in which rows it is known whether the cells have values, (n,)."""
         known_null = np.any([rows[column.name].is_null for column in self.indicated], axis=0)
         unknown = np.any([rows[column.name].unknown for column in self.indicated], axis=0)
@@ -80,7 +81,7 @@ class MissingIndicatorCodec(Codec):
         """Return the probability that a cell is null, (n,), from an expectation of the features, (n, 2)."""
         return x[:, NULL] / (x[:, OBSERVED] + x[:, NULL])
 
-    def decode_null(self, x: Floats) -> NDArray[np.bool_]:
+    def decode_null(self, x: Floats) -> Mask:
         """Return which rows are null, (n,)."""
         return np.asarray(x[:, NULL] > x[:, OBSERVED], dtype=np.bool_)
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 from torch import Tensor
 
-from harpoon.data import NANOSECONDS, Column, ColumnArray, ColumnCounts, Floats, Kind, WeightedValues
+from harpoon.data import NANOSECONDS, Column, ColumnArray, ColumnCounts, Floats, Kind, Mask, WeightedValues
 from harpoon.encoding.categorical import CategoricalCodec, normalize, one_hot
 from harpoon.encoding.codec import CONTINUOUS_PART, ColumnCodec, Part, PartType, ValueCells
 from harpoon.encoding.scalers import SCALERS, NormalScoreScaler, Scaler, StandardScaler, floats_from_json, is_increasing
@@ -258,7 +258,7 @@ class SpikedNumericCodec(NumericCodec):
             return np.clip(rounded, column.minimum, column.maximum) if _has_range(column) else rounded
         return to_valid_values((values - origin).astype(np.float64), column)
 
-    def can_hold(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+    def can_hold(self, values: NDArray[Any]) -> Mask:
         """Return which values can be encoded: all, unless there are only spikes."""
         if self.normal_scores:
             return super().can_hold(values)

@@ -12,13 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon.data import Columns, n_rows, take
+from harpoon.data import Columns, Mask, n_rows, take
 from harpoon.encoding import Codec, RowCodec
 from harpoon.encoding.temporal.calendar_columns import CalendarColumn, dates_of, parts_of_times
 from harpoon.encoding.temporal.calendar_grid import DAY_PARTS, nearest_code
 from harpoon.encoding.temporal.calendar_parts import CalendarPartCodec, TimestampCodec
-
-Mask = NDArray[np.bool_]
 
 
 def calendar_relations(codec: RowCodec) -> list[tuple[str, str, bool]]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harpoon._formatting import format_percent
-from harpoon.data import NO_INDEX, Columns, n_rows, scatter, take
+from harpoon.data import MAX_EXACT_INTEGER, NO_INDEX, Columns, Mask, n_rows, scatter, take
 from harpoon.encoding import RowCodec
 
 TIME_UNITS = {  # nanoseconds to names, long ones first
@@ -25,9 +25,7 @@ TIME_UNITS = {  # nanoseconds to names, long ones first
     10**3: "microseconds",
     1: "nanoseconds",
 }
-MAX_EXACT_INTEGER = 2.0**53  # of a double
 MAX_SUM_ERROR, MAX_SINGLE_ERROR = 1e-12, 3e-6  # relative rounding errors in double and in single precision
-Mask = NDArray[np.bool_]
 STEP_TOLERANCE = 0.501  # steps: a value may be rounded to the resolution of its column
 
 

@@ -15,8 +15,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from harpoon.data import MAX_EXACT_INTEGER
 from harpoon.encoding.units import DIMENSIONLESS, AffineUnit
-from harpoon.relations.formula import MAX_EXACT_INTEGER, STEP_TOLERANCE, TIME_UNITS
+from harpoon.relations.formula import STEP_TOLERANCE, TIME_UNITS
 from harpoon.relations.relation import MAX_PREDICTION_ERROR, SUM_ROUNDING, Relation, stored_constant
 
 MAX_COLUMNS = 128  # wider tables are not searched

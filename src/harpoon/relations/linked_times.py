@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harpoon.data import Mask
 from harpoon.encoding import RowCodec
-from harpoon.relations.formula import Formula, Mask
+from harpoon.relations.formula import Formula
 
 Values = Mapping[str, NDArray[Any]]
 

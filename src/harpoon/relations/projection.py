@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from harpoon.data import Columns, n_rows
+from harpoon.data import Columns, Mask, n_rows
 from harpoon.encoding import RowCodec
-from harpoon.relations.formula import Formula, Mask, is_close, violates
+from harpoon.relations.formula import Formula, is_close, violates
 
 MAX_PASSES = 3
 ROUNDING_STEPS = 2.0  # steps of a column: a smaller change is one of rounding

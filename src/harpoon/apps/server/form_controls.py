@@ -19,7 +19,7 @@ complete.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -27,7 +27,7 @@ import numpy as np
 from harpoon.apps.server.served_model import json_value
 from harpoon.conditions import BoundPredicate, Predicate, bind, columns_of, evaluate
 from harpoon.conditions.binding.bound import AllOf, AnyOf, ColumnRef, Compare, Constant, IsIn, NumberLiteral
-from harpoon.conditions.language.expressions import And, ColumnName, Comparison, In, Literal
+from harpoon.conditions.language.expressions import ColumnName, Comparison, In, Literal, conjunction, members_of
 from harpoon.data import Column, ColumnArray, Kind, Schema, as_category
 from harpoon.data.column_array import NANOSECONDS
 from harpoon.exceptions import InvalidCondition
@@ -62,18 +62,15 @@ def to_controls(tree: Predicate, schema: Schema) -> tuple[dict[str, dict[str, An
 
 def remainder(tree: Predicate, schema: Schema) -> Predicate | None:
     """Return the part of a condition that no control can show, or None."""
-    members = tree.members if isinstance(tree, And) else (tree,)
-    return _all_of([member for member in members if not to_controls(member, schema)[1]])
+    hidden = [member for member in members_of(tree) if not to_controls(member, schema)[1]]
+    return conjunction(hidden) if hidden else None
 
 
 def from_controls(controls: Mapping[str, Control], schema: Schema, rest: Predicate | None = None) -> Predicate | None:
     """Return the condition that controls show together with `rest`, or None for no condition."""
     parts = [part for name, control in controls.items() for part in _to_predicates(schema[name], control)]
-    return _all_of(parts if rest is None else [*parts, rest])
-
-
-def _all_of(parts: Sequence[Predicate]) -> Predicate | None:
-    return And(tuple(parts)) if len(parts) > 1 else next(iter(parts), None)
+    parts += [] if rest is None else [rest]
+    return conjunction(parts) if parts else None
 
 
 def _categories(column: Column) -> tuple[Any, ...]:

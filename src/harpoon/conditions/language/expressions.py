@@ -354,7 +354,7 @@ class Junction(Predicate):
     operators: ClassVar[tuple[str, str]]  # in SQL and in Python
 
     def __post_init__(self) -> None:
-        flat = tuple(m for part in self.members for m in (part.members if isinstance(part, type(self)) else (part,)))
+        flat = tuple(member for part in self.members for member in members_of(part, type(self)))
         if len(flat) < 2:  # noqa: PLR2004
             raise InvalidCondition(f"`{self.operators[0]}` joins at least two conditions, got {len(flat)}.")
         object.__setattr__(self, "members", flat)
@@ -401,6 +401,31 @@ def as_predicate(given: object) -> Predicate:
         f"{given!r} is not a condition. &, | and ~ take conditions and bind tighter than comparisons, so put each "
         'comparison in parentheses: (col("age") >= 50) & (col("hours") < 40).'
     )
+
+
+def conjunction(parts: Iterable[Predicate]) -> Predicate:
+    """Join one or more conditions by "and"; one alone stays as it is."""
+    return _join(And, parts)
+
+
+def disjunction(parts: Iterable[Predicate]) -> Predicate:
+    """Join one or more conditions by "or"; one alone stays as it is."""
+    return _join(Or, parts)
+
+
+def members_of(predicate: Predicate, junction: type[Junction] = And) -> tuple[Predicate, ...]:
+    """Return the conditions that "and" joins, or another junction; a condition that is none of it is its only member.
+
+    >>> from harpoon import col
+    >>> members_of((col("a") > 1) & (col("b") > 2)), members_of(col("a") > 1)
+    ((col("a") > 1, col("b") > 2), (col("a") > 1,))
+    """
+    return predicate.members if isinstance(predicate, junction) else (predicate,)
+
+
+def _join(junction: type[Junction], parts: Iterable[Predicate]) -> Predicate:
+    members = tuple(parts)
+    return members[0] if len(members) == 1 else junction(members)
 
 
 def _key(part: object) -> object:

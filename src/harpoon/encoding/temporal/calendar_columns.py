@@ -14,7 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon.data import Column, Columns, Kind, TableCounts
+from harpoon.data import Column, Columns, Kind, Mask, TableCounts
 from harpoon.data.calendar import DAY, PARTS, TIMES_OF_DAY, Ints, date_part, to_local
 from harpoon.encoding.codec import Codec, ColumnCodec
 from harpoon.encoding.numeric import MAX_LABELS, SpikedNumericCodec
@@ -57,11 +57,11 @@ class CalendarColumn:
         """Whether the column determines the part."""
         return len(set(self.values)) == len(self.values)
 
-    def cells_of(self, parts: Ints) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    def cells_of(self, parts: Ints) -> tuple[NDArray[np.float64], Mask]:
         """Return the value of the column beside values of the part, (n,), and where it is known."""
         return _look_up(parts, np.array(self.part_values), np.array(self.values))
 
-    def parts_of(self, values: NDArray[Any]) -> tuple[Ints, NDArray[np.bool_]]:
+    def parts_of(self, values: NDArray[Any]) -> tuple[Ints, Mask]:
         """Return the part beside values of an injective column, (n,), and where it is known."""
         order = np.argsort(self.values, kind="stable")
         found, known = _look_up(values, np.array(self.values)[order], np.array(self.part_values)[order])
@@ -194,9 +194,7 @@ def _has_time_of_day(timestamp: Column, rows: Columns) -> bool:
     return bool(len(times)) and any(parts_of_times(timestamp, part, times).any() for part in TIMES_OF_DAY)
 
 
-def _look_up(
-    keys: NDArray[Any], known: NDArray[Any], values: NDArray[Any]
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def _look_up(keys: NDArray[Any], known: NDArray[Any], values: NDArray[Any]) -> tuple[NDArray[np.float64], Mask]:
     """Return the values of keys, (n,), by ascending known keys, and which keys are known."""
     index = np.searchsorted(known, keys).clip(max=len(known) - 1)
     return values[index].astype(np.float64), np.asarray(known[index] == keys)

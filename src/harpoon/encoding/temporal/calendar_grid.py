@@ -12,9 +12,8 @@ from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from harpoon.data import Column, Kind, WeightedValues
+from harpoon.data import Column, Kind, Mask, WeightedValues
 from harpoon.data.calendar import DAY, HOUR, MINUTE, RANGES, SECOND, Ints, date_part, from_local, to_local
 from harpoon.data.column_array import NANOSECONDS
 from harpoon.data.value_counts import sum_counts
@@ -49,7 +48,7 @@ class _Candidates(NamedTuple):
         keys = (groups * (len(values) + 1) + np.arange(len(values)))[order]
         return cls(tuple(parts), values[order], keys, values)
 
-    def around(self, values: Ints, parts: Parts, n_beside: int) -> tuple[Ints, NDArray[np.bool_]]:
+    def around(self, values: Ints, parts: Parts, n_beside: int) -> tuple[Ints, Mask]:
         """Return the candidates of the same parts around values, (n, 2 * n_beside), and which of them exist."""
         stride = len(self.distinct) + 1
         group = _group_numbers({name: parts[name] for name in self.names}, len(values))
@@ -162,7 +161,7 @@ class Calendar:
         is_dense = self.days is not None and len(self.days) >= MIN_DENSITY * len(unlisted._days)
         return replace(unlisted, days=self.days) if is_dense else unlisted
 
-    def contains(self, times: Ints) -> NDArray[np.bool_]:
+    def contains(self, times: Ints) -> Mask:
         """Return which times are in the range and have parts that occur in the training table, (n,)."""
         local, known, per_day = to_local(times, self._tick, self.column.zone), self._in_range(times), DAY // self._tick
         for name, values in self.values.items():
@@ -269,7 +268,7 @@ class Calendar:
             self._cache[used] = _Candidates.from_parts(values, self._parts_of_candidates(used))
         return self._cache[used]
 
-    def _search(self, times: Ints, parts: Parts, n_beside: int) -> tuple[Ints, NDArray[np.bool_]]:
+    def _search(self, times: Ints, parts: Parts, n_beside: int) -> tuple[Ints, Mask]:
         """Return the nearest possible time with the given parts, (n,), and where there is one; else the time itself."""
         if self._times is not None:
             candidates, exists = self._candidates(tuple(parts)).around(times, parts, n_beside)
@@ -280,7 +279,7 @@ class Calendar:
         agrees = np.take_along_axis(exists, best, axis=1)[:, 0]
         return np.where(agrees, np.take_along_axis(candidates, best, axis=1)[:, 0], times), agrees
 
-    def _on_days(self, times: Ints, parts: Parts, n_beside: int) -> tuple[Ints, NDArray[np.bool_]]:
+    def _on_days(self, times: Ints, parts: Parts, n_beside: int) -> tuple[Ints, Mask]:
         """Return times on possible days around given times, (n, candidates), and which of them are possible."""
         tick, zone = self._tick, self.column.zone
         local = to_local(times, tick, zone)
@@ -306,7 +305,7 @@ class Calendar:
             total = total + value * (length // tick)
         return total if self.time_of_day is None else np.clip(total, *self.time_of_day)
 
-    def _in_range(self, times: Ints) -> NDArray[np.bool_]:
+    def _in_range(self, times: Ints) -> Mask:
         """Return which times are in the range, at the resolution of the column."""
         low, high = self._range
         return np.asarray((times >= low) & (times <= high) & (times % int(self.column.step or 1) == 0))

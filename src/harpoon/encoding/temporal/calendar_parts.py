@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from harpoon.data import Column, ColumnArray, ColumnCounts, Columns, Floats, Kind, TableCounts
+from harpoon.data import Column, ColumnArray, ColumnCounts, Columns, Floats, Kind, Mask, TableCounts
 from harpoon.data.calendar import DAY, HOUR, Ints, date_part, to_local
 from harpoon.encoding.codec import Codec, Part, PartType, ValueCells
 from harpoon.encoding.numeric import SpikedNumericCodec, integer_origin, to_valid_values
@@ -92,11 +92,11 @@ class CalendarPartCodec(Codec):
         """Whether columns of the table follow from it, so that it and their labels determine each other."""
         return bool(self.copies)
 
-    def is_observed(self, rows: Columns) -> NDArray[np.bool_]:
+    def is_observed(self, rows: Columns) -> Mask:
         """Return in which rows the timestamp is observed, or a column that says this part of it, (n,)."""
         return self.known_parts(rows)[1]
 
-    def known_parts(self, rows: Columns) -> tuple[Ints, NDArray[np.bool_]]:
+    def known_parts(self, rows: Columns) -> tuple[Ints, Mask]:
         """Return the part of each row, (n,), and where it is known: from the timestamp, or from a column that has it.
 
         A timestamp that is null has no parts.
@@ -193,12 +193,12 @@ class TimestampCodec(SpikedNumericCodec):
         """Return possible times of the calendar; of an expectation, times at the column's resolution."""
         return super().decode(x, is_mean=True) if is_mean else self.decode_with_parts(x, {})
 
-    def is_possible(self, cells: ColumnArray) -> NDArray[np.bool_]:
+    def is_possible(self, cells: ColumnArray) -> Mask:
         """Return which times lie on the grid of the calendar, (n,)."""
         times = np.asarray(cells.values, dtype=np.int64)
         return np.asarray(self.calendar.nearest(times, {}) == times)
 
-    def is_on_grid(self, times: Ints) -> NDArray[np.bool_]:
+    def is_on_grid(self, times: Ints) -> Mask:
         """Return which times have calendar parts that occur in the training table, (n,), listed or not."""
         return self.calendar.by_parts.contains(times)
 

@@ -14,10 +14,9 @@ from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from torch import Tensor
 
-from harpoon.data import NANOSECONDS, Column, ColumnArray, ColumnCounts, Columns, Floats, Kind
+from harpoon.data import NANOSECONDS, Column, ColumnArray, ColumnCounts, Columns, Floats, Kind, Mask
 from harpoon.data.calendar import SECOND, UNITS
 from harpoon.encoding.codec import Codec
 from harpoon.encoding.numeric import SpikedNumericCodec
@@ -94,7 +93,7 @@ class ElapsedTimeCodec(SpikedNumericCodec):
         """Return the differences; missing where a timestamp is."""
         return _elapsed(self.start, self.end, self.column.unit, rows)
 
-    def is_observed(self, rows: Columns) -> NDArray[np.bool_]:
+    def is_observed(self, rows: Columns) -> Mask:
         """Return in which rows both timestamps are observed, (n,)."""
         return ~self.cells(rows).missing
 

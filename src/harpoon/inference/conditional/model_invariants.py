@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from functools import partial
 from itertools import product
 
 import numpy as np
 
 from harpoon.conditions import Predicate
-from harpoon.conditions.language.expressions import And, ColumnName, Comparison, Literal
+from harpoon.conditions.language.expressions import ColumnName, Comparison, Literal, conjunction
 from harpoon.conditions.logic.explanation import explain_contradiction
 from harpoon.conditions.logic.invariants import Invariants, LabelAxis, LabelInvariant, ProductInvariant, SumInvariant
 from harpoon.data import Column, ColumnArray, Columns, Schema, n_rows
@@ -116,8 +116,8 @@ def find_contradiction(tree: Predicate, sampler: RowSampler, rows: Columns, null
         if not _is_label(rows, axis)
     }
     invariants = invariants.without(unusable)
-    both = _all_of((*(tree.members if isinstance(tree, And) else (tree,)), *given))
-    is_to_blame = [explain(_all_of(given), invariants=invariants), explain(both)]
+    both = conjunction((tree, *given))
+    is_to_blame = [explain(conjunction(given), invariants=invariants), explain(both)]
     return "" if any(is_to_blame) else explain(both, invariants=invariants)
 
 
@@ -127,11 +127,6 @@ def _is_label(row: Columns, axis: LabelAxis) -> bool:
     if cells.unknown[0] or axis.values is None:
         return bool(cells.unknown[0] or not cells.missing[0])
     return bool(cells.missing[0] or np.isnan(axis.values).any() or np.isin(cells.values[0], axis.values))
-
-
-def _all_of(parts: Sequence[Predicate]) -> Predicate:
-    """Join conditions by "and"."""
-    return parts[0] if len(parts) == 1 else And(tuple(parts))
 
 
 def _as_conditions(row: Columns, columns: list[Column]) -> tuple[Predicate, ...]:

@@ -10,19 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from harpoon.conditions import BoundPredicate, Branch, columns_of, evaluate
 from harpoon.conditions.binding.bound import ColumnRef, Compare, all_of
 from harpoon.conditions.evaluation.evaluate import evaluate_term
 from harpoon.conditions.evaluation.interval_arithmetic import Interval, may_satisfy
-from harpoon.data import Column, ColumnArray, Columns, Floats, Index, n_rows, take
+from harpoon.data import Column, ColumnArray, Columns, Floats, Index, Mask, n_rows, take
 from harpoon.inference.conditional.cell_distributions import CellDistribution, CellPredictor
 
 PIECES, MAX_DIVISIONS = 32, 4  # of an interval, and how often it is divided
 EQUALITY_WIDTH = 1e-6  # of the range of a column: how near a value must be to one that an equation determines
 ATTEMPTS = 3  # to find a value inside an interval that satisfies what is decided
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)

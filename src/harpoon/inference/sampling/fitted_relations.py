@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from harpoon._utils.rng import Stream
-from harpoon.data import Columns, Floats, Index, n_rows, scatter, take
+from harpoon.data import Columns, Floats, Index, Mask, n_rows, scatter, take
 from harpoon.encoding import RowCodec
 from harpoon.inference.sampling.autoregressive import DistributionModel
 from harpoon.inference.sampling.batches import MIN_BATCH_ROWS
@@ -36,7 +35,6 @@ from harpoon.relations import (
 )
 from harpoon.relations.projection import ROUNDING_STEPS
 
-Mask = NDArray[np.bool_]
 SampleAgain = Callable[[Columns, Index, int], tuple[Columns, Mask]]  # to rows, and where a value had to be clipped
 MAX_RETRIES = 7  # of rows that contradict a relation
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from harpoon.conditions.language.expressions import And, Not, Or, Predicate
+from harpoon.conditions.language.expressions import Not, Or, Predicate, conjunction, disjunction
 from harpoon.conditions.language.functions import col
 from harpoon.exceptions import InvalidCondition
 from harpoon.rules.formats import translation as tr
@@ -97,11 +97,11 @@ def _row_part(key: str, schema: Mapping[str, Any], depth: int) -> Predicate:
         raise InvalidCondition("it is nested too deeply")
     match key:
         case "anyOf":
-            return tr.any_of(_row(part, depth + 1) for part in _parts(value))
+            return disjunction(_row(part, depth + 1) for part in _parts(value))
         case "oneOf":
             parts = [_row(part, depth + 1) for part in _parts(value)]
             others = [[Not(part) for j, part in enumerate(parts) if j != i] for i in range(len(parts))]
-            return tr.any_of(And((part, *rest)) if rest else part for part, rest in zip(parts, others, strict=True))
+            return disjunction(conjunction((part, *rest)) for part, rest in zip(parts, others, strict=True))
         case "not":
             return Not(_row(value, depth + 1))
         case "if":

@@ -10,16 +10,15 @@ from typing import Any
 
 from harpoon._formatting import shorten
 from harpoon.conditions.language.expressions import (
-    And,
     Comparison,
     In,
     Like,
     Literal,
     Not,
-    Or,
     Predicate,
     Term,
     as_term,
+    conjunction,
 )
 from harpoon.conditions.language.functions import col
 from harpoon.exceptions import InvalidCondition, RuleFileError
@@ -128,7 +127,7 @@ def between(
     parts += [] if high is None else [compare(column, "<" if high_strict else "<=", high)]
     if not parts:
         raise InvalidCondition("it has neither a lower nor an upper end")
-    return parts[0] if len(parts) == 1 else And(tuple(parts))
+    return conjunction(parts)
 
 
 def one_of(column: str, values: object) -> Predicate:
@@ -171,13 +170,7 @@ def like(column: str, pattern: str, content: str = "") -> Predicate:
 def all_of(parts: Iterable[Predicate]) -> Predicate | None:
     """Join conditions by "and"; None without any."""
     members = tuple(parts)
-    return And(members) if len(members) > 1 else members[0] if members else None
-
-
-def any_of(parts: Iterable[Predicate]) -> Predicate:
-    """Join conditions by "or"."""
-    members = tuple(parts)
-    return Or(members) if len(members) > 1 else members[0]
+    return conjunction(members) if members else None
 
 
 def not_null(column: str) -> Predicate:
