@@ -254,7 +254,7 @@ def suppress(counts: Counts, largest: int = SUPPRESSED) -> Counts:
 
 def _part_from_json(schema: Schema, column: str, part: str) -> CountedPart:
     """Return a calendar part of a column; raise ValueError if it has none."""
-    if column not in schema.names or schema[column].kind not in (Kind.DATE, Kind.DATETIME) or part not in PARTS:
+    if column not in schema.names or not schema[column].kind.is_timestamp or part not in PARTS:
         raise ValueError(f"column {column!r} has no calendar part {part!r}")
     return CountedPart.of_column(schema[column], part)
 

@@ -205,7 +205,7 @@ def _end(column: Column, values: NDArray[Any], weights: NDArray[np.int64], k: in
     """
     up_to = np.cumsum(weights)
     first = int(np.searchsorted(up_to, k))
-    if weights[first] >= k or column.kind in (Kind.DATE, Kind.DATETIME):
+    if weights[first] >= k or column.kind.is_timestamp:
         return values[first].item()
     return _mean(column, values[np.searchsorted(up_to, np.arange(k - 1, 2 * k - 1), side="right")])
 

@@ -188,6 +188,27 @@ class Codec(ABC):
         return None
 
 
+class HiddenCodec(Codec):
+    """Encodes what follows from columns, such as a calendar part. It is decoded with them, and not to cells."""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """None: it does not hold the values of a column."""
+        return ()
+
+    def decode_columns(self, x: Floats, *, is_mean: bool = False) -> Columns:  # noqa: ARG002
+        """Return no cells."""
+        return {}
+
+    def expectations(self, x: Floats) -> dict[str, Floats]:  # noqa: ARG002
+        """Return nothing."""
+        return {}
+
+    def soft_columns(self, x: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
+        """Return nothing."""
+        return {}
+
+
 class ColumnCodec(Codec):
     """Encodes one column into d features per row. Subclasses have the attribute `column`."""
 

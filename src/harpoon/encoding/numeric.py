@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 from torch import Tensor
 
-from harpoon.data import NANOSECONDS, Column, ColumnArray, ColumnCounts, Floats, Kind, Mask, WeightedValues
+from harpoon.data import Column, ColumnArray, ColumnCounts, Floats, Kind, Mask, WeightedValues
 from harpoon.encoding.categorical import CategoricalCodec, normalize, one_hot
 from harpoon.encoding.codec import CONTINUOUS_PART, ColumnCodec, Part, PartType, ValueCells
 from harpoon.encoding.scalers import SCALERS, NormalScoreScaler, Scaler, StandardScaler, floats_from_json, is_increasing
@@ -26,7 +26,6 @@ RANK_TOLERANCE = 1e-6  # of a standardised value, relative: closer values are eq
 MIN_RANK = 1e-7  # of sampled values, and one less it
 CERTAIN_PROBABILITY = 0.99  # an expectation with a spike of this probability decodes to the spike
 MAX_DIFFERENCE = 2**62  # of an integer and the origin, up to which their sum is one of 64 bits
-NANOSECONDS_PER_DAY = 86_400 * 10**9
 MIN_INT64, MAX_INT64 = -(2**63), 2**63 - 1024  # the range of int64 that is exact at its ends as floats
 
 
@@ -237,7 +236,7 @@ class SpikedNumericCodec(NumericCodec):
             zero=float(scaler.transform(np.array([-float(integer_origin(column))]))[0]),
             step=float(column.step or column.kind.integral),
             additive=is_plain or column.kind is Kind.DURATION,
-            nanoseconds=0 if is_plain else NANOSECONDS.get(column.unit, NANOSECONDS_PER_DAY),
+            nanoseconds=column.tick,
         )
 
     def centred_values(self, cells: ColumnArray) -> tuple[Floats, int]:

@@ -132,6 +132,16 @@ class RowCodec:
         """The codecs with a standardised value: those with a normal score, then those with few values."""
         return [*self.numeric, *(codec for codec in self.single_columns if codec.is_few_valued)]
 
+    @cached_property
+    def quantity_names(self) -> list[str]:
+        """The names of `quantities`."""
+        return [codec.column.name for codec in self.quantities]
+
+    @cached_property
+    def hidden_quantities(self) -> set[int]:
+        """The `quantities` that are no column of the table, by their index: the times between timestamps."""
+        return {index for index, codec in enumerate(self.quantities) if not codec.columns}
+
     @property
     def single_columns(self) -> list[ColumnCodec]:
         """The codecs of one column; columns that are encoded together are not among them."""

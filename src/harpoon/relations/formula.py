@@ -13,18 +13,10 @@ from numpy.typing import NDArray
 
 from harpoon._formatting import format_percent
 from harpoon.data import MAX_EXACT_INTEGER, NO_INDEX, Columns, Mask, n_rows, scatter, take
+from harpoon.data.calendar import DAY, TIME_UNITS
 from harpoon.encoding import RowCodec
 
-TIME_UNITS = {  # nanoseconds to names, long ones first
-    7 * 86_400 * 10**9: "weeks",
-    86_400 * 10**9: "days",
-    3_600 * 10**9: "hours",
-    60 * 10**9: "minutes",
-    10**9: "seconds",
-    10**6: "milliseconds",
-    10**3: "microseconds",
-    1: "nanoseconds",
-}
+LENGTHS = {7 * DAY: "weeks", **{size: f"{unit}s" for unit, size in TIME_UNITS.items()}}  # by their nanoseconds
 MAX_SUM_ERROR, MAX_SINGLE_ERROR = 1e-12, 3e-6  # relative rounding errors in double and in single precision
 STEP_TOLERANCE = 0.501  # steps: a value may be rounded to the resolution of its column
 
@@ -46,7 +38,10 @@ class Formula(NamedTuple):
 
     @property
     def priority(self) -> int:
-        """The place in the order in which numbers follow: sums, then products of what they give, then quotients."""
+        """When a number follows from its formula, the lowest first: 0 sums, 1 products, 2 products with a quotient.
+
+        Products use what sums give; a quotient has to be rounded most, and nothing should follow from that.
+        """
         return 0 if self.factor is None else 1 + (min(self.weights) < 0)
 
     def evaluate(self, values: Sequence[NDArray[Any]]) -> NDArray[Any]:
@@ -123,7 +118,7 @@ class Formula(NamedTuple):
         size = abs(self.constant)
         if not self.tick:
             return f"{size:.10g}"
-        length, name = next((unit for unit in TIME_UNITS.items() if (size * self.tick) % unit[0] == 0), (1, "ns"))
+        length, name = next((unit for unit in LENGTHS.items() if (size * self.tick) % unit[0] == 0), (1, "ns"))
         return f"{size * self.tick / length:.10g} {name}"
 
 
@@ -165,7 +160,7 @@ def apply_formulas(
     Returns:
         The rows, and in which of them a value was outside of the range of its column and had to be clipped, (n,).
     """
-    names, pending = [each.column.name for each in codec.quantities], relation_of != NO_INDEX
+    names, pending = codec.quantity_names, relation_of != NO_INDEX
     waits = np.zeros((len(pending), len(names)), dtype=np.bool_)  # of all quantities; those with few values are ready
     rows = codec.add_elapsed_times(rows)
     values, clipped = [rows[name].values for name in names], np.zeros(len(pending), dtype=np.bool_)
@@ -191,7 +186,7 @@ def solve(rows: Columns, codec: RowCodec, formulas: Iterable[tuple[int, Formula]
 
     A value that its column cannot hold stays unknown.
     """
-    names, formulas, progress = [each.column.name for each in codec.quantities], list(formulas), True
+    names, formulas, progress = codec.quantity_names, list(formulas), True
     columns, rows = list(rows), codec.add_elapsed_times(rows)
     while progress:  # a cell that is filled may determine others
         progress = False
@@ -219,10 +214,9 @@ def close_sums(rows: Columns, given: Columns, codec: RowCodec, formulas: Iterabl
     that are not unknown in `given` stay.
     """
     quantities, formulas = codec.quantities, list(formulas)
-    names, changed = [each.column.name for each in quantities], codec.add_elapsed_times(rows)
-    hidden = {index for index, each in enumerate(quantities) if not each.columns}  # times between timestamps
+    names, changed = codec.quantity_names, codec.add_elapsed_times(rows)
     for target, formula in formulas:
-        if formula.factor is not None or hidden & {target, *formula.sources}:
+        if formula.factor is not None or codec.hidden_quantities & {target, *formula.sources}:
             continue
         wrong = violates(changed, codec, [(target, formula)])
         for index, weight in zip((*formula.sources, target), (*formula.weights, -1.0), strict=True):
@@ -240,7 +234,7 @@ def close_sums(rows: Columns, given: Columns, codec: RowCodec, formulas: Iterabl
 def violates(rows: Columns, codec: RowCodec, formulas: Iterable[tuple[int, Formula]]) -> Mask:
     """Return in which rows a value differs from its formula, (n,). Rows with a missing value of it do not count."""
     rows = codec.add_elapsed_times(rows)
-    quantities = [rows[each.column.name] for each in codec.quantities]
+    quantities = [rows[name] for name in codec.quantity_names]
     values = [cells.values for cells in quantities]
     violated = np.zeros(n_rows(rows), dtype=np.bool_)
     for target, formula in formulas:

@@ -41,13 +41,14 @@ def link_times(
         formulas: Relations that hold in practically all rows, with the index of their target.
         to_column: Rounds computed values of a quantity, given by its index.
     """
-    names, links = [each.column.name for each in codec.quantities], _links(codec, formulas)
+    names, links = codec.quantity_names, _links(codec, formulas)
     linked = {index for target, formula in links for index in (target, *formula.sources)}
     arrays = [values[name] if index in linked else np.zeros(0) for index, name in enumerate(names)]
     times = [index for index in codec.times if index in linked]
     # A length is usable where it is not null, a timestamp where it is settled.
     usable = {index: ~null[names[index]] for index in linked if names[index] in null}
     usable |= {index: usable[index] & ~unknown[names[index]] for index in times}
+    # First from what is known alone; then each time that is still unknown is taken as it is, and others follow from it.
     for anchor in (None, *times):
         if anchor is not None:
             usable[anchor] = usable[anchor] | unknown[names[anchor]]

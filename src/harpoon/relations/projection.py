@@ -38,11 +38,10 @@ def follow_relations(
     some steps of its column; a product also by as much as the rounding of its factors allows. Products come
     after the sums, which may change their factors, and before quotients, which are rounded.
     """
-    names, times = [each.column.name for each in codec.quantities], set(codec.times)
+    names, times, hidden = codec.quantity_names, set(codec.times), codec.hidden_quantities
     if not formulas or not violates(rows, codec, formulas).any():
         return rows
     rows = codec.add_elapsed_times(rows)
-    hidden = {index for index, each in enumerate(codec.quantities) if not each.columns}
     usable = [each for each in formulas if each[0] not in times and not hidden & {each[0], *each[1].sources}]
     usable.sort(key=lambda each: (not times.issuperset(each[1].sources), each[1].priority))
     values = [rows[name].values for name in names]

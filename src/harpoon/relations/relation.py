@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from harpoon.encoding import AffineUnit
-from harpoon.relations.formula import STEP_TOLERANCE, TIME_UNITS, Formula
+from harpoon.relations.formula import LENGTHS, STEP_TOLERANCE, Formula
 
 MIN_POSITIVE = 1e-9  # standard deviations: smaller values have no logarithm
 TYPICAL_RANGE = 3.0  # standard deviations from the mean
@@ -294,4 +294,4 @@ def _counted(target: AffineUnit, sources: Sequence[tuple[AffineUnit, float]]) ->
         lengths = [abs(weight) * target.nanoseconds for unit, weight in sources if not unit.nanoseconds]
     else:
         lengths = [unit.nanoseconds / abs(weight) for unit, weight in sources if unit.nanoseconds]
-    return TIME_UNITS.get(round(lengths[0]), "") if lengths else ""
+    return LENGTHS.get(round(lengths[0]), "") if lengths else ""

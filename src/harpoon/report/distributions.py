@@ -27,7 +27,7 @@ from harpoon.data import (
     format_number,
     format_time,
 )
-from harpoon.data.column_array import NANOSECONDS
+from harpoon.data.calendar import TIME_UNITS
 from harpoon.metrics.marginals import NOISE_LEVEL, ks_noise, total_variation_noise
 from harpoon.report.summary import Marginal, Picture, Tick, finite_or_none, finite_or_zero
 
@@ -40,7 +40,7 @@ MAX_DISTINCT_WITHOUT_SPIKES = 32  # ... unless the column has so few values that
 MAX_TICKS = 7  # so many values have a tick each
 MAX_CATEGORIES = 10
 MAX_CATEGORY_CHARACTERS = 80
-DURATION_UNITS = {"days": 86_400 * 10**9, "hours": 3_600 * 10**9, "minutes": 60 * 10**9, "seconds": 10**9}
+DURATION_UNITS = {f"{unit}s": TIME_UNITS[unit] for unit in ("day", "hour", "minute", "second")}
 
 
 @dataclass(frozen=True)
@@ -235,9 +235,8 @@ def format_value(column: Column, value: float, digits: int = 4, *, largest: floa
 
 def duration_unit(column: Column, ticks: float) -> tuple[str, float]:
     """Return the largest unit of time that a duration is at least two of, and how many ticks of the column it has."""
-    nanoseconds = NANOSECONDS[column.unit]
-    unit = next((name for name, size in DURATION_UNITS.items() if abs(ticks) * nanoseconds >= 2 * size), "seconds")
-    return unit, DURATION_UNITS[unit] / nanoseconds
+    unit = next((name for name, size in DURATION_UNITS.items() if abs(ticks) * column.tick >= 2 * size), "seconds")
+    return unit, DURATION_UNITS[unit] / column.tick
 
 
 def _histogram_picture(column: Column, cells: Mapping[str, ColumnArray], missing: dict[str, float]) -> Picture:

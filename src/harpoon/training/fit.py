@@ -221,7 +221,7 @@ class ModelFitter:
 
     def _discover(self, codec: RowCodec, rows: Columns, sample: Columns, denoiser: Denoiser) -> RuleSet:
         """Search rules in a sample of the table, which all processes share, and count them in all rows."""
-        names = [each.column.name for each in codec.quantities]
+        names = codec.quantity_names
         relations = formulas_of(denoiser, codec.units, MIN_RULE_FRACTION)
         formulas = [(names[target], formula, names) for target, formula in relations]
         candidates = propose_rules(codec.schema, sample, formulas, min_rows=self.config.min_rows)

@@ -29,7 +29,6 @@ from harpoon.conditions import BoundPredicate, Predicate, bind, columns_of, eval
 from harpoon.conditions.binding.bound import AllOf, AnyOf, ColumnRef, Compare, Constant, IsIn, NumberLiteral
 from harpoon.conditions.language.expressions import ColumnName, Comparison, In, Literal, conjunction, members_of
 from harpoon.data import Column, ColumnArray, Kind, Schema, as_category
-from harpoon.data.column_array import NANOSECONDS
 from harpoon.exceptions import InvalidCondition
 
 Control = Mapping[str, Any]
@@ -140,12 +139,12 @@ def _literal(column: Column, given: object) -> Literal:
                 is_local = column.zoned and moment.tzinfo is None
                 return Literal.of(moment.isoformat(sep=" ") if is_local else moment)
             case Kind.DURATION, int() if number:
-                return Literal.of(dt.timedelta(microseconds=given * NANOSECONDS[column.unit] // MICROSECOND))
+                return Literal.of(dt.timedelta(microseconds=given * column.tick // MICROSECOND))
             case Kind.NUMBER | Kind.INTEGER, _ if number:
                 return Literal.of(given)
     except (ValueError, OverflowError):
         pass
-    wanted = "a date or a time in ISO format" if column.kind in (Kind.DATE, Kind.DATETIME) else "a number"
+    wanted = "a date or a time in ISO format" if column.kind.is_timestamp else "a number"
     raise InvalidCondition(
         f"The range of column {column.name!r} ({column.kind}) cannot end at {given!r}; {wanted} is needed."
     )

@@ -19,7 +19,7 @@ from harpoon.data.calendar import DAY, PARTS, TIMES_OF_DAY, Ints, date_part, to_
 from harpoon.encoding.codec import Codec, ColumnCodec
 from harpoon.encoding.numeric import MAX_LABELS, SpikedNumericCodec
 from harpoon.encoding.scalers import floats_from_json
-from harpoon.encoding.temporal.calendar_grid import integers_from_json, ticks_of
+from harpoon.encoding.temporal.calendar_grid import integers_from_json
 
 MIN_EXPECTED_ROWS = 20.0  # that would contradict a function of a part by chance; fewer prove nothing
 MAX_TABLE_VALUES = 31  # values of a part of which a column may be any function; with more, it is the part or a shift
@@ -99,7 +99,7 @@ class CalendarColumn:
 
 def parts_of_times(column: Column, part: str, times: Ints) -> Ints:
     """Return a part of times of a column, (n,), as the clocks of its zone show it."""
-    tick = ticks_of(column)
+    tick = column.tick
     return date_part(part, to_local(times, tick, column.zone), tick)
 
 
@@ -116,7 +116,7 @@ def find_date_columns(codecs: Sequence[Codec], timestamp: Column, rows: Columns)
     found = []
     for codec in codecs:
         column = codec.columns[0] if codec.columns else timestamp
-        if column.kind not in (Kind.DATE, Kind.DATETIME) or column.name == timestamp.name or column.zone:
+        if not column.kind.is_timestamp or column.name == timestamp.name or column.zone:
             continue
         both = ~rows[column.name].missing & ~rows[timestamp.name].missing
         times, dates = rows[timestamp.name].values[both], rows[column.name].values[both]
@@ -128,8 +128,8 @@ def find_date_columns(codecs: Sequence[Codec], timestamp: Column, rows: Columns)
 
 def dates_of(timestamp: Column, column: Column, times: Ints) -> Ints:
     """Return the dates of times, (n,), as a column stores them."""
-    days = np.floor_divide(to_local(times, ticks_of(timestamp), timestamp.zone), DAY // ticks_of(timestamp))
-    return days if column.kind is Kind.DATE else days * (DAY // ticks_of(column))
+    days = np.floor_divide(to_local(times, timestamp.tick, timestamp.zone), DAY // timestamp.tick)
+    return days if column.kind is Kind.DATE else days * (DAY // column.tick)
 
 
 def with_label_codecs(codecs: Sequence[Codec], names: set[str], counts: TableCounts, scaling: str) -> list[Codec]:

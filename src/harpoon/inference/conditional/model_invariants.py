@@ -58,21 +58,21 @@ def _sum_invariant(sampler: RowSampler, target: int, formula: Formula) -> SumInv
 
     A number whose resolution is not known is computed from the others, so that it is exact, too.
     """
-    quantities, units = sampler.codec.quantities, sampler.codec.units
-    names, step = [each.column.name for each in quantities], units[target].step
+    codec, units = sampler.codec, sampler.codec.units
+    names, step = codec.quantity_names, units[target].step
     terms = [*zip(formula.weights, (units[source].step for source in formula.sources), strict=True)]
     parts = [formula.constant, *(weight * of_source for weight, of_source in terms)]
     is_exact = not step or (all(of_source for _, of_source in terms) and _are_multiples(parts, step))
     sources = dict(zip((names[source] for source in formula.sources), formula.weights, strict=True))
-    is_hidden = any(not quantities[index].columns for index in (target, *formula.sources))  # the range says it all
+    is_hidden = bool(codec.hidden_quantities & {target, *formula.sources})  # the range says it all
     text = "" if is_hidden else f"{names[target]} = {formula.describe(names)} in every training row"
     return SumInvariant(names[target], sources, formula.constant, 0.0 if is_exact else STEP_TOLERANCE * step, text)
 
 
 def _product_invariant(sampler: RowSampler, target: int, formula: Formula) -> ProductInvariant:
     """Return a product in the units of the table. It is exact if it is a multiple of the resolution of its target."""
-    quantities, units = sampler.codec.quantities, sampler.codec.units
-    names, step = [each.column.name for each in quantities], units[target].step
+    names, units = sampler.codec.quantity_names, sampler.codec.units
+    step = units[target].step
     factor = 1.0 if formula.factor is None else formula.factor
     of_sources = [units[source].step for source in formula.sources]
     is_exact = formula.is_exact and all(of_sources) and _are_multiples([math.prod(of_sources)], step)
@@ -98,7 +98,7 @@ def find_contradiction(tree: Predicate, sampler: RowSampler, rows: Columns, null
     """
     codec, invariants = sampler.codec, find_invariants(sampler)
     # The time between two timestamps is no column, but its range counts like that of one.
-    schema = Schema((*codec.schema, *(each.column for each in codec.quantities if not each.columns)))
+    schema = Schema((*codec.schema, *(codec.quantities[index].column for index in sorted(codec.hidden_quantities))))
     free = {name for name, cells in rows.items() if not _has_training_values(cells, schema[name])}
     observed = {name for name, cells in rows.items() if not cells.unknown.all()}
     explain = partial(explain_contradiction, schema=schema, nullable=nullable, free=free, part_values=codec.part_values)

@@ -81,9 +81,7 @@ class FittedRelations:
 
         These are formulas with the fraction of rows in which they hold, calendar columns, and dependencies.
         """
-        quantities = self.codec.quantities
-        names = [each.column.name for each in quantities]
-        hidden = {index for index, each in enumerate(quantities) if not each.columns}  # times between timestamps
+        names, hidden = self.codec.quantity_names, self.codec.hidden_quantities
         formulas = [
             describe(names[bank.first + relation // bank.per_column], formula, names, float(bank.fractions[relation]))
             for bank in self._banks
@@ -117,7 +115,7 @@ class FittedRelations:
     def columns(self) -> set[str]:
         """The columns that take part in a relation that all training rows keep."""
         used = {index for target, formula in self._exact_formulas for index in (target, *formula.sources)}
-        names = {self.codec.quantities[index].column.name for index in used}
+        names = {self.codec.quantity_names[index] for index in used}
         of_calendar = {name for name, *_ in calendar_relations(self.codec)}
         if of_calendar or not names <= set(self.codec.schema.names):  # a timestamp, or the time between two
             names |= {column.name for column in self.codec.schema.modelled if column.kind.temporal}
@@ -142,7 +140,7 @@ class FittedRelations:
 
     def name_violated(self, rows: Columns) -> set[str]:
         """Return the relations of all training rows that some rows violate, as text."""
-        names = [each.column.name for each in self.codec.quantities]
+        names = self.codec.quantity_names
         calendar = {"columns that repeat a part of a timestamp"} if breaks_calendar(rows, self.codec).any() else set()
         return calendar | {
             describe(names[target], formula, names, 1.0).partition(" (")[0]

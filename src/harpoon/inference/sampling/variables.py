@@ -224,7 +224,7 @@ def _scales(codec: RowCodec) -> Tensor:
     for index, unit in codec.units.items():
         seconds = unit.nanoseconds / NANOSECONDS["s"] if unit.nanoseconds else 1.0
         scales[:, index] = torch.tensor([unit.scale * seconds, 1 / max(abs(unit.zero), MIN_RANK)])
-    position = {each.column.name: index for index, each in enumerate(codec.quantities)}
+    position = {name: index for index, name in enumerate(codec.quantity_names)}
     pairs = [(position[each.start.name], position[each.end.name]) for each in codec.elapsed.values()]
     for _ in pairs:  # of a chain of timestamps, the last one may be the finest
         for pair in (pair for pair in pairs if codec.units.keys() >= set(pair)):

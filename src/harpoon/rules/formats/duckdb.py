@@ -8,7 +8,7 @@ from typing import Any
 
 from harpoon.conditions.language.expressions import Predicate
 from harpoon.conditions.language.parser import from_sql_node
-from harpoon.conditions.language.scalars import UNITS
+from harpoon.conditions.language.scalars import INTERVALS
 from harpoon.exceptions import InvalidCondition, MissingExtra, RuleFileError
 from harpoon.io import Location
 from harpoon.rules.formats.sql import SEVERAL_ROWS
@@ -74,7 +74,7 @@ def _as_interval(node: Any) -> Any:  # noqa: ANN401
     is_anonymous = isinstance(node, exp.Anonymous) and len(node.expressions) == 1
     name, number = (node.name, node.expressions[0]) if is_anonymous else (node.key, node.this)
     unit = name.lower().replace("_", "").removeprefix("to").removesuffix("s")
-    if unit not in UNITS or not isinstance(node, exp.Anonymous | exp.ToDays):
+    if unit not in INTERVALS or not isinstance(node, exp.Anonymous | exp.ToDays):
         return node
     while isinstance(number, exp.Cast | exp.Trunc | exp.Paren):
         number = number.this
