@@ -16,9 +16,10 @@ from harpoon.data import Column, Kind, Table, as_category, coerce, dataframe, re
 from harpoon.data.survey_weights import read_known_weights
 from harpoon.exceptions import ExtrapolationWarning, SamplingFailed, hold_warnings
 from harpoon.inference.diagnostics.answer_grade import grade_answer
+from harpoon.inference.diagnostics.conditional_counts import ConditionalCounts
 from harpoon.inference.diagnostics.probability_intervals import LEVEL, mean_under_condition, share_under_condition
 from harpoon.inference.diagnostics.sampling_info import SamplingInfo
-from harpoon.inference.diagnostics.support import ConditionalCounts, warn_extrapolation
+from harpoon.inference.diagnostics.support import warn_extrapolation
 from harpoon.report.agreement import MIN_REAL_ROWS, agreement
 from harpoon.report.distributions import (
     by_excess,

@@ -36,6 +36,7 @@ from harpoon.conditions.language.expressions import And, Comparison, In, Literal
 from harpoon.conditions.language.functions import col
 from harpoon.data import NANOSECONDS, Column, ColumnArray, Columns, Kind, Schema
 from harpoon.data.calendar import to_local
+from harpoon.data.chance import chance_of_difference
 from harpoon.data.contingency import suppress
 from harpoon.relations import Formula
 from harpoon.rules.rule_set import Rule, RuleSet
@@ -285,14 +286,13 @@ def _dependency(schema: Schema, a: _Labels, b: _Labels, joint: Counts) -> Candid
     """Return the rule that each label of a column has one label of another one, if it holds in almost all rows."""
     total, of_label = int(joint.sum()), joint.sum(axis=1)
     used = np.flatnonzero(of_label)
-    shares = joint.sum(axis=0) / max(total, 1)
     exceptions = total - int(joint.max(axis=1).sum())
     image = joint.argmax(axis=1)
     if len(used) < 2 or len(np.unique(image[used])) < 2 or exceptions > MAX_EXCEPTIONS * total:  # noqa: PLR2004
         return None
     parts = [_is(a, used[image[used] == y]).implies(_is(b, [y])) for y in np.unique(image[used]).tolist()]
     rule = _rule(f"determines({a.name}, {b.name})", And(tuple(parts)))
-    return Candidate(rule, schema, float(1 - (shares**2).sum()), n_free=len(used))
+    return Candidate(rule, schema, chance_of_difference(joint.sum(axis=0)), n_free=len(used))
 
 
 def _implications(joint: Counts, n_tried: int) -> Iterator[tuple[int, int, float]]:

@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from harpoon.data import Column, Columns, Kind, Mask, TableCounts
 from harpoon.data.calendar import DAY, PARTS, TIMES_OF_DAY, Ints, date_part, to_local
+from harpoon.data.chance import MIN_EXPECTED_ROWS, is_proven_function
 from harpoon.encoding.codec import Codec, ColumnCodec
 from harpoon.encoding.numeric import MAX_LABELS, SpikedNumericCodec
 from harpoon.encoding.scalers import floats_from_json
 from harpoon.encoding.temporal.calendar_grid import integers_from_json
 
-MIN_EXPECTED_ROWS = 20.0  # that would contradict a function of a part by chance; fewer prove nothing
 MAX_TABLE_VALUES = 31  # values of a part of which a column may be any function; with more, it is the part or a shift
 SHIFTED = ("isodow", "weekday", "year", "quarter", "month", "week", "day", "dayofyear", "hour", "minute", "second")
 TABULATED = ("year", "quarter", "month", "weekday", "day", "hour")
@@ -178,15 +178,10 @@ def _candidates(
             continue
         table = np.zeros(len(distinct))
         table[index] = values
-        if np.array_equal(table[index], values) and _is_proven(values, len(values) - len(distinct)):
+        counts = np.unique(values, return_counts=True)[1]
+        if np.array_equal(table[index], values) and is_proven_function(counts, len(values) - len(distinct)):
             text, shift = (formula, int(difference[0])) if is_shift else ("", 0)
             yield CalendarColumn(column.name, part, tuple(distinct.tolist()), tuple(table.tolist()), text, shift)
-
-
-def _is_proven(values: NDArray[np.float64], n_repeated: int) -> bool:
-    """Return whether enough rows would contradict the function if the column were independent of the part."""
-    shares = np.unique(values, return_counts=True)[1] / len(values)
-    return float(n_repeated * (1 - (shares**2).sum())) >= MIN_EXPECTED_ROWS
 
 
 def _has_time_of_day(timestamp: Column, rows: Columns) -> bool:
