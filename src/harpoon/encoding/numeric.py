@@ -23,7 +23,7 @@ MAX_SPIKES = 32
 MAX_LABELS = 366  # spikes of a number that is a calendar part, such as a day of the year
 GOLDEN_RATIO = (1 + 5**0.5) / 2
 RANK_TOLERANCE = 1e-6  # of a standardised value, relative: closer values are equal
-MIN_RANK = 1e-7  # of sampled values, and one less it
+MIN_DOUBLE_RANK = 1e-7  # of sampled values: nearer to 0 and 1 than `MIN_RANK`, which is for single precision
 CERTAIN_PROBABILITY = 0.99  # an expectation with a spike of this probability decodes to the spike
 MAX_DIFFERENCE = 2**62  # of an integer and the origin, up to which their sum is one of 64 bits
 MIN_INT64, MAX_INT64 = -(2**63), 2**63 - 1024  # the range of int64 that is exact at its ends as floats
@@ -282,7 +282,7 @@ class SpikedNumericCodec(NumericCodec):
     def normal_scores_to_values(self, ranks: Floats) -> NDArray[Any]:
         """Return the values at ranks between 0 and 1."""
         assert self.normal_scores is not None  # noqa: S101
-        z = ndtri(np.clip(ranks, MIN_RANK, 1 - MIN_RANK))
+        z = ndtri(np.clip(ranks, MIN_DOUBLE_RANK, 1 - MIN_DOUBLE_RANK))
         return to_valid_values(self.normal_scores.inverse(z), self.column)
 
     def standardised_values(self, z: Floats) -> NDArray[Any]:

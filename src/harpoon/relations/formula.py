@@ -18,7 +18,7 @@ from harpoon.encoding import RowCodec
 
 LENGTHS = {7 * DAY: "weeks", **{size: f"{unit}s" for unit, size in TIME_UNITS.items()}}  # by their nanoseconds
 MAX_SUM_ERROR, MAX_SINGLE_ERROR = 1e-12, 3e-6  # relative rounding errors in double and in single precision
-STEP_TOLERANCE = 0.501  # steps: a value may be rounded to the resolution of its column
+HALF_STEP = 0.501  # steps: by at most so much rounding to the resolution of a column changes a value
 
 
 class Formula(NamedTuple):
@@ -257,7 +257,7 @@ def is_close(
         rounding = (MAX_SUM_ERROR if step and formula.is_exact else MAX_SINGLE_ERROR) * size
         if computed.dtype.kind == actual.dtype.kind == "i":  # a sum of integers, which has no rounding errors
             rounding = np.zeros_like(rounding)
-        close: Mask = np.abs(computed - actual) <= STEP_TOLERANCE * step + rounding
+        close: Mask = np.abs(computed - actual) <= HALF_STEP * step + rounding
     return close
 
 

@@ -17,7 +17,7 @@ from torch import Tensor
 
 from harpoon.data import MAX_EXACT_INTEGER
 from harpoon.encoding.units import DIMENSIONLESS, AffineUnit
-from harpoon.relations.formula import LENGTHS, STEP_TOLERANCE
+from harpoon.relations.formula import HALF_STEP, LENGTHS
 from harpoon.relations.relation import MAX_PREDICTION_ERROR, SUM_ROUNDING, Relation, stored_constant
 
 MAX_COLUMNS = 128  # wider tables are not searched
@@ -76,7 +76,6 @@ class LinearSearch:
         self.mean = (values[rows] * self.mask).sum(dim=0) / self.mask.sum(dim=0).clamp(min=1)
         self.x = (values[rows] - self.mean) * self.mask  # 0 where a value is missing
         self.scale = ((self.x**2).sum(dim=0) / self.mask.sum(dim=0).clamp(min=1)).sqrt()
-        self.fit_rows = rows
 
     def relations(self) -> list[Relation]:
         """Return the equations solved for each of their columns, where they hold often enough."""
@@ -151,7 +150,7 @@ class LinearSearch:
         sizes = self.values[:, columns].abs() @ factors + abs(self._shift(equation)) / own
         step = self._step(equation, target)
         rounding = torch.finfo(sizes.dtype).eps * sizes + self.input_errors[columns] @ factors
-        return (STEP_TOLERANCE * step + rounding).masked_fill(rounding > MAX_ROUNDING_ERROR * step, -1)
+        return (HALF_STEP * step + rounding).masked_fill(rounding > MAX_ROUNDING_ERROR * step, -1)
 
     def _step(self, equation: Equation, target: int) -> float:
         """Return the resolution at which an equation must hold for a column: of timestamps, that of the finest one.

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from harpoon.encoding import AffineUnit
-from harpoon.relations.formula import LENGTHS, STEP_TOLERANCE, Formula
+from harpoon.relations.formula import HALF_STEP, LENGTHS, Formula
 
 MIN_POSITIVE = 1e-9  # standard deviations: smaller values have no logarithm
 TYPICAL_RANGE = 3.0  # standard deviations from the mean
@@ -87,7 +87,7 @@ class Relation(NamedTuple):
 
     def tolerance(self, unit: AffineUnit) -> float:
         """Return the largest rounding error of a prediction near the mean: in single precision, or half a step."""
-        half_step = STEP_TOLERANCE * unit.step / unit.scale
+        half_step = HALF_STEP * unit.step / unit.scale
         if self.is_product:
             return half_step
         rounding = SUM_ROUNDING * (1 + abs(self.offset) + TYPICAL_RANGE * sum(map(abs, self.weights)))

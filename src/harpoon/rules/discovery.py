@@ -39,6 +39,7 @@ from harpoon.data.calendar import to_local
 from harpoon.data.chance import chance_of_difference
 from harpoon.data.contingency import suppress
 from harpoon.relations import Formula
+from harpoon.relations.formula import HALF_STEP
 from harpoon.rules.rule_set import Rule, RuleSet
 
 Counts = NDArray[np.int64]
@@ -52,7 +53,7 @@ MAX_INTEGERS = 32  # distinct values of an integer column that are labels
 MAX_LABEL_COLUMNS, MAX_ORDER_COLUMNS = 40, 60
 MAX_LISTED_LABELS = 20  # that a rule excludes
 MAX_FOUND = 300  # rules, apart from ranges
-SUM_TOLERANCE, ROUNDED_TOLERANCE = 1e-5, 0.501  # of the largest value, and of the resolution of a column
+SUM_TOLERANCE = 1e-5  # of the largest value
 SOURCE = "discovered"
 
 
@@ -366,7 +367,7 @@ def _equation(target: Column, formula: Formula, names: Sequence[str]) -> Predica
     if target.kind.integral and formula.factor is None and whole:
         return Comparison("=", col(target.name), value)
     largest = max(abs(float(target.minimum or 0)), abs(float(target.maximum or 0)))
-    rounding = ROUNDED_TOLERANCE * float(target.step or 0)
+    rounding = HALF_STEP * float(target.step or 0)
     tolerance = float(f"{max(rounding, SUM_TOLERANCE * largest):.3g}")
     return abs(col(target.name) - value) <= tolerance
 

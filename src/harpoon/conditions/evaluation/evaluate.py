@@ -83,7 +83,7 @@ def _evaluate_predicate(predicate: BoundPredicate, rows: Columns, *, partial: bo
             return COMPARISONS[operator](a, b) & ~np.logical_or(a_missing, b_missing)
 
 
-def evaluate_term(term: NumericTerm, rows: Columns, *, partial: bool = True) -> Floats:
+def evaluate_term(term: NumericTerm, rows: Columns, *, partial: bool) -> Floats:
     """Return the values of a term as floats, (n,); NaN where it is missing or not finite.
 
     Of `partial` rows, missing cells may be filled, so that the least of them and others is missing, too.

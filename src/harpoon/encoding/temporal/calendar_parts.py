@@ -36,7 +36,7 @@ from harpoon.encoding.temporal.calendar_grid import (
 
 MIN_DAYS = {"month": 60, "day": 60, "weekday": 14, "hour": 2}  # range below which a part is no cycle
 MIN_HOURS_OF_MINUTES = 2
-MAX_FEW_VALUES = 16  # minutes and days of the month are modelled if they have at most this many values
+MAX_PART_VALUES = 16  # minutes and days of the month are modelled if they have at most this many values
 N_TIMES = 4096  # possible times that stand for those of a column with more
 MIN_UNEVENNESS = 0.1  # total variation between the days of the month and those of the calendar, to model them
 
@@ -329,10 +329,10 @@ def cycles(column: Column, values: Mapping[str, tuple[int, ...]], counts: Column
     kept = {name for name in names if name in ("month", "hour")}
     if "weekday" in names and len(values["day"]) > 1:  # the weekday of the first of a month means nothing
         kept.add("weekday")
-    if "day" in names and (len(values["day"]) <= MAX_FEW_VALUES or _is_uneven(column, counts)):
+    if "day" in names and (len(values["day"]) <= MAX_PART_VALUES or _is_uneven(column, counts)):
         kept.add("day")
     is_long = days * DAY >= MIN_HOURS_OF_MINUTES * HOUR
-    if "minute" in names and len(values["minute"]) <= MAX_FEW_VALUES and is_long:
+    if "minute" in names and len(values["minute"]) <= MAX_PART_VALUES and is_long:
         kept.add("minute")
     return [name for name in names if name in kept]
 

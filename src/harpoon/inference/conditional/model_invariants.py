@@ -16,7 +16,7 @@ from harpoon.conditions.logic.invariants import Invariants, LabelAxis, LabelInva
 from harpoon.data import Column, ColumnArray, Columns, Schema, n_rows
 from harpoon.inference.sampling.row_sampler import RowSampler
 from harpoon.relations import Exclusions, Formula, describe_dependency
-from harpoon.relations.formula import STEP_TOLERANCE
+from harpoon.relations.formula import HALF_STEP
 
 
 def find_invariants(sampler: RowSampler) -> Invariants:
@@ -66,7 +66,7 @@ def _sum_invariant(sampler: RowSampler, target: int, formula: Formula) -> SumInv
     sources = dict(zip((names[source] for source in formula.sources), formula.weights, strict=True))
     is_hidden = bool(codec.hidden_quantities & {target, *formula.sources})  # the range says it all
     text = "" if is_hidden else f"{names[target]} = {formula.describe(names)} in every training row"
-    return SumInvariant(names[target], sources, formula.constant, 0.0 if is_exact else STEP_TOLERANCE * step, text)
+    return SumInvariant(names[target], sources, formula.constant, 0.0 if is_exact else HALF_STEP * step, text)
 
 
 def _product_invariant(sampler: RowSampler, target: int, formula: Formula) -> ProductInvariant:
@@ -78,7 +78,7 @@ def _product_invariant(sampler: RowSampler, target: int, formula: Formula) -> Pr
     is_exact = formula.is_exact and all(of_sources) and _are_multiples([math.prod(of_sources)], step)
     text = f"{names[target]} = {formula.describe(names)} in every training row"
     sources = tuple(names[source] for source in formula.sources)
-    return ProductInvariant(names[target], sources, factor, 0.0 if is_exact else STEP_TOLERANCE * step, text)
+    return ProductInvariant(names[target], sources, factor, 0.0 if is_exact else HALF_STEP * step, text)
 
 
 def _are_multiples(numbers: list[float], step: float) -> bool:

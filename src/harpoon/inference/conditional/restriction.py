@@ -158,12 +158,13 @@ class Restriction:
         name = self.predictor.name
         for side, other in ((part.left, part.right), (part.right, part.left)):
             if side == ColumnRef(name) and name not in columns_of(replace(part, left=other, right=other)):
-                return evaluate_term(other, rows)
+                return evaluate_term(other, rows, partial=True)
         least, largest = (0.0, 1.0) if np.isinf(_range(column := self.predictor.codec.column)).any() else _range(column)
         difference = []
         for value in (least, largest):
             at = {**rows, name: rows[name].with_values(np.full(n_rows(rows), value, dtype=np.float64))}
-            difference.append(evaluate_term(part.left, at) - evaluate_term(part.right, at))
+            left, right = (evaluate_term(side, at, partial=True) for side in (part.left, part.right))
+            difference.append(left - right)
         slope = difference[1] - difference[0]
         with np.errstate(all="ignore"):
             return np.where(slope != 0, least - difference[0] / slope * (largest - least), np.nan)

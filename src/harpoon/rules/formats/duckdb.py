@@ -11,8 +11,7 @@ from harpoon.conditions.language.parser import from_sql_node
 from harpoon.conditions.language.scalars import INTERVALS
 from harpoon.exceptions import InvalidCondition, MissingExtra, RuleFileError
 from harpoon.io import Location
-from harpoon.rules.formats.sql import SEVERAL_ROWS
-from harpoon.rules.formats.translation import Translation, not_null
+from harpoon.rules.formats.translation import SEVERAL_ROWS, Translation, not_null
 
 QUERY = (
     "SELECT constraint_type, constraint_text, expression, constraint_column_names FROM duckdb_constraints() "

@@ -27,6 +27,7 @@ from harpoon.rules.rule_set import MAX_RULES, Rule, RuleSet
 SPECIAL = re.compile(r"[.^$*+?{}\[\]\\|()]")  # characters with a meaning in regular expressions
 WILDCARDS = re.compile(r"[%_]")
 MAX_SHOWN = 200
+SEVERAL_ROWS = "it is a condition on several rows, or on another table"
 
 
 @dataclass(frozen=True)
@@ -165,12 +166,6 @@ def like(column: str, pattern: str, content: str = "") -> Predicate:
     if WILDCARDS.search(content):
         raise InvalidCondition("a pattern for a text with % or _ cannot be written with `like`")
     return Like(col(column), pattern)
-
-
-def all_of(parts: Iterable[Predicate]) -> Predicate | None:
-    """Join conditions by "and"; None without any."""
-    members = tuple(parts)
-    return conjunction(members) if members else None
 
 
 def not_null(column: str) -> Predicate:
