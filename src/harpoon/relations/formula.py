@@ -22,14 +22,23 @@ HALF_STEP = 0.501  # steps: by at most so much rounding to the resolution of a c
 
 
 class Formula(NamedTuple):
-    """A relation in the table's units: a linear combination and a constant, or a product of powers and a factor."""
+    """A relation in the table's units: a linear combination and a constant, or a product of powers and a factor.
 
-    sources: tuple[int, ...]  # positions in `RowCodec.quantities`
+    Columns are given by their positions in `RowCodec.quantities`.
+    """
+
+    target: int  # the column whose value it gives
+    sources: tuple[int, ...]  # the columns that it is computed from
     weights: tuple[float, ...]  # the coefficient (sum) or the power (product) of each source
     factor: float | None  # of a product; None: a sum
     constant: float = 0.0  # added to a sum
     counted: str = ""  # the unit of time that a number counts, such as "days"
     tick: int = 0  # nanoseconds of one unit of the result, if it is a time
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The target and the sources."""
+        return (self.target, *self.sources)
 
     @property
     def is_exact(self) -> bool:
@@ -94,9 +103,9 @@ class Formula(NamedTuple):
     def describe(self, names: Sequence[str]) -> str:
         """Return the formula as a user would write it.
 
-        >>> Formula((0, 1), (-1.0, 1.0), None).describe(["shipping", "total"])
+        >>> Formula(2, (0, 1), (-1.0, 1.0), None).describe(["shipping", "total"])
         'total - shipping'
-        >>> Formula((0,), (1.8,), None, 32.0).describe(["celsius"])
+        >>> Formula(1, (0,), (1.8,), None, 32.0).describe(["celsius"])
         '1.8 * celsius + 32'
         """
         terms = [(_quote(names[source]), weight) for source, weight in zip(self.sources, self.weights, strict=True)]
@@ -122,9 +131,9 @@ class Formula(NamedTuple):
         return f"{size * self.tick / length:.10g} {name}"
 
 
-def describe(target: str, formula: Formula, names: Sequence[str], fraction: float) -> str:
+def describe(formula: Formula, names: Sequence[str], fraction: float) -> str:
     """Return one line for a relation, with the fraction of the rows in which it holds."""
-    return f"{_quote(target)} = {formula.describe(names)} ({format_percent(fraction)})"
+    return f"{_quote(names[formula.target])} = {formula.describe(names)} ({format_percent(fraction)})"
 
 
 def describe_dependency(source: str, target: str) -> str:
@@ -181,8 +190,8 @@ def apply_formulas(
     return rows | new, clipped
 
 
-def solve(rows: Columns, codec: RowCodec, formulas: Iterable[tuple[int, Formula]]) -> Columns:
-    """Fill unknown cells that follow from the other cells of their row, by formulas with the index of their target.
+def solve(rows: Columns, codec: RowCodec, formulas: Iterable[Formula]) -> Columns:
+    """Fill unknown cells that follow from the other cells of their row.
 
     A value that its column cannot hold stays unknown.
     """
@@ -190,8 +199,9 @@ def solve(rows: Columns, codec: RowCodec, formulas: Iterable[tuple[int, Formula]
     columns, rows = list(rows), codec.add_elapsed_times(rows)
     while progress:  # a cell that is filled may determine others
         progress = False
-        for target, formula in formulas:
-            cells, sources = rows[names[target]], [rows[names[source]] for source in formula.sources]
+        for formula in formulas:
+            target, sources = formula.target, [rows[names[source]] for source in formula.sources]
+            cells = rows[names[target]]
             wanted = cells.unknown & ~np.any([source.missing for source in sources], axis=0)
             if not wanted.any():
                 continue
@@ -207,7 +217,7 @@ def solve(rows: Columns, codec: RowCodec, formulas: Iterable[tuple[int, Formula]
     return {name: rows[name] for name in columns}
 
 
-def close_sums(rows: Columns, given: Columns, codec: RowCodec, formulas: Iterable[tuple[int, Formula]]) -> Columns:
+def close_sums(rows: Columns, given: Columns, codec: RowCodec, formulas: Iterable[Formula]) -> Columns:
     """Change sampled cells of rows that contradict a sum so that it holds, where their ranges allow it.
 
     What a sum lacks is added to its first sampled part, as far as the range of that goes, then to the next one. Cells
@@ -215,13 +225,13 @@ def close_sums(rows: Columns, given: Columns, codec: RowCodec, formulas: Iterabl
     """
     quantities, formulas = codec.quantities, list(formulas)
     names, changed = codec.quantity_names, codec.add_elapsed_times(rows)
-    for target, formula in formulas:
-        if formula.factor is not None or codec.hidden_quantities & {target, *formula.sources}:
+    for formula in formulas:
+        if formula.factor is not None or not codec.hidden_quantities.isdisjoint(formula.columns):
             continue
-        wrong = violates(changed, codec, [(target, formula)])
-        for index, weight in zip((*formula.sources, target), (*formula.weights, -1.0), strict=True):
+        wrong = violates(changed, codec, [formula])
+        for index, weight in zip((*formula.sources, formula.target), (*formula.weights, -1.0), strict=True):
             values, cells = [changed[name].values for name in names], changed[names[index]]
-            excess = formula.evaluate(values) - values[target]
+            excess = formula.evaluate(values) - values[formula.target]
             movable = wrong & given[names[index]].unknown & np.isfinite(excess)
             moved = quantities[index].to_column_units(np.where(movable, values[index] - excess / weight, 0))
             movable &= quantities[index].can_hold(moved)
@@ -231,16 +241,16 @@ def close_sums(rows: Columns, given: Columns, codec: RowCodec, formulas: Iterabl
     return scatter(dict(rows), take(changed, fixed), fixed)
 
 
-def violates(rows: Columns, codec: RowCodec, formulas: Iterable[tuple[int, Formula]]) -> Mask:
+def violates(rows: Columns, codec: RowCodec, formulas: Iterable[Formula]) -> Mask:
     """Return in which rows a value differs from its formula, (n,). Rows with a missing value of it do not count."""
     rows = codec.add_elapsed_times(rows)
     quantities = [rows[name] for name in codec.quantity_names]
     values = [cells.values for cells in quantities]
     violated = np.zeros(n_rows(rows), dtype=np.bool_)
-    for target, formula in formulas:
-        known = ~np.any([quantities[index].missing for index in (target, *formula.sources)], axis=0)
-        computed = formula.evaluate(values)
-        close = is_close(computed, values[target], values, formula, codec.units[target].step)
+    for formula in formulas:
+        known = ~np.any([quantities[index].missing for index in formula.columns], axis=0)
+        computed, actual = formula.evaluate(values), values[formula.target]
+        close = is_close(computed, actual, values, formula, codec.units[formula.target].step)
         violated |= known & np.isfinite(computed) & formula.applies(values) & ~close
     return violated
 

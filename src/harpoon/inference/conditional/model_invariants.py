@@ -23,9 +23,9 @@ def find_invariants(sampler: RowSampler) -> Invariants:
     """Return the invariants of a model; none if its network does not keep any."""
     exclusions = sampler.relations.exclusions
     pairs = () if exclusions is None else tuple(_label_invariants(exclusions))
-    sums = tuple(_sum_invariant(sampler, *one) for one in sampler.relations.exact_sums())
+    sums = tuple(_sum_invariant(sampler, one) for one in sampler.relations.exact_sums())
     return Invariants(
-        pairs, sums, tuple(_product_invariant(sampler, *one) for one in sampler.relations.exact_products())
+        pairs, sums, tuple(_product_invariant(sampler, one) for one in sampler.relations.exact_products())
     )
 
 
@@ -53,26 +53,26 @@ def _label_invariants(exclusions: Exclusions) -> list[LabelInvariant]:
     return invariants
 
 
-def _sum_invariant(sampler: RowSampler, target: int, formula: Formula) -> SumInvariant:
+def _sum_invariant(sampler: RowSampler, formula: Formula) -> SumInvariant:
     """Return a sum in the units of the table. It is exact unless it has to be rounded to the resolution of its target.
 
     A number whose resolution is not known is computed from the others, so that it is exact, too.
     """
     codec, units = sampler.codec, sampler.codec.units
-    names, step = codec.quantity_names, units[target].step
+    names, target, step = codec.quantity_names, formula.target, units[formula.target].step
     terms = [*zip(formula.weights, (units[source].step for source in formula.sources), strict=True)]
     parts = [formula.constant, *(weight * of_source for weight, of_source in terms)]
     is_exact = not step or (all(of_source for _, of_source in terms) and _are_multiples(parts, step))
     sources = dict(zip((names[source] for source in formula.sources), formula.weights, strict=True))
-    is_hidden = bool(codec.hidden_quantities & {target, *formula.sources})  # the range says it all
+    is_hidden = not codec.hidden_quantities.isdisjoint(formula.columns)  # the range says it all
     text = "" if is_hidden else f"{names[target]} = {formula.describe(names)} in every training row"
     return SumInvariant(names[target], sources, formula.constant, 0.0 if is_exact else HALF_STEP * step, text)
 
 
-def _product_invariant(sampler: RowSampler, target: int, formula: Formula) -> ProductInvariant:
+def _product_invariant(sampler: RowSampler, formula: Formula) -> ProductInvariant:
     """Return a product in the units of the table. It is exact if it is a multiple of the resolution of its target."""
     names, units = sampler.codec.quantity_names, sampler.codec.units
-    step = units[target].step
+    target, step = formula.target, units[formula.target].step
     factor = 1.0 if formula.factor is None else formula.factor
     of_sources = [units[source].step for source in formula.sources]
     is_exact = formula.is_exact and all(of_sources) and _are_multiples([math.prod(of_sources)], step)
