@@ -25,7 +25,7 @@ from harpoon._formatting import format_list
 from harpoon.data.column import Column, Kind
 from harpoon.data.column_array import ColumnArray, Columns
 from harpoon.data.schema import Schema
-from harpoon.data.value_counts import ColumnCounts, TableCounts
+from harpoon.data.value_counts import ColumnCounts, TableCounts, nearest
 
 MAX_LABEL_VALUES = 32  # distinct numbers of a column, up to which each is stored like a label
 
@@ -226,12 +226,7 @@ def _mean(column: Column, cells: NDArray[Any]) -> Any:  # noqa: ANN401
 def _move(values: NDArray[Any], column: Column, targets: NDArray[Any] | None) -> NDArray[Any]:
     """Return numbers moved into the range of the column, and to the nearest of some targets if there are any."""
     clipped: NDArray[Any] = np.clip(values, column.minimum, column.maximum)
-    if targets is None:
-        return clipped
-    right = np.searchsorted(targets, clipped).clip(max=len(targets) - 1)
-    left = np.maximum(right - 1, 0)
-    below = clipped.astype(np.float64) - targets[left] < targets[right] - clipped.astype(np.float64)
-    return np.asarray(np.where(below, targets[left], targets[right]))
+    return clipped if targets is None else nearest(clipped, targets)
 
 
 def _constant(column: Column, counts: ColumnCounts) -> Column:

@@ -257,6 +257,15 @@ class ColumnCounts:
 TableCounts = dict[str, ColumnCounts]
 
 
+def nearest(values: NDArray[Any], candidates: NDArray[Any]) -> NDArray[Any]:
+    """Return the nearest of ascending candidates to each value, (n,); of two that are equally near the larger."""
+    right = np.searchsorted(candidates, values).clip(max=len(candidates) - 1)
+    left = np.maximum(right - 1, 0)
+    below = np.subtract(values, candidates[left], dtype=np.float64)
+    above = np.subtract(candidates[right], values, dtype=np.float64)
+    return np.asarray(np.where(below < above, candidates[left], candidates[right]))
+
+
 def count_columns(table: Table, weights: Floats | None = None) -> TableCounts:
     """Count the values of each column of a table, whose rows may have weights, (n,)."""
     return {name: ColumnCounts.from_column(table.column(name), weights) for name in table.names}

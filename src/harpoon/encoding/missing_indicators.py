@@ -48,7 +48,7 @@ class MissingIndicatorCodec(HiddenCodec):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """One category of two."""
+        """One categorical part of two features."""
         return (Part(2, PartType.CATEGORICAL),)
 
     @classmethod

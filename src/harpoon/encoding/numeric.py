@@ -48,7 +48,7 @@ class NumericCodec(ColumnCodec):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """One feature."""
+        """One continuous feature."""
         return (CONTINUOUS_PART,)
 
     def encode(self, cells: ColumnArray) -> Floats:

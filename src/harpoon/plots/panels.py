@@ -16,7 +16,7 @@ from harpoon.data import Column, Kind, Schema, Table, coerce
 from harpoon.data.calendar import DAY
 from harpoon.exceptions import InvalidOption, InvalidTable
 from harpoon.plots import style
-from harpoon.report.distributions import Bins, CategoryFractions, distance, duration_unit, format_value, measure
+from harpoon.report.distributions import Bins, CategoryFractions, distance, duration_unit, format_rounded_value, measure
 from harpoon.report.what_if import shift
 
 PANELS_PER_ROW, PANEL_WIDTH, PANEL_HEIGHT = 4, 3.0, 2.3  # inches
@@ -159,7 +159,7 @@ def _draw_histogram(axes: Axes, pair: ColumnPair, separator: str) -> list[str]:
     notes = [unit] if unit else []
     for i, spike in enumerate(bins.spikes):
         at_spike = _format_fractions([float(one.at_spikes[i]) / one.total for one in histograms], separator)
-        notes.append(f"at {format_value(column, float(spike), digits=6)}: {at_spike}")
+        notes.append(f"at {format_rounded_value(column, float(spike), digits=6)}: {at_spike}")
     outside = [(one.below + one.above) / one.total for one in histograms]
     return [*notes, f"outside: {_format_fractions(outside, separator)}"] if any(outside) else notes
 

@@ -223,7 +223,7 @@ def picture(column: Column, tables: Mapping[str, Table]) -> Picture:
     )
 
 
-def format_value(column: Column, value: float, digits: int = 4, *, largest: float | None = None) -> str:
+def format_rounded_value(column: Column, value: float, digits: int = 4, *, largest: float | None = None) -> str:
     """Return a value of a numeric or temporal column as text; a duration in the unit that suits the `largest` value."""
     if column.kind is Kind.DURATION:
         unit, ticks = duration_unit(column, value if largest is None else largest)
@@ -251,7 +251,7 @@ def _histogram_picture(column: Column, cells: Mapping[str, ColumnArray], missing
         categories=[],
         spikes=[
             {
-                "value": format_value(column, float(value)),
+                "value": format_rounded_value(column, float(value)),
                 "fractions": {name: float(one.at_spikes[i]) / max(one.total, 1) for name, one in histograms.items()},
             }
             for i, value in enumerate(bins.spikes)
@@ -272,7 +272,7 @@ def _ticks(column: Column, bins: Bins, histograms: Sequence[Histogram]) -> list[
     else:
         middle = span / 2 if n_steps > MAX_RESOLUTION_STEPS else step * np.round(n_steps / 2)
         values = bins.low + np.array([0.0, middle, span])
-    texts = [format_value(column, value, largest=_largest(bins)) for value in values.tolist()]
+    texts = [format_rounded_value(column, value, largest=_largest(bins)) for value in values.tolist()]
     if column.kind is Kind.DURATION:  # the axis names the unit
         texts = [text.partition(" ")[0] for text in texts]
     if any(one.below for one in histograms):

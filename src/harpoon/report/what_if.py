@@ -27,7 +27,7 @@ from harpoon.report.distributions import (
     distance,
     distance_noise,
     format_category,
-    format_value,
+    format_rounded_value,
     measure,
     picture,
 )
@@ -264,7 +264,8 @@ def _format_distinct(column: Column, values: list[float], digits: int) -> list[s
     """Return values as text, with as many digits as they need to look different."""
     largest = max(map(abs, values))
     texts = [
-        [format_value(column, value, n, largest=largest) for value in values] for n in range(digits, MAX_DIGITS + 1)
+        [format_rounded_value(column, value, n, largest=largest) for value in values]
+        for n in range(digits, MAX_DIGITS + 1)
     ]
     found = next((text for text in texts if len(set(text)) == len(text)), texts[0])
     if column.kind is Kind.DURATION:  # their unit is the same

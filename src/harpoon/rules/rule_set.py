@@ -23,7 +23,7 @@ from harpoon._utils import cards
 from harpoon.conditions.binding.binder import bind
 from harpoon.conditions.binding.bound import BoundPredicate, all_of, assume_complete, complement, negate
 from harpoon.conditions.evaluation.evaluate import evaluate
-from harpoon.conditions.language.expressions import IsNull, Node, Predicate, column_names, conjunction, disjunction
+from harpoon.conditions.language.expressions import IsNull, Predicate, column_names, conjunction, disjunction
 from harpoon.conditions.language.functions import col
 from harpoon.conditions.language.parser import parse, to_predicate
 from harpoon.conditions.logic.explanation import explain_contradiction
@@ -250,7 +250,8 @@ class BoundRules:
     @cached_property
     def _null_columns(self) -> set[str]:
         """The columns that a rule allows or requires to be missing, by name."""
-        return set().union(*(_null_columns(rule.predicate) for rule in self.rules))
+        nodes = (node for rule in self.rules for node in rule.predicate.walk())
+        return {name for node in nodes if isinstance(node, IsNull) for name in column_names(node)}
 
     def accept(self, wanted: Mask, nullable: Collection[str]) -> BoundPredicate:
         """Return the condition of the rows that do not break any of some rules, (rules,)."""
@@ -348,11 +349,6 @@ def describe_rows(rows: Sequence[int]) -> str:
     ('row 3', 'rows 0, 2, 7, 8, 9 and 1 more')
     """
     return f"{'row' if len(rows) == 1 else 'rows'} {format_list(rows)}"
-
-
-def _null_columns(node: Node) -> set[str]:
-    """Return the names of the columns that an expression asks to be missing or not."""
-    return column_names(node) if isinstance(node, IsNull) else set().union(*map(_null_columns, node.children()))
 
 
 def _read(given: object, names: Collection[str]) -> Iterator[Rule]:

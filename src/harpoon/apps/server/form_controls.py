@@ -26,7 +26,7 @@ import numpy as np
 
 from harpoon.apps.server.served_model import json_value
 from harpoon.conditions import BoundPredicate, Predicate, bind, columns_of, evaluate
-from harpoon.conditions.binding.bound import AllOf, AnyOf, ColumnRef, Compare, Constant, IsIn, NumberLiteral
+from harpoon.conditions.binding.bound import AllOf, AnyOf, ColumnRef, Compare, Constant, IsIn, NumberLiteral, leaves
 from harpoon.conditions.language.expressions import ColumnName, Comparison, In, Literal, conjunction, members_of
 from harpoon.data import Column, ColumnArray, Kind, Schema, as_category
 from harpoon.exceptions import InvalidCondition
@@ -39,7 +39,7 @@ MICROSECOND = 1000  # nanoseconds
 def to_controls(tree: Predicate, schema: Schema) -> tuple[dict[str, dict[str, Any]], bool]:
     """Return the controls that show a condition, and whether they show all of it."""
     bound = bind(tree, schema)
-    parts = bound.parts if isinstance(bound, AllOf) else () if bound == Constant(truth=True) else (bound,)
+    parts = () if bound == Constant(truth=True) else leaves(bound, AllOf)
     allowed: dict[str, set[int]] = {}
     ranges: dict[str, list[tuple[float, str]]] = {}  # ends and operators
     complete = True

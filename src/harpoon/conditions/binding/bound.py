@@ -304,7 +304,7 @@ def _is_unknown(term: NumericTerm, nullable: Collection[str]) -> BoundPredicate:
 
 
 def _join(junction: type[AllOf | AnyOf], parts: Iterable[BoundPredicate]) -> BoundPredicate:
-    flat = [inner for part in parts for inner in (part.parts if isinstance(part, junction) else (part,))]
+    flat = [leaf for part in parts for leaf in leaves(part, junction)]
     neutral = junction is AllOf  # "and true" and "or false" change nothing
     if Constant(not neutral) in flat:
         return Constant(not neutral)

@@ -84,6 +84,12 @@ class Node:
             value = getattr(self, f.name)
             yield from (v for v in (value if isinstance(value, tuple) else (value,)) if isinstance(v, Node))
 
+    def walk(self) -> Iterator[Node]:
+        """Yield the node and all nodes below it."""
+        yield self
+        for child in self.children():
+            yield from child.walk()
+
     @cached_property
     def depth(self) -> int:
         """The number of levels of the tree."""
@@ -436,4 +442,4 @@ def _key(part: object) -> object:
 
 def column_names(node: Node) -> set[str]:
     """Return the names of the columns that an expression uses."""
-    return {node.name} if isinstance(node, ColumnName) else set().union(*map(column_names, node.children()))
+    return {each.name for each in node.walk() if isinstance(each, ColumnName)}

@@ -23,11 +23,11 @@ from harpoon.conditions.binding.binder import bind
 from harpoon.conditions.binding.bound import (
     BoundPredicate,
     DatePart,
-    NumericTerm,
     all_of,
     columns_of,
     has_date_part,
     leaves,
+    terms,
 )
 from harpoon.conditions.binding.branches import Branch, overlapping_branches
 from harpoon.conditions.evaluation.evaluate import evaluate
@@ -207,14 +207,10 @@ def _excludes_numbers(
     return is_infeasible([*constraints, *(one for each in invariants.sums for one in of_sum(each))], limits)
 
 
-def _ignores_missing(term: bound.Compare | NumericTerm) -> bool:
-    """Return whether a term may have a value although a cell is missing."""
-    match term:
-        case bound.Compare(_, left, right):
-            return _ignores_missing(left) or _ignores_missing(right)
-        case bound.Operation(operator, operands):
-            return operator in ("least", "greatest") or any(map(_ignores_missing, operands))
-    return False
+def _ignores_missing(comparison: bound.Compare) -> bool:
+    """Return whether a comparison may hold although a cell is missing."""
+    operations = (term for term in terms(comparison) if isinstance(term, bound.Operation))
+    return any(operation.operator in ("least", "greatest") for operation in operations)
 
 
 def _range(parts: list[BoundPredicate], name: str, domain: Domain) -> Bounds:

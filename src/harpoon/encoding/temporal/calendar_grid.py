@@ -15,7 +15,7 @@ import numpy as np
 
 from harpoon.data import Column, Kind, Mask, WeightedValues
 from harpoon.data.calendar import DAY, HOUR, MINUTE, RANGES, SECOND, Ints, date_part, from_local, to_local
-from harpoon.data.value_counts import sum_counts
+from harpoon.data.value_counts import nearest, sum_counts
 
 DATE_PARTS = ("month", "day", "weekday")
 DAY_PARTS = (*DATE_PARTS, "year", "quarter", "week", "dayofyear")  # the last ones are modelled if columns have them
@@ -302,7 +302,7 @@ class Calendar:
         for name, length in TIME_PARTS.items():
             value = parts.get(name)
             if value is None:
-                value = _nearest_of(date_part(name, local, tick), self.values[name])
+                value = nearest(date_part(name, local, tick), np.array(self.values[name]))
             total = total + value * (length // tick)
         return total if self.time_of_day is None else np.clip(total, *self.time_of_day)
 
@@ -323,15 +323,6 @@ def integers_from_json(data: Any) -> tuple[int, ...]:  # noqa: ANN401
     if not isinstance(data, list) or not all(type(value) is int for value in data):
         raise ValueError("expected a list of integers")
     return tuple(data)
-
-
-def _nearest_of(values: Ints, allowed: Sequence[int]) -> Ints:
-    """Return the nearest allowed value of each, (n,)."""
-    options = np.array(allowed)
-    right = np.searchsorted(options, values).clip(max=len(options) - 1)
-    left = np.maximum(right - 1, 0)
-    is_left = np.abs(values - options[left]) < np.abs(options[right] - values)
-    return np.asarray(np.where(is_left, options[left], options[right]))
 
 
 def _group_numbers(parts: Parts, n: int) -> Ints:

@@ -72,7 +72,7 @@ class CalendarPartCodec(HiddenCodec):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """One category."""
+        """One categorical part, with a feature for each value."""
         return (Part(len(self.values), PartType.CATEGORICAL),)
 
     @classmethod
