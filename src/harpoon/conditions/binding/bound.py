@@ -198,15 +198,13 @@ def complement(bound: BoundPredicate, nullable: Collection[str] = ()) -> BoundPr
 
 def assume_complete(bound: BoundPredicate, nullable: Collection[str] = ()) -> BoundPredicate:
     """Simplify a condition for rows in which only the nullable columns have missing cells."""
-    match bound:
-        case AllOf(parts):
-            return all_of(assume_complete(part, nullable) for part in parts)
-        case AnyOf(parts):
-            return any_of(assume_complete(part, nullable) for part in parts)
-        case IsMissing(column, missing) if column not in nullable:
-            return Constant(truth=not missing)
-        case _:
-            return bound
+
+    def simplify(leaf: BoundPredicate) -> BoundPredicate:
+        if isinstance(leaf, IsMissing) and leaf.column not in nullable:
+            return Constant(truth=not leaf.missing)
+        return leaf
+
+    return map_leaves(bound, simplify)
 
 
 def leaves(
@@ -221,9 +219,9 @@ def leaves(
 
 
 def map_leaves(bound: BoundPredicate, change: Callable[[BoundPredicate], BoundPredicate]) -> BoundPredicate:
-    """Return a condition with each of its leaves changed."""
+    """Return a condition with each of its leaves changed, flattened and without constants."""
     if isinstance(bound, AllOf | AnyOf):
-        return replace(bound, parts=tuple(map_leaves(part, change) for part in bound.parts))
+        return _join(type(bound), (map_leaves(part, change) for part in bound.parts))
     return change(bound)
 
 
