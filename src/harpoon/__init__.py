@@ -70,6 +70,7 @@ _MODULE_OF = {name: module for module, names in _MODULES.items() for name in nam
 _PUBLIC_MODULES = ("duckdb", "engines", "io", "metrics", "mlflow", "plots", "report", "rules", "sdv", "sklearn")
 
 
+# `harpoon._utils.lazy_names` is not used here: importing it would make `harpoon._utils` an attribute of the package.
 def __getattr__(name: str) -> object:
     """Import a public name or module on first use."""
     if name in __all__:

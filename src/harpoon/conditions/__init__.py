@@ -18,8 +18,9 @@ A condition passes through the folders in this order:
     Compare(operator='>=', left=ColumnRef(column='age'), right=NumberLiteral(value=50), step=1.0)
 """
 
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import TYPE_CHECKING
 
+from harpoon._utils.lazy_names import lazy_names
 from harpoon.conditions.binding.binder import bind
 from harpoon.conditions.binding.bound import BoundPredicate, assume_complete, columns_of, negate
 from harpoon.conditions.binding.branches import Branch, disjoint_branches
@@ -29,7 +30,7 @@ from harpoon.conditions.language.functions import case, col, cols, greatest, lea
 from harpoon.conditions.language.parser import parse, to_predicate
 from harpoon.conditions.logic.explanation import explain_contradiction
 
-if _TYPE_CHECKING:
+if TYPE_CHECKING:
     from harpoon.conditions.evaluation.penalty import (
         CATEGORY_PENALTIES,
         ConditionPenalty,
@@ -37,18 +38,6 @@ if _TYPE_CHECKING:
         batch_penalty,
         row_penalty,
     )
-
-_IN_PENALTY = ("CATEGORY_PENALTIES", "ConditionPenalty", "LossFunction", "batch_penalty", "row_penalty")
-
-
-def __getattr__(name: str) -> object:
-    """Import a name that needs torch on first use."""
-    if name not in _IN_PENALTY:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from harpoon.conditions.evaluation import penalty
-
-    return getattr(penalty, name)
-
 
 __all__ = [
     "CATEGORY_PENALTIES",
@@ -76,3 +65,7 @@ __all__ = [
     "row_penalty",
     "to_predicate",
 ]
+
+# These names need torch.
+_IN_PENALTY = ("CATEGORY_PENALTIES", "ConditionPenalty", "LossFunction", "batch_penalty", "row_penalty")
+__getattr__, __dir__ = lazy_names(__name__, {"evaluation.penalty": _IN_PENALTY})

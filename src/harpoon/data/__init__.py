@@ -13,11 +13,14 @@ from harpoon.data.column import (
     format_time,
 )
 from harpoon.data.column_array import (
+    MAX_EXACT_INTEGER,
     NANOSECONDS,
     NO_INDEX,
     ColumnArray,
     Columns,
+    Floats,
     Index,
+    Mask,
     Storage,
     as_unknown,
     concat,
@@ -32,10 +35,11 @@ from harpoon.data.column_array import (
 from harpoon.data.dataframe import FrameTemplate, Table
 from harpoon.data.reader import read_columns
 from harpoon.data.schema import Schema
-from harpoon.data.value_counts import ColumnCounts, Floats, TableCounts, WeightedValues, count_columns, merge_counts
+from harpoon.data.value_counts import ColumnCounts, TableCounts, WeightedValues, count_columns, merge_counts
 
 __all__ = [
     "KINDS",
+    "MAX_EXACT_INTEGER",
     "NANOSECONDS",
     "NO_INDEX",
     "Column",
@@ -47,6 +51,7 @@ __all__ = [
     "Index",
     "Kind",
     "KindSpec",
+    "Mask",
     "Schema",
     "Storage",
     "Table",

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from harpoon.data.column_array import ColumnArray, Storage
+from harpoon.data.column_array import ColumnArray, Mask, Storage
 
 MAX_DIGITS = 38  # of a decimal of 128 bits
 
@@ -62,7 +62,7 @@ def from_arrow(column: pa.ChunkedArray) -> ColumnArray:
     return ColumnArray(storage, values, missing, categories, unit=unit, zoned=zone is not None, zone=zone or "")
 
 
-def _from_dictionary(column: pa.ChunkedArray, storage: Storage, missing: NDArray[np.bool_]) -> ColumnArray:
+def _from_dictionary(column: pa.ChunkedArray, storage: Storage, missing: Mask) -> ColumnArray:
     ordered = bool(storage == "category" and column.type.ordered)
     chunks = (column.unify_dictionaries() if storage == "category" else column.dictionary_encode()).chunks
     categories = tuple(chunks[0].dictionary.to_pylist()) if chunks else ()
@@ -136,7 +136,7 @@ def has_new_categories(array: pa.Array, own: pa.ChunkedArray) -> bool:
     return both and len(array.dictionary) > len(own.unify_dictionaries().chunk(0).dictionary)
 
 
-def merge_filled(own: pa.ChunkedArray, new: pa.Array, missing: NDArray[np.bool_]) -> pa.Array:
+def merge_filled(own: pa.ChunkedArray, new: pa.Array, missing: Mask) -> pa.Array:
     """Return the new cells where a cell is missing, and the own ones elsewhere."""
     own = own.combine_chunks()
     if isinstance(own, pa.ChunkedArray):  # an empty one has no chunks to combine

@@ -20,6 +20,15 @@ from harpoon.data.column_array import NANOSECONDS
 Ints = NDArray[np.int64]
 SECOND = 10**9  # nanoseconds
 MINUTE, HOUR, DAY = 60 * SECOND, 3_600 * SECOND, 86_400 * SECOND
+TIME_UNITS = {  # in nanoseconds, the longest first
+    "day": DAY,
+    "hour": HOUR,
+    "minute": MINUTE,
+    "second": SECOND,
+    "millisecond": 10**6,
+    "microsecond": 10**3,
+    "nanosecond": 1,
+}
 MAX_TICKS = 2.0**63 - 1024  # the largest float that is an integer of 64 bits; later times are clipped
 UNITS = {tick: unit for unit, tick in NANOSECONDS.items()}
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from harpoon._formatting import format_list, format_percent
-from harpoon.data.calendar import is_zone, to_local
+from harpoon.data.calendar import DAY, TIME_UNITS, is_zone, to_local
 from harpoon.data.column_array import NANOSECONDS, Storage
 from harpoon.exceptions import InvalidOption
 
@@ -27,15 +27,6 @@ MAX_STEP = 10**18
 MAX_DECIMALS = 9  # the finest resolution that is detected
 MAX_ROUNDING = 0.01  # steps: a larger rounding error could hide other digits
 MAX_ROUNDED_FRACTION = 0.1  # values with a rounding error
-TIME_STEPS = {  # in nanoseconds
-    "day": 86_400 * 10**9,
-    "hour": 3_600 * 10**9,
-    "minute": 60 * 10**9,
-    "second": 10**9,
-    "millisecond": 10**6,
-    "microsecond": 10**3,
-    "nanosecond": 1,
-}
 
 
 @dataclass(frozen=True)
@@ -79,7 +70,7 @@ def integer_step(values: NDArray[Any], unit: str = "") -> int:  # noqa: ARG001
 def time_step(values: NDArray[Any], unit: str) -> int:
     """Return the largest of day, hour, minute, second and so on that divides all times, in units of time."""
     tick = NANOSECONDS[unit]
-    steps = [step // tick for step in TIME_STEPS.values() if step >= tick]
+    steps = [step // tick for step in TIME_UNITS.values() if step >= tick]
     return int(next(step for step in steps if not (values % step).any()))
 
 
@@ -112,7 +103,7 @@ def _format_duration(ticks: float, unit: str) -> str:
     ('90 minutes', '1 day', '0 days', '3 microseconds')
     """
     nanoseconds = int(ticks) * NANOSECONDS[unit or "us"]
-    name, size = next(one for one in TIME_STEPS.items() if nanoseconds % one[1] == 0)
+    name, size = next(one for one in TIME_UNITS.items() if nanoseconds % one[1] == 0)
     count = nanoseconds // size
     return f"{count} {name}{'s' * (abs(count) != 1)}"
 
@@ -205,6 +196,11 @@ class Kind(str):
         return self.spec.temporal
 
     @property
+    def is_timestamp(self) -> bool:
+        """Whether values are points in time: dates or datetimes, not durations."""
+        return self in (Kind.DATE, Kind.DATETIME)
+
+    @property
     def numeric(self) -> bool:
         """Whether values lie on a line."""
         return self.spec.numeric
@@ -264,6 +260,11 @@ class Column:
     def is_flag(self) -> bool:
         """Whether it is a number with two values: a category that is written as a number."""
         return self.clip and self.values is not None and len(self.values) == 2  # noqa: PLR2004
+
+    @property
+    def tick(self) -> int:
+        """One unit of its values in nanoseconds, if they are times or durations; else 0."""
+        return DAY if self.kind is Kind.DATE else NANOSECONDS.get(self.unit, 1) if self.kind.temporal else 0
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields that differ from their defaults, as plain data."""

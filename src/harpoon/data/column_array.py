@@ -13,7 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 Storage = Literal["float", "integer", "boolean", "text", "category", "date", "datetime", "duration", "null", "other"]
+Floats = NDArray[np.float64]
 Index = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+MAX_EXACT_INTEGER = 2**53  # a double has 53 binary digits: beyond it, neighbouring integers are the same float
 NO_INDEX = -1  # in arrays of indices: there is none
 NANOSECONDS = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
@@ -32,13 +35,13 @@ class ColumnArray:
 
     storage: Storage
     values: NDArray[Any]
-    missing: NDArray[np.bool_]
+    missing: Mask
     categories: tuple[Any, ...] = ()
     ordered: bool = False
     unit: str = ""
     zoned: bool = False  # whether datetimes have a time zone
     unseen: tuple[Any, ...] = ()
-    null: NDArray[np.bool_] | None = None
+    null: Mask | None = None
     zone: str = ""  # the time zone of the table, if datetimes have one; values are instants in UTC
 
     def __len__(self) -> int:
@@ -52,18 +55,18 @@ class ColumnArray:
         """Return cells of the same kind with other values, none of them missing."""
         return replace(self, values=values, missing=np.zeros(len(values), dtype=np.bool_), null=None)
 
-    def with_null(self, null: NDArray[np.bool_]) -> ColumnArray:
+    def with_null(self, null: Mask) -> ColumnArray:
         """Return the cells with some of them null."""
         values = np.where(null, np.zeros((), dtype=self.values.dtype), self.values)
         return replace(self, values=values, missing=self.missing | null, null=self.is_null | null)
 
     @property
-    def is_null(self) -> NDArray[np.bool_]:
+    def is_null(self) -> Mask:
         """Which cells are known to have no value, (n,)."""
         return np.zeros(len(self), dtype=np.bool_) if self.null is None else self.null
 
     @property
-    def unknown(self) -> NDArray[np.bool_]:
+    def unknown(self) -> Mask:
         """Which cells are missing and may be filled, (n,)."""
         return self.missing if self.null is None else self.missing & ~self.null
 

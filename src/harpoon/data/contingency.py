@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from harpoon.data.calendar import PARTS
 from harpoon.data.column import Column, Kind
-from harpoon.data.column_array import ColumnArray, Columns, n_rows, take
+from harpoon.data.column_array import ColumnArray, Columns, Floats, n_rows, take
 from harpoon.data.counted_parts import PAIRED_PARTS, CountedPart, counted_parts
 from harpoon.data.schema import Schema
-from harpoon.data.value_counts import MAX_DISTINCT_VALUES, ColumnCounts, Floats, TableCounts, WeightedValues
+from harpoon.data.value_counts import MAX_DISTINCT_VALUES, ColumnCounts, TableCounts, WeightedValues
 
 Counts = NDArray[np.int64]
 Pair = tuple[str, str]
@@ -254,7 +254,7 @@ def suppress(counts: Counts, largest: int = SUPPRESSED) -> Counts:
 
 def _part_from_json(schema: Schema, column: str, part: str) -> CountedPart:
     """Return a calendar part of a column; raise ValueError if it has none."""
-    if column not in schema.names or schema[column].kind not in (Kind.DATE, Kind.DATETIME) or part not in PARTS:
+    if column not in schema.names or not schema[column].kind.is_timestamp or part not in PARTS:
         raise ValueError(f"column {column!r} has no calendar part {part!r}")
     return CountedPart.of_column(schema[column], part)
 

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harpoon.data.calendar import DAY, PARTS, TIMES_OF_DAY, Ints, date_part, to_local
+from harpoon.data.calendar import PARTS, TIMES_OF_DAY, Ints, date_part, to_local
 from harpoon.data.column import Column, Kind
-from harpoon.data.column_array import NANOSECONDS, ColumnArray, Columns
+from harpoon.data.column_array import ColumnArray, Columns
 from harpoon.data.schema import Schema
 from harpoon.data.value_counts import MAX_DISTINCT_VALUES, ColumnCounts, TableCounts
 
@@ -33,8 +33,7 @@ class CountedPart(NamedTuple):
     @classmethod
     def of_column(cls, column: Column, part: str) -> CountedPart:
         """Return a part of a column of dates or datetimes."""
-        tick = DAY if column.kind is Kind.DATE else NANOSECONDS.get(column.unit, 1)
-        return cls(column.name, part, tick, column.zone)
+        return cls(column.name, part, column.tick, column.zone)
 
     def values(self, times: Ints) -> Ints:
         """Return the part of times, (n,)."""
@@ -56,7 +55,7 @@ def counted_parts(schema: Schema, counts: TableCounts) -> dict[str, CountedPart]
     """Return the parts of all columns of a schema that can be counted, by name; merged counts do not tell all parts."""
     found: dict[str, CountedPart] = {}
     for column in schema.modelled:
-        if column.kind not in (Kind.DATE, Kind.DATETIME) or counts[column.name].n_distinct >= MAX_DISTINCT_VALUES // 2:
+        if not column.kind.is_timestamp or counts[column.name].n_distinct >= MAX_DISTINCT_VALUES // 2:
             continue
         names = [part for part in PARTS if column.kind is Kind.DATETIME or part not in TIMES_OF_DAY]
         found |= {part_name(column.name, part, schema.names): CountedPart.of_column(column, part) for part in names}

@@ -34,7 +34,7 @@ from harpoon.data.arrow import (
     to_arrow,
 )
 from harpoon.data.column import Kind
-from harpoon.data.column_array import ColumnArray
+from harpoon.data.column_array import ColumnArray, Mask
 from harpoon.data.frame_metadata import (
     ARROW_DECIMAL,
     is_enum,
@@ -175,7 +175,7 @@ class Table:
     def fill(
         self,
         columns: Mapping[str, ColumnArray],
-        missing: Mapping[str, NDArray[np.bool_]],
+        missing: Mapping[str, Mask],
         template: FrameTemplate,
         only: Sequence[str] | None = None,
     ) -> Any:  # noqa: ANN401
@@ -206,7 +206,7 @@ class Table:
             return filled.iloc[:, [self.names.index(name) for name in only]]
         return nw.from_native(filled, eager_only=True).select(list(only)).to_native()
 
-    def _merge(self, name: str, cells: ColumnArray, dtype: pa.DataType, missing: NDArray[np.bool_]) -> pa.Array:
+    def _merge(self, name: str, cells: ColumnArray, dtype: pa.DataType, missing: Mask) -> pa.Array:
         """Return the filled column in the given type, or else in its own."""
         own = self.arrow.column(name)
         # Only new cells are converted: an observed one may not fit the type, and stays as it is.

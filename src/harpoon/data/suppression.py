@@ -25,7 +25,7 @@ from harpoon._formatting import format_list
 from harpoon.data.column import Column, Kind
 from harpoon.data.column_array import ColumnArray, Columns
 from harpoon.data.schema import Schema
-from harpoon.data.value_counts import ColumnCounts, TableCounts
+from harpoon.data.value_counts import ColumnCounts, TableCounts, nearest
 
 MAX_LABEL_VALUES = 32  # distinct numbers of a column, up to which each is stored like a label
 
@@ -205,7 +205,7 @@ def _end(column: Column, values: NDArray[Any], weights: NDArray[np.int64], k: in
     """
     up_to = np.cumsum(weights)
     first = int(np.searchsorted(up_to, k))
-    if weights[first] >= k or column.kind in (Kind.DATE, Kind.DATETIME):
+    if weights[first] >= k or column.kind.is_timestamp:
         return values[first].item()
     return _mean(column, values[np.searchsorted(up_to, np.arange(k - 1, 2 * k - 1), side="right")])
 
@@ -226,12 +226,7 @@ def _mean(column: Column, cells: NDArray[Any]) -> Any:  # noqa: ANN401
 def _move(values: NDArray[Any], column: Column, targets: NDArray[Any] | None) -> NDArray[Any]:
     """Return numbers moved into the range of the column, and to the nearest of some targets if there are any."""
     clipped: NDArray[Any] = np.clip(values, column.minimum, column.maximum)
-    if targets is None:
-        return clipped
-    right = np.searchsorted(targets, clipped).clip(max=len(targets) - 1)
-    left = np.maximum(right - 1, 0)
-    below = clipped.astype(np.float64) - targets[left] < targets[right] - clipped.astype(np.float64)
-    return np.asarray(np.where(below, targets[left], targets[right]))
+    return clipped if targets is None else nearest(clipped, targets)
 
 
 def _constant(column: Column, counts: ColumnCounts) -> Column:

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from harpoon._formatting import closest_matches, format_list, shorten
-from harpoon.data.column_array import ColumnArray
+from harpoon.data.column_array import ColumnArray, Floats
 from harpoon.data.dataframe import Table
 from harpoon.data.schema import Schema
-from harpoon.data.value_counts import Floats
 from harpoon.exceptions import InvalidOption, InvalidTable
 
 MIN_WEIGHT, MAX_WEIGHT = 1e-100, 1e100  # so that sums of weights, and their squares, are finite

@@ -21,11 +21,10 @@ from numpy.typing import NDArray
 
 from harpoon.data.coercion import coerce
 from harpoon.data.column import Column
-from harpoon.data.column_array import ColumnArray
+from harpoon.data.column_array import ColumnArray, Floats, Mask
 from harpoon.data.dataframe import Table
 from harpoon.exceptions import InvalidTable
 
-Floats = NDArray[np.float64]
 Number = TypeVar("Number", np.int64, np.float64)
 MAX_DISTINCT_VALUES = 2**20  # of a numeric column after a merge
 CATEGORICAL_STORAGE = ("boolean", "text", "category")
@@ -53,7 +52,7 @@ class WeightedValues:
         distinct = np.unique(x, return_counts=True) if counts is None else sum_counts(x, counts)
         return cls(*distinct, min_rows, None if weights is None else sum_counts(x, weights)[1])
 
-    def __getitem__(self, mask: NDArray[np.bool_]) -> WeightedValues:
+    def __getitem__(self, mask: Mask) -> WeightedValues:
         weights = None if self.weights is None else self.weights[mask]
         return WeightedValues(self.values[mask], self.counts[mask], self.min_rows, weights)
 
@@ -90,7 +89,7 @@ class WeightedValues:
         return math.sqrt(float(np.average(centred**2, weights=self.mass))) * self.max_abs
 
     @property
-    def is_common(self) -> NDArray[np.bool_]:
+    def is_common(self) -> Mask:
         """Which numbers occur at least `min_rows` times, (n,)."""
         return self.counts >= self.min_rows
 
@@ -256,6 +255,15 @@ class ColumnCounts:
 
 
 TableCounts = dict[str, ColumnCounts]
+
+
+def nearest(values: NDArray[Any], candidates: NDArray[Any]) -> NDArray[Any]:
+    """Return the nearest of ascending candidates to each value, (n,); of two that are equally near the larger."""
+    right = np.searchsorted(candidates, values).clip(max=len(candidates) - 1)
+    left = np.maximum(right - 1, 0)
+    below = np.subtract(values, candidates[left], dtype=np.float64)
+    above = np.subtract(candidates[right], values, dtype=np.float64)
+    return np.asarray(np.where(below < above, candidates[left], candidates[right]))
 
 
 def count_columns(table: Table, weights: Floats | None = None) -> TableCounts:

@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from harpoon.data import Column, ColumnArray, ColumnCounts, Floats, Kind, Storage
+from harpoon.data import Column, ColumnArray, ColumnCounts, Floats, Kind, Mask, Storage
 from harpoon.encoding.codec import ColumnCodec, Part, PartType
 from harpoon.exceptions import CategoriesGroupedWarning
 
@@ -205,7 +205,7 @@ class HierarchicalCodec(CategoricalCodec):
         return cls(columns[0], tuple(data["frequent"]))
 
 
-def one_hot(index: NDArray[Any], missing: NDArray[np.bool_], width: int) -> Floats:
+def one_hot(index: NDArray[Any], missing: Mask, width: int) -> Floats:
     """Return one-hot vectors, (n, width), that are all zeros where a cell is missing."""
     x = np.zeros((len(index), width))
     observed = np.flatnonzero(~missing)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 from torch import Tensor
 
-from harpoon.data import Column, ColumnArray, Columns, Floats, Kind
+from harpoon.data import Column, ColumnArray, Columns, Floats, Kind, Mask
 from harpoon.encoding.units import AffineUnit
 
 
@@ -109,7 +109,7 @@ class Codec(ABC):
     def supports(cls, kind: Kind) -> bool:
         """Return whether it encodes columns of a kind."""
 
-    def is_observed(self, rows: Columns) -> NDArray[np.bool_]:
+    def is_observed(self, rows: Columns) -> Mask:
         """Return in which rows the network sees it, (n,): those in which none of its cells is missing."""
         return np.asarray(~np.any([rows[column.name].missing for column in self.columns], axis=0), dtype=np.bool_)
 
@@ -188,6 +188,27 @@ class Codec(ABC):
         return None
 
 
+class HiddenCodec(Codec):
+    """Encodes what follows from columns, such as a calendar part. It is decoded with them, and not to cells."""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """None: it does not hold the values of a column."""
+        return ()
+
+    def decode_columns(self, x: Floats, *, is_mean: bool = False) -> Columns:  # noqa: ARG002
+        """Return no cells."""
+        return {}
+
+    def expectations(self, x: Floats) -> dict[str, Floats]:  # noqa: ARG002
+        """Return nothing."""
+        return {}
+
+    def soft_columns(self, x: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
+        """Return nothing."""
+        return {}
+
+
 class ColumnCodec(Codec):
     """Encodes one column into d features per row. Subclasses have the attribute `column`."""
 
@@ -210,7 +231,7 @@ class ColumnCodec(Codec):
     def expectation(self, x: Floats) -> Floats:
         """Return what E[x_0] means: a value in the table's units, (n,), or probabilities, (n, categories)."""
 
-    def is_possible(self, cells: ColumnArray) -> NDArray[np.bool_]:
+    def is_possible(self, cells: ColumnArray) -> Mask:
         """Return which values at the column's resolution can be sampled, (n,): all, unless a codec has a grid."""
         return np.ones(len(cells), dtype=np.bool_)
 
@@ -265,7 +286,7 @@ class ColumnCodec(Codec):
         """Round values that were computed from other columns to what this column can hold."""
         return values
 
-    def can_hold(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+    def can_hold(self, values: NDArray[Any]) -> Mask:
         """Return which values of `to_column_units` can be encoded, (n,)."""
         return np.ones(len(values), dtype=np.bool_)
 

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-MIN_RANK = 1e-6  # ranks are clipped to [1e-6, 1 - 1e-6], so that their normal scores are finite
+MIN_RANK = 1e-6  # of normal scores, and 1 less it: in single precision, 1 less a smaller rank has hardly a digit
 Penalty = Callable[[Tensor], Tensor]  # encoded rows, (n, d), to one penalty per row, (n,)
 
 

@@ -14,17 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
+from harpoon.data import Floats, Mask
 from harpoon.data.column import Column, Kind
 from harpoon.data.column_array import Columns
-from harpoon.data.value_counts import Floats, TableCounts
-from harpoon.encoding.codec import Codec, Part, PartType
+from harpoon.data.value_counts import TableCounts
+from harpoon.encoding.codec import Codec, HiddenCodec, Part, PartType
 
 Array = TypeVar("Array", Floats, Tensor)
 OBSERVED, NULL = 0, 1  # the categories of an indicator
 
 
 @dataclass(frozen=True)
-class MissingIndicatorCodec(Codec):
+class MissingIndicatorCodec(HiddenCodec):
     """A one-hot vector of two categories: the cell has a value, or it is null.
 
     Columns that are encoded together have one indicator, because the network sees either all of them or none.
@@ -34,11 +35,6 @@ class MissingIndicatorCodec(Codec):
     """
 
     indicated: tuple[Column, ...]
-
-    @property
-    def columns(self) -> tuple[Column, ...]:
-        """None: it does not hold the values of a column."""
-        return ()
 
     @property
     def label(self) -> str:
@@ -52,7 +48,7 @@ class MissingIndicatorCodec(Codec):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """One category of two."""
+        """One categorical part of two features."""
         return (Part(2, PartType.CATEGORICAL),)
 
     @classmethod
@@ -60,7 +56,7 @@ class MissingIndicatorCodec(Codec):
         """Return True: cells of any kind can be missing."""
         return kind.modelled
 
-    def is_observed(self, rows: Columns) -> NDArray[np.bool_]:
+    def is_observed(self, rows: Columns) -> Mask:
         """Return in which rows it is known whether the cells have values, (n,)."""
         known_null = np.any([rows[column.name].is_null for column in self.indicated], axis=0)
         unknown = np.any([rows[column.name].unknown for column in self.indicated], axis=0)
@@ -71,26 +67,14 @@ class MissingIndicatorCodec(Codec):
         null = np.any([rows[column.name].is_null for column in self.indicated], axis=0)
         return np.asarray(np.eye(2)[null.astype(np.int64)] * self.is_observed(rows)[:, None], dtype=np.float64)
 
-    def decode_columns(self, x: Floats, *, is_mean: bool = False) -> Columns:  # noqa: ARG002
-        """Return no cells: the values are those of other codecs."""
-        return {}
-
     @staticmethod
     def null_probability(x: Array) -> Array:
         """Return the probability that a cell is null, (n,), from an expectation of the features, (n, 2)."""
         return x[:, NULL] / (x[:, OBSERVED] + x[:, NULL])
 
-    def decode_null(self, x: Floats) -> NDArray[np.bool_]:
+    def decode_null(self, x: Floats) -> Mask:
         """Return which rows are null, (n,)."""
         return np.asarray(x[:, NULL] > x[:, OBSERVED], dtype=np.bool_)
-
-    def expectations(self, x: Floats) -> dict[str, Floats]:  # noqa: ARG002
-        """Return nothing: it has no column."""
-        return {}
-
-    def soft_columns(self, x: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
-        """Return nothing: it has no column."""
-        return {}
 
     def to_json(self) -> dict[str, Any]:
         """Return the codec as plain data."""

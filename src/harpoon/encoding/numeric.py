@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 from torch import Tensor
 
-from harpoon.data import NANOSECONDS, Column, ColumnArray, ColumnCounts, Floats, Kind, WeightedValues
+from harpoon.data import Column, ColumnArray, ColumnCounts, Floats, Kind, Mask, WeightedValues
 from harpoon.encoding.categorical import CategoricalCodec, normalize, one_hot
 from harpoon.encoding.codec import CONTINUOUS_PART, ColumnCodec, Part, PartType, ValueCells
 from harpoon.encoding.scalers import SCALERS, NormalScoreScaler, Scaler, StandardScaler, floats_from_json, is_increasing
@@ -23,10 +23,9 @@ MAX_SPIKES = 32
 MAX_LABELS = 366  # spikes of a number that is a calendar part, such as a day of the year
 GOLDEN_RATIO = (1 + 5**0.5) / 2
 RANK_TOLERANCE = 1e-6  # of a standardised value, relative: closer values are equal
-MIN_RANK = 1e-7  # of sampled values, and one less it
+MIN_DOUBLE_RANK = 1e-7  # of sampled values: nearer to 0 and 1 than `MIN_RANK`, which is for single precision
 CERTAIN_PROBABILITY = 0.99  # an expectation with a spike of this probability decodes to the spike
 MAX_DIFFERENCE = 2**62  # of an integer and the origin, up to which their sum is one of 64 bits
-NANOSECONDS_PER_DAY = 86_400 * 10**9
 MIN_INT64, MAX_INT64 = -(2**63), 2**63 - 1024  # the range of int64 that is exact at its ends as floats
 
 
@@ -49,7 +48,7 @@ class NumericCodec(ColumnCodec):
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """One feature."""
+        """One continuous feature."""
         return (CONTINUOUS_PART,)
 
     def encode(self, cells: ColumnArray) -> Floats:
@@ -237,7 +236,7 @@ class SpikedNumericCodec(NumericCodec):
             zero=float(scaler.transform(np.array([-float(integer_origin(column))]))[0]),
             step=float(column.step or column.kind.integral),
             additive=is_plain or column.kind is Kind.DURATION,
-            nanoseconds=0 if is_plain else NANOSECONDS.get(column.unit, NANOSECONDS_PER_DAY),
+            nanoseconds=column.tick,
         )
 
     def centred_values(self, cells: ColumnArray) -> tuple[Floats, int]:
@@ -258,7 +257,7 @@ class SpikedNumericCodec(NumericCodec):
             return np.clip(rounded, column.minimum, column.maximum) if _has_range(column) else rounded
         return to_valid_values((values - origin).astype(np.float64), column)
 
-    def can_hold(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+    def can_hold(self, values: NDArray[Any]) -> Mask:
         """Return which values can be encoded: all, unless there are only spikes."""
         if self.normal_scores:
             return super().can_hold(values)
@@ -283,7 +282,7 @@ class SpikedNumericCodec(NumericCodec):
     def normal_scores_to_values(self, ranks: Floats) -> NDArray[Any]:
         """Return the values at ranks between 0 and 1."""
         assert self.normal_scores is not None  # noqa: S101
-        z = ndtri(np.clip(ranks, MIN_RANK, 1 - MIN_RANK))
+        z = ndtri(np.clip(ranks, MIN_DOUBLE_RANK, 1 - MIN_DOUBLE_RANK))
         return to_valid_values(self.normal_scores.inverse(z), self.column)
 
     def standardised_values(self, z: Floats) -> NDArray[Any]:

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from harpoon.data import ColumnArray, Columns, Floats, Schema, TableCounts, n_rows
+from harpoon.data import ColumnArray, Columns, Floats, Mask, Schema, TableCounts, n_rows
 from harpoon.encoding.codec import Codec, ColumnCodec, ColumnSlice, PartType
 from harpoon.encoding.encoded_rows import EncodedRows, QuantizedRows
 from harpoon.encoding.missing_indicators import MissingIndicatorCodec
@@ -131,6 +131,16 @@ class RowCodec:
     def quantities(self) -> list[ColumnCodec]:
         """The codecs with a standardised value: those with a normal score, then those with few values."""
         return [*self.numeric, *(codec for codec in self.single_columns if codec.is_few_valued)]
+
+    @cached_property
+    def quantity_names(self) -> list[str]:
+        """The names of `quantities`."""
+        return [codec.column.name for codec in self.quantities]
+
+    @cached_property
+    def hidden_quantities(self) -> set[int]:
+        """The `quantities` that are no column of the table, by their index: the times between timestamps."""
+        return {index for index, codec in enumerate(self.quantities) if not codec.columns}
 
     @property
     def single_columns(self) -> list[ColumnCodec]:
@@ -289,7 +299,7 @@ class RowCodec:
         probabilities[:, np.searchsorted(values, known)] = np.clip(part[:, -len(known) :], 0.0, None)
         return probabilities
 
-    def observed(self, rows: Columns) -> NDArray[np.bool_]:
+    def observed(self, rows: Columns) -> Mask:
         """Return which codecs are observed, (n, codecs): those without a missing or unseen cell."""
         seen = {name: cells.without_unseen() for name, cells in rows.items()}
         return np.stack([codec.is_observed(seen) for codec in self.codecs], axis=1)

@@ -22,9 +22,9 @@ A file is written beside its location and moved there when it is complete. A tab
 transaction. An existing table is replaced only with `force=True`. `harpoon.io.registry` lists the formats.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from harpoon._utils.lazy_names import lazy_names
 from harpoon.io.registry import DATABASES, FORMATS, Format
 
 if TYPE_CHECKING:
@@ -39,9 +39,6 @@ if TYPE_CHECKING:
         read_table,
         write_table,
     )
-
-# These names need pyarrow. They are imported on first use, so that the registry can be read without it.
-_MODULES = {"Chunk": "source", "Location": "location", "ReadOptions": "source", "Source": "source"}  # others: tables
 
 __all__ = [
     "DATABASES",
@@ -60,13 +57,15 @@ __all__ = [
     "write_table",
 ]
 
-
-def __getattr__(name: str) -> Any:  # noqa: ANN401
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(f"{__name__}.{_MODULES.get(name, 'tables')}"), name)
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+# These names need pyarrow. They are imported on first use, so that the registry can be read without it.
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        "location": ("Location",),
+        "source": ("Chunk", "ReadOptions", "Source"),
+        "tables": (
+            *("Writer", "check_writable", "open_source", "open_writer"),
+            *("read_batches", "read_table", "write_table"),
+        ),
+    },
+)

@@ -20,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from harpoon._formatting import format_list, shorten
+from harpoon.data import MAX_EXACT_INTEGER
 from harpoon.data.frame_metadata import JSON_FIELD
 from harpoon.exceptions import InvalidTable, MixedTypesWarning, warn
 from harpoon.io.byte_source import ByteSource
@@ -27,7 +28,6 @@ from harpoon.io.source import Chunk, ReadOptions, Source
 from harpoon.io.text_types import TIME_TYPES, TypeInference, cast_texts, plain_values, warn_of_offsets
 
 INT64_END = 2**63
-FLOAT_EXACT_END = 2**53  # integers up to here are exact as floats
 READ_BYTES = 2**20  # at a time
 SCAN_ROWS = 2**14  # rows at a time, to infer types
 Record = Mapping[str, Any]
@@ -179,8 +179,8 @@ def _kind(cell: object) -> str:
     if isinstance(cell, bool):
         return "boolean"
     if isinstance(cell, int):
-        return "integer" if abs(cell) <= FLOAT_EXACT_END else "long" if -INT64_END <= cell < INT64_END else "json"
-    if isinstance(cell, float) and cell.is_integer() and abs(cell) <= FLOAT_EXACT_END:
+        return "integer" if abs(cell) <= MAX_EXACT_INTEGER else "long" if -INT64_END <= cell < INT64_END else "json"
+    if isinstance(cell, float) and cell.is_integer() and abs(cell) <= MAX_EXACT_INTEGER:
         return "whole"
     return {float: "float", str: "text", bytes: "bytes"}.get(type(cell), "json")
 

@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon.data import Column, Floats, Schema, Table, coerce, dataframe
+from harpoon.data import Column, Floats, Mask, Schema, Table, coerce, dataframe
 from harpoon.exceptions import InvalidTable
 from harpoon.metrics.arrays import category_values, complete_column, numeric_values
 
-Mask = NDArray[np.bool_]
 RELATIVE_TOLERANCE = 1e-6  # of a value on an end of its interval
 
 

@@ -11,10 +11,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon.data import Floats, dataframe
+from harpoon.data import Floats, Mask, dataframe
 from harpoon.exceptions import InvalidOption
 
-Mask = NDArray[np.bool_]
 INPUT_FRACTION = 0.3  # of columns that the logistic model of MAR and MNAR depends on
 INPUT_FRACTION_AT_HIGH_RATE = 0.1
 HIGH_RATE = 0.7  # hidden fraction above which MAR needs more columns to hide cells in; MNAR follows it

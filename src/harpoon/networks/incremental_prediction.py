@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from harpoon.networks.one_step_prediction import FusedMaxNoiseModel
 
 MAX_DISTINCT_FRACTION = 0.95  # of rows, above which all are evaluated
+# Keys are sums of hashes. With fewer rounds, numbers that differ in a few bits had hashes that do, whose sums coincide.
 HASH_ROUNDS = ((30, -4658895280553007687), (27, -7723592293110705685))  # of 64 bits: splitmix64 (Steele et al., 2014)
 MAX_CELLS = 2**16  # added at once: each takes a vector as long as the hidden layer
 

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from harpoon._formatting import format_list, format_percent
 from harpoon.data import Column, Kind, Schema, Table, coerce
-from harpoon.data.column_array import NANOSECONDS
+from harpoon.data.calendar import DAY
 from harpoon.exceptions import InvalidOption, InvalidTable
 from harpoon.plots import style
-from harpoon.report.distributions import Bins, CategoryFractions, distance, duration_unit, format_value, measure
+from harpoon.report.distributions import Bins, CategoryFractions, distance, duration_unit, format_rounded_value, measure
 from harpoon.report.what_if import shift
 
 PANELS_PER_ROW, PANEL_WIDTH, PANEL_HEIGHT = 4, 3.0, 2.3  # inches
@@ -26,9 +26,7 @@ MAX_BINS = 30
 MAX_CATEGORIES = 8
 DIGITS = 3  # a panel is narrow
 MARGIN = 0.02
-DATES = (Kind.DATE, Kind.DATETIME)
 CALENDAR = np.array(["0001-01-01", "9999-12-31"], dtype="datetime64[D]")
-NANOSECONDS_PER_DAY = 86_400 * 10**9
 
 
 @dataclass(frozen=True)
@@ -153,7 +151,7 @@ def _draw_histogram(axes: Axes, pair: ColumnPair, separator: str) -> list[str]:
     axes.set_xlim(edges[0] - margin, edges[-1] + margin)
     axes.set_ylim(bottom=0)
     style.format_percent_axis(axes.yaxis)
-    if column.kind in DATES:
+    if column.kind.is_timestamp:
         _format_date_axis(axes)
     else:
         is_integer = column.kind is Kind.INTEGER or (column.kind is Kind.NUMBER and (column.step or 0) >= 1)
@@ -161,7 +159,7 @@ def _draw_histogram(axes: Axes, pair: ColumnPair, separator: str) -> list[str]:
     notes = [unit] if unit else []
     for i, spike in enumerate(bins.spikes):
         at_spike = _format_fractions([float(one.at_spikes[i]) / one.total for one in histograms], separator)
-        notes.append(f"at {format_value(column, float(spike), digits=6)}: {at_spike}")
+        notes.append(f"at {format_rounded_value(column, float(spike), digits=6)}: {at_spike}")
     outside = [(one.below + one.above) / one.total for one in histograms]
     return [*notes, f"outside: {_format_fractions(outside, separator)}"] if any(outside) else notes
 
@@ -174,9 +172,9 @@ def _axis_scale(column: Column, bins: Bins) -> tuple[float, float, str]:
     if column.kind is Kind.DURATION:
         unit, ticks = duration_unit(column, float(np.abs(bins.edges).max()))
         return 0.0, ticks, unit
-    if column.kind in DATES:
+    if column.kind.is_timestamp:
         epoch = float(_to_matplotlib_days(np.array(0, dtype="datetime64[D]")))
-        return epoch, NANOSECONDS_PER_DAY / NANOSECONDS[column.unit] if column.unit else 1.0, ""
+        return epoch, DAY / column.tick, ""
     return 0.0, 1.0, ""
 
 

@@ -6,19 +6,19 @@ the given parts and date.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon.data import Columns, n_rows, take
+from harpoon.data import Columns, Mask, n_rows, take
+from harpoon.data.calendar import Ints
 from harpoon.encoding import Codec, RowCodec
 from harpoon.encoding.temporal.calendar_columns import CalendarColumn, dates_of, parts_of_times
 from harpoon.encoding.temporal.calendar_grid import DAY_PARTS, nearest_code
 from harpoon.encoding.temporal.calendar_parts import CalendarPartCodec, TimestampCodec
-
-Mask = NDArray[np.bool_]
 
 
 def calendar_relations(codec: RowCodec) -> list[tuple[str, str, bool]]:
@@ -74,7 +74,7 @@ def follow_calendar(rows: Columns, given: Columns, codec: RowCodec, *, only_date
     return followed
 
 
-def has_given_parts(timestamp: Codec, rows: Columns, codec: RowCodec, times: NDArray[np.int64]) -> Mask:
+def has_given_parts(timestamp: Codec, rows: Columns, codec: RowCodec, times: Ints) -> Mask:
     """Return which times, (k,), have the calendar parts and the date that rows have, (n, k)."""
     allowed = np.ones((n_rows(rows), len(times)), dtype=np.bool_)
     for each, parts in _timestamps(codec):
@@ -88,9 +88,7 @@ def has_given_parts(timestamp: Codec, rows: Columns, codec: RowCodec, times: NDA
     return allowed
 
 
-def _has_columns(
-    timestamp: TimestampCodec, copies: list[CalendarColumn], rows: Columns, times: NDArray[np.int64]
-) -> Mask:
+def _has_columns(timestamp: TimestampCodec, copies: list[CalendarColumn], rows: Columns, times: Ints) -> Mask:
     """Return which times, (k,), have the known cells of some calendar columns of rows, (n, k)."""
     allowed = np.ones((n_rows(rows), len(times)), dtype=np.bool_)
     for copy in copies:
@@ -112,7 +110,7 @@ def _timestamps(codec: RowCodec) -> list[tuple[TimestampCodec, list[CalendarPart
 
 
 def _determined(
-    timestamp: TimestampCodec, parts: list[CalendarPartCodec] | tuple[()], rows: Columns, codec: RowCodec
+    timestamp: TimestampCodec, parts: Sequence[CalendarPartCodec], rows: Columns, codec: RowCodec
 ) -> list[tuple[str, NDArray[Any], Mask]]:
     """Return each calendar column, the value that its timestamp determines, (n,), and where there is one, (n,)."""
     cells, found = rows[timestamp.column.name], list[tuple[str, NDArray[Any], Mask]]()
@@ -124,12 +122,8 @@ def _determined(
 
 
 def _move(
-    timestamp: TimestampCodec,
-    parts: list[CalendarPartCodec] | tuple[()],
-    rows: Columns,
-    given: Columns,
-    codec: RowCodec,
-) -> NDArray[np.int64]:
+    timestamp: TimestampCodec, parts: Sequence[CalendarPartCodec], rows: Columns, given: Columns, codec: RowCodec
+) -> Ints:
     """Return the nearest times with the given date and parts, (n,); times that have them stay.
 
     Where the nearest value of each part makes no date, all days are searched.
@@ -157,14 +151,10 @@ def _move(
 
 
 def _move_to_parts(
-    timestamp: TimestampCodec,
-    parts: list[CalendarPartCodec] | tuple[()],
-    times: NDArray[np.int64],
-    given: Columns,
-    codec: RowCodec,
-) -> NDArray[np.int64]:
+    timestamp: TimestampCodec, parts: Sequence[CalendarPartCodec], times: Ints, given: Columns, codec: RowCodec
+) -> Ints:
     """Return the times with the nearest value of each given part, (n,), and the given date."""
-    wanted: dict[str, tuple[NDArray[np.int64], Mask]] = {}
+    wanted: dict[str, tuple[Ints, Mask]] = {}
     right = np.ones(len(times), dtype=np.bool_)
     for part in parts:
         wanted[part.part], has_part = _wanted_part(part, given, times)
@@ -186,9 +176,7 @@ def _move_to_parts(
     return moved
 
 
-def _wanted_part(
-    part: CalendarPartCodec, given: Columns, times: NDArray[np.int64]
-) -> tuple[tuple[NDArray[np.int64], Mask], Mask]:
+def _wanted_part(part: CalendarPartCodec, given: Columns, times: Ints) -> tuple[tuple[Ints, Mask], Mask]:
     """Return the value of a part beside given columns, (n,), where one is given, (n,), and which times have it, (n,).
 
     It is the value next to that of the time among those that the given column can have.

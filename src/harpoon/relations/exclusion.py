@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from harpoon.data import NO_INDEX
+from harpoon.data.chance import MIN_EXPECTED_ROWS, is_proven_function
 from harpoon.encoding import PartType, RowCodec
 
-MIN_EXPECTED_ROWS = 20.0  # rows that two independent labels would share; fewer prove nothing if they share none
-MIN_EXPECTED_CLEAR_ROWS = 10.0  # the same where no pair of labels of the two variables occurs in a few rows only
+MIN_EXPECTED_CLEAR_ROWS = 10.0  # enough where no pair of labels of the two variables occurs in a few rows only
 RARE_PAIR_ROWS = 5  # pairs in fewer rows are rare: others like them may be missing in the table by chance
 MIN_IMPLICATION_ROWS = 5  # rows of a label that may imply another one; fewer say little of the next row
 MAX_CHANCE = 0.05  # that any implication of a table is found although its variables are independent
@@ -161,8 +161,8 @@ class PairCounts(NamedTuple):
 def find_dependency(source: Tensor, target: Tensor) -> Tensor | None:
     """Return the label of the target that each label of the source determines, or `NO_INDEX`, (labels,).
 
-    None if a label of the source occurs with several labels of the target, or if that none does proves nothing: if
-    fewer than `MIN_EXPECTED_ROWS` rows would contradict the dependency if both were independent.
+    None if a label of the source occurs with several labels of the target, or if that none does proves nothing
+    (`harpoon.data.chance`).
 
     Args:
         source: The label of each row, or `NO_INDEX`, (n,).
@@ -183,8 +183,7 @@ def find_dependency(source: Tensor, target: Tensor) -> Tensor | None:
     if not torch.equal(determined[a], b):
         return None
     n_repeated = len(a) - int((determined != NO_INDEX).sum())
-    agreement = float(((b.bincount() / len(b)) ** 2).sum())
-    return determined if n_repeated * (1 - agreement) >= MIN_EXPECTED_ROWS else None
+    return determined if is_proven_function(b.bincount().cpu().numpy(), n_repeated) else None
 
 
 class Exclusions(nn.Module):

@@ -12,34 +12,33 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harpoon._formatting import format_percent
-from harpoon.data import NO_INDEX, Columns, n_rows, scatter, take
+from harpoon.data import MAX_EXACT_INTEGER, NO_INDEX, Columns, Mask, n_rows, scatter, take
+from harpoon.data.calendar import DAY, TIME_UNITS
 from harpoon.encoding import RowCodec
 
-TIME_UNITS = {  # nanoseconds to names, long ones first
-    7 * 86_400 * 10**9: "weeks",
-    86_400 * 10**9: "days",
-    3_600 * 10**9: "hours",
-    60 * 10**9: "minutes",
-    10**9: "seconds",
-    10**6: "milliseconds",
-    10**3: "microseconds",
-    1: "nanoseconds",
-}
-MAX_EXACT_INTEGER = 2.0**53  # of a double
+LENGTHS = {7 * DAY: "weeks", **{size: f"{unit}s" for unit, size in TIME_UNITS.items()}}  # by their nanoseconds
 MAX_SUM_ERROR, MAX_SINGLE_ERROR = 1e-12, 3e-6  # relative rounding errors in double and in single precision
-Mask = NDArray[np.bool_]
-STEP_TOLERANCE = 0.501  # steps: a value may be rounded to the resolution of its column
+HALF_STEP = 0.501  # steps: by at most so much rounding to the resolution of a column changes a value
 
 
 class Formula(NamedTuple):
-    """A relation in the table's units: a linear combination and a constant, or a product of powers and a factor."""
+    """A relation in the table's units: a linear combination and a constant, or a product of powers and a factor.
 
-    sources: tuple[int, ...]  # positions in `RowCodec.quantities`
+    Columns are given by their positions in `RowCodec.quantities`.
+    """
+
+    target: int  # the column whose value it gives
+    sources: tuple[int, ...]  # the columns that it is computed from
     weights: tuple[float, ...]  # the coefficient (sum) or the power (product) of each source
     factor: float | None  # of a product; None: a sum
     constant: float = 0.0  # added to a sum
     counted: str = ""  # the unit of time that a number counts, such as "days"
     tick: int = 0  # nanoseconds of one unit of the result, if it is a time
+
+    @property
+    def columns(self) -> tuple[int, ...]:
+        """The target and the sources."""
+        return (self.target, *self.sources)
 
     @property
     def is_exact(self) -> bool:
@@ -48,7 +47,10 @@ class Formula(NamedTuple):
 
     @property
     def priority(self) -> int:
-        """The place in the order in which numbers follow: sums, then products of what they give, then quotients."""
+        """When a number follows from its formula, the lowest first: 0 sums, 1 products, 2 products with a quotient.
+
+        Products use what sums give; a quotient has to be rounded most, and nothing should follow from that.
+        """
         return 0 if self.factor is None else 1 + (min(self.weights) < 0)
 
     def evaluate(self, values: Sequence[NDArray[Any]]) -> NDArray[Any]:
@@ -101,9 +103,9 @@ class Formula(NamedTuple):
     def describe(self, names: Sequence[str]) -> str:
         """Return the formula as a user would write it.
 
-        >>> Formula((0, 1), (-1.0, 1.0), None).describe(["shipping", "total"])
+        >>> Formula(2, (0, 1), (-1.0, 1.0), None).describe(["shipping", "total"])
         'total - shipping'
-        >>> Formula((0,), (1.8,), None, 32.0).describe(["celsius"])
+        >>> Formula(1, (0,), (1.8,), None, 32.0).describe(["celsius"])
         '1.8 * celsius + 32'
         """
         terms = [(_quote(names[source]), weight) for source, weight in zip(self.sources, self.weights, strict=True)]
@@ -125,13 +127,13 @@ class Formula(NamedTuple):
         size = abs(self.constant)
         if not self.tick:
             return f"{size:.10g}"
-        length, name = next((unit for unit in TIME_UNITS.items() if (size * self.tick) % unit[0] == 0), (1, "ns"))
+        length, name = next((unit for unit in LENGTHS.items() if (size * self.tick) % unit[0] == 0), (1, "ns"))
         return f"{size * self.tick / length:.10g} {name}"
 
 
-def describe(target: str, formula: Formula, names: Sequence[str], fraction: float) -> str:
+def describe(formula: Formula, names: Sequence[str], fraction: float) -> str:
     """Return one line for a relation, with the fraction of the rows in which it holds."""
-    return f"{_quote(target)} = {formula.describe(names)} ({format_percent(fraction)})"
+    return f"{_quote(names[formula.target])} = {formula.describe(names)} ({format_percent(fraction)})"
 
 
 def describe_dependency(source: str, target: str) -> str:
@@ -167,7 +169,7 @@ def apply_formulas(
     Returns:
         The rows, and in which of them a value was outside of the range of its column and had to be clipped, (n,).
     """
-    names, pending = [each.column.name for each in codec.quantities], relation_of != NO_INDEX
+    names, pending = codec.quantity_names, relation_of != NO_INDEX
     waits = np.zeros((len(pending), len(names)), dtype=np.bool_)  # of all quantities; those with few values are ready
     rows = codec.add_elapsed_times(rows)
     values, clipped = [rows[name].values for name in names], np.zeros(len(pending), dtype=np.bool_)
@@ -188,17 +190,18 @@ def apply_formulas(
     return rows | new, clipped
 
 
-def solve(rows: Columns, codec: RowCodec, formulas: Iterable[tuple[int, Formula]]) -> Columns:
-    """Fill unknown cells that follow from the other cells of their row, by formulas with the index of their target.
+def solve(rows: Columns, codec: RowCodec, formulas: Iterable[Formula]) -> Columns:
+    """Fill unknown cells that follow from the other cells of their row.
 
     A value that its column cannot hold stays unknown.
     """
-    names, formulas, progress = [each.column.name for each in codec.quantities], list(formulas), True
+    names, formulas, progress = codec.quantity_names, list(formulas), True
     columns, rows = list(rows), codec.add_elapsed_times(rows)
     while progress:  # a cell that is filled may determine others
         progress = False
-        for target, formula in formulas:
-            cells, sources = rows[names[target]], [rows[names[source]] for source in formula.sources]
+        for formula in formulas:
+            target, sources = formula.target, [rows[names[source]] for source in formula.sources]
+            cells = rows[names[target]]
             wanted = cells.unknown & ~np.any([source.missing for source in sources], axis=0)
             if not wanted.any():
                 continue
@@ -214,22 +217,21 @@ def solve(rows: Columns, codec: RowCodec, formulas: Iterable[tuple[int, Formula]
     return {name: rows[name] for name in columns}
 
 
-def close_sums(rows: Columns, given: Columns, codec: RowCodec, formulas: Iterable[tuple[int, Formula]]) -> Columns:
+def close_sums(rows: Columns, given: Columns, codec: RowCodec, formulas: Iterable[Formula]) -> Columns:
     """Change sampled cells of rows that contradict a sum so that it holds, where their ranges allow it.
 
     What a sum lacks is added to its first sampled part, as far as the range of that goes, then to the next one. Cells
     that are not unknown in `given` stay.
     """
     quantities, formulas = codec.quantities, list(formulas)
-    names, changed = [each.column.name for each in quantities], codec.add_elapsed_times(rows)
-    hidden = {index for index, each in enumerate(quantities) if not each.columns}  # times between timestamps
-    for target, formula in formulas:
-        if formula.factor is not None or hidden & {target, *formula.sources}:
+    names, changed = codec.quantity_names, codec.add_elapsed_times(rows)
+    for formula in formulas:
+        if formula.factor is not None or not codec.hidden_quantities.isdisjoint(formula.columns):
             continue
-        wrong = violates(changed, codec, [(target, formula)])
-        for index, weight in zip((*formula.sources, target), (*formula.weights, -1.0), strict=True):
+        wrong = violates(changed, codec, [formula])
+        for index, weight in zip((*formula.sources, formula.target), (*formula.weights, -1.0), strict=True):
             values, cells = [changed[name].values for name in names], changed[names[index]]
-            excess = formula.evaluate(values) - values[target]
+            excess = formula.evaluate(values) - values[formula.target]
             movable = wrong & given[names[index]].unknown & np.isfinite(excess)
             moved = quantities[index].to_column_units(np.where(movable, values[index] - excess / weight, 0))
             movable &= quantities[index].can_hold(moved)
@@ -239,16 +241,16 @@ def close_sums(rows: Columns, given: Columns, codec: RowCodec, formulas: Iterabl
     return scatter(dict(rows), take(changed, fixed), fixed)
 
 
-def violates(rows: Columns, codec: RowCodec, formulas: Iterable[tuple[int, Formula]]) -> Mask:
+def violates(rows: Columns, codec: RowCodec, formulas: Iterable[Formula]) -> Mask:
     """Return in which rows a value differs from its formula, (n,). Rows with a missing value of it do not count."""
     rows = codec.add_elapsed_times(rows)
-    quantities = [rows[each.column.name] for each in codec.quantities]
+    quantities = [rows[name] for name in codec.quantity_names]
     values = [cells.values for cells in quantities]
     violated = np.zeros(n_rows(rows), dtype=np.bool_)
-    for target, formula in formulas:
-        known = ~np.any([quantities[index].missing for index in (target, *formula.sources)], axis=0)
-        computed = formula.evaluate(values)
-        close = is_close(computed, values[target], values, formula, codec.units[target].step)
+    for formula in formulas:
+        known = ~np.any([quantities[index].missing for index in formula.columns], axis=0)
+        computed, actual = formula.evaluate(values), values[formula.target]
+        close = is_close(computed, actual, values, formula, codec.units[formula.target].step)
         violated |= known & np.isfinite(computed) & formula.applies(values) & ~close
     return violated
 
@@ -265,7 +267,7 @@ def is_close(
         rounding = (MAX_SUM_ERROR if step and formula.is_exact else MAX_SINGLE_ERROR) * size
         if computed.dtype.kind == actual.dtype.kind == "i":  # a sum of integers, which has no rounding errors
             rounding = np.zeros_like(rounding)
-        close: Mask = np.abs(computed - actual) <= STEP_TOLERANCE * step + rounding
+        close: Mask = np.abs(computed - actual) <= HALF_STEP * step + rounding
     return close
 
 

@@ -19,7 +19,9 @@ from harpoon.encoding.missing_indicators import NULL
 from harpoon.relations.exclusion import Exclusions
 
 MAX_MEMBERSHIPS = 2**18  # elements of a matrix of memberships
-MAX_PAIRS = 2**14  # of labels of two variables, whether they agree is stored for so many pairs
+# Links of few labels are stored as one matrix for each variable: with hundreds of links this is ten times as fast as
+# following each of them. Links of thousands of labels are followed one by one, because such a matrix is mostly zeros.
+MAX_PAIRS = 2**14  # of labels of two variables, up to which their link is part of a matrix
 
 
 class _Groups:

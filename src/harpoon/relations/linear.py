@@ -15,8 +15,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from harpoon.data import MAX_EXACT_INTEGER
 from harpoon.encoding.units import DIMENSIONLESS, AffineUnit
-from harpoon.relations.formula import MAX_EXACT_INTEGER, STEP_TOLERANCE, TIME_UNITS
+from harpoon.relations.formula import HALF_STEP, LENGTHS
 from harpoon.relations.relation import MAX_PREDICTION_ERROR, SUM_ROUNDING, Relation, stored_constant
 
 MAX_COLUMNS = 128  # wider tables are not searched
@@ -173,7 +174,7 @@ class LinearSearch:
         sizes = self.values[:, columns].abs() @ factors + abs(self._shift(equation)) / own
         step = self._step(equation, target)
         rounding = torch.finfo(sizes.dtype).eps * sizes + self.input_errors[columns] @ factors
-        return (STEP_TOLERANCE * step + rounding).masked_fill(rounding > MAX_ROUNDING_ERROR * step, -1)
+        return (HALF_STEP * step + rounding).masked_fill(rounding > MAX_ROUNDING_ERROR * step, -1)
 
     def _step(self, equation: Equation, target: int) -> float:
         """Return the resolution at which an equation must hold for a column: of timestamps, that of the finest one.
@@ -365,14 +366,14 @@ class LinearSearch:
         close = self._correlations([*numbers, *durations])[: len(numbers), len(numbers) :] > MIN_COUNT_CORRELATION
         for i, j in close.nonzero().tolist():
             pair = numbers[i], durations[j]
-            found = [self._with_constant(pair, (float(unit), -1.0)) for unit in TIME_UNITS]
+            found = [self._with_constant(pair, (float(unit), -1.0)) for unit in LENGTHS]
             equation, fraction = max(found, key=lambda each: each[1])
             if fraction >= MIN_FRACTION and not self._is_dependency(pair):
                 yield equation
 
     def _span(self, length: int, end: int, start: int) -> Iterator[Equation]:
         """Yield the equation of a length between two times, in the unit in which it holds in most rows."""
-        units = (1,) if self.units[length].nanoseconds else TIME_UNITS
+        units = (1,) if self.units[length].nanoseconds else LENGTHS
         found = [self._with_constant((length, end, start), (float(unit), -1.0, 1.0)) for unit in units]
         equation, fraction = max(found, key=lambda each: each[1])
         if fraction >= MIN_FRACTION:

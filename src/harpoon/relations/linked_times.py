@@ -13,8 +13,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from harpoon.data import Mask
 from harpoon.encoding import RowCodec
-from harpoon.relations.formula import Formula, Mask
+from harpoon.relations.formula import Formula
 
 Values = Mapping[str, NDArray[Any]]
 
@@ -24,7 +25,7 @@ def link_times(
     unknown: Mapping[str, Mask],
     null: Mapping[str, Mask],
     codec: RowCodec,
-    formulas: Iterable[tuple[int, Formula]],
+    formulas: Iterable[Formula],
     *,
     to_column: Callable[[int, NDArray[Any]], NDArray[Any]] = lambda _, computed: computed,
 ) -> dict[str, NDArray[Any]]:
@@ -37,20 +38,22 @@ def link_times(
         unknown: Where a column may change, (n,) each; times between timestamps are left out.
         null: Where a column has no value, (n,) each.
         codec: The codec of the rows.
-        formulas: Relations that hold in practically all rows, with the index of their target.
+        formulas: Relations that hold in practically all rows.
         to_column: Rounds computed values of a quantity, given by its index.
     """
-    names, links = [each.column.name for each in codec.quantities], _links(codec, formulas)
-    linked = {index for target, formula in links for index in (target, *formula.sources)}
+    names, links = codec.quantity_names, _links(codec, formulas)
+    linked = {index for formula in links for index in formula.columns}
     arrays = [values[name] if index in linked else np.zeros(0) for index, name in enumerate(names)]
     times = [index for index in codec.times if index in linked]
     # A length is usable where it is not null, a timestamp where it is settled.
     usable = {index: ~null[names[index]] for index in linked if names[index] in null}
     usable |= {index: usable[index] & ~unknown[names[index]] for index in times}
+    # First from what is known alone; then each time that is still unknown is taken as it is, and others follow from it.
     for anchor in (None, *times):
         if anchor is not None:
             usable[anchor] = usable[anchor] | unknown[names[anchor]]
-        for target, formula in links * len(times):  # a time that is found may give others
+        for formula in links * len(times):  # a time that is found may give others
+            target = formula.target
             known = np.all([usable[source] for source in formula.sources if source in usable], axis=0)
             wanted = unknown[names[target]] & ~usable[target] & known
             if wanted.any():
@@ -60,11 +63,11 @@ def link_times(
     return {names[index]: arrays[index] for index in times}
 
 
-def _links(codec: RowCodec, formulas: Iterable[tuple[int, Formula]]) -> list[tuple[int, Formula]]:
+def _links(codec: RowCodec, formulas: Iterable[Formula]) -> list[Formula]:
     """Return the sums of one timestamp and lengths that equal another timestamp."""
     times = set(codec.times)
     return [
-        (target, formula)
-        for target, formula in formulas
-        if formula.factor is None and target in times and len(times & set(formula.sources)) == 1
+        formula
+        for formula in formulas
+        if formula.factor is None and formula.target in times and len(times & set(formula.sources)) == 1
     ]

@@ -11,9 +11,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from harpoon.data import Columns, n_rows
+from harpoon.data import Columns, Mask, n_rows
 from harpoon.encoding import RowCodec
-from harpoon.relations.formula import Formula, Mask, is_close, violates
+from harpoon.relations.formula import Formula, is_close, violates
 
 MAX_PASSES = 3
 ROUNDING_STEPS = 2.0  # steps of a column: a smaller change is one of rounding
@@ -30,7 +30,7 @@ def off_grid(rows: Columns, given: Columns, codec: RowCodec) -> Mask:
 
 
 def follow_relations(
-    rows: Columns, given: Columns, codec: RowCodec, formulas: Sequence[tuple[int, Formula]], *, max_steps: float
+    rows: Columns, given: Columns, codec: RowCodec, formulas: Sequence[Formula], *, max_steps: float
 ) -> Columns:
     """Return rows in which numbers that were not given follow from the others where they differ from a formula.
 
@@ -38,17 +38,18 @@ def follow_relations(
     some steps of its column; a product also by as much as the rounding of its factors allows. Products come
     after the sums, which may change their factors, and before quotients, which are rounded.
     """
-    names, times = [each.column.name for each in codec.quantities], set(codec.times)
+    names, times, hidden = codec.quantity_names, set(codec.times), codec.hidden_quantities
     if not formulas or not violates(rows, codec, formulas).any():
         return rows
     rows = codec.add_elapsed_times(rows)
-    hidden = {index for index, each in enumerate(codec.quantities) if not each.columns}
-    usable = [each for each in formulas if each[0] not in times and not hidden & {each[0], *each[1].sources}]
-    usable.sort(key=lambda each: (not times.issuperset(each[1].sources), each[1].priority))
+    usable = [each for each in formulas if each.target not in times and hidden.isdisjoint(each.columns)]
+    usable.sort(key=lambda each: (not times.issuperset(each.sources), each.priority))
     values = [rows[name].values for name in names]
-    free = {target: given[names[target]].unknown & ~rows[names[target]].missing for target, _ in usable}
+    targets = {formula.target for formula in usable}
+    free = {target: given[names[target]].unknown & ~rows[names[target]].missing for target in targets}
     for _ in range(MAX_PASSES):
-        for target, formula in usable:
+        for formula in usable:
+            target = formula.target
             known = ~np.any([rows[names[source]].missing for source in formula.sources], axis=0)
             computed, unit, number = formula.evaluate(values), codec.units[target], codec.quantities[target]
             wanted = free[target] & known & np.isfinite(computed) & formula.applies(values)
@@ -61,11 +62,11 @@ def follow_relations(
                 wanted &= np.abs(rounded - values[target]) <= most
             values[target] = np.where(wanted, rounded, values[target])
             free[target] = free[target] & ~wanted
-    followed = {names[target]: replace(rows[names[target]], values=values[target]) for target, _ in usable}
+    followed = {names[target]: replace(rows[names[target]], values=values[target]) for target in targets}
     return {name: cells for name, cells in (rows | followed).items() if name in given}
 
 
-def project(rows: Columns, given: Columns, codec: RowCodec, formulas: Sequence[tuple[int, Formula]]) -> Columns:
+def project(rows: Columns, given: Columns, codec: RowCodec, formulas: Sequence[Formula]) -> Columns:
     """Return rows whose timestamps lie on their grid and whose numbers follow; rows for which there are none stay."""
     moved = dict(rows)
     for each in codec.timestamps:

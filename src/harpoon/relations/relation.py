@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from harpoon.encoding import AffineUnit
-from harpoon.relations.formula import STEP_TOLERANCE, TIME_UNITS, Formula
+from harpoon.relations.formula import HALF_STEP, LENGTHS, Formula
 
 MIN_POSITIVE = 1e-9  # standard deviations: smaller values have no logarithm
 TYPICAL_RANGE = 3.0  # standard deviations from the mean
@@ -87,7 +87,7 @@ class Relation(NamedTuple):
 
     def tolerance(self, unit: AffineUnit) -> float:
         """Return the largest rounding error of a prediction near the mean: in single precision, or half a step."""
-        half_step = STEP_TOLERANCE * unit.step / unit.scale
+        half_step = HALF_STEP * unit.step / unit.scale
         if self.is_product:
             return half_step
         rounding = SUM_ROUNDING * (1 + abs(self.offset) + TYPICAL_RANGE * sum(map(abs, self.weights)))
@@ -203,27 +203,27 @@ class RelationBank(nn.Module):
         """Return the stored relations in the table's units, by their index."""
         return {index: self._formula(index, units) for index in self.stored.tolist()}
 
-    def targeted_formulas(self, units: Mapping[int, AffineUnit], min_fraction: float) -> list[tuple[int, Formula]]:
-        """Return the relations that hold in at least a fraction of the rows, each with the column that it predicts."""
+    def frequent_formulas(self, units: Mapping[int, AffineUnit], min_fraction: float) -> list[Formula]:
+        """Return the stored relations that hold in at least a fraction of the rows."""
         fractions = self.fractions.tolist()
-        formulas = self.formulas(units).items()
-        return [(self.first + i // self.per_column, f) for i, f in formulas if fractions[i] >= min_fraction]
+        return [formula for index, formula in self.formulas(units).items() if fractions[index] >= min_fraction]
 
     def _formula(self, index: int, units: Mapping[int, AffineUnit]) -> Formula:
-        target = units[self.first + index // self.per_column]
+        column = self.first + index // self.per_column
+        target = units[column]
         signs, powers = self.weights[index].double().view(2, self.n_sources)
         if signs.any():
             sources, coefficients = signs.nonzero()[:, 0].tolist(), _join(self.coefficients[:, index])
             weights = [coefficients[source] for source in sources]
             counted = _counted(target, [(units[s], weight) for s, weight in zip(sources, weights, strict=True)])
             constant = _join(self.constants[:, index, None])[0]
-            return Formula(tuple(sources), tuple(weights), None, constant, counted, target.nanoseconds)
+            return Formula(column, tuple(sources), tuple(weights), None, constant, counted, target.nanoseconds)
         sources = powers.nonzero()[:, 0].tolist()
         log_factor = float(self.offsets[index]) + math.log(target.scale)
         log_factor -= sum(float(powers[source]) * math.log(units[source].scale) for source in sources)
         factor = math.exp(max(-MAX_LOG_FACTOR, min(log_factor, MAX_LOG_FACTOR)))
         factor = 1.0 if abs(factor - 1) < UNIT_FACTOR_TOLERANCE else factor
-        return Formula(tuple(sources), tuple(powers[sources].tolist()), factor)
+        return Formula(column, tuple(sources), tuple(powers[sources].tolist()), factor)
 
     @torch.no_grad()
     def store(
@@ -262,13 +262,13 @@ class RelationBank(nn.Module):
             raise ValueError("a sum of numeric columns has a weight without a coefficient")
 
 
-def formulas_of(module: nn.Module, units: Mapping[int, AffineUnit], min_fraction: float) -> list[tuple[int, Formula]]:
-    """Return the relations of all banks of a network that hold in at least a fraction of the rows, with their targets.
+def formulas_of(module: nn.Module, units: Mapping[int, AffineUnit], min_fraction: float) -> list[Formula]:
+    """Return the relations of all banks of a network that hold in at least a fraction of the rows.
 
     Several banks may have the same relation.
     """
     banks = [bank for bank in module.modules() if isinstance(bank, RelationBank)]
-    return [pair for bank in banks for pair in bank.targeted_formulas(units, min_fraction)]
+    return [formula for bank in banks for formula in bank.frequent_formulas(units, min_fraction)]
 
 
 def stored_constant(constant: float) -> float:
@@ -294,4 +294,4 @@ def _counted(target: AffineUnit, sources: Sequence[tuple[AffineUnit, float]]) ->
         lengths = [abs(weight) * target.nanoseconds for unit, weight in sources if not unit.nanoseconds]
     else:
         lengths = [unit.nanoseconds / abs(weight) for unit, weight in sources if unit.nanoseconds]
-    return TIME_UNITS.get(round(lengths[0]), "") if lengths else ""
+    return LENGTHS.get(round(lengths[0]), "") if lengths else ""

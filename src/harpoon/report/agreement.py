@@ -15,7 +15,13 @@ from harpoon._formatting import format_percent, shorten
 from harpoon.data import Column, Table, as_category, coerce
 from harpoon.inference.diagnostics.answer_grade import AnswerGrade
 from harpoon.metrics.marginals import NOISE_LEVEL
-from harpoon.report.distributions import category_fractions, distance, distance_noise, format_category, format_value
+from harpoon.report.distributions import (
+    category_fractions,
+    distance,
+    distance_noise,
+    format_category,
+    format_rounded_value,
+)
 from harpoon.report.summary import Agreement
 
 MIN_REAL_ROWS = 30  # rows that satisfy the condition; with fewer the distances to them are noise
@@ -105,7 +111,7 @@ def _both_values(column: Column, sampled: Table, real: Table) -> str:
         what = f"{shorten(format_category(category), shown=MAX_NAME_CHARACTERS)} in"
     else:
         means = [float(coerce(one, column).observed.astype(np.float64).mean()) for one in cells]
-        values = [format_value(column, mean, largest=max(map(abs, means))) for mean in means]
+        values = [format_rounded_value(column, mean, largest=max(map(abs, means))) for mean in means]
         what = "mean"
     return f"{what} {values[0]} of the sampled and {values[1]} of the real rows"
 

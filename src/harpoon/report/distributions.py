@@ -27,7 +27,7 @@ from harpoon.data import (
     format_number,
     format_time,
 )
-from harpoon.data.column_array import NANOSECONDS
+from harpoon.data.calendar import TIME_UNITS
 from harpoon.metrics.marginals import NOISE_LEVEL, ks_noise, total_variation_noise
 from harpoon.report.summary import Marginal, Picture, Tick, finite_or_none, finite_or_zero
 
@@ -40,7 +40,7 @@ MAX_DISTINCT_WITHOUT_SPIKES = 32  # ... unless the column has so few values that
 MAX_TICKS = 7  # so many values have a tick each
 MAX_CATEGORIES = 10
 MAX_CATEGORY_CHARACTERS = 80
-DURATION_UNITS = {"days": 86_400 * 10**9, "hours": 3_600 * 10**9, "minutes": 60 * 10**9, "seconds": 10**9}
+DURATION_UNITS = {f"{unit}s": TIME_UNITS[unit] for unit in ("day", "hour", "minute", "second")}
 
 
 @dataclass(frozen=True)
@@ -223,7 +223,7 @@ def picture(column: Column, tables: Mapping[str, Table]) -> Picture:
     )
 
 
-def format_value(column: Column, value: float, digits: int = 4, *, largest: float | None = None) -> str:
+def format_rounded_value(column: Column, value: float, digits: int = 4, *, largest: float | None = None) -> str:
     """Return a value of a numeric or temporal column as text; a duration in the unit that suits the `largest` value."""
     if column.kind is Kind.DURATION:
         unit, ticks = duration_unit(column, value if largest is None else largest)
@@ -235,9 +235,8 @@ def format_value(column: Column, value: float, digits: int = 4, *, largest: floa
 
 def duration_unit(column: Column, ticks: float) -> tuple[str, float]:
     """Return the largest unit of time that a duration is at least two of, and how many ticks of the column it has."""
-    nanoseconds = NANOSECONDS[column.unit]
-    unit = next((name for name, size in DURATION_UNITS.items() if abs(ticks) * nanoseconds >= 2 * size), "seconds")
-    return unit, DURATION_UNITS[unit] / nanoseconds
+    unit = next((name for name, size in DURATION_UNITS.items() if abs(ticks) * column.tick >= 2 * size), "seconds")
+    return unit, DURATION_UNITS[unit] / column.tick
 
 
 def _histogram_picture(column: Column, cells: Mapping[str, ColumnArray], missing: dict[str, float]) -> Picture:
@@ -252,7 +251,7 @@ def _histogram_picture(column: Column, cells: Mapping[str, ColumnArray], missing
         categories=[],
         spikes=[
             {
-                "value": format_value(column, float(value)),
+                "value": format_rounded_value(column, float(value)),
                 "fractions": {name: float(one.at_spikes[i]) / max(one.total, 1) for name, one in histograms.items()},
             }
             for i, value in enumerate(bins.spikes)
@@ -273,7 +272,7 @@ def _ticks(column: Column, bins: Bins, histograms: Sequence[Histogram]) -> list[
     else:
         middle = span / 2 if n_steps > MAX_RESOLUTION_STEPS else step * np.round(n_steps / 2)
         values = bins.low + np.array([0.0, middle, span])
-    texts = [format_value(column, value, largest=_largest(bins)) for value in values.tolist()]
+    texts = [format_rounded_value(column, value, largest=_largest(bins)) for value in values.tolist()]
     if column.kind is Kind.DURATION:  # the axis names the unit
         texts = [text.partition(" ")[0] for text in texts]
     if any(one.below for one in histograms):

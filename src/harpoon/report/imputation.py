@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from harpoon import metrics
-from harpoon.data import Column, Kind, Schema, Table, as_category, coerce, dataframe
+from harpoon.data import Column, Kind, Mask, Schema, Table, as_category, coerce, dataframe
 from harpoon.inference.imputation.prediction_intervals import attainable_coverage
 from harpoon.metrics import masks
 from harpoon.report.summary import (
@@ -31,7 +31,6 @@ HIDDEN_FRACTIONS = (0.1, 0.3, 0.5, 0.7)
 GAIN_AT = 0.3
 INTERVAL_HIDDEN_FRACTION, INTERVAL_LEVEL = 0.25, 0.9
 INTERVAL_DRAWS = 20  # a 90 % interval needs at least 19 draws, and one is left out to compute the attainable coverage
-Mask = NDArray[np.bool_]
 
 
 def imputation(model: Harpoon, table: Table, seed: int) -> Imputation:

@@ -16,9 +16,10 @@ from harpoon.data import Column, Kind, Table, as_category, coerce, dataframe, re
 from harpoon.data.survey_weights import read_known_weights
 from harpoon.exceptions import ExtrapolationWarning, SamplingFailed, hold_warnings
 from harpoon.inference.diagnostics.answer_grade import grade_answer
+from harpoon.inference.diagnostics.conditional_counts import ConditionalCounts
 from harpoon.inference.diagnostics.probability_intervals import LEVEL, mean_under_condition, share_under_condition
 from harpoon.inference.diagnostics.sampling_info import SamplingInfo
-from harpoon.inference.diagnostics.support import ConditionalCounts, warn_extrapolation
+from harpoon.inference.diagnostics.support import warn_extrapolation
 from harpoon.report.agreement import MIN_REAL_ROWS, agreement
 from harpoon.report.distributions import (
     by_excess,
@@ -26,7 +27,7 @@ from harpoon.report.distributions import (
     distance,
     distance_noise,
     format_category,
-    format_value,
+    format_rounded_value,
     measure,
     picture,
 )
@@ -263,7 +264,8 @@ def _format_distinct(column: Column, values: list[float], digits: int) -> list[s
     """Return values as text, with as many digits as they need to look different."""
     largest = max(map(abs, values))
     texts = [
-        [format_value(column, value, n, largest=largest) for value in values] for n in range(digits, MAX_DIGITS + 1)
+        [format_rounded_value(column, value, n, largest=largest) for value in values]
+        for n in range(digits, MAX_DIGITS + 1)
     ]
     found = next((text for text in texts if len(set(text)) == len(text)), texts[0])
     if column.kind is Kind.DURATION:  # their unit is the same

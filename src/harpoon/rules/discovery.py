@@ -36,12 +36,13 @@ from harpoon.conditions.language.expressions import And, Comparison, In, Literal
 from harpoon.conditions.language.functions import col
 from harpoon.data import NANOSECONDS, Column, ColumnArray, Columns, Kind, Schema
 from harpoon.data.calendar import to_local
+from harpoon.data.chance import chance_of_difference
 from harpoon.data.contingency import suppress
 from harpoon.relations import Formula
+from harpoon.relations.formula import HALF_STEP
 from harpoon.rules.rule_set import Rule, RuleSet
 
 Counts = NDArray[np.int64]
-NamedFormula = tuple[str, Formula, Sequence[str]]  # the target, its formula, and the names of the sources by position
 
 SIGNIFICANCE = 0.01
 MIN_RANGE_ROWS = 93
@@ -51,7 +52,7 @@ MAX_INTEGERS = 32  # distinct values of an integer column that are labels
 MAX_LABEL_COLUMNS, MAX_ORDER_COLUMNS = 40, 60
 MAX_LISTED_LABELS = 20  # that a rule excludes
 MAX_FOUND = 300  # rules, apart from ranges
-SUM_TOLERANCE, ROUNDED_TOLERANCE = 1e-5, 0.501  # of the largest value, and of the resolution of a column
+SUM_TOLERANCE = 1e-5  # of the largest value
 SOURCE = "discovered"
 
 
@@ -102,10 +103,11 @@ class _Labels:
 
 
 def propose_rules(
-    schema: Schema, rows: Columns, formulas: Sequence[NamedFormula] = (), *, min_rows: int = 1
+    schema: Schema, rows: Columns, formulas: Sequence[Formula] = (), names: Sequence[str] = (), *, min_rows: int = 1
 ) -> Candidates:
-    """Propose rules that rows of a table obey, or all but a few of them; `formulas` are relations that hold.
+    """Propose rules that rows of a table obey, or all but a few of them.
 
+    `formulas` are relations that hold, and `names` those of their columns by position.
     Labels that occur together in fewer than `min_rows` rows are not named.
     """
     proposed = [*_ranges(schema, rows)]
@@ -114,7 +116,7 @@ def propose_rules(
     labels = labels[:MAX_LABEL_COLUMNS]
     joints = {(a.name, b.name): _joint(a, b, min_rows) for a, b in permutations(labels, 2)}
     n_tried = n_orders + sum(joint.size + len(joint) + 1 for joint in joints.values()) + len(formulas)
-    found = [*orders, *_label_rules(schema, labels, joints, n_tried), *_sums(schema, rows, formulas)]
+    found = [*orders, *_label_rules(schema, labels, joints, n_tried), *_sums(schema, rows, formulas, names)]
     return Candidates((*proposed, *found), max(n_tried, 1))
 
 
@@ -285,14 +287,13 @@ def _dependency(schema: Schema, a: _Labels, b: _Labels, joint: Counts) -> Candid
     """Return the rule that each label of a column has one label of another one, if it holds in almost all rows."""
     total, of_label = int(joint.sum()), joint.sum(axis=1)
     used = np.flatnonzero(of_label)
-    shares = joint.sum(axis=0) / max(total, 1)
     exceptions = total - int(joint.max(axis=1).sum())
     image = joint.argmax(axis=1)
     if len(used) < 2 or len(np.unique(image[used])) < 2 or exceptions > MAX_EXCEPTIONS * total:  # noqa: PLR2004
         return None
     parts = [_is(a, used[image[used] == y]).implies(_is(b, [y])) for y in np.unique(image[used]).tolist()]
     rule = _rule(f"determines({a.name}, {b.name})", And(tuple(parts)))
-    return Candidate(rule, schema, float(1 - (shares**2).sum()), n_free=len(used))
+    return Candidate(rule, schema, chance_of_difference(joint.sum(axis=0)), n_free=len(used))
 
 
 def _implications(joint: Counts, n_tried: int) -> Iterator[tuple[int, int, float]]:
@@ -337,22 +338,23 @@ def _is(column: _Labels, codes: Sequence[int] | Counts) -> Predicate:
     return In(col(column.name), tuple(map(Literal.of, values)))
 
 
-def _sums(schema: Schema, rows: Columns, formulas: Sequence[NamedFormula]) -> Iterator[Candidate]:
+def _sums(schema: Schema, rows: Columns, formulas: Sequence[Formula], names: Sequence[str]) -> Iterator[Candidate]:
     """Yield sums and products of numbers; of one that is solved for several columns, that with most plus signs."""
-    best: dict[frozenset[str], NamedFormula] = {}
-    for target, formula, names in formulas:
-        columns = frozenset({target, *(names[source] for source in formula.sources)})
+    best: dict[frozenset[str], Formula] = {}
+    for formula in formulas:
+        columns = frozenset(names[index] for index in formula.columns)
         # The time between two timestamps is a number of the model, but no column.
         plain = all(name in schema.names and schema[name].kind in (Kind.NUMBER, Kind.INTEGER) for name in columns)
         if plain and all(abs(power) == 1 or formula.factor is None for power in formula.weights):
             other = best.get(columns)
-            if other is None or sum(np.sign(formula.weights)) > sum(np.sign(other[1].weights)):
-                best[columns] = target, formula, names
-    for target, formula, names in best.values():
+            if other is None or sum(np.sign(formula.weights)) > sum(np.sign(other.weights)):
+                best[columns] = formula
+    for columns, formula in best.items():
+        target = names[formula.target]
         predicate = _equation(schema[target], formula, names)
         kind = "sum" if formula.factor is None else "product"
         candidate = Candidate(_rule(f"{kind}({target})", predicate), schema, 1.0)
-        cells = {name: rows[name] for name in {target, *(names[source] for source in formula.sources)}}
+        cells = {name: rows[name] for name in columns}
         moved = {**cells, target: cells[target][np.roll(np.arange(len(cells[target])), len(cells[target]) // 2)]}
         support, broken = candidate.count(moved)  # with values of other rows: the columns are independent
         if broken:
@@ -366,7 +368,7 @@ def _equation(target: Column, formula: Formula, names: Sequence[str]) -> Predica
     if target.kind.integral and formula.factor is None and whole:
         return Comparison("=", col(target.name), value)
     largest = max(abs(float(target.minimum or 0)), abs(float(target.maximum or 0)))
-    rounding = ROUNDED_TOLERANCE * float(target.step or 0)
+    rounding = HALF_STEP * float(target.step or 0)
     tolerance = float(f"{max(rounding, SUM_TOLERANCE * largest):.3g}")
     return abs(col(target.name) - value) <= tolerance
 

@@ -23,15 +23,14 @@ from harpoon._utils import cards
 from harpoon.conditions.binding.binder import bind
 from harpoon.conditions.binding.bound import BoundPredicate, all_of, assume_complete, complement, negate
 from harpoon.conditions.evaluation.evaluate import evaluate
-from harpoon.conditions.language.expressions import And, IsNull, Node, Or, Predicate, column_names
+from harpoon.conditions.language.expressions import IsNull, Predicate, column_names, conjunction, disjunction
 from harpoon.conditions.language.functions import col
 from harpoon.conditions.language.parser import parse, to_predicate
 from harpoon.conditions.logic.explanation import explain_contradiction
-from harpoon.data import Columns, Schema, n_rows
+from harpoon.data import Columns, Mask, Schema, n_rows
 from harpoon.data.contingency import SUPPRESSED
 from harpoon.exceptions import BrokenRuleWarning, InfeasibleCondition, InvalidCondition, InvalidOption, warn
 
-Mask = NDArray[np.bool_]
 NO_RULES = "The model carries no rules, so nothing was checked."
 GIVE_RULES = (
     "Give it some: `model.with_rules(model.rules())` takes those that it found, and `with_rules` also your own."
@@ -153,8 +152,7 @@ class RuleSet(cards.Displayed, Sequence[Rule]):
     @property
     def predicate(self) -> Predicate | None:
         """All rules as one condition; None without any."""
-        members = tuple(rule.predicate for rule in self.rules)
-        return And(members) if len(members) > 1 else members[0] if members else None
+        return conjunction(rule.predicate for rule in self.rules) if self.rules else None
 
     def select(self, *names: str, where: Callable[[Rule], bool] = lambda _rule: True) -> RuleSet:
         """Return the rules with these names, or all; of these, those for which `where` is true.
@@ -229,8 +227,8 @@ class BoundRules:
         members = []
         for rule in self.rules:
             missing = [IsNull(col(name)) for name in sorted(column_names(rule.predicate) & set(nullable))]
-            members.append(Or((rule.predicate, *missing)) if missing else rule.predicate)
-        return And(tuple(members)) if len(members) > 1 else members[0] if members else None
+            members.append(disjunction((rule.predicate, *missing)))
+        return conjunction(members) if members else None
 
     def check_consistent(self, nullable: Collection[str]) -> None:
         """Raise InfeasibleCondition if no row obeys all rules; it names the smallest set that excludes itself.
@@ -252,9 +250,10 @@ class BoundRules:
     @cached_property
     def _null_columns(self) -> set[str]:
         """The columns that a rule allows or requires to be missing, by name."""
-        return set().union(*(_null_columns(rule.predicate) for rule in self.rules))
+        nodes = (node for rule in self.rules for node in rule.predicate.walk())
+        return {name for node in nodes if isinstance(node, IsNull) for name in column_names(node)}
 
-    def accept(self, wanted: NDArray[np.bool_], nullable: Collection[str]) -> BoundPredicate:
+    def accept(self, wanted: Mask, nullable: Collection[str]) -> BoundPredicate:
         """Return the condition of the rows that do not break any of some rules, (rules,)."""
         return all_of(part for part, is_wanted in zip(self.accepted(nullable), wanted, strict=True) if is_wanted)
 
@@ -350,11 +349,6 @@ def describe_rows(rows: Sequence[int]) -> str:
     ('row 3', 'rows 0, 2, 7, 8, 9 and 1 more')
     """
     return f"{'row' if len(rows) == 1 else 'rows'} {format_list(rows)}"
-
-
-def _null_columns(node: Node) -> set[str]:
-    """Return the names of the columns that an expression asks to be missing or not."""
-    return column_names(node) if isinstance(node, IsNull) else set().union(*map(_null_columns, node.children()))
 
 
 def _read(given: object, names: Collection[str]) -> Iterator[Rule]:

@@ -221,10 +221,8 @@ class ModelFitter:
 
     def _discover(self, codec: RowCodec, rows: Columns, sample: Columns, denoiser: Denoiser) -> RuleSet:
         """Search rules in a sample of the table, which all processes share, and count them in all rows."""
-        names = [each.column.name for each in codec.quantities]
-        relations = formulas_of(denoiser, codec.units, MIN_RULE_FRACTION)
-        formulas = [(names[target], formula, names) for target, formula in relations]
-        candidates = propose_rules(codec.schema, sample, formulas, min_rows=self.config.min_rows)
+        formulas = formulas_of(denoiser, codec.units, MIN_RULE_FRACTION)
+        candidates = propose_rules(codec.schema, sample, formulas, codec.quantity_names, min_rows=self.config.min_rows)
         mean = self.processes.all_reduce_mean(torch.from_numpy(count_rules(candidates, rows)).double())
         return select_rules(candidates, (mean * self.processes.world_size).round().long().numpy())
 

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harpoon.data import dataframe, read_columns
+from harpoon.data.chance import MIN_EXPECTED_ROWS
 from harpoon.data.column_array import NO_INDEX
 from harpoon.data.schema import Schema
 from harpoon.data.value_counts import count_columns
@@ -20,7 +21,6 @@ from harpoon.relations import Domains, Exclusions
 from harpoon.relations.exclusion import (
     MAX_CHANCE,
     MIN_EXPECTED_CLEAR_ROWS,
-    MIN_EXPECTED_ROWS,
     MIN_IMPLICATION_ROWS,
     RARE_PAIR_ROWS,
     PairCounts,

@@ -29,7 +29,11 @@ def test_copies_and_copies_of_copies_are_exact(kinds):
     counts = count_columns(table)
     codec = RowCodec.fit(Schema.from_counts(counts), counts, encoding="mixed", scaling="standard")
     rows = read_columns(table, codec.schema)
-    formulas = {0: Formula((0, 1), (1, 1), None), 1: Formula((0,), (1,), None), 2: Formula((1, 2), (-1, 1), None)}
+    formulas = {
+        0: Formula(2, (0, 1), (1, 1), None),
+        1: Formula(2, (0,), (1,), None),
+        2: Formula(3, (1, 2), (-1, 1), None),
+    }
     relation_of = np.full((80, 4), NO_INDEX)
     for row, kind in enumerate(kinds):
         relation_of[row, 2] = {"sum": 0, "same": 1, "chain": 0}.get(kind, NO_INDEX)
@@ -57,7 +61,7 @@ INTEGERS = st.integers(-(10**9), 10**9)
 )
 def test_sums_of_integers_are_exact_integers(rows, weights, constant):
     values = [np.array(column, dtype=np.int64) for column in zip(*rows, strict=True)]
-    computed = Formula((0, 1, 2), weights, None, float(constant)).evaluate(values)
+    computed = Formula(3, (0, 1, 2), weights, None, float(constant)).evaluate(values)
     exact = [sum(int(w) * x for w, x in zip(weights, row, strict=True)) + constant for row in rows]
     assert computed.tolist() == [(number + 2**63) % 2**64 - 2**63 for number in exact]  # as 64 bits hold it
 
@@ -84,12 +88,12 @@ def test_a_bank_stores_coefficients_and_constants_to_twelve_digits(coefficients,
 @pytest.mark.parametrize(
     ("formula", "text"),
     [
-        (Formula((0, 1), (1.0, 1.0), None, 6.0), "a + b + 6"),
-        (Formula((0, 1), (-1.0, -1.0), None, 100.0), "-a - b + 100"),
-        (Formula((0,), (-0.5,), None, -2.0), "-0.5 * a - 2"),
-        (Formula((0, 1), (1 / 8.64e10, -1 / 8.64e10), None, 0.0, "days"), "a - b in days"),
-        (Formula((0,), (1.0,), None, 30.0, "", 86_400 * 10**9), "a + 30 days"),
-        (Formula((0,), (1.0,), None, -5400.0, "", 10**9), "a - 90 minutes"),
+        (Formula(2, (0, 1), (1.0, 1.0), None, 6.0), "a + b + 6"),
+        (Formula(2, (0, 1), (-1.0, -1.0), None, 100.0), "-a - b + 100"),
+        (Formula(2, (0,), (-0.5,), None, -2.0), "-0.5 * a - 2"),
+        (Formula(2, (0, 1), (1 / 8.64e10, -1 / 8.64e10), None, 0.0, "days"), "a - b in days"),
+        (Formula(2, (0,), (1.0,), None, 30.0, "", 86_400 * 10**9), "a + 30 days"),
+        (Formula(2, (0,), (1.0,), None, -5400.0, "", 10**9), "a - 90 minutes"),
     ],
 )
 def test_formulas_are_written_as_one_would(formula, text):
@@ -105,9 +109,9 @@ def test_unknown_cells_are_solved_from_the_others_in_turn_and_only_to_what_a_col
     codec = RowCodec.fit(Schema.from_counts(counts), counts, encoding="mixed", scaling="standard")
     assert [codec.column.name for codec in codec.quantities] == list(columns)
     formulas = [
-        (3, Formula((1, 2), (1.0, 1.0), None)),
-        (2, Formula((0, 4), (1.0, 1.0), 1.0)),
-        (4, Formula((0, 2), (-1.0, 1.0), 1.0)),
+        Formula(3, (1, 2), (1.0, 1.0), None),
+        Formula(2, (0, 4), (1.0, 1.0), 1.0),
+        Formula(4, (0, 2), (-1.0, 1.0), 1.0),
     ]
     rows = read_columns(table, codec.schema)
     assert not violates(rows, codec, formulas).any()

@@ -29,7 +29,7 @@ def formulas(codec):
     """The equations b = a + ab and c = b + bc, each solved for both timestamps."""
     index = [each.column.name for each in codec.quantities].index
     return [
-        (index(target), Formula((index(source), index(length)), (1.0, sign), None))
+        Formula(index(target), (index(source), index(length)), (1.0, sign), None)
         for start, end, length in (("a", "b", "ab"), ("b", "c", "bc"))
         for target, source, sign in ((end, start, 1.0), (start, end, -1.0))
     ]

@@ -37,10 +37,10 @@ def visits():
     tick = {"us": 1, "ns": 1000}[codec.schema["duration"].unit]
     start, end, duration, minutes = (position[name] for name in ("start", "end", "duration", "minutes"))
     formulas = [
-        (end, Formula((start, minutes), (1.0, float(MINUTE)), None)),
-        (start, Formula((end, minutes), (1.0, -float(MINUTE)), None)),
-        (duration, Formula((end, start), (float(tick), -float(tick)), None)),
-        (minutes, Formula((end, start), (1 / MINUTE, -1 / MINUTE), None)),
+        Formula(end, (start, minutes), (1.0, float(MINUTE)), None),
+        Formula(start, (end, minutes), (1.0, -float(MINUTE)), None),
+        Formula(duration, (end, start), (float(tick), -float(tick)), None),
+        Formula(minutes, (end, start), (1 / MINUTE, -1 / MINUTE), None),
     ]
     return codec, read_columns(table, codec.schema), formulas
 
@@ -92,9 +92,7 @@ def test_only_small_changes_are_made_where_they_are_limited(visits):
     can_hold = before["minutes"].values >= codec.schema["minutes"].minimum
     off = before["minutes"].values + np.where(np.arange(N) % 2, 1, 9)
     before = before | {"minutes": before["minutes"].with_values(off)}
-    formulas = [
-        each for each in formulas if len(each[1].sources) == 2 and codec.quantities[each[0]].column.name == "minutes"
-    ]
+    formulas = [each for each in formulas if len(each.sources) == 2 and codec.quantity_names[each.target] == "minutes"]
     after = follow_relations(before, given_cells, codec, formulas, max_steps=2.0)
     violated = violates(after, codec, formulas)
     assert np.array_equal(violated[can_hold], (np.arange(N) % 2 == 0)[can_hold])
@@ -132,7 +130,7 @@ def test_a_term_absorbs_the_rounding_of_a_coarser_total(error, is_mended):
     codec = RowCodec.fit(Schema.from_counts(counts), counts, encoding="mixed", scaling="standard")
     assert [codec.units[i].step for i in range(3)] == [1e-5, 1e-5, 1e-3]
     rows = read_columns(table, codec.schema)
-    formulas = [(2, Formula((0, 1), (1.0, 1.0), None)), (1, Formula((0, 2), (-1.0, 1.0), None))]
+    formulas = [Formula(2, (0, 1), (1.0, 1.0), None), Formula(1, (0, 2), (-1.0, 1.0), None)]
     before = rows | {"rest": rows["rest"].with_values(rows["rest"].values + error)}
     inside = before["rest"].values <= codec.schema["rest"].maximum
     given_cells = rows | {"rest": replace(rows["rest"], missing=np.ones(N, dtype=bool))}

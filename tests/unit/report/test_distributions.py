@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harpoon import Schema
 from harpoon.data import dataframe
-from harpoon.report.distributions import Bins, CategoryFractions, format_value, picture
+from harpoon.report.distributions import Bins, CategoryFractions, format_rounded_value, picture
 
 RNG = np.random.default_rng(0)
 
@@ -111,7 +111,7 @@ def test_durations_have_one_unit_per_picture():
     drawn = picture(column, {"real": table})
     assert [tick["text"] for tick in drawn["ticks"]] == ["0.01667", "1.25", "2.5"]
     assert drawn["unit"] == "hours"
-    assert format_value(column, 5400) == "90 minutes"
+    assert format_rounded_value(column, 5400) == "90 minutes"
 
 
 @pytest.mark.parametrize(

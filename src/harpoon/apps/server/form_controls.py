@@ -19,17 +19,16 @@ complete.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from harpoon.apps.server.served_model import json_value
 from harpoon.conditions import BoundPredicate, Predicate, bind, columns_of, evaluate
-from harpoon.conditions.binding.bound import AllOf, AnyOf, ColumnRef, Compare, Constant, IsIn, NumberLiteral
-from harpoon.conditions.language.expressions import And, ColumnName, Comparison, In, Literal
+from harpoon.conditions.binding.bound import AllOf, AnyOf, ColumnRef, Compare, Constant, IsIn, NumberLiteral, leaves
+from harpoon.conditions.language.expressions import ColumnName, Comparison, In, Literal, conjunction, members_of
 from harpoon.data import Column, ColumnArray, Kind, Schema, as_category
-from harpoon.data.column_array import NANOSECONDS
 from harpoon.exceptions import InvalidCondition
 
 Control = Mapping[str, Any]
@@ -40,7 +39,7 @@ MICROSECOND = 1000  # nanoseconds
 def to_controls(tree: Predicate, schema: Schema) -> tuple[dict[str, dict[str, Any]], bool]:
     """Return the controls that show a condition, and whether they show all of it."""
     bound = bind(tree, schema)
-    parts = bound.parts if isinstance(bound, AllOf) else () if bound == Constant(truth=True) else (bound,)
+    parts = () if bound == Constant(truth=True) else leaves(bound, AllOf)
     allowed: dict[str, set[int]] = {}
     ranges: dict[str, list[tuple[float, str]]] = {}  # ends and operators
     complete = True
@@ -62,18 +61,15 @@ def to_controls(tree: Predicate, schema: Schema) -> tuple[dict[str, dict[str, An
 
 def remainder(tree: Predicate, schema: Schema) -> Predicate | None:
     """Return the part of a condition that no control can show, or None."""
-    members = tree.members if isinstance(tree, And) else (tree,)
-    return _all_of([member for member in members if not to_controls(member, schema)[1]])
+    hidden = [member for member in members_of(tree) if not to_controls(member, schema)[1]]
+    return conjunction(hidden) if hidden else None
 
 
 def from_controls(controls: Mapping[str, Control], schema: Schema, rest: Predicate | None = None) -> Predicate | None:
     """Return the condition that controls show together with `rest`, or None for no condition."""
     parts = [part for name, control in controls.items() for part in _to_predicates(schema[name], control)]
-    return _all_of(parts if rest is None else [*parts, rest])
-
-
-def _all_of(parts: Sequence[Predicate]) -> Predicate | None:
-    return And(tuple(parts)) if len(parts) > 1 else next(iter(parts), None)
+    parts += [] if rest is None else [rest]
+    return conjunction(parts) if parts else None
 
 
 def _categories(column: Column) -> tuple[Any, ...]:
@@ -143,12 +139,12 @@ def _literal(column: Column, given: object) -> Literal:
                 is_local = column.zoned and moment.tzinfo is None
                 return Literal.of(moment.isoformat(sep=" ") if is_local else moment)
             case Kind.DURATION, int() if number:
-                return Literal.of(dt.timedelta(microseconds=given * NANOSECONDS[column.unit] // MICROSECOND))
+                return Literal.of(dt.timedelta(microseconds=given * column.tick // MICROSECOND))
             case Kind.NUMBER | Kind.INTEGER, _ if number:
                 return Literal.of(given)
     except (ValueError, OverflowError):
         pass
-    wanted = "a date or a time in ISO format" if column.kind in (Kind.DATE, Kind.DATETIME) else "a number"
+    wanted = "a date or a time in ISO format" if column.kind.is_timestamp else "a number"
     raise InvalidCondition(
         f"The range of column {column.name!r} ({column.kind}) cannot end at {given!r}; {wanted} is needed."
     )

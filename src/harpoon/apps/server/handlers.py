@@ -27,9 +27,9 @@ from harpoon.engines.block_imputer import BlockImputer, stack_draws, warn_struct
 from harpoon.estimator import Harpoon
 from harpoon.exceptions import InvalidOption, InvalidTable, collect_warnings
 from harpoon.inference.diagnostics.answer_grade import grade_answer
+from harpoon.inference.diagnostics.conditional_counts import ConditionalCounts
 from harpoon.inference.diagnostics.probability_intervals import probability_interval, share_interval
 from harpoon.inference.diagnostics.sampling_info import SamplingInfo
-from harpoon.inference.diagnostics.support import ConditionalCounts
 from harpoon.inference.imputation.results import MultipleImputation
 from harpoon.io.source import spellings
 from harpoon.io.text_types import cast_texts, plain_values

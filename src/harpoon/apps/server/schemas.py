@@ -301,6 +301,7 @@ class SupportContent(BaseModel):
     weighted_share: float | None
     is_impossible: bool
     is_contradiction: bool
+    is_below_noise: bool
     is_extrapolation: bool
     text: str
 

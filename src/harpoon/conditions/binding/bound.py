@@ -11,8 +11,9 @@ durations. A category is its code, the index into the column's `categories`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from types import UnionType
 from typing import Any
 
 NEGATED_OPERATOR = {"=": "!=", "!=": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
@@ -197,48 +198,68 @@ def complement(bound: BoundPredicate, nullable: Collection[str] = ()) -> BoundPr
 
 def assume_complete(bound: BoundPredicate, nullable: Collection[str] = ()) -> BoundPredicate:
     """Simplify a condition for rows in which only the nullable columns have missing cells."""
-    match bound:
-        case AllOf(parts):
-            return all_of(assume_complete(part, nullable) for part in parts)
-        case AnyOf(parts):
-            return any_of(assume_complete(part, nullable) for part in parts)
-        case IsMissing(column, missing) if column not in nullable:
-            return Constant(truth=not missing)
-        case _:
-            return bound
+
+    def simplify(leaf: BoundPredicate) -> BoundPredicate:
+        if isinstance(leaf, IsMissing) and leaf.column not in nullable:
+            return Constant(truth=not leaf.missing)
+        return leaf
+
+    return map_leaves(bound, simplify)
 
 
-def columns_of(bound: BoundPredicate | NumericTerm) -> set[str]:  # noqa: PLR0911
-    """Return the names of the columns that a condition, or a term of one, uses."""
+def leaves(
+    bound: BoundPredicate, joined_by: type[AllOf | AnyOf] | UnionType = AllOf | AnyOf
+) -> Iterator[BoundPredicate]:
+    """Yield the conditions that "and" and "or" join, or one of the two; any other condition is its own leaf."""
+    if isinstance(bound, joined_by):
+        for part in bound.parts:
+            yield from leaves(part, joined_by)
+    else:
+        yield bound
+
+
+def map_leaves(bound: BoundPredicate, change: Callable[[BoundPredicate], BoundPredicate]) -> BoundPredicate:
+    """Return a condition with each of its leaves changed, flattened and without constants."""
+    if isinstance(bound, AllOf | AnyOf):
+        return _join(type(bound), (map_leaves(part, change) for part in bound.parts))
+    return change(bound)
+
+
+def terms(bound: BoundPredicate | NumericTerm) -> Iterator[NumericTerm]:
+    """Yield every term of a condition or of a term, itself among them."""
+    inner: tuple[BoundPredicate | NumericTerm, ...] = ()
     match bound:
-        case ColumnRef(column) | IsIn(column) | IsMissing(column):
-            return {column}
-        case SameCategory(left, right):
-            return {left, right}
-        case Compare(_, first, second):
-            return columns_of(first) | columns_of(second)
         case AllOf(parts) | AnyOf(parts):
-            return set().union(*map(columns_of, parts))
+            inner = parts
+        case Compare(_, left, right):
+            inner = left, right
         case Operation(_, operands):
-            return set().union(*map(columns_of, operands))
+            inner = operands
         case DatePart(_, operand):
-            return columns_of(operand)
-        case Constant() | NumberLiteral():
-            return set()
+            inner = (operand,)
+    if isinstance(bound, NumericTerm):
+        yield bound
+    for each in inner:
+        yield from terms(each)
+
+
+def columns_of(bound: BoundPredicate | NumericTerm) -> set[str]:
+    """Return the names of the columns that a condition, or a term of one, uses."""
+    names = {term.column for term in terms(bound) if isinstance(term, ColumnRef)}
+    if isinstance(bound, NumericTerm):
+        return names
+    for leaf in leaves(bound):
+        match leaf:
+            case IsIn(column) | IsMissing(column):
+                names.add(column)
+            case SameCategory(left, right):
+                names |= {left, right}
+    return names
 
 
 def has_date_part(bound: BoundPredicate | NumericTerm) -> bool:
     """Return whether a condition, or a term of one, uses a calendar part."""
-    match bound:
-        case DatePart():
-            return True
-        case Compare(_, first, second):
-            return has_date_part(first) or has_date_part(second)
-        case AllOf(parts) | AnyOf(parts):
-            return any(map(has_date_part, parts))
-        case Operation(_, operands):
-            return any(map(has_date_part, operands))
-    return False
+    return any(isinstance(term, DatePart) for term in terms(bound))
 
 
 def name_date_parts(bound: BoundPredicate, names: Mapping[tuple[str, str], str]) -> BoundPredicate:
@@ -248,12 +269,13 @@ def name_date_parts(bound: BoundPredicate, names: Mapping[tuple[str, str], str])
     >>> name_date_parts(Compare("=", month, NumberLiteral(2)), {("t", "month"): "month(t)"}).left
     ColumnRef(column='month(t)')
     """
-    match bound:
-        case AllOf(parts) | AnyOf(parts):
-            return replace(bound, parts=tuple(name_date_parts(part, names) for part in parts))
-        case Compare(_, left, right):
-            return replace(bound, left=_name_date_parts(left, names), right=_name_date_parts(right, names))
-    return bound
+
+    def name(leaf: BoundPredicate) -> BoundPredicate:
+        if not isinstance(leaf, Compare):
+            return leaf
+        return replace(leaf, left=_name_date_parts(leaf.left, names), right=_name_date_parts(leaf.right, names))
+
+    return map_leaves(bound, name)
 
 
 def _name_date_parts(term: NumericTerm, names: Mapping[tuple[str, str], str]) -> NumericTerm:
@@ -280,7 +302,7 @@ def _is_unknown(term: NumericTerm, nullable: Collection[str]) -> BoundPredicate:
 
 
 def _join(junction: type[AllOf | AnyOf], parts: Iterable[BoundPredicate]) -> BoundPredicate:
-    flat = [inner for part in parts for inner in (part.parts if isinstance(part, junction) else (part,))]
+    flat = [leaf for part in parts for leaf in leaves(part, junction)]
     neutral = junction is AllOf  # "and true" and "or false" change nothing
     if Constant(not neutral) in flat:
         return Constant(not neutral)

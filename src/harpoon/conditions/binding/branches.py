@@ -17,6 +17,7 @@ from harpoon.conditions.binding.bound import (
     all_of,
     columns_of,
     complement,
+    leaves,
 )
 
 Exclude = Callable[[BoundPredicate], BoundPredicate]
@@ -73,7 +74,7 @@ def _branches(bound: BoundPredicate, exclude: Exclude) -> list[Branch]:
         flat = all_of(parts)
         if flat == UNSATISFIABLE:
             continue
-        branches.append(Branch(flat.parts if isinstance(flat, AllOf) else (flat,)))
+        branches.append(Branch(tuple(leaves(flat, AllOf))))
         if len(branches) > MAX_BRANCHES:
             return [Branch((bound,))]
     return branches

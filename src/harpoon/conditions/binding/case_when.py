@@ -30,9 +30,7 @@ UNKNOWN = Compare("=", Operation("ln", (NumberLiteral(-1),)), NumberLiteral(0))
 
 def find_case(node: Node) -> Case | None:
     """Return the first `case when` among the terms of a comparison, or None."""
-    if isinstance(node, Case):
-        return node
-    return next((found for child in node.children() if (found := find_case(child)) is not None), None)
+    return next((each for each in node.walk() if isinstance(each, Case)), None)
 
 
 def count_branches(node: Node) -> int:

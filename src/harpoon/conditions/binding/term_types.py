@@ -275,9 +275,8 @@ def _column_term(column: Column) -> TypedTerm:
         )
     term_type = TERM_TYPES.get(column.kind, "number")
     step = column.step or (0 if column.kind is Kind.NUMBER else 1)
-    tick = {"number": 0, "date": DAY}.get(term_type, NANOSECONDS.get(column.unit, 1))
     resolution = Fraction(str(step)) if step else None
-    return TypedTerm(bound.ColumnRef(column.name), term_type, tick, column.zoned, resolution, column.zone)
+    return TypedTerm(bound.ColumnRef(column.name), term_type, column.tick, column.zoned, resolution, column.zone)
 
 
 def _literal(plain: Any) -> TypedTerm:  # noqa: ANN401

@@ -17,15 +17,14 @@ from numpy.typing import NDArray
 from harpoon.conditions.binding import bound
 from harpoon.conditions.binding.bound import BoundPredicate, NumericTerm
 from harpoon.conditions.language.expressions import COMPARISONS
-from harpoon.data import ColumnArray, Columns, Floats
+from harpoon.data import ColumnArray, Columns, Floats, Mask
 from harpoon.data.calendar import MAX_TICKS, date_part, to_local
 
-Mask = NDArray[np.bool_]
 NumericValues = Any  # an array, (n,), or a Python number that is the same in every row
 
 MAX_INT64 = 2**63 - 1
 MAX_FLOAT_INTEGER = 10**308  # larger Python integers do not convert to float64
-MAX_EXPONENT = 700.0
+MAX_EXPONENT = 700.0  # exp of 710 overflows in double precision
 OPERATIONS: dict[str, Callable[..., Any]] = {
     "+": np.add,
     "-": np.subtract,
@@ -84,7 +83,7 @@ def _evaluate_predicate(predicate: BoundPredicate, rows: Columns, *, partial: bo
             return COMPARISONS[operator](a, b) & ~np.logical_or(a_missing, b_missing)
 
 
-def evaluate_term(term: NumericTerm, rows: Columns, *, partial: bool = True) -> Floats:
+def evaluate_term(term: NumericTerm, rows: Columns, *, partial: bool) -> Floats:
     """Return the values of a term as floats, (n,); NaN where it is missing or not finite.
 
     Of `partial` rows, missing cells may be filled, so that the least of them and others is missing, too.

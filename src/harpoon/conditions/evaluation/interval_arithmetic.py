@@ -11,19 +11,16 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from harpoon.conditions.binding import bound
 from harpoon.conditions.binding.bound import BoundPredicate, NumericTerm
 from harpoon.conditions.evaluation.evaluate import MAX_EXPONENT
+from harpoon.data import MAX_EXACT_INTEGER, Floats, Mask
 from harpoon.data.calendar import MAX_TICKS, date_part, to_local
 
-Mask = NDArray[np.bool_]
-Floats = NDArray[np.float64]
 Interval = tuple[Any, Any]  # the lowest and highest value, (n,) or a number; NaN where a cell is missing
 Boxes = Mapping[str, Interval]
 
-MAX_EXACT = 2.0**53  # beyond it, neighbouring integers are the same float
 ANY_VALUE: Interval = (-np.inf, np.inf)
 
 
@@ -69,7 +66,7 @@ def _may_agree(left: Interval, right: Interval, partners: Floats, *, same: bool)
 
 def _may_compare(operator: str, left: Interval, right: Interval) -> Any:  # noqa: ANN401
     (a, b), (c, d) = left, right
-    is_exact = np.maximum(np.abs(a), np.abs(d)) < MAX_EXACT
+    is_exact = np.maximum(np.abs(a), np.abs(d)) < MAX_EXACT_INTEGER
     match operator:
         case "<" | "<=":
             return (a < d) | ((a == d) & ((operator == "<=") | ~is_exact))

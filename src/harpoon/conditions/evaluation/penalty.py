@@ -30,6 +30,7 @@ from torch import Tensor
 
 from harpoon.conditions.binding import bound
 from harpoon.conditions.binding.bound import BoundPredicate, NumericTerm
+from harpoon.conditions.evaluation.evaluate import MAX_EXPONENT
 from harpoon.config import GuidanceConfig
 from harpoon.data.calendar import MAX_TICKS, date_part, to_local
 from harpoon.encoding import Penalty, RowCodec, RowView
@@ -40,7 +41,6 @@ LossFunction = Callable[[RowView], Tensor]
 Compiled = Callable[[RowView], Tensor]  # rows to the penalty of each, (n,)
 
 TOLERANCE = 1e-9  # of a violation, in standard deviations; of a distance to a category
-MAX_EXPONENT = 700.0
 ROUNDING_ERROR = 2.0**-48  # relative error of a number that was scaled and scaled back
 
 

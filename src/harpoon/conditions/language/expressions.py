@@ -84,6 +84,12 @@ class Node:
             value = getattr(self, f.name)
             yield from (v for v in (value if isinstance(value, tuple) else (value,)) if isinstance(v, Node))
 
+    def walk(self) -> Iterator[Node]:
+        """Yield the node and all nodes below it."""
+        yield self
+        for child in self.children():
+            yield from child.walk()
+
     @cached_property
     def depth(self) -> int:
         """The number of levels of the tree."""
@@ -354,7 +360,7 @@ class Junction(Predicate):
     operators: ClassVar[tuple[str, str]]  # in SQL and in Python
 
     def __post_init__(self) -> None:
-        flat = tuple(m for part in self.members for m in (part.members if isinstance(part, type(self)) else (part,)))
+        flat = tuple(member for part in self.members for member in members_of(part, type(self)))
         if len(flat) < 2:  # noqa: PLR2004
             raise InvalidCondition(f"`{self.operators[0]}` joins at least two conditions, got {len(flat)}.")
         object.__setattr__(self, "members", flat)
@@ -403,6 +409,31 @@ def as_predicate(given: object) -> Predicate:
     )
 
 
+def conjunction(parts: Iterable[Predicate]) -> Predicate:
+    """Join one or more conditions by "and"; one alone stays as it is."""
+    return _join(And, parts)
+
+
+def disjunction(parts: Iterable[Predicate]) -> Predicate:
+    """Join one or more conditions by "or"; one alone stays as it is."""
+    return _join(Or, parts)
+
+
+def members_of(predicate: Predicate, junction: type[Junction] = And) -> tuple[Predicate, ...]:
+    """Return the conditions that "and" joins, or another junction; a condition that is none of it is its only member.
+
+    >>> from harpoon import col
+    >>> members_of((col("a") > 1) & (col("b") > 2)), members_of(col("a") > 1)
+    ((col("a") > 1, col("b") > 2), (col("a") > 1,))
+    """
+    return predicate.members if isinstance(predicate, junction) else (predicate,)
+
+
+def _join(junction: type[Junction], parts: Iterable[Predicate]) -> Predicate:
+    members = tuple(parts)
+    return members[0] if len(members) == 1 else junction(members)
+
+
 def _key(part: object) -> object:
     if isinstance(part, tuple):
         return tuple(map(_key, part))
@@ -411,4 +442,4 @@ def _key(part: object) -> object:
 
 def column_names(node: Node) -> set[str]:
     """Return the names of the columns that an expression uses."""
-    return {node.name} if isinstance(node, ColumnName) else set().union(*map(column_names, node.children()))
+    return {each.name for each in node.walk() if isinstance(each, ColumnName)}

@@ -6,17 +6,17 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from harpoon.conditions.language.expressions import (
-    And,
     Call,
     Case,
     ColumnName,
     Comparison,
     Literal,
-    Or,
     Predicate,
     Term,
     as_predicate,
     as_term,
+    conjunction,
+    disjunction,
 )
 from harpoon.exceptions import InvalidCondition
 
@@ -72,8 +72,7 @@ class ColumnTuple:
         if not rows or any(len(row) != len(self.terms) for row in rows):
             raise InvalidCondition(f"is_in takes a list of one or more tuples of {len(self.terms)} values.")
         tests = [tuple(Comparison("=", t, value) for t, value in zip(self.terms, row, strict=True)) for row in rows]
-        members = [And(test) if len(test) > 1 else test[0] for test in tests]
-        return Or(tuple(members)) if len(members) > 1 else members[0]
+        return disjunction(map(conjunction, tests))
 
 
 def cols(*names: str) -> ColumnTuple:

@@ -103,8 +103,7 @@ def to_predicate(where: object, names: Collection[str] = ()) -> Predicate:
     if isinstance(where, list | tuple):
         if not where:
             raise InvalidCondition("The list of conditions is empty. Give at least one, or leave it out.")
-        members = tuple(to_predicate(member, names) for member in where)
-        return members[0] if len(members) == 1 else ex.And(members)
+        return ex.conjunction(to_predicate(member, names) for member in where)
     expected = "A condition must be text such as \"age >= 50\", or an expression such as col('age') >= 50"
     if isinstance(where, Term):
         raise InvalidCondition(f"{expected}. {where!r} is a value; compare it with another.")
@@ -234,8 +233,7 @@ def _comparison(node: SqlNode) -> Predicate:
     chain = _flatten_chain(node, set(COMPARISONS))
     terms = [_term(operand) for operand in chain[::2]]
     links = zip(chain[1::2], terms[:-1], terms[1:], strict=True)
-    parts = tuple(ex.Comparison(COMPARISONS[key], left, right) for key, left, right in links)
-    return parts[0] if len(parts) == 1 else ex.And(parts)
+    return ex.conjunction(ex.Comparison(COMPARISONS[key], left, right) for key, left, right in links)
 
 
 def _tuple_in(node: SqlNode) -> Predicate:
@@ -272,7 +270,7 @@ def _case_predicate(node: SqlNode) -> Predicate:
         members.append(ex.Comparison("!=", ex.Case(conditions, tuple(nothing[:-1]), nothing[-1]), Literal(0)))
     if not members:  # all results are false
         return ex.Comparison("<", chosen, Literal(0))
-    return ex.Or(tuple(members)) if len(members) > 1 else members[0]
+    return ex.disjunction(members)
 
 
 def _case_parts(node: SqlNode) -> tuple[tuple[Predicate, ...], list[SqlNode], SqlNode | None]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
+from harpoon.data.calendar import TIME_UNITS
+
 Scalar = bool | int | float | str | dt.date | dt.datetime | dt.timedelta
-UNITS = ("day", "hour", "minute", "second", "millisecond", "microsecond")
-INTERVALS = {unit: dt.timedelta(**{f"{unit}s": 1}) for unit in UNITS}
+INTERVALS = {unit: dt.timedelta(microseconds=size // 1000) for unit, size in TIME_UNITS.items() if size >= 1000}  # noqa: PLR2004
 
 
 def to_python_scalar(given: Any) -> Any:  # noqa: ANN401

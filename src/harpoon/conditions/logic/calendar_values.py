@@ -9,7 +9,7 @@ import numpy as np
 
 from harpoon._formatting import MAX_LISTED
 from harpoon.conditions.binding import bound
-from harpoon.conditions.binding.bound import BoundPredicate, DatePart, all_of
+from harpoon.conditions.binding.bound import BoundPredicate, DatePart, all_of, leaves, map_leaves
 from harpoon.conditions.evaluation.evaluate import evaluate
 from harpoon.data import Column, ColumnArray
 from harpoon.data.calendar import DAY, RANGES, TIMES_OF_DAY, Ints, date_part, to_local
@@ -65,13 +65,13 @@ def _possible_days(column: Column, term: DatePart, training: PartValues) -> Ints
 
 def date_parts_of(predicate: BoundPredicate) -> set[DatePart]:
     """Return the calendar parts of columns that a condition compares with numbers."""
-    return {leaf for leaf in _leaves(predicate) if isinstance(leaf, DatePart)}
+    return {term for term in _compared_parts(predicate) if term is not None}
 
 
 def excludes_all_values(parts: Iterable[BoundPredicate], term: DatePart, values: Ints | None) -> bool:
     """Return whether no value of a calendar part satisfies all parts of a condition that compare it alone."""
     column = term.operand
-    decidable = [part for part in parts if set(_leaves(part)) == {term}]
+    decidable = [part for part in parts if set(_compared_parts(part)) == {term}]
     if values is None or not decidable or not isinstance(column, bound.ColumnRef):
         return False
     cells = ColumnArray("integer", values, np.zeros(len(values), dtype=np.bool_))
@@ -92,17 +92,19 @@ def excludes_all_days(parts: Iterable[BoundPredicate], column: Column, training:
 
 
 def _is_of_days(predicate: BoundPredicate) -> bool:
-    return all(isinstance(leaf, DatePart) and leaf.part not in TIMES_OF_DAY for leaf in _leaves(predicate))
+    return all(term is not None and term.part not in TIMES_OF_DAY for term in _compared_parts(predicate))
 
 
 def _on_days(predicate: BoundPredicate) -> BoundPredicate:
     """Return a condition on calendar parts of times for local days."""
-    match predicate:
-        case bound.AllOf(parts) | bound.AnyOf(parts):
-            return replace(predicate, parts=tuple(map(_on_days, parts)))
-        case bound.Compare(_, DatePart() as term):
-            return replace(predicate, left=replace(term, tick=DAY, zone=""))
-    return predicate
+
+    def on_days(leaf: BoundPredicate) -> BoundPredicate:
+        match leaf:
+            case bound.Compare(_, DatePart() as term):
+                return replace(leaf, left=replace(term, tick=DAY, zone=""))
+        return leaf
+
+    return map_leaves(predicate, on_days)
 
 
 def describe_possible(term: DatePart) -> str:
@@ -130,23 +132,16 @@ def _name(term: DatePart) -> str:
     return f"{term.part}({next(iter(bound.columns_of(term)))})"
 
 
-def _leaves(predicate: BoundPredicate) -> Iterator[object]:
+def _compared_parts(predicate: BoundPredicate) -> Iterator[DatePart | None]:
     """Yield the calendar part that each leaf of a condition compares with a number, and None for other leaves."""
-    match predicate:
-        case bound.AllOf(parts) | bound.AnyOf(parts):
-            for part in parts:
-                yield from _leaves(part)
-        case bound.Compare(_, DatePart(_, bound.ColumnRef()) as term, bound.NumberLiteral()):
-            yield term
-        case _:
-            yield None
+    for leaf in leaves(predicate):
+        match leaf:
+            case bound.Compare(_, DatePart(_, bound.ColumnRef()) as term, bound.NumberLiteral()):
+                yield term
+            case _:
+                yield None
 
 
 def _replace_term(predicate: BoundPredicate, column: bound.ColumnRef) -> BoundPredicate:
     """Return a condition in which a column stands for its calendar part."""
-    match predicate:
-        case bound.AllOf(parts) | bound.AnyOf(parts):
-            return replace(predicate, parts=tuple(_replace_term(part, column) for part in parts))
-        case bound.Compare():
-            return replace(predicate, left=column)
-    return predicate
+    return map_leaves(predicate, lambda leaf: replace(leaf, left=column) if isinstance(leaf, bound.Compare) else leaf)

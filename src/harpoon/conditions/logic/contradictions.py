@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,15 +23,16 @@ from harpoon.conditions.binding.binder import bind
 from harpoon.conditions.binding.bound import (
     BoundPredicate,
     DatePart,
-    NumericTerm,
     all_of,
     columns_of,
     has_date_part,
+    leaves,
+    terms,
 )
 from harpoon.conditions.binding.branches import Branch, overlapping_branches
 from harpoon.conditions.evaluation.evaluate import evaluate
 from harpoon.conditions.evaluation.interval_arithmetic import may_satisfy
-from harpoon.conditions.language.expressions import And, Or, Predicate
+from harpoon.conditions.language.expressions import And, Or, Predicate, conjunction
 from harpoon.conditions.logic.calendar_values import (
     PartValues,
     date_parts_of,
@@ -51,12 +52,11 @@ from harpoon.conditions.logic.invariants import (
 )
 from harpoon.conditions.logic.linear_program import Bounds, inequalities, is_infeasible, of_sum
 from harpoon.conditions.logic.products import excludes
-from harpoon.data import Column, ColumnArray, Schema
+from harpoon.data import MAX_EXACT_INTEGER, Column, ColumnArray, Mask, Schema
 from harpoon.data.calendar import Ints
 
 MAX_NUMBERS = 1000  # a condition that compares a column with more numbers is not checked
 MAX_INTEGER = 2**62  # larger ones are evaluated as Python integers
-MAX_EXACT_FLOAT = 2.0**53  # beyond it, neighbouring integers are the same float
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,7 @@ def find_contradictions(tree: Predicate, domain: Domain) -> list[Predicate]:
         len(members), lambda kept: is_contradiction(all_of(members[i] for i in sorted(kept)), domain)
     )
     subset = tuple(tree.members[i] for i in needed)
-    return [And(subset)] if len(subset) > 1 else find_contradictions(subset[0], domain)
+    return [conjunction(subset)] if len(subset) > 1 else find_contradictions(subset[0], domain)
 
 
 def minimal_subset(count: int, contradicts: Callable[[Sequence[int]], bool]) -> list[int]:
@@ -182,7 +182,7 @@ def _excludes_numbers(
     parts: Sequence[BoundPredicate], by_column: dict[str, list[BoundPredicate]], domain: Domain
 ) -> bool:
     """Return whether comparisons of several numbers, or sums and products that hold in every row, leave no numbers."""
-    comparisons = [each for part in parts for each in _conjuncts(part) if isinstance(each, bound.Compare)]
+    comparisons = [each for part in parts for each in leaves(part, bound.AllOf) if isinstance(each, bound.Compare)]
     several = [each for each in comparisons if len(columns_of(each)) > 1 or _compared_numbers(each) is None]
     several = [each for each in several if not has_date_part(each)]
     observed = {name for each in comparisons if not _ignores_missing(each) for name in columns_of(each)}
@@ -207,23 +207,10 @@ def _excludes_numbers(
     return is_infeasible([*constraints, *(one for each in invariants.sums for one in of_sum(each))], limits)
 
 
-def _conjuncts(part: BoundPredicate) -> Iterator[BoundPredicate]:
-    """Yield the parts that all must hold."""
-    if isinstance(part, bound.AllOf):
-        for inner in part.parts:
-            yield from _conjuncts(inner)
-    else:
-        yield part
-
-
-def _ignores_missing(term: bound.Compare | NumericTerm) -> bool:
-    """Return whether a term may have a value although a cell is missing."""
-    match term:
-        case bound.Compare(_, left, right):
-            return _ignores_missing(left) or _ignores_missing(right)
-        case bound.Operation(operator, operands):
-            return operator in ("least", "greatest") or any(map(_ignores_missing, operands))
-    return False
+def _ignores_missing(comparison: bound.Compare) -> bool:
+    """Return whether a comparison may hold although a cell is missing."""
+    operations = (term for term in terms(comparison) if isinstance(term, bound.Operation))
+    return any(operation.operator in ("least", "greatest") for operation in operations)
 
 
 def _range(parts: list[BoundPredicate], name: str, domain: Domain) -> Bounds:
@@ -289,9 +276,7 @@ def _decidable(parts: list[BoundPredicate], column: Column, domain: Domain) -> d
     return {part: numbers for part, numbers in compared.items() if numbers is not None}
 
 
-def _satisfying_values(
-    parts: list[BoundPredicate], column: Column, domain: Domain
-) -> tuple[NDArray[Any], NDArray[np.bool_], bool]:
+def _satisfying_values(parts: list[BoundPredicate], column: Column, domain: Domain) -> tuple[NDArray[Any], Mask, bool]:
     """Return representative values of a column in ascending order, which satisfy its parts, and whether it is bounded.
 
     If it is not, values beyond the first and the last are like them.
@@ -320,7 +305,7 @@ def _representative_values(
         return np.array(sorted(near), dtype=np.int64 if max(map(abs, near)) < MAX_INTEGER else object)
     points = np.array(sorted(numbers), dtype=np.float64)
     around = np.concatenate([points, np.nextafter(points, -np.inf), np.nextafter(points, np.inf)])
-    if step and np.abs(points).max() / step < MAX_EXACT_FLOAT:
+    if step and np.abs(points).max() / step < MAX_EXACT_INTEGER:
         decimals = round(-math.log10(step))
         steps = np.floor(points / step)[:, None] + np.arange(-2, 4)
         around = np.unique(np.round(steps * step, decimals))
@@ -337,12 +322,15 @@ def _multiples(number: float, step: int) -> set[int]:
 
 def _compared_numbers(predicate: BoundPredicate) -> set[int | float] | None:
     """Return the numbers with which a condition compares its column; None if it also compares other terms."""
-    match predicate:
-        case bound.Compare(_, bound.ColumnRef(), bound.NumberLiteral(value)):
-            return {value} if isinstance(value, int) or abs(value) < MAX_EXACT_FLOAT else None
-        case bound.AllOf(parts) | bound.AnyOf(parts):
-            found = [numbers for part in parts if (numbers := _compared_numbers(part)) is not None]
-            return set().union(*found) if len(found) == len(parts) else None
-        case bound.IsMissing():
-            return set()
-    return None
+    numbers: set[int | float] = set()
+    for leaf in leaves(predicate):
+        match leaf:
+            case bound.Compare(_, bound.ColumnRef(), bound.NumberLiteral(value)) if (
+                isinstance(value, int) or abs(value) < MAX_EXACT_INTEGER
+            ):
+                numbers.add(value)
+            case bound.IsMissing():
+                pass
+            case _:
+                return None
+    return numbers

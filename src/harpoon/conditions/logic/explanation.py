@@ -11,7 +11,7 @@ from harpoon._formatting import format_list
 from harpoon.conditions.binding.binder import bind
 from harpoon.conditions.binding.bound import BoundPredicate, columns_of
 from harpoon.conditions.binding.branches import overlapping_branches
-from harpoon.conditions.language.expressions import And, IsNull, Like, Node, Predicate
+from harpoon.conditions.language.expressions import And, IsNull, Like, Predicate
 from harpoon.conditions.language.sql_names import quote_name, text_literal
 from harpoon.conditions.logic.calendar_values import (
     PartValues,
@@ -75,11 +75,7 @@ def contradicts_itself(tree: Predicate, schema: Schema) -> bool:
     """
     parts = find_contradictions(tree, Domain(schema, free=[c.name for c in schema if not c.kind.discrete]))
     # An unknown label is an error, but a pattern may match a label of another table.
-    return bool(parts) and not any(_has_pattern(part) for part in parts)
-
-
-def _has_pattern(node: Node) -> bool:
-    return isinstance(node, Like) or any(map(_has_pattern, node.children()))
+    return bool(parts) and not any(isinstance(node, Like) for part in parts for node in part.walk())
 
 
 def _because(part: Predicate, domain: Domain) -> str:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Mask = NDArray[np.bool_]
+from harpoon.data import Mask
 
 
 @dataclass(frozen=True, eq=False)

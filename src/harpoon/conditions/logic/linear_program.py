@@ -11,9 +11,9 @@ import numpy as np
 from harpoon.conditions.binding import bound
 from harpoon.conditions.binding.bound import NumericTerm
 from harpoon.conditions.logic.invariants import SumInvariant
+from harpoon.data import MAX_EXACT_INTEGER
 
 Bounds = tuple[float, float]
-MAX_EXACT = 2.0**53  # beyond it, neighbouring integers are the same float
 MIN_SLACK = 1e-9  # of a strict comparison, relative to the range of its terms
 MIN_COEFFICIENT = 1e-8  # of a variable, relative to others: the solver takes those below 1e-9 as zero
 INFEASIBLE = 2  # status of SciPy
@@ -47,7 +47,7 @@ def linear_term(term: NumericTerm) -> LinearTerm | None:
     """Return a numeric term as a linear one; None if it is not linear."""
     match term:
         case bound.NumberLiteral(value):
-            return LinearTerm({}, float(value)) if abs(value) < MAX_EXACT else None
+            return LinearTerm({}, float(value)) if abs(value) < MAX_EXACT_INTEGER else None
         case bound.ColumnRef(column):
             return LinearTerm({column: 1.0}, 0.0)
         case bound.Operation(operator, operands):
@@ -118,7 +118,7 @@ def is_infeasible(constraints: Iterable[Inequality], bounds: Mapping[str, Bounds
     constraints = list(constraints)
     names = sorted(set().union(*(each.term.coefficients for each in constraints)))
     limits = {name: bounds.get(name, (-math.inf, math.inf)) for name in names}
-    if not constraints or any(MAX_EXACT <= abs(end) < math.inf for ends in limits.values() for end in ends):
+    if not constraints or any(MAX_EXACT_INTEGER <= abs(end) < math.inf for ends in limits.values() for end in ends):
         return False
     # A coefficient far below the constant beside it would count as zero.
     largest = max([1.0, *(abs(each.term.constant) for each in constraints if math.isfinite(each.term.constant))])

@@ -14,14 +14,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon.data import Column, Columns, Kind, TableCounts
+from harpoon.data import Column, Columns, Kind, Mask, TableCounts
 from harpoon.data.calendar import DAY, PARTS, TIMES_OF_DAY, Ints, date_part, to_local
+from harpoon.data.chance import MIN_EXPECTED_ROWS, is_proven_function
 from harpoon.encoding.codec import Codec, ColumnCodec
 from harpoon.encoding.numeric import MAX_LABELS, SpikedNumericCodec
 from harpoon.encoding.scalers import floats_from_json
-from harpoon.encoding.temporal.calendar_grid import integers_from_json, ticks_of
+from harpoon.encoding.temporal.calendar_grid import integers_from_json
 
-MIN_EXPECTED_ROWS = 20.0  # that would contradict a function of a part by chance; fewer prove nothing
 MAX_TABLE_VALUES = 31  # values of a part of which a column may be any function; with more, it is the part or a shift
 SHIFTED = ("isodow", "weekday", "year", "quarter", "month", "week", "day", "dayofyear", "hour", "minute", "second")
 TABULATED = ("year", "quarter", "month", "weekday", "day", "hour")
@@ -57,11 +57,11 @@ class CalendarColumn:
         """Whether the column determines the part."""
         return len(set(self.values)) == len(self.values)
 
-    def cells_of(self, parts: Ints) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+    def cells_of(self, parts: Ints) -> tuple[NDArray[np.float64], Mask]:
         """Return the value of the column beside values of the part, (n,), and where it is known."""
         return _look_up(parts, np.array(self.part_values), np.array(self.values))
 
-    def parts_of(self, values: NDArray[Any]) -> tuple[Ints, NDArray[np.bool_]]:
+    def parts_of(self, values: NDArray[Any]) -> tuple[Ints, Mask]:
         """Return the part beside values of an injective column, (n,), and where it is known."""
         order = np.argsort(self.values, kind="stable")
         found, known = _look_up(values, np.array(self.values)[order], np.array(self.part_values)[order])
@@ -99,7 +99,7 @@ class CalendarColumn:
 
 def parts_of_times(column: Column, part: str, times: Ints) -> Ints:
     """Return a part of times of a column, (n,), as the clocks of its zone show it."""
-    tick = ticks_of(column)
+    tick = column.tick
     return date_part(part, to_local(times, tick, column.zone), tick)
 
 
@@ -116,7 +116,7 @@ def find_date_columns(codecs: Sequence[Codec], timestamp: Column, rows: Columns)
     found = []
     for codec in codecs:
         column = codec.columns[0] if codec.columns else timestamp
-        if column.kind not in (Kind.DATE, Kind.DATETIME) or column.name == timestamp.name or column.zone:
+        if not column.kind.is_timestamp or column.name == timestamp.name or column.zone:
             continue
         both = ~rows[column.name].missing & ~rows[timestamp.name].missing
         times, dates = rows[timestamp.name].values[both], rows[column.name].values[both]
@@ -128,8 +128,8 @@ def find_date_columns(codecs: Sequence[Codec], timestamp: Column, rows: Columns)
 
 def dates_of(timestamp: Column, column: Column, times: Ints) -> Ints:
     """Return the dates of times, (n,), as a column stores them."""
-    days = np.floor_divide(to_local(times, ticks_of(timestamp), timestamp.zone), DAY // ticks_of(timestamp))
-    return days if column.kind is Kind.DATE else days * (DAY // ticks_of(column))
+    days = np.floor_divide(to_local(times, timestamp.tick, timestamp.zone), DAY // timestamp.tick)
+    return days if column.kind is Kind.DATE else days * (DAY // column.tick)
 
 
 def with_label_codecs(codecs: Sequence[Codec], names: set[str], counts: TableCounts, scaling: str) -> list[Codec]:
@@ -178,15 +178,10 @@ def _candidates(
             continue
         table = np.zeros(len(distinct))
         table[index] = values
-        if np.array_equal(table[index], values) and _is_proven(values, len(values) - len(distinct)):
+        counts = np.unique(values, return_counts=True)[1]
+        if np.array_equal(table[index], values) and is_proven_function(counts, len(values) - len(distinct)):
             text, shift = (formula, int(difference[0])) if is_shift else ("", 0)
             yield CalendarColumn(column.name, part, tuple(distinct.tolist()), tuple(table.tolist()), text, shift)
-
-
-def _is_proven(values: NDArray[np.float64], n_repeated: int) -> bool:
-    """Return whether enough rows would contradict the function if the column were independent of the part."""
-    shares = np.unique(values, return_counts=True)[1] / len(values)
-    return float(n_repeated * (1 - (shares**2).sum())) >= MIN_EXPECTED_ROWS
 
 
 def _has_time_of_day(timestamp: Column, rows: Columns) -> bool:
@@ -194,9 +189,7 @@ def _has_time_of_day(timestamp: Column, rows: Columns) -> bool:
     return bool(len(times)) and any(parts_of_times(timestamp, part, times).any() for part in TIMES_OF_DAY)
 
 
-def _look_up(
-    keys: NDArray[Any], known: NDArray[Any], values: NDArray[Any]
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def _look_up(keys: NDArray[Any], known: NDArray[Any], values: NDArray[Any]) -> tuple[NDArray[np.float64], Mask]:
     """Return the values of keys, (n,), by ascending known keys, and which keys are known."""
     index = np.searchsorted(known, keys).clip(max=len(known) - 1)
     return values[index].astype(np.float64), np.asarray(known[index] == keys)

@@ -12,12 +12,10 @@ from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
-from harpoon.data import Column, Kind, WeightedValues
+from harpoon.data import Column, Kind, Mask, WeightedValues
 from harpoon.data.calendar import DAY, HOUR, MINUTE, RANGES, SECOND, Ints, date_part, from_local, to_local
-from harpoon.data.column_array import NANOSECONDS
-from harpoon.data.value_counts import sum_counts
+from harpoon.data.value_counts import nearest, sum_counts
 
 DATE_PARTS = ("month", "day", "weekday")
 DAY_PARTS = (*DATE_PARTS, "year", "quarter", "week", "dayofyear")  # the last ones are modelled if columns have them
@@ -49,7 +47,7 @@ class _Candidates(NamedTuple):
         keys = (groups * (len(values) + 1) + np.arange(len(values)))[order]
         return cls(tuple(parts), values[order], keys, values)
 
-    def around(self, values: Ints, parts: Parts, n_beside: int) -> tuple[Ints, NDArray[np.bool_]]:
+    def around(self, values: Ints, parts: Parts, n_beside: int) -> tuple[Ints, Mask]:
         """Return the candidates of the same parts around values, (n, 2 * n_beside), and which of them exist."""
         stride = len(self.distinct) + 1
         group = _group_numbers({name: parts[name] for name in self.names}, len(values))
@@ -89,7 +87,7 @@ class Calendar:
                 raise ValueError(f"the calendar of column {self.column.name!r} has an invalid {part}")
         if self.time_of_day is not None:
             first, last = self.time_of_day
-            if not 0 <= first <= last < DAY // self._tick:
+            if not 0 <= first <= last < DAY // self.column.tick:
                 raise ValueError(f"the calendar of column {self.column.name!r} has an invalid time of day")
 
     @classmethod
@@ -99,7 +97,7 @@ class Calendar:
         `rows` is how many rows each time has. Parts and days of fewer than `min_rows` rows are left out, and so are the
         times of day before and after those of as many rows.
         """
-        tick = ticks_of(column)
+        tick = column.tick
         rows = np.ones(len(times), dtype=np.int64) if rows is None else rows
         local = to_local(times, tick, column.zone)
         names = PERIODS if column.kind is Kind.DATETIME else DATE_PARTS
@@ -118,8 +116,8 @@ class Calendar:
 
     def parts_of(self, times: Ints, names: Sequence[str]) -> dict[str, Ints]:
         """Return parts of times by name, (n,) each."""
-        local = to_local(times, self._tick, self.column.zone)
-        return {name: date_part(name, local, self._tick) for name in names}
+        local = to_local(times, self.column.tick, self.column.zone)
+        return {name: date_part(name, local, self.column.tick) for name in names}
 
     def nearest(self, times: Ints, parts: Parts) -> Ints:
         """Return the nearest possible time with the given parts, (n,), or the nearest possible one where none has them.
@@ -162,11 +160,15 @@ class Calendar:
         is_dense = self.days is not None and len(self.days) >= MIN_DENSITY * len(unlisted._days)
         return replace(unlisted, days=self.days) if is_dense else unlisted
 
-    def contains(self, times: Ints) -> NDArray[np.bool_]:
+    def contains(self, times: Ints) -> Mask:
         """Return which times are in the range and have parts that occur in the training table, (n,)."""
-        local, known, per_day = to_local(times, self._tick, self.column.zone), self._in_range(times), DAY // self._tick
+        local, known, per_day = (
+            to_local(times, self.column.tick, self.column.zone),
+            self._in_range(times),
+            DAY // self.column.tick,
+        )
         for name, values in self.values.items():
-            known &= np.isin(date_part(name, local, self._tick), values)
+            known &= np.isin(date_part(name, local, self.column.tick), values)
         if self.days is not None and self.column.clip:
             known &= np.isin(np.floor_divide(local, per_day), self._days)
         if self.time_of_day is not None:
@@ -195,7 +197,7 @@ class Calendar:
         parts = self._parts_of_candidates(used)
         if self._times is not None:
             return parts, self._times, self._times
-        tick, step = self._tick, int(self.column.step or 1)
+        tick, step = self.column.tick, int(self.column.step or 1)
         start, stop = (from_local((self._days + end) * (DAY // tick), tick, self.column.zone) for end in (0, 1))
         return parts, start, stop - step
 
@@ -223,10 +225,6 @@ class Calendar:
         return self._times is not None
 
     @property
-    def _tick(self) -> int:
-        return ticks_of(self.column)
-
-    @property
     def _range(self) -> tuple[int, int]:
         """The first and the last possible time; beyond those of the training table with `clip=False`."""
         low, high = int(self.column.minimum or 0), int(self.column.maximum or 0)
@@ -244,7 +242,9 @@ class Calendar:
     @cached_property
     def _days(self) -> Ints:
         """The possible local days in ascending order."""
-        days = np.floor_divide(to_local(np.array(self._range), self._tick, self.column.zone), DAY // self._tick)
+        days = np.floor_divide(
+            to_local(np.array(self._range), self.column.tick, self.column.zone), DAY // self.column.tick
+        )
         if self.days is not None and self.column.clip:
             return np.array(self.days, dtype=np.int64)
         every = np.arange(days[0], days[1] + 1)
@@ -269,7 +269,7 @@ class Calendar:
             self._cache[used] = _Candidates.from_parts(values, self._parts_of_candidates(used))
         return self._cache[used]
 
-    def _search(self, times: Ints, parts: Parts, n_beside: int) -> tuple[Ints, NDArray[np.bool_]]:
+    def _search(self, times: Ints, parts: Parts, n_beside: int) -> tuple[Ints, Mask]:
         """Return the nearest possible time with the given parts, (n,), and where there is one; else the time itself."""
         if self._times is not None:
             candidates, exists = self._candidates(tuple(parts)).around(times, parts, n_beside)
@@ -280,9 +280,9 @@ class Calendar:
         agrees = np.take_along_axis(exists, best, axis=1)[:, 0]
         return np.where(agrees, np.take_along_axis(candidates, best, axis=1)[:, 0], times), agrees
 
-    def _on_days(self, times: Ints, parts: Parts, n_beside: int) -> tuple[Ints, NDArray[np.bool_]]:
+    def _on_days(self, times: Ints, parts: Parts, n_beside: int) -> tuple[Ints, Mask]:
         """Return times on possible days around given times, (n, candidates), and which of them are possible."""
-        tick, zone = self._tick, self.column.zone
+        tick, zone = self.column.tick, self.column.zone
         local = to_local(times, tick, zone)
         days, exists = self._candidates(tuple(parts)).around(np.floor_divide(local, DAY // tick), parts, n_beside)
         if self.column.kind is Kind.DATE:
@@ -297,24 +297,19 @@ class Calendar:
 
     def _time_of_day(self, local: Ints, parts: Parts) -> Ints:
         """Return the time of day in ticks, (n,): that of given parts, and what is left of the local times."""
-        tick = self._tick
+        tick = self.column.tick
         total = local % max(SECOND // tick, 1)
         for name, length in TIME_PARTS.items():
             value = parts.get(name)
             if value is None:
-                value = _nearest_of(date_part(name, local, tick), self.values[name])
+                value = nearest(date_part(name, local, tick), np.array(self.values[name]))
             total = total + value * (length // tick)
         return total if self.time_of_day is None else np.clip(total, *self.time_of_day)
 
-    def _in_range(self, times: Ints) -> NDArray[np.bool_]:
+    def _in_range(self, times: Ints) -> Mask:
         """Return which times are in the range, at the resolution of the column."""
         low, high = self._range
         return np.asarray((times >= low) & (times <= high) & (times % int(self.column.step or 1) == 0))
-
-
-def ticks_of(column: Column) -> int:
-    """Return the unit of time of a column, in nanoseconds."""
-    return DAY if column.kind is Kind.DATE else NANOSECONDS.get(column.unit, 1)
 
 
 def nearest_code(values: Ints, part: str, known: Sequence[int]) -> Ints:
@@ -328,15 +323,6 @@ def integers_from_json(data: Any) -> tuple[int, ...]:  # noqa: ANN401
     if not isinstance(data, list) or not all(type(value) is int for value in data):
         raise ValueError("expected a list of integers")
     return tuple(data)
-
-
-def _nearest_of(values: Ints, allowed: Sequence[int]) -> Ints:
-    """Return the nearest allowed value of each, (n,)."""
-    options = np.array(allowed)
-    right = np.searchsorted(options, values).clip(max=len(options) - 1)
-    left = np.maximum(right - 1, 0)
-    is_left = np.abs(values - options[left]) < np.abs(options[right] - values)
-    return np.asarray(np.where(is_left, options[left], options[right]))
 
 
 def _group_numbers(parts: Parts, n: int) -> Ints:

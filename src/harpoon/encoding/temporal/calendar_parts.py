@@ -13,11 +13,10 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import Tensor
 
-from harpoon.data import Column, ColumnArray, ColumnCounts, Columns, Floats, Kind, TableCounts
+from harpoon.data import Column, ColumnArray, ColumnCounts, Columns, Floats, Kind, Mask, TableCounts
 from harpoon.data.calendar import DAY, HOUR, Ints, date_part, to_local
-from harpoon.encoding.codec import Codec, Part, PartType, ValueCells
+from harpoon.encoding.codec import Codec, HiddenCodec, Part, PartType, ValueCells
 from harpoon.encoding.numeric import SpikedNumericCodec, integer_origin, to_valid_values
 from harpoon.encoding.temporal.calendar_columns import (
     CalendarColumn,
@@ -33,18 +32,17 @@ from harpoon.encoding.temporal.calendar_grid import (
     Parts,
     integers_from_json,
     nearest_code,
-    ticks_of,
 )
 
 MIN_DAYS = {"month": 60, "day": 60, "weekday": 14, "hour": 2}  # range below which a part is no cycle
 MIN_HOURS_OF_MINUTES = 2
-MAX_FEW_VALUES = 16  # minutes and days of the month are modelled if they have at most this many values
+MAX_PART_VALUES = 16  # minutes and days of the month are modelled if they have at most this many values
 N_TIMES = 4096  # possible times that stand for those of a column with more
 MIN_UNEVENNESS = 0.1  # total variation between the days of the month and those of the calendar, to model them
 
 
 @dataclass(frozen=True)
-class CalendarPartCodec(Codec):
+class CalendarPartCodec(HiddenCodec):
     """A one-hot vector of the values that a calendar part of a timestamp has in the training table.
 
     Attributes:
@@ -68,35 +66,30 @@ class CalendarPartCodec(Codec):
             raise ValueError(f"a column that is {self.label} must be a function of this part")
 
     @property
-    def columns(self) -> tuple[Column, ...]:
-        """None: it does not hold the values of a column."""
-        return ()
-
-    @property
     def label(self) -> str:
         """What it encodes, as SQL."""
         return f"{self.part}({self.timestamp.name})"
 
     @property
     def parts(self) -> tuple[Part, ...]:
-        """One category."""
+        """One categorical part, with a feature for each value."""
         return (Part(len(self.values), PartType.CATEGORICAL),)
 
     @classmethod
     def supports(cls, kind: Kind) -> bool:
         """Return whether the kind has calendar parts."""
-        return kind in (Kind.DATE, Kind.DATETIME)
+        return kind.is_timestamp
 
     @property
     def is_discrete(self) -> bool:
         """Whether columns of the table follow from it, so that it and their labels determine each other."""
         return bool(self.copies)
 
-    def is_observed(self, rows: Columns) -> NDArray[np.bool_]:
+    def is_observed(self, rows: Columns) -> Mask:
         """Return in which rows the timestamp is observed, or a column that says this part of it, (n,)."""
         return self.known_parts(rows)[1]
 
-    def known_parts(self, rows: Columns) -> tuple[Ints, NDArray[np.bool_]]:
+    def known_parts(self, rows: Columns) -> tuple[Ints, Mask]:
         """Return the part of each row, (n,), and where it is known: from the timestamp, or from a column that has it.
 
         A timestamp that is null has no parts.
@@ -132,21 +125,9 @@ class CalendarPartCodec(Codec):
     def _one_hot(self, parts: Ints) -> Floats:
         return np.asarray(np.eye(len(self.values))[nearest_code(parts, self.part, self.values)])
 
-    def decode_columns(self, x: Floats, *, is_mean: bool = False) -> Columns:  # noqa: ARG002
-        """Return no cells: the timestamp is decoded with all its parts."""
-        return {}
-
     def decode_part(self, x: Floats) -> Ints:
         """Return the most probable value of the part, (n,)."""
         return np.asarray(np.array(self.values, dtype=np.int64)[x.argmax(axis=1)])
-
-    def expectations(self, x: Floats) -> dict[str, Floats]:  # noqa: ARG002
-        """Return nothing: it has no column."""
-        return {}
-
-    def soft_columns(self, x: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
-        """Return nothing: it has no column."""
-        return {}
 
     def to_json(self) -> dict[str, Any]:
         """Return the codec as plain data."""
@@ -193,12 +174,12 @@ class TimestampCodec(SpikedNumericCodec):
         """Return possible times of the calendar; of an expectation, times at the column's resolution."""
         return super().decode(x, is_mean=True) if is_mean else self.decode_with_parts(x, {})
 
-    def is_possible(self, cells: ColumnArray) -> NDArray[np.bool_]:
+    def is_possible(self, cells: ColumnArray) -> Mask:
         """Return which times lie on the grid of the calendar, (n,)."""
         times = np.asarray(cells.values, dtype=np.int64)
         return np.asarray(self.calendar.nearest(times, {}) == times)
 
-    def is_on_grid(self, times: Ints) -> NDArray[np.bool_]:
+    def is_on_grid(self, times: Ints) -> Mask:
         """Return which times have calendar parts that occur in the training table, (n,), listed or not."""
         return self.calendar.by_parts.contains(times)
 
@@ -343,22 +324,22 @@ def _with_copies(
 
 def cycles(column: Column, values: Mapping[str, tuple[int, ...]], counts: ColumnCounts) -> list[str]:
     """Return the calendar parts that are variables of their own: those that vary, and repeat within the range."""
-    days = (int(column.maximum or 0) - int(column.minimum or 0)) * ticks_of(column) / DAY
+    days = (int(column.maximum or 0) - int(column.minimum or 0)) * column.tick / DAY
     names = [name for name in values if len(values[name]) > 1 and days >= MIN_DAYS.get(name, 0)]
     kept = {name for name in names if name in ("month", "hour")}
     if "weekday" in names and len(values["day"]) > 1:  # the weekday of the first of a month means nothing
         kept.add("weekday")
-    if "day" in names and (len(values["day"]) <= MAX_FEW_VALUES or _is_uneven(column, counts)):
+    if "day" in names and (len(values["day"]) <= MAX_PART_VALUES or _is_uneven(column, counts)):
         kept.add("day")
     is_long = days * DAY >= MIN_HOURS_OF_MINUTES * HOUR
-    if "minute" in names and len(values["minute"]) <= MAX_FEW_VALUES and is_long:
+    if "minute" in names and len(values["minute"]) <= MAX_PART_VALUES and is_long:
         kept.add("minute")
     return [name for name in names if name in kept]
 
 
 def _is_uneven(column: Column, counts: ColumnCounts) -> bool:
     """Return whether some days of the month are clearly more frequent than others, as paydays are."""
-    times, tick = counts.values.values, ticks_of(column)
+    times, tick = counts.values.values, column.tick
     local = to_local(times, tick, column.zone)
     every = np.arange(local.min() // (DAY // tick), local.max() // (DAY // tick) + 1)
     expected = np.bincount(date_part("day", every, DAY), minlength=32) / len(every)

@@ -14,14 +14,11 @@ from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
-from torch import Tensor
 
-from harpoon.data import NANOSECONDS, Column, ColumnArray, ColumnCounts, Columns, Floats, Kind
+from harpoon.data import NANOSECONDS, Column, ColumnArray, ColumnCounts, Columns, Floats, Kind, Mask
 from harpoon.data.calendar import SECOND, UNITS
-from harpoon.encoding.codec import Codec
+from harpoon.encoding.codec import Codec, HiddenCodec
 from harpoon.encoding.numeric import SpikedNumericCodec
-from harpoon.encoding.temporal.calendar_grid import ticks_of
 from harpoon.encoding.temporal.calendar_parts import TimestampCodec
 
 MIN_PAIRS = 25  # rows in which both timestamps are observed
@@ -31,7 +28,7 @@ MIN_LENGTH_CORRELATION = 0.99999  # of the difference with a column that has it 
 
 
 @dataclass(frozen=True)
-class ElapsedTimeCodec(SpikedNumericCodec):
+class ElapsedTimeCodec(HiddenCodec, SpikedNumericCodec):
     """The numeric codec of a difference of two timestamps.
 
     Attributes:
@@ -76,11 +73,6 @@ class ElapsedTimeCodec(SpikedNumericCodec):
         return cls(column, codec.scaler, codec.normal_scores, codec.spikes, start, end)
 
     @property
-    def columns(self) -> tuple[Column, ...]:
-        """None: it does not hold the values of a column."""
-        return ()
-
-    @property
     def label(self) -> str:
         """What it encodes, as SQL."""
         return self.column.name
@@ -88,27 +80,19 @@ class ElapsedTimeCodec(SpikedNumericCodec):
     @classmethod
     def supports(cls, kind: Kind) -> bool:
         """Return whether the kind has times."""
-        return kind in (Kind.DATE, Kind.DATETIME)
+        return kind.is_timestamp
 
     def cells(self, rows: Columns) -> ColumnArray:
         """Return the differences; missing where a timestamp is."""
         return _elapsed(self.start, self.end, self.column.unit, rows)
 
-    def is_observed(self, rows: Columns) -> NDArray[np.bool_]:
+    def is_observed(self, rows: Columns) -> Mask:
         """Return in which rows both timestamps are observed, (n,)."""
         return ~self.cells(rows).missing
 
     def encode_columns(self, rows: Columns) -> Floats:
         """Encode the differences."""
         return self.encode(self.cells(rows))
-
-    def expectations(self, x: Floats) -> dict[str, Floats]:  # noqa: ARG002
-        """Return nothing: it has no column."""
-        return {}
-
-    def soft_columns(self, x: Tensor) -> dict[str, Tensor]:  # noqa: ARG002
-        """Return nothing: it has no column."""
-        return {}
 
     def to_json(self) -> dict[str, Any]:
         """Return the codec as plain data."""
@@ -153,7 +137,7 @@ def elapsed_times(
 
 def _unit(one: Column, other: Column) -> str:
     """Return the unit of time of a difference: the finer of two, and at least seconds."""
-    return UNITS[min(ticks_of(one), ticks_of(other), SECOND)]
+    return UNITS[min(one.tick, other.tick, SECOND)]
 
 
 def _spread(one: Column, other: Column, lengths: Sequence[Column], rows: Columns, min_rows: int) -> float:
@@ -161,7 +145,7 @@ def _spread(one: Column, other: Column, lengths: Sequence[Column], rows: Columns
     both = ~rows[one.name].missing & ~rows[other.name].missing
     if both.sum() < max(MIN_PAIRS, 2 * min_rows):
         return 0.0
-    times = [rows[each.name].values[both].astype(np.float64) * ticks_of(each) for each in (one, other)]
+    times = [rows[each.name].values[both].astype(np.float64) * each.tick for each in (one, other)]
     values = times[1] - times[0]
     spread = float(values.std())
     most = np.unique(values, return_counts=True)[1].max()
@@ -182,6 +166,6 @@ def _is_length(cells: ColumnArray, elapsed: Floats) -> bool:
 def _elapsed(start: Column, end: Column, unit: str, rows: Columns) -> ColumnArray:
     """Return the time from one timestamp to another in a unit that divides theirs; missing where one of them is."""
     tick, one, other = NANOSECONDS[unit], rows[start.name], rows[end.name]
-    values = other.values * (ticks_of(end) // tick) - one.values * (ticks_of(start) // tick)
+    values = other.values * (end.tick // tick) - one.values * (start.tick // tick)
     missing = one.missing | other.missing
     return ColumnArray("duration", np.where(missing, 0, values), missing, unit=unit)

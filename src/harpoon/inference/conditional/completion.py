@@ -16,8 +16,8 @@ import numpy as np
 
 from harpoon._utils.rng import Stream, generator
 from harpoon.conditions import evaluate
-from harpoon.data import Columns, Index, as_unknown, n_rows, scatter, take
-from harpoon.inference.conditional.condition_search import N_PARTICLES, ConditionSearch, Mask
+from harpoon.data import Columns, Index, Mask, as_unknown, n_rows, scatter, take
+from harpoon.inference.conditional.condition_search import N_PARTICLES, ConditionSearch
 from harpoon.inference.conditional.importance_sampling import branch_proposals
 from harpoon.inference.conditional.restriction import sample_index
 from harpoon.inference.diagnostics.sampling_info import SamplingInfo

@@ -13,11 +13,10 @@ from time import perf_counter
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from harpoon._utils.rng import Stream
 from harpoon.conditions import BoundPredicate, ConditionPenalty
-from harpoon.data import Columns, Index, n_rows
+from harpoon.data import Columns, Index, Mask, n_rows
 from harpoon.diffusion import SMCResampler, sum_penalties
 from harpoon.encoding import Penalty
 from harpoon.exceptions import SamplingFailed
@@ -27,7 +26,6 @@ from harpoon.inference.sampling.row_sampler import Complete, RowSampler
 MIN_GUIDED_STEPS = 50
 N_PARTICLES = 128
 TYPICAL_ROWS = 256  # encoded rows from which the scale of each term of a condition is estimated
-Mask = NDArray[np.bool_]
 
 
 @dataclass

@@ -12,9 +12,9 @@ import numpy as np
 from harpoon._utils.rng import Stream, stream_key
 from harpoon.conditions import BoundPredicate, columns_of, evaluate, negate
 from harpoon.conditions.binding.bound import Constant
-from harpoon.data import Columns, Floats, as_unknown, concat, n_rows, repeat_row, scatter, take
+from harpoon.data import Columns, Floats, Mask, as_unknown, concat, n_rows, repeat_row, scatter, take
 from harpoon.exceptions import ExtrapolationWarning, warn
-from harpoon.inference.conditional.condition_search import N_PARTICLES, ConditionSearch, Mask
+from harpoon.inference.conditional.condition_search import N_PARTICLES, ConditionSearch
 from harpoon.inference.conditional.importance_sampling import BranchProposal, branch_proposals
 from harpoon.inference.diagnostics.probability_intervals import share_interval
 from harpoon.inference.diagnostics.sampling_info import ProbabilityEstimate

@@ -13,8 +13,8 @@ import numpy as np
 from harpoon._formatting import format_percent, format_rounded
 from harpoon._utils import cards
 from harpoon.conditions import BoundPredicate, Predicate, bind, evaluate
-from harpoon.conditions.binding.bound import ColumnRef, Compare, NumberLiteral
-from harpoon.conditions.language.expressions import And, Or
+from harpoon.conditions.binding.bound import ColumnRef, Compare, NumberLiteral, leaves
+from harpoon.conditions.language.expressions import Junction, members_of
 from harpoon.conditions.language.sql_names import quote_name
 from harpoon.conditions.logic.explanation import contradicts_itself
 from harpoon.data import Column, Columns, Floats, Kind, Schema, describe, format_number, format_time, n_rows, take
@@ -156,7 +156,7 @@ def feasibility(
         # Possible parts have the fractions of the training rows.
         parts = tuple(
             FeasibilityPart(str(part), 0.0 if contradiction(part) else _training_fraction(bind(part, schema), tables))
-            for part in _members(tree)
+            for part in members_of(tree, Junction)
         )
         found = find_support(tables, predicate, base, table=counted, weights=weights)
         support = found.of_impossible(is_contradiction=contradicts_itself(tree, schema))
@@ -168,7 +168,8 @@ def feasibility(
     rows, _ = search.sample_pilot()
     estimate = search.estimate or ProbabilityEstimate(0.0, PILOT_ROWS)
     parts = tuple(
-        FeasibilityPart(str(part), float(evaluate(bind(part, schema), rows).mean())) for part in _members(tree)
+        FeasibilityPart(str(part), float(evaluate(bind(part, schema), rows).mean()))
+        for part in members_of(tree, Junction)
     )
     suggestion = " ".join(explain(tree, schema, rows)) if estimate.probability < UNLIKELY_PROBABILITY else ""
     probability = estimate.probability
@@ -177,10 +178,6 @@ def feasibility(
     return Feasibility(
         str(tree), probability, interval, parts, fraction, search.sampled, suggestion, support, by_weight
     )
-
-
-def _members(tree: Predicate) -> tuple[Predicate, ...]:
-    return tree.members if isinstance(tree, And | Or) else (tree,)
 
 
 def _training_fraction(predicate: BoundPredicate, tables: ContingencyTables) -> float:
@@ -206,7 +203,7 @@ def _within_reach(term: Compare, schema: Schema, tables: ContingencyTables) -> l
 
 def explain(tree: Predicate, schema: Schema, rows: Columns) -> list[str]:
     """Return sentences on why rows violate a condition: for each rare part its probability, and how far rows come."""
-    members = tree.members if isinstance(tree, And) else (tree,)
+    members = members_of(tree)
     satisfied = np.stack([evaluate(bind(part, schema), rows) for part in members])
     sentences: list[str] = []
     for number in np.argsort(satisfied.mean(axis=1), kind="stable")[:MAX_EXPLAINED_PARTS]:
@@ -222,10 +219,7 @@ def explain(tree: Predicate, schema: Schema, rows: Columns) -> list[str]:
 
 
 def _comparisons(predicate: BoundPredicate) -> Iterator[Compare]:
-    if isinstance(predicate, Compare):
-        yield predicate
-    for part in getattr(predicate, "parts", ()):
-        yield from _comparisons(part)
+    return (leaf for leaf in leaves(predicate) if isinstance(leaf, Compare))
 
 
 def _is_bound(term: Compare) -> TypeGuard[_Bound]:

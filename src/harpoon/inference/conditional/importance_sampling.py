@@ -19,21 +19,16 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from harpoon._utils.resampling import effective_size, systematic_resample, truncate
 from harpoon._utils.rng import Stream, generator
 from harpoon.conditions import BoundPredicate, Branch, columns_of, disjoint_branches, evaluate
 from harpoon.conditions.binding.bound import (
-    AllOf,
-    AnyOf,
-    Compare,
     NumberLiteral,
-    NumericTerm,
-    Operation,
     all_of,
+    terms,
 )
-from harpoon.data import Column, Columns, Floats, Index, as_unknown, concat, n_rows, repeat_row, scatter, take
+from harpoon.data import Column, Columns, Floats, Index, Mask, as_unknown, concat, n_rows, repeat_row, scatter, take
 from harpoon.encoding.numeric import round_to_step
 from harpoon.inference.conditional.cell_distributions import CellDistribution, CellPredictor
 from harpoon.inference.conditional.order_weights import OrderWeights, can_weigh_orders
@@ -47,7 +42,6 @@ MAX_ROUNDS = 8  # of particles, until their effective number is that of the rows
 MAX_VALUES = 2**22  # rows times cells that are held at once
 CANDIDATES = (3, 6, 12)  # rows that may be sampled for each one that is chosen by the order of its variables
 MAX_LOST = 0.05  # of the weights of these orders, above which more candidates are sampled
-Mask = NDArray[np.bool_]
 
 
 class Particles(NamedTuple):
@@ -292,7 +286,9 @@ def _values_in_range(column: Column, predicate: BoundPredicate) -> Floats:
     """Return values over the range of the column, and close to the numbers of the condition."""
     if column.minimum is None or column.maximum is None:
         return np.zeros(0)
-    bounds = np.unique(list(_numbers(predicate)) or [float(column.minimum)])
+    bounds = np.unique(
+        [float(term.value) for term in terms(predicate) if isinstance(term, NumberLiteral)] or [float(column.minimum)]
+    )
     step = float(column.step or 0) or (float(column.maximum) - float(column.minimum)) * 1e-6
     between = (bounds[1:] + bounds[:-1]) / 2
     evenly = np.linspace(float(column.minimum), float(column.maximum), UNSEEN_POINTS)
@@ -300,15 +296,3 @@ def _values_in_range(column: Column, predicate: BoundPredicate) -> Floats:
     if column.clip:
         values = values[(values >= column.minimum) & (values <= column.maximum)]
     return values
-
-
-def _numbers(node: BoundPredicate | NumericTerm) -> set[float]:
-    """Return the numbers in a condition."""
-    match node:
-        case NumberLiteral(value):
-            return {float(value)}
-        case Compare(_, left, right):
-            return _numbers(left) | _numbers(right)
-        case AllOf(parts) | AnyOf(parts) | Operation(_, parts):
-            return set().union(*map(_numbers, parts))
-    return set()

@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from functools import partial
 from itertools import product
 
 import numpy as np
 
 from harpoon.conditions import Predicate
-from harpoon.conditions.language.expressions import And, ColumnName, Comparison, Literal
+from harpoon.conditions.language.expressions import ColumnName, Comparison, Literal, conjunction
 from harpoon.conditions.logic.explanation import explain_contradiction
 from harpoon.conditions.logic.invariants import Invariants, LabelAxis, LabelInvariant, ProductInvariant, SumInvariant
 from harpoon.data import Column, ColumnArray, Columns, Schema, n_rows
 from harpoon.inference.sampling.row_sampler import RowSampler
 from harpoon.relations import Exclusions, Formula, describe_dependency
-from harpoon.relations.formula import STEP_TOLERANCE
+from harpoon.relations.formula import HALF_STEP
 
 
 def find_invariants(sampler: RowSampler) -> Invariants:
     """Return the invariants of a model; none if its network does not keep any."""
     exclusions = sampler.relations.exclusions
     pairs = () if exclusions is None else tuple(_label_invariants(exclusions))
-    sums = tuple(_sum_invariant(sampler, *one) for one in sampler.relations.exact_sums())
+    sums = tuple(_sum_invariant(sampler, one) for one in sampler.relations.exact_sums())
     return Invariants(
-        pairs, sums, tuple(_product_invariant(sampler, *one) for one in sampler.relations.exact_products())
+        pairs, sums, tuple(_product_invariant(sampler, one) for one in sampler.relations.exact_products())
     )
 
 
@@ -53,32 +53,32 @@ def _label_invariants(exclusions: Exclusions) -> list[LabelInvariant]:
     return invariants
 
 
-def _sum_invariant(sampler: RowSampler, target: int, formula: Formula) -> SumInvariant:
+def _sum_invariant(sampler: RowSampler, formula: Formula) -> SumInvariant:
     """Return a sum in the units of the table. It is exact unless it has to be rounded to the resolution of its target.
 
     A number whose resolution is not known is computed from the others, so that it is exact, too.
     """
-    quantities, units = sampler.codec.quantities, sampler.codec.units
-    names, step = [each.column.name for each in quantities], units[target].step
+    codec, units = sampler.codec, sampler.codec.units
+    names, target, step = codec.quantity_names, formula.target, units[formula.target].step
     terms = [*zip(formula.weights, (units[source].step for source in formula.sources), strict=True)]
     parts = [formula.constant, *(weight * of_source for weight, of_source in terms)]
     is_exact = not step or (all(of_source for _, of_source in terms) and _are_multiples(parts, step))
     sources = dict(zip((names[source] for source in formula.sources), formula.weights, strict=True))
-    is_hidden = any(not quantities[index].columns for index in (target, *formula.sources))  # the range says it all
+    is_hidden = not codec.hidden_quantities.isdisjoint(formula.columns)  # the range says it all
     text = "" if is_hidden else f"{names[target]} = {formula.describe(names)} in every training row"
-    return SumInvariant(names[target], sources, formula.constant, 0.0 if is_exact else STEP_TOLERANCE * step, text)
+    return SumInvariant(names[target], sources, formula.constant, 0.0 if is_exact else HALF_STEP * step, text)
 
 
-def _product_invariant(sampler: RowSampler, target: int, formula: Formula) -> ProductInvariant:
+def _product_invariant(sampler: RowSampler, formula: Formula) -> ProductInvariant:
     """Return a product in the units of the table. It is exact if it is a multiple of the resolution of its target."""
-    quantities, units = sampler.codec.quantities, sampler.codec.units
-    names, step = [each.column.name for each in quantities], units[target].step
+    names, units = sampler.codec.quantity_names, sampler.codec.units
+    target, step = formula.target, units[formula.target].step
     factor = 1.0 if formula.factor is None else formula.factor
     of_sources = [units[source].step for source in formula.sources]
     is_exact = formula.is_exact and all(of_sources) and _are_multiples([math.prod(of_sources)], step)
     text = f"{names[target]} = {formula.describe(names)} in every training row"
     sources = tuple(names[source] for source in formula.sources)
-    return ProductInvariant(names[target], sources, factor, 0.0 if is_exact else STEP_TOLERANCE * step, text)
+    return ProductInvariant(names[target], sources, factor, 0.0 if is_exact else HALF_STEP * step, text)
 
 
 def _are_multiples(numbers: list[float], step: float) -> bool:
@@ -98,7 +98,7 @@ def find_contradiction(tree: Predicate, sampler: RowSampler, rows: Columns, null
     """
     codec, invariants = sampler.codec, find_invariants(sampler)
     # The time between two timestamps is no column, but its range counts like that of one.
-    schema = Schema((*codec.schema, *(each.column for each in codec.quantities if not each.columns)))
+    schema = Schema((*codec.schema, *(codec.quantities[index].column for index in sorted(codec.hidden_quantities))))
     free = {name for name, cells in rows.items() if not _has_training_values(cells, schema[name])}
     observed = {name for name, cells in rows.items() if not cells.unknown.all()}
     explain = partial(explain_contradiction, schema=schema, nullable=nullable, free=free, part_values=codec.part_values)
@@ -116,8 +116,8 @@ def find_contradiction(tree: Predicate, sampler: RowSampler, rows: Columns, null
         if not _is_label(rows, axis)
     }
     invariants = invariants.without(unusable)
-    both = _all_of((*(tree.members if isinstance(tree, And) else (tree,)), *given))
-    is_to_blame = [explain(_all_of(given), invariants=invariants), explain(both)]
+    both = conjunction((tree, *given))
+    is_to_blame = [explain(conjunction(given), invariants=invariants), explain(both)]
     return "" if any(is_to_blame) else explain(both, invariants=invariants)
 
 
@@ -127,11 +127,6 @@ def _is_label(row: Columns, axis: LabelAxis) -> bool:
     if cells.unknown[0] or axis.values is None:
         return bool(cells.unknown[0] or not cells.missing[0])
     return bool(cells.missing[0] or np.isnan(axis.values).any() or np.isin(cells.values[0], axis.values))
-
-
-def _all_of(parts: Sequence[Predicate]) -> Predicate:
-    """Join conditions by "and"."""
-    return parts[0] if len(parts) == 1 else And(tuple(parts))
 
 
 def _as_conditions(row: Columns, columns: list[Column]) -> tuple[Predicate, ...]:

@@ -20,7 +20,7 @@ from harpoon.conditions import (
 )
 from harpoon.conditions.binding.bound import Constant, all_of, complement
 from harpoon.conditions.evaluation.penalty import LossFunction, batch_penalty, row_penalty
-from harpoon.conditions.language.expressions import And
+from harpoon.conditions.language.expressions import conjunction
 from harpoon.data import Columns, Index, Schema, Table, n_rows, scatter, take
 from harpoon.diffusion import sum_penalties
 from harpoon.encoding import Penalty, RowCodec
@@ -93,8 +93,7 @@ class Query:
         if rules is None:
             return cls(tree, required, codec.schema, penalty, on_shortfall, nullable, tree, required)
         predicate = all_of((required, *rules.accepted(nullable)))
-        both = [part for part in (tree, rules.condition(nullable)) if part is not None]
-        everything = And(tuple(both)) if len(both) > 1 else both[0]
+        everything = conjunction(part for part in (tree, rules.condition(nullable)) if part is not None)
         return cls(everything, predicate, codec.schema, penalty, on_shortfall, nullable, tree, required, rules)
 
     @property

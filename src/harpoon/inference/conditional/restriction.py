@@ -10,19 +10,17 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from harpoon.conditions import BoundPredicate, Branch, columns_of, evaluate
 from harpoon.conditions.binding.bound import ColumnRef, Compare, all_of
 from harpoon.conditions.evaluation.evaluate import evaluate_term
 from harpoon.conditions.evaluation.interval_arithmetic import Interval, may_satisfy
-from harpoon.data import Column, ColumnArray, Columns, Floats, Index, n_rows, take
+from harpoon.data import Column, ColumnArray, Columns, Floats, Index, Mask, n_rows, take
 from harpoon.inference.conditional.cell_distributions import CellDistribution, CellPredictor
 
 PIECES, MAX_DIVISIONS = 32, 4  # of an interval, and how often it is divided
 EQUALITY_WIDTH = 1e-6  # of the range of a column: how near a value must be to one that an equation determines
 ATTEMPTS = 3  # to find a value inside an interval that satisfies what is decided
-Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -160,12 +158,13 @@ class Restriction:
         name = self.predictor.name
         for side, other in ((part.left, part.right), (part.right, part.left)):
             if side == ColumnRef(name) and name not in columns_of(replace(part, left=other, right=other)):
-                return evaluate_term(other, rows)
+                return evaluate_term(other, rows, partial=True)
         least, largest = (0.0, 1.0) if np.isinf(_range(column := self.predictor.codec.column)).any() else _range(column)
         difference = []
         for value in (least, largest):
             at = {**rows, name: rows[name].with_values(np.full(n_rows(rows), value, dtype=np.float64))}
-            difference.append(evaluate_term(part.left, at) - evaluate_term(part.right, at))
+            left, right = (evaluate_term(side, at, partial=True) for side in (part.left, part.right))
+            difference.append(left - right)
         slope = difference[1] - difference[0]
         with np.errstate(all="ignore"):
             return np.where(slope != 0, least - difference[0] / slope * (largest - least), np.nan)

@@ -15,12 +15,12 @@ import numpy as np
 from harpoon._utils.rng import Stream
 from harpoon.conditions import BoundPredicate, evaluate
 from harpoon.conditions.binding.bound import Constant, all_of
-from harpoon.data import Columns, Index, concat, n_rows, scatter, take
+from harpoon.data import Columns, Index, Mask, concat, n_rows, scatter, take
 from harpoon.exceptions import BrokenRuleWarning, warn
 from harpoon.inference.conditional.completion import ConditionalCompletion
 from harpoon.inference.diagnostics.sampling_info import SamplingInfo
 from harpoon.inference.sampling.row_sampler import Complete, RowSampler
-from harpoon.rules.rule_set import BoundRules, Mask, describe_rows
+from harpoon.rules.rule_set import BoundRules, describe_rows
 
 PILOT_ROWS = 1024  # the first rows, by which it is decided how to sample
 MAX_BROKEN_FRACTION = 0.3  # of these: if more break a rule, the strategies for conditions are faster

@@ -24,9 +24,8 @@ import numpy as np
 
 from harpoon._utils.rng import Stream, generator
 from harpoon.conditions import evaluate
-from harpoon.data import Columns, concat, n_rows, repeat_row, take
+from harpoon.data import Columns, Mask, concat, n_rows, repeat_row, take
 from harpoon.exceptions import InvalidOption
-from harpoon.inference.conditional.condition_search import Mask
 from harpoon.inference.conditional.conditional_sampler import ConditionalSampler, is_unsatisfiable
 from harpoon.inference.diagnostics.sampling_info import SamplingInfo
 

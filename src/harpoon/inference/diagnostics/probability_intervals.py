@@ -27,7 +27,8 @@ import math
 
 from scipy.special import betaincinv, stdtrit
 
-from harpoon.inference.diagnostics.support import ConditionalCounts, Support
+from harpoon.inference.diagnostics.conditional_counts import ConditionalCounts
+from harpoon.inference.diagnostics.support import Support
 
 LEVEL = 0.95
 ONE_ROW = 1 - 1e-9  # a share times its rows may miss an integer by rounding

@@ -36,18 +36,23 @@ from harpoon.conditions.binding.bound import (
     NumberLiteral,
     all_of,
     has_date_part,
-    name_date_parts,
 )
 from harpoon.conditions.binding.branches import Branch, overlapping_branches
 from harpoon.conditions.evaluation.interval_arithmetic import Interval, may_satisfy
 from harpoon.data import Columns, Floats
 from harpoon.data.contingency import ColumnBins, ContingencyTables
 from harpoon.exceptions import ExtrapolationWarning, warn
+from harpoon.inference.diagnostics.expected_counts import (
+    allowed_bins,
+    expected_pair_counts,
+    expected_rows,
+    name_counted_parts,
+    shares_of_bins,
+    sum_by_pair_bin,
+)
 
 MIN_SUPPORT_ROWS = 5  # an answer that fewer training rows support is an extrapolation
-N_FITTING_STEPS = 10
 NOISE_LEVEL = 3.0  # standard deviations of the noise of some bins: fewer rows in them may be none
-BIN_POINTS = 16  # values of a bin, by which the part of it that satisfies a condition is estimated
 
 
 @dataclass(frozen=True)
@@ -69,6 +74,8 @@ class Support(cards.Displayed):
         is_impossible: Whether no row of the model can satisfy the condition, so that its probability under the model is
             exactly 0.
         is_contradiction: Whether the condition contradicts itself, so that no row of any table can satisfy it.
+        is_below_noise: Whether the noise of differential privacy hides how many rows satisfy it: the estimate is then
+            0, and only the upper bound is known.
     """
 
     rows: int
@@ -82,6 +89,7 @@ class Support(cards.Displayed):
     weighted_share: float | None = None
     is_impossible: bool = False
     is_contradiction: bool = False
+    is_below_noise: bool = False
 
     @property
     def count(self) -> float:
@@ -126,20 +134,12 @@ class Support(cards.Displayed):
     @property
     def count_text(self) -> str:
         """The number of rows in words."""
+        if self.is_below_noise:
+            bound, rows = format_rounded(self.upper_bound), format_rounded(self.rows)
+            return f"at most {bound} of about {rows} training rows, fewer than the noise of differential privacy shows"
         about = "" if self.exact is not None else "about "
         text = f"{about}{format_rounded(round(self.count))} of {format_rounded(self.rows)} training rows"
         return text if self.effective_rows is None else f"{text} (rows, not weighted)"
-
-
-@dataclass(frozen=True)
-class HiddenSupport(Support):
-    """Support that the noise of differential privacy hides: only the upper bound is known, and the estimate is 0."""
-
-    @property
-    def count_text(self) -> str:
-        """The upper bound in words."""
-        bound, rows = format_rounded(self.upper_bound), format_rounded(self.rows)
-        return f"at most {bound} of about {rows} training rows, fewer than the noise of differential privacy shows"
 
 
 def support_paragraph(support: Support) -> cards.Html:
@@ -174,7 +174,7 @@ def find_support(
     """
     beside = all_of(_given_parts(given))
     whole = all_of((predicate, beside))
-    countable = _name_parts(tables, whole)
+    countable = name_counted_parts(tables, whole)
     upper_bound, counted, is_counted = _count_rows(tables, countable)
     given_rows, estimate = _count_rows(tables, beside)[1], counted
     bounds_only = all(map(_has_bounds_only, overlapping_branches(countable)))
@@ -186,10 +186,10 @@ def find_support(
         estimate = 0.0  # the model learnt the noise of the counts, too
     if table is None:
         given_rows = max(given_rows, counted, estimate)
-        is_hidden = bool(tables.noise_std and upper_bound and not estimate)
-        kind = HiddenSupport if is_hidden else Support
+        found = Support(tables.n_rows, upper_bound, estimate, None, given_rows, counted, is_counted)
         effective = None if tables.worth is None else tables.worth * given_rows
-        return kind(tables.n_rows, upper_bound, estimate, None, given_rows, counted, is_counted, effective)
+        is_below_noise = bool(tables.noise_std and upper_bound and not estimate)
+        return replace(found, effective_rows=effective, is_below_noise=is_below_noise)
     met, among = (evaluate(part, table) for part in (whole, beside))
     exact, n_given = int(met.sum()), int(among.sum())
     found = Support(tables.n_rows, upper_bound, estimate, exact, float(n_given), float(exact), is_counted=True)
@@ -199,84 +199,6 @@ def find_support(
         return replace(found, effective_rows=tables.worth * n_given)
     share = float(weights[met].sum()) / float(weights[among].sum())
     return replace(found, effective_rows=effective_size(weights[among]), weighted_share=share)
-
-
-@dataclass(frozen=True)
-class ConditionalCounts:
-    """The distribution of a column among training rows that satisfy a condition: (k,) values and rows of each.
-
-    Values are codes of categories, or numbers: the middle of a bin, or the cells themselves. `variance` is that of each
-    number of rows, (k,), because small counts are suppressed; None: they are exact. `worth` is how many rows of equal
-    weight each is worth to a weighted model; None: the rows have no weights, or are already counted by them.
-    """
-
-    values: Floats
-    rows: Floats
-    variance: Floats | None = None
-    worth: float | None = None
-
-    @classmethod
-    def from_cells(cls, values: Floats, weights: Floats | None = None) -> ConditionalCounts:
-        """Return the distribution of observed cells; by the weights of their rows, (n,), as many as these are worth."""
-        if weights is None or not len(values):
-            return cls(values, np.ones(len(values)))
-        return cls(values, weights * (effective_size(weights) / float(weights.sum())))
-
-    @classmethod
-    def from_tables(cls, tables: ContingencyTables, predicate: BoundPredicate, name: str) -> ConditionalCounts | None:
-        """Return the distribution of a column under bounds on one column; None for other conditions.
-
-        Columns are counted in pairs, so that the counts do not tell it under bounds on two other columns.
-        """
-        predicate = _name_parts(tables, predicate)
-        names = columns_of(predicate)
-        if len(names) != 1 or name not in tables.columns:
-            return None
-        (other,), bins = names, tables.columns[name]
-        parts = (predicate,)
-        rows, variance = _expected(tables, bins.counts), None
-        if other == name:
-            rows = _expected_rows(tables, name, parts)
-        elif (counts := tables.pair(other, name)) is not None:
-            shares = _shares(tables, other, _expected_rows(tables, other, parts))
-            of_pair_bin = shares @ _expected_pair(tables, other, name)
-            part = rows / np.maximum(_by_pair_bin(bins, rows), 1)[bins.pair_bin]
-            suppressed_variance = (tables.suppressed**2 - 1) / 12  # of a count from 1 to the suppressed one
-            of_suppressed = suppressed_variance * shares**2 @ (counts == tables.suppressed)
-            # The rows of a pair bin are too many or too few together.
-            rows, variance = part * of_pair_bin[bins.pair_bin], (part * of_suppressed[bins.pair_bin])[:-1]
-        else:
-            return None
-        return cls((bins.low + bins.high) / 2, rows[:-1], variance, tables.worth)
-
-    @property
-    def total(self) -> float:
-        """The number of rows."""
-        return float(self.rows.sum())
-
-    def share(self, value: float) -> float:
-        """Return the share of a value; 0 without rows."""
-        return float(self.rows[self.values == value].sum()) / max(self.total, 1.0)
-
-    def moments(self) -> tuple[float, float]:
-        """Return the mean and the standard deviation; NaN without rows."""
-        if not self.total:
-            return float("nan"), float("nan")
-        mean = float(self.rows @ self.values) / self.total
-        return mean, float(np.sqrt(self.rows @ (self.values - mean) ** 2 / self.total))
-
-    def counting_error(self) -> float:
-        """Return the standard error of the mean because small counts are suppressed; 0 without rows."""
-        if self.variance is None or not self.total:
-            return 0.0
-        mean, _ = self.moments()
-        return float(np.sqrt(self.variance @ (self.values - mean) ** 2)) / self.total
-
-
-def _name_parts(tables: ContingencyTables, predicate: BoundPredicate) -> BoundPredicate:
-    """Return a condition in which the calendar parts that are counted are columns of their own."""
-    names = {(part.column, part.part): name for name, part in tables.parts.items()}
-    return name_date_parts(predicate, names) if names else predicate
 
 
 def _count_rows(tables: ContingencyTables, predicate: BoundPredicate) -> tuple[int, float, bool]:
@@ -314,7 +236,7 @@ def _branch_support(tables: ContingencyTables, parts: tuple[BoundPredicate, ...]
     """Return the upper bound and the estimate of one branch."""
     names = sorted(set().union(*map(columns_of, parts)) & set(tables.columns))
     allowed = {name: _allowed_rows(tables.columns[name], name, parts) for name in names}
-    expected = {name: _expected_rows(tables, name, parts) for name in names}
+    expected = {name: expected_rows(tables, name, parts) for name in names}
     noise = {name: _noise_of(tables, name, parts) for name in names}
     bounds = [tables.n_rows + _noise(tables, 1), *(int(allowed[name].sum()) + noise[name] for name in names)]
     expected = {name: rows if rows.sum() >= noise[name] else np.zeros_like(rows) for name, rows in expected.items()}
@@ -324,40 +246,22 @@ def _branch_support(tables: ContingencyTables, parts: tuple[BoundPredicate, ...]
         if a not in allowed or b not in allowed:
             continue
         first, second = tables.columns[a], tables.columns[b]
-        rows_a, rows_b = _by_pair_bin(first, allowed[a]), _by_pair_bin(second, allowed[b])
+        rows_a, rows_b = sum_by_pair_bin(first, allowed[a]), sum_by_pair_bin(second, allowed[b])
         fraction = _satisfying_fraction(tables, a, b, parts)
         possible = (fraction > 0) & (rows_a > 0)[:, None] & (rows_b > 0)
         bounds.append(int(np.minimum((counts * possible).sum(axis=1), rows_a).sum()))
         bounds.append(int(np.minimum((counts * possible).sum(axis=0), rows_b).sum()))
-        share_a, share_b = (_shares(tables, name, expected[name]) for name in (a, b))
-        joint[a, b] = float(share_a @ (_expected_pair(tables, a, b) * possible * fraction) @ share_b) / tables.n_rows
+        share_a, share_b = (shares_of_bins(tables, name, expected[name]) for name in (a, b))
+        joint[a, b] = (
+            float(share_a @ (expected_pair_counts(tables, a, b) * possible * fraction) @ share_b) / tables.n_rows
+        )
     return min(bounds), tables.n_rows * _tree_probability(fractions, joint)
 
 
 def _allowed_rows(bins: ColumnBins, name: str, parts: tuple[BoundPredicate, ...]) -> NDArray[np.int64]:
     """Return how many rows each bin of a column has that may satisfy the parts that use this column alone, (bins,)."""
     counts = bins.counts if bins.above is None else bins.above
-    return counts * _allowed_bins(bins, name, parts)
-
-
-def _allowed_bins(bins: ColumnBins, name: str, parts: tuple[BoundPredicate, ...]) -> NDArray[np.bool_]:
-    """Return which bins of a column may satisfy the parts that use this column alone, (bins,)."""
-    boxes = {name: (np.append(bins.low, np.nan), np.append(bins.high, np.nan))}
-    return may_satisfy(_alone(name, parts), boxes, len(bins.counts))
-
-
-def _expected_rows(tables: ContingencyTables, name: str, parts: tuple[BoundPredicate, ...]) -> Floats:
-    """Return about how many rows of each bin satisfy the parts that use this column alone, (bins,).
-
-    They are the fraction of some values between the ends of the bin. If a bin may satisfy the parts but none of these
-    values does, it is half of what one value stands for.
-    """
-    bins, at = tables.columns[name], (np.arange(BIN_POINTS) + 0.5) / BIN_POINTS
-    low, high = np.append(bins.low, np.nan)[:, None], np.append(bins.high, np.nan)[:, None]
-    points = np.where(low == high, low, low * (1 - at) + high * at).ravel()
-    satisfied = may_satisfy(_alone(name, parts), {name: (points, points)}, len(points)).reshape(-1, BIN_POINTS)
-    fraction = np.maximum(satisfied.mean(axis=1), 0.5 / BIN_POINTS)
-    return np.where(_allowed_bins(bins, name, parts), _expected(tables, bins.counts) * fraction, 0.0)
+    return counts * allowed_bins(bins, name, parts)
 
 
 def _noise(tables: ContingencyTables, n_bins: int) -> int:
@@ -369,52 +273,8 @@ def _noise_of(tables: ContingencyTables, name: str, parts: tuple[BoundPredicate,
     """Return what the noise of the bins that may satisfy the parts may be; the last bin is the sum of two."""
     if not tables.noise_std:
         return 0
-    allowed = _allowed_bins(tables.columns[name], name, parts)
+    allowed = allowed_bins(tables.columns[name], name, parts)
     return _noise(tables, 1 if allowed.all() else int(allowed.sum()) + int(allowed[-1]))
-
-
-def _alone(name: str, parts: tuple[BoundPredicate, ...]) -> BoundPredicate:
-    """Return the parts that use this column alone."""
-    return all_of(part for part in parts if columns_of(part) == {name})
-
-
-def _expected(tables: ContingencyTables, counts: NDArray[np.int64]) -> Floats:
-    """Return what counts are on average, of which small ones are suppressed: these together are the other rows."""
-    if tables.noise_std:
-        return counts.astype(np.float64)
-    suppressed = counts == tables.suppressed
-    rest = (tables.n_rows - counts[~suppressed].sum()) / max(int(suppressed.sum()), 1)
-    return np.where(suppressed, np.clip(rest, 1, tables.suppressed), counts)
-
-
-def _expected_pair(tables: ContingencyTables, a: str, b: str) -> Floats:
-    """Return what the counts of two columns are on average, (bins, bins).
-
-    Suppressed ones are fitted to the counts of each column alone (iterative proportional fitting).
-    """
-    counts = tables.pair(a, b)
-    if counts is None:
-        raise KeyError((a, b))
-    suppressed, found = counts == tables.suppressed, _expected(tables, counts)
-    known = np.where(suppressed, 0, counts)
-    for _ in range(N_FITTING_STEPS):
-        for axis, name in ((1, a), (0, b)):
-            bins = tables.columns[name]
-            rest = _by_pair_bin(bins, _expected(tables, bins.counts)) - known.sum(axis=axis)
-            factor = rest.clip(min=0.0) / np.maximum(np.where(suppressed, found, 0.0).sum(axis=axis), 1.0)
-            scaled = found * (factor[:, None] if axis else factor)
-            found = np.where(suppressed, scaled.clip(1, tables.suppressed), counts)
-    return found
-
-
-def _shares(tables: ContingencyTables, name: str, rows: Floats) -> Floats:
-    """Return the part of each pair bin of a column that some rows of its bins are, (pair bins,)."""
-    bins = tables.columns[name]
-    return _by_pair_bin(bins, rows) / np.maximum(_by_pair_bin(bins, _expected(tables, bins.counts)), 1)
-
-
-def _by_pair_bin(bins: ColumnBins, rows: NDArray[np.int64] | Floats) -> Floats:
-    return np.bincount(bins.pair_bin, weights=rows, minlength=bins.n_pair_bins).astype(np.float64)
 
 
 def _satisfying_fraction(tables: ContingencyTables, a: str, b: str, parts: tuple[BoundPredicate, ...]) -> Floats:

@@ -7,10 +7,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from harpoon._utils.rng import Stream
-from harpoon.data import Columns, Floats, Index, n_rows, scatter, take
+from harpoon.data import Columns, Floats, Index, Mask, n_rows, scatter, take
 from harpoon.encoding import RowCodec
 from harpoon.inference.sampling.autoregressive import DistributionModel
 from harpoon.inference.sampling.batches import MIN_BATCH_ROWS
@@ -36,7 +35,6 @@ from harpoon.relations import (
 )
 from harpoon.relations.projection import ROUNDING_STEPS
 
-Mask = NDArray[np.bool_]
 SampleAgain = Callable[[Columns, Index, int], tuple[Columns, Mask]]  # to rows, and where a value had to be clipped
 MAX_RETRIES = 7  # of rows that contradict a relation
 
@@ -58,24 +56,24 @@ class FittedRelations:
         """The relations of numeric columns with a normal score, and of those with few values."""
         return [] if self.model is None else [self.model.relations, self.model.few_valued_relations]
 
-    def _formulas(self, min_fraction: float) -> list[tuple[int, Formula]]:
-        """Return the formulas that hold in at least a fraction of the training rows, with the index of their target."""
+    def _formulas(self, min_fraction: float) -> list[Formula]:
+        """Return the formulas that hold in at least a fraction of the training rows."""
         units = self.codec.units
-        return [formula for bank in self._banks for formula in bank.targeted_formulas(units, min_fraction)]
+        return [formula for bank in self._banks for formula in bank.frequent_formulas(units, min_fraction)]
 
     @cached_property
-    def _exact_formulas(self) -> list[tuple[int, Formula]]:
+    def _exact_formulas(self) -> list[Formula]:
         """The formulas that all training rows keep exactly.
 
         A product is one if its column has a resolution and its factor is 1, or a label takes part. Others are rounded.
         """
         n_ranked, units = len(self.codec.numeric), self.codec.units
         return [
-            (target, formula)
-            for target, formula in self._formulas(1.0)
+            formula
+            for formula in self._formulas(1.0)
             if formula.factor is None
-            or (formula.is_exact and units[target].step)
-            or max(target, *formula.sources) >= n_ranked
+            or (formula.is_exact and units[formula.target].step)
+            or max(formula.columns) >= n_ranked
         ]
 
     def describe(self) -> list[str]:
@@ -83,14 +81,12 @@ class FittedRelations:
 
         These are formulas with the fraction of rows in which they hold, calendar columns, and dependencies.
         """
-        quantities = self.codec.quantities
-        names = [each.column.name for each in quantities]
-        hidden = {index for index, each in enumerate(quantities) if not each.columns}  # times between timestamps
+        names, hidden = self.codec.quantity_names, self.codec.hidden_quantities
         formulas = [
-            describe(names[bank.first + relation // bank.per_column], formula, names, float(bank.fractions[relation]))
+            describe(formula, names, float(bank.fractions[relation]))
             for bank in self._banks
             for relation, formula in bank.formulas(self.codec.units).items()
-            if not hidden & {bank.first + relation // bank.per_column, *formula.sources}
+            if hidden.isdisjoint(formula.columns)
         ]
         pairs = [] if self.exclusions is None else self.exclusions.dependencies()
         parts = [
@@ -99,27 +95,27 @@ class FittedRelations:
         ]
         return formulas + parts + [describe_dependency(*pair) for pair in pairs]
 
-    def exact_sums(self) -> list[tuple[int, Formula]]:
-        """Return the sums that every sampled row keeps exactly, with the index of their target."""
-        return [(target, formula) for target, formula in self._exact_formulas if formula.factor is None]
+    def exact_sums(self) -> list[Formula]:
+        """Return the sums that every sampled row keeps exactly."""
+        return [formula for formula in self._exact_formulas if formula.factor is None]
 
-    def exact_products(self) -> list[tuple[int, Formula]]:
-        """Return the plain products that every sampled row keeps up to rounding, with the index of their target.
+    def exact_products(self) -> list[Formula]:
+        """Return the plain products that every sampled row keeps up to rounding.
 
         Those of numbers with a resolution, none of them to another power than 1.
         """
         units = self.codec.units
         return [
-            (target, formula)
-            for target, formula in self._exact_formulas
-            if formula.factor is not None and units[target].step and set(formula.weights) == {1.0}
+            formula
+            for formula in self._exact_formulas
+            if formula.factor is not None and units[formula.target].step and set(formula.weights) == {1.0}
         ]
 
     @cached_property
     def columns(self) -> set[str]:
         """The columns that take part in a relation that all training rows keep."""
-        used = {index for target, formula in self._exact_formulas for index in (target, *formula.sources)}
-        names = {self.codec.quantities[index].column.name for index in used}
+        used = {index for formula in self._exact_formulas for index in formula.columns}
+        names = {self.codec.quantity_names[index] for index in used}
         of_calendar = {name for name, *_ in calendar_relations(self.codec)}
         if of_calendar or not names <= set(self.codec.schema.names):  # a timestamp, or the time between two
             names |= {column.name for column in self.codec.schema.modelled if column.kind.temporal}
@@ -144,12 +140,12 @@ class FittedRelations:
 
     def name_violated(self, rows: Columns) -> set[str]:
         """Return the relations of all training rows that some rows violate, as text."""
-        names = [each.column.name for each in self.codec.quantities]
+        names = self.codec.quantity_names
         calendar = {"columns that repeat a part of a timestamp"} if breaks_calendar(rows, self.codec).any() else set()
         return calendar | {
-            describe(names[target], formula, names, 1.0).partition(" (")[0]
-            for target, formula in self._exact_formulas
-            if violates(rows, self.codec, [(target, formula)]).any()
+            describe(formula, names, 1.0).partition(" (")[0]
+            for formula in self._exact_formulas
+            if violates(rows, self.codec, [formula]).any()
         }
 
     def solve(self, rows: Columns, min_fraction: float = COPY_CERTAIN_PROBABILITY) -> Columns:

@@ -15,7 +15,7 @@ from harpoon._utils.progress import Progress, sampling_bar, step_callback
 from harpoon._utils.rng import Stream, generator, row_noise
 from harpoon._utils.threads import map_batches
 from harpoon.config import Config
-from harpoon.data import Columns, Floats, Index, fill_missing, n_rows, null_as_unknown, scatter, take
+from harpoon.data import Columns, Floats, Index, Mask, fill_missing, n_rows, null_as_unknown, scatter, take
 from harpoon.diffusion import INITIAL_NOISE, SOLVERS, Denoiser, MaxNoiseModel, SMCResampler, reverse_process
 from harpoon.diffusion.guidance import GUIDANCE_SCHEDULES, Guidance, TwistedGuidance
 from harpoon.diffusion.reconstruction_penalty import reconstruction_penalty, sum_penalties
@@ -32,7 +32,6 @@ from harpoon.relations import apply_formulas, follow_calendar
 MISSING = ("fill", "as_trained", "complete")
 Decoded = TypeVar("Decoded")
 Sampled = TypeVar("Sampled")
-Mask = NDArray[np.bool_]
 Complete = Callable[..., Columns]  # (given, index, draw=) to rows without missing cells
 SampleBatch = Callable[[Index, Columns, Callable[[], None]], Sampled]  # (positions, given cells, on_step) to rows
 MAX_COMPLETIONS = 3  # of rows that contradict a relation

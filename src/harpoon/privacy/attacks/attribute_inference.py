@@ -11,9 +11,9 @@ from __future__ import annotations
 import numpy as np
 
 from harpoon._formatting import format_percent, shorten
-from harpoon.data import Floats
+from harpoon.data import Floats, Mask
 from harpoon.privacy.attack_results import ATTACKS, LEVEL, Attack, Light, light_of, worst_light
-from harpoon.privacy.attacks.records import Mask, Records, column_distances
+from harpoon.privacy.attacks.records import Records, column_distances
 from harpoon.privacy.rates import Rate, excess_risk, mean_excess_risk, mean_rate
 
 NAME = "attribute_inference"

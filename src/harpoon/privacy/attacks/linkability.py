@@ -10,8 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from harpoon._formatting import format_percent
+from harpoon.data import Mask
 from harpoon.privacy.attack_results import Attack
-from harpoon.privacy.attacks.records import Mask, Records, nearest
+from harpoon.privacy.attacks.records import Records, nearest
 from harpoon.privacy.attacks.success import attack_of_rates
 from harpoon.privacy.rates import Rate
 

@@ -15,11 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from harpoon.data import Column, ColumnArray, Floats, Schema, Table
+from harpoon.data import Column, ColumnArray, Floats, Mask, Schema, Table
 from harpoon.data.coercion import coerce_observed
 
 Codes = NDArray[np.int64]
-Mask = NDArray[np.bool_]
 MISSING_CODE = -1
 MAX_CHUNK_CELLS = 2**22  # of the distances of all columns that are in memory together
 

@@ -16,9 +16,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from harpoon._formatting import format_percent, shorten
-from harpoon.data import Floats
+from harpoon.data import Floats, Mask
 from harpoon.privacy.attack_results import LEVEL, Attack
-from harpoon.privacy.attacks.records import Codes, Mask, Records
+from harpoon.privacy.attacks.records import Codes, Records
 from harpoon.privacy.attacks.success import attack_of_rates
 from harpoon.privacy.rates import Rate, random_halves, split_error
 

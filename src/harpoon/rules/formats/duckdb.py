@@ -8,11 +8,10 @@ from typing import Any
 
 from harpoon.conditions.language.expressions import Predicate
 from harpoon.conditions.language.parser import from_sql_node
-from harpoon.conditions.language.scalars import UNITS
+from harpoon.conditions.language.scalars import INTERVALS
 from harpoon.exceptions import InvalidCondition, MissingExtra, RuleFileError
 from harpoon.io import Location
-from harpoon.rules.formats.sql import SEVERAL_ROWS
-from harpoon.rules.formats.translation import Translation, not_null
+from harpoon.rules.formats.translation import SEVERAL_ROWS, Translation, not_null
 
 QUERY = (
     "SELECT constraint_type, constraint_text, expression, constraint_column_names FROM duckdb_constraints() "
@@ -74,7 +73,7 @@ def _as_interval(node: Any) -> Any:  # noqa: ANN401
     is_anonymous = isinstance(node, exp.Anonymous) and len(node.expressions) == 1
     name, number = (node.name, node.expressions[0]) if is_anonymous else (node.key, node.this)
     unit = name.lower().replace("_", "").removeprefix("to").removesuffix("s")
-    if unit not in UNITS or not isinstance(node, exp.Anonymous | exp.ToDays):
+    if unit not in INTERVALS or not isinstance(node, exp.Anonymous | exp.ToDays):
         return node
     while isinstance(number, exp.Cast | exp.Trunc | exp.Paren):
         number = number.this

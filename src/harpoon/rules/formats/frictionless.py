@@ -8,9 +8,8 @@ from typing import Any
 from harpoon.conditions.language.expressions import Literal, Predicate
 from harpoon.exceptions import InvalidCondition
 from harpoon.rules.formats import translation as tr
-from harpoon.rules.formats.translation import Check, Translation
+from harpoon.rules.formats.translation import SEVERAL_ROWS, Check, Translation
 
-SEVERAL_ROWS = "it is a condition on several rows, or on another table"
 NUMBERS = {"integer": int, "number": float, "year": int}  # types whose values a schema may write as text
 
 

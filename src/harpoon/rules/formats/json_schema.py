@@ -7,10 +7,10 @@ The specification is draft 2020-12.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from harpoon.conditions.language.expressions import And, Not, Or, Predicate
+from harpoon.conditions.language.expressions import Not, Or, Predicate, conjunction, disjunction
 from harpoon.conditions.language.functions import col
 from harpoon.exceptions import InvalidCondition
 from harpoon.rules.formats import translation as tr
@@ -29,6 +29,7 @@ NOTES = (
     "writeOnly",
 )
 SCALAR_TYPES = ("string", "number", "integer", "boolean")
+READ_APART = ("properties", "required", "allOf", "then", "else", "type", *NOTES)  # the schema of a row is read in parts
 MAX_DEPTH = 20
 NO_COUNTERPART = "it has no counterpart in a condition"
 
@@ -52,7 +53,7 @@ def _read_row(schema: Mapping[str, Any], translation: Translation, path: str) ->
         elif part is not True:
             translation.skip(f"{path}allOf {number}", NO_COUNTERPART)
     for key in schema:
-        if key not in ("properties", "required", "allOf", "then", "else", "type", *NOTES):
+        if key not in READ_APART:
             what = f"{path}{key}"
             with translation.part(what):
                 translation.add(what, _row_part(key, schema, 0))
@@ -97,26 +98,23 @@ def _row_part(key: str, schema: Mapping[str, Any], depth: int) -> Predicate:
         raise InvalidCondition("it is nested too deeply")
     match key:
         case "anyOf":
-            return tr.any_of(_row(part, depth + 1) for part in _parts(value))
+            return disjunction(_row(part, depth + 1) for part in _parts(value))
         case "oneOf":
             parts = [_row(part, depth + 1) for part in _parts(value)]
             others = [[Not(part) for j, part in enumerate(parts) if j != i] for i in range(len(parts))]
-            return tr.any_of(And((part, *rest)) if rest else part for part, rest in zip(parts, others, strict=True))
+            return disjunction(conjunction((part, *rest)) for part, rest in zip(parts, others, strict=True))
         case "not":
             return Not(_row(value, depth + 1))
         case "if":
             return _choice(schema, depth + 1)
         case "dependentRequired":
             pairs = [(a, b) for a, needed in tr.mapping(value, key).items() for b in tr.sequence(needed, key)]
-            found = tr.all_of(Or((col(a).is_null(), tr.not_null(tr.text(b, key)))) for a, b in pairs)
+            return _all_of((Or((col(a).is_null(), tr.not_null(tr.text(b, key)))) for a, b in pairs), "it is empty")
         case "dependentSchemas":
             given = tr.mapping(value, key).items()
-            found = tr.all_of(Or((col(name).is_null(), _row(part, depth + 1))) for name, part in given)
+            return _all_of((Or((col(name).is_null(), _row(part, depth + 1))) for name, part in given), "it is empty")
         case _:
             raise InvalidCondition(NO_COUNTERPART)
-    if found is None:
-        raise InvalidCondition("it is empty")
-    return found
 
 
 def _choice(schema: Mapping[str, Any], depth: int) -> Predicate:
@@ -124,10 +122,7 @@ def _choice(schema: Mapping[str, Any], depth: int) -> Predicate:
     premise = _row(schema["if"], depth)
     parts = [Or((Not(premise), _row(schema["then"], depth)))] if "then" in schema else []
     parts += [Or((premise, _row(schema["else"], depth)))] if "else" in schema else []
-    found = tr.all_of(parts)
-    if found is None:
-        raise InvalidCondition("it has neither `then` nor `else`")
-    return found
+    return _all_of(parts, "it has neither `then` nor `else`")
 
 
 def _parts(value: object) -> list[Any]:
@@ -143,10 +138,15 @@ def _row(schema: object, depth: int) -> Predicate:
         raise InvalidCondition(NO_COUNTERPART)
     if depth > MAX_DEPTH:
         raise InvalidCondition("it is nested too deeply")
-    found = tr.all_of(_row_conditions(schema, depth))
-    if found is None:
-        raise InvalidCondition("a schema without conditions is always true")
-    return found
+    return _all_of(_row_conditions(schema, depth), "a schema without conditions is always true")
+
+
+def _all_of(parts: Iterable[Predicate], if_none: str) -> Predicate:
+    """Join conditions by "and"; raise InvalidCondition for this reason if there are none."""
+    members = tuple(parts)
+    if not members:
+        raise InvalidCondition(if_none)
+    return conjunction(members)
 
 
 def _row_conditions(schema: Mapping[str, Any], depth: int) -> Iterator[Predicate]:
@@ -161,7 +161,7 @@ def _row_conditions(schema: Mapping[str, Any], depth: int) -> Iterator[Predicate
     for part in tr.sequence(schema.get("allOf") or [], "`allOf`"):
         yield _row(part, depth + 1)
     for key in schema:
-        if key not in ("properties", "required", "allOf", "then", "else", "type", *NOTES):
+        if key not in READ_APART:
             yield _row_part(key, schema, depth)
 
 

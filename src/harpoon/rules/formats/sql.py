@@ -12,12 +12,11 @@ from harpoon._formatting import shorten
 from harpoon.conditions.language.expressions import Predicate
 from harpoon.conditions.language.parser import from_sql_node
 from harpoon.exceptions import InvalidCondition, RuleFileError
-from harpoon.rules.formats.translation import Translation, not_null
+from harpoon.rules.formats.translation import SEVERAL_ROWS, Translation, not_null
 
 SqlNode = Any  # a node of sqlglot
 Check = Callable[[SqlNode], Predicate]
 NO_CONDITION = ("defaultcolumnconstraint", "autoincrementcolumnconstraint", "commentcolumnconstraint")
-SEVERAL_ROWS = "it is a condition on several rows, or on another table"
 
 
 def read(content: str, translation: Translation) -> None:

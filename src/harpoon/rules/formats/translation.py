@@ -10,16 +10,15 @@ from typing import Any
 
 from harpoon._formatting import shorten
 from harpoon.conditions.language.expressions import (
-    And,
     Comparison,
     In,
     Like,
     Literal,
     Not,
-    Or,
     Predicate,
     Term,
     as_term,
+    conjunction,
 )
 from harpoon.conditions.language.functions import col
 from harpoon.exceptions import InvalidCondition, RuleFileError
@@ -28,6 +27,7 @@ from harpoon.rules.rule_set import MAX_RULES, Rule, RuleSet
 SPECIAL = re.compile(r"[.^$*+?{}\[\]\\|()]")  # characters with a meaning in regular expressions
 WILDCARDS = re.compile(r"[%_]")
 MAX_SHOWN = 200
+SEVERAL_ROWS = "it is a condition on several rows, or on another table"
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def between(
     parts += [] if high is None else [compare(column, "<" if high_strict else "<=", high)]
     if not parts:
         raise InvalidCondition("it has neither a lower nor an upper end")
-    return parts[0] if len(parts) == 1 else And(tuple(parts))
+    return conjunction(parts)
 
 
 def one_of(column: str, values: object) -> Predicate:
@@ -166,18 +166,6 @@ def like(column: str, pattern: str, content: str = "") -> Predicate:
     if WILDCARDS.search(content):
         raise InvalidCondition("a pattern for a text with % or _ cannot be written with `like`")
     return Like(col(column), pattern)
-
-
-def all_of(parts: Iterable[Predicate]) -> Predicate | None:
-    """Join conditions by "and"; None without any."""
-    members = tuple(parts)
-    return And(members) if len(members) > 1 else members[0] if members else None
-
-
-def any_of(parts: Iterable[Predicate]) -> Predicate:
-    """Join conditions by "or"."""
-    members = tuple(parts)
-    return Or(members) if len(members) > 1 else members[0]
 
 
 def not_null(column: str) -> Predicate:

@@ -13,6 +13,7 @@ from harpoon.conditions import bind, to_predicate
 from harpoon.data import count_columns, dataframe, read_columns
 from harpoon.data.contingency import ContingencyTables
 from harpoon.data.schema import Schema
+from harpoon.inference.diagnostics.conditional_counts import ConditionalCounts
 from harpoon.inference.diagnostics.probability_intervals import (
     mean_interval,
     mean_under_condition,
@@ -20,7 +21,7 @@ from harpoon.inference.diagnostics.probability_intervals import (
     share_interval,
     share_under_condition,
 )
-from harpoon.inference.diagnostics.support import ConditionalCounts, Support
+from harpoon.inference.diagnostics.support import Support
 
 shares = st.floats(0, 1)
 counts = st.integers(1, 10**6)
