@@ -27,7 +27,7 @@ def main(model: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         table = Path(folder) / "penguins.csv"
         load_table().to_csv(table, index=False)
-        command = [sys.executable, "-m", "harpoon.apps.cli", "serve", model, "--data", str(table), "--port", "0"]
+        command = [sys.executable, "-m", "harpoon", "serve", model, "--data", str(table), "--port", "0"]
         with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:  # noqa: S603
             try:
                 take(_address(server))

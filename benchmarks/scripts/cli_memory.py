@@ -79,7 +79,7 @@ def main() -> None:
         table = load("adult", arguments.data).table
         harpoon.Harpoon(max_time=arguments.seconds, random_state=0, progress=False).fit(table).save(model)
         began = perf_counter()
-        command = ["-m", "harpoon.apps.cli", "impute", str(model), str(incomplete), "-o", str(imputed)]
+        command = ["-m", "harpoon", "impute", str(model), str(incomplete), "-o", str(imputed)]
         done = subprocess.run(  # noqa: S603
             [sys.executable, *command, "--json", "--quiet"], stdout=subprocess.PIPE, check=True
         )

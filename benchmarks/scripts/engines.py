@@ -128,7 +128,7 @@ def measure(engine: str, workers: int, folder: Path, block_size: int) -> dict[st
     model, incomplete, imputed = (folder / name for name in ("adult.harpoon", "incomplete", "imputed"))
     options = ["--engine", engine, "--workers", workers, "--block-size", block_size, "--quiet"]
     command = ["impute", model, incomplete, "-o", imputed, *options]
-    seconds, peaks, cpu = run([sys.executable, "-m", "harpoon.apps.cli", *map(str, command)], folder)
+    seconds, peaks, cpu = run([sys.executable, "-m", "harpoon", *map(str, command)], folder)
     check(incomplete, imputed)
     record = {
         "engine": engine,

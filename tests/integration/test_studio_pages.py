@@ -154,7 +154,7 @@ def test_the_command_opens_the_page(model, tmp_path):
     command = [
         sys.executable,
         "-m",
-        "harpoon.apps.cli",
+        "harpoon",
         "serve",
         str(tmp_path / f"{NAME}.harpoon"),
         "--port",

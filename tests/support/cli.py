@@ -12,7 +12,7 @@ from harpoon.apps.cli import app
 # Not TERMINAL_WIDTH: typer reads it once, at its import, and would keep this width for every later test.
 TERMINAL = {"COLUMNS": "200", "NO_COLOR": "1"}
 ENVIRONMENT = {**os.environ, **TERMINAL, "OMP_NUM_THREADS": "1"}
-COMMAND = (sys.executable, "-m", "harpoon.apps.cli")
+COMMAND = (sys.executable, "-m", "harpoon")
 
 
 def call(*arguments, data=None) -> SimpleNamespace:

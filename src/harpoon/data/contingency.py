@@ -1,9 +1,10 @@
 """One- and two-way counts of a training table, from which a model knows how many rows support a condition.
 
 The bins of a column are its categories, or intervals of its values from quantile to quantile, finer in the tails; a
-missing cell is a bin of its own. Pairs of columns are counted on coarser bins. The calendar parts of a date or datetime
-are counted like columns (`harpoon.data.counted_parts`). Cells with few rows all have the same count (`SUPPRESSED`), and
-no row can be read from the counts. Counts of the parts of a table are added.
+wide gap between values is in no bin. A missing cell is a bin of its own. Pairs of columns are counted on coarser bins.
+The calendar parts of a date or datetime are counted like columns (`harpoon.data.counted_parts`). Cells with few rows
+all have the same count (`SUPPRESSED`), and no row can be read from the counts. Counts of the parts of a table are
+added.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ MIN_PAIR_BINS, MAX_PAIR_BINS = 8, 32  # of a column in a pair, about
 MAX_PAIR_CELLS = 2**18  # of all pairs of columns together: pairs that do not fit are left out
 MAX_PART_CELLS = 2**17  # the same for pairs with a calendar part
 SUPPRESSED = 4  # the count of every cell that has at least one row and at most so many
+GAP_ROWS = 10.0  # a gap in which evenly spread values would have had so many rows separates two bins
+MAX_GAPS, MAX_PAIR_GAPS = 32, 4  # that separate bins of a column, and its bins in pairs
 RANKED_ROWS = 2000  # rows by which pairs are ranked, if not all fit
 
 
@@ -63,13 +66,15 @@ class ColumnBins:
             low, high, of_bin = _common_bins(WeightedValues(values, weights, counts.min_rows))
             pair_bin = _intervals(of_bin, n_pair_bins)
         else:
-            first = np.flatnonzero(np.diff(_intervals(weights, N_BINS), prepend=-1))
+            is_merged = len(values) >= MAX_DISTINCT_VALUES // 2  # a count stands for the values up to the next one
+            bins = _intervals(weights, N_BINS)
+            bins = bins if is_merged else _cut_at_gaps(bins, (values, values), weights, MAX_GAPS)
+            first = np.flatnonzero(np.diff(bins, prepend=-1))
             last = np.append(first[1:], len(values)) - 1
-            low, high = (ends[index] for ends, index in zip(_ends(values, weights), (first, last), strict=True))
-            if len(values) >= MAX_DISTINCT_VALUES // 2:  # merged counts stand for the values up to the next one
-                high = np.append(low[1:], high[-1:])
             of_bin = np.add.reduceat(weights, first) if len(first) else weights
-            pair_bin = _intervals(of_bin, n_pair_bins)
+            low, high = _bin_ends(values, weights, first, last)
+            high = np.append(low[1:], high[-1:]) if is_merged else high
+            pair_bin = _cut_at_gaps(_intervals(of_bin, n_pair_bins), (low, high), of_bin, MAX_PAIR_GAPS)
         missing_bin = pair_bin.max(initial=-1) + 1
         n_missing = counts.n_missing + counts.n_hidden
         return cls(low, high, np.append(of_bin, n_missing), np.append(pair_bin, missing_bin))
@@ -319,15 +324,47 @@ def _rows_at(x: WeightedValues, values: Floats) -> Counts:
     return np.where(x.values[index] == values, x.counts[index], 0)
 
 
-def _ends(values: Floats, weights: Counts) -> tuple[Floats, Floats]:
-    """Return the lower and upper end of an interval that starts or ends at each value, (values,) each.
+def _cut_at_gaps(bins: Counts, ends: tuple[Floats, Floats], weights: Counts, most: int) -> Counts:
+    """Return the bins of ascending values or intervals, cut where a bin has a gap that is hardly one by chance.
 
-    The end is the value itself if it is common, and otherwise halfway to the next: a value of few rows is not stored.
+    Args:
+        bins: The number of the bin of each, ascending, (k,).
+        ends: Their lower and upper ends, (k,) each.
+        weights: Their rows, (k,).
+        most: How many gaps are cut at most: those in which most rows would be expected.
     """
+    if not len(bins):
+        return bins
+    (low, high), first = ends, np.flatnonzero(np.diff(bins, prepend=-1))
+    last = np.append(first[1:], len(bins)) - 1
+    position = np.searchsorted(first, np.arange(len(bins)), side="right") - 1
+    gaps = (low[1:] - high[:-1]) * (bins[1:] == bins[:-1])
+    # The gaps of a grid, such as that of integers, are no surprise: they count from the median gap of a bin.
+    usual = np.array(
+        [np.median(gaps[start:end]) if end > start else 0.0 for start, end in zip(first, last, strict=True)]
+    )
+    width = np.maximum(high[last] - low[first], np.finfo(np.float64).tiny)
+    expected = ((gaps - usual[position[1:]]) / width[position[1:]]) * np.add.reduceat(weights, first)[position[1:]]
+    chosen = np.argsort(-expected, kind="stable")[:most]
+    cut = np.zeros(len(bins), dtype=np.int64)
+    cut[1 + chosen[expected[chosen] > GAP_ROWS]] = 1
+    return bins + np.cumsum(cut)
+
+
+def _bin_ends(values: Floats, weights: Counts, first: Counts, last: Counts) -> tuple[Floats, Floats]:
+    """Return the lower and upper ends of bins, (bins,) each, that are the values from `first` to `last`.
+
+    An end is the value itself if it is common. Otherwise it is halfway to the value of the next bin, or nearer, by the
+    mean distance of the rows of the bin: a value of few rows is not stored.
+    """
+    rows = np.add.reduceat(weights, first) if len(first) else weights
+    distance = (values[last] - values[first]) / np.maximum(rows - 1, 1)
+    distance = np.where(last > first, distance, np.inf)
     middle = values[:-1] / 2 + values[1:] / 2
-    is_common = weights > SUPPRESSED
-    low, high = np.append(values[:1], middle), np.append(middle, values[-1:])
-    return np.where(is_common, values, low), np.where(is_common, values, high)
+    below, above = np.append(values[:1], middle)[first], np.append(middle, values[-1:])[last]
+    low = np.where(weights[first] > SUPPRESSED, values[first], np.maximum(below, values[first] - distance))
+    high = np.where(weights[last] > SUPPRESSED, values[last], np.minimum(above, values[last] + distance))
+    return low, high
 
 
 def _most_common(counts: Counts, n_bins: int) -> Counts:

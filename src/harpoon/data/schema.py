@@ -28,6 +28,14 @@ MIN_DENSE_ROWS = 50  # rows from which consecutive integers are row numbers
 MAX_DISTINCT_TEXT_FRACTION = 0.5  # of the cells: texts with more distinct values are not categories
 MAX_IDENTIFIER_LENGTH = 40  # characters
 NUMBER = re.compile(r"(?=.*\d)[+-]?(\d{1,3}(,\d{3})+|[1-9]\d*|0)?(\.\d+)?([eE][+-]?\d+)?")
+AMOUNT = re.compile(  # a number with a sign of money or per cent, or a decimal comma
+    r"\s*(?=.*[$€£¥%,])[+-]?[$€£¥]?\s*[+-]?(\d{1,3}([,.' ]\d{3})+|\d+)([.,]\d+)?\s*[%$€£¥]?\s*"
+)
+TIME = re.compile(
+    r"\s*(\d{4}[-/.]\d{1,2}[-/.]\d{1,2}|\d{1,2}[-/.]\d{1,2}[-/.](\d{4}|\d{2}))"
+    r"([T ]\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?\s*([AaPp][Mm])?)?\s*(Z|[+-]\d{2}:?\d{2})?\s*"
+)
+MAX_DATE_CATEGORIES = 31  # so many different dates may be categories
 WEIGHT_NOTE = "the weight of each row"
 NOTES: dict[str, str] = {Kind.WEIGHT: WEIGHT_NOTE}  # of columns of a kind that the user has chosen
 MAX_FEW_VALUES, MIN_CELLS_PER_VALUE = 10, 5  # a number with at most so many values, each in as many cells on average
@@ -284,11 +292,15 @@ def _infer_kind_of_values(name: str, counts: ColumnCounts) -> tuple[Kind, str]:
 
 def _infer_text_kind(counts: ColumnCounts) -> tuple[Kind, str]:
     n_cells, n_distinct, texts = counts.n_observed, counts.n_distinct, counts.values.categories
+    if n_distinct > MAX_DATE_CATEGORIES and all(map(TIME.fullmatch, texts)):
+        return Kind.TEXT, "dates or times are written as text; convert the column, such as by pandas.to_datetime"
     if n_cells < MIN_IDENTIFIER_ROWS or n_distinct <= MAX_DISTINCT_TEXT_FRACTION * n_cells:
         return Kind.CATEGORY, ""
     is_code = n_distinct == n_cells and all(text.isdecimal() for text in texts)
     if not is_code and all(map(_is_number, texts)):
         return Kind.TEXT, "numbers are written as text; convert the column to numbers to model it"
+    if all(map(AMOUNT.fullmatch, texts)):
+        return Kind.TEXT, "amounts or percentages are written as text; convert the column to numbers to model it"
     has_words = any(" " in text.strip() for text in texts)
     if n_distinct == n_cells and not has_words and max(map(len, texts)) <= MAX_IDENTIFIER_LENGTH:
         return Kind.IDENTIFIER, "every row has its own value"

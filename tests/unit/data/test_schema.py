@@ -331,3 +331,31 @@ def test_numbers_with_few_values_are_those_with_many_cells_for_each():
     assert (schema["flag"].values, schema["rating"].values, schema["month"].values) == ((0, 1), (1.0, 2.0, 5.0), None)
     assert Schema.infer(frame.head(9))["flag"].values is None
     assert Schema.from_json(schema.to_json()) == schema
+
+
+@pytest.mark.parametrize(
+    ("text_of", "hint"),
+    [
+        (lambda i: f"{1967 + i // 12}-{i % 12 + 1:02}-01", "pandas.to_datetime"),
+        (lambda i: f"2023-01-{i % 28 + 1:02} {i % 24:02}:{i % 60:02}", "pandas.to_datetime"),
+        (lambda i: f"{i % 28 + 1:02}/{i % 12 + 1:02}/2022", "pandas.to_datetime"),
+        (lambda i: f"{i % 28 + 1}.{i % 12 + 1}.{1990 + i % 30}", "pandas.to_datetime"),
+        (lambda i: f"1/{i % 12 + 1}/22 3:{i % 60:02} PM", "pandas.to_datetime"),
+        (lambda i: f"${1000 + 7 * i:,}.56", "to numbers"),
+        (lambda i: f"{i},5", "to numbers"),
+        (lambda i: f"{i / 10} %", "to numbers"),
+        (lambda i: f"{i} €", "to numbers"),
+    ],
+)
+def test_dates_and_amounts_that_are_texts_are_noticed(text_of, hint):
+    column = Schema.infer(pa.table({"x": [text_of(i) for i in range(400)], "y": list(range(400))}))["x"]
+    assert column.kind is Kind.TEXT
+    assert hint in column.note
+
+
+@pytest.mark.parametrize(
+    "text_of", [lambda i: f"AB-{i}", lambda i: f"{i:05}", lambda i: f"2-{i}", lambda i: f"10.0.{i}.1"]
+)
+def test_codes_are_no_dates_and_no_amounts(text_of):
+    column = Schema.infer(pa.table({"x": [text_of(i) for i in range(400)], "y": list(range(400))}))["x"]
+    assert "convert" not in column.note

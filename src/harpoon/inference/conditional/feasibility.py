@@ -28,6 +28,7 @@ from harpoon.inference.sampling.row_sampler import RowSampler
 
 UNLIKELY_PROBABILITY = 0.01
 MAX_EXPLAINED_PARTS = 3
+NOT_CHECKED = "without the error of the model, which no count checks here: pass the training table as data"
 INEQUALITIES = ("<", "<=", ">", ">=")
 
 
@@ -107,7 +108,8 @@ class Feasibility(cards.Displayed):
             if self.support.is_impossible
             else f"{learnt} training rows and {sampled} sampled rows"
         )
-        return f"{level} interval {low} to {high}, for {rows}"
+        interval = f"{level} interval {low} to {high}, for {rows}"
+        return f"{interval}; {NOT_CHECKED}" if self.support.is_modelled else interval
 
     @property
     def _met(self) -> str:

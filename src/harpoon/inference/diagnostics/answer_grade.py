@@ -24,7 +24,7 @@ class AnswerGrade:
 
 
 def grade_answer(calibration: Calibration, support: Support) -> AnswerGrade:
-    """Return the grade of an answer: that of the calibration, C at best of few supporting rows, D of hardly any.
+    """Return the grade of an answer: that of the calibration; C at best of few or uncounted rows, D of hardly any.
 
     An answer to a contradiction has none.
     """
@@ -37,6 +37,7 @@ def grade_answer(calibration: Calibration, support: Support) -> AnswerGrade:
     if not calibration.grade:
         return AnswerGrade("", f"No grade: the model has none of its own; {met}.")
     is_small = support.count < MIN_GRADED_ROWS
-    grade = max(calibration.grade, list(GRADES)[-1]) if is_small else calibration.grade  # later letters are worse
+    is_unsure = is_small or support.is_modelled  # the calibration is that of cells, not of differences between them
+    grade = max(calibration.grade, list(GRADES)[-1]) if is_unsure else calibration.grade  # later letters are worse
     met = f"{met}, which are fewer than {MIN_GRADED_ROWS}" if is_small else met
     return AnswerGrade(grade, f"Grade {grade}: {OWN_CHECK}; the calibration is {calibration.grade}, and {met}.")

@@ -2,10 +2,12 @@
 
 The model file holds one- and two-way counts of the training table (`harpoon.data.contingency`). Interval arithmetic
 tells which of their cells may satisfy a condition. The rows of those cells, for the pair of columns that has fewest,
-are an upper bound. The estimate counts the same cells for bounds on one or two columns. For other conditions it is the
-number of rows times the model's probability where rows were sampled, and otherwise times a product of two-way counts
-along a tree of the columns (Chow and Liu, 1968). It is at most the upper bound. Inside a bin, values count as evenly
-spread, and suppressed counts as their mean, which the total of the table tells.
+are an upper bound. The estimate counts the same cells for bounds on one or two columns. For bounds on more columns it
+is the number of rows times the model's probability where rows were sampled, and otherwise times a product of two-way
+counts along a tree of the columns (Chow and Liu, 1968). An "or" is the sum of branches that exclude each other. The
+estimate is at most the upper bound. Inside a bin, values count as evenly spread, and suppressed counts as their mean,
+which the total of the table tells. Of a cell of two compared columns, half of the rows count if some of its values
+satisfy the comparison; if these cells are most of the rows, no count tells the estimate (`is_modelled`).
 
 Rows count once, also if they have weights. What a weighted model knows is worth fewer rows of equal weight, (Σw)² / Σw²
 (Kish, 1965): those of the rows of a table, and without one the same part of the given rows as of all training rows.
@@ -19,7 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +39,7 @@ from harpoon.conditions.binding.bound import (
     all_of,
     has_date_part,
 )
-from harpoon.conditions.binding.branches import Branch, overlapping_branches
+from harpoon.conditions.binding.branches import Branch, disjoint_branches, overlapping_branches
 from harpoon.conditions.evaluation.interval_arithmetic import Interval, may_satisfy
 from harpoon.data import Columns, Floats
 from harpoon.data.contingency import ColumnBins, ContingencyTables
@@ -52,6 +54,9 @@ from harpoon.inference.diagnostics.expected_counts import (
 )
 
 MIN_SUPPORT_ROWS = 5  # an answer that fewer training rows support is an extrapolation
+MODELLED, NOT_COUNTED = "the model's own estimate, not a count", "the model file has no counts for this condition"
+MIN_CERTAIN_FRACTION = 0.5  # of the rows that may satisfy a comparison: with fewer, the counts do not tell
+SOME = 0.5  # stands for a fraction between 0 and 1 that is not known
 NOISE_LEVEL = 3.0  # standard deviations of the noise of some bins: fewer rows in them may be none
 
 
@@ -74,6 +79,8 @@ class Support(cards.Displayed):
         is_impossible: Whether no row of the model can satisfy the condition, so that its probability under the model is
             exactly 0.
         is_contradiction: Whether the condition contradicts itself, so that no row of any table can satisfy it.
+        is_modelled: Whether counts cannot tell the estimate, because the condition compares columns, or reads calendar
+            parts that are not counted. Then it is the model's probability, and the upper bound before rows are sampled.
         is_below_noise: Whether the noise of differential privacy hides how many rows satisfy it: the estimate is then
             0, and only the upper bound is known.
     """
@@ -89,6 +96,7 @@ class Support(cards.Displayed):
     weighted_share: float | None = None
     is_impossible: bool = False
     is_contradiction: bool = False
+    is_modelled: bool = False
     is_below_noise: bool = False
 
     @property
@@ -137,9 +145,12 @@ class Support(cards.Displayed):
         if self.is_below_noise:
             bound, rows = format_rounded(self.upper_bound), format_rounded(self.rows)
             return f"at most {bound} of about {rows} training rows, fewer than the noise of differential privacy shows"
-        about = "" if self.exact is not None else "about "
+        is_bound = self.is_modelled and self.estimate >= self.upper_bound
+        about = "" if self.exact is not None else "at most " if is_bound else "about "
         text = f"{about}{format_rounded(round(self.count))} of {format_rounded(self.rows)} training rows"
-        return text if self.effective_rows is None else f"{text} (rows, not weighted)"
+        notes = ["rows, not weighted"] * (self.effective_rows is not None)
+        notes += [NOT_COUNTED if is_bound else MODELLED] * self.is_modelled
+        return f"{text} ({'; '.join(notes)})" if notes else text
 
 
 def support_paragraph(support: Support) -> cards.Html:
@@ -175,13 +186,16 @@ def find_support(
     beside = all_of(_given_parts(given))
     whole = all_of((predicate, beside))
     countable = name_counted_parts(tables, whole)
-    upper_bound, counted, is_counted = _count_rows(tables, countable)
-    given_rows, estimate = _count_rows(tables, beside)[1], counted
+    upper_bound, least, counted, is_counted = _count_rows(tables, countable)
+    given_rows, estimate = _count_rows(tables, beside).estimate, counted
     bounds_only = all(map(_has_bounds_only, overlapping_branches(countable)))
+    is_modelled = table is None and least < MIN_CERTAIN_FRACTION * counted
     if probability is not None and not is_counted and not (bounds_only and tables.worth is not None):
         estimate = min(float(upper_bound), float(probability) * given_rows)
         if not bounds_only:
             counted = estimate  # bins say little about columns that are compared, and about parts that are not counted
+    elif is_modelled:
+        estimate = counted = float(upper_bound)
     if tables.noise_std and not counted:
         estimate = 0.0  # the model learnt the noise of the counts, too
     if table is None:
@@ -189,7 +203,7 @@ def find_support(
         found = Support(tables.n_rows, upper_bound, estimate, None, given_rows, counted, is_counted)
         effective = None if tables.worth is None else tables.worth * given_rows
         is_below_noise = bool(tables.noise_std and upper_bound and not estimate)
-        return replace(found, effective_rows=effective, is_below_noise=is_below_noise)
+        return replace(found, effective_rows=effective, is_modelled=is_modelled, is_below_noise=is_below_noise)
     met, among = (evaluate(part, table) for part in (whole, beside))
     exact, n_given = int(met.sum()), int(among.sum())
     found = Support(tables.n_rows, upper_bound, estimate, exact, float(n_given), float(exact), is_counted=True)
@@ -201,13 +215,25 @@ def find_support(
     return replace(found, effective_rows=effective_size(weights[among]), weighted_share=share)
 
 
-def _count_rows(tables: ContingencyTables, predicate: BoundPredicate) -> tuple[int, float, bool]:
-    """Return the upper bound and the estimate of a condition, and whether its columns are counted together."""
-    branches = overlapping_branches(predicate)
-    found = [_branch_support(tables, branch.parts) for branch in branches]
-    upper_bound = min(sum(bound for bound, _ in found), tables.n_rows + _noise(tables, 1))
-    estimate = min(sum(rows for _, rows in found), float(upper_bound))
-    return upper_bound, estimate, len(branches) <= 1 and all(_is_counted(tables, branch) for branch in branches)
+class _RowCounts(NamedTuple):
+    """What the counts tell of the rows that satisfy a condition."""
+
+    upper_bound: int
+    least: float  # the rows of the cells of two compared columns all of whose values satisfy it, about
+    estimate: float  # and half of the rows of the cells of which only some values do
+    is_counted: bool  # whether its columns are counted together
+
+
+def _count_rows(tables: ContingencyTables, predicate: BoundPredicate) -> _RowCounts:
+    overlapping, disjoint = overlapping_branches(predicate), disjoint_branches(predicate, tables.columns)
+    disjoint = disjoint if len(disjoint) >= len(overlapping) else overlapping  # too many branches are one
+    upper_bound = sum(_branch_support(tables, branch.parts)[0] for branch in overlapping)
+    upper_bound = min(upper_bound, tables.n_rows + _noise(tables, 1))
+    least, estimate = (
+        min(sum(_branch_support(tables, branch.parts, partial=each)[1] for branch in disjoint), float(upper_bound))
+        for each in (0.0, 0.5)
+    )
+    return _RowCounts(upper_bound, least, estimate, all(_is_counted(tables, branch) for branch in disjoint))
 
 
 def _is_counted(tables: ContingencyTables, branch: Branch) -> bool:
@@ -232,8 +258,13 @@ def _given_parts(given: Columns) -> Iterator[BoundPredicate]:
             yield IsIn(name, (value,), n_categories) if n_categories else is_equal
 
 
-def _branch_support(tables: ContingencyTables, parts: tuple[BoundPredicate, ...]) -> tuple[int, float]:
-    """Return the upper bound and the estimate of one branch."""
+def _branch_support(
+    tables: ContingencyTables, parts: tuple[BoundPredicate, ...], *, partial: float = 0.5
+) -> tuple[int, float]:
+    """Return the upper bound and the estimate of one branch.
+
+    `partial` is the fraction that counts of the cells of two compared columns of which some values satisfy it.
+    """
     names = sorted(set().union(*map(columns_of, parts)) & set(tables.columns))
     allowed = {name: _allowed_rows(tables.columns[name], name, parts) for name in names}
     expected = {name: expected_rows(tables, name, parts) for name in names}
@@ -252,9 +283,8 @@ def _branch_support(tables: ContingencyTables, parts: tuple[BoundPredicate, ...]
         bounds.append(int(np.minimum((counts * possible).sum(axis=1), rows_a).sum()))
         bounds.append(int(np.minimum((counts * possible).sum(axis=0), rows_b).sum()))
         share_a, share_b = (shares_of_bins(tables, name, expected[name]) for name in (a, b))
-        joint[a, b] = (
-            float(share_a @ (expected_pair_counts(tables, a, b) * possible * fraction) @ share_b) / tables.n_rows
-        )
+        satisfied = np.where(fraction == SOME, partial, fraction) * possible
+        joint[a, b] = float(share_a @ (expected_pair_counts(tables, a, b) * satisfied) @ share_b) / tables.n_rows
     return min(bounds), tables.n_rows * _tree_probability(fractions, joint)
 
 
@@ -278,9 +308,9 @@ def _noise_of(tables: ContingencyTables, name: str, parts: tuple[BoundPredicate,
 
 
 def _satisfying_fraction(tables: ContingencyTables, a: str, b: str, parts: tuple[BoundPredicate, ...]) -> Floats:
-    """Return about which fraction of each cell of a pair of columns satisfies the parts that use both, (bins, bins).
+    """Return which fraction of each cell of a pair of columns satisfies the parts that use both, (bins, bins).
 
-    It is 0 if no values of the cell do, 1 if all do, and else 1/2: of `a > b`, the cells on the diagonal.
+    It is 0 if no values of the cell do, 1 if all do, and else `SOME`: of `a > b`, the cells on the diagonal.
     """
     shape = tables.pairs[a, b].shape
     both = [part for part in parts if columns_of(part) == {a, b}]
@@ -291,7 +321,7 @@ def _satisfying_fraction(tables: ContingencyTables, a: str, b: str, parts: tuple
     boxes = {a: (low_a[rows], high_a[rows]), b: (low_b[columns], high_b[columns])}
     may = may_satisfy(all_of(both), boxes, len(rows)).reshape(shape)
     may_fail = may_satisfy(negate(all_of(both)), boxes, len(rows)).reshape(shape)
-    return np.where(may, np.where(may_fail, 0.5, 1.0), 0.0)
+    return np.where(may, np.where(may_fail, SOME, 1.0), 0.0)
 
 
 def _pair_boxes(bins: ColumnBins) -> Interval:

@@ -17,6 +17,7 @@ from harpoon.conditions import bind, evaluate, to_predicate
 from harpoon.data import count_columns, dataframe, read_columns
 from harpoon.data.contingency import ContingencyTables
 from harpoon.data.schema import Schema
+from harpoon.inference.diagnostics.answer_grade import grade_answer
 from harpoon.inference.diagnostics.probability_intervals import probability_interval
 from harpoon.inference.diagnostics.support import find_support
 from harpoon.training.calibration import Calibration
@@ -247,3 +248,71 @@ def test_calendar_parts_that_are_not_counted_are_estimated_from_the_bins():
         assert not found.is_counted
         sampled = find_support(tables, predicate, {}, probability=np.float64(0.0))
         assert sampled.is_extrapolation is True  # plain data, for JSON
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "x > 1 or other = 'a'",
+        "not (x > 0 and kind = 'mid')",
+        "x > 0.5 or y > 0.5",
+        "(x > 0 or kind = 'low') and (x <= 0 or other = 'a')",
+        "x > 0 or y > 0 or kind = 'high' or other = 'b'",
+    ],
+)
+def test_rows_that_satisfy_several_alternatives_count_once(text):
+    predicate = bind(to_predicate(text), SCHEMA)
+    exact = find_support(TABLES, predicate, NO_ROW, table=ROWS).exact
+    assert find_support(TABLES, predicate, NO_ROW).estimate == pytest.approx(exact, rel=0.03)
+
+
+@pytest.mark.parametrize(
+    ("text", "most"),
+    [
+        ("kind = 'low' and value > 20", 0),
+        ("kind = 'low' and value > 40", 0),
+        ("value < 20 and other > 70000", 0),
+        ("value between 10 and 40", 0),
+        ("number between 150 and 250", 0),
+        ("number between 135 and 265", 80),
+    ],
+)
+def test_wide_gaps_between_values_have_no_rows(text, most):
+    rng = np.random.default_rng(0)
+    kind = rng.choice(["low", "high"], 4000)
+    table = pd.DataFrame({"kind": kind, "value": np.where(kind == "low", 0, 50) + rng.normal(size=4000)})
+    table["other"] = np.where(kind == "low", 30000, 90000) + rng.normal(0, 3000, 4000)
+    table["number"] = rng.choice([*range(140), *range(260, 400)], 4000)
+    schema, rows, tables = count_table(table)
+    predicate = bind(to_predicate(text), schema)
+    found = find_support(tables, predicate, {})
+    exact = find_support(tables, predicate, {}, table=rows).exact
+    assert found.upper_bound >= exact
+    assert found.estimate <= most or found.estimate == pytest.approx(exact, rel=0.3)
+
+
+def test_bins_cut_at_gaps_hold_no_value_of_few_rows():
+    values = np.r_[np.random.default_rng(0).normal(0, 1, 2000), np.random.default_rng(1).normal(50, 1, 2000)]
+    _, _, tables = count_table(pd.DataFrame({"value": values}))
+    bins = tables.columns["value"]
+    assert not np.isin(bins.low[1:], values).any()
+    assert not np.isin(bins.high[:-1], values).any()
+
+
+def test_a_comparison_of_columns_that_no_count_tells_is_the_model_s_estimate():
+    """Almost all pairs of equal bins: half of them would be thousands of rows."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=3000).round(2)
+    schema, rows, tables = count_table(pd.DataFrame({"x": x, "y": x + rng.choice([-0.01, 0.01], 3000)}))
+    predicate = bind(to_predicate("x = y"), schema)
+    unknown = find_support(tables, predicate, {})
+    assert unknown.is_modelled
+    assert unknown.count_text.startswith("at most ")
+    assert find_support(tables, predicate, {}, probability=0.01).count_text == (
+        "about 30 of 3000 training rows (the model's own estimate, not a count)"
+    )
+    assert not find_support(tables, predicate, {}, table=rows).is_modelled
+    good = Calibration(cells=4000, gain=1.0, coverage=0.9, numbers=4000)
+    assert good.grade == "A"
+    assert grade_answer(good, find_support(tables, predicate, {}, probability=0.1)).grade == "C"
+    assert grade_answer(good, find_support(tables, predicate, {}, table=rows, probability=0.1)).grade == "A"
