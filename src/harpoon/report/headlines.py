@@ -169,10 +169,15 @@ def _calibration(summary: Summary) -> Headline | None:
     training = summary["training"]
     if not training["grade"]:
         return None
-    grades: dict[str, Grade] = {"A": "good", "B": "good", "C": "fair"}
     meaning = training["calibration"].partition(". ")[2]
     fact = _fact("Calibration", "of single held-out cells, from A to D", None, training["grade"], meaning)
-    return {**fact, "grade": grades.get(training["grade"], "poor")}
+    return {**fact, "grade": verdict_of(training["grade"])}
+
+
+def verdict_of(letter: str) -> Grade:
+    """Return what a grade from A to D means; "" is none."""
+    verdicts: dict[str, Grade] = {"A": "good", "B": "good", "C": "fair", "D": "poor"}
+    return verdicts.get(letter, "none")
 
 
 def _fact(name: str, measure: str, value: float | None, text: str, meaning: str) -> Headline:
