@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from harpoon._version import __version__
 from harpoon.privacy import Audit
-from harpoon.privacy.attack_results import FAMILY_LEVEL, NOT_JUDGED, Light
+from harpoon.privacy.attack_results import FAMILY_LEVEL, Light, signal_of
 from harpoon.report.summary import Grade, Headline, Summary
 
-GRADES: dict[Light, Grade] = {"green": "good", "yellow": "fair", "red": "poor", "none": "none"}
+GRADES_OF_LIGHTS: dict[Light, Grade] = {"green": "good", "yellow": "fair", "red": "poor", "none": "none"}
 
 
 def summarize_audit(audit: Audit) -> Summary:
@@ -19,7 +19,7 @@ def summarize_audit(audit: Audit) -> Summary:
     privacy = {
         **audit.to_json(),
         "level": FAMILY_LEVEL,
-        "grades": {light: GRADES[light] for light in dict.fromkeys(attack.light for attack in audit.attacks)},
+        "grades": {light: GRADES_OF_LIGHTS[light] for light in dict.fromkeys(attack.light for attack in audit.attacks)},
         "signals": {attack.name: attack.signal for attack in audit.attacks},
     }
     used = audit.rows["train"]
@@ -40,8 +40,7 @@ def summarize_audit(audit: Audit) -> Summary:
 
 def _light(audit: Audit) -> Headline:
     lights = [attack.light for attack in audit.attacks]
-    words = {"green": "green", "yellow": "yellow", "red": "red", "none": NOT_JUDGED}
-    counts = ", ".join(f"{lights.count(light)} {word}" for light, word in words.items() if light in lights)
+    counts = ", ".join(f"{lights.count(light)} {signal_of(light)}" for light in GRADES_OF_LIGHTS if light in lights)
     return Headline(
         name="Privacy audit",
         measure="the worst light of all attacks",
@@ -51,7 +50,7 @@ def _light(audit: Audit) -> Headline:
         ideal=None,
         target="",
         meaning=f"Of {len(lights)} attacks: {counts or 'none'}.",
-        grade=GRADES[audit.light],
+        grade=GRADES_OF_LIGHTS[audit.light],
     )
 
 
