@@ -19,7 +19,7 @@ from harpoon._utils.rng import Stream, generator
 from harpoon.data import Floats
 from harpoon.privacy.attack_results import SHADOW_MODELS, Attack
 from harpoon.privacy.attacks.membership import attack_by_scores
-from harpoon.privacy.attacks.records import Mask
+from harpoon.privacy.records import Mask
 
 MIN_SHADOW_MODELS = 2
 HOW = "by how much more likely it is under the model than under shadow models without it"
