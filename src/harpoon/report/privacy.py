@@ -5,6 +5,7 @@ from __future__ import annotations
 from harpoon._version import __version__
 from harpoon.privacy import Audit
 from harpoon.privacy.attack_results import FAMILY_LEVEL, Light, signal_of
+from harpoon.report.headlines import fact
 from harpoon.report.summary import Grade, Headline, Summary
 
 GRADES_OF_LIGHTS: dict[Light, Grade] = {"green": "good", "yellow": "fair", "red": "poor", "none": "none"}
@@ -41,17 +42,9 @@ def summarize_audit(audit: Audit) -> Summary:
 def _light(audit: Audit) -> Headline:
     lights = [attack.light for attack in audit.attacks]
     counts = ", ".join(f"{lights.count(light)} {signal_of(light)}" for light in GRADES_OF_LIGHTS if light in lights)
-    return Headline(
-        name="Privacy audit",
-        measure="the worst light of all attacks",
-        value=None,
-        text=audit.signal,
-        direction="none",
-        ideal=None,
-        target="",
-        meaning=f"Of {len(lights)} attacks: {counts or 'none'}.",
-        grade=GRADES_OF_LIGHTS[audit.light],
-    )
+    meaning = f"Of {len(lights)} attacks: {counts or 'none'}."
+    found = fact("Privacy audit", "the worst light of all attacks", None, audit.signal, meaning)
+    return {**found, "grade": GRADES_OF_LIGHTS[audit.light]}
 
 
 def _largest_risk(audit: Audit) -> Headline:

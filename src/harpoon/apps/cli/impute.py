@@ -18,8 +18,6 @@ from harpoon.exceptions import InvalidOption
 
 if TYPE_CHECKING:
     from harpoon.engines.block_imputer import BlockImputer
-    from harpoon.engines.job import Job
-    from harpoon.estimator import Harpoon
     from harpoon.io import Location, Source
 
 IMPUTE = (
@@ -61,13 +59,14 @@ class ImputeOptions:
     seed: options.Seed = None
 
     def __post_init__(self) -> None:
-        self.values()  # raises an error before a model is loaded
+        self.arguments()  # raises an error before a model is loaded
         if self.stack_draws and self.draws is None:
             raise InvalidOption("--stack-draws puts several draws into one table, so it needs --draws: add --draws 5.")
 
-    def values(self) -> dict[str, Any]:
-        """Return the options by name, converted."""
-        return options.parse_options(self.option, ["sampling", "guidance"])
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments that the imputation of blocks, here and on an engine, has in common."""
+        values = options.parse_options(self.option, ["sampling", "guidance"])
+        return {"draws": self.draws, "where": self.where, "options": values}
 
     def columns(self, names: Sequence[str]) -> list[str]:
         """Return the columns to fill, which were given one by one or separated by commas; [] for all."""
@@ -83,23 +82,6 @@ class ImputeOptions:
         if self.draws is None or self.stack_draws or target.is_stream:
             return [target]
         return [target.with_number(number) for number in range(1, self.draws + 1)]
-
-    def imputer(self, model: Harpoon, source: Source, *, keep_text: bool) -> BlockImputer:
-        """Return what imputes the blocks of a table; with `keep_text`, other cells are copied as text."""
-        from harpoon.engines.block_imputer import BlockImputer
-        from harpoon.io.source import spellings
-
-        return BlockImputer(
-            model,
-            source.schema,
-            only=self.columns(source.schema.names),
-            draws=self.draws,
-            where=self.where,
-            seed=self.seed,
-            keep_text=keep_text,
-            spellings=spellings(source) if keep_text else None,
-            options=self.values(),
-        )
 
 
 def impute(
@@ -121,6 +103,9 @@ def impute(
     """
     from harpoon import io
     from harpoon.data.arrow_types import text_types
+    from harpoon.engines.block_imputer import BlockImputer
+    from harpoon.engines.job import ImputeJob, ImputeRequest
+    from harpoon.io.source import spellings
 
     options.check_table_output(output, console)
     if engine.engine is not None or Path(table).is_dir():
@@ -129,13 +114,24 @@ def impute(
         if wanted.draws is not None and not wanted.stack_draws:
             raise InvalidOption("An engine writes all draws into one table: add --stack-draws.")
         with console.warnings_as_notes():
-            engine.run(_job(model, table, wanted, csv), output, console, force=force)
+            request = ImputeRequest.create(model, random_state=wanted.seed, **wanted.arguments())
+            request = replace(request, only=tuple(wanted.columns(request.fitted.schema_.names)))
+            job = ImputeJob.of_files(table, request, block_size=wanted.block_size, read_options=csv.read_options())
+            engine.run(job, output, console, force=force)
         return
     target, started = io.Location.parse(output).with_format(engine.format), perf_counter()
     loaded = load_model(model, console, progress=False)
     how = csv.read_options(text_types(loaded.schema_))
     with console.warnings_as_notes(), io.open_source(table, how) as source:
-        imputer = wanted.imputer(loaded, source, keep_text=target.keeps_text)
+        imputer = BlockImputer(
+            loaded,
+            source.schema,
+            only=wanted.columns(source.schema.names),
+            seed=wanted.seed,
+            keep_text=target.keeps_text,
+            spellings=spellings(source) if target.keeps_text else None,
+            **wanted.arguments(),
+        )
         if imputer.passed_through:
             console.message(f"Copied, because the model does not know them: {', '.join(imputer.passed_through)}")
         rows = _impute_blocks(imputer, source, target, wanted, console, force=force)
@@ -154,17 +150,6 @@ def impute(
         f"{sum(filled.values()):,} cells filled in {imputer.n_rows_filled:,} of {rows:,} rows"
         f"{f': {by_column}' if by_column else ''}",
     )
-
-
-def _job(model: Path, table: str, wanted: ImputeOptions, csv: options.CsvOptions) -> Job:
-    """Return the work of an engine."""
-    from harpoon.engines.job import ImputeJob, ImputeRequest
-
-    request = ImputeRequest.create(
-        model, where=wanted.where, draws=wanted.draws, random_state=wanted.seed, options=wanted.values()
-    )
-    request = replace(request, only=tuple(wanted.columns(request.fitted.schema_.names)))
-    return ImputeJob.of_files(table, request, block_size=wanted.block_size, read_options=csv.read_options())
 
 
 def _impute_blocks(

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from harpoon.data import Column
-    from harpoon.engines.job import Job
     from harpoon.estimator import Harpoon
     from harpoon.io import Location
 
@@ -100,6 +99,7 @@ def sample(
 ) -> None:
     """Sample new rows, each of which satisfies the condition."""
     from harpoon import io
+    from harpoon.engines.job import SampleJob
 
     options.check_table_output(output, console)
     values = options.parse_options(wanted.option, ["sampling", "guidance"])
@@ -113,7 +113,10 @@ def sample(
         if wanted.allow_fewer:
             raise InvalidOption("An engine samples all rows or none. Leave --allow-fewer out.")
         with console.warnings_as_notes():
-            engine.run(_job(model, wanted, values, console), output, console, force=force)
+            cells = parse_given(wanted.given or (), load_model(model, console))
+            rows = DEFAULT_SAMPLE_ROWS if wanted.n is None else wanted.n
+            job = SampleJob.create(rows, model, given=cells, options=values, **wanted.arguments())
+            engine.run(job, output, console, force=force)
         return
     destination = io.Location.parse(output).with_format(engine.format)
     io.check_writable(destination, force=force)
@@ -128,15 +131,6 @@ def sample(
             **values,
         )
     _write(frame, loaded, destination, console, force=force)
-
-
-def _job(model: Path, wanted: SampleOptions, values: dict[str, Any], console: Console) -> Job:
-    """Return the work of an engine."""
-    from harpoon.engines.job import SampleJob
-
-    cells = parse_given(wanted.given or (), load_model(model, console))
-    rows = DEFAULT_SAMPLE_ROWS if wanted.n is None else wanted.n
-    return SampleJob.create(rows, model, given=cells, options=values, **wanted.arguments())
 
 
 def _write(frame: object, model: Harpoon, destination: Location, console: Console, *, force: bool) -> None:
