@@ -1,4 +1,4 @@
-"""Models and tables that commands read."""
+"""Models and tables that commands read, and models that they write."""
 
 from __future__ import annotations
 
