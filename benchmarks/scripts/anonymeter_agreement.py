@@ -29,9 +29,9 @@ from common import run_agreement
 from harpoon.data import Schema, dataframe
 from harpoon.privacy.attacks.attribute_inference import guess_cells
 from harpoon.privacy.attacks.linkability import links
-from harpoon.privacy.attacks.records import read_records
 from harpoon.privacy.attacks.singling_out import combined_descriptions, matches, one_column_descriptions
 from harpoon.privacy.rates import Rate, excess_risk
+from harpoon.privacy.records import read_records
 from harpoon_bench.datasets import load
 from harpoon_bench.environments import WORKERS_FOLDER
 

@@ -23,8 +23,6 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cache
 from typing import Any, Self
 
-import numpy as np
-
 from harpoon._formatting import closest_matches
 from harpoon.exceptions import InvalidOption
 
@@ -339,6 +337,8 @@ class Config(ModelConfig, TrainingConfig, SamplingConfig, GuidanceConfig):
             near = " or ".join(map(repr, matches))
             hint = f" Did you mean {near}?" if near else ""
             raise InvalidOption(f"An option must be a field of harpoon.config.{groups}, got {name!r}.{hint}")
+        import numpy as np  # the command line reads this module for its help texts
+
         plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in options.items()}
         return replace(self, **plain)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 import json
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ import pyarrow as pa
 
 from harpoon._utils.sql_quoting import quote_identifier
 from harpoon.data.column import Kind
+from harpoon.engines.blocks import consecutive_runs
 from harpoon.engines.job import CONDITION_BLOCK_ROWS, Model, deserialize_model, serialize_model
 from harpoon.estimator import Harpoon
 from harpoon.exceptions import InvalidOption, MissingExtra, SchemaMismatch
@@ -119,7 +120,7 @@ def _register_imputation(connection: Any, served: ServedModel, name: str) -> Non
         served.check_columns(json.loads(present[0].as_py()))
         table = pa.Table.from_batches([pa.RecordBatch.from_struct_array(part) for part in _chunks(cells)])
         first = {"condition": condition[0].as_py(), "seed": seed[0].as_py()}
-        runs = list(_runs(np.asarray(numbers)))
+        runs = consecutive_runs(np.asarray(numbers))
         parts = [served.impute(table.slice(start, n), number, **first) for start, n, number in runs]
         return pa.concat_arrays(parts)
 
@@ -238,13 +239,6 @@ def _to_structs(table: pa.Table, schema: pa.Schema) -> pa.StructArray:
 
 def _chunks(cells: pa.Array | pa.ChunkedArray) -> list[pa.StructArray]:
     return list(cells.chunks) if isinstance(cells, pa.ChunkedArray) else [cells]
-
-
-def _runs(numbers: np.ndarray[Any, np.dtype[np.int64]]) -> Iterator[tuple[int, int, int]]:
-    """Yield the start, the length and the first row number of runs of consecutive row numbers."""
-    starts = [0, *(np.flatnonzero(np.diff(numbers) != 1) + 1).tolist()]
-    for start, end in zip(starts, [*starts[1:], len(numbers)], strict=True):
-        yield start, end - start, int(numbers[start])
 
 
 def _duckdb() -> Any:  # noqa: ANN401

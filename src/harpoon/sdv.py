@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -27,7 +26,7 @@ from harpoon._utils.files import replace_atomically
 from harpoon._utils.validation import check_count
 from harpoon.data import Column, FrameTemplate, Kind, Schema, dataframe
 from harpoon.data.arrow import storage_type
-from harpoon.estimator import Harpoon, load
+from harpoon.estimator import Harpoon, from_bytes, to_bytes
 from harpoon.exceptions import (
     ColumnLeftOutWarning,
     InvalidOption,
@@ -227,23 +226,18 @@ class HarpoonSynthesizer:
         """Write the synthesizer to a file, without any row of the training table."""
         self._check_fitted()
         state = {"metadata": self.get_metadata(), "template": self.template_.to_json(), "n_sampled": self._n_sampled}
-        with tempfile.TemporaryDirectory(prefix="harpoon-") as folder, replace_atomically(Path(filepath)) as temporary:
-            model = Path(folder, MODEL_FILE)
-            self.model_.save(model)
-            with zipfile.ZipFile(temporary, "w") as archive:
-                archive.write(model, MODEL_FILE)
-                archive.writestr(STATE_FILE, json.dumps(state))
+        with replace_atomically(Path(filepath)) as temporary, zipfile.ZipFile(temporary, "w") as archive:
+            archive.writestr(MODEL_FILE, to_bytes(self.model_))
+            archive.writestr(STATE_FILE, json.dumps(state))
 
     @classmethod
     def load(cls, filepath: str | os.PathLike[str]) -> Self:
         """Read a synthesizer from a file that `save` wrote. Nothing in the file is ever executed."""
         try:
-            with zipfile.ZipFile(filepath) as archive, tempfile.TemporaryDirectory(prefix="harpoon-") as folder:
+            with zipfile.ZipFile(filepath) as archive:
                 if any(archive.getinfo(name).file_size > MAX_FILE_BYTES for name in (MODEL_FILE, STATE_FILE)):
                     raise ValueError("it is too large")  # noqa: TRY301
-                path = Path(folder, MODEL_FILE)
-                path.write_bytes(archive.read(MODEL_FILE))
-                model = load(path, library="pyarrow", progress=False)
+                model = from_bytes(archive.read(MODEL_FILE), library="pyarrow", progress=False)
                 state = json.loads(archive.read(STATE_FILE))
             synthesizer = cls(state["metadata"])
             template = FrameTemplate.from_json(state["template"]).for_model(model.schema_.labelled)

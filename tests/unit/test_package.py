@@ -1,8 +1,11 @@
 """The package as a whole: its public names and its imports."""
 
+import importlib
 import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -109,6 +112,34 @@ def test_a_missing_package_is_named_with_its_extra(facts, package, extra):
 
 def test_public_modules_are_attributes(facts):
     assert facts["public"] == [f"harpoon.{name}" for name in PUBLIC_MODULES]
+
+
+PACKAGES = sorted(path.parent for path in Path(harpoon.__file__).parent.rglob("__init__.py"))
+ENTRY = re.compile(r"^    ([a-z_.]+)(?:\(.*?\))?  +\S", re.MULTILINE)  # of a list: a name, and what it is
+
+
+@pytest.mark.parametrize("folder", PACKAGES, ids=lambda folder: folder.name)
+def test_a_package_lists_only_what_it_has(folder):
+    """Scores are listed below a name of their group, and so have a test of their own."""
+    doc = (folder / "__init__.py").read_text(encoding="utf-8").split('"""')[1]
+    listed = [] if folder.name == "metrics" else ENTRY.findall(doc)
+    for name in listed:
+        path = folder / name.replace(".", "/")
+        assert path.is_dir() or path.with_suffix(".py").is_file() or f'"{name}"' in (folder / "__init__.py").read_text()
+
+
+def test_lists_are_found():
+    docs = {folder.name: (folder / "__init__.py").read_text(encoding="utf-8") for folder in PACKAGES}
+    listed = {name: ENTRY.findall(doc.split('"""')[1]) for name, doc in docs.items()}
+    assert "attacks.membership" in listed["privacy"]
+    assert "logic" in listed["conditions"]
+    assert "summarize_audit" in listed["report"]
+
+
+def test_all_scores_are_listed():
+    metrics = importlib.import_module("harpoon.metrics")
+    scores = set(metrics.__all__) - {"METRICS", "Metric"}
+    assert scores <= set(re.findall(r"\w+", metrics.__doc__))
 
 
 def test_an_unknown_name_is_an_attribute_error():

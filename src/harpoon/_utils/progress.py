@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -24,7 +25,15 @@ class ProgressStep:
     rows: int  # rows that are sampled
 
 
+ModelType = TypeVar("ModelType")
 Progress = bool | Callable[[ProgressStep], None]
+
+
+def with_progress(model: ModelType, progress: Progress) -> ModelType:
+    """Return a copy of a model with other progress; that of the model itself stays, and so do its diagnostics."""
+    model = copy.copy(model)
+    vars(model)["progress"] = progress
+    return model
 
 
 def check_progress(progress: Progress) -> Progress:

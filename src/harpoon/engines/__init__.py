@@ -20,7 +20,7 @@ engines give the same rows, with any number of workers. Ray and Spark schedule t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -29,11 +29,11 @@ from harpoon.exceptions import InvalidOption
 if TYPE_CHECKING:
     import os
     from pathlib import Path
+    from typing import Unpack
 
-    from harpoon._utils.rng import RandomState
     from harpoon.engines.block_store import BlockStore
     from harpoon.engines.blocks import Block
-    from harpoon.engines.job import Job, Model, Where
+    from harpoon.engines.job import ImputeArguments, Job, Model, SampleArguments
     from harpoon.io import ReadOptions
 
 Run = Callable[["Job", "BlockStore", "list[Block]"], Iterator["Block"]]
@@ -50,15 +50,11 @@ def impute(
     *,
     engine: str = "local",
     workers: int | None = None,
-    where: Where = None,
-    draws: int | None = None,
-    only: Sequence[str] = (),
-    options: Mapping[str, object] | None = None,
-    random_state: RandomState = None,
     block_size: int = DEFAULT_BLOCK_ROWS,
     read_options: ReadOptions | None = None,
     force: bool = False,
     progress: bool = False,
+    **arguments: Unpack[ImputeArguments],
 ) -> Path:
     """Impute the missing cells of files that may be larger than memory, and return the output.
 
@@ -72,23 +68,20 @@ def impute(
         output: A folder for Parquet files, one per block; or one file, if the name ends like a table file.
         engine: A key of `ENGINES`: "local", "ray" or "spark".
         workers: Number of workers on Ray and Spark; by default as many as there are CPUs.
-        where: A condition that every completed row satisfies.
-        draws: Number of rows to sample for each row, instead of the best values; a first column `draw` numbers them.
-        only: The columns to impute; all columns of the model by default. Other columns pass through.
-        options: Options of sampling and guidance, as for `Harpoon.impute`, such as `{"point": "median"}`.
-        random_state: A seed or a NumPy generator.
         block_size: Rows in memory at a time. The result does not depend on it.
         read_options: Delimiter, encoding and the like of CSV files, where they should not be detected.
         force: Whether to replace an earlier output.
         progress: Whether to show a progress bar.
+        **arguments: `where`, a condition that every completed row satisfies. `draws`, the number of rows to sample for
+            each row, instead of the best values; a first column `draw` numbers them. `only`, the columns to impute; all
+            columns of the model by default. Other columns pass through. `options` of sampling and guidance, as for
+            `Harpoon.impute`, such as `{"point": "median"}`. `random_state`, a seed or a NumPy generator.
     """
     from harpoon.engines.block_store import run_job
     from harpoon.engines.job import ImputeJob, ImputeRequest
 
     run = start_engine(engine, workers)
-    request = ImputeRequest.create(
-        model, where=where, draws=draws, only=only, options=options, random_state=random_state
-    )
+    request = ImputeRequest.create(model, **arguments)
     job = ImputeJob.of_files(source, request, block_size=block_size, read_options=read_options)
     return run_job(job, output, run, force=force, progress=progress)
 
@@ -100,36 +93,21 @@ def sample(
     *,
     engine: str = "local",
     workers: int | None = None,
-    where: Where = None,
-    given: Mapping[str, object] | None = None,
-    strategy: str = "auto",
-    missing: str = "as_trained",
-    options: Mapping[str, object] | None = None,
-    random_state: RandomState = None,
-    block_size: int = DEFAULT_BLOCK_ROWS,
     force: bool = False,
     progress: bool = False,
+    **arguments: Unpack[SampleArguments],
 ) -> Path:
     """Sample `n` rows to files, also more rows than memory holds, and return the output.
 
-    `given` has values of columns that all rows share. `strategy` and `missing` ("as_trained" or "complete") are those
-    of `Harpoon.sample`, all other arguments those of `impute`. Rows under a condition are sampled in blocks of 10,000.
+    The arguments are those of `impute` without `draws` and `only`, and `given`, values of columns that all rows share;
+    `strategy` and `missing` ("as_trained" or "complete") are those of `Harpoon.sample`. Rows under a condition are
+    sampled in blocks of 10,000.
     """
     from harpoon.engines.block_store import run_job
     from harpoon.engines.job import SampleJob
 
     run = start_engine(engine, workers)
-    job = SampleJob.create(
-        n,
-        model,
-        where=where,
-        given=given,
-        strategy=strategy,
-        missing=missing,
-        options=options,
-        random_state=random_state,
-        block_size=block_size,
-    )
+    job = SampleJob.create(n, model, **arguments)
     return run_job(job, output, run, force=force, progress=progress)
 
 

@@ -10,10 +10,12 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from itertools import accumulate, groupby
+from itertools import accumulate, groupby, pairwise
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from harpoon import io
 from harpoon._formatting import format_list
@@ -121,6 +123,18 @@ class FileSet:
         if self.has_row_offsets:
             return [[block] for block in blocks]
         return [list(group) for _, group in groupby(blocks, key=lambda block: block.path)]
+
+
+def consecutive_runs(numbers: NDArray[np.int64]) -> Iterator[tuple[int, int, int]]:
+    """Yield the start, the length and the first number of each run of consecutive row numbers.
+
+    >>> list(consecutive_runs(np.array([4, 5, 6, 0])))
+    [(0, 3, 4), (3, 1, 0)]
+    """
+    ends = [0, *(np.flatnonzero(np.diff(numbers) != 1) + 1).tolist(), len(numbers)]
+    for start, end in pairwise(ends):
+        if start < end:
+            yield start, end - start, int(numbers[start])
 
 
 @contextmanager

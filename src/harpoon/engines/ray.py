@@ -19,7 +19,6 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import Any, Unpack
 
 import numpy as np
@@ -29,7 +28,7 @@ from harpoon._utils.validation import check_count
 from harpoon.engines import DEFAULT_BLOCK_ROWS, Run
 from harpoon.engines.block_imputer import warn_structural
 from harpoon.engines.block_store import BlockStore, run_job
-from harpoon.engines.blocks import Block
+from harpoon.engines.blocks import Block, consecutive_runs
 from harpoon.engines.job import (
     ROW_NUMBER,
     ImputeArguments,
@@ -222,11 +221,10 @@ class ImputeWorker:
         numbers = batch[ROW_NUMBER].to_numpy() if numbered else np.arange(batch.num_rows)
         rows = batch.drop_columns([ROW_NUMBER]) if numbered else batch
         imputer = self.request.block_imputer(rows.schema)
-        starts = [0, *(np.flatnonzero(np.diff(numbers) != 1) + 1).tolist(), len(numbers)]
-        slices = [(rows.slice(a, b - a), int(numbers[a])) for a, b in pairwise(starts) if a < b]
-        runs = [imputer.impute_stacked(Chunk(part), row_offset) for part, row_offset in slices]
+        runs = consecutive_runs(numbers)
+        parts = [imputer.impute_stacked(Chunk(rows.slice(start, n)), number) for start, n, number in runs]
         warn_structural(imputer.structural, imputer.causes)
-        return pa.concat_tables(runs) if runs else rows
+        return pa.concat_tables(parts) if parts else rows
 
 
 def _run_to_dataset(

@@ -7,13 +7,15 @@
     attacks.linkability           two parts of a row that belong to the same person
     attacks.attribute_inference   an unknown cell of a person of whom the others are known
     attacks.copies                equal and nearly equal rows, and rare values
+    records                       rows as arrays, and distances between them
+    mismatch                      differences of the attacked tables that are no risk
 
 A private training (`harpoon.training.private_fit`) takes from here:
 
     differential.budget           ε and δ, their split, and the accountant
     differential.public_schema    what must be known of a table without a look at its rows
     differential.histograms       noisy counts of all columns
-    differential.noise            where random numbers come from
+    differential.noise_sources    where random numbers come from
     differential.private_config   options that the budget fixes
 
 Singling out, linkability and inference are the three risks of Opinion 05/2014 of the Article 29 Working Party. They

@@ -14,11 +14,11 @@ The intervals of all attacks hold together with a probability of 95 % (Bonferron
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from harpoon.privacy.rates import Estimate
+from harpoon.privacy.rates import Estimate, Rate, excess_risk
 
 Light = Literal["green", "yellow", "red", "none"]
 ORDER: tuple[Light, ...] = ("none", "green", "yellow", "red")
@@ -119,6 +119,29 @@ class Attack:
             dict(details),
         )
 
+    @classmethod
+    def of_rates(
+        cls,
+        name: str,
+        rates: Sequence[Rate],
+        sentence: str,
+        details: Mapping[str, Any] | None = None,
+        *,
+        least_error: float = 0.0,
+    ) -> Attack:
+        """Return the result of an attack that succeeds or fails: its rates on training rows and on hold-out rows."""
+        attack, baseline = rates
+        centre, error = baseline.wilson(LEVEL)
+        return cls.judged(
+            name,
+            sentence,
+            risk=excess_risk(attack, baseline, LEVEL, least_error=least_error),
+            rate=attack.value,
+            baseline=Estimate(baseline.value, max(centre - error, 0.0), min(centre + error, 1.0)),
+            attacks=attack.total,
+            details=details or {},
+        )
+
     @property
     def title(self) -> str:
         """The name for people."""
@@ -138,8 +161,8 @@ class Attack:
 
     @property
     def signal(self) -> str:
-        """The light in words for people: "none" could be read as "no risk"."""
-        return NOT_JUDGED if self.light == "none" else self.light
+        """The light in words for people."""
+        return signal_of(self.light)
 
     @property
     def lead(self) -> str:
@@ -155,6 +178,11 @@ class Attack:
         """Return it as plain data, with the title and the bound of the red light."""
         kind = ALL_ATTACKS[self.name]
         return {**asdict(self), "verdict": self.verdict, "title": kind.title, "measure": kind.measure, "red": kind.red}
+
+
+def signal_of(light: Light) -> str:
+    """Return a light in words for people: "none" could be read as "no risk"."""
+    return NOT_JUDGED if light == "none" else light
 
 
 def light_of(risk: Estimate, red: float) -> Light:

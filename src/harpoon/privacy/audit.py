@@ -19,20 +19,20 @@ from harpoon.privacy.attack_results import (
     ALL_ATTACKS,
     ATTACKS,
     FAMILY_LEVEL,
-    NOT_JUDGED,
     SHADOW_MODELS,
     Attack,
     Light,
+    signal_of,
     worst_light,
 )
 from harpoon.privacy.attacks.attribute_inference import attack_attributes
 from harpoon.privacy.attacks.copies import attack_exact_copies, attack_near_copies, attack_rare_values
 from harpoon.privacy.attacks.linkability import attack_links
 from harpoon.privacy.attacks.membership import attack_by_distance, attack_by_likelihood
-from harpoon.privacy.attacks.mismatch import mismatch_notes
-from harpoon.privacy.attacks.records import Records, read_records
 from harpoon.privacy.attacks.shadow_models import ShadowTraining, attack_by_shadow_models
 from harpoon.privacy.attacks.singling_out import attack_by_one_column, attack_by_several_columns
+from harpoon.privacy.mismatch import mismatch_notes
+from harpoon.privacy.records import Records, read_records
 
 Chosen = tuple[NDArray[np.int64], NDArray[np.int64]]
 MIN_ROWS = 50  # of each table
@@ -122,7 +122,7 @@ class Audit(cards.Displayed):
     @property
     def signal(self) -> str:
         """The worst light in words for people."""
-        return NOT_JUDGED if self.light == "none" else self.light
+        return signal_of(self.light)
 
     @property
     def facts(self) -> dict[str, str]:

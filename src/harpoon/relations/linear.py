@@ -133,7 +133,7 @@ class LinearSearch:
         copy = Equation((target, source), (terms[target], terms[source]), equation.constant)
         residual, rows = self._residual(copy, target)
         holds = rows & (residual.abs() <= self._tolerance(copy, target))
-        if holds.sum() < max(MIN_ROWS, MIN_COPY_FRACTION * rows.sum()):
+        if int(holds.sum()) < max(MIN_ROWS, MIN_COPY_FRACTION * int(rows.sum())):
             return None
         own, other = terms[target] * self._tick(target), terms[source] * self._tick(source)
         fraction = float(holds.sum() / rows.sum())

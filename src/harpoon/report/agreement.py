@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harpoon._formatting import format_percent, shorten
+from harpoon._utils.letter_grades import grade_of, worst_grade
 from harpoon.data import Column, Table, as_category, coerce
 from harpoon.inference.diagnostics.answer_grade import AnswerGrade
 from harpoon.metrics.marginals import NOISE_LEVEL
@@ -26,9 +27,7 @@ from harpoon.report.summary import Agreement
 
 MIN_REAL_ROWS = 30  # rows that satisfy the condition; with fewer the distances to them are noise
 MIN_ROWS_FOR_A = 100  # fewer have little power: small differences look like chance
-# The largest distance beyond chance for each grade; above the last the grade is D.
-GRADES = {"A": 0.03, "B": 0.07, "C": 0.15}
-WORST_GRADE = "D"
+AGREEMENT_BOUNDS = {"A": 0.03, "B": 0.07, "C": 0.15}  # the largest distance beyond chance by grade
 MAX_NAME_CHARACTERS = 40
 
 
@@ -70,9 +69,8 @@ def _compare(columns: Sequence[Column], sampled: Table, real: Table) -> Agreemen
     if worst is None:
         sentence = "No grade: no column has observed cells in both."
         return Agreement(source="real rows", grade="", rows=real.n_rows, column=None, excess=None, sentence=sentence)
-    grade = next((grade for grade, bound in GRADES.items() if worst.excess <= bound), WORST_GRADE)
-    has_few = real.n_rows < MIN_ROWS_FOR_A
-    grade = max(grade, list(GRADES)[1]) if has_few else grade  # later letters are worse
+    grade, has_few = grade_of(worst.excess, AGREEMENT_BOUNDS), real.n_rows < MIN_ROWS_FOR_A
+    grade = worst_grade(grade, "B") if has_few else grade
     few = " That is few rows, which have little power: they show only large differences." if has_few else ""
     both = _both_values(worst.column, sampled, real)
     if worst.excess <= 0:

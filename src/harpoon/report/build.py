@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 import warnings
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from harpoon._formatting import format_list, shorten
+from harpoon._utils.progress import with_progress
 from harpoon._utils.resampling import effective_size
 from harpoon._utils.rng import RandomState, Stream, check_random_state, generator, to_seed
 from harpoon._utils.validation import check_count
@@ -25,18 +25,13 @@ from harpoon.exceptions import (
     StructuralMissingWarning,
     UnknownCategoryWarning,
 )
+from harpoon.inference.model_audit import MAX_ROWS_IF_SLOW
 from harpoon.report.distributions import marginals
 from harpoon.report.fidelity import MAX_CATEGORIES, MIN_ROWS, Reference, comparable_columns, fidelity
 from harpoon.report.headlines import headlines
 from harpoon.report.imputation import imputation, intervals, scored_columns
-from harpoon.report.overview import (
-    associations,
-    column_facts,
-    complete_rows,
-    missingness,
-    sample_rows,
-    weighted_rows,
-)
+from harpoon.report.overview import associations, column_facts, missingness
+from harpoon.report.rows import complete_rows, sample_rows, weighted_rows
 from harpoon.report.summary import PrivateTraining, Summary, Training, finite_or_none, finite_or_zero
 from harpoon.report.what_if import what_if
 
@@ -45,7 +40,6 @@ if TYPE_CHECKING:
 
 
 MAX_INTERVAL_ROWS = 1000
-MAX_ROWS_IF_SLOW = 200  # for a model that samples each cell in many guided steps
 MAX_EPOCHS_SHOWN = 200
 
 
@@ -291,10 +285,8 @@ def _prepare(model: Harpoon, rows: int, random_state: RandomState) -> tuple[Harp
     """Return a copy of a model without progress bars, a seed, and the number of rows to sample."""
     model._check_fitted()
     seed = to_seed(model.random_state if random_state is None else check_random_state(random_state)) % 2**32
-    model = copy.copy(model)  # so that `progress` and `sampling_info_` of the model itself stay
-    model.progress = False
-    max_rows = check_count(rows, "rows")
-    return model, seed, max_rows if model.denoiser_.is_conditional else min(max_rows, MAX_ROWS_IF_SLOW)
+    max_rows = min(check_count(rows, "rows"), rows if model.denoiser_.is_conditional else MAX_ROWS_IF_SLOW)
+    return with_progress(model, progress=False), seed, max_rows
 
 
 def _training(model: Harpoon, real: Table | None = None) -> Training:

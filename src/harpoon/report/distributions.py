@@ -164,7 +164,7 @@ def marginals(schema: Schema, tables: Mapping[str, Table]) -> list[Marginal]:
             measure=measure(shown),
             distance=None if pair is None else distance(shown, pair[0], pair[1]),
             noise=None if pair is None else finite_or_none(distance_noise(shown, pair[0], pair[1])),
-            picture=picture(shown, tables),
+            picture=describe_distribution(shown, tables),
         )
         for column, shown in ((one, as_category(one)) for one in schema.modelled)
     ]
@@ -204,12 +204,12 @@ def by_excess(change: float | None, noise: float | None) -> tuple[float, float]:
     return -max(size - chance, 0.0), -(size / chance if chance else size)
 
 
-def picture(column: Column, tables: Mapping[str, Table]) -> Picture:
+def describe_distribution(column: Column, tables: Mapping[str, Table]) -> Picture:
     """Describe the distribution of a column in each table, as plain data to draw a chart from."""
     cells = {name: table.column(column.name) for name, table in tables.items()}
     missing = {name: finite_or_zero(one.missing.mean()) for name, one in cells.items()}
     if not column.kind.discrete:
-        return _histogram_picture(column, cells, missing)
+        return _describe_histogram(column, cells, missing)
     found = CategoryFractions.count(column, *cells.values())
     return Picture(
         shape="bars",
@@ -239,7 +239,7 @@ def duration_unit(column: Column, ticks: float) -> tuple[str, float]:
     return unit, DURATION_UNITS[unit] / column.tick
 
 
-def _histogram_picture(column: Column, cells: Mapping[str, ColumnArray], missing: dict[str, float]) -> Picture:
+def _describe_histogram(column: Column, cells: Mapping[str, ColumnArray], missing: dict[str, float]) -> Picture:
     bins = Bins.fit(column, *cells.values())
     histograms = {name: bins.count(column, one) for name, one in cells.items()}
     return Picture(

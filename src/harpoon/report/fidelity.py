@@ -1,13 +1,12 @@
 """Scores of whole synthetic rows, each with a sentence that explains its value.
 
 The scores are those of `harpoon.metrics.METRICS` that take real and synthetic rows and are meant for the report. Title,
-direction, range and ideal value come from there.
+direction, range, ideal value and meaning come from there.
 """
 
 from __future__ import annotations
 
 import importlib.util
-import inspect
 import math
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -15,44 +14,15 @@ from typing import NamedTuple
 import numpy as np
 
 from harpoon import metrics
-from harpoon._formatting import format_percent
 from harpoon.data import Schema, Table
 from harpoon.metrics import METRICS, Metric
-from harpoon.report.overview import complete_rows, sample_rows
+from harpoon.report.rows import complete_rows, sample_rows
 from harpoon.report.summary import ClosestRecord, Fidelity, Score, finite_or_none, finite_or_zero
 
 MIN_ROWS = 20  # of each table; with fewer the scores are noise
 MAX_CATEGORIES = 256  # a column with more is left out: its categories hardly repeat
-REPEATED_ROWS_AUC = 0.45  # an AUC below this means that equal rows are in both tables
 DISTANCE_BINS = 30
 MAX_DISTANCE_QUANTILE = 0.99  # larger distances are counted in the last bin
-SUMMARY_KEYS = {  # of the scores whose key in the summary is not that of the registry
-    "detection_xgboost": "detection",
-    "detection_boosted": "detection",
-    "detection_linear": "linear_detection",
-    "alpha": "alpha_precision",
-    "beta": "beta_recall",
-}
-DETECTION_MEANING = (
-    "Given a real and a synthetic row, {classifier} picks the synthetic one in {of_100} of 100 pairs; "
-    "guessing would be right in 50."
-)
-MEANINGS = {  # of a value; other metrics are explained by their docstring
-    "detection": DETECTION_MEANING,
-    "linear_detection": DETECTION_MEANING,
-    "alpha_precision": (
-        "Synthetic rows are as typical, and as extreme, as real rows to {percent}; "
-        "one half of a real table scores about 98 % against the other half."
-    ),
-    "beta_recall": (
-        "{of_100} of 100 real rows have a synthetic row at least as close as the closest other real row; "
-        "new real rows would reach about 50, only copies 100."
-    ),
-    "authenticity": (
-        "{of_100} of 100 synthetic rows are farther from the closest of the {originals} than that row is from its own "
-        "closest neighbour; new rows of the same distribution score about 50, and far fewer is a sign of copies."
-    ),
-}
 
 
 class Reference(NamedTuple):
@@ -118,16 +88,13 @@ def _equally_many(real: Table, synthetic: Table, rng: np.random.Generator) -> _P
 
 
 def _scores(schema: Schema, whole: _Pair, complete: _Pair, originals: Reference, seed: int) -> Iterator[Score]:
-    """Yield the scores in the order of the registry; authenticity needs the rows that could have been copied."""
-    not_used = "detection_boosted" if importlib.util.find_spec("xgboost") else "detection_xgboost"
-    for key, metric in METRICS.items():
+    """Yield the scores in the order of the registry; some need the rows that could have been copied."""
+    for key, metric in _shown_metrics().items():
         pair = whole if metric.reads_missing else complete
-        table = originals.rows if key == "authenticity" else pair.real
-        if key == not_used or not metric.in_report or metric.inputs != ("real", "synthetic") or table is None:
+        table = originals.rows if metric.finds_copies else pair.real
+        if table is None or pair.size < MIN_ROWS:
             continue
-        if pair.size < MIN_ROWS:
-            continue
-        seeded = {"random_state": seed} if "random_state" in inspect.signature(metric.function).parameters else {}
+        seeded = {"random_state": seed} if metric.is_random else {}
         value = metric.function(schema, table.native, pair.synthetic.native, **seeded)
         score = _score(key, metric, value, originals.name, pair.size)
         if pair.size < whole.size:
@@ -135,25 +102,26 @@ def _scores(schema: Schema, whole: _Pair, complete: _Pair, originals: Reference,
         yield score
 
 
+def _shown_metrics() -> dict[str, Metric]:
+    """Return the metrics of the report by their keys in it."""
+    found: dict[str, Metric] = {}
+    for key, metric in METRICS.items():
+        can_run = not metric.package or importlib.util.find_spec(metric.package)
+        if can_run and metric.in_report and metric.inputs == ("real", "synthetic"):
+            found.setdefault(metric.report_key or key, metric)
+    return found
+
+
 def _score(key: str, metric: Metric, value: float, originals: str, rows: int) -> Score:
     score = Score(
-        key=SUMMARY_KEYS.get(key, key),
+        key=key,
         name=metric.title[:1].upper() + metric.title[1:],
         value=finite_or_none(value),
         direction=metric.direction,
         ideal=metric.ideal,
-        meaning=metric.help,
+        meaning=metric.explain(value, originals),
         rows=rows,
     )
-    if score["key"] in MEANINGS:
-        score["meaning"] = MEANINGS[score["key"]].format(
-            of_100=f"{100 * value:.0f}",
-            percent=format_percent(value),
-            classifier=metric.title.removeprefix("detection by "),
-            originals=originals,
-        )
-    if MEANINGS.get(score["key"]) is DETECTION_MEANING and value < REPEATED_ROWS_AUC:
-        score["meaning"] += " Fewer than 50 mean that the same rows are in both tables."
     if (metric.minimum, metric.maximum) != (0, 1):
         score["range"] = [end if math.isfinite(end) else None for end in (metric.minimum, metric.maximum)]
     return score

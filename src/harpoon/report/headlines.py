@@ -140,19 +140,19 @@ def _intervals(summary: Summary) -> Headline | None:
 def _columns(summary: Summary) -> Headline:
     modelled = sum(column["modelled"] for column in summary["columns"])
     meaning = f"The model has learnt {modelled} of the {len(summary['columns'])} columns of its training table."
-    return _fact("Columns", "modelled", modelled, str(modelled), meaning)
+    return fact("Columns", "modelled", modelled, str(modelled), meaning)
 
 
 def _training(summary: Summary) -> Headline:
     training = summary["training"]
     if "steps" in training:
         steps = training["steps"]
-        return _fact("Training", "steps", steps, format_rounded(steps), training["budget"])
+        return fact("Training", "steps", steps, format_rounded(steps), training["budget"])
     n_epochs = training["epochs"][-1]["number"] if training["epochs"] else 0
     seconds = f"{format_rounded(round(training['seconds']))} s"
     epochs = "1 epoch" if n_epochs == 1 else f"{format_rounded(n_epochs)} epochs"
     meaning = f"The training took {epochs} and was stopped by {training['stopped_by']}."
-    return _fact("Training time", "seconds", training["seconds"], seconds, meaning)
+    return fact("Training time", "seconds", training["seconds"], seconds, meaning)
 
 
 def _validation_loss(summary: Summary) -> Headline | None:
@@ -161,21 +161,26 @@ def _validation_loss(summary: Summary) -> Headline | None:
     if last is None:
         return None
     meaning = "The loss at the end of the training, on rows that were not used for it; it compares models of one table."
-    fact = _fact("Validation loss", "of the denoiser", last, format_rounded(last, digits=3), meaning)
-    return {**fact, **_target("lower")}
+    found = fact("Validation loss", "of the denoiser", last, format_rounded(last, digits=3), meaning)
+    return {**found, **_target("lower")}
 
 
 def _calibration(summary: Summary) -> Headline | None:
     training = summary["training"]
     if not training["grade"]:
         return None
-    grades: dict[str, Grade] = {"A": "good", "B": "good", "C": "fair"}
     meaning = training["calibration"].partition(". ")[2]
-    fact = _fact("Calibration", "of single held-out cells, from A to D", None, training["grade"], meaning)
-    return {**fact, "grade": grades.get(training["grade"], "poor")}
+    found = fact("Calibration", "of single held-out cells, from A to D", None, training["grade"], meaning)
+    return {**found, "grade": verdict_of(training["grade"])}
 
 
-def _fact(name: str, measure: str, value: float | None, text: str, meaning: str) -> Headline:
+def verdict_of(letter: str) -> Grade:
+    """Return what a grade from A to D means; "" is none."""
+    verdicts: dict[str, Grade] = {"A": "good", "B": "good", "C": "fair", "D": "poor"}
+    return verdicts.get(letter, "none")
+
+
+def fact(name: str, measure: str, value: float | None, text: str, meaning: str) -> Headline:
     """Return a headline that is neither good nor bad."""
     return Headline(
         name=name, measure=measure, value=value, text=text, **_target("none"), meaning=meaning, grade="none"

@@ -12,6 +12,7 @@ from typing import Any
 from harpoon._formatting import format_percent, format_rounded, shorten
 from harpoon._utils.files import replace_atomically
 from harpoon.exceptions import InvalidOption, MissingExtra
+from harpoon.report.headlines import verdict_of
 
 FRAME_HEIGHT_PIXELS = 820
 MAX_NAME_CHARACTERS = 48
@@ -97,6 +98,7 @@ def _render(summary: Mapping[str, Any]) -> str:
         "percent": lambda fraction: NO_VALUE if fraction is None else _unbroken(format_percent(fraction)),
         "rounded": lambda value: NO_VALUE if value is None else format_rounded(float(f"{value:.4g}")),
         "fixed": _fixed,
+        "verdict": verdict_of,
     }
     return environment.get_template("page.html").render(
         summary=summary, title=TITLES[summary["kind"]], svg=svg, max_unfolded=MAX_COLUMNS_UNFOLDED

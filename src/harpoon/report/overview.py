@@ -1,4 +1,4 @@
-"""A table at a glance: its columns, its missing cells and the associations of its columns. Also: a choice of rows."""
+"""A table at a glance: its columns, its missing cells and the associations of its columns."""
 
 from __future__ import annotations
 
@@ -11,9 +11,7 @@ from scipy.special import ndtri
 
 from harpoon import metrics
 from harpoon._formatting import shorten
-from harpoon._utils.resampling import systematic_resample
 from harpoon.data import Floats, Schema, Table, describe
-from harpoon.data.survey_weights import read_known_weights
 from harpoon.metrics.marginals import NOISE_LEVEL
 from harpoon.report.summary import Associations, ColumnFacts, ColumnPair, Missingness, finite_or_none, finite_or_zero
 
@@ -21,29 +19,6 @@ MAX_PATTERNS = 12
 MAX_MATRIX_COLUMNS = 30  # a larger heat map cannot be read
 MAX_PAIRS = 10
 MAX_DESCRIPTION_CHARACTERS = 200
-
-
-def weighted_rows(table: Table, schema: Schema, random: np.random.Generator) -> Table:
-    """Return as many rows, chosen in proportion to their weights; the table itself if it has none."""
-    weights = read_known_weights(table, schema)
-    if weights is None:
-        return table
-    order = random.permutation(table.n_rows)  # rows that alternate would be chosen all or never
-    chosen = systematic_resample(weights[order], table.n_rows, random)
-    return table.take(np.sort(order[chosen]))
-
-
-def sample_rows(table: Table, max_rows: int, rng: np.random.Generator) -> Table:
-    """Choose at most `max_rows` rows at random; they keep their order."""
-    if table.n_rows <= max_rows:
-        return table
-    return table.take(np.sort(rng.choice(table.n_rows, max_rows, replace=False)))
-
-
-def complete_rows(table: Table, schema: Schema) -> Table:
-    """Return the rows without a missing cell in a modelled column; none if no column is modelled."""
-    missing = [table.column(column.name).missing for column in schema.modelled]
-    return table.take(np.flatnonzero(~np.any(missing, axis=0)) if missing else np.zeros(0, dtype=np.int64))
 
 
 def column_facts(schema: Schema, table: Table | None) -> list[ColumnFacts]:

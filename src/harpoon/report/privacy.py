@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from harpoon._version import __version__
 from harpoon.privacy import Audit
-from harpoon.privacy.attack_results import FAMILY_LEVEL, NOT_JUDGED, Light
+from harpoon.privacy.attack_results import FAMILY_LEVEL, Light, signal_of
+from harpoon.report.headlines import fact
 from harpoon.report.summary import Grade, Headline, Summary
 
-GRADES: dict[Light, Grade] = {"green": "good", "yellow": "fair", "red": "poor", "none": "none"}
+GRADES_OF_LIGHTS: dict[Light, Grade] = {"green": "good", "yellow": "fair", "red": "poor", "none": "none"}
 
 
 def summarize_audit(audit: Audit) -> Summary:
@@ -19,7 +20,7 @@ def summarize_audit(audit: Audit) -> Summary:
     privacy = {
         **audit.to_json(),
         "level": FAMILY_LEVEL,
-        "grades": {light: GRADES[light] for light in dict.fromkeys(attack.light for attack in audit.attacks)},
+        "grades": {light: GRADES_OF_LIGHTS[light] for light in dict.fromkeys(attack.light for attack in audit.attacks)},
         "signals": {attack.name: attack.signal for attack in audit.attacks},
     }
     used = audit.rows["train"]
@@ -40,19 +41,10 @@ def summarize_audit(audit: Audit) -> Summary:
 
 def _light(audit: Audit) -> Headline:
     lights = [attack.light for attack in audit.attacks]
-    words = {"green": "green", "yellow": "yellow", "red": "red", "none": NOT_JUDGED}
-    counts = ", ".join(f"{lights.count(light)} {word}" for light, word in words.items() if light in lights)
-    return Headline(
-        name="Privacy audit",
-        measure="the worst light of all attacks",
-        value=None,
-        text=audit.signal,
-        direction="none",
-        ideal=None,
-        target="",
-        meaning=f"Of {len(lights)} attacks: {counts or 'none'}.",
-        grade=GRADES[audit.light],
-    )
+    counts = ", ".join(f"{lights.count(light)} {signal_of(light)}" for light in GRADES_OF_LIGHTS if light in lights)
+    meaning = f"Of {len(lights)} attacks: {counts or 'none'}."
+    found = fact("Privacy audit", "the worst light of all attacks", None, audit.signal, meaning)
+    return {**found, "grade": GRADES_OF_LIGHTS[audit.light]}
 
 
 def _largest_risk(audit: Audit) -> Headline:

@@ -24,14 +24,14 @@ from harpoon.report.agreement import MIN_REAL_ROWS, agreement
 from harpoon.report.distributions import (
     by_excess,
     category_fractions,
+    describe_distribution,
     distance,
     distance_noise,
     format_category,
     format_rounded_value,
     measure,
-    picture,
 )
-from harpoon.report.overview import sample_rows
+from harpoon.report.rows import sample_rows
 from harpoon.report.summary import Change, Condition, finite_or_none, finite_or_zero
 
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ def _change(
         interval=None if moved.interval is None else [finite_or_zero(end) for end in moved.interval],
         interval_text=moved.interval_text,
         distance_to_real=None if truth is None else distance(shown, truth, after),
-        picture=picture(shown, {"before": before, "after": after}),
+        picture=describe_distribution(shown, {"before": before, "after": after}),
     )
 
 

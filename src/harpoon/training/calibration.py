@@ -14,6 +14,7 @@ from torch import Tensor
 
 from harpoon._formatting import format_percent, format_rounded
 from harpoon._utils import cards
+from harpoon._utils.letter_grades import grade_of
 from harpoon.diffusion import CellScores, Denoiser
 from harpoon.encoding import EncodedRows
 from harpoon.training.distributed import SingleProcess
@@ -23,9 +24,7 @@ MAX_CELLS = 4096  # hidden cells, at most
 MIN_GRADED_CELLS = 100  # a grade of fewer would be noise
 N_BINS = 10  # of predicted probabilities
 N_TOTALS = 7  # sums that are not those of a bin
-# The largest error of probabilities and of coverage for each grade; above the last the grade is D.
-GRADES = {"A": 0.02, "B": 0.05, "C": 0.1}
-WORST_GRADE = "D"
+CALIBRATION_BOUNDS = {"A": 0.02, "B": 0.05, "C": 0.1}  # the largest error of probabilities and of coverage by grade
 SINGLE_CELLS = (
     "This is about single cells, and does not say whether whole rows look real: the report of harpoon evaluate does."
 )
@@ -56,12 +55,11 @@ class Calibration(cards.Displayed):
     def grade(self) -> str:
         """From A to D: the worse of calibration error and coverage, D if columns alone predict better; "": none.
 
-        Bounds are those of `GRADES`, after the standard error of the coverage is subtracted.
+        Bounds are those of `CALIBRATION_BOUNDS`, after the standard error of the coverage is subtracted.
         """
         if self.cells < MIN_GRADED_CELLS or self.gain is None:
             return ""
-        loss = max(self._excess(), -self.gain)
-        return next((grade for grade, bound in GRADES.items() if loss <= bound), WORST_GRADE)
+        return grade_of(max(self._excess(), -self.gain), CALIBRATION_BOUNDS)
 
     def _excess(self) -> float:
         """Return the larger of calibration error and error of coverage, the latter less its standard error."""

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harpoon import Schema
 from harpoon.data import dataframe
-from harpoon.report.distributions import Bins, CategoryFractions, format_rounded_value, picture
+from harpoon.report.distributions import Bins, CategoryFractions, describe_distribution, format_rounded_value
 
 RNG = np.random.default_rng(0)
 
@@ -108,7 +108,7 @@ def test_categories_are_sorted_by_their_largest_fraction_or_keep_their_order():
 def test_durations_have_one_unit_per_picture():
     table = dataframe.read(pa.table({"x": pa.array([60, 5400, 9000] * 9, pa.duration("s"))}))
     column = Schema.infer(table)["x"]
-    drawn = picture(column, {"real": table})
+    drawn = describe_distribution(column, {"real": table})
     assert [tick["text"] for tick in drawn["ticks"]] == ["0.01667", "1.25", "2.5"]
     assert drawn["unit"] == "hours"
     assert format_rounded_value(column, 5400) == "90 minutes"
@@ -126,7 +126,7 @@ def test_durations_have_one_unit_per_picture():
 def test_ticks_stand_below_their_values_and_none_is_shown_twice(values, texts, at):
     table = dataframe.read(pa.table({"x": values * 12}))
     column = replace(Schema.infer(table)["x"], step=0.1 if 0.1 in values else 1)
-    ticks = picture(column, {"real": table})["ticks"]
+    ticks = describe_distribution(column, {"real": table})["ticks"]
     assert [tick["text"] for tick in ticks] == texts
     assert [tick["at"] for tick in ticks] == pytest.approx(at, abs=0.05)
 
@@ -135,5 +135,5 @@ def test_a_value_that_no_row_has_has_no_tick():
     values = [2, 3, 4, 5, 6, 8] * 50
     column, _ = read_column(values)
     assert column.values == (2, 3, 4, 5, 6, 8)
-    drawn = picture(column, {"real": dataframe.read(pa.table({"x": values}))})
+    drawn = describe_distribution(column, {"real": dataframe.read(pa.table({"x": values}))})
     assert [tick["text"] for tick in drawn["ticks"]] == ["2", "3", "4", "5", "6", "8"]

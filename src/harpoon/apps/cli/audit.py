@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 from typer import Argument, Option
 
 from harpoon.apps.cli import options
 from harpoon.apps.cli.console import Console
-from harpoon.apps.cli.loading import load_model, read_table
+from harpoon.apps.cli.loading import load_model, read_for
 
 AUDIT = (
     "harpoon audit penguins.harpoon train.csv holdout.csv",
@@ -24,7 +23,6 @@ def audit(
     holdout: Annotated[
         str, Argument(metavar="HOLDOUT", help="Rows of the same source that the model was not trained on.")
     ],
-    output: Annotated[Path | None, Option("--output", "-o", metavar="FILE", help="A page, an HTML file.")] = None,
     rows: Annotated[int, Option(min=1, metavar="N", help="Rows of each table to attack, at most.")] = 2000,
     k: Annotated[int, Option(min=1, metavar="N", help="Labels and extremes of fewer training rows are rare.")] = 10,
     shadow_models: Annotated[
@@ -37,31 +35,27 @@ def audit(
         ),
     ] = 0,
     *,
+    page: options.PageOptions,
     csv: options.CsvOptions,
     seed: options.Seed = None,
-    force: options.Force = False,
     console: Console,
 ) -> None:
     """Attack a model: what do its rows reveal about the training rows that they do not reveal about any other row?
 
     Each attack has a light: green, yellow or red. An audit is no guarantee.
     """
-    from harpoon.data.arrow_types import text_types
-
-    if output is not None:
-        options.check_output(output, force=force)
+    page.check()
     loaded = load_model(model, console)
-    types = text_types(loaded.schema_)
     with console.warnings_as_notes():
         tables = [
-            read_table(each, csv_of, console, types)
+            read_for(loaded.schema_, each, csv_of, console)
             for each, csv_of in zip((train, holdout), csv.by_table(train, holdout), strict=True)
         ]
         found = loaded.audit(*tables, rows=rows, k=k, shadow_models=shadow_models, random_state=seed)
     found = found.with_names(model=str(model), train=train, holdout=holdout)
-    if output is not None:
-        from harpoon.report import Page, summarize_audit
+    if page.output is not None:
+        from harpoon.report import summarize_audit
 
-        Page(summarize_audit(found)).save(output, force=force)
-        console.message(f"Report: {output}")
+        page.save(summarize_audit(found))
+        console.message(f"Report: {page.output}")
     console.result(found.to_json(), str(found))

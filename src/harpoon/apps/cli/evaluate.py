@@ -9,7 +9,7 @@ from typer import Argument, Option
 
 from harpoon.apps.cli import options
 from harpoon.apps.cli.console import Console
-from harpoon.apps.cli.loading import is_model, load_model, read_table
+from harpoon.apps.cli.loading import is_model, load_model, read_for, read_table
 from harpoon.config import DEFAULT_REPORT_ROWS
 from harpoon.exceptions import InvalidOption
 
@@ -26,40 +26,35 @@ REPORT = (
     "harpoon report penguins.harpoon penguins.csv -o sampled.html",
 )
 
-Page = Annotated[Path | None, Option("--output", "-o", metavar="FILE", help="The page, an HTML file.")]
-
 
 def evaluate(
     model: options.ModelFile,
     test: Annotated[str, Argument(metavar="TEST", help="A table that the model was not trained on.")],
     train: Annotated[str | None, Option(metavar="TABLE", help="The training table, to search it for copies.")] = None,
-    output: Page = None,
     where: options.Where = None,
     rows: Annotated[
         int | None,
         Option(min=1, metavar="N", help=f"Rows to sample and to evaluate; {DEFAULT_REPORT_ROWS:,} by default."),
     ] = None,
     *,
+    page: options.PageOptions,
     csv: options.CsvOptions,
     seed: options.Seed = None,
-    force: options.Force = False,
     console: Console,
 ) -> None:
     """Hide cells of a test table and score how the model fills them, and compare sampled rows with real rows."""
     from harpoon import report
-    from harpoon.data.arrow_types import text_types
 
-    _check_output(output, console, force=force)
+    _check_output(page, console)
     loaded = load_model(model, console)
-    types = text_types(loaded.schema_)
     csv_of = csv.by_table(test, *([] if train is None else [train]))
-    table = read_table(test, csv_of[0], console, types)
-    original = None if train is None else read_table(train, csv_of[1], console, types)
+    table = read_for(loaded.schema_, test, csv_of[0], console)
+    original = None if train is None else read_for(loaded.schema_, train, csv_of[1], console)
     with console.warnings_as_notes():
         summary = report.evaluate(
             loaded, table, train=original, where=where, rows=rows or DEFAULT_REPORT_ROWS, random_state=seed
         )
-    _show(summary, output, console, force=force)
+    _show(summary, page, console)
 
 
 def report(
@@ -67,7 +62,6 @@ def report(
     second: Annotated[
         str | None, Argument(metavar="TABLE|SYNTHETIC", help="A table to compare with.", show_default=False)
     ] = None,
-    output: Page = None,
     where: options.Where = None,
     rows: Annotated[
         int | None,
@@ -78,9 +72,9 @@ def report(
         ),
     ] = None,
     *,
+    page: options.PageOptions,
     csv: options.CsvOptions,
     seed: options.Seed = None,
-    force: options.Force = False,
     console: Console,
 ) -> None:
     """Describe a model, or compare two tables: real rows with synthetic rows, or with rows that the model samples."""
@@ -88,16 +82,15 @@ def report(
 
     from harpoon import report
     from harpoon.data import dataframe
-    from harpoon.data.arrow_types import text_types
 
-    _check_output(output, console, force=force)
+    _check_output(page, console)
     with console.warnings_as_notes():
         if is_model(first):
             model = load_model(Path(first), console)
             if second is None:
                 summary = report.describe(model, where=where, rows=rows or DEFAULT_REPORT_ROWS, random_state=seed)
             else:
-                real = read_table(second, csv, console, text_types(model.schema_))
+                real = read_for(model.schema_, second, csv, console)
                 sampled = model.sample(rows or max(real.num_rows, 1), where=where, random_state=seed)
                 summary = report.compare(real, dataframe.read(sampled).arrow, random_state=seed)
         elif second is None:
@@ -111,23 +104,19 @@ def report(
             known = [f for f in real.schema if not pa.types.is_null(f.type) and not pa.types.is_dictionary(f.type)]
             types = {f.name: f.type for f in known}
             summary = report.compare(real, read_table(second, second_csv, console, types), random_state=seed)
-    _show(summary, output, console, force=force)
+    _show(summary, page, console)
 
 
-def _check_output(output: Path | None, console: Console, *, force: bool) -> None:
-    if output is not None:
-        options.check_output(output, force=force)
-    elif not console.json:
+def _check_output(page: options.PageOptions, console: Console) -> None:
+    page.check()
+    if page.output is None and not console.json:
         raise InvalidOption("Give a file for the page, with -o report.html, or print the numbers with --json.")
 
 
-def _show(summary: Mapping[str, Any], output: Path | None, console: Console, *, force: bool) -> None:
-    if output is not None:
-        from harpoon.report import Page
-
-        Page(summary).save(output, force=force)
+def _show(summary: Mapping[str, Any], page: options.PageOptions, console: Console) -> None:
+    page.save(summary)
     lines = [
         f"{one['name']}: {one['text']}{one['target'] and ' (' + one['target'] + ')'}. {one['meaning']}"
         for one in summary.get("headlines", ())
     ]
-    console.summary(summary, *lines, f"Report: {output}")
+    console.summary(summary, *lines, f"Report: {page.output}")

@@ -10,7 +10,7 @@ from typer import Option
 
 from harpoon.apps.cli import options
 from harpoon.apps.cli.console import Console
-from harpoon.apps.cli.loading import read_table
+from harpoon.apps.cli.loading import read_for, read_table, save_model
 from harpoon.exceptions import ColumnLeftOutWarning, InvalidOption, TableFileError
 
 if TYPE_CHECKING:
@@ -137,7 +137,6 @@ def fit(
 ) -> None:
     """Train a model on a table, which may have missing cells. Ctrl-C ends the training early and saves the model."""
     from harpoon.apps.cli.terminal_tables import schema_table
-    from harpoon.data.dataframe import ANY_LIBRARY
     from harpoon.estimator import Harpoon
 
     options.check_output(output, force=force)
@@ -165,8 +164,7 @@ def fit(
         if budget is not None:
             console.note(PUBLIC_SCHEMA)
         model.fit(rows, checkpoint=checkpoint)
-    model.template_ = model.template_.with_library(ANY_LIBRARY)  # a file has no dataframe library
-    model.save(output)
+    save_model(model, output)
     shown = {} if budget is not None else {"rows": rows.num_rows}  # with privacy the number of rows is private, too
     summary = {"model": str(output), **shown, "bytes": output.stat().st_size, **training_summary(model)}
     console.summary(summary, _describe(summary))
@@ -187,7 +185,6 @@ def read_with_schema(
     What the file leaves open is inferred if the schema is to be `complete`.
     """
     from harpoon.data import Schema
-    from harpoon.data.arrow_types import text_types
 
     if file is None:
         named = {weights, *columns.kinds, *(columns.exclude or ())}
@@ -198,7 +195,7 @@ def read_with_schema(
         schema = Schema.from_json(file.read_text(encoding="utf-8"))
     except (OSError, UnicodeError) as error:
         raise TableFileError.unreadable(f"The schema {str(file)!r}", error) from None
-    rows = read_table(table, csv, console, text_types(schema))
+    rows = read_for(schema, table, csv, console)
     for name, kind in columns.kinds.items():
         schema = schema.replace(name, kind=kind)
     for name in columns.exclude or ():

@@ -1,4 +1,4 @@
-"""Models and tables that commands read."""
+"""Models and tables that commands read, and models that they write."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from harpoon.apps.cli.options import CsvOptions
+    from harpoon.data.schema import Schema
     from harpoon.estimator import Harpoon
     from harpoon.io import Source
 
@@ -28,6 +29,14 @@ def load_model(path: Path, console: Console, *, progress: bool = True) -> Harpoo
     from harpoon.estimator import load
 
     return load(path, library="pyarrow", progress=progress and not console.quiet)
+
+
+def save_model(model: Harpoon, path: Path) -> None:
+    """Write a model to its file, which has no dataframe library: commands read and write Arrow tables."""
+    from harpoon.data.dataframe import ANY_LIBRARY
+
+    model.template_ = model.template_.with_library(ANY_LIBRARY)
+    model.save(path)
 
 
 def is_model(location: str) -> bool:
@@ -64,6 +73,13 @@ def read_table(
         if check_texts and all(chunk.texts is not None for chunk in chunks):
             _note_likely_missing(table, console)
         return table
+
+
+def read_for(schema: Schema, location: str, csv: CsvOptions, console: Console) -> pa.Table:
+    """Read a whole table whose columns have the types of a schema."""
+    from harpoon.data.arrow_types import text_types
+
+    return read_table(location, csv, console, text_types(schema))
 
 
 def _note_delimiter(source: Source, console: Console) -> None:

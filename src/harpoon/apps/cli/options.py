@@ -117,6 +117,26 @@ class CsvOptions:
 
 
 @dataclass(frozen=True)
+class PageOptions:
+    """Options of commands that write a page."""
+
+    output: Annotated[Path | None, Option("--output", "-o", metavar="FILE", help="The page, an HTML file.")] = None
+    force: Force = False
+
+    def check(self) -> None:
+        """Raise if the page cannot be written, before any work is done."""
+        if self.output is not None:
+            check_output(self.output, force=self.force)
+
+    def save(self, summary: Mapping[str, Any]) -> None:
+        """Write the page of a summary, if it has a file."""
+        if self.output is not None:
+            from harpoon.report import Page
+
+            Page(summary).save(self.output, force=self.force)
+
+
+@dataclass(frozen=True)
 class EngineOptions:
     """Options of commands that an engine can run."""
 

@@ -11,7 +11,7 @@ from typer import Argument, Option
 
 from harpoon.apps.cli import options
 from harpoon.apps.cli.console import Console
-from harpoon.apps.cli.loading import is_model, load_model, read_table
+from harpoon.apps.cli.loading import is_model, load_model, read_for, save_model
 from harpoon.apps.cli.sample import parse_given
 from harpoon.exceptions import InvalidOption
 
@@ -63,8 +63,6 @@ def check(
 
     The exit code is 4 if a row of the table breaks a rule, and 3 if the probability of the condition is 0.
     """
-    from harpoon.data.arrow_types import text_types
-
     if table is None and where is None:
         raise InvalidOption("Name a TABLE to check against the rules of the model, or a condition with --where.")
     loaded = load_model(model, console)
@@ -75,7 +73,7 @@ def check(
         return
     with console.warnings_as_notes():
         cells = parse_given(given or (), loaded)
-        counted = None if data is None else read_table(data, csv, console, text_types(loaded.schema_))
+        counted = None if data is None else read_for(loaded.schema_, data, csv, console)
         found = loaded.feasibility(where, given=cells, data=counted, random_state=seed)
     of_table = ("training_fraction", "weighted_fraction")
     facts = {name: value for name, value in asdict(found).items() if name not in of_table or value is not None}
@@ -86,7 +84,6 @@ def check(
 
 def _check_table(model: Harpoon, table: str, where: str | None, csv: options.CsvOptions, console: Console) -> None:
     """Print which rows of a table break which rule."""
-    from harpoon.data.arrow_types import text_types
     from harpoon.rules.rule_set import NO_RULES
 
     if where is not None:
@@ -94,7 +91,7 @@ def _check_table(model: Harpoon, table: str, where: str | None, csv: options.Csv
     if not model.rules_:
         raise InvalidOption(f"{NO_RULES} Add one with --where, or some with harpoon rules.")
     with console.warnings_as_notes():
-        found = model.check(read_table(table, csv, console, text_types(model.schema_)))
+        found = model.check(read_for(model.schema_, table, csv, console))
     rows, names = found.pairs()
     broken = [{"row": row, "rule": name} for row, name in zip(rows.tolist(), names, strict=True)]
     console.result({**found.to_json(), "broken": broken}, str(found))
@@ -167,11 +164,8 @@ def _accepted(rules: RuleSet, names: Sequence[str]) -> RuleSet:
 
 def _write(model: Harpoon, accepted: RuleSet, output: Path | None, console: Console) -> None:
     """Write a model that also carries these rules."""
-    from harpoon.data.dataframe import ANY_LIBRARY
-
     if output is None:
         return
     both = model.with_rules([*model.rules_, *accepted])
-    both.template_ = both.template_.with_library(ANY_LIBRARY)  # a file has no dataframe library
-    both.save(output)
+    save_model(both, output)
     console.message(f"Model that carries {len(both.rules_)} rules: {output}")

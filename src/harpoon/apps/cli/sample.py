@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +10,7 @@ from typer import Option
 
 from harpoon.apps.cli import options
 from harpoon.apps.cli.console import Console
-from harpoon.apps.cli.loading import load_model, read_table
+from harpoon.apps.cli.loading import load_model, read_for
 from harpoon.config import DEFAULT_SAMPLE_ROWS
 from harpoon.exceptions import InvalidOption, InvalidTable
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from harpoon.data import Column
     from harpoon.estimator import Harpoon
+    from harpoon.io import Location
 
 
 SAMPLE = (
@@ -32,13 +33,15 @@ SAMPLE = (
 )
 
 
-def sample(
-    model: options.ModelFile,
+@dataclass(frozen=True)
+class SampleOptions:
+    """Options that say which rows to sample."""
+
     n: Annotated[
         int | None,
         Option("-n", min=1, metavar="N", help=f"Number of rows; {DEFAULT_SAMPLE_ROWS} by default.", show_default=False),
-    ] = None,
-    where: options.Where = None,
+    ] = None
+    where: options.Where = None
     given: Annotated[
         list[str] | None,
         Option(
@@ -46,7 +49,7 @@ def sample(
             help="A value that all rows share (may be repeated); COLUMN= is a missing cell. Or a table of "
             "partial rows, each of which is completed.",
         ),
-    ] = None,
+    ] = None
     target: Annotated[
         list[str] | None,
         Option(
@@ -54,82 +57,90 @@ def sample(
             help="A value that the rows have together (may be repeated): mean(x)=5, share(a = 'b')=0.5, std(x)=2, "
             "corr(x, y)=0.3; with a tolerance, mean(x)=5+-0.1.",
         ),
-    ] = None,
-    output: options.OutputTable = "-",
+    ] = None
     strategy: Annotated[
         str,
         Option(
             help="How to satisfy the condition: auto, rejection, conditioning, guidance or paper.",
             autocompletion=options.complete_from("harpoon.inference.conditional.strategies:STRATEGIES"),
         ),
-    ] = "auto",
+    ] = "auto"
     complete: Annotated[
         bool,
         Option("--complete", help="Fill missing cells, which rows otherwise have as often as the training table."),
-    ] = False,
+    ] = False
     allow_fewer: Annotated[
         bool,
         Option("--allow-fewer", help="Accept fewer than -n rows if the condition is too rare, or rows near targets."),
-    ] = False,
-    option: options.OptionValues = None,
+    ] = False
+    option: options.OptionValues = None
+    seed: options.Seed = None
+
+    @property
+    def tables(self) -> list[str]:
+        """The values of `--given` that are tables."""
+        return [text for text in self.given or () if "=" not in text or Path(text).exists() or "://" in text]
+
+    def arguments(self) -> dict[str, Any]:
+        """Return the arguments that a call of `Harpoon.sample` and of an engine have in common."""
+        missing = "complete" if self.complete else "as_trained"
+        return {"where": self.where, "strategy": self.strategy, "missing": missing, "random_state": self.seed}
+
+
+def sample(
+    model: options.ModelFile,
+    output: options.OutputTable = "-",
     *,
+    wanted: SampleOptions,
     engine: options.EngineOptions,
     csv: options.CsvOptions,
-    seed: options.Seed = None,
     force: options.Force = False,
     console: Console,
 ) -> None:
     """Sample new rows, each of which satisfies the condition."""
     from harpoon import io
-    from harpoon.data import dataframe
     from harpoon.engines.job import SampleJob
 
     options.check_table_output(output, console)
-    values = options.parse_options(option, ["sampling", "guidance"])
-    missing = "complete" if complete else "as_trained"
-    if csv.is_given and (engine.engine is not None or not _tables(given or ())):
+    values = options.parse_options(wanted.option, ["sampling", "guidance"])
+    if csv.is_given and (engine.engine is not None or not wanted.tables):
         raise InvalidOption("--delimiter, --encoding and --missing are for a table of --given. Leave them out.")
-    targets = parse_targets(target or ())
+    targets = parse_targets(wanted.target or ())
     if engine.engine is not None:
         engine.check_output(output)
         if targets:
             raise InvalidOption("An engine samples blocks of rows one by one. Leave --target or --engine out.")
-        if allow_fewer:
+        if wanted.allow_fewer:
             raise InvalidOption("An engine samples all rows or none. Leave --allow-fewer out.")
         with console.warnings_as_notes():
-            cells = parse_given(given or (), load_model(model, console))
-            rows = DEFAULT_SAMPLE_ROWS if n is None else n
-            job = SampleJob.create(
-                rows,
-                model,
-                where=where,
-                given=cells,
-                strategy=strategy,
-                missing=missing,
-                random_state=seed,
-                options=values,
-            )
+            cells = parse_given(wanted.given or (), load_model(model, console))
+            rows = DEFAULT_SAMPLE_ROWS if wanted.n is None else wanted.n
+            job = SampleJob.create(rows, model, given=cells, options=values, **wanted.arguments())
             engine.run(job, output, console, force=force)
         return
     destination = io.Location.parse(output).with_format(engine.format)
     io.check_writable(destination, force=force)
     loaded = load_model(model, console)
     with console.warnings_as_notes():
-        observed = _read_given(given or (), loaded, csv, console)
         frame = loaded.sample(
-            n,
-            where=where,
+            wanted.n,
             targets=targets,
-            given=observed,
-            strategy=strategy,
-            on_shortfall="return" if allow_fewer else "raise",
-            missing=missing,
-            random_state=seed,
+            given=_read_given(wanted, loaded, csv, console),
+            on_shortfall="return" if wanted.allow_fewer else "raise",
+            **wanted.arguments(),
             **values,
         )
-    table = loaded.template_.with_types(dataframe.read(frame).arrow)
+    _write(frame, loaded, destination, console, force=force)
+
+
+def _write(frame: object, model: Harpoon, destination: Location, console: Console, *, force: bool) -> None:
+    """Write sampled rows, and print how they were sampled."""
+    from harpoon import io
+    from harpoon.data import dataframe
+
+    table = model.template_.with_types(dataframe.read(frame).arrow)
     io.write_table(destination, table, force)
-    info = getattr(loaded, "sampling_info_", None)
+    info = getattr(model, "sampling_info_", None)
     summary = {
         "output": destination.text,
         "rows": table.num_rows,
@@ -139,21 +150,14 @@ def sample(
     console.summary(summary, f"{table.num_rows:,} rows sampled" if info is None else str(info))
 
 
-def _read_given(given: Sequence[str], model: Harpoon, csv: options.CsvOptions, console: Console) -> Any:  # noqa: ANN401
+def _read_given(wanted: SampleOptions, model: Harpoon, csv: options.CsvOptions, console: Console) -> Any:  # noqa: ANN401
     """Return values that all rows share, or a table of partial rows."""
-    files = _tables(given)
-    if not files:
+    given = wanted.given or ()
+    if not wanted.tables:
         return parse_given(given, model)
     if len(given) > 1:
         raise InvalidOption("--given takes one table of partial rows, or values only: --given column=value.")
-    from harpoon.data.arrow_types import text_types
-
-    return read_table(files[0], csv, console, text_types(model.schema_))
-
-
-def _tables(given: Sequence[str]) -> list[str]:
-    """Return the values of `--given` that are tables."""
-    return [text for text in given if "=" not in text or Path(text).exists() or "://" in text]
+    return read_for(model.schema_, wanted.tables[0], csv, console)
 
 
 def parse_given(given: Sequence[str], model: Harpoon) -> dict[str, Any]:

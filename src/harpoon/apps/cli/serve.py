@@ -11,7 +11,7 @@ from typer import Option
 
 from harpoon.apps.cli import options
 from harpoon.apps.cli.console import Console, Debug, Quiet
-from harpoon.apps.cli.loading import load_model, read_table
+from harpoon.apps.cli.loading import load_model, read_for
 from harpoon.apps.server.limits import LOCAL, MEGABYTE, Limits
 from harpoon.exceptions import InvalidOption, MissingExtra
 
@@ -59,7 +59,6 @@ def serve(
         from harpoon.apps.server.real_table import RealTable
         from harpoon.apps.server.routes import create_app
         from harpoon.apps.server.run import listen, run
-        from harpoon.data.arrow_types import text_types
     except ModuleNotFoundError as error:
         raise MissingExtra.for_package(str(error.name), "serve", "`harpoon serve`") from None
 
@@ -69,7 +68,7 @@ def serve(
         loaded = load_model(model, console, progress=False)
         real = None
         if data is not None:
-            read = partial(read_table, data, options.CsvOptions(), console, text_types(loaded.schema_))
+            read = partial(read_for, loaded.schema_, data, options.CsvOptions(), console)
             real = RealTable(loaded.schema_, read, lambda: app.state.stop())  # noqa: PLW0108  # the app follows
         app = create_app(loaded, limits, token=token, name=model.stem, hosts={*LOCAL, host}, data=real)
         name = f"[{host}]" if ":" in host else host

@@ -23,7 +23,7 @@ from harpoon.apps.server.workers import JobControl
 from harpoon.conditions import BoundPredicate, Predicate, bind, column_names, parse
 from harpoon.data import Column, Kind, Schema, Table, as_category, dataframe
 from harpoon.data.arrow_types import text_types
-from harpoon.engines.block_imputer import BlockImputer, stack_draws, warn_structural
+from harpoon.engines.block_imputer import BlockImputer, warn_structural
 from harpoon.estimator import Harpoon
 from harpoon.exceptions import InvalidOption, InvalidTable, collect_warnings
 from harpoon.inference.diagnostics.answer_grade import grade_answer
@@ -111,9 +111,8 @@ def impute_table(
         options=parameters.options,
     )
     with collect_warnings(sentence) as notes:
-        tables = imputer.impute_chunk(upload.chunk, 0)
+        table = imputer.impute_stacked(upload.chunk, 0)
         warn_structural(imputer.structural, imputer.causes)
-    table = tables[0] if parameters.draws is None else stack_draws(tables)
     return Payload({"seed": seed, "notes": [*upload.notes, *notes]}, table)
 
 

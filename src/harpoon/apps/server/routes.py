@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi.responses import FileResponse, Response
 from fastapi.security import HTTPBearer
+from pydantic import BaseModel
 
 from harpoon._version import __version__
 from harpoon.apps.server import handlers, openapi, schemas
@@ -25,6 +26,7 @@ from harpoon.apps.server.workers import JobControl, Workers
 from harpoon.conditions import parse
 from harpoon.estimator import Harpoon
 
+Route = TypeVar("Route", bound=Callable[..., Any])
 STUDIO = Path(__file__).parent / "studio"
 
 
@@ -124,33 +126,22 @@ def _fast_routes(served: ServedModel) -> APIRouter:
 
 def _job_routes(served: ServedModel, dispatcher: Dispatcher) -> APIRouter:
     """Return the routes that run a job."""
-    router, json_only = APIRouter(), [Depends(_require_json)]
-    schema, max_rows = served.model.schema_, served.limits.rows
+    router, schema, max_rows = APIRouter(), served.model.schema_, served.limits.rows
 
-    @router.post(
-        "/sample",
-        summary="Sample rows",
-        dependencies=json_only,
-        responses=openapi.job_responses(schemas.SampleResponse, tables=True),
-    )
+    def post(path: str, summary: str, answer: type[BaseModel], *, tables: bool = False) -> Callable[[Route], Route]:
+        """Return the decorator of a route that takes JSON."""
+        responses = openapi.job_responses(answer, tables=tables)
+        return router.post(path, summary=summary, dependencies=[Depends(_require_json)], responses=responses)
+
+    @post("/sample", "Sample rows", schemas.SampleResponse, tables=True)
     async def sample(request: Request, body: schemas.SampleBody) -> Response:
         return await dispatcher.respond(request, lambda control: handlers.sample(served, body, control), tables=True)
 
-    @router.post(
-        "/feasibility",
-        summary="The probability of a condition, and what to relax",
-        dependencies=json_only,
-        responses=openapi.job_responses(schemas.FeasibilityResponse),
-    )
+    @post("/feasibility", "The probability of a condition, and what to relax", schemas.FeasibilityResponse)
     async def feasibility(request: Request, body: schemas.FeasibilityBody) -> Response:
         return await dispatcher.respond(request, lambda control: handlers.feasibility(served, body, control))
 
-    @router.post(
-        "/profile",
-        summary="The effect of a condition on every column",
-        dependencies=json_only,
-        responses=openapi.job_responses(schemas.ProfileResponse),
-    )
+    @post("/profile", "The effect of a condition on every column", schemas.ProfileResponse)
     async def profile(request: Request, body: schemas.ProfileBody) -> Response:
         return await dispatcher.respond(request, lambda control: handlers.profile(served, body, control))
 

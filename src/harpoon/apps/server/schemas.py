@@ -22,6 +22,7 @@ from harpoon.apps.server.limits import MAX_CELLS, MAX_COLUMNS
 from harpoon.config import DEFAULT_SAMPLE_ROWS, GROUPS, Option, declared
 from harpoon.exceptions import InvalidOption
 from harpoon.inference.conditional.strategies import STRATEGIES, check_strategy
+from harpoon.inference.diagnostics.support import Support
 
 MAX_FIELDS = 50  # of a body
 MAX_CELL_ERRORS = 20  # that are described one by one
@@ -290,20 +291,7 @@ class ModelDescription(BaseModel):
 class SupportContent(BaseModel):
     """How many training rows satisfy a condition: an upper bound and an estimate, and a sentence."""
 
-    rows: int
-    upper_bound: int
-    estimate: float
-    exact: int | None
-    given_rows: float
-    counted: float
-    is_counted: bool
-    effective_rows: float | None
-    weighted_share: float | None
-    is_impossible: bool
-    is_contradiction: bool
-    is_below_noise: bool
-    is_extrapolation: bool
-    text: str
+    __annotations__ = {**Support.__annotations__, "is_extrapolation": bool, "text": str}  # `Support.to_json`
 
 
 class SampleResponse(BaseModel):

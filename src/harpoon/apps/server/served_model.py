@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
+from harpoon._utils.progress import with_progress
 from harpoon._version import __version__
 from harpoon.apps.server.limits import Limits
 from harpoon.apps.server.real_table import RealTable
@@ -17,7 +17,7 @@ from harpoon.conditions import BoundPredicate
 from harpoon.data import Column, Kind, Table, as_category, dataframe, format_iso_time
 from harpoon.estimator import Harpoon
 from harpoon.report.distributions import Bins, category_fractions
-from harpoon.report.overview import sample_rows, weighted_rows
+from harpoon.report.rows import sample_rows, weighted_rows
 
 REFERENCE_ROWS, REFERENCE_ROWS_IF_SLOW = 5000, 500
 REFERENCE_SEED = 0
@@ -41,10 +41,10 @@ class ServedModel:
 
         A `RealTable` is read when the service has started.
         """
-        model = copy.copy(model)
         model._check_fitted()
+        model = with_progress(model, progress=False)
         # Rows leave as Arrow, CSV or JSON: the dataframe library of the training table need not be installed.
-        model.template_, model.progress = replace(model.template_, library="pyarrow", range_index=()), False
+        model.template_ = replace(model.template_, library="pyarrow", range_index=())
         real = data if data is None or isinstance(data, RealTable) else RealTable(model.schema_, lambda: data)
         if real is not None and real is not data:
             real.read()
@@ -79,9 +79,7 @@ class ServedModel:
 
     def for_job(self, control: JobControl) -> Harpoon:
         """Return the model for one job: with its own diagnostics, and ended by its control."""
-        model = copy.copy(self.model)
-        model.progress = control.on_step
-        return model
+        return with_progress(self.model, progress=control.on_step)
 
     def describe_data(self) -> dict[str, Any]:
         """Return how many real rows there are, and whether they are still being read."""

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from harpoon._utils.letter_grades import WORST_GRADE, worst_grade
 from harpoon.inference.diagnostics.support import MIN_SUPPORT_ROWS, Support
-from harpoon.training.calibration import GRADES, WORST_GRADE, Calibration
+from harpoon.training.calibration import Calibration
 
 MIN_GRADED_ROWS = 30  # an answer that fewer training rows support has the grade C at best
 OWN_CHECK = "from the model's calibration and support, not from a comparison with real rows"
@@ -38,6 +39,6 @@ def grade_answer(calibration: Calibration, support: Support) -> AnswerGrade:
         return AnswerGrade("", f"No grade: the model has none of its own; {met}.")
     is_small = support.count < MIN_GRADED_ROWS
     is_unsure = is_small or support.is_modelled  # the calibration is that of cells, not of differences between them
-    grade = max(calibration.grade, list(GRADES)[-1]) if is_unsure else calibration.grade  # later letters are worse
+    grade = worst_grade(calibration.grade, "C") if is_unsure else calibration.grade
     met = f"{met}, which are fewer than {MIN_GRADED_ROWS}" if is_small else met
     return AnswerGrade(grade, f"Grade {grade}: {OWN_CHECK}; the calibration is {calibration.grade}, and {met}.")

@@ -8,13 +8,15 @@ and not learnt from a training row.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from harpoon._formatting import format_percent, shorten
 from harpoon.data import Floats, Mask
-from harpoon.privacy.attack_results import ATTACKS, LEVEL, Attack, Light, light_of, worst_light
-from harpoon.privacy.attacks.records import Records, column_distances
+from harpoon.privacy.attack_results import ATTACKS, LEVEL, Attack, Light, worst_light
 from harpoon.privacy.rates import Rate, excess_risk, mean_excess_risk, mean_rate
+from harpoon.privacy.records import Records, column_distances
 
 NAME = "attribute_inference"
 MIN_COLUMNS = 2
@@ -41,24 +43,15 @@ def attack_attributes(train: Records, holdout: Records, synthetic: Records) -> A
         f"{format_percent(rates[1])} of those of hold-out rows; the column with the largest risk is "
         f"{shorten(synthetic.names[worst])} ({rates_of_worst[0]} and {rates_of_worst[1]})."
     )
-    baseline = mean_rate(by_row[1], LEVEL)
-    return Attack(
-        NAME,
-        worst_light([light_of(risk, red), *lights]),
-        sentence,
-        risk.value,
-        (risk.low, risk.high),
-        rates[0],
-        rates[1],
-        (baseline.low, baseline.high),
-        len(train),
-        {
-            "columns": [
-                {"name": name, "risk": value, "interval": list(interval)}
-                for name, (value, interval) in zip(synthetic.names, columns, strict=True)
-            ]
-        },
+    of_columns = [
+        {"name": name, "risk": value, "interval": list(interval)}
+        for name, (value, interval) in zip(synthetic.names, columns, strict=True)
+    ]
+    baseline, details = mean_rate(by_row[1], LEVEL), {"columns": of_columns}
+    found = Attack.judged(
+        NAME, sentence, risk=risk, rate=rates[0], baseline=baseline, attacks=len(train), details=details
     )
+    return replace(found, light=worst_light([found.light, *lights]))
 
 
 def guess_cells(records: Records, synthetic: Records) -> Mask:

@@ -14,9 +14,8 @@ from harpoon._formatting import format_percent
 from harpoon.data import Floats
 from harpoon.privacy.attack_results import LEVEL, Attack
 from harpoon.privacy.attacks.membership import closeness
-from harpoon.privacy.attacks.records import Codes, Records, concat
-from harpoon.privacy.attacks.success import attack_of_rates
 from harpoon.privacy.rates import Rate, exceeds, random_halves, split_error
+from harpoon.privacy.records import Codes, Records, concat
 
 NEAR_FRACTION = 0.05  # of the real rows, which count as near the synthetic ones
 MAX_LISTED_ROWS = 20
@@ -37,7 +36,7 @@ def attack_exact_copies(train: Records, holdout: Records, synthetic: Records, ro
     suspicious = copied & ~np.isin(train.row_keys(), holdout.row_keys())
     listed = np.sort(rows[suspicious])[:MAX_LISTED_ROWS].tolist()
     details = {"copied_rows": int(suspicious.sum()), "row_numbers": listed}
-    return attack_of_rates("exact_copies", rates, sentence, details)
+    return Attack.of_rates("exact_copies", rates, sentence, details)
 
 
 def attack_near_copies(train: Records, holdout: Records, synthetic: Records) -> Attack:
@@ -60,7 +59,7 @@ def attack_near_copies(train: Records, holdout: Records, synthetic: Records) -> 
         f"{format_percent(rates[0].value)} of the training rows are among them, and {format_percent(rates[1].value)} "
         "of the hold-out rows."
     )
-    return attack_of_rates("near_copies", rates, sentence, {"largest_distance": bound, "counted": near})
+    return Attack.of_rates("near_copies", rates, sentence, {"largest_distance": bound, "counted": near})
 
 
 def nearness_bound(distances: Floats) -> float:
@@ -93,7 +92,7 @@ def attack_rare_values(
         sentence += f" Rare values that hold-out rows also have are not judged: {shared:,}."
     details = {"k": k, "values": rates[0].total, "drawn": rates[0].successes, "shared": shared}
     error = _split_error(concat(train, holdout), synthetic, k, rng)
-    found = attack_of_rates(name, rates, sentence, details, least_error=error)
+    found = Attack.of_rates(name, rates, sentence, details, least_error=error)
     is_decided = found.light == "green" or exceeds(rates[0], rates[1], LEVEL)
     if (found.is_open or not is_decided) and min(rate.total for rate in rates) < MIN_RARE_VALUES:
         return replace(found, light="none", sentence=f"{sentence} These are too few to judge.")

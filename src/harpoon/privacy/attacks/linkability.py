@@ -12,9 +12,8 @@ import numpy as np
 from harpoon._formatting import format_percent
 from harpoon.data import Mask
 from harpoon.privacy.attack_results import Attack
-from harpoon.privacy.attacks.records import Records, nearest
-from harpoon.privacy.attacks.success import attack_of_rates
 from harpoon.privacy.rates import Rate
+from harpoon.privacy.records import Records, nearest
 
 NAME = "linkability"
 MIN_COLUMNS = 2
@@ -33,7 +32,7 @@ def attack_links(train: Records, holdout: Records, synthetic: Records, rng: np.r
         f"training rows, and for {format_percent(rates[1].value)} of the hold-out rows."
     )
     names = [[synthetic.names[column] for column in half] for half in (first, second)]
-    return attack_of_rates(NAME, rates, sentence, {"columns": names})
+    return Attack.of_rates(NAME, rates, sentence, {"columns": names})
 
 
 def links(records: Records, synthetic: Records, first: list[int], second: list[int]) -> Mask:

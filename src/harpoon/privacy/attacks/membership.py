@@ -12,8 +12,8 @@ import numpy as np
 from harpoon._formatting import format_percent
 from harpoon.data import Floats
 from harpoon.privacy.attack_results import LEVEL, Attack
-from harpoon.privacy.attacks.records import Records, nearest, with_ranks
 from harpoon.privacy.rates import Estimate, advantage, area_under_curve
+from harpoon.privacy.records import Records, nearest, with_ranks
 
 BY_DISTANCE = "by its distance to the closest synthetic row"
 BY_LIKELIHOOD = "by its likelihood under the model"

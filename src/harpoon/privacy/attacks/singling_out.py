@@ -18,9 +18,8 @@ import numpy as np
 from harpoon._formatting import format_percent, shorten
 from harpoon.data import Floats, Mask
 from harpoon.privacy.attack_results import LEVEL, Attack
-from harpoon.privacy.attacks.records import Codes, Records
-from harpoon.privacy.attacks.success import attack_of_rates
 from harpoon.privacy.rates import Rate, random_halves, split_error
+from harpoon.privacy.records import Codes, Records
 
 N_ATTACKS = 2000  # descriptions
 N_COLUMNS = 3  # of a description of several columns
@@ -112,7 +111,7 @@ def _attack(
         f"Of {len(descriptions):,} descriptions that fit exactly one synthetic row, {format_percent(rates[0].value)} "
         f"fit exactly one training row, and {format_percent(rates[1].value)} exactly one of as many hold-out rows."
     )
-    return attack_of_rates(name, rates, sentence, least_error=_split_error(np.concatenate(fits, axis=1), rng))
+    return Attack.of_rates(name, rates, sentence, least_error=_split_error(np.concatenate(fits, axis=1), rng))
 
 
 def _by_column(names: Sequence[str], of_column: Codes, hits: Sequence[Mask]) -> list[dict[str, Any]]:

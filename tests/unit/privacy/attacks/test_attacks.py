@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from harpoon.data import Schema, dataframe
 from harpoon.privacy import ATTACKS, audit_rows
 from harpoon.privacy.attacks.copies import NEAR_FRACTION, nearness_bound, rare_values
-from harpoon.privacy.attacks.records import read_records
 from harpoon.privacy.audit import MIN_ROWS, choose_rows
+from harpoon.privacy.records import read_records
 
 ROWS = 800
 REPEATS = 12

@@ -8,7 +8,7 @@ import numpy as np
 
 from harpoon._formatting import format_percent
 from harpoon.data import Floats
-from harpoon.privacy.attacks.records import Records
+from harpoon.privacy.records import Records
 
 MAX_MISMATCH = 0.05  # of the rows of a table, by which a column may differ
 MAX_ERRORS = 4.0  # standard errors, by which it may differ

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harpoon.data import Schema, dataframe
-from harpoon.privacy.attacks.records import column_distances, nearest, read_records, with_ranks
+from harpoon.privacy.records import column_distances, nearest, read_records, with_ranks
 
 cells = {
     "x": st.one_of(st.none(), st.integers(-3, 3).map(float)),
