@@ -42,7 +42,7 @@ from harpoon.conditions.evaluation.interval_arithmetic import Interval, may_sati
 from harpoon.data import Columns, Floats
 from harpoon.data.contingency import ColumnBins, ContingencyTables
 from harpoon.exceptions import ExtrapolationWarning, warn
-from harpoon.inference.diagnostics.expected_counts import (
+from harpoon.inference.diagnostics.conditional_counts import (
     allowed_bins,
     expected_pair_counts,
     expected_rows,
