@@ -28,15 +28,7 @@ from harpoon._formatting import format_rounded
 from harpoon._utils import cards
 from harpoon._utils.resampling import effective_size
 from harpoon.conditions import BoundPredicate, columns_of, evaluate, negate
-from harpoon.conditions.binding.bound import (
-    ColumnRef,
-    Compare,
-    IsIn,
-    IsMissing,
-    NumberLiteral,
-    all_of,
-    has_date_part,
-)
+from harpoon.conditions.binding.bound import ColumnRef, Compare, IsIn, IsMissing, NumberLiteral, all_of, has_date_part
 from harpoon.conditions.binding.branches import Branch, overlapping_branches
 from harpoon.conditions.evaluation.interval_arithmetic import Interval, may_satisfy
 from harpoon.data import Columns, Floats
