@@ -35,13 +35,7 @@ from harpoon.data.arrow import (
 )
 from harpoon.data.column import Kind
 from harpoon.data.column_array import ColumnArray, Mask
-from harpoon.data.frame_metadata import (
-    ARROW_DECIMAL,
-    is_enum,
-    model_field,
-    pandas_dtypes,
-    pandas_metadata_of,
-)
+from harpoon.data.frame_metadata import ARROW_DECIMAL, is_enum, model_field, pandas_dtypes, pandas_metadata_of
 from harpoon.exceptions import InvalidOption, InvalidTable
 
 LIBRARIES = ("pandas", "polars", "pyarrow")

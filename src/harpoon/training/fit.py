@@ -28,13 +28,7 @@ from harpoon.data.suppression import Suppression
 from harpoon.data.survey_weights import check_ratio, read_weights
 from harpoon.diffusion import Denoiser
 from harpoon.encoding import EncodedRows, RowCodec
-from harpoon.exceptions import (
-    ColumnLeftOutWarning,
-    InvalidTable,
-    PersonalColumnWarning,
-    RowsDroppedWarning,
-    warn,
-)
+from harpoon.exceptions import ColumnLeftOutWarning, InvalidTable, PersonalColumnWarning, RowsDroppedWarning, warn
 from harpoon.networks import build_denoiser
 from harpoon.relations import formulas_of
 from harpoon.rules.discovery import count_rules, propose_rules, select_rules

@@ -20,15 +20,7 @@ from numpy.typing import NDArray
 
 from harpoon.conditions.binding import bound
 from harpoon.conditions.binding.binder import bind
-from harpoon.conditions.binding.bound import (
-    BoundPredicate,
-    DatePart,
-    all_of,
-    columns_of,
-    has_date_part,
-    leaves,
-    terms,
-)
+from harpoon.conditions.binding.bound import BoundPredicate, DatePart, all_of, columns_of, has_date_part, leaves, terms
 from harpoon.conditions.binding.branches import Branch, overlapping_branches
 from harpoon.conditions.evaluation.evaluate import evaluate
 from harpoon.conditions.evaluation.interval_arithmetic import may_satisfy

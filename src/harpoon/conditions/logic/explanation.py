@@ -139,10 +139,7 @@ def _describe_invariant(invariant: Invariant, predicate: BoundPredicate, domain:
     branches = overlapping_branches(predicate)
     if not isinstance(invariant, LabelInvariant) or len(branches) != 1:
         return invariant.text
-    for axis, other, possible in (
-        (invariant.left, invariant.right, invariant.possible),
-        (invariant.right, invariant.left, invariant.possible.T),
-    ):
+    for axis, other, possible in invariant.directions:
         left = np.flatnonzero(label_domain(axis, parts_by_column(branches[0].parts), domain).allowed)
         if len(left) == 1 and 0 < possible[left[0]].sum() <= MAX_NAMED_LABELS:
             found = [label_text(other, label, domain.schema) for label in np.flatnonzero(possible[left[0]]).tolist()]

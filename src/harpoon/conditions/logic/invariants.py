@@ -60,6 +60,11 @@ class LabelInvariant:
         """The columns."""
         return {self.left.column, self.right.column}
 
+    @property
+    def directions(self) -> tuple[tuple[LabelAxis, LabelAxis, Mask], ...]:
+        """Its two ways: the labels of one column, those of the other, and which occur together, (labels, others)."""
+        return (self.left, self.right, self.possible), (self.right, self.left, self.possible.T)
+
 
 @dataclass(frozen=True, eq=False)
 class SumInvariant:
@@ -161,10 +166,7 @@ class LabelDomains:
         while has_changed:
             has_changed = False
             for invariant in self.pairs:
-                for axis, other, possible in (
-                    (invariant.left, invariant.right, invariant.possible),
-                    (invariant.right, invariant.left, invariant.possible.T),
-                ):
+                for axis, other, possible in invariant.directions:
                     here, there = self._domain(axis), self._domain(other)
                     if there.may_be_null:  # a missing cell restricts nothing
                         continue

@@ -25,14 +25,7 @@ from harpoon.encoding.temporal.calendar_columns import (
     parts_of_times,
     with_label_codecs,
 )
-from harpoon.encoding.temporal.calendar_grid import (
-    DAY_PARTS,
-    SIZES,
-    Calendar,
-    Parts,
-    integers_from_json,
-    nearest_code,
-)
+from harpoon.encoding.temporal.calendar_grid import DAY_PARTS, SIZES, Calendar, Parts, integers_from_json, nearest_code
 
 MIN_DAYS = {"month": 60, "day": 60, "weekday": 14, "hour": 2}  # range below which a part is no cycle
 MIN_HOURS_OF_MINUTES = 2

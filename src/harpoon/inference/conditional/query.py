@@ -9,15 +9,7 @@ from time import perf_counter
 import numpy as np
 
 from harpoon._formatting import format_list
-from harpoon.conditions import (
-    BoundPredicate,
-    Predicate,
-    assume_complete,
-    bind,
-    column_names,
-    evaluate,
-    to_predicate,
-)
+from harpoon.conditions import BoundPredicate, Predicate, assume_complete, bind, column_names, evaluate, to_predicate
 from harpoon.conditions.binding.bound import Constant, all_of, complement
 from harpoon.conditions.evaluation.penalty import LossFunction, batch_penalty, row_penalty
 from harpoon.conditions.language.expressions import conjunction

@@ -1,4 +1,8 @@
-"""The distribution of a column among the training rows that satisfy a condition."""
+"""Counts under a condition: how many training rows satisfy it, by the values of a column or of two.
+
+The counts are those of the model file (`harpoon.data.contingency`), of which small ones are suppressed. Inside a bin,
+values count as evenly spread.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +12,13 @@ import numpy as np
 
 from harpoon._utils.resampling import effective_size
 from harpoon.conditions import BoundPredicate, columns_of
-from harpoon.data import Floats
-from harpoon.data.contingency import ContingencyTables
-from harpoon.inference.diagnostics.expected_counts import (
-    expected_counts,
-    expected_pair_counts,
-    expected_rows,
-    name_counted_parts,
-    shares_of_bins,
-    sum_by_pair_bin,
-)
+from harpoon.conditions.binding.bound import all_of, name_date_parts
+from harpoon.conditions.evaluation.interval_arithmetic import may_satisfy
+from harpoon.data import Floats, Index, Mask
+from harpoon.data.contingency import ColumnBins, ContingencyTables
+
+N_FITTING_STEPS = 10
+BIN_POINTS = 16  # values of a bin, by which the part of it that satisfies a condition is estimated
 
 
 @dataclass(frozen=True)
@@ -90,3 +91,74 @@ class ConditionalCounts:
             return 0.0
         mean, _ = self.moments()
         return float(np.sqrt(self.variance @ (self.values - mean) ** 2)) / self.total
+
+
+def name_counted_parts(tables: ContingencyTables, predicate: BoundPredicate) -> BoundPredicate:
+    """Return a condition in which the calendar parts that are counted are columns of their own."""
+    names = {(part.column, part.part): name for name, part in tables.parts.items()}
+    return name_date_parts(predicate, names) if names else predicate
+
+
+def allowed_bins(bins: ColumnBins, name: str, parts: tuple[BoundPredicate, ...]) -> Mask:
+    """Return which bins of a column may satisfy the parts that use this column alone, (bins,)."""
+    boxes = {name: (np.append(bins.low, np.nan), np.append(bins.high, np.nan))}
+    return may_satisfy(parts_of_column(name, parts), boxes, len(bins.counts))
+
+
+def expected_rows(tables: ContingencyTables, name: str, parts: tuple[BoundPredicate, ...]) -> Floats:
+    """Return about how many rows of each bin satisfy the parts that use this column alone, (bins,).
+
+    They are the fraction of some values between the ends of the bin. If a bin may satisfy the parts but none of these
+    values does, it is half of what one value stands for.
+    """
+    bins, at = tables.columns[name], (np.arange(BIN_POINTS) + 0.5) / BIN_POINTS
+    low, high = np.append(bins.low, np.nan)[:, None], np.append(bins.high, np.nan)[:, None]
+    points = np.where(low == high, low, low * (1 - at) + high * at).ravel()
+    satisfied = may_satisfy(parts_of_column(name, parts), {name: (points, points)}, len(points)).reshape(-1, BIN_POINTS)
+    fraction = np.maximum(satisfied.mean(axis=1), 0.5 / BIN_POINTS)
+    return np.where(allowed_bins(bins, name, parts), expected_counts(tables, bins.counts) * fraction, 0.0)
+
+
+def parts_of_column(name: str, parts: tuple[BoundPredicate, ...]) -> BoundPredicate:
+    """Return the parts that use this column alone."""
+    return all_of(part for part in parts if columns_of(part) == {name})
+
+
+def expected_counts(tables: ContingencyTables, counts: Index) -> Floats:
+    """Return what counts are on average, of which small ones are suppressed: these together are the other rows."""
+    if tables.noise_std:
+        return counts.astype(np.float64)
+    suppressed = counts == tables.suppressed
+    rest = (tables.n_rows - counts[~suppressed].sum()) / max(int(suppressed.sum()), 1)
+    return np.where(suppressed, np.clip(rest, 1, tables.suppressed), counts)
+
+
+def expected_pair_counts(tables: ContingencyTables, a: str, b: str) -> Floats:
+    """Return what the counts of two columns are on average, (bins, bins).
+
+    Suppressed ones are fitted to the counts of each column alone (iterative proportional fitting).
+    """
+    counts = tables.pair(a, b)
+    if counts is None:
+        raise KeyError((a, b))
+    suppressed, found = counts == tables.suppressed, expected_counts(tables, counts)
+    known = np.where(suppressed, 0, counts)
+    for _ in range(N_FITTING_STEPS):
+        for axis, name in ((1, a), (0, b)):
+            bins = tables.columns[name]
+            rest = sum_by_pair_bin(bins, expected_counts(tables, bins.counts)) - known.sum(axis=axis)
+            factor = rest.clip(min=0.0) / np.maximum(np.where(suppressed, found, 0.0).sum(axis=axis), 1.0)
+            scaled = found * (factor[:, None] if axis else factor)
+            found = np.where(suppressed, scaled.clip(1, tables.suppressed), counts)
+    return found
+
+
+def shares_of_bins(tables: ContingencyTables, name: str, rows: Floats) -> Floats:
+    """Return the part of each pair bin of a column that some rows of its bins are, (pair bins,)."""
+    bins = tables.columns[name]
+    return sum_by_pair_bin(bins, rows) / np.maximum(sum_by_pair_bin(bins, expected_counts(tables, bins.counts)), 1)
+
+
+def sum_by_pair_bin(bins: ColumnBins, rows: Index | Floats) -> Floats:
+    """Add up the rows of the bins of a column that are one bin in pairs, (pair bins,)."""
+    return np.bincount(bins.pair_bin, weights=rows, minlength=bins.n_pair_bins).astype(np.float64)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 from harpoon.conditions.language.expressions import Predicate
@@ -11,7 +10,7 @@ from harpoon.conditions.language.parser import from_sql_node
 from harpoon.conditions.language.scalars import INTERVALS
 from harpoon.exceptions import InvalidCondition, MissingExtra, RuleFileError
 from harpoon.io import Location
-from harpoon.rules.formats.translation import SEVERAL_ROWS, Translation, not_null
+from harpoon.rules.formats.translation import SEVERAL_ROWS, Translation, database_file, not_null
 
 QUERY = (
     "SELECT constraint_type, constraint_text, expression, constraint_column_names FROM duckdb_constraints() "
@@ -41,9 +40,7 @@ def _constraints(location: Location) -> list[tuple[Any, ...]]:
         import duckdb
     except ImportError:
         raise MissingExtra.for_package("duckdb", "sql", "Reading DuckDB") from None
-    path = location.path or Path()
-    if not path.is_file():
-        raise RuleFileError("there is no such file.")
+    path = database_file(location)
     try:
         with duckdb.connect(str(path), read_only=True) as connection:
             if not connection.execute(EXISTS, [location.table]).fetchall()[0][0]:

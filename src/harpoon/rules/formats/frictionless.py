@@ -68,10 +68,7 @@ def _typed(field: Mapping[str, Any], value: Any) -> Any:  # noqa: ANN401
 
 CONSTRAINTS: dict[str, Check] = {
     "required": lambda column, _value: tr.not_null(column),
-    "minimum": tr.comparison(">="),
-    "maximum": tr.comparison("<="),
-    "exclusiveMinimum": tr.comparison(">"),
-    "exclusiveMaximum": tr.comparison("<"),
+    **tr.BOUNDS,
     "enum": tr.one_of,
     "pattern": lambda column, value: tr.matches(column, value, starts=True, ends=True),
 }

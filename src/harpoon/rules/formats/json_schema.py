@@ -166,10 +166,7 @@ def _row_conditions(schema: Mapping[str, Any], depth: int) -> Iterator[Predicate
 
 
 KEYWORDS: dict[str, Check] = {
-    "minimum": tr.comparison(">="),
-    "maximum": tr.comparison("<="),
-    "exclusiveMinimum": tr.comparison(">"),
-    "exclusiveMaximum": tr.comparison("<"),
+    **tr.BOUNDS,
     "const": tr.comparison("="),
     "enum": tr.one_of,
     "pattern": tr.matches,

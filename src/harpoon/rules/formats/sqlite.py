@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from pathlib import Path
 from typing import Any
 
 from harpoon.conditions.language.expressions import Predicate
@@ -16,14 +15,12 @@ from harpoon.conditions.language.parser import from_sql_node
 from harpoon.exceptions import InvalidCondition, RuleFileError
 from harpoon.io import Location
 from harpoon.rules.formats.sql import read_statements
-from harpoon.rules.formats.translation import Translation
+from harpoon.rules.formats.translation import Translation, database_file
 
 
 def read(location: Location, translation: Translation) -> None:
     """Read the constraints of a table."""
-    path = location.path or Path()
-    if not path.is_file():
-        raise RuleFileError("there is no such file.")
+    path = database_file(location)
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
             found = connection.execute(

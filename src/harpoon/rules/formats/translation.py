@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from harpoon._formatting import shorten
@@ -22,6 +23,7 @@ from harpoon.conditions.language.expressions import (
 )
 from harpoon.conditions.language.functions import col
 from harpoon.exceptions import InvalidCondition, RuleFileError
+from harpoon.io import Location
 from harpoon.rules.rule_set import MAX_RULES, Rule, RuleSet
 
 SPECIAL = re.compile(r"[.^$*+?{}\[\]\\|()]")  # characters with a meaning in regular expressions
@@ -182,4 +184,18 @@ def total(columns: Iterable[str]) -> Term:
     return result
 
 
+def database_file(location: Location) -> Path:
+    """Return the file of a database; raise RuleFileError if there is none."""
+    path = location.path or Path()
+    if not path.is_file():
+        raise RuleFileError("there is no such file.")
+    return path
+
+
 Check = Callable[[str, Any], Predicate]  # (column, the value of the check) to a condition
+BOUNDS: dict[str, Check] = {  # in JSON Schema and in Frictionless
+    "minimum": comparison(">="),
+    "maximum": comparison("<="),
+    "exclusiveMinimum": comparison(">"),
+    "exclusiveMaximum": comparison("<"),
+}
