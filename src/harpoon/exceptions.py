@@ -133,7 +133,12 @@ class InvalidOption(HarpoonError, ValueError):
     def one_of(cls, name: str, got: object, options: Iterable[object]) -> InvalidOption:
         """Return the error for an argument that must be one of a few values."""
         options = sorted(options, key=str)
-        near = closest_matches(str(got), map(str, options))
+        near = [
+            option
+            for match in closest_matches(str(got), map(str, options))
+            for option in options
+            if str(option) == match
+        ]
         hint = f" Did you mean {near[0]!r}?" if near else ""
         return cls(f"{name} must be one of {format_list(options, shown=20)}, got {got!r}.{hint}")
 

@@ -452,3 +452,18 @@ def test_a_cell_that_cannot_have_a_value_keeps_no_relation(hidden_parts):
     difference = (rows.column("pay").values - rows.column("salary").values)[is_temp]
     assert (difference < 5).mean() > 0.8
     assert is_temp.mean() == pytest.approx(table["bonus"].null_count / len(table), abs=0.06)
+
+
+def test_clock_times_written_as_numbers_are_no_sums():
+    """10:05 less 9:55 is 10 minutes; 1005 - 955 is 50. Copies of such a sum would make sampled delays too long."""
+    rng = np.random.default_rng(0)
+    start, delay = rng.integers(300, 1200, ROWS), rng.gamma(1, 15, ROWS).round().astype(int)
+    clock = [at // 60 * 100 + at % 60 for at in (start, start + delay)]
+    head, _, _ = initialized({"planned": clock[0], "actual": clock[1], "delay": delay})
+    assert not len(head.copies.relations.stored)
+
+
+def test_sums_with_other_exceptions_are_copies():
+    rng = np.random.default_rng(0)
+    head, _, _ = initialized({"bill": BILL, "paid": PAID, "balance": BILL - PAID + rng.choice([0, 0, 1], ROWS)})
+    assert (0, ((1, 1.0), (2, 1.0))) in stored(head.copies.relations)[0]

@@ -268,7 +268,8 @@ def _infer_kind(name: str, counts: ColumnCounts) -> tuple[Kind, str]:
     """Return a kind, and for one that is not modelled the reason."""
     cells = counts.values
     if cells.storage == "other":
-        return Kind.SKIPPED, "its values are of mixed or nested types; convert the column to one type to model it"
+        problem = "its values are of mixed types, nested, or of a type that is not modelled, such as times of day"
+        return Kind.SKIPPED, f"{problem}; convert the column to model it"
     if not counts.n_distinct:
         return Kind.EMPTY, "every cell is missing"
     if counts.n_distinct == 1 and not counts.n_missing:

@@ -34,6 +34,7 @@ class Formula(NamedTuple):
     constant: float = 0.0  # added to a sum
     counted: str = ""  # the unit of time that a number counts, such as "days"
     tick: int = 0  # nanoseconds of one unit of the result, if it is a time
+    is_rounded: bool = False  # whether a sum is rounded to the resolution of its target
 
     @property
     def columns(self) -> tuple[int, ...]:
@@ -133,7 +134,8 @@ class Formula(NamedTuple):
 
 def describe(formula: Formula, names: Sequence[str], fraction: float) -> str:
     """Return one line for a relation, with the fraction of the rows in which it holds."""
-    return f"{_quote(names[formula.target])} = {formula.describe(names)} ({format_percent(fraction)})"
+    rounded = ", rounded" if formula.is_rounded else ""
+    return f"{_quote(names[formula.target])} = {formula.describe(names)}{rounded} ({format_percent(fraction)})"
 
 
 def describe_dependency(source: str, target: str) -> str:

@@ -90,7 +90,7 @@ class Relation(NamedTuple):
         half_step = HALF_STEP * unit.step / unit.scale
         if self.is_product:
             return half_step
-        rounding = SUM_ROUNDING * (1 + abs(self.offset) + TYPICAL_RANGE * sum(map(abs, self.weights)))
+        rounding = _sum_rounding(self.offset, self.weights)
         return rounding + half_step if self.is_rounded else rounding
 
     def is_representable(self, unit: AffineUnit) -> bool:
@@ -217,7 +217,13 @@ class RelationBank(nn.Module):
             weights = [coefficients[source] for source in sources]
             counted = _counted(target, [(units[s], weight) for s, weight in zip(sources, weights, strict=True)])
             constant = _join(self.constants[:, index, None])[0]
-            return Formula(column, tuple(sources), tuple(weights), None, constant, counted, target.nanoseconds)
+            rounding = _sum_rounding(float(self.offsets[index]), signs.tolist())
+            is_rounded = (
+                float(self.tolerances[index]) > rounding + HALF_STEP / 2 * target.step / target.scale > rounding
+            )
+            return Formula(
+                column, tuple(sources), tuple(weights), None, constant, counted, target.nanoseconds, is_rounded
+            )
         sources = powers.nonzero()[:, 0].tolist()
         log_factor = float(self.offsets[index]) + math.log(target.scale)
         log_factor -= sum(float(powers[source]) * math.log(units[source].scale) for source in sources)
@@ -260,6 +266,11 @@ class RelationBank(nn.Module):
             raise ValueError("the relations between numeric columns are not finite")
         if ((self.weights[:, : self.n_sources] != 0) & (self.coefficients.double().sum(dim=0) == 0)).any():
             raise ValueError("a sum of numeric columns has a weight without a coefficient")
+
+
+def _sum_rounding(offset: float, weights: Sequence[float]) -> float:
+    """Return the rounding error of a sum of values near the mean, in single precision."""
+    return SUM_ROUNDING * (1 + abs(offset) + TYPICAL_RANGE * sum(map(abs, weights)))
 
 
 def formulas_of(module: nn.Module, units: Mapping[int, AffineUnit], min_fraction: float) -> list[Formula]:

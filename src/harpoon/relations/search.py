@@ -36,6 +36,7 @@ POWER_TOLERANCE = 0.01  # powers must be this close to multiples of 1/2
 MIN_PRODUCT_FRACTION = 0.99  # of the rows: some may be wrong
 MIN_INVERSE_FRACTION = 0.05  # of the rows: sums that hold in fewer are not inverted
 MIN_PRODUCT_ROWS = 50
+MAX_CARRIES, MIN_CARRIED_FRACTION, MIN_CARRIED_ROWS = 4, 0.6, 20  # constants by which most exceptions are wrong
 MIN_POSITIVE_FRACTION = 0.5  # of the observed values of a factor
 
 
@@ -72,6 +73,26 @@ class RelationData(NamedTuple):
         predicted = bank.predict(self.values, self.observed)
         matches = bank.matches(predicted.values, self.values[:, predicted.target], predicted.relation_index)
         return predicted, predicted.observed & self.not_spike[:, predicted.target] & matches
+
+    def is_carried(self, relations: Sequence[Relation]) -> Tensor:
+        """Return which of k relations fail by a few constants, as the arithmetic of clocks does, (k,).
+
+        10:05 and 9:55, written as 1005 and 955, differ by 50 instead of 10. A network does not learn where such a sum
+        is wrong, and would copy values that are 40 too large.
+        """
+        predicted, holds = self.evaluate(relations)
+        target = predicted.target
+        units = [self.units[column] for column in target.tolist()]
+        steps = self.values.new_tensor([unit.step / unit.scale for unit in units])
+        error = ((self.values[:, target] - predicted.values) / steps.clamp(min=MIN_POSITIVE)).round()
+        fails = predicted.observed & self.not_spike[:, target] & ~holds & (steps > 0)
+        carried = torch.zeros(len(target), dtype=torch.bool)
+        for index in (fails.sum(dim=0) >= MIN_CARRIED_ROWS).nonzero()[:, 0].tolist():
+            errors, counts = error[fails[:, index], index].unique(return_counts=True)
+            counts = counts.masked_fill(errors.abs() <= 1, 0)  # rounding is no carry
+            most = counts.topk(min(MAX_CARRIES, len(counts))).values.sum()
+            carried[index] = bool(most > MIN_CARRIED_FRACTION * fails[:, index].sum())
+        return carried
 
     def chance_rows(self, relations: Sequence[Relation]) -> Tensor:
         """Return in how many rows each of k relations would hold by chance, in the order of their targets, (k,).

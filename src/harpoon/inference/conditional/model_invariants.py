@@ -47,7 +47,9 @@ def _label_invariants(exclusions: Exclusions) -> list[LabelInvariant]:
             text = describe_dependency(left.name, right.name).partition(" (")[0]
             for one, other in product(left.values.items(), right.values.items()):
                 words = (
-                    text if name == "determined" else f"some values of {one[0]} and {other[0]} are never found together"
+                    text
+                    if name == "determined"
+                    else f"no training row has these values of {one[0]} and {other[0]} together, though chance would"
                 )
                 invariants.append(LabelInvariant(LabelAxis(*one), LabelAxis(*other), possible, words))
     return invariants

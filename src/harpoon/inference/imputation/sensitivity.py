@@ -134,6 +134,10 @@ def tipping_point(
     if not isinstance(max_shift, int | float) or not 0 < max_shift < math.inf:
         raise InvalidOption(f"max_shift must be a finite number above 0, got {max_shift!r}.")
     steps = check_count(steps, "steps")
+    if category is None and column in model.schema_.names and (labels := _labels(model.schema_[column])):
+        raise InvalidOption(
+            f"Column {column!r} is shifted in log-odds of one of its values: pass category, such as {labels[-1]!r}."
+        )
     seed = to_seed(check_random_state(random_state))
     by_shift: dict[float, Pooled] = {}
     with one_bar(model.progress):

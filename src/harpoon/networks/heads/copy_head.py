@@ -125,6 +125,7 @@ class CopyHead(nn.Module):
     def initialize(self, rows: RelationData, candidates: Sequence[Relation]) -> None:
         """Store the relations that hold often and beyond chance, with initial probabilities as in the training rows."""
         exact = [each for each in candidates if each.is_judged or each.is_representable(rows.units[each.target])]
+        exact = [each for each, carried in zip(exact, rows.is_carried(exact).tolist(), strict=True) if not carried]
         predicted, matches = rows.evaluate(exact)
         applicable = predicted.observed & rows.not_spike[:, predicted.target]
         min_rows = (MIN_COPY_FRACTION * applicable.sum(dim=0)).clamp(min=MIN_COPY_ROWS)
