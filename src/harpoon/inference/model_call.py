@@ -26,6 +26,7 @@ from harpoon.inference.conditional.targets import check_targets, sample_targets
 from harpoon.inference.diagnostics.answer_grade import grade_answer
 from harpoon.inference.diagnostics.sampling_info import SamplingInfo
 from harpoon.inference.diagnostics.support import Support, find_support, warn_extrapolation
+from harpoon.inference.imputation.overlap import find_no_overlap, warn_no_overlap
 from harpoon.inference.imputation.partial_table import PartialTable, constant_columns, given_rows
 from harpoon.inference.imputation.point_imputation import fill_points
 from harpoon.inference.imputation.sensitivity import Shift, check_missing_cells, check_shift, shifted_sampler
@@ -77,6 +78,8 @@ class ModelCall:
             raise InvalidOption("shift cannot be combined with where or rules: a shifted row may violate them.")
         numbers, log_odds = check_shift(shift or {}, schema)
         check_missing_cells({**numbers, **log_odds}, {name: cells.unknown for name, cells in table.rows.items()})
+        if not row_offset:  # of the blocks of a longer table, the first one warns
+            self._warn_no_overlap(table, sampler)
         table = table.keep_structural(sampler)
         complete = self._completer(query, sampler, table, row_offset) or shifted_sampler(sampler, log_odds)
         if draws is not None:
@@ -87,6 +90,10 @@ class ModelCall:
             return table.draw(count, complete, row_offset, sampler).shift(numbers)
         fill = partial(fill_points, sampler) if is_expected else sampler.sample
         return table.fill(fill if query is None else query.correct(fill, complete), row_offset)
+
+    def _warn_no_overlap(self, table: PartialTable, sampler: RowSampler) -> None:
+        structural, schema = sampler.structural_nulls(table.rows), self.fitted.schema
+        warn_no_overlap(find_no_overlap(self.fitted.contingency, schema, table.rows, structural), schema, table.rows)
 
     def sample(
         self,

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations, compress
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -88,10 +89,9 @@ class RelationData(NamedTuple):
         fails = predicted.observed & self.not_spike[:, target] & ~holds & (steps > 0)
         carried = torch.zeros(len(target), dtype=torch.bool)
         for index in (fails.sum(dim=0) >= MIN_CARRIED_ROWS).nonzero()[:, 0].tolist():
-            errors, counts = error[fails[:, index], index].unique(return_counts=True)
-            counts = counts.masked_fill(errors.abs() <= 1, 0)  # rounding is no carry
-            most = counts.topk(min(MAX_CARRIES, len(counts))).values.sum()
-            carried[index] = bool(most > MIN_CARRIED_FRACTION * fails[:, index].sum())
+            errors, counts = np.unique(error[fails[:, index], index].numpy(), return_counts=True)
+            most = np.sort(counts[abs(errors) > 1])[-MAX_CARRIES:].sum()  # rounding is no carry
+            carried[index] = bool(most > MIN_CARRIED_FRACTION * int(fails[:, index].sum()))
         return carried
 
     def chance_rows(self, relations: Sequence[Relation]) -> Tensor:

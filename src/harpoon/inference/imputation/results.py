@@ -58,7 +58,9 @@ class Expectation(cards.Displayed):
             for i, each in enumerate(parts[0])
         )
         for name, mean in numbers.items():  # an observed cell is not predicted
-            numbers[name] = np.where(rows[name].missing, mean, rows[name].values)
+            column = schema[name]  # a mean lies between the values that the model samples
+            valid = np.clip(mean, column.minimum, column.maximum) if column.clip else mean
+            numbers[name] = np.where(rows[name].missing, valid, rows[name].values)
         numbers |= sampler.relations.link_expected_times(numbers | elapsed, rows)
         for name, p in probabilities.items():
             p[rows[name].values >= len(rows[name].categories)] = 0.0
