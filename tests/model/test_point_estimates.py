@@ -46,7 +46,7 @@ def baseline_model() -> Harpoon:
 
 @pytest.mark.parametrize("which", ["model", "baseline_model"])
 def test_the_median_is_best_in_absolute_and_the_mean_in_squared_error(which, request):
-    model, test = request.getfixturevalue(which), waits(4000, seed=1)
+    model, test = request.getfixturevalue(which), waits(1500, seed=1)
     hidden = test.assign(wait=np.nan)
     errors = {point: model.impute(hidden, point=point)["wait"] - test["wait"] for point in POINTS}
     absolute, squared = ({point: f(error).mean() for point, error in errors.items()} for f in (np.abs, np.square))
