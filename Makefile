@@ -68,10 +68,11 @@ types: $(VENV)/.dev
 contracts: $(VENV)/.dev
 	$(BIN)/lint-imports
 
-# Coverage is measured where tests are fast: tracing doubles the time of property tests, and would slow down trainings and
-# clusters, too.
+# CI measures the coverage of the first part, which takes two thirds longer then; tracing would slow down the trainings
+# and clusters of the second, too. At a desk: make tests CI=1.
+COVERAGE = $(if $(CI),--cov --cov-report=term-missing:skip-covered)
 tests: $(VENV)/.dev
-	$(PYTEST) --cov --cov-report=term-missing:skip-covered benchmarks/tests tests/model tests/unit benchmarks/harpoon_bench src
+	$(PYTEST) $(COVERAGE) benchmarks/tests tests/model tests/unit benchmarks/harpoon_bench src
 	$(PYTEST) tests/statistical tests/integration tests/property
 
 # Warnings are errors; nothing is fetched, neither here nor by the pages. They open as files, too; only the search needs

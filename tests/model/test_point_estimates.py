@@ -36,12 +36,12 @@ def waits(rows, seed=0):
 
 @pytest.fixture(scope="module")
 def model() -> Harpoon:
-    return fit(waits(3000), hidden=32, max_epochs=30)
+    return fit(waits(2000), hidden=32, max_epochs=20)
 
 
 @pytest.fixture(scope="module")
 def baseline_model() -> Harpoon:
-    return fit(waits(600), hidden=32, max_epochs=20, gaussian_baseline=True)
+    return fit(waits(600), hidden=32, max_epochs=12, gaussian_baseline=True)
 
 
 @pytest.mark.parametrize("which", ["model", "baseline_model"])
