@@ -5,11 +5,12 @@ import pandas as pd
 import pytest
 
 from harpoon import Harpoon, InfeasibleCondition, load
+from harpoon.inference.conditional import conditional_sampler
 from tests.support.frames import TINY
 
 OPTIONS = {**TINY, "max_epochs": 3}
 DAYS = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
-N = 1200
+N = 800
 
 
 def expected(at):
@@ -133,6 +134,8 @@ def test_parts_that_disagree_in_some_rows_are_no_relation(table):
 
 
 @pytest.mark.parametrize("where", ["mon = 2 and month(at) = 3", "mon != month(at)", "at < date"])
-def test_a_condition_that_contradicts_the_calendar_is_infeasible(model, where):
+def test_a_condition_that_contradicts_the_calendar_is_infeasible(model, where, monkeypatch):
+    for limit in ("PILOT_ROWS", "MAX_FRUITLESS_ROWS"):
+        monkeypatch.setattr(conditional_sampler, limit, 256)  # rows after which the search gives up
     with pytest.raises(InfeasibleCondition, match="no row that satisfies it"):
         model.sample(3, where=where, random_state=0)

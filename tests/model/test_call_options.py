@@ -5,10 +5,10 @@ from contextlib import contextmanager
 import numpy as np
 import pyarrow as pa
 import pytest
-from harpoon.inference.defaults import DEFAULT_ROWS
 
 from harpoon import Harpoon, InvalidOption
 from harpoon._utils import progress
+from harpoon.config import DEFAULT_SAMPLE_ROWS
 from harpoon.inference.imputation import point_imputation
 
 INEFFECTIVE = {
@@ -128,7 +128,7 @@ def test_a_condition_in_the_place_of_n_is_an_error_with_the_argument(continuous_
 
 
 def test_sample_returns_a_hundred_rows_by_default(continuous_model):
-    assert continuous_model.sample(random_state=0).num_rows == DEFAULT_ROWS == 100
+    assert continuous_model.sample(random_state=0).num_rows == DEFAULT_SAMPLE_ROWS == 100
 
 
 def test_every_call_shows_at_most_one_progress_bar(continuous_model, monkeypatch, tmp_path):

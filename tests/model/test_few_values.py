@@ -70,7 +70,7 @@ def test_conditions_compare_them_as_numbers(model):
 def test_a_flag_is_scored_by_its_accuracy_and_has_no_interval(model):
     scored = {column.name: column for column in imputation.scored_columns(model.schema_)}
     assert [name for name, column in scored.items() if column.kind.discrete] == ["flag", "sign"]
-    summary = model.report(table().head(200), random_state=0).summary
+    summary = model.report(table().head(200), rows=200, random_state=0).summary
     by_name = {column["name"]: column["scores"][1] for column in summary["imputation"]["columns"]}
     assert by_name["flag"]["mse"] is None
     assert 0.4 < by_name["flag"]["accuracy"] <= 1

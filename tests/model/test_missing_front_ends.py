@@ -36,7 +36,7 @@ def households(rows=400, seed=0):
 @pytest.fixture(scope="module")
 def work(tmp_path_factory):
     folder, table = tmp_path_factory.mktemp("work"), households()
-    model = fit(table, hidden=32, max_epochs=40)
+    model = fit(table, hidden=32, max_epochs=20)
     model.save(folder / "model.harpoon")
     return SimpleNamespace(folder=folder, table=table, model=model, file=folder / "model.harpoon")
 

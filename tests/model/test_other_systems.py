@@ -180,15 +180,20 @@ def test_a_console_of_another_encoding_gets_every_answer(model, tmp_path, encodi
     """Names and labels that it cannot show are escaped, and tables stay UTF-8."""
     model.save(tmp_path / "m.harpoon")
     variables = {**cli.ENVIRONMENT, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0", "LC_ALL": "C"}
-    found = {}
-    for arguments in (["info", "m.harpoon"], ["info", "m.harpoon", "--json"], ["sample", "m.harpoon", "-n", "3"]):
-        command = [*cli.COMMAND, *arguments]
-        done = subprocess.run(command, capture_output=True, check=False, cwd=tmp_path, env=variables)  # noqa: S603
-        assert done.returncode == 0, done.stderr
-        found[arguments[-1]] = done.stdout
-    assert "😀".encode("ascii", "backslashreplace") in found["m.harpoon"]
-    assert "😀" in json.dumps(json.loads(found["--json"]), ensure_ascii=False)
-    assert found["3"].decode("utf-8").splitlines()[0] == "größe,kind 😀"
+    asked = (["info", "m.harpoon"], ["info", "m.harpoon", "--json"], ["sample", "m.harpoon", "-n", "3"])
+    script = (  # one process answers all: importing takes longer than answering
+        "import sys\nfrom harpoon.apps.cli import main\n"
+        f"for arguments in {asked!r}:\n    sys.argv[1:] = arguments\n"
+        "    try:\n        main()\n    except SystemExit as end:\n        assert not end.code, end.code\n"
+        "    sys.stdout.flush()\n    sys.stdout.buffer.write(b'\\0')\n    sys.stdout.buffer.flush()\n"
+    )
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, check=False, cwd=tmp_path, env=variables)  # noqa: S603
+    assert done.returncode == 0, done.stderr
+    shown, data, rows, _ = done.stdout.split(b"\0")
+    assert "😀".encode("ascii", "backslashreplace") in shown
+    assert "😀" in json.dumps(json.loads(data), ensure_ascii=False)
+    assert rows.decode("utf-8").splitlines()[0] == "größe,kind 😀"
 
 
 def test_text_files_are_utf_8_whatever_the_system_prefers(model, tmp_path):

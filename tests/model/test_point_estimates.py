@@ -36,17 +36,17 @@ def waits(rows, seed=0):
 
 @pytest.fixture(scope="module")
 def model() -> Harpoon:
-    return fit(waits(3000), hidden=32, max_epochs=30)
+    return fit(waits(2000), hidden=32, max_epochs=20)
 
 
 @pytest.fixture(scope="module")
 def baseline_model() -> Harpoon:
-    return fit(waits(600), hidden=32, max_epochs=20, gaussian_baseline=True)
+    return fit(waits(600), hidden=32, max_epochs=12, gaussian_baseline=True)
 
 
 @pytest.mark.parametrize("which", ["model", "baseline_model"])
 def test_the_median_is_best_in_absolute_and_the_mean_in_squared_error(which, request):
-    model, test = request.getfixturevalue(which), waits(4000, seed=1)
+    model, test = request.getfixturevalue(which), waits(1500, seed=1)
     hidden = test.assign(wait=np.nan)
     errors = {point: model.impute(hidden, point=point)["wait"] - test["wait"] for point in POINTS}
     absolute, squared = ({point: f(error).mean() for point, error in errors.items()} for f in (np.abs, np.square))

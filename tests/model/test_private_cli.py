@@ -67,7 +67,7 @@ def test_info_says_where_the_noise_came_from(files, secure, words):
 
 
 def test_a_seed_is_for_tests_only(files):
-    done = fit(files, "--schema", files / "schema.json", *BUDGET, "--seed", 1, "--quiet")
+    done = fit(files, "--schema", files / "schema.json", *BUDGET, "--seed", 1, "--dp-steps", 2, "--quiet")
     assert done.code == 0, done.said
     assert "for tests only, no guarantee" in call("info", files / "m.harpoon").out.decode()
 

@@ -53,7 +53,7 @@ REAL, OTHER = pa.table(people()), pa.table(people(seed=1))
 
 @pytest.fixture(scope="module")
 def model():
-    return Model(hidden=32, max_epochs=100, random_state=0, progress=False).fit(REAL)
+    return Model(hidden=32, max_epochs=50, random_state=0, progress=False).fit(REAL)
 
 
 @pytest.fixture(scope="module")

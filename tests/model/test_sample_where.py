@@ -49,12 +49,12 @@ TABLE = make_table()
 
 @pytest.fixture(scope="module")
 def model():
-    return Harpoon(hidden=64, depth=2, max_epochs=40, learning_rate=3e-3, random_state=0, progress=False).fit(TABLE)
+    return Harpoon(hidden=64, depth=2, max_epochs=20, learning_rate=3e-3, random_state=0, progress=False).fit(TABLE)
 
 
 @pytest.fixture(scope="module")
 def paper():
-    options = {"hidden": 64, "max_epochs": 60, "learning_rate": 1e-3, "sampling_steps": 50, "diffusion_steps": 50}
+    options = {"hidden": 64, "max_epochs": 40, "learning_rate": 1e-3, "sampling_steps": 50, "diffusion_steps": 50}
     return Harpoon("paper", beta_end=0.1, random_state=0, progress=False, **options).fit(TABLE)
 
 

@@ -12,10 +12,12 @@ from hypothesis import strategies as st
 
 from harpoon import Harpoon, InfeasibleCondition, InvalidOption
 from harpoon.apps.server.routes import create_app
+from harpoon.inference.conditional import targets as targeting
 from tests.support.cli import call
 
 N = 120
 ROUNDING = 1e-6
+POOL = 2400  # rows: 20 for each of N
 SQL = {
     "mean(x)": "avg(x)",
     "std(y)": "stddev(y)",
@@ -40,6 +42,14 @@ def make_table(rows=1500):
             "count": pa.array(count, mask=rng.random(rows) < 0.15),
         }
     )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_pool():
+    """Few rows are asked for, so that a pool of the usual size is much larger than needed."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(targeting, "MIN_POOL", POOL)
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -100,7 +110,7 @@ def test_every_row_is_a_row_of_the_pool_and_the_seed_decides(model):
     assert first.equals(second)
     assert not first.equals(model.sample(N, targets={"mean(x)": 0.4}, random_state=4))
     assert not first.equals(model.sample(N, targets={"mean(x)": 0.4}, random_state=3, row_offset=N))
-    pool = set(model.sample(5000, random_state=3)["x"].to_pylist())
+    pool = set(model.sample(POOL, random_state=3)["x"].to_pylist())
     assert set(first["x"].to_pylist()) <= pool
 
 
@@ -110,7 +120,7 @@ def test_a_pool_may_be_smaller_than_usual_under_a_rare_condition(model):
 
 
 def test_an_impossible_condition_and_an_impossible_target_say_why(model, monkeypatch):
-    monkeypatch.setattr("harpoon.inference.conditional.targets.MAX_SEARCH", 4000)  # rows
+    monkeypatch.setattr(targeting, "MAX_SEARCH", 4000)  # rows
     with pytest.raises(InfeasibleCondition, match="cannot be met"):
         model.sample(5, where="x > 1 and x < 0", targets={"mean(y)": 0})
     with pytest.raises(InfeasibleCondition, match="it can be from 0 to 0"):

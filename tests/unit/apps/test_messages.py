@@ -2,6 +2,7 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
 from string import Formatter
 
@@ -18,16 +19,26 @@ FRONT_ENDS = [path for path in MODULES if "apps" in path.relative_to(PACKAGE).pa
 RAISED = {name for name in dir(exceptions) if isinstance(getattr(exceptions, name), type)}
 
 
+@cache
+def nodes(path):
+    return list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
+
+
 def calls(path):
-    return [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)]
+    return [node for node in nodes(path) if isinstance(node, ast.Call)]
 
 
 def functions(path):
-    return [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.FunctionDef)]
+    return [node for node in nodes(path) if isinstance(node, ast.FunctionDef)]
 
 
+@cache
 def raised_with_code():
     """The code and the names of the facts of every error that is made in the library."""
+    return list(_raised_with_code())
+
+
+def _raised_with_code():
     for path in LIBRARY:
         for call in calls(path):
             keywords = {keyword.arg: keyword.value for keyword in call.keywords}

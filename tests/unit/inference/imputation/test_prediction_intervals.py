@@ -12,7 +12,7 @@ from harpoon.inference.imputation.prediction_intervals import attainable_coverag
 
 NUMBER = Column("x", Kind.NUMBER, step=None, clip=False)
 INTEGER = Column("n", Kind.INTEGER, step=1, clip=False)
-CELLS = 20_000
+CELLS = 10_000
 
 
 def normal(rng, shape):

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from harpoon.data import Schema, dataframe
 from harpoon.privacy import ATTACKS, audit_rows
+from harpoon.privacy.attacks import singling_out
 from harpoon.privacy.attacks.copies import NEAR_FRACTION, nearness_bound, rare_values
 from harpoon.privacy.audit import MIN_ROWS, choose_rows
 from harpoon.privacy.records import read_records
@@ -41,6 +42,12 @@ def attack(train, holdout, synthetic, seed=0, **arguments):
     tables = [dataframe.read(table) for table in (train, holdout, synthetic)]
     chosen = choose_rows(tables[0].n_rows, tables[1].n_rows, 10**6, seed)
     return audit_rows(Schema.infer(train), *tables, chosen=chosen, k=10, seed=seed, **arguments)
+
+
+@pytest.fixture(autouse=True)
+def few_attempts(monkeypatch):
+    """Give up soon where a table has fewer descriptions of several columns than are searched for."""
+    monkeypatch.setattr(singling_out, "MAX_ATTEMPTS", 2 * singling_out.N_ATTACKS)
 
 
 @pytest.fixture(scope="module")
