@@ -2,7 +2,8 @@
 
 The bins of a column are its categories, or intervals of its values from quantile to quantile, finer in the tails; a
 wide gap between values is in no bin. A missing cell is a bin of its own. Pairs of columns are counted on coarser bins.
-The calendar parts of a date or datetime are counted like columns (`harpoon.data.counted_parts`). Cells with few rows
+The calendar parts of a date or datetime are counted like columns (`harpoon.data.counted_parts`), and so are differences
+of columns that nearly equal each other (`harpoon.data.counted_differences`). Cells with few rows
 all have the same count (`SUPPRESSED`), and no row can be read from the counts. Counts of the parts of a table are
 added.
 """
@@ -20,6 +21,7 @@ from numpy.typing import NDArray
 from harpoon.data.calendar import PARTS
 from harpoon.data.column import Column, Kind
 from harpoon.data.column_array import ColumnArray, Columns, Floats, n_rows, take
+from harpoon.data.counted_differences import Difference, counted_differences
 from harpoon.data.counted_parts import PAIRED_PARTS, CountedPart, counted_parts
 from harpoon.data.schema import Schema
 from harpoon.data.value_counts import MAX_DISTINCT_VALUES, ColumnCounts, TableCounts, WeightedValues
@@ -111,6 +113,7 @@ class ContingencyTables:
     effective_rows: float | None = None
     noise_std: float = 0.0  # of the count of a bin of one column, in a model with differential privacy
     parts: dict[str, CountedPart] = field(default_factory=dict)  # the calendar parts among `columns`
+    differences: dict[str, Difference] = field(default_factory=dict)  # the differences of columns among `columns`
 
     @classmethod
     def fit(cls, schema: Schema, counts: TableCounts, total: int, rows: Columns, sample: Columns) -> ContingencyTables:
@@ -121,6 +124,8 @@ class ContingencyTables:
         names = [column.name for column in schema.modelled]
         min_rows = max((counts[name].min_rows for name in names), default=1)
         tables = replace(cls.without_pairs(schema, counts, total), suppressed=max(SUPPRESSED, min_rows - 1))
+        if n_rows(rows) == total:  # parts of a table have bins of their own, which cannot be added
+            tables = tables._with_differences(counted_differences(schema, rows), rows, min_rows)
         paired = [name for name, part in tables.parts.items() if part.part in PAIRED_PARTS and tables._varies(name)]
         of_columns = list(combinations(names, 2))
         of_parts = [pair for pair in combinations([*names, *paired], 2) if not {*pair}.isdisjoint(paired)]
@@ -129,6 +134,13 @@ class ContingencyTables:
             *tables._fitting(of_parts, MAX_PART_CELLS, sample),
         ]
         return replace(tables, pairs=tables.count(rows, pairs))
+
+    def _with_differences(self, differences: dict[str, Difference], rows: Columns, min_rows: int) -> ContingencyTables:
+        columns = {}
+        for name, difference in differences.items():
+            counts = replace(ColumnCounts.from_column(difference.cells(rows)), min_rows=min_rows)
+            columns[name] = ColumnBins.fit(Column(name, Kind.NUMBER), counts, MAX_PAIR_BINS)
+        return replace(self, columns=self.columns | columns, differences=differences)
 
     def _varies(self, name: str) -> bool:
         return len(self.columns[name].low) > 1
@@ -168,7 +180,9 @@ class ContingencyTables:
     def count(self, rows: Columns, pairs: Iterable[Pair]) -> dict[Pair, Counts]:
         """Count rows by pairs of columns."""
         cells = rows | {name: part.cells(rows) for name, part in self.parts.items()}
-        bins = {name: of_column.locate(cells[name]) for name, of_column in self.columns.items()}
+        pairs = list(pairs)
+        used = {name for pair in pairs for name in pair}
+        bins = {name: self.columns[name].locate(cells[name]) for name in used}
         counted = {}
         for a, b in pairs:
             shape = self.columns[a].n_pair_bins, self.columns[b].n_pair_bins
@@ -222,15 +236,21 @@ class ContingencyTables:
         content |= (
             {"parts": {name: [part.column, part.part] for name, part in self.parts.items()}} if self.parts else {}
         )
+        content |= (
+            {"differences": {name: [*each] for name, each in self.differences.items()}} if self.differences else {}
+        )
         return content | ({"noise_std": self.noise_std} if self.noise_std else {})
 
     @classmethod
     def from_json(cls, schema: Schema, data: Mapping[str, Any], pair_counts: Counts) -> ContingencyTables:
         """Restore the tables of `to_json`; raise ValueError if the data are invalid."""
         parts = {name: _part_from_json(schema, *part) for name, part in data.get("parts", {}).items()}
-        if not parts.keys().isdisjoint(schema.names):
-            raise ValueError("a calendar part must have a name that no column has")
-        every = [*(column.name for column in schema.modelled), *parts]
+        differences = {name: Difference(*each) for name, each in data.get("differences", {}).items()}
+        if not {*parts, *differences}.isdisjoint(schema.names):
+            raise ValueError("a calendar part or a difference must have a name that no column has")
+        if not {name for each in differences.values() for name in each} <= {each.name for each in schema.modelled}:
+            raise ValueError("a difference must be of columns of the schema")
+        every = [*(column.name for column in schema.modelled), *parts, *differences]
         columns = {name: _column_from_json(data["columns"][name]) for name in every}
         names, pairs = list(columns), {}
         for i, j in data["pairs"]:
@@ -244,7 +264,7 @@ class ContingencyTables:
         noise_std = float(data.get("noise_std", 0.0))
         if not (np.isfinite(noise_std) and noise_std >= 0):
             raise ValueError("the noise of the counts must be a number from 0")
-        tables = cls(n_rows, columns, pairs, suppressed, effective, noise_std, parts)
+        tables = cls(n_rows, columns, pairs, suppressed, effective, noise_std, parts, differences)
         return tables.with_pair_counts(pair_counts)
 
 

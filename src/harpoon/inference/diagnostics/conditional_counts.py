@@ -6,14 +6,26 @@ values count as evenly spread.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from harpoon._utils.resampling import effective_size
 from harpoon.conditions import BoundPredicate, columns_of
-from harpoon.conditions.binding.bound import all_of, name_date_parts
+from harpoon.conditions.binding.bound import (
+    ColumnRef,
+    Compare,
+    NumberLiteral,
+    NumericTerm,
+    Operation,
+    all_of,
+    map_leaves,
+    name_date_parts,
+)
 from harpoon.conditions.evaluation.interval_arithmetic import may_satisfy
+from harpoon.conditions.logic.linear_program import linear_term
 from harpoon.data import Floats, Index, Mask
 from harpoon.data.contingency import ColumnBins, ContingencyTables
 
@@ -94,9 +106,49 @@ class ConditionalCounts:
 
 
 def name_counted_parts(tables: ContingencyTables, predicate: BoundPredicate) -> BoundPredicate:
-    """Return a condition in which the calendar parts that are counted are columns of their own."""
-    names = {(part.column, part.part): name for name, part in tables.parts.items()}
-    return name_date_parts(predicate, names) if names else predicate
+    """Return a condition in which the calendar parts and differences that are counted are columns of their own."""
+    parts = {(part.column, part.part): name for name, part in tables.parts.items()}
+    predicate = name_date_parts(predicate, parts) if parts else predicate
+    differences = {frozenset(each): name for name, each in tables.differences.items()}
+    return map_leaves(predicate, partial(_name_differences, tables, differences)) if differences else predicate
+
+
+def _name_differences(
+    tables: ContingencyTables, names: Mapping[frozenset[str], str], leaf: BoundPredicate
+) -> BoundPredicate:
+    """Return a comparison in which counted differences are columns."""
+    if not isinstance(leaf, Compare):
+        return leaf
+    whole = _name_difference(tables, names, Operation("-", (leaf.left, leaf.right)))
+    if isinstance(whole, Operation):
+        return replace(leaf, left=whole, right=NumberLiteral(0.0))
+    left, right = (_name_within(tables, names, side) for side in (leaf.left, leaf.right))
+    return replace(leaf, left=left, right=right)
+
+
+def _name_within(tables: ContingencyTables, names: Mapping[frozenset[str], str], term: NumericTerm) -> NumericTerm:
+    """Return a term in which counted differences are columns, such as `abs(x - y)`."""
+    if not isinstance(term, Operation):
+        return term
+    named = _name_difference(tables, names, term)
+    if named is not None:
+        return named
+    return Operation(term.operator, tuple(_name_within(tables, names, each) for each in term.operands))
+
+
+def _name_difference(
+    tables: ContingencyTables, names: Mapping[frozenset[str], str], term: NumericTerm
+) -> Operation | None:
+    """Return a term that is a counted difference times a factor, plus a constant; None if it is another one."""
+    linear = linear_term(term)
+    name = None if linear is None else names.get(frozenset(linear.coefficients))
+    if linear is None or name is None:
+        return None
+    first, second = (linear.coefficients[column] for column in tables.differences[name])
+    if not first or first != -second:
+        return None
+    multiple = Operation("*", (NumberLiteral(first), ColumnRef(name)))
+    return Operation("+", (multiple, NumberLiteral(linear.constant)))
 
 
 def allowed_bins(bins: ColumnBins, name: str, parts: tuple[BoundPredicate, ...]) -> Mask:
