@@ -83,16 +83,18 @@ def combined_descriptions(synthetic: Records, rng: np.random.Generator) -> list[
     """Return descriptions of several columns that fit exactly one synthetic row, at most `N_ATTACKS` of them."""
     n_columns = min(N_COLUMNS, len(synthetic.names))
     medians = [_median(column) for column in synthetic.numbers.T]
-    found: dict[Description, None] = {}
+    fits_one: dict[Description, bool] = {}  # of those that were tried: few columns have few descriptions
+    found: list[Description] = []
     for _ in range(MAX_ATTEMPTS):
         row = int(rng.integers(len(synthetic)))
         columns = np.sort(rng.choice(len(synthetic.names), size=n_columns, replace=False)).tolist()
         description = tuple(_term(synthetic, row, column, medians) for column in columns)
-        if description not in found and _matches(description, synthetic).sum() == 1:
-            found[description] = None
+        if description not in fits_one:
+            fits_one[description] = bool(_matches(description, synthetic).sum() == 1)
+            found += [description] * fits_one[description]
         if len(found) == N_ATTACKS:
             break
-    return list(found)
+    return found
 
 
 def matches(descriptions: Sequence[Description], records: Records) -> Mask:
