@@ -1,7 +1,7 @@
 """Inference: what is asked of a trained model.
 
-A `ModelCall` is one call of `impute`, `sample`, `feasibility` or `support`. `RowSampler` samples missing cells,
-autoregressively or by reverse diffusion. `ConditionalSampler` finds rows that satisfy a condition by one of the
+A `ModelCall` is one call of `impute`, `sample`, `feasibility` or `support`. A `TrainedModel` has what all calls of a
+model share, and a `RowSampler` samples missing cells, autoregressively or by reverse diffusion. `ConditionalSampler` finds rows that satisfy a condition by one of the
 `STRATEGIES`, and `ConditionalCompletion` completes partial rows under one; both are a `ConditionSearch`, which guides
 rows. A `Query` is a condition and a loss, bound to a schema, and a `PartialTable` is a table whose unknown cells are
 filled. Results are `Expectation`, `MultipleImputation`, `Pooled`, `Feasibility` and `SamplingInfo`.

@@ -37,7 +37,6 @@ class FusedMaxNoiseModel(MaxNoiseModel):
     with the one-hot vectors, half as wide as the evidence.
     """
 
-    is_autoregressive = True
     denoiser: AnchoredDenoiser
 
     @torch.no_grad()
@@ -45,7 +44,6 @@ class FusedMaxNoiseModel(MaxNoiseModel):
         super().__init__(denoiser)
         network, head = denoiser.backbone, denoiser.rank_head
         observed, evidence = network.project_observed, network.project_evidence
-        # Attributes of `DistributionModel` (harpoon.inference.sampling.autoregressive).
         self.relations, self.few_valued_relations = head.copies.relations, head.few_valued_relations
         self.constrained = head.constrained
         self.n_rank_bins = head.total_bins

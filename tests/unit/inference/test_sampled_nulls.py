@@ -92,10 +92,10 @@ class ExactJoint(PredictsAnew):
 
 
 def sample(codec, model, *, steps, nulls=True, given=None, rows=ROWS):
-    sampler = AutoregressiveSampler.from_codec(codec)
+    sampler = AutoregressiveSampler.from_codec(model, codec)
     uniforms = torch.rand(UNIFORMS_PER_VARIABLE, rows, len(sampler), generator=torch.Generator().manual_seed(0))
     nothing = EncodedRows(torch.zeros(rows, codec.width), torch.zeros(rows, codec.width, dtype=torch.bool))
-    return sampler.sample(model, nothing if given is None else given, uniforms, steps, lambda: None, nulls=nulls).x
+    return sampler.sample(nothing if given is None else given, uniforms, steps, lambda: None, nulls=nulls).x
 
 
 def count(codec, x):

@@ -8,7 +8,7 @@ from harpoon.encoding.encoded_rows import EncodedRows
 from harpoon.networks import layers
 from harpoon.networks.anchored_denoiser import RowDraws
 from harpoon.networks.per_example_gradients import RowGradients
-from tests.unit.networks.test_anchored import data, denoiser
+from tests.unit.networks.test_anchored_denoiser import data, denoiser
 
 ROWS, N_MAX_NOISE = 12, 7
 MAX_NORM = 0.5

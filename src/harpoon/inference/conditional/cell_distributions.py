@@ -48,7 +48,7 @@ class CellPredictor:
     @classmethod
     def create(cls, sampler: RowSampler, codec: ColumnCodec) -> CellPredictor | None:
         """Return the predictor of a column; None if the model has no such distribution."""
-        if sampler.distributions is None:
+        if sampler.model.distributions is None:
             return None
         if codec.column.kind.discrete:
             return cls(sampler, codec, None) if codec.has_probabilities else None
@@ -82,7 +82,7 @@ class CellPredictor:
         """
         if self.cells is None or self.name in self.sampler.codec.nullable:
             return None
-        spikes, mean = np.zeros(0), self.sampler.denoiser.mean.double().cpu().numpy()
+        spikes, mean = np.zeros(0), self.sampler.model.denoiser.mean.double().cpu().numpy()
         if self._spikes is not None:
             spikes = mean[self._spikes.start : self._spikes.stop][1:]
         p = np.concatenate([spikes, max(1.0 - float(spikes.sum()), 0.0) * np.diff(self.cells.edges)])[None]
@@ -136,7 +136,7 @@ class CellPredictor:
 
     def _spike_probabilities(self, predictor: ConditionalPredictor, given: EncodedRows) -> Tensor:
         """Return the probabilities of no spike and of each spike, (n, 1 + spikes), or (n, 1) without any."""
-        model, part = self.sampler.distributions, self._spikes
+        model, part = self.sampler.model.distributions, self._spikes
         if model is None or part is None:
             return torch.ones(len(given.x), 1, dtype=torch.float64, device=given.x.device)
         before = [other for other in self.sampler.codec.slices if other.is_categorical and other.stop <= part.start]

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import numpy as np
 import torch
@@ -21,7 +20,7 @@ from harpoon._utils.rng import Stream, row_noise, stream_key
 from harpoon._utils.threads import map_batches
 from harpoon.data import NO_INDEX, Columns, Floats, Index, as_unknown, n_rows, repeat_row, take
 from harpoon.encoding import EncodedRows
-from harpoon.inference.sampling.autoregressive import UNIFORMS_PER_VARIABLE, AutoregressiveSampler, DistributionModel
+from harpoon.inference.sampling.autoregressive import UNIFORMS_PER_VARIABLE, AutoregressiveSampler
 from harpoon.inference.sampling.row_likelihood import RowLikelihood
 from harpoon.inference.sampling.row_sampler import RowSampler
 from harpoon.inference.sampling.variable_order import DONE, FIRST, VariableOrder
@@ -37,10 +36,10 @@ def can_weigh_orders(sampler: RowSampler) -> bool:
     Those of timestamps are not: a timestamp is sampled among the times that its calendar parts allow. Nor are those of
     numbers that a relation constrains: a total has a density in one order, and is computed in another.
     """
-    autoregressive, model = sampler.autoregressive, sampler.distributions
-    if autoregressive is None or model is None or autoregressive.variables.timestamps:
+    autoregressive = sampler.autoregressive
+    if autoregressive is None or autoregressive.variables.timestamps:
         return False
-    is_constrained = any(bool(each.any()) for each in model.constrained)
+    is_constrained = any(bool(each.any()) for each in autoregressive.model.constrained)
     return not is_constrained and len(autoregressive) <= sampler.config.ar_steps
 
 
@@ -72,7 +71,10 @@ class OrderWeights:
     def _of_batch(self, rows: Columns, index: Index) -> tuple[Floats, int]:
         """Return the mean weights over several random orders, (n,), and how often the network was evaluated."""
         encoded, front = self._encode(rows), self._positions(rows)
-        orders, likelihood = self._random_orders(front, index), RowLikelihood(self._model, self._variables)
+        orders, likelihood = (
+            self._random_orders(front, index),
+            RowLikelihood(self._autoregressive.model, self._variables),
+        )
         known = (orders[0].priority == DONE) & ~orders[0].skipped
         null = self._variables.is_null(encoded.x)
         targets = [_until_last(order.priority.masked_fill(null, DONE), front) for order in orders]
@@ -90,7 +92,7 @@ class OrderWeights:
 
         The others have the order in which they were sampled.
         """
-        sampler, variables, constrained = self.sampler, self._variables, self._model.constrained
+        sampler, variables, constrained = self.sampler, self._variables, self._autoregressive.model.constrained
         own = row_noise(sampler.seed, index, UNIFORMS_PER_VARIABLE, len(variables), draw=self.draw)[0]
         others = row_noise(sampler.seed, index, N_ORDERS, len(variables), draw=stream_key(Stream.ORDERS, self.draw))
         uniforms = torch.special.ndtr(torch.where(front.cpu() == NO_INDEX, own, others)).to(sampler.device)
@@ -116,11 +118,12 @@ class OrderWeights:
 
     @property
     def _variables(self) -> Variables:
-        return cast("AutoregressiveSampler", self.sampler.autoregressive).variables
+        return self._autoregressive.variables
 
     @property
-    def _model(self) -> DistributionModel:
-        return cast("DistributionModel", self.sampler.distributions)
+    def _autoregressive(self) -> AutoregressiveSampler:
+        assert self.sampler.autoregressive is not None  # noqa: S101
+        return self.sampler.autoregressive
 
 
 def _until_last(priority: Tensor, front: Tensor) -> Tensor:

@@ -46,7 +46,7 @@ class Expectation(cards.Displayed):
     @classmethod
     def compute(cls, sampler: RowSampler, rows: Columns) -> Expectation:
         """Compute the expectation of the cells of rows."""
-        codec, schema, rows = sampler.codec, sampler.codec.schema, sampler.relations.solve(rows)
+        codec, schema, rows = sampler.codec, sampler.codec.schema, sampler.model.relations.solve(rows)
         no_rows = np.zeros((0, codec.width))
 
         def decode(x: Floats) -> tuple[dict[str, Floats], ...]:
@@ -59,7 +59,7 @@ class Expectation(cards.Displayed):
         )
         for name, mean in numbers.items():  # an observed cell is not predicted
             numbers[name] = np.where(rows[name].missing, mean, rows[name].values)
-        numbers |= sampler.relations.link_expected_times(numbers | elapsed, rows)
+        numbers |= sampler.model.relations.link_expected_times(numbers | elapsed, rows)
         for name, p in probabilities.items():
             p[rows[name].values >= len(rows[name].categories)] = 0.0
         return cls(numbers, probabilities, {name: schema[name].categories or () for name in probabilities})

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,13 +13,12 @@ from numpy.typing import NDArray
 from harpoon._utils.rng import Stream
 from harpoon.data import Columns, Floats, Index, n_rows, scatter, take
 from harpoon.encoding import RowCodec
-from harpoon.inference.sampling.autoregressive import DistributionModel
 from harpoon.inference.sampling.batches import MIN_BATCH_ROWS
 from harpoon.networks.heads.copy_head import COPY_CERTAIN_PROBABILITY
+from harpoon.networks.one_step_prediction import FusedMaxNoiseModel
 from harpoon.relations import (
     Exclusions,
     Formula,
-    RelationBank,
     breaks_calendar,
     calendar_relations,
     close_sums,
@@ -41,27 +41,47 @@ SampleAgain = Callable[[Columns, Index, int], tuple[Columns, Mask]]  # to rows, 
 MAX_RETRIES = 7  # of rows that contradict a relation
 
 
-@dataclass
+class StoredFormula(NamedTuple):
+    """A relation in the units of the table."""
+
+    target: int  # the index of the quantity that it gives
+    formula: Formula
+    fraction: float  # of the training rows in which it holds
+
+
+@dataclass(frozen=True)
 class FittedRelations:
     """The relations of a trained model, in the units of its table."""
 
     codec: RowCodec
-    model: DistributionModel | None  # None: the network keeps no relations
+    model: FusedMaxNoiseModel | None  # None: the network keeps no relations
 
     @property
     def exclusions(self) -> Exclusions | None:
         """The labels that exclude or determine each other; None if the network does not keep them."""
         return None if self.model is None else self.model.exclusions
 
-    @property
-    def _banks(self) -> list[RelationBank]:
-        """The relations of numeric columns with a normal score, and of those with few values."""
-        return [] if self.model is None else [self.model.relations, self.model.few_valued_relations]
+    @cached_property
+    def copied_formulas(self) -> Mapping[int, Formula]:
+        """The formulas that numbers with a normal score may be copies of, by the index of their relation."""
+        return {} if self.model is None else self.model.relations.formulas(self.codec.units)
+
+    @cached_property
+    def _stored_formulas(self) -> list[StoredFormula]:
+        """All formulas: those of numeric columns with a normal score, then those of columns with few values."""
+        if self.model is None:
+            return []
+        few_valued = self.model.few_valued_relations
+        banks = (self.model.relations, self.copied_formulas), (few_valued, few_valued.formulas(self.codec.units))
+        return [
+            StoredFormula(bank.first + relation // bank.per_column, formula, float(bank.fractions[relation]))
+            for bank, formulas in banks
+            for relation, formula in formulas.items()
+        ]
 
     def _formulas(self, min_fraction: float) -> list[tuple[int, Formula]]:
         """Return the formulas that hold in at least a fraction of the training rows, with the index of their target."""
-        units = self.codec.units
-        return [formula for bank in self._banks for formula in bank.targeted_formulas(units, min_fraction)]
+        return [(each.target, each.formula) for each in self._stored_formulas if each.fraction >= min_fraction]
 
     @cached_property
     def _exact_formulas(self) -> list[tuple[int, Formula]]:
@@ -87,10 +107,9 @@ class FittedRelations:
         names = [each.column.name for each in quantities]
         hidden = {index for index, each in enumerate(quantities) if not each.columns}  # times between timestamps
         formulas = [
-            describe(names[bank.first + relation // bank.per_column], formula, names, float(bank.fractions[relation]))
-            for bank in self._banks
-            for relation, formula in bank.formulas(self.codec.units).items()
-            if not hidden & {bank.first + relation // bank.per_column, *formula.sources}
+            describe(names[each.target], each.formula, names, each.fraction)
+            for each in self._stored_formulas
+            if not hidden & {each.target, *each.formula.sources}
         ]
         pairs = [] if self.exclusions is None else self.exclusions.dependencies()
         parts = [

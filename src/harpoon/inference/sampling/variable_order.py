@@ -16,7 +16,7 @@ from torch import Tensor
 from harpoon.data import NO_INDEX
 from harpoon.encoding import EncodedRows
 from harpoon.inference.sampling.variables import Variables
-from harpoon.networks.heads.rank_head import ConditionalPredictor
+from harpoon.networks.heads.rank_head import ConditionalPredictor, ConstrainedNumbers
 
 FIRST, DONE = -1.0, torch.inf  # priorities
 AFTER = 1e-6  # by which one variable comes later than another
@@ -37,7 +37,7 @@ class VariableOrder(NamedTuple):
         variables: Variables,
         given: EncodedRows,
         uniforms: Tensor,
-        constrained: tuple[Tensor, Tensor, Tensor],
+        constrained: ConstrainedNumbers,
         *,
         nulls: bool,
     ) -> VariableOrder:
@@ -47,7 +47,7 @@ class VariableOrder(NamedTuple):
             variables: The variables.
             given: The observed cells, (n, d).
             uniforms: Uniform random numbers, (n, variables).
-            constrained: Which numbers a sum constrains, which a product, which constrain others, (quantities,) each.
+            constrained: Which numbers relations constrain.
             nulls: Whether missing indicators are sampled, too.
         """
         x = given.x * given.observed
