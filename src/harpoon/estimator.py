@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,7 +31,7 @@ from harpoon.inference.diagnostics.sampling_info import SamplingInfo
 from harpoon.inference.diagnostics.support import Support
 from harpoon.inference.imputation.results import Expectation
 from harpoon.inference.imputation.sensitivity import Shift
-from harpoon.inference.model_audit import audit_model
+from harpoon.inference.model_audit import TrainingOptions, audit_model
 from harpoon.inference.model_call import ModelCall
 from harpoon.inference.model_card import model_display
 from harpoon.inference.sampling.row_sampler import RowSampler
@@ -526,39 +525,19 @@ class Harpoon(cards.Displayed):
         self._check_fitted()
         model = copy.copy(self)  # so that `sampling_info_` of the model itself stays
         model.progress, seed = False, self._call_seed(random_state)
-        real = dataframe.read(train), dataframe.read(holdout)
         found = audit_model(
             self._fitted,
+            options := TrainingOptions(self.preset, self.config, self.privacy, self.random_state, self.device),
             partial(model.sample, random_state=seed),
-            *real,
+            dataframe.read(train),
+            dataframe.read(holdout),
             rows=rows,
             k=k,
             seed=seed,
             shadow_models=shadow_models,
-            train_like=model._train_like,
         )
         given = self.random_state if random_state is None else random_state
-        return found.of_model(self._options_by_name(), seed=given if isinstance(given, int) else None)
-
-    def _options_by_name(self) -> dict[str, Any]:
-        """Return the preset, the options that differ from it, the seed and the budget."""
-        options, usual = self.config.to_json(), config.preset(self.preset).to_json()
-        budget = {} if self.privacy is None else {"epsilon": self.privacy.epsilon, "delta": self.privacy.delta}
-        seed = self.random_state if isinstance(self.random_state, int) else None
-        changed = {name: value for name, value in options.items() if value != usual[name]}
-        return {"preset": self.preset, **budget, **changed, "random_state": seed}
-
-    def _train_like(self, table: Table, schema: Schema, seed: int) -> FittedModel:
-        """Train a model with the options of this one, and for as many epochs, on another table."""
-        model = copy.copy(self)
-        model.schema, model.random_state, model.rules_ = schema, seed, RuleSet()
-        if self.privacy is None:
-            epochs = self.history_.epochs[-1].number if self.history_.epochs else 1
-            fixed = {"max_epochs": max(epochs, 1), "max_time": None, "patience": None, "cooldown_fraction": 0.0}
-            model.config = self.config.with_options(fixed)
-        else:
-            model.privacy = replace(self.privacy, secure=False)  # the noise of a seed has the same distribution
-        return model._fit_table(table, schema.weights)._fitted
+        return found.of_model(options.by_name(), seed=given if isinstance(given, int) else None)
 
     @property
     def sampling_info_(self) -> SamplingInfo:
