@@ -88,6 +88,14 @@ class Choice(NamedTuple):
     rank: Tensor
 
 
+class FewValuedSpikes(NamedTuple):
+    """Where a number whose values are all spikes lies in encoded rows."""
+
+    categories: slice  # of the spikes, after one for no spike
+    standardised: int  # the dimension of its standardised value
+    values: Tensor  # the standardised values of the spikes, (spikes,)
+
+
 class _ValueBins(NamedTuple):
     """Bins of one column that decode to different values at its resolution, for the mode."""
 
@@ -115,8 +123,8 @@ class PointEstimator:
         )
         self.spikes = [_spike_values(each) for each in self.codecs]
         few_valued = codec.quantities[len(codec.numeric) :]
-        self.few_valued_spikes = [  # the category, the dimension of the standardised value, and those of the spikes
-            (of_column[PartType.CATEGORICAL], of_column[PartType.REGRESSION].start, _spike_values(each))
+        self.few_valued_spikes = [
+            FewValuedSpikes(of_column[PartType.CATEGORICAL], of_column[PartType.REGRESSION].start, _spike_values(each))
             for of_column, each in zip(self.few_valued, few_valued, strict=True)
         ]
 

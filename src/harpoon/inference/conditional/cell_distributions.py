@@ -19,6 +19,7 @@ from harpoon.data import Columns, Floats
 from harpoon.encoding import ColumnCodec, ColumnSlice, EncodedRows, ValueCells
 from harpoon.inference.sampling.row_sampler import RowSampler
 from harpoon.networks.heads.rank_head import ConditionalPredictor
+from harpoon.networks.one_step_prediction import Evaluation
 from harpoon.networks.point_estimates import RankMixture
 from harpoon.relations import has_given_parts
 
@@ -67,10 +68,9 @@ class CellPredictor:
 
     def predict(self, rows: Columns) -> CellDistribution:
         """Return the distribution of the column in rows where it is unknown."""
-        found = self._predict_labels(rows) if self.cells is None else self._predict_numbers(rows, self.cells)
-        if self.sampler.missing != "as_trained" or self.name not in self.sampler.codec.nullable:
+        found, null = self._predict_labels(rows) if self.cells is None else self._predict_numbers(rows, self.cells)
+        if null is None:
             return found
-        null = self._null_probability(rows)[:, None]
         p = np.concatenate([found.probabilities * (1 - null), null], axis=1)
         low, high = (np.pad(end, ((0, 0), (0, 1)), constant_values=np.nan) for end in (found.low, found.high))
         return CellDistribution(p, low, high, found.values)
@@ -89,24 +89,43 @@ class CellPredictor:
         low, high = (end.astype(np.float64)[None] for end in (self.cells.low, self.cells.high))
         return CellDistribution(p / p.sum(), low, high, self.cells.low)
 
-    def _predict_labels(self, rows: Columns) -> CellDistribution:
-        expectation = self.sampler.codec.expectation
-        p = np.concatenate(self.sampler.posterior_means(rows, lambda x: expectation(x)[1][self.name]))
-        codes = np.arange(p.shape[1], dtype=np.float64)[None]
-        return CellDistribution(p, codes, codes)
+    def _predict_labels(self, rows: Columns) -> tuple[CellDistribution, Floats | None]:
+        """Return the probabilities of labels, and of a missing cell, (n, 1), if there can be one."""
+        codec, name = self.sampler.codec, self.name
 
-    def _predict_numbers(self, rows: Columns, cells: ValueCells) -> CellDistribution:
-        """Return the probabilities of spikes, of intervals and of the values that relations predict in each row."""
-        p, p_copies, copies = self.sampler.predict(rows, self._read)
+        def decode(x: Floats) -> tuple[Floats, Floats]:
+            return codec.expectation(x)[1][name], self._null_probability(x)
+
+        p, null = map(np.concatenate, zip(*self.sampler.posterior_means(rows, decode), strict=True))
+        codes = np.arange(p.shape[1], dtype=np.float64)[None]
+        return CellDistribution(p, codes, codes), null if self._can_be_null else None
+
+    def _predict_numbers(self, rows: Columns, cells: ValueCells) -> tuple[CellDistribution, Floats | None]:
+        """Return the probabilities of spikes, of intervals and of the values that relations predict in each row.
+
+        And that of a missing cell, (n, 1), if there can be one.
+        """
+        p, p_copies, copies, *mean = self.sampler.predict(rows, self._read)
+        null = self._null_probability(mean[0]) if mean else None
         if self.codec.column.kind.temporal:  # only times that have the known calendar columns of their row
             has_parts = has_given_parts(self.codec, rows, self.sampler.codec, cells.low)
             p = np.where(has_parts.any(axis=1, keepdims=True), p * has_parts, p)
         low, high = (end.astype(np.float64)[None] for end in (cells.low, cells.high))
         if not p_copies.any():
-            return CellDistribution(p, low, high, cells.low)
+            return CellDistribution(p, low, high, cells.low), null
         copied = self.codec.standardised_values(copies).astype(np.float64)
         low, high = (np.hstack([np.broadcast_to(end, p.shape), copied]) for end in (low, high))
-        return CellDistribution(np.hstack([p, p_copies]), low, high, cells.low)
+        return CellDistribution(np.hstack([p, p_copies]), low, high, cells.low), null
+
+    @property
+    def _can_be_null(self) -> bool:
+        return self.sampler.missing == "as_trained" and self.name in self.sampler.codec.nullable
+
+    def _null_probability(self, mean: Floats) -> Floats:
+        """Return the probability of a missing cell in expected rows, (n, d) to (n, 1); 0 if there can be none."""
+        if not self._can_be_null:
+            return np.zeros((len(mean), 1))
+        return self.sampler.codec.null_probabilities(mean)[self.name][:, None]
 
     @property
     def _spikes(self) -> ColumnSlice | None:
@@ -116,8 +135,16 @@ class CellPredictor:
             (part for part in codec.slices if part.is_categorical and codec.codecs[part.column] is self.codec), None
         )
 
-    def _read(self, predictor: ConditionalPredictor, given: EncodedRows) -> tuple[Tensor, ...]:
-        """Return probabilities of cells, (n, m), and of values that relations predict, (n, k), and these, (n, k)."""
+    def _read(self, found: Evaluation, given: EncodedRows) -> tuple[Tensor, ...]:
+        """Return probabilities of cells, (n, m), and of values that relations predict, (n, k), and these, (n, k).
+
+        And expected rows, (n, d), if the column can be missing.
+        """
+        read = self._read_numbers(found.predictor.condition_copies(), given)
+        model = self.sampler.model.distributions
+        return (*read, model.mean(given, found)) if model is not None and self._can_be_null else read
+
+    def _read_numbers(self, predictor: ConditionalPredictor, given: EncodedRows) -> tuple[Tensor, ...]:
         assert self.cells is not None  # noqa: S101
         n, head = len(given.x), predictor.head
         of_spikes = self._spike_probabilities(predictor, given)
@@ -148,10 +175,6 @@ class CellPredictor:
             is_excluded = excluded[:, categories].bool()
             logits = logits.masked_fill(is_excluded & ~is_excluded.all(dim=1, keepdim=True), -torch.inf)
         return logits.softmax(dim=1)
-
-    def _null_probability(self, rows: Columns) -> Floats:
-        codec = self.sampler.codec
-        return np.concatenate(self.sampler.posterior_means(rows, lambda x: codec.null_probabilities(x)[self.name]))
 
     def to_values(self, values: Floats) -> NDArray[Any]:
         """Return values of the column next to numbers, (n,); the codes of labels are exact."""

@@ -38,7 +38,11 @@ def _means(sampler: RowSampler, given: EncodedRows) -> tuple[torch.Tensor, ...]:
     if model is None:
         return (mean,)
     has_numbers = sampler.model.autoregressive is not None
-    return (model.agreeing_means(mean, given) if has_numbers else model.resolve(mean, given, is_mean=True),)
+    return (
+        model.decisions.agreeing_means(mean, given)
+        if has_numbers
+        else model.decisions.resolve(mean, given, is_mean=True),
+    )
 
 
 def _decode_means(sampler: RowSampler, rows: Columns, mean: Floats) -> Columns:
@@ -53,7 +57,7 @@ def _points(sampler: RowSampler, point: str, given: EncodedRows) -> tuple[torch.
     model = sampler.model.distributions
     assert model is not None  # noqa: S101
     x, relation_of = model.point_estimates(given, point)
-    return model.resolve(x, given, is_mean=True), relation_of
+    return model.decisions.resolve(x, given, is_mean=True), relation_of
 
 
 def _decode_points(sampler: RowSampler, rows: Columns, x: Floats, relation_of: NDArray[np.int64]) -> Columns:

@@ -17,7 +17,7 @@ from harpoon.data import Columns, Floats, Index, n_rows, take
 from harpoon.encoding import EncodedRows, RowCodec
 from harpoon.inference.sampling.batches import batch_positions, batch_size
 from harpoon.inference.sampling.trained_model import TrainedModel
-from harpoon.networks.heads.rank_head import ConditionalPredictor
+from harpoon.networks.one_step_prediction import Evaluation
 
 Decoded = TypeVar("Decoded")
 Sampled = TypeVar("Sampled")
@@ -54,16 +54,16 @@ class BatchEvaluator:
         return self.map_chunks(rows, evaluate, lambda _, mean: decode(mean))
 
     def predict(
-        self, rows: Columns, read: Callable[[ConditionalPredictor, EncodedRows], tuple[torch.Tensor, ...]]
+        self, rows: Columns, read: Callable[[Evaluation, EncodedRows], tuple[torch.Tensor, ...]]
     ) -> tuple[Floats, ...]:
         """Run the network once at maximal noise on rows that are known in part, and read its distributions.
 
-        `read` gets the predictor of a batch and its encoded rows. It returns tensors with a line for each row, which
+        `read` gets the evaluation of a batch and its encoded rows. It returns tensors with a line for each row, which
         are concatenated.
         """
         model = self.model.distributions
         assert model is not None  # noqa: S101
-        parts = self.map_chunks(rows, lambda given: read(model.predict(given), given), lambda _, *arrays: arrays)
+        parts = self.map_chunks(rows, lambda given: read(model.evaluate(given), given), lambda _, *arrays: arrays)
         return tuple(np.concatenate(arrays) for arrays in zip(*parts, strict=True))
 
     def map_chunks(

@@ -70,7 +70,7 @@ class RowSampler(BatchEvaluator):
         """
         if self.model.distributions is None:
             return np.ones(n_rows(rows), dtype=np.bool_)
-        possible = self.model.distributions.is_possible(self._without_indicators(self.codec.to_batch(rows)))
+        possible = self.model.distributions.decisions.is_possible(self._without_indicators(self.codec.to_batch(rows)))
         mask: Mask = possible.cpu().numpy()
         return mask if given is None else mask | ~self.is_possible(given)
 
@@ -196,7 +196,7 @@ class RowSampler(BatchEvaluator):
         A penalty guides the number of a timestamp and not its calendar parts: then only the number counts.
         """
         if self.model.distributions is not None:
-            x = self.model.distributions.resolve(x, self._without_indicators(observed), is_mean=False)
+            x = self.model.distributions.decisions.resolve(x, self._without_indicators(observed), is_mean=False)
         return follow_calendar(self._decode(given, observed, x, calendar=calendar), given, self.codec)
 
     @property

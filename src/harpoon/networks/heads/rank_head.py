@@ -108,6 +108,10 @@ class ConditionalPredictor(NamedTuple):
         bin_logits, gaussian, copies = self.head(self.h, self.pointers, self.copies, self.baseline, requested)
         return ConditionalDistributions(self.category_logits, bin_logits, gaussian, copies, self.few_valued)
 
+    def condition_copies(self) -> ConditionalPredictor:
+        """Return the predictor given that values with certain relations are copies, as sampled ones are."""
+        return self._replace(copies=self.copies.condition())
+
     def determined(self) -> Tensor:
         """Return which values are almost certainly copies of observed ones, (n, C)."""
         return self.copies.log_p[:, :, 0] < math.log(1 - COPY_CERTAIN_PROBABILITY)
