@@ -132,6 +132,14 @@ class FusedMaxNoiseModel(MaxNoiseModel):
             return given.observed.new_zeros(len(given.x), len(states) // 2)
         return states.select(excluded)[:, OBSERVED::2]
 
+    @cached_property
+    def may_be_structural(self) -> list[bool]:
+        """Whether there are categories that force each indicator to be null; empty if no category excludes any."""
+        if self.excludable is None:
+            return []
+        of_values = self.denoiser.indicator_categories.select(self.excludable[None])[0, OBSERVED::2]
+        return [bool(each) for each in of_values]
+
     def draw_parameters(self, generator: np.random.Generator) -> FusedMaxNoiseModel:
         """Return a model with parameters of the Gaussian baseline drawn from their approximate posterior."""
         drawn = copy(self)

@@ -93,12 +93,12 @@ class OrderWeights:
 
         The others have the order in which they were sampled.
         """
-        sampler, variables, constrained = self.sampler, self._variables, self._autoregressive.model.constrained
+        sampler, variables, offset = self.sampler, self._variables, self._autoregressive.order_offset
         own = row_noise(sampler.seed, index, UNIFORMS_PER_VARIABLE, len(variables), draw=self.draw)[0]
         others = row_noise(sampler.seed, index, N_ORDERS, len(variables), draw=stream_key(Stream.ORDERS, self.draw))
         uniforms = torch.special.ndtr(torch.where(front.cpu() == NO_INDEX, own, others)).to(sampler.device)
         given, nulls = self._base[torch.zeros(len(index), dtype=torch.long)], sampler.missing == "as_trained"
-        return [VariableOrder.start(variables, given, each, constrained, nulls=nulls) for each in uniforms]
+        return [VariableOrder.start(variables, given, each, offset, nulls=nulls) for each in uniforms]
 
     def _positions(self, rows: Columns) -> Tensor:
         """Return the position of each variable among those that were sampled first, or `NO_INDEX`, (variables,).

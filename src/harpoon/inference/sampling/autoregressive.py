@@ -14,7 +14,7 @@ has them; one that a relation determines comes first, and determines its parts.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
@@ -33,7 +33,7 @@ from harpoon.inference.sampling.determined_values import (
     exclude_copies,
 )
 from harpoon.inference.sampling.inverse_cdf import categorical_icdf, sample_copies, sample_group, sample_probability
-from harpoon.inference.sampling.variable_order import DONE, VariableOrder, steps_within
+from harpoon.inference.sampling.variable_order import DONE, VariableOrder, order_offset, steps_within
 from harpoon.inference.sampling.variables import Variables
 from harpoon.networks.heads.rank_head import ConditionalDistributions, flat_index
 from harpoon.networks.incremental_prediction import CellwisePredictor
@@ -55,7 +55,7 @@ class AutoregressiveSampler:
     """Samples encoded rows variable by variable, from the conditional distributions of a model."""
 
     model: FusedMaxNoiseModel
-    variables: Variables
+    variables: Variables  # on the device of the model
 
     @staticmethod
     def supports(codec: RowCodec) -> bool:
@@ -63,18 +63,14 @@ class AutoregressiveSampler:
         types = [{part.type for part in column.parts} for column in codec.codecs]
         return all(PartType.REGRESSION in of_column for of_column in types if PartType.CONTINUOUS in of_column)
 
-    @classmethod
-    def from_codec(cls, model: FusedMaxNoiseModel, codec: RowCodec) -> AutoregressiveSampler:
-        """Return the sampler for encoded rows of a codec."""
-        return cls(model, Variables.from_codec(codec))
-
     def __len__(self) -> int:
         """The number of variables of a row."""
         return len(self.variables)
 
-    def to(self, device: torch.device) -> AutoregressiveSampler:
-        """Return a sampler with its variables on another device, that of the model."""
-        return replace(self, variables=self.variables.to(device))
+    @cached_property
+    def order_offset(self) -> Tensor:
+        """How much later than at random each variable is sampled, (variables,)."""
+        return order_offset(self.variables, *self.model.constrained)
 
     @cached_property
     def _excludable(self) -> Tensor | None:
@@ -108,7 +104,7 @@ class AutoregressiveSampler:
         x = given.x * given.observed
         n_ranked = int(self.variables.is_ranked.sum())
         rows = SampledRows(x, torch.full((len(x), n_ranked), NO_INDEX, device=x.device))
-        order = VariableOrder.start(self.variables, given, uniforms[0], self.model.constrained, nulls=nulls)
+        order = VariableOrder.start(self.variables, given, uniforms[0], self.order_offset, nulls=nulls)
         sampling = Sampling(self.model.predict_cellwise(len(x)), rows, order)
         for step in range(steps):
             self._step(sampling, uniforms[1:], steps - step)

@@ -46,21 +46,23 @@ class RowSampler(BatchEvaluator):
 
         In training, such a cell is always missing beside the observed categories of its row.
         """
-        indicators, distributions = self.codec.indicators, self.model.distributions
-        if not indicators or distributions is None:
+        distributions = self.model.distributions
+        may_be = [] if distributions is None else distributions.may_be_structural
+        number_of = {
+            column.name: number
+            for number, codec in enumerate(self.codec.indicators)
+            for column in codec.indicated
+            if may_be and may_be[number] and rows[column.name].unknown.any()
+        }
+        if distributions is None or not number_of:
             return {}
-        names = [column.name for codec in indicators for column in codec.indicated]
-        index = np.flatnonzero(np.any([rows[name].unknown for name in names], axis=0))
-        null = np.zeros((n_rows(rows), len(indicators)), dtype=np.bool_)
-        size = max(1, self._chunk_size(len(index), self.config.sampling_batch_size))
-        for chunk in np.split(index, range(size, len(index), size)) if len(index) else []:
+        index = np.flatnonzero(np.any([rows[name].unknown for name in number_of], axis=0))
+        null = np.zeros((n_rows(rows), len(may_be)), dtype=np.bool_)
+        size = self._chunk_size(len(index), self.config.sampling_batch_size)
+        for chunk in np.split(index, range(size, len(index), size)):
             given = self.codec.to_batch(take(rows, chunk)).to(self.device)
             null[chunk] = distributions.structurally_missing(given).cpu().numpy()
-        columns = {
-            column.name: null[:, number] & rows[column.name].unknown
-            for number, codec in enumerate(indicators)
-            for column in codec.indicated
-        }
+        columns = {name: null[:, number] & rows[name].unknown for name, number in number_of.items()}
         return {name: mask for name, mask in columns.items() if mask.any()}
 
     def is_possible(self, rows: Columns, given: Columns | None = None) -> Mask:

@@ -12,6 +12,7 @@ from harpoon.encoding import RowCodec
 from harpoon.inference.sampling.autoregressive import AutoregressiveSampler
 from harpoon.inference.sampling.fitted_relations import FittedRelations
 from harpoon.inference.sampling.model_invariants import find_invariants
+from harpoon.inference.sampling.variables import Variables
 from harpoon.networks.one_step_prediction import FusedMaxNoiseModel
 
 
@@ -56,7 +57,7 @@ class TrainedModel:
         """The autoregressive sampler, if the network and the codec support it."""
         if self.distributions is None or not AutoregressiveSampler.supports(self.codec):
             return None
-        return AutoregressiveSampler.from_codec(self.distributions, self.codec).to(self.device)
+        return AutoregressiveSampler(self.distributions, Variables.from_codec(self.codec).to(self.device))
 
     @cached_property
     def relations(self) -> FittedRelations:

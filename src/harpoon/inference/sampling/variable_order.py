@@ -16,7 +16,7 @@ from torch import Tensor
 from harpoon.data import NO_INDEX
 from harpoon.encoding import EncodedRows
 from harpoon.inference.sampling.variables import Variables
-from harpoon.networks.heads.rank_head import ConditionalPredictor, ConstrainedNumbers
+from harpoon.networks.heads.rank_head import ConditionalPredictor
 
 FIRST, DONE = -1.0, torch.inf  # priorities
 AFTER = 1e-6  # by which one variable comes later than another
@@ -37,7 +37,7 @@ class VariableOrder(NamedTuple):
         variables: Variables,
         given: EncodedRows,
         uniforms: Tensor,
-        constrained: ConstrainedNumbers,
+        offset: Tensor,
         *,
         nulls: bool,
     ) -> VariableOrder:
@@ -47,7 +47,7 @@ class VariableOrder(NamedTuple):
             variables: The variables.
             given: The observed cells, (n, d).
             uniforms: Uniform random numbers, (n, variables).
-            constrained: Which numbers relations constrain.
+            offset: How much later than at random each variable is sampled, (variables,); see `order_offset`.
             nulls: Whether missing indicators are sampled, too.
         """
         x = given.x * given.observed
@@ -58,8 +58,7 @@ class VariableOrder(NamedTuple):
             is_indicator = torch.zeros(len(variables), dtype=torch.bool, device=x.device)
             is_indicator[variables.indicator[variables.indicator != NO_INDEX]] = True
             skipped |= is_indicator & ~observed
-        done, offset = observed | skipped, order_offset(variables, *constrained)
-        order = _random_order(variables, uniforms, offset)
+        done, order = observed | skipped, _random_order(variables, uniforms, offset)
         priority = order.masked_fill(done, DONE).argsort(dim=1, stable=True).argsort(dim=1)
         priority = priority.to(x.dtype).masked_fill_(done, DONE)
         not_copied = torch.zeros(len(x), len(variables.timestamps), dtype=torch.bool, device=x.device)
