@@ -17,6 +17,7 @@ from torch import Tensor
 
 from harpoon.data import Columns, Floats
 from harpoon.encoding import ColumnCodec, ColumnSlice, EncodedRows, ValueCells
+from harpoon.encoding.row_codec import Array
 from harpoon.inference.sampling.row_sampler import RowSampler
 from harpoon.networks.heads.rank_head import ConditionalPredictor
 from harpoon.networks.one_step_prediction import Evaluation
@@ -69,7 +70,7 @@ class CellPredictor:
     def predict(self, rows: Columns) -> CellDistribution:
         """Return the distribution of the column in rows where it is unknown."""
         found, null = self._predict_labels(rows) if self.cells is None else self._predict_numbers(rows, self.cells)
-        if null is None:
+        if not null.shape[1]:
             return found
         p = np.concatenate([found.probabilities * (1 - null), null], axis=1)
         low, high = (np.pad(end, ((0, 0), (0, 1)), constant_values=np.nan) for end in (found.low, found.high))
@@ -89,24 +90,23 @@ class CellPredictor:
         low, high = (end.astype(np.float64)[None] for end in (self.cells.low, self.cells.high))
         return CellDistribution(p / p.sum(), low, high, self.cells.low)
 
-    def _predict_labels(self, rows: Columns) -> tuple[CellDistribution, Floats | None]:
-        """Return the probabilities of labels, and of a missing cell, (n, 1), if there can be one."""
+    def _predict_labels(self, rows: Columns) -> tuple[CellDistribution, Floats]:
+        """Return the probabilities of labels, and of a missing cell, (n, 1), or (n, 0) if there can be none."""
         codec, name = self.sampler.codec, self.name
 
         def decode(x: Floats) -> tuple[Floats, Floats]:
-            return codec.expectation(x)[1][name], self._null_probability(x)
+            return codec.expectation(x)[1][name], self._null_probability(x) if self._can_be_null else x[:, :0]
 
         p, null = map(np.concatenate, zip(*self.sampler.posterior_means(rows, decode), strict=True))
         codes = np.arange(p.shape[1], dtype=np.float64)[None]
-        return CellDistribution(p, codes, codes), null if self._can_be_null else None
+        return CellDistribution(p, codes, codes), null
 
-    def _predict_numbers(self, rows: Columns, cells: ValueCells) -> tuple[CellDistribution, Floats | None]:
+    def _predict_numbers(self, rows: Columns, cells: ValueCells) -> tuple[CellDistribution, Floats]:
         """Return the probabilities of spikes, of intervals and of the values that relations predict in each row.
 
-        And that of a missing cell, (n, 1), if there can be one.
+        And that of a missing cell, (n, 1), or (n, 0) if there can be none.
         """
-        p, p_copies, copies, *mean = self.sampler.predict(rows, self._read)
-        null = self._null_probability(mean[0]) if mean else None
+        p, p_copies, copies, null = self.sampler.predict(rows, self._read)
         if self.codec.column.kind.temporal:  # only times that have the known calendar columns of their row
             has_parts = has_given_parts(self.codec, rows, self.sampler.codec, cells.low)
             p = np.where(has_parts.any(axis=1, keepdims=True), p * has_parts, p)
@@ -121,10 +121,8 @@ class CellPredictor:
     def _can_be_null(self) -> bool:
         return self.sampler.missing == "as_trained" and self.name in self.sampler.codec.nullable
 
-    def _null_probability(self, mean: Floats) -> Floats:
-        """Return the probability of a missing cell in expected rows, (n, d) to (n, 1); 0 if there can be none."""
-        if not self._can_be_null:
-            return np.zeros((len(mean), 1))
+    def _null_probability(self, mean: Array) -> Array:
+        """Return the probability of a missing cell in expected rows, (n, d) to (n, 1)."""
         return self.sampler.codec.null_probabilities(mean)[self.name][:, None]
 
     @property
@@ -138,11 +136,12 @@ class CellPredictor:
     def _read(self, found: Evaluation, given: EncodedRows) -> tuple[Tensor, ...]:
         """Return probabilities of cells, (n, m), and of values that relations predict, (n, k), and these, (n, k).
 
-        And expected rows, (n, d), if the column can be missing.
+        And that of a missing cell, (n, 1), or (n, 0) if there can be none.
         """
-        read = self._read_numbers(found.predictor.condition_copies(), given)
-        model = self.sampler.model.distributions
-        return (*read, model.mean(given, found)) if model is not None and self._can_be_null else read
+        model, null = self.sampler.model.distributions, given.x[:, :0]
+        if model is not None and self._can_be_null:
+            null = self._null_probability(model.mean(given, found).double())
+        return (*self._read_numbers(found.predictor.condition_copies(), given), null)
 
     def _read_numbers(self, predictor: ConditionalPredictor, given: EncodedRows) -> tuple[Tensor, ...]:
         assert self.cells is not None  # noqa: S101
