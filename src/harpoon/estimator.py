@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Mapping
-from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -32,10 +31,11 @@ from harpoon.inference.diagnostics.sampling_info import SamplingInfo
 from harpoon.inference.diagnostics.support import Support
 from harpoon.inference.imputation.results import Expectation
 from harpoon.inference.imputation.sensitivity import Shift
-from harpoon.inference.model_audit import audit_model
+from harpoon.inference.model_audit import TrainingOptions, audit_model
 from harpoon.inference.model_call import ModelCall
 from harpoon.inference.model_card import model_display
 from harpoon.inference.sampling.row_sampler import RowSampler
+from harpoon.inference.sampling.trained_model import TrainedModel
 from harpoon.privacy.audit import Audit
 from harpoon.privacy.differential.budget import Privacy, PrivacyRecord
 from harpoon.privacy.differential.private_config import (
@@ -92,15 +92,9 @@ class Harpoon(cards.Displayed):
     ['high', 'high', 'high']
     """
 
-    schema_: Schema
-    history_: History
-    codec_: RowCodec
-    denoiser_: Denoiser
-    template_: FrameTemplate
-    config_: Config
-    contingency_: ContingencyTables
-    discovered_: RuleSet
-    privacy_: PrivacyRecord | None
+    template_: FrameTemplate  # the look of the training table
+    _result: FittedModel | None = None
+    _trained: TrainedModel  # copies share it, and with it what is computed once
     _name: str = "model"  # for people: that of the file that it was loaded from
     _sampling_info: SamplingInfo | None = None
 
@@ -346,9 +340,48 @@ class Harpoon(cards.Displayed):
         return check_rules(self.rules_, self.schema_, dataframe.read(data))
 
     @property
+    def schema_(self) -> Schema:
+        """The columns of the training table, and what is known of them."""
+        return self._fitted.schema
+
+    @property
+    def history_(self) -> History:
+        """The epochs of the training, why it ended, and the calibration."""
+        return self._fitted.history
+
+    @property
+    def codec_(self) -> RowCodec:
+        """The encoding of rows."""
+        return self._fitted.codec
+
+    @property
+    def denoiser_(self) -> Denoiser:
+        """The network. Its weights must not change: what follows from them is computed once."""
+        return self._fitted.denoiser
+
+    @property
+    def config_(self) -> Config:
+        """The options with the sizes that were chosen for the table."""
+        return self._fitted.config
+
+    @property
+    def contingency_(self) -> ContingencyTables:
+        """How many training rows have each label, and each two labels of two columns."""
+        return self._fitted.contingency
+
+    @property
+    def discovered_(self) -> RuleSet:
+        """The rules that the training rows obey; `rules()` returns them."""
+        return self._fitted.discovered
+
+    @property
+    def privacy_(self) -> PrivacyRecord | None:
+        """What the training spent of its budget of differential privacy; None if it was not private."""
+        return self._fitted.privacy
+
+    @property
     def calibration_(self) -> Calibration:
         """How well the model predicts held-out cells, measured at the end of `fit`; also in `history_`."""
-        self._check_fitted()
         return self.history_.calibration
 
     def relations(self) -> list[str]:
@@ -364,7 +397,7 @@ class Harpoon(cards.Displayed):
         'area = height * width (100 %)'
         """
         self._check_fitted()
-        return self._sampler().relations.describe()
+        return self._trained_model.relations.describe()
 
     @with_one_bar
     def feasibility(
@@ -492,39 +525,19 @@ class Harpoon(cards.Displayed):
         self._check_fitted()
         model = copy.copy(self)  # so that `sampling_info_` of the model itself stays
         model.progress, seed = False, self._call_seed(random_state)
-        real = dataframe.read(train), dataframe.read(holdout)
         found = audit_model(
             self._fitted,
+            options := TrainingOptions(self.preset, self.config, self.privacy, self.random_state, self.device),
             partial(model.sample, random_state=seed),
-            *real,
+            dataframe.read(train),
+            dataframe.read(holdout),
             rows=rows,
             k=k,
             seed=seed,
             shadow_models=shadow_models,
-            train_like=model._train_like,
         )
         given = self.random_state if random_state is None else random_state
-        return found.of_model(self._options_by_name(), seed=given if isinstance(given, int) else None)
-
-    def _options_by_name(self) -> dict[str, Any]:
-        """Return the preset, the options that differ from it, the seed and the budget."""
-        options, usual = self.config.to_json(), config.preset(self.preset).to_json()
-        budget = {} if self.privacy is None else {"epsilon": self.privacy.epsilon, "delta": self.privacy.delta}
-        seed = self.random_state if isinstance(self.random_state, int) else None
-        changed = {name: value for name, value in options.items() if value != usual[name]}
-        return {"preset": self.preset, **budget, **changed, "random_state": seed}
-
-    def _train_like(self, table: Table, schema: Schema, seed: int) -> FittedModel:
-        """Train a model with the options of this one, and for as many epochs, on another table."""
-        model = copy.copy(self)
-        model.schema, model.random_state, model.rules_ = schema, seed, RuleSet()
-        if self.privacy is None:
-            epochs = self.history_.epochs[-1].number if self.history_.epochs else 1
-            fixed = {"max_epochs": max(epochs, 1), "max_time": None, "patience": None, "cooldown_fraction": 0.0}
-            model.config = self.config.with_options(fixed)
-        else:
-            model.privacy = replace(self.privacy, secure=False)  # the noise of a seed has the same distribution
-        return model._fit_table(table, schema.weights)._fitted
+        return found.of_model(options.by_name(), seed=given if isinstance(given, int) else None)
 
     @property
     def sampling_info_(self) -> SamplingInfo:
@@ -588,6 +601,7 @@ class Harpoon(cards.Displayed):
         except INVALID_CONTENT as error:
             raise model_file.damaged_file(path, f"{type(error).__name__}: {error}") from None
         model.denoiser_.to(model.device).eval()
+        model._trained = TrainedModel(model.denoiser_, model.codec_)  # where the network is now
         return model
 
     def __repr__(self) -> str:
@@ -603,8 +617,6 @@ class Harpoon(cards.Displayed):
         return cards.card(f"Harpoon, preset {self.preset}", cards.paragraph("Not fitted: fit(table) trains it."))
 
     def _check_fitted(self) -> RowCodec:
-        if not hasattr(self, "codec_"):
-            raise NotFitted("This model has not been trained. Call fit(table) first, or load a saved model.")
         return self.codec_
 
     def _new_call(self, random_state: RandomState, options: Mapping[str, Any]) -> ModelCall:
@@ -639,16 +651,24 @@ class Harpoon(cards.Displayed):
 
     @property
     def _fitted(self) -> FittedModel:
-        return FittedModel(**{field.name: getattr(self, f"{field.name}_") for field in fields(FittedModel)})
+        if self._result is None:
+            raise NotFitted("This model has not been trained. Call fit(table) first, or load a saved model.")
+        return self._result
+
+    @property
+    def _trained_model(self) -> TrainedModel:
+        """What is computed once of the network; anew if that was moved."""
+        fitted = self._fitted
+        if not self._trained.is_current:
+            self._trained = TrainedModel(fitted.denoiser, fitted.codec)
+        return self._trained
 
     def _set_fitted(self, fitted: FittedModel, template: FrameTemplate) -> None:
         self.template_, self._name = template.for_model(fitted.schema.labelled), Harpoon._name
-        for field in fields(fitted):
-            setattr(self, f"{field.name}_", getattr(fitted, field.name))
+        self._result, self._trained = fitted, TrainedModel(fitted.denoiser, fitted.codec)
 
     def _sampler(self, seed: int = 0, options: Mapping[str, Any] | None = None) -> RowSampler:
-        call_config = self.config.with_call_options(options or {})
-        return RowSampler(self.denoiser_, self.codec_, call_config, self.device, seed, self.progress)
+        return RowSampler(self._trained_model, self.config.with_call_options(options or {}), seed, self.progress)
 
     def _call_seed(self, random_state: RandomState) -> int:
         return to_seed(self.random_state if random_state is None else check_random_state(random_state))

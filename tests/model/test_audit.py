@@ -12,7 +12,7 @@ import pytest
 
 from harpoon import Harpoon, InvalidOption, InvalidTable, NotFitted, SchemaMismatch
 from harpoon.data import dataframe
-from harpoon.inference.model_audit import _log_likelihoods
+from harpoon.inference.model_audit import TrainingOptions, _log_likelihoods
 from harpoon.privacy import ATTACKS
 from harpoon.privacy.attacks import singling_out
 from harpoon.report import Page, summarize_audit
@@ -131,13 +131,13 @@ def test_shadow_models_change_no_other_attack(model, audit):
 
 
 def test_shadow_models_are_trained_for_as_many_epochs_on_halves_of_all_rows(model, monkeypatch):
-    train, found = Harpoon._train_like, []
+    train, found = TrainingOptions.train, []
 
-    def record(self, table, *arguments):
-        found.append((table.n_rows, train(self, table, *arguments)))
+    def record(self, like, table, *arguments):
+        found.append((table.n_rows, train(self, like, table, *arguments)))
         return found[-1][1]
 
-    monkeypatch.setattr(Harpoon, "_train_like", record)
+    monkeypatch.setattr(TrainingOptions, "train", record)
     model.audit(TRAIN, HOLDOUT, rows=60, shadow_models=3, random_state=0)
     assert [rows for rows, _ in found] == [ROWS, ROWS, ROWS]
     assert {fitted.history.epochs[-1].number for _, fitted in found} == {OPTIONS["max_epochs"]}

@@ -18,8 +18,9 @@ from harpoon._utils.threads import MAX_THREADS, map_batches
 from harpoon.data import dataframe
 from harpoon.data.reader import read_columns
 from harpoon.inference.conditional import condition_search
-from harpoon.inference.sampling import row_sampler
+from harpoon.inference.sampling import batch_evaluation
 from harpoon.inference.sampling.row_sampler import RowSampler
+from harpoon.inference.sampling.trained_model import TrainedModel
 
 CPU = torch.device("cpu")
 
@@ -158,11 +159,11 @@ def test_a_loss_of_the_user_is_called_in_the_calling_thread(threads, model, monk
 def test_posterior_means_do_not_depend_on_the_chunk_size(threads, model, tools, batches):
     threads(2)
     rows = read_columns(dataframe.read(pd.DataFrame(tools.mixed_columns(500))), model.schema_)
-    sampler = RowSampler(model.denoiser_, model.codec_, model.config_, CPU)
+    sampler = RowSampler(TrainedModel(model.denoiser_, model.codec_), model.config_)
     whole = np.concatenate(sampler.posterior_means(rows, lambda x: x))
-    with patch.object(row_sampler, "BATCHES_PER_CHUNK", batches):
+    with patch.object(batch_evaluation, "BATCHES_PER_CHUNK", batches):
         steps = []
-        sampler = RowSampler(model.denoiser_, model.codec_, replace(model.config_, sampling_batch_size=64), CPU)
+        sampler = RowSampler(sampler.model, replace(model.config_, sampling_batch_size=64))
         sampler.progress = steps.append
         parts = sampler.posterior_means(rows, lambda x: x)
     assert [len(part) for part in parts[:-1]] == [min(250, 64 * batches)] * (len(parts) - 1)  # or half of the rows

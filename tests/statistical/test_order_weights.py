@@ -44,7 +44,7 @@ def sampler(model):
 def test_the_probabilities_of_all_rows_sum_to_one_in_every_order(model, sampler):
     every = pd.DataFrame(itertools.product(*LABELS.values()), columns=list(LABELS)).assign(x=0.0)
     rows, variables = model.encode(every), sampler.autoregressive.variables
-    likelihood = RowLikelihood(sampler.distributions, variables)
+    likelihood = RowLikelihood(sampler.model.distributions, variables)
     unknown = torch.zeros(len(every), len(variables), dtype=torch.bool)
     totals = []
     for order in itertools.permutations([0.0, 1.0, 2.0]):

@@ -23,6 +23,7 @@ from harpoon.inference.conditional.condition_search import guiding_penalty
 from harpoon.inference.conditional.query import Query
 from harpoon.inference.diagnostics.sampling_info import SamplingInfo
 from harpoon.inference.imputation.partial_table import constant_columns
+from harpoon.inference.sampling.reverse_diffusion import sample_encoded
 from harpoon.inference.sampling.row_sampler import RowSampler
 from harpoon.networks.layers import has_fast_bfloat16
 from harpoon_bench.baselines.base import Method, fill_missing
@@ -198,7 +199,7 @@ class Paper(HarpoonMethod):
         """Sample the encoded rows with these numbers, (n, d)."""
         given = dataframe.constant_table({}, len(index))
         rows = read_columns(given, self.model.schema_, partial=True, strict=True)
-        return sampler.sample_encoded(rows, index, draw=draw, penalty=penalty)
+        return sample_encoded(sampler, rows, index, draw=draw, penalty=penalty)
 
     def impute(self, incomplete: pd.DataFrame) -> pd.DataFrame:
         """Fill in one guided sample."""

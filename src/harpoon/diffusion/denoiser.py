@@ -102,8 +102,6 @@ class CellScores(NamedTuple):
 class MaxNoiseModel:
     """A denoiser at the largest noise level, where x_t carries no information and need not be sampled."""
 
-    is_autoregressive: ClassVar[bool] = False  # whether it predicts the distribution of each cell given the observed
-
     def __init__(self, denoiser: Denoiser) -> None:
         self.denoiser = denoiser
 

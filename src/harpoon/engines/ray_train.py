@@ -112,7 +112,7 @@ def fit(
             raise _to_harpoon_error(error) from error
         with result.as_directory() as found:
             trained = Harpoon.load(Path(found, MODEL_FILE), device=model.device.type, progress=model.progress)
-    vars(model).update({name: value for name, value in vars(trained).items() if name.endswith("_")})
+    model._set_fitted(trained._fitted, trained.template_)
     if not isinstance(data, ray.data.Dataset | str | os.PathLike):
         model.template_ = dataframe.read(data).template.for_model(model.schema_.labelled)
     return model

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import torch
 from numpy.typing import NDArray
 
-from harpoon._utils.rng import Stream, generator
+from harpoon import config
+from harpoon._utils.rng import RandomState, Stream, generator
 from harpoon._utils.validation import check_count
+from harpoon.config import Config
 from harpoon.data import Floats, Schema, TableCounts, count_columns, dataframe, read_columns, take
 from harpoon.data.schema import check_columns
 from harpoon.data.suppression import Suppression, describe_changes
@@ -18,15 +22,47 @@ from harpoon.exceptions import HarpoonWarning, InvalidOption, InvalidTable, Unkn
 from harpoon.inference.sampling.pseudo_likelihood import pseudo_log_likelihoods
 from harpoon.privacy.attacks.shadow_models import MIN_SHADOW_MODELS, ShadowTraining
 from harpoon.privacy.audit import Audit, Chosen, audit_rows, choose_rows
-from harpoon.training import FittedModel
+from harpoon.privacy.differential.budget import Privacy
+from harpoon.training import FittedModel, ModelFitter, SingleProcess, TrainingData
+from harpoon.training.private_fit import PrivateFitter
 
 MAX_ROWS_IF_SLOW = 200  # of a model that samples each cell in many guided steps
 SYNTHETIC_FACTOR = 3  # synthetic rows for each attacked row, at most
-TrainLike = Callable[[dataframe.Table, Schema, int], FittedModel]
+
+
+@dataclass(frozen=True)
+class TrainingOptions:
+    """The options that the audited model was trained with, those of `harpoon.Harpoon`."""
+
+    preset: str
+    config: Config
+    privacy: Privacy | None
+    random_state: RandomState
+    device: torch.device
+
+    def by_name(self) -> dict[str, Any]:
+        """Return the preset, the options that differ from it, the seed and the budget."""
+        options, usual = self.config.to_json(), config.preset(self.preset).to_json()
+        budget = {} if self.privacy is None else {"epsilon": self.privacy.epsilon, "delta": self.privacy.delta}
+        seed = self.random_state if isinstance(self.random_state, int) else None
+        changed = {name: value for name, value in options.items() if value != usual[name]}
+        return {"preset": self.preset, **budget, **changed, "random_state": seed}
+
+    @torch.inference_mode(mode=False)  # weights that are made in inference mode could never be trained
+    def train(self, like: FittedModel, table: dataframe.Table, schema: Schema, seed: int) -> FittedModel:
+        """Train a model for as many epochs as another one, on another table."""
+        if self.privacy is not None:
+            privacy = replace(self.privacy, secure=False)  # the noise of a seed has the same distribution
+            return PrivateFitter(self.config, privacy, schema, seed, self.device, progress=False).fit(table)[0]
+        epochs = like.history.epochs[-1].number if like.history.epochs else 1
+        fixed = {"max_epochs": max(epochs, 1), "max_time": None, "patience": None, "cooldown_fraction": 0.0}
+        fitter = ModelFitter(self.config.with_options(fixed), schema, seed, self.device, False, SingleProcess())  # noqa: FBT003
+        return fitter.fit(TrainingData.from_table(table, schema.weights))
 
 
 def audit_model(
     fitted: FittedModel,
+    options: TrainingOptions,
     sample: Callable[[int], object],
     train: dataframe.Table,
     holdout: dataframe.Table,
@@ -35,12 +71,12 @@ def audit_model(
     k: int,
     seed: int,
     shadow_models: int,
-    train_like: TrainLike,
 ) -> Audit:
     """Attack a model by its training rows and by hold-out rows.
 
     Args:
         fitted: The model.
+        options: The options that it was trained with.
         sample: Samples so many rows of it.
         train: The table that it was trained on.
         holdout: Rows of the same source that it was not trained on.
@@ -48,7 +84,6 @@ def audit_model(
         k: Labels and extremes of fewer training rows count as rare.
         seed: Of the choice of rows and of the attacks.
         shadow_models: How many models to train for the attack with shadow models; 0: it is not run.
-        train_like: Trains a model with the options of the attacked one on a table, with a schema and a seed.
     """
     rows, k, shadow_models = check_count(rows, "rows"), check_count(k, "k"), _check_shadow_models(shadow_models)
     asked = {"rows": rows, "k": k, "shadow_models": shadow_models}
@@ -66,10 +101,7 @@ def audit_model(
         likelihoods = _both_likelihoods(fitted, train, holdout, chosen, seed)
         shadows = None
         if shadow_models:
-            schema = fitted.schema if fitted.privacy is not None else _without_ranges(fitted.schema)
-            shadows = _shadow_training(
-                train, holdout, chosen, schema, n_models=shadow_models, seed=seed, train_like=train_like
-            )
+            shadows = _shadow_training(fitted, options, train, holdout, chosen, n_models=shadow_models, seed=seed)
         found = audit_rows(
             fitted.schema,
             train,
@@ -104,23 +136,24 @@ def _both_likelihoods(
 
 
 def _shadow_training(
+    fitted: FittedModel,
+    options: TrainingOptions,
     train: dataframe.Table,
     holdout: dataframe.Table,
     chosen: Chosen,
-    schema: Schema,
     *,
     n_models: int,
     seed: int,
-    train_like: TrainLike,
 ) -> ShadowTraining:
     """Return how to train shadow models on parts of both tables."""
+    schema = fitted.schema if fitted.privacy is not None else _without_ranges(fitted.schema)
     columns = Schema(tuple(column for column in schema if column.kind.modelled or column.name == schema.weights))
     rows = _concat(train, holdout, columns.names)
     seeds = generator(seed, Stream.AUDIT, 3)
 
     def likelihoods(part: NDArray[np.int64]) -> Floats | None:
         with hold_warnings(HarpoonWarning):  # of a model that nobody uses
-            shadow = train_like(rows.take(part), columns, int(seeds.integers(2**31)))
+            shadow = options.train(fitted, rows.take(part), columns, int(seeds.integers(2**31)))
             found = _both_likelihoods(shadow, train, holdout, chosen, seed)
         return None if found is None else np.concatenate(found)
 

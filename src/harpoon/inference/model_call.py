@@ -20,7 +20,7 @@ from harpoon.data.survey_weights import read_known_weights
 from harpoon.exceptions import InvalidOption
 from harpoon.inference.conditional.aggregates import parse_targets
 from harpoon.inference.conditional.feasibility import Feasibility, feasibility
-from harpoon.inference.conditional.model_invariants import find_contradiction
+from harpoon.inference.conditional.model_contradiction import find_contradiction
 from harpoon.inference.conditional.query import Query, sample_unconditional
 from harpoon.inference.conditional.targets import check_targets, sample_targets
 from harpoon.inference.diagnostics.answer_grade import grade_answer

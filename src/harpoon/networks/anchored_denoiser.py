@@ -52,6 +52,14 @@ class ObservedFeatures(NamedTuple):
     baseline: LinearPrediction
 
 
+class Prediction(NamedTuple):
+    """What the network predicts of n noisy rows."""
+
+    h: Tensor  # the last hidden layer, (n, hidden)
+    copies: CopyDistribution  # (n, C, ...)
+    parts: PartTensors  # F of continuous parts, log probabilities of categories, means of standardised values
+
+
 class RowDraws(NamedTuple):
     """What is drawn for the n rows of a batch before their masks."""
 
@@ -148,26 +156,22 @@ class AnchoredDenoiser(Denoiser):
             times = x_t.new_full((1,), t)
             a, s = self.schedule.levels(times)
             noisy = self.layout.split(x_t)
-            _, _, (velocity, log_p, standardised) = self._predict(noisy, times, a, s, features)
+            velocity, log_p, standardised = self._predict(noisy, times, a, s, features).parts
             continuous = a * noisy.continuous + s * velocity
             return given.fill(self.layout.join(PartTensors(continuous, log_p.exp(), standardised)))
 
         return estimate
 
-    def _predict(
-        self, noisy: PartTensors, t: Tensor, a: Tensor, s: Tensor, features: ObservedFeatures
-    ) -> tuple[Tensor, CopyDistribution, PartTensors]:
-        """Return the last hidden layer, (n, hidden), the copy distributions, (n, C, ...), and the predictions.
-
-        These are F of the continuous parts, the log probabilities of categories and the means of standardised values.
-        """
+    def _predict(self, noisy: PartTensors, t: Tensor, a: Tensor, s: Tensor, features: ObservedFeatures) -> Prediction:
+        """Predict the clean rows from noisy ones at times (n, 1) or (1,), with their levels of signal and noise."""
         evidence = self._evidence(noisy, a, s, features)
         h, out = self.backbone(features.projection, evidence, t)
         continuous, categories, standardised = self.layout.split(out)
         standardised = features.baseline.add_to_standardised(standardised)
         log_p = self._log_posterior(categories, noisy.categories, a, s)
         copies = self.rank_head.copies(h, features.relations.copies)
-        return h, copies, PartTensors(continuous, log_p, self._posterior_means(copies, standardised, log_p))
+        parts = PartTensors(continuous, log_p, self._posterior_means(copies, standardised, log_p))
+        return Prediction(h, copies, parts)
 
     def at_max_noise(self) -> FusedMaxNoiseModel:
         """Return the model at the largest noise level. The weights must not change afterwards."""

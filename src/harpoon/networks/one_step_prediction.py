@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
@@ -14,9 +14,11 @@ from torch.nn import functional
 from harpoon.diffusion import CellScores, MaxNoiseModel
 from harpoon.encoding import EncodedRows
 from harpoon.encoding.missing_indicators import OBSERVED
+from harpoon.networks.cell_scores import score_cells
 from harpoon.networks.heads.category_logits import DenseLogits, PartLayer
 from harpoon.networks.heads.rank_head import ConditionalPredictor
 from harpoon.networks.incremental_prediction import CellContributions, CellwisePredictor, part_layers
+from harpoon.networks.label_decisions import LabelDecisions
 from harpoon.networks.layers import MIN_CATEGORY_FRACTION
 from harpoon.networks.layout import PartTensors
 from harpoon.networks.point_estimates import PointEstimates, PointEstimator
@@ -29,6 +31,13 @@ if TYPE_CHECKING:
 EXCLUDED_LOGIT = -1e4  # of an excluded category; where all of a part are excluded, the probabilities stay as they are
 
 
+class Evaluation(NamedTuple):
+    """One evaluation of the network at the largest noise level."""
+
+    out: Tensor  # the output F, (n, d)
+    predictor: ConditionalPredictor  # of conditional distributions
+
+
 class FusedMaxNoiseModel(MaxNoiseModel):
     """An anchored denoiser at the largest noise level, with smaller matrix products.
 
@@ -37,7 +46,6 @@ class FusedMaxNoiseModel(MaxNoiseModel):
     with the one-hot vectors, half as wide as the evidence.
     """
 
-    is_autoregressive = True
     denoiser: AnchoredDenoiser
 
     @torch.no_grad()
@@ -45,7 +53,6 @@ class FusedMaxNoiseModel(MaxNoiseModel):
         super().__init__(denoiser)
         network, head = denoiser.backbone, denoiser.rank_head
         observed, evidence = network.project_observed, network.project_evidence
-        # Attributes of `DistributionModel` (harpoon.inference.sampling.autoregressive).
         self.relations, self.few_valued_relations = head.copies.relations, head.few_valued_relations
         self.constrained = head.constrained
         self.n_rank_bins = head.total_bins
@@ -64,12 +71,12 @@ class FusedMaxNoiseModel(MaxNoiseModel):
 
     def posterior_mean(self, given: EncodedRows) -> Tensor:
         """Return E[x_0 | observed cells], (n, d)."""
-        return self._mean(given, *self._forward(given))
+        return self.mean(given, self.evaluate(given))
 
     def point_estimates(self, given: EncodedRows, point: str) -> PointEstimates:
         """Return the "median" or the "mode" of each number, and the expectations of all else: one evaluation."""
-        out, predictor = self._forward(given)
-        return self.points.estimate(self._mean(given, out, predictor), ~given.observed, predictor, point)
+        found = self.evaluate(given)
+        return self.points.estimate(self.mean(given, found), ~given.observed, found.predictor, point)
 
     @cached_property
     def points(self) -> PointEstimator:
@@ -88,8 +95,14 @@ class FusedMaxNoiseModel(MaxNoiseModel):
         """The output layers of the categorical parts."""
         return part_layers(self)
 
-    def _mean(self, given: EncodedRows, out: Tensor, predictor: ConditionalPredictor) -> Tensor:
-        denoiser = self.denoiser
+    @cached_property
+    def decisions(self) -> LabelDecisions:
+        """Labels that agree with each other."""
+        return LabelDecisions(self.domains, self.denoiser.layout.categories, self.points.few_valued_spikes)
+
+    def mean(self, given: EncodedRows, found: Evaluation) -> Tensor:
+        """Return E[x_0 | observed cells], (n, d), of an evaluation of the network at these rows."""
+        denoiser, (out, predictor) = self.denoiser, found
         continuous, categories, standardised = denoiser.layout.split(out)
         standardised = predictor.baseline.add_to_standardised(standardised)
         excluded = self.excluded_categories(given.x * given.observed)
@@ -119,89 +132,13 @@ class FusedMaxNoiseModel(MaxNoiseModel):
             return given.observed.new_zeros(len(given.x), len(states) // 2)
         return states.select(excluded)[:, OBSERVED::2]
 
-    def is_possible(self, given: EncodedRows) -> Tensor:
-        """Return which rows have no observed categories that exclude each other, (n,)."""
-        if not self.domains:
-            return torch.ones(len(given.x), dtype=torch.bool, device=given.x.device)
-        return self.domains.is_possible(self.denoiser.layout.categories.select(given.x * given.observed))
-
-    def resolve(self, x: Tensor, given: EncodedRows, *, is_mean: bool) -> Tensor:
-        """Return rows, (n, d), whose unobserved labels agree with each other and with the observed ones.
-
-        Of an expectation (`is_mean`), numbers that are not only spikes, and missing indicators, stay as they are.
-        """
-        if not self.domains:
-            return x
-        categories = self.denoiser.layout.categories
-        known = categories.select(given.x * given.observed)
-        return categories.replace(x, self.domains.most_probable(categories.select(x), known, discrete=is_mean))
-
-    def agreeing_means(self, mean: Tensor, given: EncodedRows) -> Tensor:
-        """Return expectations, (n, d), with labels and numbers of few values that agree with each other.
-
-        A label is the most probable one, and a number of few values the possible one next to its mean: the most
-        probable value would be the best label, but not the best number in squared error. Where these do not agree, the
-        number takes the value with the smallest loss of the row: its squared error, in variances of the column, plus
-        the probability that the labels which agree with it have less than the best ones.
-        """
-        x = self.resolve(mean, given, is_mean=True)
-        fixed = EncodedRows(given.x * given.observed, given.observed.clone())
-        for part, standardised, spikes in self.points.few_valued_spikes:
-            rows = (~given.observed[:, part.start]).nonzero()[:, 0]
-            squares = (spikes.to(mean) - mean[rows, standardised, None]) ** 2
-            value = squares.argmin(dim=1)
-            excluded = self._is_excluded(x[rows], part)[:, 1:].gather(1, value[:, None])[:, 0]
-            conflict = rows[excluded]
-            if len(conflict):
-                value[excluded] = self._best_values(squares[excluded], mean[conflict], fixed[conflict], part)
-            fixed.x[rows, part] = functional.one_hot(1 + value, part.stop - part.start).to(x.dtype)
-            fixed.observed[rows, part] = True
-            if len(conflict):
-                x[conflict] = self.resolve(mean[conflict], fixed[conflict], is_mean=True)
-            x = torch.where(fixed.observed & ~given.observed, fixed.x, x)
-        return x
-
-    def _best_values(self, squares: Tensor, mean: Tensor, known: EncodedRows, part: slice) -> Tensor:
-        """Return the value of a number with the smallest loss of each row, (n,), from its squared errors, (n, values).
-
-        Values are tried from the nearest to the mean on. The squared error of a value is the least that its loss can
-        be, so that the search ends for a row at the first value whose squared error is not below the best loss so far.
-        """
-        squares = squares.masked_fill(self._is_excluded(known.x, part)[:, 1:], torch.inf)
-        order = squares.argsort(dim=1, stable=True)
-        best, loss = order[:, 0].clone(), torch.full_like(squares[:, 0], torch.inf)
-        most = self._label_probability(mean, known)
-        for value in order.T:
-            rows = (squares.gather(1, value[:, None])[:, 0] < loss).nonzero()[:, 0]
-            if not len(rows):
-                break
-            tried, observed = known.x[rows], known.observed[rows].clone()
-            tried[:, part] = functional.one_hot(1 + value[rows], part.stop - part.start).to(tried.dtype)
-            observed[:, part] = True
-            less = most[rows] - self._label_probability(mean[rows], EncodedRows(tried, observed))
-            total = squares[rows, value[rows]] + less.clamp(min=0)
-            better = total < loss[rows]
-            best[rows[better]], loss[rows[better]] = value[rows[better]], total[better]
-        return best
-
-    def _label_probability(self, mean: Tensor, known: EncodedRows) -> Tensor:
-        """Return the sum of the probabilities of the labels that agree best with what is known, (n,)."""
-        chosen = self.resolve(mean, known, is_mean=True)
-        for part, *_ in self.points.few_valued_spikes:  # these have squared errors
-            chosen[:, part] = 0.0
-        categories = self.denoiser.layout.categories
-        return (categories.select(mean).clamp(0, 1) * categories.select(chosen)).sum(dim=1)
-
-    def _is_excluded(self, x: Tensor, part: slice) -> Tensor:
-        """Return which categories of a part the other labels of rows, (n, d), exclude; none if all are."""
-        known = (x == 1).to(x.dtype)
-        known[:, part] = 0.0
-        excluded = self.excluded_categories(known)
-        if excluded is None:
-            return torch.zeros_like(known[:, part], dtype=torch.bool)
-        dimensions = self.denoiser.layout.categories.replace(torch.zeros_like(known), excluded.to(known.dtype))
-        of_part = dimensions[:, part] > 0
-        return of_part & ~of_part[:, 1:].all(dim=1, keepdim=True)
+    @cached_property
+    def may_be_structural(self) -> list[bool]:
+        """Whether there are categories that force each indicator to be null; empty if no category excludes any."""
+        if self.excludable is None:
+            return []
+        of_values = self.denoiser.indicator_categories.select(self.excludable[None])[0, OBSERVED::2]
+        return [bool(each) for each in of_values]
 
     def draw_parameters(self, generator: np.random.Generator) -> FusedMaxNoiseModel:
         """Return a model with parameters of the Gaussian baseline drawn from their approximate posterior."""
@@ -211,58 +148,18 @@ class FusedMaxNoiseModel(MaxNoiseModel):
 
     def predict(self, given: EncodedRows) -> ConditionalPredictor:
         """Run the network once; the result gives the distribution of each cell given the observed cells."""
-        predictor = self._forward(given)[1]
-        return predictor._replace(copies=predictor.copies.condition())
+        return self.evaluate(given).predictor.condition_copies()
 
     def predict_cellwise(self, rows: int) -> CellwisePredictor:
         """Return a predictor for rows whose cells become known one after another; none is known yet."""
         return CellwisePredictor(self, rows)
 
     def score_cells(self, rows: EncodedRows, count: int, generator: torch.Generator) -> CellScores:
-        """Hide random observed cells, one at a time and at most `count`, and predict each from its row.
+        """Hide random observed cells, one at a time and at most `count`, and predict each from its row."""
+        return score_cells(self, rows, count, generator)
 
-        Of a hierarchical category the group is scored. A spike is scored as a category, other numbers as numbers. A
-        timestamp is hidden with its calendar parts and the time between it and others, which are no cells.
-        """
-        denoiser, layout, head = self.denoiser, self.denoiser.layout, self.denoiser.rank_head
-        cells = layout.last_of.select(rows.observed)
-        cells[:, denoiser.calendar_parts.index] = False
-        cells[:, list(denoiser.elapsed_between)] = False
-        row, column = cells.nonzero(as_tuple=True)
-        chosen = torch.randperm(len(row), generator=generator, device=row.device)[:count]
-        row_of_cell = row[chosen]
-        rows = rows[row_of_cell].dequantize(generator)
-        hidden = functional.one_hot(column[chosen], layout.n_columns).bool()
-        target = layout.column_of.select(hidden)
-        hidden[:, denoiser.calendar_parts.index] |= denoiser.timestamps.select(hidden)
-        for elapsed, ends in denoiser.elapsed_between.items():
-            hidden[:, elapsed] |= hidden[:, list(ends)].any(dim=1)
-        # A value is visible only with its indicator.
-        hidden[:, denoiser.indicated.index] |= denoiser.indicators.select(hidden)
-        _, predictor = self._forward(EncodedRows(rows.x, rows.observed & ~layout.column_of.select(hidden)))
-
-        log_p = denoiser.softmax.log_softmax(predictor.category_logits.dense())
-        scored = layout.categories.select(target) & layout.is_first_part.to(target.device)
-        one_hot = layout.categories.select(rows.x) * scored
-        gain = (one_hot * (log_p - denoiser._log_prior())).sum(dim=1)
-        # A column of -1 comes first: there may be no categories.
-        probability, best = functional.pad(log_p.exp().masked_fill(~scored, -1.0), (1, 0), value=-1.0).max(dim=1)
-        correct = functional.pad(one_hot, (1, 0)).gather(1, best.unsqueeze(1)).squeeze(1) > 0
-
-        requested = head.target_weights(rows.x, target.to(rows.x.dtype)) > 0
-        z, value = (part.select(rows.x).T[requested.T] for part in (head.ranks, head.standardised))
-        distributions = predictor.distributions(requested)
-        density, below = head.score(
-            distributions, z, value, torch.rand(z.shape, generator=generator, dtype=z.dtype, device=z.device)
-        )
-        index = requested.T.nonzero()[:, 1]
-        cumulative = torch.full_like(gain, torch.nan).index_copy(0, index, below)
-        gain = gain.index_add(0, index, density)
-        probability = probability.masked_fill(probability < 0, torch.nan)
-        return CellScores(gain, probability, correct, cumulative, row_of_cell)
-
-    def _forward(self, given: EncodedRows) -> tuple[Tensor, ConditionalPredictor]:
-        """Return the output F, (n, d), and the predictor of conditional distributions."""
+    def evaluate(self, given: EncodedRows) -> Evaluation:
+        """Run the network once."""
         denoiser, network, head = self.denoiser, self.denoiser.backbone, self.denoiser.rank_head
         relations = head.relation_inputs(given)
         features = denoiser._observed_features(given, relations.features)
@@ -273,7 +170,8 @@ class FusedMaxNoiseModel(MaxNoiseModel):
         few_valued, baseline = head.determined_values(given), self.baseline(given)
         if baseline.logits is not None:
             logits = logits.index_add(1, self.labels.index.to(logits.device), baseline.logits)
-        return out, ConditionalPredictor(DenseLogits(logits), h, relations.pointers, copies, baseline, head, few_valued)
+        predictor = ConditionalPredictor(DenseLogits(logits), h, relations.pointers, copies, baseline, head, few_valued)
+        return Evaluation(out, predictor)
 
     def _fold_categories(self, weight: Tensor) -> tuple[Tensor, Tensor]:
         """Fold the evidence of categories into a layer, (m, n_evidence): return W, (m, categories), and b, (m,).

@@ -9,6 +9,7 @@ Notation: m cells of one column, K bins, A point masses.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -87,6 +88,14 @@ class Choice(NamedTuple):
     rank: Tensor
 
 
+class FewValuedSpikes(NamedTuple):
+    """Where a number whose values are all spikes lies in encoded rows."""
+
+    categories: slice  # of the spikes, after one for no spike
+    standardised: int  # the dimension of its standardised value
+    values: Tensor  # the standardised values of the spikes, (spikes,)
+
+
 class _ValueBins(NamedTuple):
     """Bins of one column that decode to different values at its resolution, for the mode."""
 
@@ -105,7 +114,7 @@ class PointEstimator:
     """
 
     def __init__(self, codec: RowCodec, head: RankHead) -> None:
-        self.codecs, self.n_bins = codec.numeric, head.n_bins
+        self.codec, self.codecs, self.n_bins = codec, codec.numeric, head.n_bins
         parts: list[dict[PartType, slice]] = [{} for _ in codec.codecs]
         for part in codec.slices:
             parts[part.column][part.type] = slice(part.start, part.stop)
@@ -114,11 +123,15 @@ class PointEstimator:
         )
         self.spikes = [_spike_values(each) for each in self.codecs]
         few_valued = codec.quantities[len(codec.numeric) :]
-        self.few_valued_spikes = [  # the category, the dimension of the standardised value, and those of the spikes
-            (of_column[PartType.CATEGORICAL], of_column[PartType.REGRESSION].start, _spike_values(each))
+        self.few_valued_spikes = [
+            FewValuedSpikes(of_column[PartType.CATEGORICAL], of_column[PartType.REGRESSION].start, _spike_values(each))
             for of_column, each in zip(self.few_valued, few_valued, strict=True)
         ]
-        self.cells = _find_value_bins(codec, self.n_bins)
+
+    @cached_property
+    def value_bins(self) -> list[_ValueBins]:
+        """The values of each column that its mode is searched among."""
+        return _find_value_bins(self.codec, self.n_bins)
 
     def estimate(self, x: Tensor, unobserved: Tensor, predictor: ConditionalPredictor, point: str) -> PointEstimates:
         """Replace the expectations of unobserved numbers by medians or modes.
@@ -164,7 +177,7 @@ class PointEstimator:
         if point == "median":
             choice = _median(mixture, density, masses)
         else:
-            choice = _mode(mixture, density, masses, self.cells[number])
+            choice = _mode(mixture, density, masses, self.value_bins[number])
         is_copy = choice.point_mass >= len(spikes)
         if len(spikes):
             spike = torch.where(is_copy | (choice.point_mass == NO_INDEX), 0, 1 + choice.point_mass)

@@ -15,6 +15,7 @@ from harpoon.encoding.encoded_rows import EncodedRows
 from harpoon.encoding.missing_indicators import NULL, OBSERVED
 from harpoon.encoding.row_codec import RowCodec
 from harpoon.inference.sampling.autoregressive import UNIFORMS_PER_VARIABLE, AutoregressiveSampler
+from harpoon.inference.sampling.variables import Variables
 from harpoon.networks.heads.category_logits import DenseLogits
 from harpoon.networks.heads.copy_head import CopyDistribution
 from harpoon.networks.heads.rank_head import ConditionalDistributions, DeterminedValues, GaussianComponent
@@ -92,10 +93,10 @@ class ExactJoint(PredictsAnew):
 
 
 def sample(codec, model, *, steps, nulls=True, given=None, rows=ROWS):
-    sampler = AutoregressiveSampler.from_codec(codec)
+    sampler = AutoregressiveSampler(model, Variables.from_codec(codec))
     uniforms = torch.rand(UNIFORMS_PER_VARIABLE, rows, len(sampler), generator=torch.Generator().manual_seed(0))
     nothing = EncodedRows(torch.zeros(rows, codec.width), torch.zeros(rows, codec.width, dtype=torch.bool))
-    return sampler.sample(model, nothing if given is None else given, uniforms, steps, lambda: None, nulls=nulls).x
+    return sampler.sample(nothing if given is None else given, uniforms, steps, lambda: None, nulls=nulls).x
 
 
 def count(codec, x):

@@ -17,8 +17,10 @@ from torch import Tensor
 
 from harpoon.data import Columns, Floats
 from harpoon.encoding import ColumnCodec, ColumnSlice, EncodedRows, ValueCells
+from harpoon.encoding.row_codec import Array
 from harpoon.inference.sampling.row_sampler import RowSampler
 from harpoon.networks.heads.rank_head import ConditionalPredictor
+from harpoon.networks.one_step_prediction import Evaluation
 from harpoon.networks.point_estimates import RankMixture
 from harpoon.relations import has_given_parts
 
@@ -48,7 +50,7 @@ class CellPredictor:
     @classmethod
     def create(cls, sampler: RowSampler, codec: ColumnCodec) -> CellPredictor | None:
         """Return the predictor of a column; None if the model has no such distribution."""
-        if sampler.distributions is None:
+        if sampler.model.distributions is None:
             return None
         if codec.column.kind.discrete:
             return cls(sampler, codec, None) if codec.has_probabilities else None
@@ -67,10 +69,9 @@ class CellPredictor:
 
     def predict(self, rows: Columns) -> CellDistribution:
         """Return the distribution of the column in rows where it is unknown."""
-        found = self._predict_labels(rows) if self.cells is None else self._predict_numbers(rows, self.cells)
-        if self.sampler.missing != "as_trained" or self.name not in self.sampler.codec.nullable:
+        found, null = self._predict_labels(rows) if self.cells is None else self._predict_numbers(rows, self.cells)
+        if not null.shape[1]:
             return found
-        null = self._null_probability(rows)[:, None]
         p = np.concatenate([found.probabilities * (1 - null), null], axis=1)
         low, high = (np.pad(end, ((0, 0), (0, 1)), constant_values=np.nan) for end in (found.low, found.high))
         return CellDistribution(p, low, high, found.values)
@@ -82,31 +83,47 @@ class CellPredictor:
         """
         if self.cells is None or self.name in self.sampler.codec.nullable:
             return None
-        spikes, mean = np.zeros(0), self.sampler.denoiser.mean.double().cpu().numpy()
+        spikes, mean = np.zeros(0), self.sampler.model.denoiser.mean.double().cpu().numpy()
         if self._spikes is not None:
             spikes = mean[self._spikes.start : self._spikes.stop][1:]
         p = np.concatenate([spikes, max(1.0 - float(spikes.sum()), 0.0) * np.diff(self.cells.edges)])[None]
         low, high = (end.astype(np.float64)[None] for end in (self.cells.low, self.cells.high))
         return CellDistribution(p / p.sum(), low, high, self.cells.low)
 
-    def _predict_labels(self, rows: Columns) -> CellDistribution:
-        expectation = self.sampler.codec.expectation
-        p = np.concatenate(self.sampler.posterior_means(rows, lambda x: expectation(x)[1][self.name]))
-        codes = np.arange(p.shape[1], dtype=np.float64)[None]
-        return CellDistribution(p, codes, codes)
+    def _predict_labels(self, rows: Columns) -> tuple[CellDistribution, Floats]:
+        """Return the probabilities of labels, and of a missing cell, (n, 1), or (n, 0) if there can be none."""
+        codec, name = self.sampler.codec, self.name
 
-    def _predict_numbers(self, rows: Columns, cells: ValueCells) -> CellDistribution:
-        """Return the probabilities of spikes, of intervals and of the values that relations predict in each row."""
-        p, p_copies, copies = self.sampler.predict(rows, self._read)
+        def decode(x: Floats) -> tuple[Floats, Floats]:
+            return codec.expectation(x)[1][name], self._null_probability(x) if self._can_be_null else x[:, :0]
+
+        p, null = map(np.concatenate, zip(*self.sampler.posterior_means(rows, decode), strict=True))
+        codes = np.arange(p.shape[1], dtype=np.float64)[None]
+        return CellDistribution(p, codes, codes), null
+
+    def _predict_numbers(self, rows: Columns, cells: ValueCells) -> tuple[CellDistribution, Floats]:
+        """Return the probabilities of spikes, of intervals and of the values that relations predict in each row.
+
+        And that of a missing cell, (n, 1), or (n, 0) if there can be none.
+        """
+        p, p_copies, copies, null = self.sampler.predict(rows, self._read)
         if self.codec.column.kind.temporal:  # only times that have the known calendar columns of their row
             has_parts = has_given_parts(self.codec, rows, self.sampler.codec, cells.low)
             p = np.where(has_parts.any(axis=1, keepdims=True), p * has_parts, p)
         low, high = (end.astype(np.float64)[None] for end in (cells.low, cells.high))
         if not p_copies.any():
-            return CellDistribution(p, low, high, cells.low)
+            return CellDistribution(p, low, high, cells.low), null
         copied = self.codec.standardised_values(copies).astype(np.float64)
         low, high = (np.hstack([np.broadcast_to(end, p.shape), copied]) for end in (low, high))
-        return CellDistribution(np.hstack([p, p_copies]), low, high, cells.low)
+        return CellDistribution(np.hstack([p, p_copies]), low, high, cells.low), null
+
+    @property
+    def _can_be_null(self) -> bool:
+        return self.sampler.missing == "as_trained" and self.name in self.sampler.codec.nullable
+
+    def _null_probability(self, mean: Array) -> Array:
+        """Return the probability of a missing cell in expected rows, (n, d) to (n, 1)."""
+        return self.sampler.codec.null_probabilities(mean)[self.name][:, None]
 
     @property
     def _spikes(self) -> ColumnSlice | None:
@@ -116,8 +133,17 @@ class CellPredictor:
             (part for part in codec.slices if part.is_categorical and codec.codecs[part.column] is self.codec), None
         )
 
-    def _read(self, predictor: ConditionalPredictor, given: EncodedRows) -> tuple[Tensor, ...]:
-        """Return probabilities of cells, (n, m), and of values that relations predict, (n, k), and these, (n, k)."""
+    def _read(self, found: Evaluation, given: EncodedRows) -> tuple[Tensor, ...]:
+        """Return probabilities of cells, (n, m), and of values that relations predict, (n, k), and these, (n, k).
+
+        And that of a missing cell, (n, 1), or (n, 0) if there can be none.
+        """
+        model, null = self.sampler.model.distributions, given.x[:, :0]
+        if model is not None and self._can_be_null:
+            null = self._null_probability(model.mean(given, found).double())
+        return (*self._read_numbers(found.predictor.condition_copies(), given), null)
+
+    def _read_numbers(self, predictor: ConditionalPredictor, given: EncodedRows) -> tuple[Tensor, ...]:
         assert self.cells is not None  # noqa: S101
         n, head = len(given.x), predictor.head
         of_spikes = self._spike_probabilities(predictor, given)
@@ -136,7 +162,7 @@ class CellPredictor:
 
     def _spike_probabilities(self, predictor: ConditionalPredictor, given: EncodedRows) -> Tensor:
         """Return the probabilities of no spike and of each spike, (n, 1 + spikes), or (n, 1) without any."""
-        model, part = self.sampler.distributions, self._spikes
+        model, part = self.sampler.model.distributions, self._spikes
         if model is None or part is None:
             return torch.ones(len(given.x), 1, dtype=torch.float64, device=given.x.device)
         before = [other for other in self.sampler.codec.slices if other.is_categorical and other.stop <= part.start]
@@ -148,10 +174,6 @@ class CellPredictor:
             is_excluded = excluded[:, categories].bool()
             logits = logits.masked_fill(is_excluded & ~is_excluded.all(dim=1, keepdim=True), -torch.inf)
         return logits.softmax(dim=1)
-
-    def _null_probability(self, rows: Columns) -> Floats:
-        codec = self.sampler.codec
-        return np.concatenate(self.sampler.posterior_means(rows, lambda x: codec.null_probabilities(x)[self.name]))
 
     def to_values(self, values: Floats) -> NDArray[Any]:
         """Return values of the column next to numbers, (n,); the codes of labels are exact."""

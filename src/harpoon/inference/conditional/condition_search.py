@@ -47,7 +47,7 @@ class ConditionSearch:
     @property
     def can_condition(self) -> bool:
         """Whether rows have a conditional distribution: without a loss, for a network conditioned on observed cells."""
-        return self.loss is None and self.sampler.denoiser.is_conditional
+        return self.loss is None and self.sampler.model.denoiser.is_conditional
 
     @property
     def estimate(self) -> ProbabilityEstimate | None:
@@ -65,7 +65,7 @@ class ConditionSearch:
         It returns which of the rows it sampled satisfy the condition, or None if there are already enough.
         """
         config = self.sampler.config
-        if self.sampler.denoiser.is_conditional:  # such a network is sampled in few steps or none
+        if self.sampler.model.denoiser.is_conditional:  # such a network is sampled in few steps or none
             config = replace(config, sampling_steps=max(config.sampling_steps, MIN_GUIDED_STEPS), solver="ddpm")
         sampler = replace(self.sampler, config=config)
         sample = partial(self.sample_guided, sampler, predicate, corrects_bias=self.can_condition)
@@ -140,7 +140,9 @@ def _typical_rows(sampler: RowSampler) -> torch.Tensor:
 
     So the scale of a bound on one column is the standard deviation of that column, as in the paper's code.
     """
-    mean, variance = (moment.double().cpu() for moment in (sampler.denoiser.mean, sampler.denoiser.variance))
+    mean, variance = (
+        moment.double().cpu() for moment in (sampler.model.denoiser.mean, sampler.model.denoiser.variance)
+    )
     z = torch.randn(TYPICAL_ROWS, len(mean), generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     return mean + (z - z.mean(dim=0)) / z.std(dim=0, correction=0) * variance.sqrt()
 

@@ -131,7 +131,7 @@ class ConditionalSampler(ConditionSearch):
 
     def _is_hit(self, predicate: BoundPredicate, rows: Columns, *, seen_times: bool = True) -> Mask:
         """Return which rows satisfy a predicate and keep the relations of all training rows, (n,)."""
-        relations, satisfied = self.sampler.relations, evaluate(predicate, rows)
+        relations, satisfied = self.sampler.model.relations, evaluate(predicate, rows)
         kept = satisfied & ~relations.violated_by(rows)
         return kept & ~relations.unseen_times(rows) if seen_times else kept
 
@@ -263,9 +263,9 @@ class ConditionalSampler(ConditionSearch):
 
     def _keep_relations(self, rows: Columns) -> Columns:
         """Return the rows that keep the relations of all training rows; without any, note which ones they break."""
-        kept = take(rows, ~self.sampler.relations.violated_by(rows))
+        kept = take(rows, ~self.sampler.model.relations.violated_by(rows))
         if n_rows(rows) and not n_rows(kept):
-            self.broken_relations |= self.sampler.relations.name_violated(rows)
+            self.broken_relations |= self.sampler.model.relations.name_violated(rows)
         return kept
 
     def guide(self, n: int, given: Proposal, predicate: BoundPredicate, *, branch: int = 0) -> Columns:

@@ -20,7 +20,7 @@ from harpoon.conditions.logic.explanation import contradicts_itself
 from harpoon.data import Column, Columns, Floats, Kind, Schema, describe, format_number, format_time, n_rows, take
 from harpoon.data.contingency import ContingencyTables
 from harpoon.inference.conditional.conditional_sampler import PILOT_ROWS, ConditionalSampler
-from harpoon.inference.conditional.model_invariants import find_contradiction
+from harpoon.inference.conditional.model_contradiction import find_contradiction
 from harpoon.inference.diagnostics.probability_intervals import LEVEL, probability_interval
 from harpoon.inference.diagnostics.sampling_info import ProbabilityEstimate
 from harpoon.inference.diagnostics.support import Support, find_support, support_paragraph

@@ -198,7 +198,7 @@ class BranchProposal:
 
         `same`: all rows are equal.
         """
-        rows = self.sampler.relations.solve(rows)
+        rows = self.sampler.model.relations.solve(rows)
         unknown = np.flatnonzero(rows[predictor.name].unknown)
         weights, uniforms = np.ones(n_rows(rows)), random.random((3, n_rows(rows)))
         chunk = max(1, MAX_VALUES // max(predictor.n_cells, 1))

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -19,9 +19,9 @@ from torch import Tensor
 
 from harpoon._utils.rng import Stream, row_noise, stream_key
 from harpoon._utils.threads import map_batches
-from harpoon.data import NO_INDEX, Columns, Floats, Index, as_unknown, n_rows, repeat_row, take
+from harpoon.data import NO_INDEX, Columns, Floats, Index, as_unknown, concat, n_rows, take
 from harpoon.encoding import EncodedRows
-from harpoon.inference.sampling.autoregressive import UNIFORMS_PER_VARIABLE, AutoregressiveSampler, DistributionModel
+from harpoon.inference.sampling.autoregressive import UNIFORMS_PER_VARIABLE, AutoregressiveSampler
 from harpoon.inference.sampling.row_likelihood import RowLikelihood
 from harpoon.inference.sampling.row_sampler import RowSampler
 from harpoon.inference.sampling.variable_order import DONE, FIRST, VariableOrder
@@ -37,10 +37,10 @@ def can_weigh_orders(sampler: RowSampler) -> bool:
     Those of timestamps are not: a timestamp is sampled among the times that its calendar parts allow. Nor are those of
     numbers that a relation constrains: a total has a density in one order, and is computed in another.
     """
-    autoregressive, model = sampler.autoregressive, sampler.distributions
-    if autoregressive is None or model is None or autoregressive.variables.timestamps:
+    autoregressive = sampler.autoregressive
+    if autoregressive is None or autoregressive.variables.timestamps:
         return False
-    is_constrained = any(bool(each.any()) for each in model.constrained)
+    is_constrained = any(bool(each.any()) for each in autoregressive.model.constrained)
     return not is_constrained and len(autoregressive) <= sampler.config.ar_steps
 
 
@@ -63,16 +63,19 @@ class OrderWeights:
     def of_rows(self, rows: Columns, index: Index) -> Floats:
         """Return the importance weights of rows, (n,); `index` are their numbers."""
         size, device = self.sampler.config.sampling_batch_size, self.sampler.device
-        batches = [slice(start, start + size) for start in range(0, n_rows(rows), size)]
-        parts = map_batches(lambda batch: self._of_batch(take(rows, batch), index[batch]), batches, device)
+        batches, front = [slice(start, start + size) for start in range(0, n_rows(rows), size)], self._positions(rows)
+        parts = map_batches(lambda batch: self._of_batch(take(rows, batch), index[batch], front), batches, device)
         self.sampler.evaluations += sum(evaluations for _, evaluations in parts)
         return np.concatenate([np.zeros(0), *(weights for weights, _ in parts)])
 
     @torch.no_grad()
-    def _of_batch(self, rows: Columns, index: Index) -> tuple[Floats, int]:
+    def _of_batch(self, rows: Columns, index: Index, front: Tensor) -> tuple[Floats, int]:
         """Return the mean weights over several random orders, (n,), and how often the network was evaluated."""
-        encoded, front = self._encode(rows), self._positions(rows)
-        orders, likelihood = self._random_orders(front, index), RowLikelihood(self._model, self._variables)
+        encoded = self._encode(rows)
+        orders, likelihood = (
+            self._random_orders(front, index),
+            RowLikelihood(self._autoregressive.model, self._variables),
+        )
         known = (orders[0].priority == DONE) & ~orders[0].skipped
         null = self._variables.is_null(encoded.x)
         targets = [_until_last(order.priority.masked_fill(null, DONE), front) for order in orders]
@@ -90,37 +93,50 @@ class OrderWeights:
 
         The others have the order in which they were sampled.
         """
-        sampler, variables, constrained = self.sampler, self._variables, self._model.constrained
+        sampler, variables, offset = self.sampler, self._variables, self._autoregressive.order_offset
         own = row_noise(sampler.seed, index, UNIFORMS_PER_VARIABLE, len(variables), draw=self.draw)[0]
         others = row_noise(sampler.seed, index, N_ORDERS, len(variables), draw=stream_key(Stream.ORDERS, self.draw))
         uniforms = torch.special.ndtr(torch.where(front.cpu() == NO_INDEX, own, others)).to(sampler.device)
-        given, nulls = self._encode(repeat_row(self.base, len(index))), sampler.missing == "as_trained"
-        return [VariableOrder.start(variables, given, each, constrained, nulls=nulls) for each in uniforms]
+        given, nulls = self._base[torch.zeros(len(index), dtype=torch.long)], sampler.missing == "as_trained"
+        return [VariableOrder.start(variables, given, each, offset, nulls=nulls) for each in uniforms]
 
     def _positions(self, rows: Columns) -> Tensor:
         """Return the position of each variable among those that were sampled first, or `NO_INDEX`, (variables,).
 
-        A missing indicator comes before its value.
+        They are the variables that are observed in a row of which one column is known, and not null if it ever has a
+        value. A missing indicator comes before its value.
         """
         variables, indicators = self._variables, set(self._variables.indicator.tolist())
         positions = torch.full((len(variables),), NO_INDEX, device=self.sampler.device)
-        for name in self.first:
-            alone = {other: cells if other == name else as_unknown(cells) for other, cells in rows.items()}
-            found = variables.variable_of[self._encode(alone).observed.any(dim=0)].tolist()
+        if not n_rows(rows) or not self.first:
+            return positions
+        unknown = {name: as_unknown(cells) for name, cells in rows.items()}
+        with_value = [int(rows[name].is_null.argmin()) for name in self.first]
+        alone = [
+            take(unknown | {name: rows[name]}, slice(at, at + 1))
+            for name, at in zip(self.first, with_value, strict=True)
+        ]
+        for observed in self._encode(concat(alone)).observed:
+            found = variables.variable_of[observed].tolist()
             for variable in sorted(set(found), key=lambda each: (each not in indicators, each)):
                 positions[variable] = positions.max() + 1
         return positions
+
+    @cached_property
+    def _base(self) -> EncodedRows:
+        return self._encode(self.base)
 
     def _encode(self, rows: Columns) -> EncodedRows:
         return self.sampler.codec.to_batch(rows).to(self.sampler.device)
 
     @property
     def _variables(self) -> Variables:
-        return cast("AutoregressiveSampler", self.sampler.autoregressive).variables
+        return self._autoregressive.variables
 
     @property
-    def _model(self) -> DistributionModel:
-        return cast("DistributionModel", self.sampler.distributions)
+    def _autoregressive(self) -> AutoregressiveSampler:
+        assert self.sampler.autoregressive is not None  # noqa: S101
+        return self.sampler.autoregressive
 
 
 def _until_last(priority: Tensor, front: Tensor) -> Tensor:

@@ -20,7 +20,7 @@ from harpoon.exceptions import InfeasibleCondition, InvalidCondition, InvalidOpt
 from harpoon.inference.conditional.completion import ConditionalCompletion
 from harpoon.inference.conditional.conditional_sampler import PILOT_ROWS, ConditionalSampler, is_unsatisfiable
 from harpoon.inference.conditional.feasibility import explain
-from harpoon.inference.conditional.model_invariants import find_contradiction
+from harpoon.inference.conditional.model_contradiction import find_contradiction
 from harpoon.inference.conditional.rule_enforcement import (
     complete_under_rules,
     correct_broken,

@@ -72,7 +72,7 @@ def rejection(query: ConditionalSampler, n: int) -> Columns:
 
 def _keep(query: ConditionalSampler, n: int, pilot: Columns, satisfied: Mask) -> Columns:
     """Keep unconditional rows, the pilot rows first, that satisfy the condition and the relations of the table."""
-    kept = satisfied & ~query.sampler.relations.violated_by(pilot)
+    kept = satisfied & ~query.sampler.model.relations.violated_by(pilot)
     return query.reject(n, query.unconditional, take(pilot, kept), len(satisfied), is_patient=True)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import cast
 
 import numpy as np
 import torch
@@ -13,7 +12,6 @@ from numpy.typing import NDArray
 from harpoon.data import NO_INDEX, Columns, Floats, Index, concat, fill_missing
 from harpoon.encoding import EncodedRows
 from harpoon.exceptions import InvalidOption
-from harpoon.inference.sampling.autoregressive import AutoregressiveSampler, DistributionModel
 from harpoon.inference.sampling.row_sampler import RowSampler
 from harpoon.relations import apply_formulas, follow_calendar
 
@@ -23,9 +21,8 @@ def fill_points(sampler: RowSampler, rows: Columns, _index: Index) -> Columns:
 
     Categories are the most probable ones that agree with each other; each has probability 1 then.
     """
-    rows, point = sampler.relations.solve(rows), sampler.config.point
-    has_numbers = sampler.distributions is not None and AutoregressiveSampler.supports(sampler.codec)
-    if point != "mean" and not has_numbers:
+    rows, point = sampler.model.relations.solve(rows), sampler.config.point
+    if point != "mean" and sampler.model.autoregressive is None:
         raise InvalidOption(f"point={point!r} needs predicted distributions of numbers: train with encoding='mixed'.")
     if point == "mean":
         parts = sampler.map_chunks(rows, partial(_means, sampler), partial(_decode_means, sampler))
@@ -37,36 +34,41 @@ def fill_points(sampler: RowSampler, rows: Columns, _index: Index) -> Columns:
 
 def _means(sampler: RowSampler, given: EncodedRows) -> tuple[torch.Tensor, ...]:
     """Return the posterior means of encoded rows, (n, d), with categories that agree."""
-    mean, model = sampler.at_max_noise.posterior_mean(given), sampler.distributions
+    mean, model = sampler.model.at_max_noise.posterior_mean(given), sampler.model.distributions
     if model is None:
         return (mean,)
-    has_numbers = AutoregressiveSampler.supports(sampler.codec)
-    return (model.agreeing_means(mean, given) if has_numbers else model.resolve(mean, given, is_mean=True),)
+    has_numbers = sampler.model.autoregressive is not None
+    return (
+        model.decisions.agreeing_means(mean, given)
+        if has_numbers
+        else model.decisions.resolve(mean, given, is_mean=True),
+    )
 
 
 def _decode_means(sampler: RowSampler, rows: Columns, mean: Floats) -> Columns:
     """Decode expectations; timestamps near each other go through the time between them."""
     codec = sampler.codec
     filled = fill_missing(rows, codec.decode(mean, is_mean=True))
-    return sampler.relations.link_times(filled, rows, codec.decode_elapsed_times(mean, is_mean=True))
+    return sampler.model.relations.link_times(filled, rows, codec.decode_elapsed_times(mean, is_mean=True))
 
 
 def _points(sampler: RowSampler, point: str, given: EncodedRows) -> tuple[torch.Tensor, ...]:
     """Return medians or modes of encoded rows, (n, d), and the relation that gives each number, (n, columns)."""
-    model = cast("DistributionModel", sampler.distributions)
+    model = sampler.model.distributions
+    assert model is not None  # noqa: S101
     x, relation_of = model.point_estimates(given, point)
-    return model.resolve(x, given, is_mean=True), relation_of
+    return model.decisions.resolve(x, given, is_mean=True), relation_of
 
 
 def _decode_points(sampler: RowSampler, rows: Columns, x: Floats, relation_of: NDArray[np.int64]) -> Columns:
     """Decode numbers as values; those that a relation gives are computed from the observed cells, exactly."""
-    codec, model = sampler.codec, cast("DistributionModel", sampler.distributions)
+    codec, relations = sampler.codec, sampler.model.relations
     filled, elapsed = fill_missing(rows, codec.decode_points(x)), codec.decode_elapsed_times(x)
-    applied, _ = apply_formulas(filled | elapsed, codec, relation_of, model.relations.formulas(codec.units))
+    applied, _ = apply_formulas(filled | elapsed, codec, relation_of, relations.copied_formulas)
     found = {name: applied[name] for name in rows}
     settled = dict(rows)
-    for each, relations in zip(codec.numeric, relation_of.T, strict=True):
+    for each, relation in zip(codec.numeric, relation_of.T, strict=True):
         if each.columns:
             cells = rows[each.column.name]
-            settled[each.column.name] = replace(cells, missing=cells.missing & (relations == NO_INDEX))
-    return sampler.relations.link_times(found, rows, {name: applied[name] for name in elapsed}, settled)
+            settled[each.column.name] = replace(cells, missing=cells.missing & (relation == NO_INDEX))
+    return relations.link_times(found, rows, {name: applied[name] for name in elapsed}, settled)

@@ -46,7 +46,7 @@ class Expectation(cards.Displayed):
     @classmethod
     def compute(cls, sampler: RowSampler, rows: Columns) -> Expectation:
         """Compute the expectation of the cells of rows."""
-        codec, schema, rows = sampler.codec, sampler.codec.schema, sampler.relations.solve(rows)
+        codec, schema, rows = sampler.codec, sampler.codec.schema, sampler.model.relations.solve(rows)
         no_rows = np.zeros((0, codec.width))
 
         def decode(x: Floats) -> tuple[dict[str, Floats], ...]:
@@ -61,7 +61,7 @@ class Expectation(cards.Displayed):
             column = schema[name]  # a mean lies between the values that the model samples
             valid = np.clip(mean, column.minimum, column.maximum) if column.clip else mean
             numbers[name] = np.where(rows[name].missing, valid, rows[name].values)
-        numbers |= sampler.relations.link_expected_times(numbers | elapsed, rows)
+        numbers |= sampler.model.relations.link_expected_times(numbers | elapsed, rows)
         for name, p in probabilities.items():
             p[rows[name].values >= len(rows[name].categories)] = 0.0
         return cls(numbers, probabilities, {name: schema[name].categories or () for name in probabilities})

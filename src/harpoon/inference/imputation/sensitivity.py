@@ -227,7 +227,7 @@ def shifted_sampler(sampler: RowSampler, log_odds: Mapping[str, Floats]) -> Comp
     cells are conditioned on them. This is the exponential tilt of the joint distribution of the missing cells: the
     odds of the label given any other cells are multiplied by exp(shift), and everything else stays.
     """
-    if log_odds and not sampler.denoiser.is_conditional:
+    if log_odds and not sampler.model.denoiser.is_conditional:
         raise InvalidOption(
             "Shifted log-odds need a network that is conditioned on observed cells, such as preset='anchored'."
         )

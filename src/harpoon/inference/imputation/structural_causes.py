@@ -7,7 +7,6 @@ from collections.abc import Collection
 import numpy as np
 
 from harpoon.conditions.logic.explanation import label_text
-from harpoon.inference.conditional.model_invariants import find_invariants
 from harpoon.inference.sampling.row_sampler import RowSampler
 
 MAX_NAMED = 3  # values
@@ -16,7 +15,7 @@ MAX_NAMED = 3  # values
 def structural_causes(sampler: RowSampler, columns: Collection[str]) -> dict[str, str]:
     """Return beside which values columns are always missing in the training rows, as conditions."""
     found: dict[str, list[str]] = {}
-    for pair in find_invariants(sampler).pairs:
+    for pair in sampler.model.invariants.pairs:
         for axis, other, possible in (
             (pair.left, pair.right, pair.possible),
             (pair.right, pair.left, pair.possible.T),

@@ -15,7 +15,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from functools import cached_property
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -32,89 +33,29 @@ from harpoon.inference.sampling.determined_values import (
     exclude_copies,
 )
 from harpoon.inference.sampling.inverse_cdf import categorical_icdf, sample_copies, sample_group, sample_probability
-from harpoon.inference.sampling.variable_order import DONE, VariableOrder, steps_within
+from harpoon.inference.sampling.variable_order import DONE, VariableOrder, order_offset, steps_within
 from harpoon.inference.sampling.variables import Variables
-from harpoon.networks.heads.rank_head import ConditionalDistributions, ConditionalPredictor, flat_index
-from harpoon.networks.point_estimates import PointEstimates
-from harpoon.relations import Exclusions, RelationBank
+from harpoon.networks.heads.rank_head import ConditionalDistributions, flat_index
+from harpoon.networks.incremental_prediction import CellwisePredictor
+from harpoon.networks.one_step_prediction import FusedMaxNoiseModel
 
 UNIFORMS_PER_VARIABLE = 4  # for the order, the category or component, the bin, and the position inside the bin
-
-
-class DistributionModel(Protocol):
-    """A network at maximal noise that predicts the conditional distribution of every cell."""
-
-    @property
-    def relations(self) -> RelationBank:
-        """The relations between numeric columns."""
-
-    @property
-    def few_valued_relations(self) -> RelationBank:
-        """The relations that determine numeric columns with few values."""
-
-    @property
-    def constrained(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Which numbers a sum constrains, which a product, and which constrain others, (quantities,) each."""
-
-    @property
-    def n_rank_bins(self) -> int:
-        """Bins of all histograms together."""
-
-    @property
-    def excludable(self) -> Tensor | None:
-        """Which categories others may exclude, (categories,); None: no category excludes any."""
-
-    def excluded_categories(self, x: Tensor) -> Tensor | None:
-        """Return which categories cannot occur beside those of encoded rows, (n, categories); None: all can."""
-
-    def structurally_missing(self, given: EncodedRows) -> Tensor:
-        """Return which missing indicators the observed categories force to be null, (n, indicators)."""
-
-    @property
-    def exclusions(self) -> Exclusions:
-        """The labels that exclude or determine each other."""
-
-    def is_possible(self, given: EncodedRows) -> Tensor:
-        """Return which rows have no observed categories that exclude each other, (n,)."""
-
-    def resolve(self, x: Tensor, given: EncodedRows, *, is_mean: bool) -> Tensor:
-        """Return rows, (n, d), whose unobserved labels agree with each other and with the observed ones."""
-
-    def agreeing_means(self, mean: Tensor, given: EncodedRows) -> Tensor:
-        """Return expectations, (n, d), with labels and numbers of few values that agree with each other."""
-
-    def point_estimates(self, given: EncodedRows, point: str) -> PointEstimates:
-        """Return the "median" or the "mode" of each number, and the expectations of all else."""
-
-    def predict(self, given: EncodedRows) -> ConditionalPredictor:
-        """Return the conditional distributions of the unobserved cells given the observed ones."""
-
-    def predict_cellwise(self, rows: int) -> CellwisePrediction:
-        """Return a predictor for rows whose cells become known one after another; none is known yet."""
-
-
-class CellwisePrediction(Protocol):
-    """Predicts the unobserved cells of rows, again and again while cells become known."""
-
-    def predict(self, x: Tensor, observed: Tensor, rows: Tensor) -> ConditionalPredictor:
-        """Return the distributions in some rows, (m,), given all cells that are observed by now, both (n, d)."""
 
 
 class Sampling(NamedTuple):
     """Rows that are being sampled. They and their order are updated in place."""
 
-    model: DistributionModel
-    predictor: CellwisePrediction
+    predictor: CellwisePredictor
     rows: SampledRows
     order: VariableOrder
-    excludable: Tensor | None  # variables of which a category may be excluded, (variables,); None: there are none
 
 
 @dataclass(frozen=True)
 class AutoregressiveSampler:
-    """Samples encoded rows variable by variable."""
+    """Samples encoded rows variable by variable, from the conditional distributions of a model."""
 
-    variables: Variables
+    model: FusedMaxNoiseModel
+    variables: Variables  # on the device of the model
 
     @staticmethod
     def supports(codec: RowCodec) -> bool:
@@ -122,23 +63,28 @@ class AutoregressiveSampler:
         types = [{part.type for part in column.parts} for column in codec.codecs]
         return all(PartType.REGRESSION in of_column for of_column in types if PartType.CONTINUOUS in of_column)
 
-    @classmethod
-    def from_codec(cls, codec: RowCodec) -> AutoregressiveSampler:
-        """Return the sampler for encoded rows of a codec."""
-        return cls(Variables.from_codec(codec))
-
     def __len__(self) -> int:
         """The number of variables of a row."""
         return len(self.variables)
 
-    def to(self, device: torch.device) -> AutoregressiveSampler:
-        """Return a copy on another device."""
-        return AutoregressiveSampler(self.variables.to(device))
+    @cached_property
+    def order_offset(self) -> Tensor:
+        """How much later than at random each variable is sampled, (variables,)."""
+        return order_offset(self.variables, *self.model.constrained)
+
+    @cached_property
+    def _excludable(self) -> Tensor | None:
+        """The variables of which a category may be excluded, (variables,); None: there are none."""
+        positions, excludable = self.variables.categories, self.model.excludable
+        if self.variables.timestamps:
+            return positions.amax(dim=1) != NO_INDEX
+        if excludable is None:
+            return None
+        return (excludable[positions.clamp(min=0)] & (positions != NO_INDEX)).any(dim=1)
 
     @torch.no_grad()
     def sample(
         self,
-        model: DistributionModel,
         given: EncodedRows,
         uniforms: Tensor,
         steps: int,
@@ -149,7 +95,6 @@ class AutoregressiveSampler:
         """Sample every unobserved cell.
 
         Args:
-            model: Predicts the conditional distributions.
             given: The observed cells, (n, d).
             uniforms: Uniform random numbers, (UNIFORMS_PER_VARIABLE, n, variables).
             steps: At most; with fewer steps than unobserved variables, several are sampled per step, independently.
@@ -159,8 +104,8 @@ class AutoregressiveSampler:
         x = given.x * given.observed
         n_ranked = int(self.variables.is_ranked.sum())
         rows = SampledRows(x, torch.full((len(x), n_ranked), NO_INDEX, device=x.device))
-        order = VariableOrder.start(self.variables, given, uniforms[0], model.constrained, nulls=nulls)
-        sampling = Sampling(model, model.predict_cellwise(len(x)), rows, order, self._excludable_variables(model))
+        order = VariableOrder.start(self.variables, given, uniforms[0], self.order_offset, nulls=nulls)
+        sampling = Sampling(self.model.predict_cellwise(len(x)), rows, order)
         for step in range(steps):
             self._step(sampling, uniforms[1:], steps - step)
             on_step()
@@ -200,27 +145,18 @@ class AutoregressiveSampler:
     ) -> None:
         """Sample the requested variables, those of one row one after another where they may exclude each other."""
         variables, rows = self.variables, sampling.rows
-        at_once = sampling.excludable is None and not variables.has_nulls
+        at_once = self._excludable is None and not variables.has_nulls
         for part in steps_within(variables, rows.x, requested.row, requested.variable, at_once=at_once):
             written = Requested(*(item[part] for item in requested))
-            excluded = self._excluded(sampling, written)
+            excluded = self._excluded(rows, written)
             self._sample_requested(rows, written, distributions, excluded, uniforms[:, part])
 
-    def _excludable_variables(self, model: DistributionModel) -> Tensor | None:
-        """Return the variables of which a category may be excluded, (variables,); None: there are none."""
-        positions, excludable = self.variables.categories, model.excludable
-        if self.variables.timestamps:
-            return positions.amax(dim=1) != NO_INDEX
-        if excludable is None:
-            return None
-        return (excludable[positions.clamp(min=0)] & (positions != NO_INDEX)).any(dim=1)
-
-    def _excluded(self, sampling: Sampling, requested: Requested) -> Tensor | None:
+    def _excluded(self, rows: SampledRows, requested: Requested) -> Tensor | None:
         """Return which categories of the requested variables cannot occur, (m, most categories); None: all can."""
-        if sampling.excludable is None:
+        if self._excludable is None:
             return None
-        index = sampling.excludable[requested.variable].nonzero()[:, 0]
-        excluded = self._excluded_categories(sampling.model, sampling.rows.x[requested.row[index]])
+        index = self._excludable[requested.variable].nonzero()[:, 0]
+        excluded = self._excluded_categories(rows.x[requested.row[index]])
         if excluded is None or not len(index):
             return None
         positions = self.variables.categories[requested.variable]
@@ -228,9 +164,9 @@ class AutoregressiveSampler:
         of_requested[index] = excluded.gather(1, positions[index].clamp(min=0))
         return of_requested
 
-    def _excluded_categories(self, model: DistributionModel, x: Tensor) -> Tensor | None:
+    def _excluded_categories(self, x: Tensor) -> Tensor | None:
         """Return which categories cannot occur beside those of encoded rows, (n, categories); None: all can."""
-        excluded, variables = model.excluded_categories(x), self.variables
+        excluded, variables = self.model.excluded_categories(x), self.variables
         for each in variables.timestamps:
             impossible = each.impossible_parts(x, None if excluded is None else excluded[:, each.joint_categories])
             if excluded is None and len(each.joint):

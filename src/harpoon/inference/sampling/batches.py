@@ -8,7 +8,7 @@ import numpy as np
 
 from harpoon.data import Columns, Index, concat, take
 
-MIN_BATCH_ROWS = 64
+MIN_BATCH_ROWS = 64  # a row on its own has the bits that it has among others: see `batch_positions`
 MAX_NOISE_VALUES = 2**26  # random numbers held at once, at most
 
 

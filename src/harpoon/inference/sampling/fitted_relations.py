@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from harpoon._utils.rng import Stream
 from harpoon.data import Columns, Floats, Index, Mask, n_rows, scatter, take
 from harpoon.encoding import RowCodec
-from harpoon.inference.sampling.autoregressive import DistributionModel
 from harpoon.inference.sampling.batches import MIN_BATCH_ROWS
 from harpoon.networks.heads.copy_head import COPY_CERTAIN_PROBABILITY
+from harpoon.networks.one_step_prediction import FusedMaxNoiseModel
 from harpoon.relations import (
     Exclusions,
     Formula,
-    RelationBank,
     breaks_calendar,
     calendar_relations,
     close_sums,
@@ -39,27 +39,46 @@ SampleAgain = Callable[[Columns, Index, int], tuple[Columns, Mask]]  # to rows, 
 MAX_RETRIES = 7  # of rows that contradict a relation
 
 
-@dataclass
+class StoredFormula(NamedTuple):
+    """A relation in the units of the table."""
+
+    formula: Formula
+    fraction: float  # of the training rows in which it holds
+
+
+@dataclass(frozen=True)
 class FittedRelations:
     """The relations of a trained model, in the units of its table."""
 
     codec: RowCodec
-    model: DistributionModel | None  # None: the network keeps no relations
+    model: FusedMaxNoiseModel | None  # None: the network keeps no relations
 
     @property
     def exclusions(self) -> Exclusions | None:
         """The labels that exclude or determine each other; None if the network does not keep them."""
         return None if self.model is None else self.model.exclusions
 
-    @property
-    def _banks(self) -> list[RelationBank]:
-        """The relations of numeric columns with a normal score, and of those with few values."""
-        return [] if self.model is None else [self.model.relations, self.model.few_valued_relations]
+    @cached_property
+    def copied_formulas(self) -> Mapping[int, Formula]:
+        """The formulas that numbers with a normal score may be copies of, by the index of their relation."""
+        return {} if self.model is None else self.model.relations.formulas(self.codec.units)
+
+    @cached_property
+    def _stored_formulas(self) -> list[StoredFormula]:
+        """All formulas: those of numeric columns with a normal score, then those of columns with few values."""
+        if self.model is None:
+            return []
+        few_valued = self.model.few_valued_relations
+        banks = (self.model.relations, self.copied_formulas), (few_valued, few_valued.formulas(self.codec.units))
+        return [
+            StoredFormula(formula, float(bank.fractions[relation]))
+            for bank, formulas in banks
+            for relation, formula in formulas.items()
+        ]
 
     def _formulas(self, min_fraction: float) -> list[Formula]:
         """Return the formulas that hold in at least a fraction of the training rows."""
-        units = self.codec.units
-        return [formula for bank in self._banks for formula in bank.frequent_formulas(units, min_fraction)]
+        return [each.formula for each in self._stored_formulas if each.fraction >= min_fraction]
 
     @cached_property
     def _exact_formulas(self) -> list[Formula]:
@@ -83,10 +102,9 @@ class FittedRelations:
         """
         names, hidden = self.codec.quantity_names, self.codec.hidden_quantities
         formulas = [
-            describe(formula, names, float(bank.fractions[relation]))
-            for bank in self._banks
-            for relation, formula in bank.formulas(self.codec.units).items()
-            if hidden.isdisjoint(formula.columns)
+            describe(each.formula, names, each.fraction)
+            for each in self._stored_formulas
+            if hidden.isdisjoint(each.formula.columns)
         ]
         pairs = [] if self.exclusions is None else self.exclusions.dependencies()
         parts = [

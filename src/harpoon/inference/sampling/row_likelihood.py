@@ -9,16 +9,17 @@ from torch import Tensor
 
 from harpoon.data import NO_INDEX
 from harpoon.encoding import EncodedRows
-from harpoon.inference.sampling.autoregressive import DistributionModel, exclude
+from harpoon.inference.sampling.autoregressive import exclude
 from harpoon.inference.sampling.variable_order import DONE
 from harpoon.inference.sampling.variables import Variables
+from harpoon.networks.one_step_prediction import FusedMaxNoiseModel
 
 
 @dataclass(frozen=True)
 class RowLikelihood:
     """The log likelihood of encoded rows under the conditional distributions of a model."""
 
-    model: DistributionModel
+    model: FusedMaxNoiseModel
     variables: Variables
 
     def in_order(self, rows: EncodedRows, known: Tensor, order: Tensor) -> Tensor:

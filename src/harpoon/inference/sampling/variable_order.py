@@ -37,7 +37,7 @@ class VariableOrder(NamedTuple):
         variables: Variables,
         given: EncodedRows,
         uniforms: Tensor,
-        constrained: tuple[Tensor, Tensor, Tensor],
+        offset: Tensor,
         *,
         nulls: bool,
     ) -> VariableOrder:
@@ -47,7 +47,7 @@ class VariableOrder(NamedTuple):
             variables: The variables.
             given: The observed cells, (n, d).
             uniforms: Uniform random numbers, (n, variables).
-            constrained: Which numbers a sum constrains, which a product, which constrain others, (quantities,) each.
+            offset: How much later than at random each variable is sampled, (variables,); see `order_offset`.
             nulls: Whether missing indicators are sampled, too.
         """
         x = given.x * given.observed
@@ -58,8 +58,7 @@ class VariableOrder(NamedTuple):
             is_indicator = torch.zeros(len(variables), dtype=torch.bool, device=x.device)
             is_indicator[variables.indicator[variables.indicator != NO_INDEX]] = True
             skipped |= is_indicator & ~observed
-        done, offset = observed | skipped, order_offset(variables, *constrained)
-        order = _random_order(variables, uniforms, offset)
+        done, order = observed | skipped, _random_order(variables, uniforms, offset)
         priority = order.masked_fill(done, DONE).argsort(dim=1, stable=True).argsort(dim=1)
         priority = priority.to(x.dtype).masked_fill_(done, DONE)
         not_copied = torch.zeros(len(x), len(variables.timestamps), dtype=torch.bool, device=x.device)

@@ -45,6 +45,22 @@ class DeterminedValues(NamedTuple):
     values: Tensor  # the standardised value
 
 
+class ConstrainedNumbers(NamedTuple):
+    """What relations say of the order of numeric columns: of C with a normal score, then of F, (C + F,) each."""
+
+    by_sums: Tensor  # whether a sum determines it
+    by_products: Tensor  # whether a product does
+    sources: Tensor  # whether it determines others itself
+
+
+class HeadOutputs(NamedTuple):
+    """What a rank head predicts of m requested cells."""
+
+    bin_logits: Tensor  # (m, K)
+    gaussian: GaussianComponent
+    copies: CopyDistribution
+
+
 class ConditionalDistributions(NamedTuple):
     """The distribution of each cell given the observed cells.
 
@@ -91,6 +107,10 @@ class ConditionalPredictor(NamedTuple):
         """Return the distributions of all categories and of the requested normal scores, a mask (n, C)."""
         bin_logits, gaussian, copies = self.head(self.h, self.pointers, self.copies, self.baseline, requested)
         return ConditionalDistributions(self.category_logits, bin_logits, gaussian, copies, self.few_valued)
+
+    def condition_copies(self) -> ConditionalPredictor:
+        """Return the predictor given that values with certain relations are copies, as sampled ones are."""
+        return self._replace(copies=self.copies.condition())
 
     def determined(self) -> Tensor:
         """Return which values are almost certainly copies of observed ones, (n, C)."""
@@ -169,11 +189,8 @@ class RankHead(nn.Module):
         return DeterminedValues(known, values)
 
     @property
-    def constrained(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Whether each numeric column is determined by a sum, by a product, and determines others itself.
-
-        Of C columns, then of F, (C + F,) each.
-        """
+    def constrained(self) -> ConstrainedNumbers:
+        """Whether relations determine each numeric column, and whether it determines others."""
         banks = (self.copies.relations, self.copies.deterministic), (self.few_valued_relations, None)
         by_sums, by_products, sources = [], [], []
         for bank, deterministic in banks:
@@ -183,7 +200,7 @@ class RankHead(nn.Module):
             by_sums.append((holds & ~is_product).any(dim=1))
             by_products.append((holds & is_product).any(dim=1))
             sources.append((bank.weights[holds.flatten()] != 0).any(dim=0).view(2, bank.n_sources).any(dim=0))
-        return torch.cat(by_sums), torch.cat(by_products), sources[0] | sources[1]
+        return ConstrainedNumbers(torch.cat(by_sums), torch.cat(by_products), sources[0] | sources[1])
 
     def forward(
         self,
@@ -192,19 +209,20 @@ class RankHead(nn.Module):
         copies: CopyDistribution,
         baseline: LinearPrediction,
         requested: Tensor,
-    ) -> tuple[Tensor, GaussianComponent, CopyDistribution]:
-        """Return bin logits, (m, K), Gaussians, (m,) each, and copy distributions, (m, ...), of the requested cells.
+    ) -> HeadOutputs:
+        """Return bin logits, Gaussians and copy distributions of the requested cells.
 
         They are computed from the last hidden layer, (n, hidden), and the copy distributions of all numeric columns.
         The Gaussian is relative to the baseline. `requested` is a mask (n, C).
         """
         n_ranks, copies = len(self.ranks), copies.select(requested)
         if not n_ranks:
-            return h.new_zeros(0, self.n_bins), GaussianComponent(*h.new_zeros(3, 0)), copies
+            return HeadOutputs(h.new_zeros(0, self.n_bins), GaussianComponent(*h.new_zeros(3, 0)), copies)
         logits = self.pointers(self._bin_logits(h, requested), h, pointers, flat_index(requested))
         log_odds, mean, width = self._gaussians(h, requested)
         mean, width = mean + baseline.rank_mean.T[requested.T], width + baseline.rank_width.T[requested.T]
-        return logits, GaussianComponent(log_odds, mean, MIN_GAUSSIAN_STD + functional.softplus(width)), copies
+        gaussian = GaussianComponent(log_odds, mean, MIN_GAUSSIAN_STD + functional.softplus(width))
+        return HeadOutputs(logits, gaussian, copies)
 
     def _bin_logits(self, h: Tensor, requested: Tensor) -> Tensor:
         """Return the logits of the output layer for the requested cells, (m, K)."""

@@ -141,10 +141,10 @@ def all_missing(rows, width):
 
 
 def sample(codec, model, given, steps, *, seed=0, on_step=lambda: None):
-    sampler = AutoregressiveSampler.from_codec(codec)
+    sampler = AutoregressiveSampler(model, Variables.from_codec(codec))
     generator = torch.Generator().manual_seed(seed)
     uniforms = torch.rand(UNIFORMS_PER_VARIABLE, len(given.x), len(sampler), generator=generator)
-    return sampler.sample(model, given, uniforms, steps, on_step).x
+    return sampler.sample(given, uniforms, steps, on_step).x
 
 
 def contingency_table(x):
