@@ -59,6 +59,7 @@ CODES = (
     "model_instead_of_table",  # name
     "n_with_table",
     "needs_condition",  # options
+    "no_overlap",  # column, other, cells
     "option_of_text_files",  # option, problem
     "option_out_of_range",  # option
     "option_without_effect",  # options

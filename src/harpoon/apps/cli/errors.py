@@ -40,6 +40,7 @@ SAME_SENTENCE = (
     "extrapolation",
     "mixed_offsets",
     "mixed_types",
+    "no_overlap",
     "option_out_of_range",
     "option_without_effect",
     "too_few_rows",

@@ -104,7 +104,7 @@ class Support(cards.Displayed):
     def of_impossible(self, *, is_contradiction: bool) -> Support:
         """Return the support of a condition that no row can satisfy, also where the counts alone do not exclude it."""
         found = self if self.exact is not None else replace(self, estimate=0.0, counted=0.0)
-        return replace(found, is_impossible=True, is_contradiction=is_contradiction)
+        return replace(found, is_impossible=True, is_contradiction=is_contradiction, is_modelled=False)
 
     def to_json(self) -> dict[str, Any]:
         """Return the support as plain data, with a sentence."""

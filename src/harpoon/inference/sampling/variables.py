@@ -19,6 +19,7 @@ from harpoon.encoding.numeric import RANK_TOLERANCE
 from harpoon.inference.sampling.timestamps import SampledTimestamp
 
 QUANTILE_POINTS = 1024
+LARGER = 1.001  # factor of a scale
 
 
 @dataclass(frozen=True)
@@ -217,15 +218,28 @@ def _scales(codec: RowCodec) -> Tensor:
     """Return the place of each number among the terms of sums, and its scale relative to its size, (2, quantities).
 
     Terms with a coarse resolution come first, and then small ones. So the finest of them is computed: a coarse one
-    would be rounded, or lie where no training row has a value, such as a loan that is not a multiple of 100.
+    would be rounded, or lie where no training row has a value, such as a loan that is not a multiple of 100. Of times,
+    the time between two timestamps comes first, and then the coarser of the two.
     """
     scales, steps = np.zeros((2, len(codec.quantities))), np.zeros(len(codec.quantities))
     for index, unit in codec.units.items():
-        nanoseconds = unit.nanoseconds or NANOSECONDS["s"]
-        scales[:, index] = unit.scale * nanoseconds, 1 / max(abs(unit.zero), MIN_RANK)
-        steps[index] = unit.step * nanoseconds
+        scales[:, index] = unit.scale * (unit.nanoseconds or NANOSECONDS["s"]), 1 / max(abs(unit.zero), MIN_RANK)
+        steps[index] = 0.0 if unit.nanoseconds else unit.step
+    position = {name: index for index, name in enumerate(codec.quantity_names)}
+    pairs = [(position[each.start.name], position[each.end.name]) for each in codec.elapsed.values()]
+    for _ in pairs:  # of a chain of timestamps, the last one may be the finest
+        for pair in (pair for pair in pairs if codec.units.keys() >= set(pair)):
+            fine, coarse = sorted(pair, key=lambda at: _resolution(codec, at))
+            if _resolution(codec, fine) < _resolution(codec, coarse):
+                scales[0, fine] = max(scales[0, fine], scales[0, coarse] * LARGER)
     scales[0, np.lexsort((scales[0], -steps))] = np.arange(len(steps))
     return torch.from_numpy(scales).float()
+
+
+def _resolution(codec: RowCodec, quantity: int) -> float:
+    """Return the resolution of a timestamp in nanoseconds."""
+    unit = codec.units[quantity]
+    return unit.step * unit.nanoseconds
 
 
 def _standardised_values(codec: RowCodec, positions: Tensor, x: Floats) -> Tensor:
