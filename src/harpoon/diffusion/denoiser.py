@@ -102,6 +102,8 @@ class CellScores(NamedTuple):
 class MaxNoiseModel:
     """A denoiser at the largest noise level, where x_t carries no information and need not be sampled."""
 
+    predicts_distributions: ClassVar[bool] = False  # those of all cells, as `networks.one_step_prediction` does
+
     def __init__(self, denoiser: Denoiser) -> None:
         self.denoiser = denoiser
 

@@ -46,6 +46,7 @@ class FusedMaxNoiseModel(MaxNoiseModel):
     with the one-hot vectors, half as wide as the evidence.
     """
 
+    predicts_distributions = True
     denoiser: AnchoredDenoiser
 
     @torch.no_grad()

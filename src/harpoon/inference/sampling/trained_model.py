@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import cast
 
 import torch
 
@@ -50,7 +51,8 @@ class TrainedModel:
     @property
     def distributions(self) -> FusedMaxNoiseModel | None:
         """The network at maximal noise, if it predicts the conditional distribution of every cell."""
-        return self.at_max_noise if isinstance(self.at_max_noise, FusedMaxNoiseModel) else None
+        model = self.at_max_noise
+        return cast("FusedMaxNoiseModel", model) if model.predicts_distributions else None
 
     @cached_property
     def autoregressive(self) -> AutoregressiveSampler | None:
