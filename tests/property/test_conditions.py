@@ -30,7 +30,7 @@ from harpoon.conditions.language.expressions import (
 )
 from harpoon.conditions.language.parser import parse
 from harpoon.conditions.language.sql_names import RESERVED
-from harpoon.data.calendar import PARTS, date_part, to_local
+from harpoon.data.date_parts import PARTS, date_part, to_local
 from tests.support.conditions import OPERATORS, ROWS, cells, numbers, table_conditions, tables
 
 NAMESPACE = {"col": col, "lit": lit, "least": least, "greatest": greatest, "datetime": dt}

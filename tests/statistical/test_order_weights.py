@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from harpoon import Harpoon
-from harpoon._utils.resampling import truncate
+from harpoon._utils.weighted_rows import truncate
 from harpoon.conditions import bind, to_predicate
 from harpoon.data import repeat_row, take
 from harpoon.inference.conditional.importance_sampling import branch_proposals

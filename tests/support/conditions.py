@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from harpoon import Column, Kind, Schema, col, greatest, least, lit
 from harpoon.conditions.language.expressions import Arithmetic, Between, Call, Comparison, IsNull, Literal, Negative
 from harpoon.data import dataframe
-from harpoon.data.calendar import PARTS, TIMES_OF_DAY
 from harpoon.data.coercion import coerce
+from harpoon.data.date_parts import PARTS, TIMES_OF_DAY
 
 OPERATORS = ("=", "!=", "<", "<=", ">", ">=")
 ROWS = 12

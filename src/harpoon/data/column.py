@@ -19,8 +19,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from harpoon._formatting import format_list, format_percent
-from harpoon.data.calendar import DAY, TIME_UNITS, is_zone, to_local
 from harpoon.data.column_array import NANOSECONDS, Storage
+from harpoon.data.date_parts import DAY, TIME_UNITS, is_zone, to_local
 from harpoon.exceptions import InvalidOption
 
 MAX_STEP = 10**18

@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harpoon.data.calendar import PARTS, TIMES_OF_DAY, Ints, date_part, to_local
 from harpoon.data.column import Column, Kind
 from harpoon.data.column_array import ColumnArray, Columns
+from harpoon.data.date_parts import PARTS, TIMES_OF_DAY, Ints, date_part, to_local
 from harpoon.data.schema import Schema
 from harpoon.data.value_counts import MAX_DISTINCT_VALUES, ColumnCounts, TableCounts
 

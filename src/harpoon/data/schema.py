@@ -16,9 +16,9 @@ from typing import Any
 from harpoon._formatting import format_list
 from harpoon._utils import cards
 from harpoon.data import dataframe
-from harpoon.data.calendar import is_zone
 from harpoon.data.coercion import check_finite
 from harpoon.data.column import KINDS, Column, Kind, describe
+from harpoon.data.date_parts import is_zone
 from harpoon.data.personal_data import IDENTIFIERS, find_personal
 from harpoon.data.value_counts import ColumnCounts, TableCounts, count_columns
 from harpoon.exceptions import ExtraColumnWarning, InvalidOption, SchemaMismatch, warn

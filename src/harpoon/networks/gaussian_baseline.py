@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from harpoon._utils.resampling import effective_size
+from harpoon._utils.weighted_rows import effective_size
 from harpoon.encoding import ColumnSlice, EncodedRows, PartType
 from harpoon.networks.layers import ColumnIndex
 

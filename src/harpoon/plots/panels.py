@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from harpoon._formatting import format_list, format_percent
 from harpoon.data import Column, Kind, Schema, Table, coerce
-from harpoon.data.calendar import DAY
+from harpoon.data.date_parts import DAY
 from harpoon.exceptions import InvalidOption, InvalidTable
 from harpoon.plots import style
 from harpoon.report.distributions import Bins, CategoryFractions, distance, duration_unit, format_rounded_value, measure

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harpoon.data import Columns, Mask, n_rows, take
-from harpoon.data.calendar import Ints
+from harpoon.data.date_parts import Ints
 from harpoon.encoding import Codec, RowCodec
 from harpoon.encoding.temporal.calendar_columns import CalendarColumn, dates_of, parts_of_times
 from harpoon.encoding.temporal.calendar_grid import DAY_PARTS, nearest_code

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from harpoon._formatting import format_percent
 from harpoon.data import MAX_EXACT_INTEGER, NO_INDEX, Columns, Mask, n_rows, scatter, take
-from harpoon.data.calendar import DAY, TIME_UNITS
+from harpoon.data.date_parts import DAY, TIME_UNITS
 from harpoon.encoding import RowCodec
 
 LENGTHS = {7 * DAY: "weeks", **{size: f"{unit}s" for unit, size in TIME_UNITS.items()}}  # by their nanoseconds

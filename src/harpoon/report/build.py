@@ -9,9 +9,9 @@ import numpy as np
 
 from harpoon._formatting import format_list, shorten
 from harpoon._utils.progress import with_progress
-from harpoon._utils.resampling import effective_size
 from harpoon._utils.rng import RandomState, Stream, check_random_state, generator, to_seed
 from harpoon._utils.validation import check_count
+from harpoon._utils.weighted_rows import effective_size
 from harpoon._version import __version__
 from harpoon.conditions import Predicate
 from harpoon.config import DEFAULT_REPORT_ROWS

@@ -27,7 +27,7 @@ from harpoon.data import (
     format_number,
     format_time,
 )
-from harpoon.data.calendar import TIME_UNITS
+from harpoon.data.date_parts import TIME_UNITS
 from harpoon.metrics.marginals import NOISE_LEVEL, ks_noise, total_variation_noise
 from harpoon.report.summary import Marginal, Picture, Tick, finite_or_none, finite_or_zero
 

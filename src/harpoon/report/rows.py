@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from harpoon._utils.resampling import systematic_resample
+from harpoon._utils.weighted_rows import systematic_resample
 from harpoon.data import Schema, Table
 from harpoon.data.survey_weights import read_known_weights
 

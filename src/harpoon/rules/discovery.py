@@ -35,9 +35,9 @@ from harpoon.conditions import bind, evaluate, negate
 from harpoon.conditions.language.expressions import And, Comparison, In, Literal, Not, Predicate, Term
 from harpoon.conditions.language.functions import col
 from harpoon.data import NANOSECONDS, Column, ColumnArray, Columns, Kind, Schema
-from harpoon.data.calendar import to_local
+from harpoon.data.bins import suppress
 from harpoon.data.chance import chance_of_difference
-from harpoon.data.contingency import suppress
+from harpoon.data.date_parts import to_local
 from harpoon.relations import Formula
 from harpoon.relations.formula import HALF_STEP
 from harpoon.rules.rule_set import Rule, RuleSet

@@ -28,7 +28,7 @@ from harpoon.conditions.language.functions import col
 from harpoon.conditions.language.parser import parse, to_predicate
 from harpoon.conditions.logic.explanation import explain_contradiction
 from harpoon.data import Columns, Mask, Schema, n_rows
-from harpoon.data.contingency import SUPPRESSED
+from harpoon.data.bins import SUPPRESSED
 from harpoon.exceptions import BrokenRuleWarning, InfeasibleCondition, InvalidCondition, InvalidOption, warn
 
 NO_RULES = "The model carries no rules, so nothing was checked."

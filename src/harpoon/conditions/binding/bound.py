@@ -47,7 +47,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class DatePart:
-    """A calendar part of a time, such as its month (`harpoon.data.calendar.PARTS`).
+    """A calendar part of a time, such as its month (`harpoon.data.date_parts.PARTS`).
 
     Attributes:
         part: The name of the part.

@@ -20,9 +20,9 @@ from harpoon.conditions.binding import bound
 from harpoon.conditions.language.expressions import COMPARISONS, Arithmetic, Call, ColumnName, Literal, Negative, Term
 from harpoon.conditions.language.sql_names import quote_name
 from harpoon.data import Column, Kind, Schema
-from harpoon.data.calendar import DAY, PARTS, TIMES_OF_DAY, date_part, from_local, to_local
 from harpoon.data.column import MAX_STEP
 from harpoon.data.column_array import NANOSECONDS
+from harpoon.data.date_parts import DAY, PARTS, TIMES_OF_DAY, date_part, from_local, to_local
 from harpoon.exceptions import InvalidCondition
 
 TICKS = (DAY, *NANOSECONDS.values())  # units of time in nanoseconds, coarsest first

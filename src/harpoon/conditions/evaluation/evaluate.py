@@ -18,7 +18,7 @@ from harpoon.conditions.binding import bound
 from harpoon.conditions.binding.bound import BoundPredicate, NumericTerm
 from harpoon.conditions.language.expressions import COMPARISONS
 from harpoon.data import ColumnArray, Columns, Floats, Mask
-from harpoon.data.calendar import MAX_TICKS, date_part, to_local
+from harpoon.data.date_parts import MAX_TICKS, date_part, to_local
 
 NumericValues = Any  # an array, (n,), or a Python number that is the same in every row
 

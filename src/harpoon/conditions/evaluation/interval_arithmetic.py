@@ -16,7 +16,7 @@ from harpoon.conditions.binding import bound
 from harpoon.conditions.binding.bound import BoundPredicate, NumericTerm
 from harpoon.conditions.evaluation.evaluate import MAX_EXPONENT
 from harpoon.data import MAX_EXACT_INTEGER, Floats, Mask
-from harpoon.data.calendar import MAX_TICKS, date_part, to_local
+from harpoon.data.date_parts import MAX_TICKS, date_part, to_local
 
 Interval = tuple[Any, Any]  # the lowest and highest value, (n,) or a number; NaN where a cell is missing
 Boxes = Mapping[str, Interval]

@@ -32,7 +32,7 @@ from harpoon.conditions.binding import bound
 from harpoon.conditions.binding.bound import BoundPredicate, NumericTerm
 from harpoon.conditions.evaluation.evaluate import MAX_EXPONENT
 from harpoon.config import GuidanceConfig
-from harpoon.data.calendar import MAX_TICKS, date_part, to_local
+from harpoon.data.date_parts import MAX_TICKS, date_part, to_local
 from harpoon.encoding import Penalty, RowCodec, RowView
 from harpoon.encoding.categorical import MIN_TOTAL
 from harpoon.exceptions import InvalidOption

@@ -27,7 +27,7 @@ from operator import eq, ge, gt, le, lt, ne
 from typing import Any, ClassVar, NoReturn, TypeVar, dataclass_transform
 
 from harpoon.conditions.language.scalars import Scalar, to_python_scalar
-from harpoon.data.calendar import PARTS
+from harpoon.data.date_parts import PARTS
 from harpoon.exceptions import InvalidCondition
 
 NodeT = TypeVar("NodeT")

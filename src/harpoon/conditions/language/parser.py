@@ -22,7 +22,7 @@ from harpoon.conditions.language.functions import ColumnTuple
 from harpoon.conditions.language.implication import expand_implications
 from harpoon.conditions.language.scalars import INTERVALS
 from harpoon.conditions.language.sql_names import quote_name
-from harpoon.data.calendar import PARTS
+from harpoon.data.date_parts import PARTS
 from harpoon.exceptions import InvalidCondition
 
 SqlNode = Any  # a node of sqlglot

@@ -27,7 +27,7 @@ from harpoon.conditions.language.expressions import (
 )
 from harpoon.conditions.language.scalars import INTERVALS, Scalar
 from harpoon.conditions.language.sql_names import quote_name, text_literal
-from harpoon.data.calendar import PARTS
+from harpoon.data.date_parts import PARTS
 
 # Functions that are methods of a term in Python.
 METHOD_NAMES = {"log": "log10", "ln": "ln", "exp": "exp", **{part: f"dt.{part}" for part in PARTS}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from harpoon.data.calendar import TIME_UNITS
+from harpoon.data.date_parts import TIME_UNITS
 
 Scalar = bool | int | float | str | dt.date | dt.datetime | dt.timedelta
 INTERVALS = {unit: dt.timedelta(microseconds=size // 1000) for unit, size in TIME_UNITS.items() if size >= 1000}  # noqa: PLR2004

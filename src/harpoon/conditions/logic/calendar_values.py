@@ -12,7 +12,7 @@ from harpoon.conditions.binding import bound
 from harpoon.conditions.binding.bound import BoundPredicate, DatePart, all_of, leaves, map_leaves
 from harpoon.conditions.evaluation.evaluate import evaluate
 from harpoon.data import Column, ColumnArray
-from harpoon.data.calendar import DAY, RANGES, TIMES_OF_DAY, Ints, date_part, to_local
+from harpoon.data.date_parts import DAY, RANGES, TIMES_OF_DAY, Ints, date_part, to_local
 
 PartValues = Mapping[str, Sequence[int]]  # the values of calendar parts in the training table, by name
 MAX_DAYS = 200_000  # of a column, in which combinations of parts are searched

@@ -45,7 +45,7 @@ from harpoon.conditions.logic.invariants import (
 from harpoon.conditions.logic.linear_program import Bounds, inequalities, is_infeasible, of_sum
 from harpoon.conditions.logic.products import excludes
 from harpoon.data import MAX_EXACT_INTEGER, Column, ColumnArray, Mask, Schema
-from harpoon.data.calendar import Ints
+from harpoon.data.date_parts import Ints
 
 MAX_NUMBERS = 1000  # a condition that compares a column with more numbers is not checked
 MAX_INTEGER = 2**62  # larger ones are evaluated as Python integers

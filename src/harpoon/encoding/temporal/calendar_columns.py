@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harpoon.data import Column, Columns, Kind, Mask, TableCounts
-from harpoon.data.calendar import DAY, PARTS, TIMES_OF_DAY, Ints, date_part, to_local
 from harpoon.data.chance import MIN_EXPECTED_ROWS, is_proven_function
+from harpoon.data.date_parts import DAY, PARTS, TIMES_OF_DAY, Ints, date_part, to_local
 from harpoon.encoding.codec import Codec, ColumnCodec
 from harpoon.encoding.numeric import MAX_LABELS, SpikedNumericCodec
 from harpoon.encoding.scalers import floats_from_json

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 
 from harpoon.data import Column, Kind, Mask, WeightedValues
-from harpoon.data.calendar import DAY, HOUR, MINUTE, RANGES, SECOND, Ints, date_part, from_local, to_local
+from harpoon.data.date_parts import DAY, HOUR, MINUTE, RANGES, SECOND, Ints, date_part, from_local, to_local
 from harpoon.data.value_counts import nearest, sum_counts
 
 DATE_PARTS = ("month", "day", "weekday")

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harpoon.data import Column, ColumnArray, ColumnCounts, Columns, Floats, Kind, Mask, TableCounts
-from harpoon.data.calendar import DAY, HOUR, Ints, date_part, to_local
+from harpoon.data.date_parts import DAY, HOUR, Ints, date_part, to_local
 from harpoon.encoding.codec import Codec, HiddenCodec, Part, PartType, ValueCells
 from harpoon.encoding.numeric import SpikedNumericCodec, integer_origin, to_valid_values
 from harpoon.encoding.temporal.calendar_columns import (

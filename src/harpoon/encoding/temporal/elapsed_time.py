@@ -16,7 +16,7 @@ from typing import Any, Self
 import numpy as np
 
 from harpoon.data import NANOSECONDS, Column, ColumnArray, ColumnCounts, Columns, Floats, Kind, Mask
-from harpoon.data.calendar import SECOND, UNITS
+from harpoon.data.date_parts import SECOND, UNITS
 from harpoon.encoding.codec import Codec, HiddenCodec
 from harpoon.encoding.numeric import SpikedNumericCodec
 from harpoon.encoding.temporal.calendar_parts import TimestampCodec

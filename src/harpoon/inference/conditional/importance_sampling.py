@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harpoon._utils.resampling import effective_size, systematic_resample, truncate
 from harpoon._utils.rng import Stream, generator
+from harpoon._utils.weighted_rows import effective_size, systematic_resample, truncate
 from harpoon.conditions import BoundPredicate, Branch, columns_of, disjoint_branches, evaluate
 from harpoon.conditions.binding.bound import NumberLiteral, all_of, terms
 from harpoon.data import Column, Columns, Floats, Index, Mask, as_unknown, concat, n_rows, repeat_row, scatter, take

@@ -20,8 +20,8 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import logsumexp
 
-from harpoon._utils.resampling import effective_size, systematic_resample
 from harpoon._utils.rng import Stream, generator
+from harpoon._utils.weighted_rows import effective_size, systematic_resample
 from harpoon.data import Columns, Floats, Index, concat, n_rows, take
 from harpoon.exceptions import InfeasibleCondition, InvalidOption
 from harpoon.inference.conditional.aggregates import Target

@@ -12,7 +12,7 @@ from functools import partial
 
 import numpy as np
 
-from harpoon._utils.resampling import effective_size
+from harpoon._utils.weighted_rows import effective_size
 from harpoon.conditions import BoundPredicate, columns_of
 from harpoon.conditions.binding.bound import (
     ColumnRef,
@@ -27,7 +27,8 @@ from harpoon.conditions.binding.bound import (
 from harpoon.conditions.evaluation.interval_arithmetic import may_satisfy
 from harpoon.conditions.logic.linear_program import linear_term
 from harpoon.data import Floats, Index, Mask
-from harpoon.data.contingency import ColumnBins, ContingencyTables
+from harpoon.data.bins import ColumnBins
+from harpoon.data.contingency import ContingencyTables
 
 N_FITTING_STEPS = 10
 BIN_POINTS = 16  # values of a bin, by which the part of it that satisfies a condition is estimated

@@ -28,13 +28,14 @@ from numpy.typing import NDArray
 
 from harpoon._formatting import format_rounded
 from harpoon._utils import cards
-from harpoon._utils.resampling import effective_size
+from harpoon._utils.weighted_rows import effective_size
 from harpoon.conditions import BoundPredicate, columns_of, evaluate, negate
 from harpoon.conditions.binding.bound import ColumnRef, Compare, IsIn, IsMissing, NumberLiteral, all_of, has_date_part
 from harpoon.conditions.binding.branches import Branch, disjoint_branches, overlapping_branches
 from harpoon.conditions.evaluation.interval_arithmetic import Interval, may_satisfy
 from harpoon.data import Columns, Floats
-from harpoon.data.contingency import ColumnBins, ContingencyTables
+from harpoon.data.bins import ColumnBins
+from harpoon.data.contingency import ContingencyTables
 from harpoon.exceptions import ExtrapolationWarning, warn
 from harpoon.inference.diagnostics.conditional_counts import (
     allowed_bins,

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from harpoon.data import NO_INDEX, Column, Floats
-from harpoon.data.calendar import Ints
+from harpoon.data.date_parts import Ints
 from harpoon.encoding import ColumnCodec, PartType, RowCodec, numeric_cells
 from harpoon.encoding.encoded_rows import MIN_RANK
 from harpoon.encoding.row_codec import Timestamp

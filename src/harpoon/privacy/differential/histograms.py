@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harpoon.data import Column, ColumnArray, ColumnCounts, Columns, Schema, TableCounts, n_rows
-from harpoon.data.contingency import ColumnBins
+from harpoon.data.bins import ColumnBins
 from harpoon.encoding.numeric import round_to_step
 from harpoon.privacy.differential.budget import BudgetSplit
 from harpoon.privacy.differential.noise_sources import Noise

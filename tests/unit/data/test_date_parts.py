@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harpoon import Column, InvalidOption, Kind
-from harpoon.data.calendar import HOUR, MINUTE, SECOND, date_part, from_local, is_zone, to_local
+from harpoon.data.date_parts import HOUR, MINUTE, SECOND, date_part, from_local, is_zone, to_local
 
 ZONES = ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu"]
 INSTANTS = st.integers(0, 2_100_000_000) | st.integers(1_698_540_000, 1_698_550_000)  # and the end of summer time
