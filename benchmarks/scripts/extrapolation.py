@@ -6,7 +6,8 @@
 Random conditions are conjunctions of bounds on numbers and sets of categories, on one to four columns, each of which
 some training rows meet. Half of them are met by no training row, half by 50 or more. The model is saved and loaded: it
 has counts of one and two columns only. Recorded are the fraction of either half for which `feasibility` warns of an
-extrapolation, and for which `support` does, which samples no rows.
+extrapolation, and for which `support` does, which samples no rows. A condition of which the answer says that no row can
+satisfy it counts as warned of.
 
 One JSON file per data set.
 """
@@ -68,14 +69,15 @@ def n_rows_that_meet(text: str, schema: harpoon.Schema, rows: Columns) -> int:
 
 
 def ask(model: harpoon.Harpoon, where: str) -> dict[str, Any]:
-    """Return whether the model warns of an extrapolation, and what it estimates."""
+    """Return whether the model warns of an extrapolation, or says that no row can satisfy it, and what it estimates."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        found = model.feasibility(where, random_state=0)
+        found, by_counts = model.feasibility(where, random_state=0), model.support(where)
     return {
         "where": where,
-        "warned": any(issubclass(one.category, ExtrapolationWarning) for one in caught),
-        "warned_by_counts": model.support(where).is_extrapolation,
+        "warned": found.support.is_impossible or any(issubclass(one.category, ExtrapolationWarning) for one in caught),
+        "warned_by_counts": by_counts.is_impossible or by_counts.is_extrapolation,
+        "impossible": found.support.is_impossible,
         "estimate": round(found.support.estimate, 2),
         "upper_bound": found.support.upper_bound,
         "probability": found.probability,
