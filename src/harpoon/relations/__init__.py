@@ -12,9 +12,6 @@ from harpoon.relations.formula import (
     Formula,
     apply_formulas,
     close_sums,
-    describe,
-    describe_calendar_column,
-    describe_dependency,
     solve,
     violates,
 )
@@ -22,6 +19,7 @@ from harpoon.relations.label_domains import Domains
 from harpoon.relations.linked_times import link_times
 from harpoon.relations.projection import follow_relations, off_grid, project
 from harpoon.relations.relation import Relation, RelationBank, RelationValues, formulas_of
+from harpoon.relations.relation_text import describe, describe_calendar_column, describe_dependency
 from harpoon.relations.search import MAX_SEARCH_ROWS, RelationData, search_relations, select_relations
 
 __all__ = [

@@ -1,4 +1,4 @@
-"""Relations in the units of the table, as text and as code."""
+"""Relations in the units of the table."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from harpoon._formatting import format_percent
 from harpoon.data import MAX_EXACT_INTEGER, NO_INDEX, Columns, Mask, n_rows, scatter, take
 from harpoon.data.date_parts import DAY, TIME_UNITS
 from harpoon.encoding import RowCodec
@@ -109,7 +108,9 @@ class Formula(NamedTuple):
         >>> Formula(1, (0,), (1.8,), None, 32.0).describe(["celsius"])
         '1.8 * celsius + 32'
         """
-        terms = [(_quote(names[source]), weight) for source, weight in zip(self.sources, self.weights, strict=True)]
+        terms = [
+            (quote_column(names[source]), weight) for source, weight in zip(self.sources, self.weights, strict=True)
+        ]
         if self.factor is None:
             terms.sort(key=lambda term: -math.copysign(1, term[1]))  # positive ones first
             parts = [(weight, self._describe_term(name, abs(weight))) for name, weight in terms]
@@ -130,31 +131,6 @@ class Formula(NamedTuple):
             return f"{size:.10g}"
         length, name = next((unit for unit in LENGTHS.items() if (size * self.tick) % unit[0] == 0), (1, "ns"))
         return f"{size * self.tick / length:.10g} {name}"
-
-
-def describe(formula: Formula, names: Sequence[str], fraction: float) -> str:
-    """Return one line for a relation, with the fraction of the rows in which it holds."""
-    rounded = ", rounded" if formula.is_rounded else ""
-    return f"{_quote(names[formula.target])} = {formula.describe(names)}{rounded} ({format_percent(fraction)})"
-
-
-def describe_dependency(source: str, target: str) -> str:
-    """Return one line for a column whose labels determine those of another; exceptions are not allowed.
-
-    >>> describe_dependency("education", "education-num")
-    '"education-num" is determined by education (100 %)'
-    """
-    return f"{_quote(target)} is determined by {_quote(source)} ({format_percent(1.0)})"
-
-
-def describe_calendar_column(name: str, source: str, *, is_value: bool) -> str:
-    """Return one line for a column that a timestamp determines; exceptions are not allowed.
-
-    >>> describe_calendar_column("month", "month(t)", is_value=True)
-    'month = month(t) (100 %)'
-    """
-    word = "=" if is_value else "is determined by"
-    return f"{_quote(name)} {word} {source} ({format_percent(1.0)})"
 
 
 def apply_formulas(
@@ -278,6 +254,6 @@ def _as_integer(number: float) -> float | int:
     return int(number) if number.is_integer() and abs(number) <= MAX_EXACT_INTEGER else number
 
 
-def _quote(name: str) -> str:
+def quote_column(name: str) -> str:
     """Return a name as it is, or in quotes where it could be taken for something else."""
     return name if name.isidentifier() else json.dumps(name, ensure_ascii=False)
